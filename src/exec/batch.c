@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The consumer's batch (struct stk_batch), whose data is in the blocks of a slot. The struct is stored with the slot's face and reused for later batches. A
- * copy (stk_batch_to_host), or a list of the caller's tensors (stk_batch_wrap), is a batch without a slot.
+ * The consumer's batch (struct stk_batch), whose data is in the blocks of a slot. The struct is stored with the slot's face and reused for later
+ * batches. A copy (stk_batch_to_host), or a list of the caller's tensors (stk_batch_wrap), is a batch without a slot.
  *
- * There are two kinds of references to a batch; `refs` counts both. A whole reference keeps the face and all blocks in use; `whole_batch_refs` counts these.
- * Any other reference keeps the face and the block of one output in use. A DLPack tensor refers only to its block. */
+ * There are two kinds of references to a batch; `refs` counts both. A whole reference keeps the face and all blocks in use; `whole_batch_refs` counts
+ * only these. The other kind keeps the face and the block of one output in use. A DLPack tensor refers only to its block. */
 #include "exec/exec.h"
 
 #include "exec/dlpack.h"
@@ -16,15 +16,15 @@ struct stk_batch {
 	_Atomic int refs, whole_batch_refs;
 	struct stk_face *face;     /* NULL: the batch has no slot */
 	struct stk_block **blocks; /* one block for each of the slot's values; a block is valid as long as it is referenced */
-	int32_t *values;           /* index in `blocks` of each output */
+	int32_t *values;           /* [output]: its index in `blocks` */
 	int32_t n_values;
-	struct stk_program *program; /* computes the names of samples on request */
+	struct stk_program *program; /* used to compute the names of samples on request; holds a reference */
 	struct stk_batch_place at;
 	int32_t count, n_outputs;
 	struct stk_tensor_list *lists;
 	struct stk_sample *samples;
-	bool places_later; /* places of samples are computed on request; sample number i has the place of sample `first` + i of the
-	                    * order's batch k */
+	bool places_later; /* true if places of samples are computed on request: then sample i has the place of sample `first` + i of
+			    * batch k in `order` */
 	struct stk_order order;
 	int64_t k;
 	int32_t first;
@@ -33,8 +33,9 @@ struct stk_batch {
 	char **names;         /* URI of each sample; the memory is kept with the face for later batches */
 	size_t *name_capacity;
 	bool *has_name;
-	void *copy; /* for a batch without a slot: descriptions of its samples, followed by their bytes unless the caller owns these */
-	void (*release)(void *user); /* gives the bytes back to the caller; may be NULL */
+	void *copy; /* for a batch without a slot: descriptions of its samples, followed by the samples' bytes unless the caller owns
+		     * these */
+	void (*release)(void *user); /* called with `user` when the batch no longer needs the caller's memory; may be NULL */
 	void *user;
 };
 
@@ -122,7 +123,8 @@ static void close_gaps(struct stk_pipeline *p, struct stk_record *r, struct stk_
 	b->count = n;
 }
 
-/* Stores what is needed to compute places on request. The order's list of indices belongs to the graph, to which the program has a reference. */
+/* Stores the order and the batch's number, from which places are computed on request. The order's list of indices belongs to the graph, to which the program
+ * has a reference. */
 static void places_later(struct stk_pipeline *p, const struct stk_record *r, struct stk_batch *b)
 {
 	b->places_later = true;
@@ -132,7 +134,7 @@ static void places_later(struct stk_pipeline *p, const struct stk_record *r, str
 	memset(b->has_name, 0, (size_t)r->count * sizeof *b->has_name);
 }
 
-/* Adds to the message the names of the two operators that made the sides of a merged value. */
+/* Appends to the error's message the names of the operators whose outputs the node `merge` merges. */
 static void name_sides(const struct stk_program *p, const struct stk_program_node *merge, struct stk_error *err)
 {
 	char sides[2][96];
@@ -160,7 +162,8 @@ static struct stk_tensor_list list_of(const struct stk_pipeline *p, struct stk_s
 	return l;
 }
 
-/* Returns the list for a resident data set: all samples exist, have known shapes, and are at fixed addresses (stk__ring_fix). */
+/* Returns the list of the first n samples of slot value v, for a resident data set: no sample is dropped, all shapes are known, and all addresses are fixed
+ * (stk__ring_fix). */
 static struct stk_tensor_list fixed_list(const struct stk_pipeline *p, struct stk_slot *slot, int32_t v, int32_t n)
 {
 	return (struct stk_tensor_list){.count = n,
@@ -217,7 +220,7 @@ struct stk_batch *stk__batch_make(struct stk_pipeline *p, struct stk_record *r)
 		int32_t v = b->values[o];
 		b->lists[o] = r->slot->laid_out ? fixed_list(p, r->slot, v, b->count) : list_of(p, r->slot, v, b->count);
 	}
-	r->slot = NULL; /* now the batch owns it */
+	r->slot = NULL; /* the batch owns the slot now */
 	return b;
 }
 
@@ -245,7 +248,7 @@ struct stk_batch *stk_batch_ref_output(struct stk_batch *b, int32_t output)
 	return b;
 }
 
-/* Drops a reference to a batch, together with the references to n blocks that it includes. */
+/* Releases a reference to a batch, together with the references to n blocks that it includes. */
 static void release_reference(struct stk_batch *b, struct stk_block *const *blocks, int32_t n)
 {
 	/* If this is the only reference, no other thread can add one: new references are made from existing ones. */
@@ -318,7 +321,7 @@ static void name_sample(struct stk_batch *b, int32_t i)
 	if (n >= b->name_capacity[i]) {
 		char *more = stk__realloc(b->names[i], n + 64);
 		if (!more)
-			return; /* the next request tries again */
+			return; /* without memory the sample has no name; the next request tries again */
 		b->names[i] = more;
 		b->name_capacity[i] = n + 64;
 	}
@@ -329,7 +332,8 @@ static void name_sample(struct stk_batch *b, int32_t i)
 
 const struct stk_sample *stk_batch_sample(const struct stk_batch *batch, int32_t i)
 {
-	struct stk_batch *b = (struct stk_batch *)batch; /* names are computed on request, which callers do not notice */
+	struct stk_batch *b = (struct stk_batch *)batch; /* the cast is safe: only names that were not computed yet are written, under
+							  * the lock */
 	if (!b || i < 0 || i >= b->count)
 		return NULL;
 	pthread_mutex_lock(&b->lock);
@@ -504,10 +508,10 @@ enum stk_status stk_batch_to_host(struct stk_batch *b, int32_t output, int32_t i
 	return s;
 }
 
-/* ---- memory of other owners ---- */
+/* ---- memory that the caller owns ---- */
 
-/* Makes a list of samples. Extents in which they differ are -1 in its `desc`. The list is dense if the samples have the same shape and are adjacent in
- * memory. */
+/* Returns a list of `count` samples. In its `desc`, extents in which the samples differ are -1. The list is dense if the samples have the same shape and are
+ * adjacent in memory. */
 static struct stk_tensor_list list_over(const struct stk_tensor *samples, int32_t count)
 {
 	struct stk_tensor_list l = {
@@ -574,7 +578,7 @@ enum stk_status stk_batch_wrap(const struct stk_tensor *samples, int32_t count, 
 
 struct exported {
 	DLManagedTensorVersioned tensor;
-	struct stk_batch *batch; /* the batch that owns the memory, if no block does */
+	struct stk_batch *batch; /* owner of the memory; NULL if `block` owns it */
 	struct stk_block *block;
 	int64_t shape[STK_MAX_DIMS + 1], strides[STK_MAX_DIMS + 1];
 };
@@ -599,7 +603,8 @@ static DLDataType dl_type(enum stk_dtype t)
 		[STK_FLOAT64] = kDLFloat,
 		[STK_BOOL] = kDLBool,
 		[STK_BFLOAT16] = kDLBfloat};
-	return (DLDataType){codes[t], (uint8_t)(8 * stk_dtype_size(t)), 1}; /* all other types have the code kDLInt, which is 0 */
+	return (DLDataType){codes[t], (uint8_t)(8 * stk_dtype_size(t)), 1}; /* types that the table does not name have the code kDLInt,
+									     * which is 0 */
 }
 
 enum stk_status stk_batch_dlpack(struct stk_batch *b, int32_t output, int32_t i, void **out, struct stk_error *err)

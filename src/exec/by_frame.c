@@ -29,7 +29,7 @@ static enum stk_status count_frames(
 	return s;
 }
 
-/* Raises each extent of `most` to that of `d` if that is larger. Returns whether the two differ in type, dims or extents. */
+/* Raises each extent of `most` to the extent of `d` if that is larger. Returns whether the two differ in type, dims or extents. */
 static bool differs(struct stk_desc *most, const struct stk_desc *d)
 {
 	bool other = d->dtype != most->dtype || d->ndim != most->ndim;
@@ -40,7 +40,6 @@ static bool differs(struct stk_desc *most, const struct stk_desc *d)
 	return other;
 }
 
-/* Prepares and infers the call of one frame. */
 static enum stk_status prepare(const struct stk_chain_run *frame, int32_t node, struct stk_call *call, struct stk_error *err)
 {
 	enum stk_status s = stk__call_prepare(frame, node, call, err);
@@ -141,6 +140,6 @@ enum stk_status stk__by_frame_run(const struct stk_chain_run *run, const struct 
 		return s;
 	out = run->worker->values[value];
 	s = stk__by_frame_cores(run, node, &out, err);
-	run->worker->values[value] = out; /* restores the entry, since the calls for single frames have overwritten it */
+	run->worker->values[value] = out; /* restores the entry, which the calls for single frames have overwritten */
 	return s;
 }

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Sets call->uri to the sample's name in the reader `origin`, from which the node's input comes. If origin is negative, the leading reader names the sample. */
+/* Sets call->uri to the URI that reader number `origin` has for the sample, or the leading reader if origin is negative. */
 static enum stk_status name_sample(const struct stk_chain_run *run, int32_t origin, struct stk_call *call, struct stk_error *err)
 {
 	char uri[STK_MAX_URI];
@@ -22,7 +22,7 @@ static enum stk_status name_sample(const struct stk_chain_run *run, int32_t orig
 	return STK_OK;
 }
 
-/* Sets the result of gather in the call. For a node in a branch, call->index and call->batch then count only the samples that take the branch. */
+/* Gives the call the result of the node's gather. For a node in a branch, also lets call->index and call->batch count only the samples that take the branch. */
 static void set_gathered(const struct stk_chain_run *run, const struct stk_program_node *n, struct stk_call *call)
 {
 	const struct stk_gather_readers *readers = &run->record->gather_readers[n->gathers];
@@ -61,7 +61,7 @@ static enum stk_status set_inputs(
 	return STK_OK;
 }
 
-/* Sets the call's arguments to a copy of the graph's, with those replaced that come from values of the sample, or of its current frame. */
+/* Sets the call's arguments to a copy of the graph's arguments. Arguments that vary get their values from the sample, or from its current frame. */
 static enum stk_status set_args(
 	const struct stk_chain_run *run, const struct stk_program_node *n, struct stk_call *call, struct stk_error *err)
 {
@@ -160,8 +160,8 @@ enum stk_status stk__branch_taken(
 	const struct stk_chain_run *run, const struct stk_program_condition *when, int32_t n_when, bool *taken, struct stk_error *err)
 {
 	*taken = true;
-	for (int32_t k = 0; k < n_when && *taken; k++) { /* the predicates of inner conditions exist only if the outer conditions are
-	                                                  * true */
+	for (int32_t k = 0; k < n_when && *taken; k++) { /* the predicate of an inner condition exists only if the outer conditions are
+							  * true */
 		const struct stk_tensor *t = &run->worker->values[when[k].value];
 		if (t->desc.dtype != STK_BOOL || t->desc.ndim != 0)
 			return stk__fail(err, STK_SHAPE, "its condition is not a scalar of type bool for this sample");
@@ -195,7 +195,8 @@ static void release_buffer(void *buffer)
 	stk__buffer_release(buffer);
 }
 
-/* If an output is exactly a range of bytes that io has read, makes the slot refer to io's buffer, which saves a copy. Returns false if a copy is needed. */
+/* If an output is exactly a range of bytes that io has read, makes the slot refer to io's buffer, which saves a copy. Returns false if the slot cannot refer
+ * to it, so that the caller must copy the bytes. */
 static bool refer_to_read_bytes(const struct stk_chain_run *run, const struct stk_value *v, const struct stk_tensor *t)
 {
 	const struct stk_sample_state *s = &run->record->samples[run->sample];
@@ -227,7 +228,7 @@ enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value,
 	if (kept) {
 		const void *view = t->data;
 		struct stk_tensor *place = &run->record->slot->values[v->slot].samples[run->sample];
-		if (view && view == place->data) { /* a merged value that a branch has written to its final address */
+		if (view && view == place->data) { /* a branch has already written this merged value to its final address */
 			place->desc = t->desc;
 			return STK_OK;
 		}

@@ -46,7 +46,7 @@ static enum stk_status run_pass(const struct stk_chain_run *run, const struct st
 	return s;
 }
 
-/* Loads a value that an earlier level stored in the slot. */
+/* Loads the slot's value number `place`, which an earlier level has stored. */
 static void load_kept(const struct stk_chain_run *run, int32_t place)
 {
 	run->worker->values[run->pipeline->program->slot_values[place]] = run->record->slot->values[place].samples[run->sample];
@@ -58,7 +58,7 @@ static void load_sources(const struct stk_chain_run *run, const struct stk_progr
 	const struct stk_program *g = run->pipeline->program;
 	for (int32_t k = 0; k < stk__program_sources(n); k++) {
 		const struct stk_value *v = &g->values[stk__program_source(n, k)];
-		/* the node's gather runs one level before the node; only values of still earlier levels are in the slot by then */
+		/* the gather runs one level before its node; the slot then has only values of levels before that */
 		if (v->slot >= 0 && g->nodes[v->node].level < run->level - 1)
 			load_kept(run, v->slot);
 	}
@@ -72,7 +72,7 @@ static void skip(const struct stk_chain_run *run, const struct stk_group *group)
 		stk__device_skip(run, group);
 }
 
-/* Replaces the error of an allocation that memory_limit refused by one that names the limit. */
+/* Replaces the error of an allocation that memory_limit refused with an error that names the limit. */
 static enum stk_status over_limit(const struct stk_arena *a, struct stk_error *err)
 {
 	const struct stk_error refused = *err;
@@ -99,8 +99,8 @@ enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w
 	stk__arena_limit(&w->arena, p->config.memory_limit);
 	if (chain->reads && !stk__arena_charge(&w->arena, stk__fetch_bytes(&r->samples[sample], chain)))
 		s = STK_NO_MEMORY;
-	w->tools.cpu_jobs.held = NULL;            /* an earlier sample that failed may have left a job here */
-	bool recipes = p->parts.resident != NULL; /* the data set is resident in host memory; one on the GPU has no chains */
+	w->tools.cpu_jobs.held = NULL;            /* a sample that failed may have left a job here */
+	bool recipes = p->parts.resident != NULL; /* true if the data set is resident in host memory; a data set on the GPU has no chains */
 	if (recipes && s == STK_OK)
 		s = stk__resident_sample(&run, err);
 	for (int32_t g = 0; g < chain->n_groups && !recipes && s == STK_OK; g++) {
@@ -143,12 +143,12 @@ static enum stk_status begin_gather_readers(const struct stk_pipeline *p, struct
 }
 
 /* Runs a node's gather over the samples of the record. Leaves out samples that are dropped or do not take the node's branch. Also leaves out samples whose
- * arguments cannot be computed: their chain will fail for the same reason, and on_error applies to them there. */
+ * arguments cannot be computed: their chain will fail for the same reason, and on_error applies to that failure. */
 enum stk_status stk__gather_run(
 	struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, int32_t node, int32_t *blamed, struct stk_error *err)
 {
 	const struct stk_program_node *n = &p->program->nodes[node];
-	stk__arena_limit(&w->arena, 0); /* no limit: memory_limit is for a sample, this scratch for a batch */
+	stk__arena_limit(&w->arena, 0); /* no limit: memory_limit applies to a sample, and this memory is for a batch */
 	struct stk_call *calls = stk__arena_take(&w->arena, (size_t)r->count * sizeof *calls);
 	int32_t *samples = stk__arena_take(&w->arena, (size_t)r->count * sizeof *samples);
 	enum stk_status s = calls && samples ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a batch's scratch");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Describes the changes in a list of files since a state was saved. A state is too small for names, so it has a digest for each of 32 equally long runs
- * of files. The first run whose digest differs contains the first change; the list as it is now shows which files are there. */
+ * of files. The first run whose digest differs contains the first change; the message names files of the present list near that change. */
 #include "exec/exec.h"
 
 #include <stdio.h>
@@ -33,7 +33,7 @@ static int64_t run_begin(int64_t n, int j)
 	return n / STK_STATE_RUNS * j + n % STK_STATE_RUNS * j / STK_STATE_RUNS;
 }
 
-/* Computes the digest of run j of a list that had n files. Only those files of the run count that exist now. */
+/* Computes the digest of run j of a list that had n files. Leaves out files of the run that no longer exist. */
 static uint32_t digest_of(const struct stk_reader_def *reader, const void *shared, int64_t n, int j)
 {
 	int64_t size_now = reader->size(shared), begin = run_begin(n, j), end = run_begin(n, j + 1);
@@ -83,7 +83,7 @@ static const char *name_of(const struct stk_reader_def *reader, const void *shar
 	return name;
 }
 
-/* Describes where the first change is by naming files that exist now: the last one that is certainly unchanged, and the last one of the run that differs. */
+/* Appends where the first change is, by naming files that exist now: the last file before run j, and the last file of run j. */
 static void add_place(struct stk_text *t, const struct stk_reader_def *reader, const void *shared, int64_t was, int j)
 {
 	char name[STK_MAX_URI];

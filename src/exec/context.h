@@ -19,17 +19,17 @@
 struct stk_context {
 	_Atomic int refs;
 	struct stk_pool *pool;
-	struct stk_storage *storage; /* for pipelines that do not have a storage of their own */
+	struct stk_storage *storage; /* used by pipelines that do not have a storage of their own */
 	struct stk_ranges *ranges;   /* NULL: no tool records NVTX ranges */
-	unsigned cpu;                /* capabilities: base/cpu.h */
+	unsigned cpu;                /* features of the CPU, as flags of base/cpu.h */
 	struct stk_pass_kernels kernels;
-	int64_t process; /* process id of the creator: threads do not exist in a forked child */
+	int64_t process; /* process id of the creator: in a forked child the context has no threads */
 	stk_log_fn log;
 	void *log_user;
 	void (*log_done)(void *user);
 	pthread_mutex_t log_lock;
-	cpu_set_t allowed;               /* cores that the process could use when the workers were started; empty if there are too many
-	                                  * for the set */
+	cpu_set_t allowed;               /* cores that the process could use when the workers were started; empty if a cpu_set_t cannot
+					  * hold them */
 	pthread_mutex_t gpu_lock;        /* guards the members below */
 	struct stk_gpu *gpu;             /* NULL until a pipeline asks for a device */
 	struct stk_gpu_device **devices; /* [ordinal]: the device; NULL until a pipeline uses it */

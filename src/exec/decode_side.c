@@ -19,8 +19,8 @@ static int32_t at_most(int32_t value, int32_t most)
 	return value < most ? value : most;
 }
 
-/* Returns how much to lower the level if this window showed too much work for the cores: they were full, other programs took them away, or the consumer waited
- * for them. Otherwise returns 0. */
+/* Returns how much to lower the level if this window showed too much work for the cores: the cores were fully busy, other programs used them, or the
+ * consumer waited for them. Otherwise returns 0. */
 static int32_t lowering_step(int32_t level, const struct stk_window_load *seen)
 {
 	const double FULL = 0.93, AIM = 0.85, CONTENDED = 0.85, LATE = 0.1;
@@ -36,9 +36,9 @@ static int32_t lowering_step(int32_t level, const struct stk_window_load *seen)
 	return at_most(fall, level);
 }
 
-/* Returns by how much the level rises, if this window showed that the cores have time; otherwise 0. Below 0 it rises by up to 10, but not above 0. From 0 it
- * rises to 100 at once, and only if the cores have time for all files. Above 0 it rises by up to 10, and this function assumes that each further point of
- * the level costs as much as the average of the present ones. */
+/* Returns how much to raise the level if this window showed that the cores have time; otherwise 0. Below 0 the level rises by up to 10, but not above 0.
+ * From 0 it rises to 100 at once, and only if the cores have time for all files. Above 0 it rises by up to 10; this assumes that the next points of the
+ * level cost as much per point as the present ones. */
 static int32_t raising_step(const struct stk_decode_level *now, const struct stk_window_load *seen)
 {
 	const double FREE = 0.8, IN_TIME = 0.02;
@@ -58,16 +58,17 @@ static int32_t raising_step(const struct stk_decode_level *now, const struct stk
 enum {
 	FIRST_PATIENCE = 16,
 	MOST_PATIENCE = 128,
-	RANKS_PATIENCE = 64, /* factor of both if ranks wait for each other, since a level that is too high costs all of them time */
-	FIRST_PROBE = 2,     /* how far the limit rises when a higher level is tried for the first time */
-	STEADY = 4,          /* number of windows in a row that must show time for all files before the cores take them */
-	SETTLED = 8,         /* a level that was kept for this number of windows counts as one that works */
-	SURE = 2,            /* number of windows in a row that must show too much work before the level falls: a single one may be an
-	                  * accident */
-	REST = 8,            /* number of windows after a fall in which the level does not rise, since the effect of the fall shows late */
+	RANKS_PATIENCE = 64, /* factor of FIRST_PATIENCE and MOST_PATIENCE if ranks wait for each other, since a level that is too high
+			      * costs all of them time */
+	FIRST_PROBE = 2,     /* amount by which the limit rises when a higher level is tried for the first time */
+	STEADY = 4,          /* number of windows in a row that must show time for all files before the cores decode them */
+	SETTLED = 8,         /* number of windows after which a level that did not change counts as a good one */
+	SURE = 2,            /* number of windows in a row that must show too much work before the level falls, since one window may be
+			      * an exception */
+	REST = 8,            /* number of windows after a fall in which the level does not rise, since the fall takes effect late */
 };
 
-/* Lowers a level that was too high: to the one that worked, if it had been raised from there, otherwise by a large amount. Levels that are too low for
+/* Lowers a level that was too high: to the last good level if it had been raised from that level, otherwise by `by` at least. Levels that are too low for
  * whole batches become 0, and so do all levels of ranks that wait for each other. Lowers the limit too, so that the level does not soon rise again. */
 static void lower_level(struct stk_decode_level *now, int32_t by)
 {
@@ -83,7 +84,7 @@ static void lower_level(struct stk_decode_level *now, int32_t by)
 	if (now->level > 0)
 		now->limit = now->many_ranks ? 0 : at_least(to, now->level - at_least(now->level / 10, 1));
 	if (now->limit < STK_LEVEL_BATCHES)
-		now->limit = 0; /* there are no levels between: raise_limit continues from here */
+		now->limit = 0; /* there are no levels between 0 and STK_LEVEL_BATCHES; raise_limit continues from 0 */
 	now->limit_step = FIRST_PROBE;
 	now->hold_windows = now->level > 0 ? REST : 0;
 	now->idle_windows = now->windows_at_level = now->steady_windows = 0;
@@ -141,7 +142,7 @@ struct stk_decode_level stk__decode_level_next(struct stk_decode_level now, cons
 	if (to > now.level) {
 		now.level = to;
 		now.windows_at_level = 0;
-		now.hold_windows = to > 0 ? 1 : 0; /* the next window shows only a part of the effect */
+		now.hold_windows = to > 0 ? 1 : 0; /* the next window shows only a part of the change's effect */
 	}
 	return now;
 }
@@ -191,7 +192,7 @@ static struct stk_window_load seen_since(struct stk_decode_side *s, const struct
 		.waited_share = (double)(now->late_ns - s->last.late_ns) / wall};
 }
 
-/* Returns the load averaged over some windows, since a single window covers only a few whole batches. cpu_share and waited_share are those of this window. */
+/* Adds the load of a window to the averages, and returns them: a single window covers only a few whole batches. cpu_share and waited_share are not averaged. */
 static const struct stk_window_load *smoothed(struct stk_decode_side *s, const struct stk_window_load *seen)
 {
 	s->mean.busy += (seen->busy - s->mean.busy) / 2;
@@ -202,7 +203,7 @@ static const struct stk_window_load *smoothed(struct stk_decode_side *s, const s
 	return &s->mean;
 }
 
-/* Lets the cores decode the next baseline file, which shows how long one takes. They do so in each of the first windows, and seldom later. */
+/* Lets the cores decode the next baseline file, to measure its cost: in each of the FIRST windows, and later once in SELDOM windows. */
 static void sample_cost(struct stk_decode_side *s)
 {
 	enum { FIRST = 32, SELDOM = 64 };
@@ -211,8 +212,8 @@ static void sample_cost(struct stk_decode_side *s)
 	atomic_store_explicit(&s->sample, true, memory_order_relaxed);
 }
 
-/* Ends the window if its time is over. Windows in which the consumer paused are ignored, and so are those after a pause, in which batches are made ahead,
- * since they do not show the load of steady work. */
+/* Ends the window if its time is over. Ignores a window in which the consumer paused, and the windows right after it: they show the work of making batches
+ * ahead, not the load of steady work. */
 static void end_window_if_over(struct stk_pipeline *p)
 {
 	enum { PAUSE_NS = 1000000000, REFILL = 5 };
@@ -255,9 +256,8 @@ void stk__decode_side_init(struct stk_decode_side *s)
 	s->last.cpu_ns = cpu_ns();
 }
 
-/* Counts a progressive file, and returns whether the cores should decode it. From level 0 on they decode all such files; below 0, only those above a size, or
- * all of them if they are few. A batch waits for its largest file, so the cores decode the larger files and the GPU the
- * smaller ones. */
+/* Counts a progressive file of `size` bytes, and returns whether the cores should decode it. From level 0 on the cores decode all such files; below 0, only
+ * those above a size, or all of them if they are few. A batch waits for its largest file, so the cores decode the larger files and the GPU the smaller ones. */
 static bool takes_progressive(struct stk_pipeline *p, size_t size, int32_t level)
 {
 	enum { FEW = 16 }; /* the cores decode all progressive files if these are at most one file in FEW */
@@ -266,8 +266,8 @@ static bool takes_progressive(struct stk_pipeline *p, size_t size, int32_t level
 	return progressive * FEW < all || 100.0 * (double)size * (double)progressive > -level * (double)bytes;
 }
 
-/* Counts a baseline file, and returns whether the cores should decode it: because they decode the whole batch, or to measure what a file costs. A file that
- * is much larger than the others is left to the GPU, where many threads decode it; a core would take long. */
+/* Counts a baseline file of `size` bytes, and returns whether the cores should decode it: because they decode the whole batch, or to measure its cost. The
+ * GPU always decodes a file that is much larger than the others, because it does so in many threads; a core would take long. */
 static bool takes_baseline(struct stk_decode_side *s, enum stk_batch_side side, size_t size)
 {
 	enum { LARGE = 8 };

@@ -2,22 +2,20 @@
  *
  * Decides for each file whether the cores or the GPU decode it, for pipelines on a GPU. Both give the same bytes.
  *
- * A training loop needs its GPU and leaves most cores idle: then the cores should decode as much as they can. If a loop takes batches as fast as possible,
- * or has only two cores, the cores have enough to do with reading: then the GPU should decode. One number, the level, determines the decision:
+ * A training loop needs its GPU and leaves most cores idle: then the cores should decode as much as they can. If a loop takes batches as fast as
+ * possible, or has only two cores, the cores have enough to do with reading: then the GPU should decode. One number, the level, determines the decision:
+ *   -200 to 0: the GPU decodes all baseline files. The cores decode progressive files larger than -level hundredths of the mean size of progressive
+ *       files. A progressive file takes the GPU milliseconds, so the cores also decode all of them if they are few.
+ *   50 to 100: the cores decode all progressive files and this percentage of the batches; the GPU decodes the other batches. The GPU needs nearly as
+ *       long for a few files as for a whole batch, so only batches in which it decodes no file save its time.
+ * The level rises from 0 to 100, or to its present limit, at once, if the cores have time for all files. To know that, the cores decode a file now and
+ * then, also at level 0.
  *
- *   -200 to 0: the GPU decodes all baseline files. The cores decode progressive files above a size, which is -level hundredths of their
- *              mean size. A progressive file takes the GPU milliseconds, so the cores also decode all of them if they are few.
- *   50 to 100: the cores decode all progressive files and this percentage of the batches; the GPU decodes the other batches. It takes
- *              nearly as long for a few files as for a whole batch, so only batches in which it decodes no file save its time.
+ * Ranks that share a host wait for each other in each step, so one late batch costs all of them time. With several ranks the level therefore falls to 0
+ * at once if it was too high, and is seldom tried again.
  *
- * The level rises from 0 to 100, or to its present limit, at once, if the cores have time for all files. To know that, the cores decode a file now and then,
- * also at level 0.
- *
- * Ranks that share a host wait for each other in each step, so one late batch costs all of them time. With several ranks the level therefore falls to 0 at
- * once if it was too high, and is seldom tried again.
- *
- * The level changes at most once per window of a tenth of a second or more, depending on measurements in the last windows. stk__decode_level_next is this
- * policy, without clocks or threads. */
+ * The level changes at most once per window of a tenth of a second or more, depending on measurements in the last windows. stk__decode_level_next is
+ * this policy, without clocks or threads. */
 #ifndef STK_EXEC_DECODE_SIDE_H
 #define STK_EXEC_DECODE_SIDE_H
 
@@ -45,14 +43,14 @@ struct stk_decode_level {
 	int32_t level;
 	bool many_ranks;             /* whether several ranks share the host */
 	int32_t limit;               /* the maximum to which the level may rise at present */
-	int32_t last_good_level;     /* the last level that worked for some windows */
+	int32_t last_good_level;     /* the last level at which the cores kept up for some windows */
 	int32_t windows_at_level;    /* number of windows since the level changed */
 	int32_t bad_windows;         /* number of windows in a row that showed too much work for the cores */
 	int32_t hold_windows;        /* number of windows in which the level must not rise */
 	int32_t steady_windows;      /* number of windows in a row at level 0 that showed time for all files */
 	int32_t idle_windows;        /* number of windows at the limit in which the cores had time left */
-	int32_t idle_windows_needed; /* number of such windows before a higher limit is tried */
-	int32_t limit_step;          /* how far the limit rises at the next try */
+	int32_t idle_windows_needed; /* number of windows at the limit, with time left, that must pass before a higher limit is tried */
+	int32_t limit_step;          /* amount by which the limit rises at the next try */
 };
 
 /* Returns the first level. local_ranks: number of ranks on this host. */
@@ -60,17 +58,17 @@ struct stk_decode_level stk__decode_level_start(int local_ranks);
 /* Returns the level that follows a window. */
 struct stk_decode_level stk__decode_level_next(struct stk_decode_level now, const struct stk_window_load *seen);
 
-/* Who decodes the baseline files of a batch. */
+/* The decoder of the baseline files of a batch. */
 enum stk_batch_side { STK_BATCH_BY_GPU, STK_BATCH_BY_CORES };
 
 /* The running state of a pipeline's decision. Any worker may end a window, one at a time. */
 struct stk_decode_side {
 	_Atomic int64_t window_ns;    /* time at which the window began */
 	_Atomic int32_t level;        /* copy of now.level, which any worker may read */
-	_Atomic bool sample;          /* the cores should decode the next baseline file, to measure its cost */
+	_Atomic bool sample;          /* true if the cores should decode the next baseline file, to measure its cost */
 	int32_t due_batches;          /* number of batches that the cores should decode next, in hundredths of a batch; guarded by the
 	                      * pipeline's lock */
-	_Atomic int64_t files, bytes; /* baseline files so far */
+	_Atomic int64_t files, bytes; /* number of baseline files so far, and their total size */
 	double cores;                 /* number of cores that this process may use */
 	struct stk_decode_level now;
 	struct stk_window_load mean;   /* average over the last windows */
@@ -84,9 +82,9 @@ struct stk_decode_side {
 };
 
 void stk__decode_side_init(struct stk_decode_side *s);
-/* Decides who decodes the files of a batch that is being opened. Call it with the lock held. */
+/* Decides whether the cores or the GPU decode the files of a batch that is being opened. Call it with the lock held. */
 enum stk_batch_side stk__decode_side_of_batch(struct stk_pipeline *p);
-/* Returns whether the cores should decode the batch's next file; called for files that the GPU could decode too. Any worker may call it. */
+/* Returns whether the cores should decode a file of `size` bytes, the next of batch `b`, which the GPU could decode too. Any worker may call it. */
 bool stk__decode_side_is_cores(struct stk_pipeline *p, const struct stk_device_batch *b, bool progressive, size_t size);
 /* Returns the percentage of baseline files that the cores decode at present. */
 int32_t stk__decode_side_share(const struct stk_pipeline *p);

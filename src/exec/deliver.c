@@ -13,11 +13,11 @@
 struct stk_delivery {
 	bool end_pending; /* the epoch's last batch was delivered, so that the next call returns STK_END */
 	bool stall_reported;
-	int64_t waited_since_ns; /* time at which the consumer first waited for the next batch; 0: it has not. Bindings wait in short
-	                          * slices, so one wait is many calls */
+	int64_t waited_since_ns; /* time at which the consumer began to wait for the next batch; 0: it does not wait. Bindings wait in
+				  * short slices, so one wait is many calls */
 	struct {
 		int64_t epoch, count;
-	} errors; /* count: number of bad samples in the batches of this epoch that were delivered so far */
+	} errors; /* count: number of bad samples in the batches of `epoch` that were delivered so far */
 };
 
 enum stk_status stk__deliver_create(struct stk_pipeline *p, struct stk_error *err)
@@ -71,7 +71,7 @@ static const char *stage_of(const struct stk_pipeline *p, const struct stk_recor
 	return r->state < STK_BATCH_OPEN ? "a free slot" : p->callbacks->stage(r, s);
 }
 
-/* Describes the work that the next batch waits for. Used for timeouts, and for the notice after 30 s. Call with the lock held. */
+/* Writes a sentence about the work that the next batch waits for, for timeouts and for the notice after 30 s. Call with the lock held. */
 static void describe_stall(struct stk_pipeline *p, int64_t waited_ms, char *text, size_t capacity)
 {
 	const struct stk_record *r = stk__record(p, p->flight.next_deliver);
@@ -86,7 +86,7 @@ static void describe_stall(struct stk_pipeline *p, int64_t waited_ms, char *text
 		stk__fetch_counts(p).in_flight, p->ring->n_out - (int32_t)(p->flight.next_open - p->flight.next_deliver));
 }
 
-/* Fails if there is neither a free slot nor a batch under way, because the wait would never end. Call with the lock held. */
+/* Fails if there is neither a free slot nor a batch under way, because the consumer would wait forever. Call with the lock held. */
 static enum stk_status check_starved(struct stk_pipeline *p, struct stk_error *err)
 {
 	if (p->flight.next_open != p->flight.next_deliver || !stk__open_waits_for_slot(p))
@@ -108,8 +108,7 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 {
 	enum { STALL_MS = 30000 };
 	int64_t begin = stk__clock_ns(), until = ms >= 0 ? stk__clock_after_ms(begin, ms) : -1;
-	bool late = stk__record(p, p->flight.next_deliver)->state <= STK_BATCH_OPEN; /* whether the cores have not finished the batch
-	                                                                              * yet */
+	bool late = stk__record(p, p->flight.next_deliver)->state <= STK_BATCH_OPEN; /* true if the cores have not finished the batch yet */
 	char text[1000];
 	if (p->parts.device)
 		stk__device_adapt_batches(p, ms != 0);
@@ -162,8 +161,7 @@ enum stk_status stk_pipeline_end_within(struct stk_pipeline *p, int64_t ms, stru
 	const int64_t until = stk__clock_after_ms(stk__clock_ns(), ms > 0 ? ms : 0);
 	enum stk_status s = stk__context_check(p->ctx, err);
 	if (s || stk__feed_is_calling(p) ||
-		stk__pool_is_worker(p->ctx->pool)) /* the caller is itself part of this pipeline's work, so the wait
-	                                                               * would never end */
+		stk__pool_is_worker(p->ctx->pool)) /* this thread does a part of the pipeline's work itself, so it would wait forever */
 		return s;
 	stk_pipeline_cancel(p);
 	pthread_mutex_lock(&p->lock);
@@ -200,7 +198,7 @@ static enum stk_status check_errors(struct stk_pipeline *p, const struct stk_rec
 		(long long)d->errors.count, (long long)r->at.epoch, limit, stk__bad_last(p));
 }
 
-/* Sets *out to the record's batch, or returns the record's error. */
+/* Sets *out to the record's batch, which is made here if no worker has made it. Returns the record's error if it has one, or STK_NO_MEMORY. */
 static enum stk_status hand_over(struct stk_pipeline *p, struct stk_record *r, struct stk_batch **out, struct stk_error *err)
 {
 	if (r->result.kind) {
@@ -213,7 +211,7 @@ static enum stk_status hand_over(struct stk_pipeline *p, struct stk_record *r, s
 		}
 		return s;
 	}
-	*out = r->batch ? r->batch : stk__batch_make(p, r); /* makes the batch now if no worker has done so */
+	*out = r->batch ? r->batch : stk__batch_make(p, r);
 	r->batch = NULL;
 	if (!*out)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a batch");
@@ -249,7 +247,7 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 	return s;
 }
 
-/* Returns whether the sources can still report what the next batch is, without the consumer's help. Call with the lock held. */
+/* Returns whether the next batch can finish without another call by the consumer. Call with the lock held. */
 static bool next_batch_is_coming(const struct stk_pipeline *p, const struct stk_record *r)
 {
 	if (!p->run.started || p->run.stopping || atomic_load(&p->run.cancelled))
@@ -263,7 +261,7 @@ static bool next_batch_is_coming(const struct stk_pipeline *p, const struct stk_
 bool stk__deliver_ends_next(struct stk_pipeline *p)
 {
 	enum { PATIENCE_NS = 1000000000 };
-	if (stk__feed_is_calling(p)) /* the caller is a source of this pipeline, so the wait would never end */
+	if (stk__feed_is_calling(p)) /* this thread runs a source of this pipeline, so it would wait forever */
 		return false;
 	const int64_t until = stk__clock_ns() + PATIENCE_NS;
 	pthread_mutex_lock(&p->lock);
@@ -275,7 +273,7 @@ bool stk__deliver_ends_next(struct stk_pipeline *p)
 	return ends;
 }
 
-/* Waits, and records the wait in the trace. A call with ms = 0 that finds nothing is not recorded. */
+/* Waits for the next batch, and records the wait in the trace. Does not record a call with ms = 0 that finds no batch. */
 static enum stk_status wait_traced(struct stk_pipeline *p, int64_t ms, struct stk_record **r, struct stk_error *err)
 {
 	int64_t begin = stk__clock_ns();
@@ -364,11 +362,11 @@ enum stk_status stk_pipeline_skip_epoch(struct stk_pipeline *p, struct stk_error
 	bool between = p->parts.delivery->end_pending || (p->at.last && p->at.step >= 0) || (p->at.step < 0 && p->flight.next_deliver == 0);
 	p->parts.delivery->end_pending = false;
 	if (between)
-		return STK_OK; /* the next batch already begins an epoch */
+		return STK_OK; /* the next batch already is the first of an epoch */
 	int64_t epoch = p->at.epoch;
 	if (p->run.started)
 		stk__drain(p);
-	/* without a reader, the sources are set to the next epoch here; otherwise they get its number with the next batch */
+	/* without a reader, the sources are set to the next epoch here; otherwise the next batch gives them its epoch */
 	bool leads = p->program->reader < 0;
 	if (!leads) {
 		p->flight.next_deliver = next_epoch_batch(p, epoch);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Turns the work of a group of operators on the GPU, for one sample, into jobs: infers the operators on the cores as usual, stages the host values that they
- * read, and allocates their outputs. If a file's header shows that the GPU cannot decode it, decodes the file here on the cores. */
+ * Turns the work of a group of operators on the GPU, for one sample, into jobs: infers the operators on the cores as usual, copies the host values that
+ * they read to pinned memory, and allocates their outputs. If a file's header shows that the GPU cannot decode it, decodes the file here on the cores. */
 #include "codec/orient.h"
 #include "exec/device.h"
 
@@ -16,7 +16,7 @@
 static void no_memory(struct stk_error *err)
 {
 	if (stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's work on the GPU")) {
-		/* the caller returns NULL, which has the same meaning as the status */
+		/* the caller reports the failure by returning NULL */
 	}
 }
 
@@ -43,7 +43,7 @@ static void *take_job(struct stk_exec_worker *w, struct stk_device_batch *b, siz
 	return job;
 }
 
-/* Adds a job of a sample to its step, with `more` bytes of memory after it. Returns NULL and sets err if memory runs out. */
+/* Appends a job to the list of its step and sample, with `more` bytes of memory after it. Returns NULL and sets err if memory runs out. */
 static struct stk_device_job *add_job_with(
 	const struct stk_chain_run *run, int32_t step, enum stk_device_job_kind kind, size_t more, struct stk_error *err)
 {
@@ -137,7 +137,7 @@ enum stk_status stk__device_place(const struct stk_chain_run *run, int32_t value
 	return allocate_value(run, value, false, err);
 }
 
-/* Stages a host tensor for a copy to an address on the GPU. */
+/* Copies a host tensor to pinned memory, and adds a job that copies it from there to the address `to` on the GPU. */
 static enum stk_status send(
 	const struct stk_chain_run *run, int32_t step, int32_t value, const struct stk_tensor *host, uintptr_t to, struct stk_error *err)
 {
@@ -150,7 +150,7 @@ static enum stk_status send(
 	return upload(run, step, staged, to, bytes, err);
 }
 
-/* Stages the host values that the first operator of a group reads on the GPU, and makes the worker's values point to the copies there. kept: receives the
+/* Has the host values that the first operator of a group reads copied to the GPU, and makes the worker's values point to the copies. kept: receives the
  * original addresses, which keep_inputs restores. */
 static enum stk_status send_inputs(
 	const struct stk_chain_run *run, const struct stk_program_node *head, int32_t step, void **kept, struct stk_error *err)
@@ -163,7 +163,7 @@ static enum stk_status send_inputs(
 	for (int32_t k = 0; k < head->node->n_inputs && s == STK_OK; k++) {
 		int32_t value = head->inputs[k];
 		struct stk_tensor *t = &run->worker->values[value];
-		if (g->values[value].on_gpu || stk__op_host_input(head->def, k) || t->data != kept[k]) /* an earlier call has sent it */
+		if (g->values[value].on_gpu || stk__op_host_input(head->def, k) || t->data != kept[k]) /* this value was already sent */
 			continue;
 		uintptr_t to = allocate_sample(run, &b->scratch, b->mirrors.sent, value, (size_t)stk_desc_bytes(&t->desc), err);
 		s = to ? send(run, step, value, t, to, err) : STK_NO_MEMORY;
@@ -180,8 +180,8 @@ static void keep_inputs(const struct stk_chain_run *run, const struct stk_progra
 
 /* ---- files ---- */
 
-/* Returns pinned memory for a file of `size` bytes, or NULL if memory is short. user: the worker, which takes a piece of memory for several files at a time.
- * With many workers and small batches the pieces are smaller; otherwise most of the batch's memory would be the unused ends of pieces. */
+/* Returns pinned memory for a file of `size` bytes, or NULL if memory is short. user: the worker, which allocates a piece of memory for several files at a
+ * time. With many workers and small batches the pieces are smaller; otherwise most of the batch's memory would be unused ends of pieces. */
 static uint8_t *file_memory(void *user, size_t size)
 {
 	enum { MOST = 2 << 20, LEAST = 256 << 10, FILE_BYTES = 128 << 10, SLACK = 64 };
@@ -210,7 +210,7 @@ void stk__file_buffer_begin(struct stk_exec_worker *w, struct stk_device_batch *
 
 const uint8_t *stk__file_buffer_end(struct stk_exec_worker *w, size_t used)
 {
-	enum { ALIGN = 128 }; /* the 64 bytes after a file must be readable too */
+	enum { ALIGN = 128 }; /* the 64 bytes after a file must be readable */
 	const uint8_t *at = w->file_buffer;
 	size_t taken = (used + 64 + ALIGN - 1) / ALIGN * ALIGN;
 	taken = taken < w->file_buffer_left ? taken : w->file_buffer_left;
@@ -242,14 +242,14 @@ static bool gpu_can_decode(
 	return stk__jpeg_gpu_need(&item, &d->need);
 }
 
-/* Returns whether the cores could certainly decode the file within memory_limit. Samples close to the limit are decoded on the cores, which refuse some of
+/* Returns whether the cores could certainly decode the file within memory_limit. The cores decode samples that are close to the limit, and refuse some of
  * them. So the same samples are refused with and without a GPU. */
 static bool within_limit(const struct stk_chain_run *run, const struct stk_decode_job *d, const struct stk_pass *pass)
 {
 	size_t part = (size_t)d->window.w * (size_t)d->window.h * (d->type == STK_GRAY ? 1 : 3),
 	       left = stk__arena_left(&run->worker->arena);
 	size_t decode = stk__jpeg_memory(&d->header) + (d->orientation > 1 ? part : 0);
-	if (part + decode <= left / 16) /* then the pass fits too, since it needs less than 16 times as much memory */
+	if (part + decode <= left / 16) /* then the pass fits too, since its scratch is less than 16 times as large as these */
 		return true;
 	size_t scratch = stk__pass_scratch(pass);
 	return part + (decode > scratch ? decode : scratch) + STK_ARENA_SLACK <= left;
@@ -261,10 +261,10 @@ static const uint8_t *keep_file(struct stk_device_batch *b, const struct stk_enc
 	return to ? memcpy(to, e->data, e->size) : NULL;
 }
 
-/* Which side decodes a file that an operator on the GPU reads. */
+/* The side that decodes a file for an operator on the GPU. */
 enum side {
 	GPU,
-	CORES_HAVE_TIME, /* the GPU could decode it */
+	CORES_HAVE_TIME, /* the GPU could decode it too */
 	CORES_MUST,
 };
 
@@ -298,7 +298,7 @@ static enum stk_status describe_decode(
  * (`spare`), their results are adjacent, so that few copies move them to the GPU. */
 static void *take_result(const struct stk_chain_run *run, int32_t value, size_t bytes, bool spare, struct stk_error *err)
 {
-	enum { MANY = 10 }; /* percentage of files from which on the results are placed together */
+	enum { MANY = 10 }; /* percentage of files that the cores decode, from which on the results are adjacent */
 	struct stk_device_batch *b = run->record->device;
 	bool many = spare && stk__decode_side_share(run->pipeline) >= MANY;
 	return (void *)(many ? allocate_sample(run, &b->staging, b->mirrors.staged, value, bytes, err)
@@ -312,7 +312,7 @@ static int64_t thread_cpu_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Runs a pass on the cores over a file that the GPU could decode. Measures the time, on which later decisions are based (decode_side.h). */
+/* Runs a pass on the cores over a file that the GPU could decode. Measures the time, which later decisions use (decode_side.h). */
 static enum stk_status decode_on_idle_core(
 	const struct stk_chain_run *run, struct stk_pass_group *g, const struct stk_tensor *out, struct stk_error *err)
 {
@@ -410,8 +410,8 @@ static enum stk_status describe_pass(const struct stk_chain_run *run, struct stk
 	return STK_OK;
 }
 
-/* If the image that the group reads is on the host, has it copied to the GPU, and makes the pass read the copy. The value itself stays on the host, since it
- * may also be an argument. */
+/* If the image that the group reads is in host memory, has it copied to the GPU, and makes the pass read the copy. The value itself stays in host memory,
+ * since it may also be an argument. */
 static enum stk_status send_image(const struct stk_chain_run *run, struct stk_pass_group *g, struct stk_error *err)
 {
 	int32_t value = run->pipeline->program->nodes[g->group->nodes[0]].inputs[0];
@@ -445,7 +445,7 @@ static enum stk_status describe_pass_group(const struct stk_chain_run *run, cons
 
 /* ---- operators on tensors ---- */
 
-/* Receives an operator's jobs and stores each of them, with its constants, until the batch's step runs. */
+/* Receives an operator's jobs and stores copies of them, with their constants, until the batch's step runs. */
 struct kept_jobs {
 	struct stk_jobs jobs;
 	const struct stk_chain_run *run;
@@ -499,8 +499,8 @@ static enum stk_status describe_view(const struct stk_chain_run *run, const stru
 	return stk__job_copy_bytes(&kept_jobs.jobs, from.data, (void *)to, stk_desc_bytes(&from.desc), err);
 }
 
-/* Runs on the cores an operator whose inputs are all host values. Has its outputs copied to the GPU, except one that it writes there itself and those that stay
- * in host memory. */
+/* Runs an operator whose inputs are all host values on the cores. Has its outputs copied to the GPU, except an output that the operator writes on the GPU
+ * itself, and outputs that stay in host memory. */
 static enum stk_status run_single_on_cores(
 	const struct stk_chain_run *run, const struct stk_program_node *n, struct stk_call *call, int32_t step, struct stk_error *err)
 {
@@ -528,7 +528,7 @@ static enum stk_status run_single_on_cores(
 	return s;
 }
 
-/* Gives an operator that decodes videos access to the GPU. */
+/* The access to the GPU for an operator that decodes videos. */
 struct gpu_call {
 	struct stk_gpu_call call;
 	struct kept_jobs jobs;
@@ -580,12 +580,12 @@ static enum stk_status describe_call(
 	if (s)
 		return s;
 	s = send_inputs(run, n, group->step, kept, err);
-	struct stk_tensor *in = (struct stk_tensor *)call->in; /* the worker's own copies */
+	struct stk_tensor *in = (struct stk_tensor *)call->in; /* this worker's copies of the tensors, so they may be changed */
 	for (int32_t k = 0; k < call->n_in; k++)
 		in[k].data = stk__op_host_input(n->def, k)
 				     ? kept[k]
-				     : run->worker->values[n->inputs[k]].data; /* a value may be both a host input and a
-		                                                                                                * GPU input */
+				     : run->worker->values[n->inputs[k]].data; /* a value may be both a host input and a GPU input of the
+									        * operator */
 	struct kept_jobs kept_jobs = {{keep_job, &run->worker->arena}, run, group->step};
 	if (s == STK_OK)
 		s = call->def->lower_jobs(call, &kept_jobs.jobs, err);
@@ -593,7 +593,7 @@ static enum stk_status describe_call(
 	return s;
 }
 
-/* Returns whether a view refers to host memory. An operator may have inputs on both sides. */
+/* Returns whether a view refers to host memory: inputs of an operator may be in host memory and on the GPU. */
 static bool is_host_view(
 	const struct stk_chain_run *run, const struct stk_program_node *n, const struct stk_call *call, const struct stk_tensor *view)
 {

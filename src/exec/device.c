@@ -41,8 +41,7 @@ static enum stk_status make_batch(struct stk_pipeline *p, struct stk_device_batc
 	return s ? s : stk__gpu_event_create(dev, false, &b->done, err);
 }
 
-/* Frees a batch. entered: whether the caller is inside stk__gpu_enter; false if the device can no longer be entered. Functions that free memory enter the
- * device themselves. */
+/* Frees a batch. entered: whether the caller is inside stk__gpu_enter; false if that failed. Functions that free memory enter the device themselves. */
 static void free_batch(struct stk_pipeline *p, struct stk_device_batch *b, bool entered)
 {
 	struct stk_gpu_device *dev = p->parts.device->dev;
@@ -112,8 +111,8 @@ void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b)
 	p->parts.device->free_batches = b;
 }
 
-/* Returns how many bytes are needed for decoding, for `depth` batches under way and for the consumer's batch; 0 if this is not known before the first
- * submission. */
+/* Returns the size in bytes of the GPU memory for decoding, for `depth` batches under way and for the consumer's batch; 0 if this is not known before the
+ * first submission. */
 static size_t memory_at(const struct stk_pipeline *p, int32_t depth)
 {
 	const struct stk_device_stage *d = p->parts.device;
@@ -159,7 +158,7 @@ void stk__device_explain(struct stk_pipeline *p, struct stk_text *t)
 			depth, (wanted >> 20) + 1, most);
 }
 
-/* Returns how many consecutive batches are finished, beginning with the next one to deliver. */
+/* Returns the number of consecutive finished batches, beginning with the next one to deliver. */
 static int32_t count_ready(struct stk_pipeline *p)
 {
 	int32_t n = 0;
@@ -202,7 +201,7 @@ void stk__device_adapt_batches(struct stk_pipeline *p, bool waits)
 	if (r->state != STK_BATCH_ON_GPU || r->device->resting || p->flight.depth >= p->flight.most_depth || !may_add_batch(p))
 		return;
 	p->flight.depth++;
-	if (s->lowered) /* the number was lowered too far or too soon, so it takes longer until it is lowered again */
+	if (s->lowered) /* the number was lowered too far or too soon, so the next time this takes longer */
 		s->window = s->window < MOST ? 2 * s->window : MOST;
 	s->lowered = false;
 }
@@ -246,7 +245,7 @@ bool stk__device_has_work(const struct stk_device_stage *d)
 	return d->submitted.first || d->resting.first || d->processing;
 }
 
-/* Returns the operator whose jobs a step runs. */
+/* Returns the graph node of the first operator of a step; NULL if the level has no such step. */
 static const struct stk_graph_node *node_of_step(const struct stk_program *g, int32_t level, int32_t step)
 {
 	const struct stk_level *l = &g->levels[level];
@@ -357,7 +356,7 @@ static enum stk_status wait_for(struct stk_pipeline *p, struct stk_device_batch 
 		s = stk__jpeg_gpu_wait(b->decodes.jpeg, err);
 	if (s && (stk__gpu_stream_sync(p->parts.device->dev, b->stream, NULL) ||
 			 (b->decodes.jpeg && stk__jpeg_gpu_sync(p->parts.device->jpeg, NULL)))) {
-		/* Nothing can be done about this error: either no work is under way any more, or the device is lost. */
+		/* nothing to do: either no work is under way any more, or the device is lost */
 	}
 	if (!s)
 		stk__device_trace(p, b);
@@ -365,7 +364,7 @@ static enum stk_status wait_for(struct stk_pipeline *p, struct stk_device_batch 
 	return s;
 }
 
-/* Waits on this thread until the consumer's kernels no longer read the slot, so that no stream of the library has to wait for them on the GPU. Then queues the
+/* Waits on this thread until the consumer's kernels no longer read the slot, so that no stream of the library has to wait on the GPU. Then queues the
  * batch's jobs for submission, or fails the batch. */
 static void wait_for_readers(struct stk_pipeline *p, struct stk_device_batch *b)
 {
@@ -385,8 +384,8 @@ static void wait_for_readers(struct stk_pipeline *p, struct stk_device_batch *b)
 static void finish_submitted(struct stk_pipeline *p, struct stk_device_batch *b)
 {
 	struct stk_error err = {0};
-	stk__range_begin(p->ctx->ranges, STK_SPAN_GPU, b->turn.k); /* covers this thread's wait; the span in the trace begins with the
-	                                                            * submission */
+	stk__range_begin(p->ctx->ranges, STK_SPAN_GPU, b->turn.k); /* this range covers only the wait; the span in the trace begins with
+								    * the submission */
 	enum stk_status s = wait_for(p, b, &err);
 	stk__range_end(p->ctx->ranges);
 	stk__trace_row(p, STK_ROW_GPU,
@@ -446,7 +445,7 @@ static enum stk_status make_batches(struct stk_pipeline *p, struct stk_error *er
 		return s;
 	d->memory_limit = stk__device_memory_limit(p, available);
 	p->ring->lag_limit = d->memory_limit;
-	if (p->program->n_decodes) { /* what remains is for batches */
+	if (p->program->n_decodes) { /* the rest of the memory is for batches */
 		s = stk__jpeg_gpu_create(d->dev, d->memory_limit / 2, &d->jpeg, err);
 		p->ring->lag_limit -= d->memory_limit / 2;
 	}
@@ -504,7 +503,7 @@ enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err
 	enum stk_status s = stk__context_device(p->ctx, p->config.device_id, &d->dev, err);
 	if (s)
 		return s;
-	stk__context_pin_workers(p->ctx, "", d->dev); /* done first, so that pinned memory is allocated near the GPU */
+	stk__context_pin_workers(p->ctx, "", d->dev); /* before any allocation, so that pinned memory is near the GPU */
 	if ((s = stk__gpu_enter(d->dev, err)))
 		return s;
 	s = make_batches(p, err);

@@ -30,7 +30,7 @@ enum stk_device_job_kind {
 };
 
 struct stk_decode_job {
-	const uint8_t *file; /* pinned */
+	const uint8_t *file; /* address in pinned memory */
 	size_t size;
 	struct stk_jpeg_header header;
 	struct stk_rect window; /* pixels of the image as it is stored, before EXIF's orientation is applied */
@@ -39,7 +39,7 @@ struct stk_decode_job {
 	struct stk_jpeg_gpu_limits need;
 };
 
-/* A job of a sample. Only the members that its kind needs have memory: later members must not be accessed. */
+/* A job of a sample. Only the members that the job's kind uses are allocated: do not access later members. */
 struct stk_device_job {
 	struct stk_device_job *next; /* the next job of the same step and sample */
 	struct stk_device_job *last; /* the last job of the list, for appending; only set in the first job */
@@ -54,8 +54,8 @@ struct stk_device_job {
 		struct { /* TENSORS */
 			struct stk_job *job;
 			uint32_t index;                       /* index among the jobs of its step */
-			bool makes;                           /* the kernel of a pass computes this job's pixels */
-			const struct stk_job_gpu_item *maker; /* the job's description for that pass; set when the tables are uploaded */
+			bool makes;                           /* true if the kernel of a pass computes this job's pixels */
+			const struct stk_job_gpu_item *maker; /* this job's description for that pass, set when the tables are uploaded */
 		};
 	};
 	struct stk_device_job *made_by; /* for PASS: the job whose image this pass computes itself; NULL if the image is stored */
@@ -64,13 +64,13 @@ struct stk_device_job {
 	struct stk_decode_job decode;
 };
 
-/* Tables of the jobs of one step; they grow to the largest batch. */
+/* Tables of the jobs of one step. They grow to the size that the largest batch needs. */
 struct stk_device_tables {
 	struct stk_pass_gpu *passes;
 	struct stk_job_gpu *tensor_jobs; /* a step has either passes or jobs on tensors */
 	struct stk_pass_gpu_limits pass_limits;
 	struct stk_job_gpu_limits tensor_limits;
-	void *host; /* pinned */
+	void *host; /* the tables in pinned memory, from which they are copied to `device` */
 	stk_gpu_ptr device;
 	uint32_t *flags; /* pinned memory with a flag for each job of the last submission: whether the job divided by zero */
 	uint32_t n_flags;
@@ -97,7 +97,7 @@ struct stk_device_clock {
 
 struct stk_gpu_verdict;
 
-/* The files that jobs of the level decode. */
+/* The files that the GPU decodes for jobs of the level. */
 struct stk_device_decodes {
 	struct stk_jpeg_gpu_batch *jpeg;
 	struct stk_device_job **jobs; /* for each file of `jpeg`, the job that decodes it */
@@ -123,7 +123,7 @@ struct stk_device_verdicts {
 };
 
 struct stk_device_batch {
-	struct stk_device_batch *next; /* in the list that contains it */
+	struct stk_device_batch *next; /* next batch in the list that contains this one */
 	struct stk_record *record;
 	/* stream: one of the stage's streams, for copies; steps_stream: for the steps of the current submission */
 	stk_gpu_stream stream, steps_stream;
@@ -133,10 +133,11 @@ struct stk_device_batch {
 	pthread_mutex_t lock;                             /* guards the jobs' memory and the mirrors */
 	struct stk_device_jobs {
 		struct stk_arena arena;
-		struct stk_device_job **first; /* [step * batch + sample] */
-		_Atomic bool *pending;         /* [sample]: whether its jobs were described after the last submission */
-		bool *submitted;               /* [sample]: whether it had jobs in the last submission; only then does it have flags */
-		bool steps;                    /* whether there are jobs that run after the files */
+		struct stk_device_job **first; /* [step * batch size + sample]: list of the sample's jobs */
+		_Atomic bool *pending;         /* [sample]: whether the sample's jobs were described after the last submission */
+		bool *submitted;               /* [sample]: whether the sample had jobs in the last submission; only then does it have
+					        * flags */
+		bool steps;                    /* whether there are jobs that run after the decoding of the files */
 	} jobs;
 	struct stk_device_mirrors {
 		_Atomic uintptr_t *staged,
@@ -149,8 +150,8 @@ struct stk_device_batch {
 	struct stk_device_need need;
 	struct stk_device_verdicts gpu_verdicts;
 	struct stk_device_marks traced_events;
-	bool used;    /* a record has taken the batch, and it has not been cleaned since */
-	bool resting; /* its jobs wait until no stream uses its slot; written with the pipeline's lock held */
+	bool used;    /* true from the moment a record takes the batch until the batch is cleaned */
+	bool resting; /* true while its jobs wait until no stream uses the slot; written with the pipeline's lock held */
 	struct stk_device_turn {
 		enum stk_batch_side side;
 		int64_t begin_ns, k; /* time of the last submission; number of the record's batch */
@@ -179,7 +180,7 @@ struct stk_device_stage {
 	pthread_cond_t work;                       /* signalled when the thread has work or must end */
 	pthread_t thread;
 	bool runs, ending;
-	bool processing;           /* the thread is processing a batch that it took from a list */
+	bool processing;           /* true while the thread processes a batch that it took from a list */
 	struct stk_jpeg_gpu *jpeg; /* shared by all batches; NULL if the program decodes no files */
 	struct stk_nvdec *nvdec;   /* NULL if no operator decodes videos on the GPU */
 	size_t memory_limit;       /* maximum number of bytes for decoding and for batches under way, both of which are faster with
@@ -188,31 +189,32 @@ struct stk_device_stage {
 		_Atomic size_t files, staging, scratch; /* largest number of bytes of each kind that a batch has needed
 		                                         * (device_memory.h) */
 	} largest_needs;
-	_Atomic size_t largest; /* bytes of slot and scratch of the largest batch so far */
+	_Atomic size_t largest; /* size in bytes of slot and scratch of the largest batch so far */
 	struct stk_device_surplus {
 		int32_t window;       /* number of consecutive deliveries without a wait after which fewer batches may be kept under way */
 		int32_t deliveries;   /* number of deliveries without a wait in this window so far */
 		int32_t min_finished; /* minimum number of finished batches at any of these deliveries */
-		bool lowered;         /* the number of batches under way was lowered, and the consumer has not waited since */
+		bool lowered;         /* true if the number of batches under way was lowered, and the consumer has not waited since */
 	} surplus;
-	bool memory_limited; /* the consumer had to wait, and the memory limit did not allow another batch under way */
+	bool memory_limited; /* true if the consumer had to wait, and the memory limit did not allow another batch under way */
 	struct stk_decode_side side;
 	struct stk_device_clock clock;
 };
 
 /* device.c */
-enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err); /* on config.device_id */
-void stk__device_destroy(struct stk_pipeline *p);                                  /* after the drain */
+enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err); /* uses the GPU config.device_id */
+void stk__device_destroy(struct stk_pipeline *p);                                  /* call it after stk__drain */
 /* Returns how many bytes of the GPU's memory a pipeline may use for decoding and batches under way, or for a resident data set. available: number of free
  * bytes of the GPU. */
 size_t stk__device_memory_limit(const struct stk_pipeline *p, size_t available);
-/* Sets in the ring which values are in GPU memory. */
+/* Marks in the pipeline's ring the values that are in GPU memory. */
 STK_MUST_USE enum stk_status stk__device_place_values(struct stk_pipeline *p, struct stk_gpu_device *dev, struct stk_error *err);
 /* Takes a batch for a record that is being opened, or returns NULL if none is free. Call with the lock held. */
 struct stk_device_batch *stk__device_batch_take(struct stk_pipeline *p, struct stk_record *r);
-/* Prepares the batch for another record. Call without the lock, after the GPU has finished its work. */
+/* Resets the batch for its next record. Call without the lock, after the GPU has finished the batch's work. */
 void stk__device_batch_clean(struct stk_pipeline *p, struct stk_device_batch *b);
-void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b); /* frees it for another record; with the lock held */
+void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b); /* makes the batch free for another record; call with
+										  * the lock held */
 
 /* Returns whether the waiting thread has work. Call with the lock held. */
 bool stk__device_has_work(const struct stk_device_stage *d);
@@ -220,28 +222,29 @@ bool stk__device_has_work(const struct stk_device_stage *d);
  * batch that is on the GPU, allows one more, as far as memory permits; if more batches than needed have been ready for a while, allows fewer. Call with the
  * lock held. */
 void stk__device_adapt_batches(struct stk_pipeline *p, bool waits);
-/* Appends to `t` how much memory the stage may use and, if the run has shown it, what more memory would gain. */
+/* Appends to `t` the memory that the stage may use and, if the run has shown it, what more memory would gain. */
 void stk__device_explain(struct stk_pipeline *p, struct stk_text *t);
 /* Queues the record's jobs for submission, which happens as soon as no stream reads its slot any more. Call with the lock held. */
 void stk__device_queue(struct stk_pipeline *p, struct stk_record *r);
-/* Gives the record to the waiting thread, until its level ends or some of its samples run again. Call with the lock held. */
+/* Passes the record to the waiting thread, until its level ends or some of its samples run again. Call with the lock held. */
 void stk__device_submitted(struct stk_pipeline *p, struct stk_record *r);
 
 /* describe.c: creates the jobs for a group of operators on the GPU and one sample. Call without the lock. */
 enum stk_status stk__device_describe(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err);
-/* Records that the sample does not take the group's branch and has no jobs there. */
+/* Records that the sample does not take the group's branch, so that the group has no jobs for it. */
 void stk__device_skip(const struct stk_chain_run *run, const struct stk_group *group);
 /* Assigns a GPU value its address: in the slot, or in the batch's scratch. */
 enum stk_status stk__device_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err);
 
 /* Makes a request read into the batch's pinned memory, directly after the worker's last file, so that files are adjacent. Submit the request between begin
- * and end. end: used is the number of bytes that were read; returns their address. */
+ * and end. stk__file_buffer_end returns the address of the bytes; used: the number of bytes that were read. */
 void stk__file_buffer_begin(struct stk_exec_worker *w, struct stk_device_batch *b, struct stk_request *q);
 const uint8_t *stk__file_buffer_end(struct stk_exec_worker *w, size_t used);
 
 /* device_trace.c. Call inside stk__gpu_enter. Without a trace these functions do nothing; failures are ignored. */
 void stk__device_mark(struct stk_pipeline *p, struct stk_device_batch *b, enum stk_span_kind kind,
-	const char *name);                                                  /* name: of the work that ended here */
+	const char *name);                                                  /* name: constant name of the work that ended before this
+									     * event */
 void stk__device_trace(struct stk_pipeline *p, struct stk_device_batch *b); /* adds the spans of a finished batch */
 void stk__device_trace_free(struct stk_gpu_device *dev, struct stk_device_marks *marks);
 void stk__device_clock_free(struct stk_gpu_device *dev, struct stk_device_clock *clock);

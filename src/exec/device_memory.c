@@ -6,8 +6,8 @@
 
 #include <stdatomic.h>
 
-/* GUARD: unused bytes at the end of a block. The next allocation may begin where a block ends. Without them, pieces of two blocks could seem adjacent and be
- * merged into one copy. */
+/* GUARD: unused bytes at the end of a block. Without them, a piece at the beginning of the next allocation could seem adjacent to the last piece of this
+ * block, and both would be merged into one copy. */
 enum { ALIGN = 256, SLACK = 64, LEAST = 1 << 20, GUARD = 8192 };
 _Static_assert((int)GUARD > (int)STK_JPEG_GPU_GAP, "files in two blocks would travel in one copy");
 
@@ -93,7 +93,7 @@ uintptr_t stk__device_memory_take(struct stk_device_memory *m, size_t size, stru
 	return at;
 }
 
-/* Updates *largest_batch with the bytes that this batch has taken, and returns it. It is the most that any batch has taken, plus a quarter. */
+/* Raises *largest_batch to what this batch has taken plus a quarter, if that is more. Returns the new value. */
 static size_t update_largest_batch(struct stk_device_memory *m)
 {
 	size_t wanted = m->taken_bytes + m->taken_bytes / 4, usual = atomic_load(m->largest_batch);
@@ -106,11 +106,11 @@ void stk__device_memory_reset(struct stk_device_memory *m)
 {
 	size_t wanted = update_largest_batch(m);
 	if (m->blocks && m->blocks->next &&
-		m->blocks->size < m->taken_bytes) { /* Freeing memory waits for the GPU, so small blocks are kept if another one is large
-		                               * enough. */
+		m->blocks->size < m->taken_bytes) { /* freeing memory waits for the GPU, so older blocks stay if the newest is large
+						     * enough */
 		free_blocks(m);
 		if (add_block(m, wanted, NULL)) {
-			/* The next take tries again, and reports the error. */
+			/* the next stk__device_memory_take tries again and reports the error */
 		}
 	}
 	m->used = m->taken_bytes = 0;

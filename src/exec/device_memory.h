@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory for one batch on the GPU path, taken in pieces and released all at once. It is pinned host memory from which
- * copies are made, or device memory for values between two steps. After the first batches all pieces come from one block: when a batch has needed more, the
- * next block has that size. The batches of a pipeline share the size (`largest_batch`), since allocating pinned memory is slow; so later batches begin with a
- * block that is large enough. Pieces do not touch, and pieces of two blocks are further apart than STK_JPEG_GPU_GAP, so pieces that are closer together belong
- * to one allocation. Several threads may take pieces at the same time. Only the owner resets and destroys, while no thread takes a piece. */
+ * Memory for one batch on the GPU path, allocated in pieces and released all at once: pinned host memory from which copies are made, or device memory
+ * for values between two steps.
+ *
+ * After the first batches all pieces come from one block: if a batch has needed more, the next block has that size. The batches of a pipeline share this
+ * size (`largest_batch`), since allocating pinned memory is slow; so later batches begin with a block that is large enough. Pieces do not touch, and
+ * pieces of two blocks are further apart than STK_JPEG_GPU_GAP, so pieces that are closer together belong to one allocation. Several threads may take
+ * pieces at the same time. Only the owner resets and destroys the memory, while no thread takes a piece. */
 #ifndef STK_EXEC_DEVICE_MEMORY_H
 #define STK_EXEC_DEVICE_MEMORY_H
 
@@ -19,9 +21,9 @@ struct stk_device_memory {
 	bool pinned; /* true: pinned host memory; false: device memory */
 	pthread_mutex_t lock;
 	struct stk_device_block *blocks; /* blocks, the newest first; pieces are taken from the newest */
-	size_t used;                     /* number of bytes used in the newest block */
-	size_t taken_bytes;              /* total bytes of all pieces since the last reset */
-	size_t total_bytes;              /* total bytes of all blocks */
+	size_t used;                     /* number of bytes in use in the newest block */
+	size_t taken_bytes;              /* total size of all pieces since the last reset */
+	size_t total_bytes;              /* total size of all blocks */
 	_Atomic size_t *largest_batch;   /* the maximum number of bytes that a batch has taken, plus a quarter; shared by the pipeline's
 	                                  * batches */
 };

@@ -29,8 +29,8 @@ void stk__device_mark(struct stk_pipeline *p, struct stk_device_batch *b, enum s
 }
 
 /* Relates the GPU's clock to the host's. Differences between events are floats in milliseconds, which are exact to a microsecond only over a few seconds, so
- * this is repeated each second. The host notices the event a little late, and much too late if other programs share the GPU; then it tries again,
- * TRIES times in all. Returns false if the GPU reports an error. */
+ * this is repeated each second. The host notices the event a little late, and much too late if other programs share the GPU; then the measurement is
+ * repeated, up to TRIES times. Returns false if the GPU reports an error. */
 static bool set_clock(struct stk_gpu_device *dev, struct stk_device_clock *c)
 {
 	enum { SECOND_NS = 1000000000, SOON_NS = 100000, TRIES = 4 };
@@ -75,7 +75,7 @@ static void add(const struct stk_pipeline *p, const struct stk_device_batch *b, 
 			.end_ns = end_ns});
 }
 
-/* Adds the spans of one part of the files: its copy, and its kernels one after the other. */
+/* Adds the spans of a group of files that were decoded together: their copy, and their kernels one after the other. */
 static void trace_part(const struct stk_pipeline *p, const struct stk_device_batch *b, int part)
 {
 	struct stk_jpeg_gpu_times times;

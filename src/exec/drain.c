@@ -16,7 +16,7 @@ void stk__drain(struct stk_pipeline *p)
 	if (p->callbacks->crew)
 		stk__pool_leave(p->ctx->pool, &p->client);
 	stk__fetch_end(p);
-	stk__surveyed_end(p); /* only now, after all reads have ended, since they copy bytes that the search of tars has read */
+	stk__surveyed_end(p); /* only after all reads have ended, since reads copy bytes that the search of tars has read */
 	pthread_mutex_lock(&p->lock);
 	while (p->parts.device && stk__device_has_work(p->parts.device))
 		pthread_cond_wait(&p->delivered, &p->lock);

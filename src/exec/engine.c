@@ -61,8 +61,8 @@ static void forget_sample(struct stk_sample_state *s)
 	s->error = NULL;
 }
 
-/* Applies on_error to a failed sample, after all chains of the level have ended. Returns true if the sample was replaced and starts again, or false if it was
- * dropped. If on_error does not allow the failure, also fails the batch. */
+/* Applies on_error to a failed sample, after all chains of the level have ended. Returns true if the sample was replaced and starts again, or false if it
+ * was dropped. Also fails the batch if the error is fatal or on_error does not allow bad samples. */
 static bool replace_or_drop(struct stk_record *r, int32_t i)
 {
 	struct stk_pipeline *p = r->pipeline;
@@ -115,7 +115,7 @@ static void end_batch(struct stk_record *r)
 	p->flight.ending = r;
 }
 
-/* Begins level r->level or, if that has no work, the next one that has. After the last level the batch ends. */
+/* Begins level r->level, or the first later level that has work. Ends the batch if no level has. */
 static void begin_level(struct stk_record *r)
 {
 	struct stk_pipeline *p = r->pipeline;
@@ -156,14 +156,14 @@ void stk__level_part_done(struct stk_record *r)
 	if (--r->unfinished > 0)
 		return;
 	if (p->program->levels[r->level].n_steps &&
-		r->result.kind != STK_RESULT_END) /* also after an error: the GPU may report an error of an earlier sample */
+		r->result.kind != STK_RESULT_END) /* also after an error: the GPU may report the error of an earlier sample */
 		stk__device_queue(r->pipeline, r);
 	else
 		stk__level_over(r);
 }
 
-/* Applies the sources' reports about samples. A sample that a source could not give is treated like one that cannot be decoded. The level cannot end during
- * this, since the callback itself counts as a part of it. */
+/* Applies the sources' reports about samples. A sample that a source could not give is treated like a sample that cannot be decoded. The level cannot end
+ * meanwhile, since the callback counts as an unfinished part of it. */
 static void apply_feed_reports(struct stk_record *r)
 {
 	struct stk_pipeline *p = r->pipeline;
@@ -179,7 +179,7 @@ static void apply_feed_reports(struct stk_record *r)
 			stk__record_error(r, &err, p->program->n_nodes + i);
 			continue;
 		}
-		bool runs = s->chains_left > 0; /* some chains do not need the source's data */
+		bool runs = s->chains_left > 0; /* true for samples with chains that do not need the source's data */
 		if (!runs) {
 			r->unfinished++;
 			s->chains_left = 1;
@@ -204,7 +204,7 @@ void stk__on_fed(struct stk_record *r, enum stk_status status, const struct stk_
 	stk__end_records(r->pipeline);
 }
 
-/* A sample whose GPU job failed becomes a bad sample. If the GPU refused a sample's file, the sample's chains run again and the cores decode the file; the
+/* Makes a sample bad if its GPU job failed. If the GPU refused a sample's file, runs the sample's chains again, in which the cores decode the file; the
  * level ends after these chains and their copies. */
 static void apply_verdict(struct stk_record *r, const struct stk_gpu_verdict *v)
 {
@@ -233,7 +233,7 @@ void stk__on_gpu_done(struct stk_record *r, const struct stk_gpu_verdict *verdic
 		stk__level_over(r);
 	} else {
 		stk__record_enter(r, STK_BATCH_OPEN);
-		r->unfinished = 1; /* keeps the level from ending before all verdicts have been applied */
+		r->unfinished = 1; /* prevents the end of the level before all verdicts have been applied */
 		for (int32_t k = 0; k < count; k++)
 			apply_verdict(r, &verdicts[k]);
 		stk__level_part_done(r);
@@ -273,7 +273,7 @@ const struct stk_batch_maker stk__made_by_workers = {.places = true, .crew = tru
 
 /* ---- beginning and end ---- */
 
-/* Reports that there is no memory for the outputs of a batch: how much they need, as far as that is known, and how much there is. */
+/* Fails a batch because there is no memory for its outputs. The message says how much memory they need, as far as that is known, and how much is free. */
 static void fail_without_memory(struct stk_record *r)
 {
 	static const char advice[] = "make samples or batches smaller, prefetch less, or keep fewer batches";
@@ -321,7 +321,7 @@ void stk__record_error(struct stk_record *r, const struct stk_error *err, int64_
 }
 
 /* Checks the outputs of a batch that has not failed, and makes the consumer's object, so that the consumer's thread does not have to. Sets r->result if the
- * outputs of the samples do not fit together. Call without any lock, since samples may have to be moved in memory. */
+ * outputs of the samples do not fit together. Call without any lock, since outputs may have to be moved in memory. */
 static void make_batch(struct stk_record *r)
 {
 	struct stk_pipeline *p = r->pipeline;
@@ -335,7 +335,7 @@ static void make_batch(struct stk_record *r)
 		r->result.kind = STK_RESULT_MISFIT;
 	else
 		r->batch = stk__batch_make(p, r);
-	if (r->device) /* it owned data that was fetched from the GPU, which is no longer needed */
+	if (r->device) /* frees data that was fetched from the GPU and is no longer needed */
 		stk__device_batch_clean(p, r->device);
 }
 
@@ -370,7 +370,7 @@ void stk__record_return(struct stk_record *r)
 void stk__record_reset(struct stk_record *r)
 {
 	struct stk_pipeline *p = r->pipeline;
-	bool left = stk__record_under_way(r); /* true if the run is abandoned; otherwise end_batch has released its samples */
+	bool left = stk__record_under_way(r); /* true if the run is abandoned; otherwise end_batch has released the samples */
 	stk__record_enter(r, STK_BATCH_FREE);
 	for (int32_t i = 0; i < r->placed; i++) {
 		if (left)

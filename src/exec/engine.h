@@ -11,13 +11,13 @@
 
 /* ---- events from the other parts ---- */
 
-/* fetch: the bytes that this sample's chain waited for have arrived, or could not be read. */
+/* Called by fetch: the bytes that this sample's chain waited for have arrived, or could not be read. */
 void stk__on_bytes(struct stk_sample_state *s, int32_t chain);
-/* feed: all sources have returned for the batch. status: STK_OK, or STK_END if they have no more samples in this epoch; any other status is a failure, which
- * err describes. */
+/* Called by feed: all sources have returned for the batch. status: STK_OK, or STK_END if they have no more samples in this epoch; any other status is a
+ * failure, which err describes. */
 void stk__on_fed(struct stk_record *r, enum stk_status status, const struct stk_error *err);
-/* device: the GPU has finished the level's jobs, or has failed. err: the failure of the whole batch, or NULL. Samples that the GPU refused run again on the
- * cores; samples whose jobs failed are bad. */
+/* Called by device: the GPU has finished the level's jobs, or has failed. err: the failure of the whole batch, or NULL. Samples that the GPU refused run
+ * again on the cores; samples whose jobs failed are bad. */
 struct stk_gpu_verdict {
 	int32_t sample;
 	const struct stk_error *failed; /* NULL: the sample runs again on the cores */
@@ -29,18 +29,18 @@ extern const struct stk_batch_maker stk__made_by_workers;
 
 /* ---- a batch ---- */
 
-/* Opens a batch that has a slot. no_memory: no slot could be allocated, and the batch ends with an error. */
+/* Begins the work of a batch that has a slot. no_memory: no slot could be allocated, and the batch ends with an error. */
 void stk__record_open(struct stk_record *r, bool no_memory);
 /* Fails the batch, unless it has an error of lower rank. */
 void stk__record_error(struct stk_record *r, const struct stk_error *err, int64_t rank);
 void stk__level_part_done(struct stk_record *r); /* one sample, gather or callback of the level has finished */
 void stk__level_over(struct stk_record *r); /* the chains and GPU steps of a level have ended: begins the next level, or ends the batch */
-/* Makes the consumer's objects of batches that have ended, and releases the lock meanwhile. A function that may have ended a batch calls this before it
- * releases the lock. */
+/* Makes the consumer's objects of batches that have ended. Releases the lock meanwhile. A function that may have ended a batch calls this before it releases
+ * the lock. */
 void stk__end_records(struct stk_pipeline *p);
-/* Drops the consumer's object, the data that sources gave and the slot, and cleans the memory for the GPU. Call without the lock. */
+/* Frees the consumer's object, the data that sources gave and the slot, and resets the batch's memory for the GPU. Call without the lock. */
 void stk__record_return(struct stk_record *r);
-void stk__record_reset(struct stk_record *r); /* makes it FREE; call after stk__record_return, with the lock held */
+void stk__record_reset(struct stk_record *r); /* makes the record FREE; call after stk__record_return, with the lock held */
 
 /* ---- a sample ---- */
 

@@ -50,17 +50,17 @@ struct stk_sample_state {
 	struct stk_place place;  /* the sample's epoch, position and id, or those of its replacement */
 	int32_t attempt;         /* number of the replacement; 0: the sample itself */
 	int32_t chains_left;     /* unfinished chains of the current level */
-	int32_t failed_by;       /* first chain in which this attempt failed, whose error counts; later chains skip the sample; -1: it
-	                          * has not failed */
+	int32_t failed_by;       /* index of the first chain in which this attempt failed, whose error counts; later chains skip the
+				  * sample; -1: no failure */
 	bool dropped;            /* the sample is not in the batch that is delivered */
-	bool on_cores;           /* the GPU refused to decode it */
-	bool present;            /* whether it was not dropped when the level began; gathers use this, since samples may be dropped
-	                          * while they run */
-	uint64_t waiting;        /* mask of those chains of the level that wait for bytes */
+	bool on_cores;           /* true if the GPU refused to decode the sample, so that the cores decode it */
+	bool present;            /* true if the sample was not dropped before the level began; gathers use this, since samples may be
+				  * dropped while they run */
+	uint64_t waiting;        /* bit mask of the level's chains that wait for bytes */
 	struct stk_read *reads;  /* one for each reader that fetches bytes (fetch.h) */
 	struct stk_error *error; /* why the sample failed; NULL: it has not failed */
-	const struct stk_fed_sample *fed; /* what the user's source says about the sample; NULL: nothing. Valid until the record is
-	                                   * returned */
+	const struct stk_fed_sample *fed; /* URI or failure that the user's source reports for the sample; NULL: none. Valid until the
+					   * record is returned */
 	struct stk_record *record;
 };
 
@@ -88,16 +88,16 @@ struct stk_resident;
  *
  * The outcome is not a state: `result` holds it, from ENDING on. */
 enum stk_batch_state {
-	STK_BATCH_FREE,      /* not in use */
-	STK_BATCH_PLANNED,   /* its samples are known, and bytes may be asked for; it has no slot */
-	STK_BATCH_OPEN,      /* chains, gathers and users' sources of its level are ready, run, or wait for bytes */
-	STK_BATCH_ON_GPU,    /* jobs wait until the slot is unused or a worker is free, or are submitted; unfinished is 0 */
-	STK_BATCH_ENDING,    /* its samples hold no bytes any more; belongs to the thread that makes the consumer's object */
-	STK_BATCH_FINISHED,  /* waits to be delivered */
+	STK_BATCH_FREE,      /* the record is not in use */
+	STK_BATCH_PLANNED,   /* the batch's samples are known, and their bytes may be requested; the batch has no slot */
+	STK_BATCH_OPEN,      /* chains, gathers and users' sources of the current level are ready, run, or wait for bytes */
+	STK_BATCH_ON_GPU,    /* jobs wait until the slot is unused or a worker is free, or are submitted; `unfinished` is 0 */
+	STK_BATCH_ENDING,    /* the samples' bytes were released; the batch belongs to the thread that makes the consumer's object */
+	STK_BATCH_FINISHED,  /* the batch waits to be delivered */
 	STK_BATCH_DELIVERED, /* belongs to the consumer's thread, which releases its resources */
 };
 
-/* Ready items of a batch (inflight.c), as a ring. */
+/* Ready items of a batch (inflight.c) in a ring buffer. */
 struct stk_ready {
 	int32_t *items;
 	int32_t head, count;
@@ -114,10 +114,10 @@ struct stk_result {
 	enum stk_result_kind {
 		STK_RESULT_BATCH,
 		STK_RESULT_END,    /* the source had no more samples: an end of epoch instead of a batch */
-		STK_RESULT_MISFIT, /* the outputs of its samples do not fit together; an exceeded max_errors is reported first */
-		STK_RESULT_ERROR,  /* fatal for the batch, even if on_error allows bad samples */
+		STK_RESULT_MISFIT, /* the outputs of the batch's samples do not fit together; an exceeded max_errors is reported first */
+		STK_RESULT_ERROR,  /* the batch fails, even if on_error allows bad samples */
 	} kind;
-	struct stk_error error; /* for the last two kinds; it is stored here since allocating it could fail */
+	struct stk_error error; /* set for MISFIT and ERROR; stored here since allocating it could fail */
 	int64_t rank;           /* of several errors the one with the lowest rank is reported. In ascending order: sources and the GPU,
 	                         * nodes that gather, samples, the submission to the GPU */
 };
@@ -153,7 +153,7 @@ struct stk_unit {
 	int32_t level, chain; /* chain -1: `node` gathers; -2: submits the level's jobs to the GPU */
 	int32_t node, count;
 	int32_t samples[STK_MAX_UNIT];
-	bool failed[STK_MAX_UNIT]; /* another chain of the sample has failed, so this chain does not run for it */
+	bool failed[STK_MAX_UNIT]; /* [i]: another chain of samples[i] has failed, so this chain does not run for it */
 };
 
 /* A worker's memory and tools for one pipeline. */
@@ -165,8 +165,7 @@ struct stk_exec_worker {
 	struct stk_error error;
 	struct stk_device_batch *reading; /* the batch to whose pinned memory `file_buffer` points */
 	int64_t reading_use;              /* value of that batch's turn.use when `file_buffer` was taken */
-	uint8_t *file_buffer;             /* where the next file is read to; part of the piece of pinned memory that this worker has
-	                                   * taken */
+	uint8_t *file_buffer;             /* address in the worker's piece of pinned memory to which the next file is read */
 	size_t file_buffer_left;
 	struct {
 		const struct stk_device_batch *batch; /* the batch whose memory for jobs `at` points to */
@@ -201,14 +200,14 @@ struct stk_flight {
 	int32_t n;
 	struct stk_record *ending; /* first of the batches that no thread has begun to end, which are linked by next_ending */
 	int64_t next_create, next_open, next_deliver;
-	int32_t depth, most_depth; /* number of batches that are opened before the consumer asks for them, and its maximum */
+	int32_t depth, most_depth; /* number of batches that are opened before the consumer asks for them, and the maximum of that number */
 };
 
 struct stk_crew {
 	struct stk_exec_worker *workers;
 	int32_t n;
 	_Atomic int64_t *cost_ns; /* [level * program->max_chains + chain]: measured time of a chain for one sample */
-	int32_t poison;           /* byte that fills memory of outputs and values before an operator writes it; -1: no fill */
+	int32_t poison;           /* byte with which memory of outputs and values is filled before an operator writes it; -1: no fill */
 };
 
 struct stk_run {
@@ -216,7 +215,7 @@ struct stk_run {
 	bool restored;            /* the run continues from a saved state */
 	bool kept_batches_warned; /* the warning about batches that the consumer keeps has been logged */
 	_Atomic bool cancelled;
-	struct stk_cancel halt; /* makes workers abandon their work, because the pipeline is cancelled or drained */
+	struct stk_cancel halt; /* set to make workers abandon their work, because the pipeline is cancelled or drained */
 };
 
 /* The position of the run: its last delivered batch. step: -1 if no batch was delivered yet; last: whether the epoch ends after that batch. */
@@ -234,7 +233,7 @@ struct stk_parts {
 	struct stk_opening *opening;     /* open.c */
 	struct stk_delivery *delivery;   /* deliver.c */
 	struct stk_surveyed *surveyed;   /* survey.c; NULL: all samples are known before the run */
-	struct stk_bad_list *bad;        /* failures.c; NULL: no sample was bad so far */
+	struct stk_bad_list *bad;        /* failures.c; NULL: no bad sample so far */
 	struct stk_digests *digests;     /* changes.c; NULL: no state was saved so far */
 };
 
@@ -263,17 +262,18 @@ struct stk_pipeline {
 	struct stk_watched watched;
 };
 
-/* How batches are made. There are two ways: workers run chains (engine.h), or the GPU processes a data set in its memory (resident.h). The functions are
- * called with the lock held unless the comment says otherwise. */
+/* The functions that make batches. There are two sets: workers run chains (engine.h), or the GPU processes a data set in its memory (resident.h). The
+ * functions are called with the lock held unless the comment says otherwise. */
 struct stk_batch_maker {
 	bool places; /* whether the places of samples are computed when a batch is planned; otherwise they are computed when the
 	              * consumer asks for them */
-	bool crew;   /* whether workers take part and open batches; otherwise the consumer opens a batch when it wants one */
+	bool crew;   /* whether workers open and process batches; otherwise the consumer opens a batch when it wants one */
 	void (*begin)(struct stk_record *r);                     /* called when r is open; may release the lock */
-	bool (*arrived)(struct stk_record *r);                   /* returns whether a FINISHED batch can be delivered now */
+	bool (*arrived)(struct stk_record *r);                   /* returns whether the FINISHED batch r can be delivered now */
 	void (*wait)(struct stk_pipeline *p, int64_t waited_ns); /* waits until a batch may have arrived; releases the lock meanwhile */
 	const char *(*stage)(const struct stk_record *r,
-		const struct stk_sample_state **s); /* names the work that an open batch waits for, and that work's sample */
+		const struct stk_sample_state **s); /* returns the name of the work that an open batch waits for, and sets *s to that
+						     * work's sample */
 };
 
 #define STK_COUNT(p, name, n) atomic_fetch_add_explicit(&(p)->counters.name, (n), memory_order_relaxed)
@@ -283,7 +283,7 @@ static inline void stk__trace_row(const struct stk_pipeline *p, int32_t row, con
 	stk__trace_add(p->trace, p->crew.n + row, span);
 }
 
-/* In debug builds, checks that the lock is not held: during a user's callback, while outputs are written, while a batch is copied, or while waiting for a
+/* In debug builds, checks that the caller does not hold the lock. Call it before a user's callback, a write of outputs, a copy of a batch, or a wait for a
  * stream. The debug mutex knows its owner and refuses to be unlocked by another thread. */
 static inline void stk__assert_unlocked(struct stk_pipeline *p)
 {
@@ -299,14 +299,14 @@ static inline struct stk_record *stk__record(struct stk_pipeline *p, int64_t k)
 	return &p->flight.records[k % p->flight.n];
 }
 
-/* Returns the place in `reader` that corresponds to the leading reader's `place`. */
+/* Returns the place in `reader` that corresponds to `place` in the leading reader. */
 static inline struct stk_place stk__reader_place(const struct stk_pipeline *p, int32_t reader, const struct stk_place *place)
 {
 	return reader == p->program->leading_reader ? *place : stk__order_follow(&p->orders[reader], &p->order, place);
 }
 
 /* schedule.c */
-bool stk__exec_work(struct stk_pool_client *client, int32_t worker); /* without the lock */
+bool stk__exec_work(struct stk_pool_client *client, int32_t worker); /* call it without the lock */
 
 /* open.c: opens the next batch. Returns false if no further batch may be opened, no slot is free, or it is not known yet whether the batch exists. Call with
  * the lock held; it is released in between. */
@@ -321,11 +321,11 @@ STK_MUST_USE enum stk_status stk__deliver_create(struct stk_pipeline *p, struct 
 /* Returns whether the epoch ends after the last delivered batch. Waits at most a second for the sources to report that; returns false if they have not. */
 bool stk__deliver_ends_next(struct stk_pipeline *p);
 
-/* inflight.c; the lock is held */
+/* inflight.c: call with the lock held */
 bool stk__create_records(struct stk_pipeline *p,
 	int64_t up_to); /* plans batches up to number up_to - 1; returns false if a read of a record's previous batch is still under
 	                 * way, or if the samples are not known yet */
-bool stk__record_under_way(const struct stk_record *r); /* whether it is planned and has not ended */
+bool stk__record_under_way(const struct stk_record *r); /* whether the batch is planned and has not ended */
 void stk__record_enter(struct stk_record *r, enum stk_batch_state to);
 /* Items of a batch that become ready have numbers: chain * batch_size + sample, then one for each node, for its gather, then one for the jobs on the
  * GPU. stk__ready_room returns how many numbers there are. */
@@ -334,7 +334,7 @@ int32_t stk__gather_item(const struct stk_pipeline *p, int32_t node);
 int32_t stk__device_item(const struct stk_pipeline *p);
 void stk__ready_push(struct stk_record *r, int32_t item);
 void stk__ready_chain(struct stk_record *r, int32_t chain, int32_t sample);
-void stk__ready_submit(struct stk_record *r); /* queues the GPU jobs of its level */
+void stk__ready_submit(struct stk_record *r); /* queues the GPU jobs of the record's level */
 
 /* survey.c: runs whose samples become known only while they are read; in other runs these functions have no effect. plans: returns whether it is known if batch
  * k exists; threads that open batches are woken when this becomes known. has: returns whether the batch exists; if not, r->result holds the result to deliver
@@ -369,14 +369,14 @@ size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_
 size_t stk__reader_uri(const struct stk_pipeline *p, int32_t reader, const struct stk_place *place, char *uri, size_t capacity);
 /* Returns the reader to name in a chain's errors: the one whose bytes the chain reads if there is only one, otherwise the leading one. */
 int32_t stk__chain_reader(const struct stk_program *g, int32_t level, int32_t chain);
-/* Adds the sample's place, and its name in this reader, to the error. Needs no lock. */
+/* Adds the sample's position, and its URI in this reader, to the error. Needs no lock. */
 void stk__name_sample(const struct stk_pipeline *p, const struct stk_sample_state *s, int32_t reader, struct stk_error *err);
 /* Adds the name of a part to the error, if the reader has names for parts. stk__name_input does so for the first input of `node` that is a part
  * of a reader's sample. */
 void stk__name_part(const struct stk_sample_state *s, int32_t reader, int32_t part, struct stk_error *err);
 void stk__name_input(const struct stk_program *g, const struct stk_sample_state *s, int32_t node, struct stk_error *err);
 void stk__set_error(struct stk_error **to, const struct stk_error *from);
-const char *stk__bad_last(const struct stk_pipeline *p); /* the last bad sample's message */
+const char *stk__bad_last(const struct stk_pipeline *p); /* returns the message of the last bad sample */
 void stk__bad_free(struct stk_pipeline *p);
 /* Call with the lock held. add: records a bad sample of the batch. deliver: moves the batch's bad samples to the pipeline's list when the batch is
  * delivered. drop: discards them. */
@@ -400,7 +400,7 @@ struct stk_chain_run {
 	struct stk_record *record;
 	int32_t level, chain, sample;
 	int32_t frame;                 /* used by by_frame.c: 1 + index of the frame for which an operator runs; otherwise 0 */
-	const struct stk_desc *common; /* if frame > 0: becomes call->frame */
+	const struct stk_desc *common; /* if frame > 0: the description that becomes call->frame */
 };
 enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t node, struct stk_call *call, struct stk_error *err);
 /* Runs the operator's infer, then those checks of its arguments that need the types of the outputs. */
@@ -418,7 +418,7 @@ enum stk_status stk__by_frame_infer(
 	const struct stk_chain_run *run, int32_t node, struct stk_desc *out, int64_t *frames, struct stk_error *err);
 enum stk_status stk__by_frame_cores(const struct stk_chain_run *run, int32_t node, const struct stk_tensor *out, struct stk_error *err);
 enum stk_status stk__by_frame_run(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err);
-/* Returns a view of frame k in `out`, the output of all frames. */
+/* Returns a view of frame k of `out`, which holds the output of all frames. */
 struct stk_tensor stk__by_frame_part(const struct stk_tensor *out, int64_t k);
 /* Returns whether the call for one frame is a pass. */
 bool stk__by_frame_passes(const struct stk_call *frame);
@@ -435,9 +435,10 @@ struct stk_pass_group {
 	struct stk_call *calls; /* one call for each operator, already inferred; memory of the worker */
 	struct stk_frames src;  /* for a decoder: the whole image, without data */
 	struct stk_pass pass;   /* if `planes`: the pass of the plane that was lowered last */
-	int32_t value;          /* the group's output */
-	bool stream;            /* stores bypass the caches */
-	bool planes;            /* one pass for each channel, for planar images and for more channels than one pass supports */
+	int32_t value;          /* program value that is the group's output */
+	bool stream;            /* true if stores bypass the caches */
+	bool planes;            /* true if each channel has a pass of its own, for planar images and for more channels than one pass
+				 * supports */
 };
 enum stk_status stk__pass_group_infer(
 	const struct stk_chain_run *run, const struct stk_group *group, struct stk_pass_group *g, struct stk_error *err);
@@ -448,11 +449,11 @@ enum stk_status stk__pass_group_cores(
 /* held_batches.c: returns the error for a ring that has no slot for this reason. The message names the outputs that the consumer keeps. */
 enum stk_status stk__held_batches_error(struct stk_pipeline *p, enum stk_ring_lack lack, struct stk_error *err);
 size_t stk__held_batches_bytes(struct stk_pipeline *p); /* total size of the blocks that the ring no longer manages */
-/* Logs a notice when the ring first gives up blocks that the consumer keeps; call without the lock. */
+/* Logs a notice when the ring first releases blocks because the consumer keeps them; call without the lock. */
 void stk__warn_of_held_batches(struct stk_pipeline *p);
 
 /* changes.c */
-/* The end of messages about a state that was saved with other data. */
+/* The end of messages about a state that was saved with other data: what the user can do. */
 #define STK_STATE_WAY_OUT ": give the data of the run that was saved, or begin a new epoch of these without the state"
 void stk__changes_free(struct stk_pipeline *p);
 /* Appends the size of the list of files and its digests to a state: `, "files": N, "runs": "..."`. Appends nothing if the reader has no digest. */
@@ -464,7 +465,7 @@ STK_MUST_USE enum stk_status stk__changes_describe(const struct stk_pipeline *p,
 /* batch.c */
 enum stk_status stk__batch_check(const struct stk_pipeline *p, const struct stk_record *r,
 	struct stk_error *err); /* checks that each output has the same type and number of dims in all samples */
-/* Takes over the record's slot; returns NULL if memory runs out. */
+/* Makes the record's batch, which takes over its slot; returns NULL if memory runs out. */
 struct stk_batch *stk__batch_make(struct stk_pipeline *p, struct stk_record *r);
 void stk__batch_deliver(struct stk_batch *batch); /* makes the consumer the owner */
 void stk__batch_free_data(void *batch);

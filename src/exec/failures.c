@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Errors of bad samples: their messages, and the list of them that a pipeline keeps. */
+ * Errors of bad samples: their messages, and the list of them in a pipeline. */
 #include "exec/exec.h"
 
 #include "base/safe_text.h"
@@ -49,14 +49,14 @@ void stk__set_error(struct stk_error **to, const struct stk_error *from)
 		**to = *from;
 }
 
-/* Composes the message, for example "owl/01.jpg: not a JPEG (starts with "hello"); sample 1234 of epoch 2, decoders.image at train.py:31". If it is too
- * long, the part before the place is cut. */
+/* Rewrites the message to, for example, "owl/01.jpg: not a JPEG (starts with "hello"); sample 1234 of epoch 2, decoders.image at train.py:31". If it is too
+ * long, cuts the part before the last semicolon. */
 static void compose_message(struct stk_error *e, const struct stk_fed_sample *fed)
 {
 	enum { OP = 140 };
 	char where[OP + 120], number[40] = "";
 	struct stk_error from = *e;
-	stk__safe_text(from.uri, sizeof from.uri); /* printable, as in the message; e->uri keeps the original name */
+	stk__safe_text(from.uri, sizeof from.uri); /* only the copy for the message is made printable; e->uri keeps the original name */
 	bool named = from.uri[0] && !stk__names_file(from.message, from.uri);
 	if (fed && fed->numbered)
 		snprintf(number, sizeof number, "dataset[%lld], ", (long long)fed->id);
@@ -89,7 +89,7 @@ void stk__name_input(const struct stk_program *g, const struct stk_sample_state 
 	}
 }
 
-/* Records a bad sample of the batch. Ignores a sample that only fills up the batch, since it is recorded at its own position. */
+/* Records a bad sample of the batch. Ignores a repeated sample that fills up the batch, since it is recorded at its own position. */
 void stk__bad_add(struct stk_record *r, int32_t i, const struct stk_error *err)
 {
 	if (r->samples[i].place.padded)
@@ -114,7 +114,7 @@ void stk__bad_drop(struct stk_record *r)
 	r->n_bad = 0;
 }
 
-/* Updates in_a_row with the samples of a batch, in order, so that the result does not depend on timing. */
+/* Updates in_a_row with the samples of a batch, in the order of the batch, so that the result does not depend on timing. */
 static void count_row(struct stk_bad_list *l, const struct stk_record *r)
 {
 	const struct stk_bad *b = r->bads;

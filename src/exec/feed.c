@@ -16,13 +16,13 @@ struct fed {
 	struct stk_tensor *tensors; /* [output * batch + i] */
 	void (**release)(void *);   /* the source's release functions, one for each call of pull */
 	void **release_user;
-	bool *on_gpu;                   /* [output]: whether its data is on the GPU */
-	struct stk_fed_sample *samples; /* one for each sample */
+	bool *on_gpu;                   /* [output]: true if the source's data for this output is on the GPU */
+	struct stk_fed_sample *samples; /* [i]: the source's report about sample i */
 	int32_t pulls, count;
-	bool last; /* the batch is the last of its epoch; only used without a reader */
+	bool last; /* true if the batch is the last of its epoch; only used without a reader */
 };
 
-/* Type and number of dimensions in a source's first batch. Later batches must have the same. */
+/* Type and number of dimensions in a source's first batch. Later batches must agree with it. */
 struct first_tensor {
 	bool known;
 	enum stk_dtype dtype;
@@ -32,7 +32,7 @@ struct first_tensor {
 struct stk_feed_stage {
 	pthread_t thread;
 	pthread_cond_t work;                     /* signalled when the thread has work */
-	bool started, runs, calls;               /* calls: the thread is in a callback */
+	bool started, runs, calls;               /* calls: true while the thread is in a callback */
 	void (*destroy)(struct stk_pipeline *p); /* called after the thread's current callback has returned; may be NULL */
 	int64_t k;                               /* number of the next batch to request from the sources */
 	int64_t epoch, step;                     /* the position of batch k */
@@ -89,7 +89,8 @@ const struct stk_fed_sample *stk__feed_sample_report(const struct stk_record *r,
 	return found;
 }
 
-/* Checks that a tensor has the type, number of dims and layout for which the graph was built, a possible shape, and data. */
+/* Checks that a tensor has the type, number of dims and layout for which the graph was built, a possible shape, and data. name: the source's name, for
+ * messages. */
 static enum stk_status check_tensor(const struct stk_value *v, const char *name, const struct stk_tensor *t, struct stk_error *err)
 {
 	if (t->desc.dtype < 0 || t->desc.dtype >= STK_DTYPE_COUNT || t->desc.ndim < 0 || t->desc.ndim > STK_MAX_DIMS)
@@ -103,7 +104,7 @@ static enum stk_status check_tensor(const struct stk_value *v, const char *name,
 	if (letters && letters != (size_t)t->desc.ndim)
 		return stk__fail(
 			err, STK_USER, "\"%s\" gave a tensor of %d dims with the layout \"%.8s\"", name, t->desc.ndim, t->desc.layout);
-	/* The layout that the graph assumed if none was declared. If the graph did not know the number of dims, operators check each sample. */
+	/* If no layout was declared, the graph has assumed one. If it did not know the number of dims, operators check each sample. */
 	const char *promised = v->desc.layout[0] ? v->desc.layout : v->desc.ndim >= 0 ? stk__layout_of(&v->desc) : "";
 	if (letters && (v->desc.layout[0] || v->desc.ndim >= 0) && strcmp(t->desc.layout, promised) != 0)
 		return stk__fail(err, STK_USER, "\"%s\" gave the layout \"%s\", where the graph was built for \"%s\": declare it (layout=)",
@@ -131,8 +132,8 @@ static enum stk_status check_alike(const char *name, const struct stk_tensor *fi
 	return STK_OK;
 }
 
-/* Checks that a tensor has the type and number of dims of the source's first batch, which the first call stores. DALI checks this too: operators, and often
- * the consumer's code, are made for one type. */
+/* Checks that a tensor has the type and number of dims of the source's first batch, which the first call stores in `first`. DALI checks this too: operators,
+ * and often the consumer's code, are made for one type. */
 static enum stk_status check_steady(struct first_tensor *first, const char *name, const struct stk_tensor *t, struct stk_error *err)
 {
 	if (!first->known)
@@ -148,7 +149,7 @@ static enum stk_status check_steady(struct first_tensor *first, const char *name
 	return STK_OK;
 }
 
-/* Checks that only copies on the GPU read a value that a source gave on the GPU, and that it is not itself an output. */
+/* For a value that a source gave on the GPU, checks that the value is not an output and that only copies on the GPU read it. */
 static enum stk_status check_readers(const struct stk_pipeline *p, int32_t value, const char *name, struct stk_error *err)
 {
 	const struct stk_program *g = p->program;
@@ -164,7 +165,7 @@ static enum stk_status check_readers(const struct stk_pipeline *p, int32_t value
 			      "\"%s\" gave data on the GPU, which is read on the cores; move the source there (device=\"gpu\")", name);
 }
 
-/* Adds the source's name and the batch's position to an error of the source. */
+/* Adds the source's name and the batch's position to an error of the source, and sets its code. Returns s. */
 static enum stk_status add_source_to_error(
 	const struct stk_graph_node *node, const struct stk_feed_request *q, enum stk_status s, struct stk_error *err)
 {
@@ -205,7 +206,7 @@ static enum stk_status pull(struct stk_pipeline *p, struct stk_record *r, int32_
 		if (feed.count < 1 || feed.count > asked)
 			s = stk__fail(err, STK_USER, "\"%s\" gave %d samples; the batch has room for %d", node->name, feed.count, asked);
 	}
-	/* A source stores its outputs `asked` tensors apart; move them so that they begin `batch` tensors apart. */
+	/* A source stores its outputs `asked` tensors apart; this moves them so that they begin `batch` tensors apart. */
 	for (int32_t o = node->n_outputs - 1; s == STK_OK && o >= 0; o--)
 		for (int32_t i = feed.count - 1; i >= 0; i--)
 			f->tensors[o * batch + (index < 0 ? i : index)] = to[o * asked + i];
@@ -216,7 +217,7 @@ static enum stk_status pull(struct stk_pipeline *p, struct stk_record *r, int32_
 	return s;
 }
 
-/* Checks a source's data, and gives it to the chains: as views, or as copies if a value is itself an output. */
+/* Checks the data of source c, and passes it to the chains: as views, or as copies if a value is itself an output. */
 static enum stk_status publish(struct stk_pipeline *p, struct stk_record *r, int32_t c, struct stk_error *err)
 {
 	const struct stk_program_node *n = &p->program->nodes[first_level(p)->callbacks[c]];
@@ -252,8 +253,8 @@ static enum stk_status publish(struct stk_pipeline *p, struct stk_record *r, int
 	return STK_OK;
 }
 
-/* Requests one batch from the source with index c. Returns STK_END if the source has no more data in this epoch. In a pipeline with a reader, too few samples
- * are an error, since samples of the reader would be lost. */
+/* Requests one batch from source c. Returns STK_END if the source has no more data in this epoch. In a pipeline with a reader, too few samples are an error,
+ * since samples of the reader would be lost. */
 static enum stk_status pull_batch(struct stk_pipeline *p, struct stk_record *r, int32_t c, struct stk_error *err)
 {
 	const struct stk_graph_node *node = p->program->nodes[first_level(p)->callbacks[c]].node;
@@ -287,7 +288,7 @@ static enum stk_status check_counts(const struct stk_pipeline *p, const struct s
 	return STK_OK;
 }
 
-/* Requests one batch from all sources, and gives it to the chains. Returns STK_END if the epoch has ended and there is no batch. *last: set to true if this
+/* Requests one batch from all sources, and passes it to the chains. Returns STK_END if the epoch has ended and there is no batch. *last: set to true if this
  * batch is the epoch's last, which is only known without a reader. */
 static enum stk_status feed_record(struct stk_pipeline *p, struct stk_record *r, bool *last, struct stk_error *err)
 {
@@ -300,7 +301,7 @@ static enum stk_status feed_record(struct stk_pipeline *p, struct stk_record *r,
 	if (s || (s = check_counts(p, r, err)))
 		return s;
 	int32_t count = fed_of(r, 0)->count;
-	if (count != r->count) { /* cannot happen with a reader, whose chains already run and read the count */
+	if (count != r->count) { /* cannot happen with a reader: its chains run already and read the count */
 		pthread_mutex_lock(&p->lock);
 		r->count = count;
 		pthread_mutex_unlock(&p->lock);
@@ -310,7 +311,7 @@ static enum stk_status feed_record(struct stk_pipeline *p, struct stk_record *r,
 	return s;
 }
 
-/* If there is no reader, sets the places of a batch's samples from the sources' position. The batch may turn out to have fewer samples. */
+/* Without a reader, computes the places of a batch's samples from the sources' position. The batch may turn out to have fewer samples. */
 static void place_record(struct stk_pipeline *p, struct stk_record *r)
 {
 	r->at = (struct stk_batch_place){.epoch = p->parts.feed->epoch, .step = p->parts.feed->step, .count = r->count};

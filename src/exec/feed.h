@@ -10,18 +10,18 @@
 
 #include "exec/exec.h"
 
-/* These functions do nothing for a pipeline without sources. */
+/* Without user sources, these functions do nothing. */
 STK_MUST_USE enum stk_status stk__feed_create(struct stk_pipeline *p, struct stk_error *err);
 void stk__feed_destroy(struct stk_pipeline *p);                                              /* call it after stk__feed_stop */
 STK_MUST_USE enum stk_status stk__feed_start(struct stk_pipeline *p, struct stk_error *err); /* starts the thread */
 void stk__feed_stop(struct stk_pipeline *p);                                                 /* ends the thread */
-void stk__feed_wake(struct stk_pipeline *p);      /* a batch waits for its sources; call with the lock held */
-bool stk__feed_waits(const struct stk_record *r); /* whether its sources have not returned yet; call with the lock held */
+void stk__feed_wake(struct stk_pipeline *p);      /* called when a batch waits for its sources; call with the lock held */
+bool stk__feed_waits(const struct stk_record *r); /* whether the sources have not returned yet for this batch; call with the lock held */
 bool stk__feed_calls(const struct stk_pipeline
 		*p); /* whether a source is being called; if the run stops, `delivered` is signalled when that call ends. Call with the
 		     * lock held */
 
-/* Sets the step of the epoch from which the sources continue. tell: also calls their reset functions. Call it after stk__feed_stop. */
+/* Sets the epoch and its step from which the sources continue. tell: also calls the sources' reset functions. Call it after stk__feed_stop. */
 void stk__feed_begin_at(struct stk_pipeline *p, int64_t epoch, int64_t step, bool tell);
 
 bool stk__feed_is_calling(const struct stk_pipeline *p); /* whether the caller runs inside a callback of the pipeline's sources */

@@ -31,7 +31,8 @@ enum stk_fetch_turn stk__fetch_order_next(struct stk_sample_state *s, int32_t ch
 	}
 	if (idle || !c->reads)
 		return STK_FETCH_TAKE;
-	if (tried || stk__fetch_is_reading(s, chain)) { /* a worker in another chain tries to read it, or requests are under way */
+	if (tried || stk__fetch_is_reading(s, chain)) { /* a worker in another chain tries to read these bytes, or requests for them are
+							 * under way */
 		s->waiting |= 1ull << chain;
 		return STK_FETCH_WAITS;
 	}
@@ -67,8 +68,8 @@ static bool is_ready(struct stk_pipeline *p, struct stk_read *read, struct stk_r
 	return stk__surveyed_read(p, read->sample->place.sample, &q->io) || stk__io_try(p->io, &q->io);
 }
 
-/* Tries, without waiting, to read the bytes of a read of one part directly into the batch's pinned memory. Returns whether the request is complete; it may
- * have failed. */
+/* Tries to read directly into the batch's pinned memory, without waiting. The read must have one part. Returns whether the request is complete; it may have
+ * failed. */
 static bool try_pinned(struct stk_exec_worker *w, struct stk_read *read, struct stk_read_request *q, struct stk_device_batch *b)
 {
 	stk__file_buffer_begin(w, b, &q->io);
@@ -104,8 +105,8 @@ static bool try_request(struct stk_pipeline *p, struct stk_exec_worker *w, struc
 	return at_hand;
 }
 
-/* Counts the outcome of a try, and ends the read if all its requests are complete. Otherwise marks the other requests, which would have blocked, as under way;
- * the caller submits them. at_hand: [request]: whether it is complete. */
+/* Counts the results of a try. Ends the read if all its requests are complete. Otherwise marks the incomplete requests as under way; the caller submits
+ * them. at_hand: [request]: whether the request is complete. */
 static void account(struct stk_pipeline *p, struct stk_read *read, const bool *at_hand)
 {
 	struct stk_fetch *f = p->parts.fetch;
@@ -131,7 +132,7 @@ static void account(struct stk_pipeline *p, struct stk_read *read, const bool *a
 		f->may_read_ahead = false;
 }
 
-/* Tries to read all parts without blocking. Returns true if that worked. Otherwise submits the requests that would have blocked, and lets the chain wait for
+/* Tries to read all parts without blocking. Returns true if all requests are complete. Otherwise submits the incomplete ones, and lets the chain wait for
  * them. */
 static bool try_read(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_read *read, int32_t chain)
 {
@@ -234,7 +235,7 @@ int64_t stk__fetch_sample_bytes(const struct stk_pipeline *p)
 
 enum stk_status stk__fetch_create(struct stk_pipeline *p, struct stk_error *err)
 {
-	static const int64_t MOST_MEAN = (int64_t)1 << 40; /* so small that its product with the number of requests does not overflow */
+	static const int64_t MOST_MEAN = (int64_t)1 << 40; /* so small that the product with the number of requests does not overflow */
 	struct stk_fetch *f = p->parts.fetch = stk__calloc(1, sizeof *f);
 	size_t readers = (size_t)p->program->n_readers, batch = (size_t)p->config.batch_size, samples = (size_t)p->flight.n * batch;
 	if (!f)

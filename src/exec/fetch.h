@@ -16,20 +16,21 @@
 STK_MUST_USE enum stk_status stk__fetch_create(struct stk_pipeline *p, struct stk_error *err); /* call after the records were created */
 /* Call after a drain of the pipeline, or after stk__fetch_create has failed. */
 void stk__fetch_destroy(struct stk_pipeline *p);
-int64_t stk__fetch_sample_bytes(const struct stk_pipeline *p); /* how many bytes stk__fetch_create allocates for each sample in flight */
+int64_t stk__fetch_sample_bytes(const struct stk_pipeline *p); /* returns the number of bytes that stk__fetch_create allocates for each
+							        * sample in flight */
 
 /* ---- a batch ---- */
 
 /* Called when the sample's record becomes free, after its batch was delivered or abandoned. Reads that are not under way may then begin for another batch. */
 void stk__fetch_forget(struct stk_sample_state *s);
-void stk__fetch_again(struct stk_sample_state *s); /* the sample was replaced: its reads restart */
+void stk__fetch_again(struct stk_sample_state *s); /* call it when the sample was replaced: restarts its reads */
 /* Called when the batch is opened; the bytes read for its samples no longer count as read early. */
 void stk__fetch_opened(struct stk_record *r);
 
 /* ---- a sample ---- */
 
 enum stk_fetch_turn {
-	STK_FETCH_TAKE,  /* its bytes have been read, or this worker should try to read them */
+	STK_FETCH_TAKE,  /* the sample's bytes have been read, or this worker should try to read them */
 	STK_FETCH_LATER, /* the window is full, and a try would probably need another request: try again after a request has ended */
 	STK_FETCH_WAITS, /* the chain waits, and becomes ready when its bytes have arrived */
 };
@@ -42,7 +43,8 @@ bool stk__fetch_is_reading(struct stk_sample_state *s, int32_t chain);
 bool stk__fetch_now(struct stk_exec_worker *w, struct stk_sample_state *s, int32_t chain);
 /* Returns the error of a chain's reads, or STK_OK. Call without the lock, after all reads have ended. */
 STK_MUST_USE enum stk_status stk__fetch_status(const struct stk_sample_state *s, const struct stk_chain *chain, struct stk_error *err);
-size_t stk__fetch_bytes(const struct stk_sample_state *s, const struct stk_chain *chain); /* number of bytes; needs no lock */
+size_t stk__fetch_bytes(const struct stk_sample_state *s, const struct stk_chain *chain); /* number of bytes that the chain's reads have;
+											   * needs no lock */
 /* Writes the parts of a read to out[0 .. parts - 1]. No lock needed. */
 void stk__fetch_parts(const struct stk_sample_state *s, int32_t reader, struct stk_bytes *out);
 /* Returns io's buffer that contains these bytes of a reader. The caller gets a second reference to it (stk__buffer_share). Returns NULL if copying the bytes
@@ -62,13 +64,13 @@ void stk__fetch_keep_pinned(struct stk_sample_state *s, const uint8_t *data, con
 
 /* ---- the window: the limit of requests and bytes ---- */
 
-void stk__fetch_batch_delivered(struct stk_pipeline *p); /* the consumer takes a batch */
+void stk__fetch_batch_delivered(struct stk_pipeline *p); /* call it when the consumer takes a batch */
 void stk__fetch_restart(struct stk_pipeline *p);         /* called after a drain: reading continues with the batch that is delivered next */
 bool stk__fetch_runs_ahead(const struct stk_pipeline *p);
 void stk__fetch_ahead(struct stk_pipeline *p); /* submits requests until the window is full; call without the lock */
 /* Cancels requests that have not begun and waits for the others. Call without the lock, when no more requests are submitted. */
 void stk__fetch_end(struct stk_pipeline *p);
-/* Returns whether the source must be down: a long row of requests has failed, one after the other. */
+/* Returns whether the source seems to be down: many requests in a row have failed. */
 bool stk__fetch_source_down(const struct stk_pipeline *p);
 /* Returns whether the sample failed because all tries to read its object failed, while the source answered other requests. */
 bool stk__fetch_object_failed(const struct stk_sample_state *s);

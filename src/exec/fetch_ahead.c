@@ -39,7 +39,7 @@ static enum stk_status keep_uri(struct stk_read_request *q, struct stk_error *er
 	return STK_OK;
 }
 
-/* Adds a span to the trace. Call with the lock held, so that one thread at a time writes the row. */
+/* Adds the span of a request that has ended to the trace. Call with the lock held, so that one thread at a time writes the row. */
 static void trace_ahead(const struct stk_pipeline *p, const struct stk_read_request *q)
 {
 	const struct stk_sample_state *s = q->read->sample;
@@ -59,8 +59,8 @@ struct further {
 	int32_t first, count;
 };
 
-/* Plans further requests of a read whose requests have all ended, and marks them as under way, if the read is still wanted. Returns false if there are none.
- * Call with the lock held. */
+/* Plans the further requests of a read after its earlier requests have all ended, and marks them as under way. Returns false if no requests follow, or if
+ * the read is no longer needed. Call with the lock held. */
 static bool begin_new_requests(struct stk_pipeline *p, struct stk_read *read, struct further *out)
 {
 	int32_t first;
@@ -100,12 +100,12 @@ static bool take_answer(struct stk_pipeline *p, struct stk_read_request *q, stru
 	return useful;
 }
 
-/* Handles a request that ended at once. Does not begin further reads, as stk__request_done does: its caller does that, so that reads which end at once do
- * not recurse. Call without the lock. */
+/* Handles a request that ended at once. Unlike stk__request_done, does not begin further reads: the caller does that, so that reads which end at once do not
+ * recurse. Call without the lock. */
 static void end_at_once(struct stk_pipeline *p, struct stk_read_request *q)
 {
 	pthread_mutex_lock(&p->lock);
-	bool useful = take_answer(p, q, NULL); /* no requests follow: it failed, or its reader names all parts at once */
+	bool useful = take_answer(p, q, NULL); /* no requests follow: this one failed, or its reader names all parts at once */
 	pthread_mutex_unlock(&p->lock);
 	if (useful)
 		stk__pool_wake(p->ctx->pool);
@@ -133,7 +133,7 @@ void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q)
 	end_at_once(p, q);
 }
 
-/* Updates the estimated mean size of objects with the size of a request whose size is known. Does nothing once an object has arrived. */
+/* Until the first object has arrived, updates the estimated mean size of objects with the size that a request states. Ignores requests that state none. */
 static void expect(struct stk_fetch *f, const struct stk_request *r)
 {
 	int64_t size = r->length >= 0 ? r->length : r->object_size;
@@ -143,8 +143,8 @@ static void expect(struct stk_fetch *f, const struct stk_request *r)
 	f->mean_bytes = f->first_requests > 1 ? f->mean_bytes + (size - f->mean_bytes) / f->first_requests : size;
 }
 
-/* Returns how many nanoseconds pass from one sample to the next. This is the rate at which the consumer takes batches, or that at which the store serves all
- * its callers if that is slower; so a new pipeline gets no larger share of the store than the others. */
+/* Returns the expected time from one sample to the next in nanoseconds: the slower of the rate at which the consumer takes batches and the rate at which the
+ * store serves all its callers. So a new pipeline gets no larger share of the store than the others. */
 static int64_t pace_of(const struct stk_pipeline *p)
 {
 	enum { UNKNOWN_NS = 5000000 };
@@ -153,7 +153,7 @@ static int64_t pace_of(const struct stk_pipeline *p)
 	return f->pace_ns > store ? f->pace_ns : store;
 }
 
-/* Marks a request as under way, and sets the deadline by which io orders requests. */
+/* Marks a request as under way, and sets its deadline, by which io orders requests. Call with the lock held. */
 void stk__read_begin(struct stk_pipeline *p, struct stk_read_request *q)
 {
 	const struct stk_sample_state *s = q->read->sample;
@@ -176,7 +176,7 @@ void stk__request_done(struct stk_request *io)
 	struct stk_read_request *q = io->user;
 	struct stk_pipeline *p = q->read->sample->record->pipeline;
 	pthread_mutex_lock(&p->lock);
-	p->parts.fetch->in_callbacks++; /* keeps the pipeline from being destroyed before the last line below */
+	p->parts.fetch->in_callbacks++; /* until the last line below, this prevents the destruction of the pipeline */
 	struct further further = {0};
 	bool useful = take_answer(p, q, &further);
 	pthread_mutex_unlock(&p->lock);
@@ -196,14 +196,14 @@ bool stk__fetch_is_full(const struct stk_pipeline *p)
 {
 	const struct stk_fetch *f = p->parts.fetch;
 	int64_t expected = f->admitted + (int64_t)f->unknown * (f->mean_bytes > 0 ? f->mean_bytes : 1);
-	/* a single object may exceed the window */
+	/* with nothing in flight or in memory the window is not full, so that one object may exceed it */
 	return (f->in_flight || f->complete) && (f->in_flight >= p->config.read_requests || expected >= (int64_t)p->config.read_bytes);
 }
 
 /* ---- admission of requests ---- */
 
-/* Returns whether a request may exceed the window because the consumer waits for its bytes. This is allowed for one sample at a time if its bytes are
- * released after its chain has run. If the batch releases nothing before its end, as on the GPU or with several levels, it is allowed for all its samples. */
+/* Returns whether a request may exceed the window because the consumer waits for its bytes. One sample at a time may do so if its bytes are released after
+ * its chain has run. If the batch releases nothing before its end, as on the GPU or with several levels, all its samples may. */
 static bool is_needed(struct stk_fetch *f, const struct stk_sample_state *s)
 {
 	const struct stk_pipeline *p = f->pipeline;
@@ -233,13 +233,13 @@ bool stk__fetch_admit(struct stk_admission *a, struct stk_request *io, size_t by
 
 void stk__fetch_batch_delivered(struct stk_pipeline *p)
 {
-	const int64_t LONGEST_NS = 4000000000; /* a longer time is a pause, which does not show the rate */
+	const int64_t LONGEST_NS = 4000000000; /* a longer time is a pause and says nothing about the rate */
 	struct stk_fetch *f = p->parts.fetch;
 	const int64_t now = stk__clock_ns(), gap = now - f->last_delivery_ns;
 	if (f->last_delivery_ns)
 		f->pace_ns += ((gap < LONGEST_NS ? gap : LONGEST_NS) / p->config.batch_size - f->pace_ns) / 8;
 	f->last_delivery_ns = now;
-	if (f->admission_refused) { /* the consumer may now wait for the next batch, so that a request that was refused may be admitted */
+	if (f->admission_refused) { /* the consumer may now wait for the next batch, whose refused requests may then exceed the window */
 		f->admission_refused = false;
 		stk__io_admission_changed(p->io);
 	}
@@ -269,14 +269,14 @@ static void keep_order(struct stk_fetch *f, struct stk_read_request *q)
 	f->deadline = q->io.deadline;
 }
 
-/* Returns whether the batch is later than the epoch after the consumer's. Otherwise a data set that is smaller than the window would be requested many
- * times, although the run, or a validation pass, may end with this epoch. */
+/* Returns whether the batch is more than one epoch after the consumer's. Without this limit, a data set that is smaller than the window would be requested
+ * many times, although the run, or a validation pass, may end with this epoch. */
 static bool is_too_early(const struct stk_pipeline *p, const struct stk_record *r)
 {
 	return r->at.epoch > p->at.epoch + 1;
 }
 
-/* Returns the next read that the window allows, or NULL. Its requests are marked as under way, and the caller submits them. */
+/* Returns the next read that the window allows, or NULL. Marks the read's requests as under way; the caller submits them. Call with the lock held. */
 static struct stk_read *next_ahead(struct stk_pipeline *p)
 {
 	struct stk_fetch *f = p->parts.fetch;
@@ -295,7 +295,8 @@ static struct stk_read *next_ahead(struct stk_pipeline *p)
 		struct stk_record *r = stk__record(p, f->read_k);
 		if (is_too_early(p, r))
 			return NULL;
-		struct stk_read *read = stk__record_under_way(r) ? next_of(f, r) : NULL; /* a batch that has failed needs no bytes */
+		struct stk_read *read = stk__record_under_way(r) ? next_of(f, r) : NULL; /* a batch that has failed or ended needs no
+											  * bytes */
 		if (!read)
 			continue;
 		stk__read_plan(read, stk__request_done, NULL);
@@ -317,7 +318,7 @@ void stk__fetch_ahead(struct stk_pipeline *p)
 		pthread_mutex_unlock(&p->lock);
 		if (!read)
 			return;
-		if (!n) /* the sample has no bytes to request, so its worker handles it */
+		if (!n) /* the sample has no bytes to request, so a worker handles it */
 			continue;
 		STK_COUNT(p, reads_started, 1);
 		STK_COUNT(p, reads_submitted, 1);
@@ -342,7 +343,7 @@ void stk__fetch_restart(struct stk_pipeline *p)
 static void cancel(struct stk_pipeline *p, struct stk_read *read)
 {
 	for (int32_t q = 0; q < read->n_requests; q++) {
-		if (!read->requests[q].under_way) /* it has ended already */
+		if (!read->requests[q].under_way) /* this request has ended already */
 			continue;
 		pthread_mutex_unlock(&p->lock);
 		stk__io_cancel(p->io, &read->requests[q].io);
@@ -354,7 +355,7 @@ void stk__fetch_end(struct stk_pipeline *p)
 {
 	struct stk_fetch *f = p->parts.fetch;
 	pthread_mutex_lock(&p->lock);
-	while (f->in_callbacks) /* a callback may still be submitting a read that it chose before the pipeline stopped */
+	while (f->in_callbacks) /* a callback may still be submitting a read that was chosen before the pipeline stopped */
 		pthread_cond_wait(&p->delivered, &p->lock);
 	for (size_t i = 0; i < f->n_reads && f->in_flight; i++)
 		if (stk__read_under_way(&f->reads[i]))

@@ -10,9 +10,9 @@
 
 #include <stdio.h>
 
-/* ---- its requests ---- */
+/* ---- the requests of a read ---- */
 
-/* Checks the headers of the parts in a request's bytes. before: the first part's header, which precedes the bytes; the other headers are among the bytes. */
+/* Checks the headers of the parts in a request's bytes. before: the first part's header, if it was read separately; the other headers are in `data`. */
 static enum stk_status check_headers(const struct stk_request *r, const uint8_t *before, const uint8_t *data, struct stk_error *err)
 {
 	const struct stk_read_request *q = r->user;
@@ -47,9 +47,9 @@ static void describe(
 	q->uri_number = at->uri;
 }
 
-/* Extends a request so that the headers of its parts can be checked. Returns false if they are not to be checked. For a local file, the first header is read
- * separately, and *before is set to its size; otherwise *before is 0, and a request for a remote object begins with that header, so that it is in the cache
- * too. */
+/* Extends a request so that the headers of its parts can be checked. Returns false if no header is to be checked. For a local file, the first header is read
+ * separately, and *before is set to its size; otherwise *before is 0, and a request for a remote object begins with that header, so that the cache contains
+ * it too. */
 static bool add_header(const struct stk_reader_def *reader, const struct stk_known_object *known, struct stk_part *at, size_t *before)
 {
 	const bool checks = reader->check && at->offset >= (int64_t)reader->header && !(known->remote && known->tag);
@@ -65,12 +65,12 @@ static bool add_header(const struct stk_reader_def *reader, const struct stk_kno
  * request. */
 static bool joins(const struct stk_part *before, const struct stk_part *next)
 {
-	enum { GAP = 64 << 10 }; /* 5 ms at 100 Mbit/s; an object store takes several times that to send its first byte */
+	enum { GAP = 64 << 10 }; /* takes 5 ms at 100 Mbit/s; an object store takes several times as long to send its first byte */
 	return before->uri == next->uri && before->length >= 0 && next->length >= 0 &&
 	       next->offset - (before->offset + before->length) <= GAP;
 }
 
-/* Sorts the parts by their offsets in the objects, since a sample may name them in another order. */
+/* Writes the indices of the parts to `order`, sorted by object and offset, since a sample may name its parts in any order. */
 static void sort_parts(const struct stk_part *at, int32_t n, uint8_t *order)
 {
 	for (int32_t i = 0; i < n; i++) {
@@ -180,7 +180,7 @@ bool stk__read_plan_more(struct stk_read *read, void (*done)(struct stk_request 
 		struct stk_request *io = &read->requests[part->request].io;
 		io->retries = 0;
 		describe(read, part->request, &out[k], done, NULL);
-		io->object_size = earlier->got_size; /* in another version of the object the range would be elsewhere */
+		io->object_size = earlier->got_size; /* the range may only be used if this version of the object is still the same */
 		io->object_tag = earlier->got_etag ? earlier->got_tag : 0;
 		io->pinned = true;
 	}
@@ -209,7 +209,7 @@ void stk__read_admit(struct stk_fetch *f, struct stk_read_request *q, size_t byt
 	}
 }
 
-/* Releases a read's bytes and errors. Does nothing while its requests are under way, since these belong to io. */
+/* Releases a read's bytes and errors. Does nothing while requests are under way, since io still writes to them. */
 static void release(struct stk_pipeline *p, struct stk_read *read)
 {
 	struct stk_fetch *f = p->parts.fetch;
@@ -252,8 +252,8 @@ static bool has_copies(const struct stk_read *read)
 	return copies;
 }
 
-/* A sample that the GPU refuses runs through its chains again, on the cores. A file that was given to the GPU has a copy in pinned memory; other bytes that
- * these chains read may not, so they are kept. */
+/* A sample that the GPU refuses runs through its chains again, on the cores. A file that was given to the GPU has a copy in pinned memory, so io's buffer
+ * can be released; reads without such a copy keep their buffers. */
 void stk__fetch_read_through(struct stk_sample_state *s)
 {
 	bool gpu = false;
@@ -302,7 +302,8 @@ void stk__fetch_opened(struct stk_record *r)
 
 /* ---- a read has ended ---- */
 
-/* Returns whether no other thread is busy with a read that the chain needs. Reads that have not begun are left to the worker that comes to the chain. */
+/* Returns whether the chain need not wait: no read that it needs is under way or being tried. Reads that have not begun do not count, since the worker that
+ * runs the chain begins them. */
 static bool is_free(const struct stk_sample_state *s, const struct stk_chain *chain)
 {
 	bool free = true;
@@ -315,11 +316,12 @@ void stk__read_count(struct stk_pipeline *p, struct stk_read_request *q)
 {
 	struct stk_fetch *f = p->parts.fetch;
 	stk__read_admit(f, q, q->io.buffer && !q->io.status ? stk__buffer_capacity(q->io.buffer) : 0);
-	/* A request that fails after many tries does not show that the source is down if later requests have succeeded. */
+	/* If later requests have succeeded, a request that failed in all its tries does not show that the source is down. */
 	if (q->io.status && q->io.object_fails && q->io.asked_ns < f->last_success_ns)
 		return;
 	if (q->io.status) {
-		f->missing_in_a_row = q->io.status == STK_LIMIT ? 0 : f->missing_in_a_row + 1; /* a file that is too large does exist */
+		f->missing_in_a_row = q->io.status == STK_LIMIT ? 0 : f->missing_in_a_row + 1; /* STK_LIMIT: the file is too large, so the
+											        * source has answered */
 		return;
 	}
 	f->read_bytes += q->io.buffer ? (int64_t)q->io.size : 0;
@@ -330,8 +332,8 @@ void stk__read_count(struct stk_pipeline *p, struct stk_read_request *q)
 	STK_COUNT(p, bytes_read, (int64_t)q->io.size);
 }
 
-/* Ends a read, and makes the chains that waited for it ready. Releases the bytes if the batch is not under way any more, or if the sample was replaced. A batch
- * without a slot keeps the bytes, and has no chains that wait. */
+/* Ends a read, and makes the chains that waited for it ready. Releases the bytes if the batch is not under way any more, or if the sample was replaced. A
+ * batch without a slot keeps the bytes, and has no waiting chains. */
 void stk__read_ended(struct stk_pipeline *p, struct stk_read *read)
 {
 	struct stk_sample_state *s = read->sample;
@@ -373,7 +375,7 @@ void stk__name_part(const struct stk_sample_state *s, int32_t reader, int32_t pa
 		n->def->reader->part_name(n->shared, stk__reader_place(p, reader, &s->place).sample, part, err->uri, sizeof err->uri);
 }
 
-/* Adds to the error the operator with its line and, if an object is missing, the file that lists the object. */
+/* Adds to the error the operator with its line and, if an object is missing, the file in which the object is listed. */
 static void blame_reader(const struct stk_program_node *n, struct stk_error *err)
 {
 	char title[STK_MAX_TITLE];
@@ -424,8 +426,8 @@ void stk__fetch_parts(const struct stk_sample_state *s, int32_t reader, struct s
 		out[i] = bytes_of(read, &read->parts[i]);
 }
 
-/* Returns whether to share the buffer instead of copying these bytes, which must be all that was read. Small data is copied faster, and a buffer that is mostly
- * unused would waste memory. */
+/* Returns whether to share the buffer instead of copying `data`, which must be all bytes that were read. Small data is copied faster, and sharing a buffer
+ * that is mostly unused would waste memory. */
 static bool is_worth_sharing(const struct stk_request *io, const uint8_t *data, size_t size)
 {
 	enum { LEAST = 16 << 10 };

@@ -9,10 +9,10 @@
 enum { STK_FETCHES_NOTHING = -1, STK_NO_REQUEST = -1 };
 
 enum stk_read_state {
-	STK_READ_NONE,  /* not begun */
+	STK_READ_NONE,  /* no request has begun */
 	STK_READ_TRIED, /* a worker is trying to read it without blocking */
 	STK_READ_ASKED, /* requests are under way */
-	STK_READ_STALE, /* requests are under way, but the sample was replaced meanwhile: its read restarts when they have ended */
+	STK_READ_STALE, /* requests are under way, but the sample was replaced meanwhile: the read restarts when they have ended */
 	STK_READ_DONE,
 };
 
@@ -23,19 +23,19 @@ struct stk_read_request {
 	char *uri;               /* URI of a submitted request; the memory is kept for the next batch */
 	size_t uri_capacity;
 	int64_t uri_number;
-	bool under_way;   /* the request was submitted and has not ended, so that it can be cancelled */
+	bool under_way;   /* true if the request was submitted and has not ended, so that it can be cancelled */
 	int64_t asked_ns; /* time of submission, for traces */
 	size_t admitted;  /* size of the buffers that the request uses or will use, in bytes; 0 while it is under way and its size is
 	                   * unknown */
 };
 
 struct stk_read_part {
-	int32_t request; /* the request whose bytes contain this part; STK_NO_REQUEST: no request does */
+	int32_t request; /* index of the request whose bytes contain this part; STK_NO_REQUEST: no request does */
 	size_t begin;    /* offset of the part in the request's bytes */
 	int64_t length;  /* -1: all bytes */
 	/* A copy in pinned memory, or NULL. Several chains may set it concurrently. */
 	_Atomic(const uint8_t *) pinned;
-	_Atomic bool on_gpu; /* a copy of a range of the part was given to the GPU */
+	_Atomic bool on_gpu; /* true if a copy of a range of the part was given to the GPU */
 };
 
 /* The read of one reader for one sample. */
@@ -44,7 +44,7 @@ struct stk_read {
 	enum stk_read_state state;
 	int32_t reader;
 	int64_t id;   /* the sample's id in this reader */
-	int32_t left; /* requests under way */
+	int32_t left; /* number of requests under way */
 	int32_t n_requests;
 	struct stk_read_request *requests; /* memory for one request per part */
 	struct stk_read_part *parts;
@@ -56,7 +56,7 @@ struct stk_fetch {
 	int32_t read_i, read_j;
 	int32_t in_flight, in_callbacks, complete; /* numbers of: requests under way; threads inside request_done; reads whose bytes are in
 	                                        * memory */
-	int32_t complete_early;                    /* those of `complete` that belong to batches that are not open yet */
+	int32_t complete_early;                    /* number of complete reads that belong to batches that are not open yet */
 	struct stk_admission admission;
 	struct stk_pipeline *pipeline;
 	int64_t admitted;                          /* total bytes of all reads' buffers, complete or being filled */
@@ -73,7 +73,7 @@ struct stk_fetch {
 	bool some_read_postponed;          /* whether a worker has postponed a read until a request ends */
 	int64_t last_delivery_ns, pace_ns; /* time at which the consumer took its last batch; nanoseconds per sample between its batches */
 	int64_t deadline;                  /* deadline of the latest request that was submitted ahead */
-	struct stk_read *reads;            /* [(index of the record * batch + sample) * n + k] */
+	struct stk_read *reads;            /* [(index of the record * batch size + sample) * n + k] */
 	int32_t n;                         /* number of reads of one sample */
 	int32_t *readers;                  /* [k]: index of the reader whose bytes a sample's read k fetches */
 	int32_t *index;                    /* [reader]: k of its read, or STK_FETCHES_NOTHING */
@@ -120,9 +120,10 @@ bool stk__read_plan_more(struct stk_read *read, void (*done)(struct stk_request 
 /* fetch_ahead.c */
 void stk__request_done(struct stk_request *q); /* called by io, on any thread, when a request has ended */
 size_t stk__read_uri(const struct stk_read_request *q, char *uri, size_t capacity);
-void stk__read_begin(struct stk_pipeline *p, struct stk_read_request *q);  /* marks it as under way; call with the lock held */
-void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q); /* submits it afterwards; call without the lock */
-/* Sets the size of the buffers that a request has or may take, `bytes`; call with the lock held. */
+void stk__read_begin(struct stk_pipeline *p, struct stk_read_request *q);  /* marks the request as under way; call with the lock held */
+void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q); /* submits the request after stk__read_begin; call without the
+									    * lock */
+/* Sets `bytes` as the size of the buffers that a request has or may take; call with the lock held. */
 void stk__read_admit(struct stk_fetch *f, struct stk_read_request *q, size_t bytes);
 /* Called by io, without the lock, before it takes buffers of `bytes` for a request. Returns whether the request may proceed now. */
 bool stk__fetch_admit(struct stk_admission *a, struct stk_request *io, size_t bytes);

@@ -7,9 +7,9 @@
 #include "tensor/image.h"
 
 struct stk_frames {
-	struct stk_image image; /* of the first frame */
+	struct stk_image image; /* the first frame */
 	int32_t count;
-	ptrdiff_t stride; /* bytes from one frame to the next */
+	ptrdiff_t stride; /* distance from one frame to the next in bytes */
 };
 
 /* Returns false if an extent, or the number of frames, is larger than passes support. The tensor must have a layout of images, or "". */
@@ -20,7 +20,7 @@ struct stk_frames stk__frames_of(const struct stk_tensor *t);
 
 bool stk__is_planar(const struct stk_image *i);
 
-/* Returns a view of `channels` channels from channel `plane` on. */
+/* Returns a view of `channels` channels of the frames, from channel `plane` on. */
 struct stk_frames stk__frames_plane(const struct stk_frames *f, int32_t plane, int32_t channels);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Messages about batches that the consumer keeps: which outputs, how many bytes, and what the user can do. */
+ * Messages about batches that the consumer keeps: which outputs, their size, and what the user can do. */
 #include "exec/exec.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ static void add_size(struct stk_text *t, size_t bytes)
 	stk__text_add(t, u && size < 10 ? "%.1f %s" : "%.0f %s", size, units[u]);
 }
 
-/* Writes, for each output that is kept, for example "output 0 (resize at train.py:31) of 19 batches, 147 MiB each". */
+/* Appends a text such as "output 0 (resize at train.py:31) of 19 batches, 147 MiB each" for each output of which the consumer keeps blocks. */
 static void add_outputs(struct stk_pipeline *p, struct stk_text *t)
 {
 	const struct stk_program *g = p->program;

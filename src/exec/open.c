@@ -6,14 +6,15 @@
 #include "exec/fetch.h"
 
 struct stk_opening {
-	struct stk_slot *slot;   /* prepared for the next batch to be opened; NULL if not prepared yet */
-	bool laying, came_by;    /* laying: a thread is preparing a slot; came_by: meanwhile another thread wanted to prepare one too */
+	struct stk_slot *slot;   /* slot that is prepared for the next batch to be opened; NULL: not prepared yet */
+	bool laying, came_by;    /* laying: a thread is preparing a slot; came_by: another thread has tried to prepare a slot during that
+				  * time */
 	bool no_slot, no_memory; /* the last try found no free slot, or no memory for one */
 };
 
 /* Returns whether another batch may be opened. At most `depth` batches are open: `prefetch`, and on a GPU one more for each time that the consumer had to
- * wait. One additional batch may be opened while the oldest is unfinished, since a slow sample may delay that one, if this needs no further slot or if reads
- * are under way. With the consumer's batch this makes prefetch + 1 slots in steady state. */
+ * wait. While the oldest batch is unfinished, which a slow sample may delay, one additional batch may be opened if it needs no further slot or if reads are
+ * under way. With the consumer's batch this makes prefetch + 1 slots in steady state. */
 static bool may_open(struct stk_pipeline *p)
 {
 	int64_t open = p->flight.next_open - p->flight.next_deliver;
@@ -24,14 +25,14 @@ static bool may_open(struct stk_pipeline *p)
 	return open < p->flight.depth || (behind && (stk__fetch_counts(p).in_flight > 0 || stk__ring_out_at_most(p->ring, most)));
 }
 
-/* Prepares a slot for the next batch. Only one thread at a time does this. Returns false if no slot is free, or if another thread is preparing one. If
- * memory is short, returns true, and o->no_memory is set. Call with the lock held; it is released while memory is allocated. */
+/* Prepares a slot for the next batch. Returns false if no slot is free, or if another thread is preparing one. If memory is short, sets o->no_memory and
+ * returns true. Call with the lock held; it is released while memory is allocated. */
 static bool have_slot(struct stk_pipeline *p)
 {
 	struct stk_opening *o = p->parts.opening;
 	if (o->slot || o->no_memory)
 		return true;
-	if (o->laying) { /* the thread that is preparing the slot will open the batch and then wake a worker */
+	if (o->laying) { /* the thread that is preparing the slot will open the batch, and then wake a worker */
 		o->came_by = true;
 		return false;
 	}

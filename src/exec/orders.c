@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Creates the orders of a run: those of the leading reader and of the other readers, or of sources if there is no reader. */
+ * Creates the orders of a run: one for each reader, or one for the sources if there is no reader. */
 #include "exec/exec.h"
 
 #include <string.h>
@@ -24,7 +24,7 @@ int64_t stk__step_position(const struct stk_pipeline *p, int64_t epoch, int64_t 
 	return step * together + (epoch == p->order.start_epoch ? p->order.start_position % together : 0);
 }
 
-/* Creates the order of a pipeline without a reader: consecutive batches of the shard that the sources state. */
+/* Creates the order of a pipeline without a reader: consecutive batches of the shard that the sources state. Fails if two sources state different shards. */
 static enum stk_status order_of_sources(struct stk_pipeline *p, struct stk_error *err)
 {
 	const struct stk_level *first = &p->program->levels[0];
@@ -55,7 +55,7 @@ static enum stk_status set_leading_reader(struct stk_pipeline *p, int32_t reader
 	return stk__order_check(&p->order, err);
 }
 
-/* Creates the run's order from the leading reader, and the orders of the other readers. Those advance together with it, but have their own epochs. */
+/* Creates the run's order from the leading reader, and the orders of the other readers, which advance with it but have their own epochs. */
 enum stk_status stk__orders_create(struct stk_pipeline *p, struct stk_error *err)
 {
 	const struct stk_program *g = p->program;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs a group as one pass. Each operator adds what it does to the pass, a decoder decodes only the part of the image that is read, and the pass writes the
- * finished image to its final address. */
+ * Runs a group as one pass. Each operator adds its steps to the pass, a decoder decodes only the part of the image that the pass reads, and the pass
+ * writes the finished image to its final address. */
 #include "exec/exec.h"
 
 #include "base/cancel.h"
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* Slots of at least this size are written past the caches. They do not fit into a core's caches, so loading their lines before overwriting them would be
+/* Slots of at least this size are written past the caches: they do not fit into a core's caches, so loading their lines before overwriting them would be
  * useless. */
 enum { STREAM_SLOT = 2 << 20 };
 
@@ -51,7 +51,7 @@ static enum stk_status infer_image(const struct stk_chain_run *run, int32_t node
 	return STK_OK;
 }
 
-/* Infers the operators of the group one after the other, each from the previous one's output. The last desc is that of the group's value. */
+/* Infers the operators of the group, each from the output of the operator before it. The last call then has the description of the group's value. */
 static enum stk_status infer_group(
 	const struct stk_chain_run *run, const struct stk_group *group, struct stk_call *calls, struct stk_error *err)
 {
@@ -132,8 +132,8 @@ static enum stk_status run_frames(const struct stk_chain_run *run, const struct 
 	return stk__cancelled(pass->cancel) ? stk__fail(err, STK_CANCELLED, "the pipeline was cancelled") : STK_OK;
 }
 
-/* Runs the pass over one plane after the other, each with the steps for its channel. Appended channels become planes too. src: the part of the source image
- * that the pass reads; at: the position of that part in the image. */
+/* Runs the pass over each plane, with the steps for that channel. Appended channels become planes too. src: the part of the source image that the pass
+ * reads; at: the position of that part in the image. */
 static enum stk_status run_planes(const struct stk_chain_run *run, struct stk_pass_group *g, const struct stk_frames *src,
 	struct stk_rect at, const struct stk_frames *dst, struct stk_error *err)
 {
@@ -148,8 +148,8 @@ static enum stk_status run_planes(const struct stk_chain_run *run, struct stk_pa
 	return STK_OK;
 }
 
-/* Finds the operator to name in the error. All operators of a group are inferred before the first one runs, but the error must not depend on that. So the
- * operators before the failed one are run separately, and if one of them fails too, its error is reported. */
+/* Finds the operator to name in the error. All operators of a group are inferred before the first one runs, but the error must not depend on that. So this
+ * runs the operators before the failed one separately, and reports the error of the first that fails. */
 static enum stk_status blame_the_first(
 	const struct stk_chain_run *run, const struct stk_group *group, enum stk_status s, struct stk_error *err)
 {
@@ -200,7 +200,8 @@ enum stk_status stk__pass_group_infer(
 	return s && group->count > 1 ? blame_the_first(run, group, s, err) : s;
 }
 
-/* Copies a source image if the bytes after it may not be readable, as in the user's memory or in a slot: rows are read in whole vectors, beyond their end. */
+/* Copies a source image if the bytes after it may not be readable, as in the user's memory or in a slot: kernels read whole vectors, beyond the end of a
+ * row. */
 static enum stk_status make_readable(const struct stk_chain_run *run, struct stk_pass_group *g, struct stk_error *err)
 {
 	const struct stk_tensor *in = &g->calls[0].in[0];
@@ -247,8 +248,8 @@ bool stk__pass_serves(const struct stk_chain_run *run, int32_t index)
 	return stk__lowers(n->def, &in) && stk__op_classes(n->def, n->node->args, &in) != STK_CLASS_NEVER;
 }
 
-/* Returns the error for a group on the GPU whose input a pass cannot process. On the cores the group's operators could run separately. On the GPU they cannot,
- * since the jobs of a step have no order. */
+/* Returns the error for a group on the GPU whose input a pass cannot process. On the cores the group's operators could run separately; on the GPU that is
+ * impossible, since the jobs of a step have no order. */
 enum stk_status stk__pass_group_refuse(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err)
 {
 	const struct stk_program *g = run->pipeline->program;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pins workers that feed a GPU to the cores near it, so that pinned memory that they allocate and write is on the GPU's NUMA node. Pins only as many workers
- * as there are near cores for this rank; the remaining near cores are for other ranks on this host. The other workers run on any core. So do all workers if
- * the machine does not report which cores are near, or if the process may not use any of them. */
+ * Pins workers that feed a GPU to the cores near it, so that pinned memory that they allocate and write is on the GPU's NUMA node. Pins only as many
+ * workers as there are near cores for this rank, and leaves the other near cores to other ranks on this host. The remaining workers run on any core. If
+ * the machine does not report which cores are near, or if the process may not use any of them, no worker is pinned. */
 #include "exec/context.h"
 
 #include "thread/thread.h"
@@ -16,7 +16,7 @@ static bool pinning_disabled(void)
 	return s && strcmp(s, "0") == 0;
 }
 
-/* Returns how many ranks on this host have a GPU with the same near cores. Assumes that each visible GPU has the same number of ranks. */
+/* Returns the number of ranks on this host whose GPU has the same near cores. Assumes that each visible GPU has the same number of ranks. */
 static int ranks_sharing_cores(const struct stk_context *ctx, const char *root, const struct stk_device_cores *cores)
 {
 	struct stk_cpu_budget budget;

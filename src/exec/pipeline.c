@@ -55,8 +55,7 @@ static enum stk_status check_config(struct stk_pipeline_config *c, struct stk_er
 }
 
 /* Sets the defaults for reads, and prepares io for a remote data set. Returns STK_CANCELLED if the user has interrupted this. The defaults are larger for
- * object stores, which answer out of order, some requests a second late: answers that arrive before a late one occupy buffers, and further requests need
- * more. */
+ * object stores: they answer out of order, some requests a second late, and answers that arrive before a late one occupy buffers. */
 static enum stk_status prepare_reads(struct stk_pipeline *p, const struct stk_access *access, struct stk_error *err)
 {
 	char uri[STK_MAX_URI];
@@ -67,13 +66,13 @@ static enum stk_status prepare_reads(struct stk_pipeline *p, const struct stk_ac
 	c->read_bytes = c->read_bytes ? c->read_bytes : (size_t)(remote ? 160 : 32) << 20;
 	if (!remote)
 		return STK_OK;
-	stk__io_refresh(p->io, uri, access); /* done here, since the environment may only be read on the user's thread */
+	stk__io_refresh(p->io, uri, access); /* here, since the environment may only be read on the user's thread */
 	const bool interrupted = access->interrupted && access->interrupted(access->user);
 	return interrupted ? stk__fail(err, STK_CANCELLED, "making the pipeline was interrupted") : STK_OK;
 }
 
-/* Returns the byte of STOKER_POISON=BYTE, or -1 if memory is not to be filled. A byte also makes the library check the addresses of GPU jobs (submit.c).
- * Builds without optimisation, which are for finding mistakes, poison by default. */
+/* Returns the byte with which STOKER_POISON=BYTE fills memory, or -1 for no fill. With such a byte the library also checks the addresses of GPU jobs
+ * (submit.c). Builds without optimisation, which are for finding mistakes, fill memory by default. */
 static int32_t poison_byte(void)
 {
 #ifdef __OPTIMIZE__
@@ -146,7 +145,8 @@ static bool make_record(struct stk_pipeline *p, struct stk_record *r)
 	return true;
 }
 
-/* Refuses more records than the machine has memory for. They are all written at once, and the kernel would first grant the memory and then kill the process. */
+/* Refuses more records than the machine has memory for. All of them are written when the pipeline is made, and the kernel would first grant the memory and
+ * then kill the process. */
 static enum stk_status check_records(const struct stk_pipeline *p, struct stk_error *err)
 {
 	const int64_t sample = (int64_t)(sizeof(struct stk_sample_state) + sizeof(int32_t)) + stk__fetch_sample_bytes(p);
@@ -159,12 +159,13 @@ static enum stk_status check_records(const struct stk_pipeline *p, struct stk_er
 		p->flight.n, p->config.batch_size, (long long)(bytes >> 20), p->config.read_requests, p->config.prefetch);
 }
 
-/* Makes enough records for the slots under way and for reading ahead: for one full window of requests in flight, and as many reads that have ended early. */
+/* Makes enough records for the slots under way and for reading ahead: for one full window of requests in flight, and as many reads that have ended before
+ * their batches are open. */
 static enum stk_status make_records(struct stk_pipeline *p, struct stk_error *err)
 {
 	int32_t window = p->program->reads ? (2 * p->config.read_requests + p->config.batch_size - 1) / p->config.batch_size : 0;
 	p->flight.depth = p->flight.most_depth = p->config.prefetch;
-	if (p->program->n_steps) /* about three thousand images in flight keep a GPU busy, even while cores decode the largest of them */
+	if (p->program->n_steps) /* about 3000 images in flight keep a GPU busy, even while cores decode the largest of them */
 		p->flight.most_depth += p->config.batch_size > 1024 ? 2 : p->config.batch_size < 128 ? 24 : 3072 / p->config.batch_size;
 	p->flight.n = p->flight.most_depth + 2 + window;
 	enum stk_status s = check_records(p, err);
@@ -203,7 +204,7 @@ static enum stk_status make_ring(struct stk_pipeline *p, struct stk_error *err)
 	return STK_OK;
 }
 
-/* Fails if config.device_id names a GPU that does not exist, even if the program does not use one. */
+/* Fails if the GPU of config.device_id does not exist, even if the program uses no GPU. */
 static enum stk_status check_device(struct stk_pipeline *p, struct stk_error *err)
 {
 	struct stk_gpu_device *dev = NULL;
@@ -236,7 +237,7 @@ static enum stk_status make_trace(struct stk_pipeline *p, struct stk_error *err)
 	return STK_OK;
 }
 
-/* Passes notices of readers that are being opened to the log. */
+/* Logs the notices of readers that are being opened. */
 static void log_notice(void *user, const char *text)
 {
 	stk__notify(user, STK_LOG_WARNING, "%s", text);
@@ -323,8 +324,8 @@ static void *destroy_elsewhere(void *p)
 	return NULL;
 }
 
-/* Destroys a pipeline that one of its own workers wants to destroy. Uses another thread, since destroying waits for that worker. If no thread can be
- * started, the pipeline is never freed, but does no more work. */
+/* Destroys a pipeline from one of the workers that serve it. Uses another thread, since the destruction waits for that worker. If no thread can be started,
+ * the pipeline does no more work, but is never freed. */
 static void destroy_from_worker(struct stk_pipeline *p)
 {
 	pthread_t thread;
@@ -335,7 +336,7 @@ static void destroy_from_worker(struct stk_pipeline *p)
 
 void stk_pipeline_destroy(struct stk_pipeline *p)
 {
-	if (!p || stk__context_check(p->ctx, NULL)) /* the workers do not exist in a forked child, so nothing is touched */
+	if (!p || stk__context_check(p->ctx, NULL)) /* a forked child has no workers to wait for, so it leaves the pipeline as it is */
 		return;
 	if (stk__feed_is_calling(p)) { /* a garbage collector may destroy the pipeline inside a callback of the pipeline's own source */
 		stk__feed_abandon(p, stk_pipeline_destroy);
@@ -383,7 +384,7 @@ void stk_pipeline_destroy(struct stk_pipeline *p)
 	stk__free(p);
 }
 
-/* Shared by the caller of stk_pipeline_destroy_within and the thread that destroys the pipeline. The last of the two to leave frees it. */
+/* State shared by the caller of stk_pipeline_destroy_within and the thread that destroys the pipeline. The last of the two to leave frees it. */
 struct ending {
 	struct stk_pipeline *pipeline;
 	pthread_mutex_t lock;
@@ -392,7 +393,7 @@ struct ending {
 	bool ended;
 };
 
-/* Drops one of the two references to the state. Call with the lock held, which this function releases. */
+/* Leaves the shared state, and frees it if the other user has left already. Call with the lock held, which this function releases. */
 static void leave_ending(struct ending *e)
 {
 	bool last = --e->users == 0;
@@ -439,8 +440,8 @@ enum stk_status stk_pipeline_destroy_within(struct stk_pipeline *p, int64_t ms, 
 	if (!p || stk__context_check(p->ctx, NULL))
 		return STK_OK;
 	bool inside =
-		stk__feed_is_calling(p) || stk__pool_is_worker(p->ctx->pool); /* inside its own callback or worker, the destruction must
-	                                                                    * not wait */
+		stk__feed_is_calling(p) || stk__pool_is_worker(p->ctx->pool); /* a callback or worker of the pipeline must not wait for
+									       * its own end */
 	struct ending *e = inside ? NULL : start_ending(p);
 	if (!e) {
 		stk_pipeline_destroy(p);

@@ -61,7 +61,7 @@ enum stk_status stk_pipeline_reader_meta(struct stk_pipeline *p, const char *nam
 	return STK_OK;
 }
 
-/* Returns the reader of this name, or NULL. */
+/* Returns the reader of this name, or NULL if there is none. */
 static const struct stk_program_node *by_name(const struct stk_pipeline *p, const char *name)
 {
 	int32_t i;
@@ -152,7 +152,7 @@ size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter *out, si
 	size_t held = stk__held_batches_bytes(p);
 	pthread_mutex_lock(&p->lock);
 	struct stk_fetch_counts reads = stk__fetch_counts(p);
-	pthread_mutex_lock(&p->ring->lock); /* slots are also taken by threads that do not have the pipeline's lock */
+	pthread_mutex_lock(&p->ring->lock); /* threads that do not have the pipeline's lock may also take slots */
 	const struct stk_counter all[] = {
 #define COUNTER_ROW(name) {#name, (double)atomic_load_explicit(&p->counters.name, memory_order_relaxed)},
 		STK_COUNTERS(COUNTER_ROW)

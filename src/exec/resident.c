@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decides whether a program can run over a resident data set, and uploads the data. Operators are called as for a sample, and infer and lower as usual, so
- * this file does not know any operator by name. */
+ * Decides whether a program can run over a resident data set, and uploads the data. Calls operators as for a sample, and lets them infer and lower as
+ * usual, so this file does not know any operator by name. */
 #include "exec/resident.h"
 
 #include "exec/device.h"
@@ -9,17 +9,17 @@
 
 #include <string.h>
 
-/* Collects what the functions of this file find out about the program. Its arrays are in host memory. */
+/* The findings of this file about the program. The arrays are in host memory. */
 struct plan {
 	struct stk_pipeline *p;
-	struct stk_chain_run run; /* a sample of the first record, on the first worker; neither is in use yet */
+	struct stk_chain_run run; /* run of a sample of the first record on the first worker; neither is in use yet */
 	struct stk_resident *d;
-	bool *known;  /* [node]: depends only on the sample's id */
-	bool *needed; /* [node]: needed for tables or for images */
+	bool *known;  /* [node]: true if its outputs depend only on the sample's id */
+	bool *needed; /* [node]: true if tables or images need its outputs */
 	bool gpu;
 	int32_t images[STK_RESIDENT_VIEWS]; /* values that the views read */
-	uint8_t *tables[STK_RECIPE_TABLES]; /* [table]: a value of all samples, indexed by sample id */
-	size_t image_bytes;                 /* bytes of one sample's image */
+	uint8_t *tables[STK_RECIPE_TABLES]; /* [table]: the values of all samples, indexed by sample id */
+	size_t image_bytes;                 /* size in bytes of one sample's image */
 	const uint8_t *base;                /* first byte of the images, which is the same for all views */
 	int64_t samples;
 };
@@ -42,7 +42,7 @@ static void need(struct plan *plan, int32_t node)
 {
 	const struct stk_program *g = plan->p->program;
 	plan->needed[node] = true;
-	for (int32_t i = node; i >= 0; i--) /* operators are after their inputs in the order of the graph */
+	for (int32_t i = node; i >= 0; i--) /* in the graph, operators come after their inputs */
 		for (int32_t k = 0; plan->needed[i] && k < stk__program_sources(&g->nodes[i]); k++)
 			plan->needed[g->values[stk__program_source(&g->nodes[i], k)].node] = true;
 }
@@ -53,7 +53,7 @@ static bool same_shape(const struct stk_desc *a, const struct stk_desc *b)
 	       memcmp(a->shape, b->shape, (size_t)(a->ndim > 0 ? a->ndim : 0) * sizeof *a->shape) == 0;
 }
 
-/* Runs the operators that are needed for one sample. Returns false if one failed; its error is reported when a batch contains the sample. */
+/* Runs the needed operators for the sample `id`. Returns false if an operator failed; the error is reported when a batch contains the sample. */
 static bool evaluate(struct plan *plan, int64_t id)
 {
 	const struct stk_program *g = plan->p->program;
@@ -80,7 +80,7 @@ static bool evaluate(struct plan *plan, int64_t id)
 	return true;
 }
 
-/* Fills in the tables, and checks that the images are at the addresses that the reader states. */
+/* Fills in the tables for all samples. Returns false if a sample fails, or if an image is not at the address that the reader states. */
 static bool evaluate_all(struct plan *plan)
 {
 	const struct stk_program *g = plan->p->program;
@@ -104,7 +104,7 @@ static bool evaluate_all(struct plan *plan)
 
 /* ---- an operator in a recipe ---- */
 
-/* The coin-flip operators on which a node depends, without repetitions. */
+/* The coin-flip operators on which a node depends, each of them once. */
 struct coins {
 	int32_t node[STK_RECIPE_COINS];
 	struct stk_recipe_coin coin[STK_RECIPE_COINS];
@@ -130,7 +130,8 @@ static bool add_coin(struct plan *plan, int32_t value, struct coins *coins)
 	return true;
 }
 
-/* Sets the results of the coin flips to those of variant number `variant`. The operator then reads them as its arguments. */
+/* Sets the results of the coin flips to those of variant number `variant`: coin k lands on bit k of it. The operator then reads them as its arguments.
+ * Returns false if memory runs out. */
 static bool set_coin_results(struct plan *plan, const struct coins *coins, int32_t variant)
 {
 	for (int32_t k = 0; k < coins->n; k++) {
@@ -235,7 +236,7 @@ static bool add_table(struct plan *plan, int32_t value)
 
 /* ---- the program ---- */
 
-/* Returns whether a batch's positions always form so few runs that one launch is enough. */
+/* Returns whether the positions of any batch form so few runs that one launch is enough. */
 static bool fits_one_launch(const struct stk_order *o)
 {
 	int64_t shard = o->size / o->ranks;
@@ -254,7 +255,7 @@ static bool may_qualify(const struct stk_pipeline *p, bool gpu)
 	       (!gpu || fits_one_launch(&p->order));
 }
 
-/* Returns whether the images of all views come from one output of the reader, and sets plan->base and plan->image_bytes to its images. */
+/* Returns whether all views read images of one output of the reader, and sets plan->base and plan->image_bytes to that output's images. */
 static bool find_images(struct plan *plan)
 {
 	const struct stk_program *g = plan->p->program;
@@ -304,7 +305,7 @@ static size_t table_bytes(const struct plan *plan, int32_t t)
 	return (size_t)stk_desc_bytes(&plan->p->program->values[plan->d->tables[t]].desc);
 }
 
-/* Uploads the images, the order, and the recipes and tables of all views, and waits until they have arrived. Call inside stk__gpu_enter. */
+/* Uploads the images, the order, and the recipes and tables of all views, and waits for the copies. Call inside stk__gpu_enter. */
 static enum stk_status upload_all(struct plan *plan, struct stk_error *err)
 {
 	struct stk_resident *d = plan->d;
@@ -376,7 +377,7 @@ static void free_resident(struct stk_resident *d)
 	stk__free(d);
 }
 
-/* Keeps the data set in host memory, for a pipeline without a GPU: moves the tables to the pipeline; the images still belong to the reader. Sets *fit to
+/* Sets up the data set in host memory, for a pipeline without a GPU: the pipeline takes over the tables; the images still belong to the reader. Sets *fit to
  * true. */
 static enum stk_status keep_on_host(struct plan *plan, bool *fit)
 {

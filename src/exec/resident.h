@@ -26,7 +26,7 @@ struct stk_resident_view {
 	struct stk_recipe recipe;
 	struct stk_recipe_batch batch; /* the members that all batches share */
 	int32_t value;
-	size_t scratch; /* bytes of scratch memory for one sample; used on the cores */
+	size_t scratch; /* number of bytes of scratch memory for one sample; used on the cores */
 };
 
 struct stk_resident {
@@ -46,7 +46,7 @@ struct stk_resident {
 
 /* resident.c: sets p->parts.resident, for the GPU (dev) or the cores; leaves it NULL if the program does not qualify. */
 STK_MUST_USE enum stk_status stk__resident_create(struct stk_pipeline *p, struct stk_error *err);
-void stk__resident_destroy(struct stk_pipeline *p); /* after a drain */
+void stk__resident_destroy(struct stk_pipeline *p); /* call it after a drain */
 
 /* resident_run.c: computes a chain's result for a sample on the cores. Call without the lock. */
 STK_MUST_USE enum stk_status stk__resident_sample(const struct stk_chain_run *run, struct stk_error *err);

@@ -13,8 +13,8 @@ static void fill_runs(const struct stk_pipeline *p, const struct stk_record *r, 
 	struct stk_order_run runs[STK_RECIPE_RUNS];
 	const struct stk_order *o = &p->order;
 	b->count = r->count;
-	b->n_runs = stk__order_runs(o, r->k, r->count, runs, STK_RECIPE_RUNS); /* resident.c has checked that STK_RECIPE_RUNS runs are
-	                                                                        * enough */
+	b->n_runs = stk__order_runs(o, r->k, r->count, runs, STK_RECIPE_RUNS); /* at most STK_RECIPE_RUNS runs: resident.c has checked
+									        * this */
 	for (int32_t i = 0; i < b->n_runs; i++)
 		b->runs[i] = (struct stk_recipe_run){.first = runs[i].first,
 			.count = runs[i].count,
@@ -119,7 +119,7 @@ static void submit(struct stk_pipeline *p, struct stk_record *r)
 		stk_gpu_stream stream = d->streams[r->k % STK_RESIDENT_STREAMS];
 		s = launch(p, r, stream, &err);
 		if (s && stk__gpu_stream_sync(d->dev, stream, NULL)) {
-			/* Waits for the work under way, since the slot is reused at once. If the wait fails, the device and its work are lost. */
+			/* Waits for the work under way, since the slot is reused at once. If the wait fails, the device is lost, and its work with it. */
 		}
 		stk__gpu_leave(d->dev);
 	}
@@ -147,13 +147,13 @@ static void begin(struct stk_record *r)
 	stk__record_enter(r, STK_BATCH_FINISHED);
 }
 
-/* Returns whether the GPU has finished the batch, or failed. */
+/* Returns whether the batch can be delivered: the GPU has finished it, or it has failed. */
 static bool arrived(struct stk_record *r)
 {
 	const struct stk_pipeline *p = r->pipeline;
 	struct stk_error err = {0};
 	bool ready = true;
-	if (r->result.kind) /* the batch has failed, so it has no work on the GPU */
+	if (r->result.kind) /* without work on the GPU */
 		return true;
 	if (stk__slot_is_written(r->slot, &ready, &err)) {
 		fails(r, &err);
@@ -170,8 +170,8 @@ static bool arrived(struct stk_record *r)
 	return ready;
 }
 
-/* Waits a little. A batch takes about 10 us, which is less than the shortest sleep. So this spins at first, and sleeps only if the batch takes longer. Call
- * with the lock held; it is released meanwhile. */
+/* Waits about 2 us without sleeping, or 50 us asleep once the consumer has waited longer than AWAKE_NS. A batch takes about 10 us, which is less than the
+ * shortest sleep. Call with the lock held; it is released meanwhile. */
 static void wait_briefly(struct stk_pipeline *p, int64_t waited_ns)
 {
 	enum { AWAKE_NS = 100000, LOOK_NS = 2000, DOZE_NS = 50000 };

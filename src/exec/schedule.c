@@ -14,7 +14,7 @@
 
 /* ---- taking units ---- */
 
-/* Returns the number of samples in a unit: about 100 us of work by measured cost, but so few that some are left for the other workers. */
+/* Returns the number of samples in a unit: about 100 us of work by measured cost, but at most this worker's share of the ready items. */
 static int32_t unit_size(const struct stk_pipeline *p, const struct stk_record *r, int32_t level, int32_t chain)
 {
 	int64_t cost = atomic_load_explicit(&p->crew.cost_ns[level * p->program->max_chains + chain], memory_order_relaxed);
@@ -23,7 +23,8 @@ static int32_t unit_size(const struct stk_pipeline *p, const struct stk_record *
 	return n < 1 ? 1 : n > STK_MAX_UNIT ? STK_MAX_UNIT : (int32_t)n;
 }
 
-/* Takes samples of the unit's chain from the ready items. left: number of items to look at, so that items which are put back are not looked at twice. */
+/* Moves samples of the unit's chain from the ready items to the unit. left: number of items that may still be looked at, so that items which are put back
+ * are not looked at twice. */
 static void take_samples(struct stk_record *r, struct stk_unit *u, int32_t *left)
 {
 	struct stk_pipeline *p = r->pipeline;
@@ -91,7 +92,7 @@ static enum outcome do_sample(struct stk_pipeline *p, struct stk_exec_worker *w,
 		if (stk__fetch_status(s, chain, &w->error))
 			return FAILED;
 	}
-	if (w->error.code) /* clearing it for each sample would take longer than the work on a small sample */
+	if (w->error.code) /* only if it is set: clearing it for each sample would take longer than the work on a small sample */
 		w->error = (struct stk_error){0};
 	return stk__chain_run(p, w, r, chain, u->level, u->chain, i, &w->error) ? FAILED : DONE;
 }
@@ -130,14 +131,14 @@ static void do_chain(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t 
 		}
 	}
 	stk__stores_fence();
-	pthread_mutex_lock(&p->lock); /* taken once per unit, since a small sample may take less time than the lock */
+	pthread_mutex_lock(&p->lock); /* once per unit, since the work on a small sample may take less time than taking the lock */
 	for (int32_t k = 0; k < n_done; k++)
 		stk__sample_part_done(r, done[k]);
 	stk__end_records(p);
 	bool ahead = chain->reads && stk__fetch_runs_ahead(p);
 	pthread_mutex_unlock(&p->lock);
 	if (ahead)
-		stk__fetch_ahead(p); /* some bytes were released, so that more requests may be submitted */
+		stk__fetch_ahead(p); /* bytes of these samples were released, so that more requests may be submitted */
 	stk__range_end(p->ctx->ranges);
 	int64_t end = stk__clock_ns();
 	if (n_done) {
@@ -193,7 +194,7 @@ static void do_gather(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* Submits the batch's jobs. If that succeeds, the batch then belongs to the thread that waits for the GPU; otherwise it ends with the error. */
+/* Submits the batch's jobs. After a success the batch belongs to the thread that waits for the GPU; after a failure it ends with the error. */
 static void do_submit(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t worker, const struct stk_unit *u)
 {
 	struct stk_record *r = u->record;
@@ -228,8 +229,8 @@ bool stk__exec_work(struct stk_pool_client *client, int32_t worker)
 	pthread_mutex_lock(&p->lock);
 	int64_t open = p->flight.next_open;
 	bool any = p->run.started && !p->run.stopping && !stk__cancelled(&p->run.halt) && take_unit(p, &u);
-	bool ahead = stk__fetch_runs_ahead(p) && p->flight.next_open > open; /* the window for reading ahead has moved */
-	bool more = false;                                                   /* there is work for another worker */
+	bool ahead = stk__fetch_runs_ahead(p) && p->flight.next_open > open; /* the opened batch moves the window for reading ahead */
+	bool more = false;                                                   /* true if ready work remains for another worker */
 	for (int64_t k = p->flight.next_deliver; any && k < p->flight.next_open && !more; k++)
 		more = stk__record(p, k)->ready.count > 0;
 	if (any)

@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ORDER_VERSION and RANDOM_VERSION are increased when order or draws change. Order 2 shuffles sets of up to 4096 samples evenly; a run that began with order
- * 1 continues with order 1. */
+/* Increase ORDER_VERSION or RANDOM_VERSION when order or draws change. Order 2 shuffles sets of up to 4096 samples evenly; a run that began with order 1
+ * continues with order 1. */
 enum { STATE_FORMAT = 1, ORDER_VERSION = 2, RANDOM_VERSION = 1 };
 
-#define MOST_EPOCHS ((int64_t)1 << 32)  /* draws have 32 bits for the epoch */
+#define MOST_EPOCHS ((int64_t)1 << 32)  /* draws use 32 bits for the epoch */
 #define MOST_SAMPLES ((int64_t)1 << 48) /* maximum number of samples in an epoch */
 
-/* A parsed state whose fields have been checked. Its strings belong to the JSON object. */
+/* A parsed state whose fields have been checked. The strings belong to the parsed JSON object. */
 struct saved {
 	int64_t format, order, random, epoch, consumed, size, files;
 	uint64_t seed, order_seed;
@@ -30,7 +30,7 @@ static uint64_t fingerprint(const struct stk_program *g, int32_t node)
 	return node < 0 ? 0 : g->nodes[node].def->reader->fingerprint(g->nodes[node].shared);
 }
 
-/* Returns whether the data of a reader are those with this fingerprint in a state. */
+/* Returns whether a reader's data has the fingerprint that a state has saved, in the present or an older form. */
 static bool same_data(const struct stk_program *g, int32_t node, const char *saved)
 {
 	char fingerprint_now[32];
@@ -49,8 +49,8 @@ static bool by_calls(const struct stk_graph_node *source)
 	return source->source.seek == STK_SEEK_NONE || source->source.seek == STK_SEEK_NEVER;
 }
 
-/* Returns whether the last delivered batch ended the epoch. A source that gives single batches reports the end only when it is asked for another batch. The
- * state then denotes the start of the next epoch, since such a source cannot begin in the middle of an epoch. */
+/* Returns whether the last delivered batch ended the epoch. A source that can only be called in order reports the end only when it is asked for another
+ * batch. The state then denotes the start of the next epoch, since such a source cannot begin in the middle of an epoch. */
 static bool sources_have_ended(struct stk_pipeline *p)
 {
 	const struct stk_level *first = &p->program->levels[0];
@@ -60,7 +60,7 @@ static bool sources_have_ended(struct stk_pipeline *p)
 	return any && p->program->reader < 0 && stk__deliver_ends_next(p);
 }
 
-/* Computes the run's position: the epoch, and how many samples of the epoch's global sequence all ranks together have consumed. */
+/* Computes the run's position: the epoch, and the number of samples of the epoch's global sequence that all ranks together have consumed. */
 static void position(struct stk_pipeline *p, int64_t *epoch, int64_t *consumed)
 {
 	const struct stk_order order = stk__order_copy(p);
@@ -84,14 +84,14 @@ static void position(struct stk_pipeline *p, int64_t *epoch, int64_t *consumed)
 	}
 }
 
-/* Writes a seed. JSON integers are limited to 2^63 - 1 here, so larger ones are written as text. */
+/* Appends a seed. JSON integers are limited to 2^63 - 1 here, so larger seeds are written as text. */
 static void add_seed(struct stk_text *t, const char *name, uint64_t seed)
 {
 	const char *quote = seed > INT64_MAX ? "\"" : "";
 	stk__text_add(t, "\"%s\": %s%llu%s, ", name, quote, (unsigned long long)seed, quote);
 }
 
-/* Writes the name of an operator as a JSON string. */
+/* Appends the name of an operator as a JSON string, or "" if memory is short. */
 static void add_name(struct stk_text *t, const char *name)
 {
 	json_t *j = json_string(name);
@@ -141,7 +141,7 @@ enum stk_status stk_pipeline_save(struct stk_pipeline *p, char **out, struct stk
 	add_seed(&t, "order_seed", p->order.seed);
 	add_shuffle(&t, &p->order);
 	stk__text_add(&t, "\"epoch\": %lld, \"consumed\": %lld, ", (long long)epoch, (long long)consumed);
-	if (p->order.as_met) /* the size is omitted, since it may or may not be known, depending on how far the search has come */
+	if (p->order.as_met) /* no size, since whether it is known depends on the progress of the search */
 		stk__text_add(&t, "\"size\": null, \"streamed\": true, ");
 	else
 		stk__text_add(&t, "\"size\": %lld, ", (long long)p->order.size);
@@ -190,7 +190,7 @@ static enum stk_status get_hex(const json_t *j, const char *name, size_t digits,
 	return STK_OK;
 }
 
-/* Reads the size of the blocks that the order keeps together. A state without it comes from a run that shuffled single samples. */
+/* Reads the size of the blocks that the order keeps together: 0 if the state has none, since that run shuffled single samples. */
 static enum stk_status get_block(const json_t *j, int64_t *out, struct stk_error *err)
 {
 	*out = 0;
@@ -209,7 +209,7 @@ static enum stk_status check_names(json_t *j, struct stk_error *err)
 {
 	static const char *const known[] = {"stoker_state", "order", "random", "seed", "order_seed", "shuffle", "epoch", "consumed", "size",
 		"fingerprint", "files", "runs", "reader", "beside", "block", "streamed",
-		"iterator" /* written by the iterators of the Python package */};
+		"iterator" /* the Python package's iterators write this */};
 	for (void *i = json_object_iter(j); i; i = json_object_iter_next(j, i)) {
 		size_t k = 0;
 		while (k < sizeof known / sizeof *known && strcmp(known[k], json_object_iter_key(i)) != 0)
@@ -237,7 +237,7 @@ static enum stk_status check_versions(const json_t *j, struct saved *v, struct s
 	return STK_OK;
 }
 
-/* Reads the size of the data set. A run whose samples become known only while they are read has no size. */
+/* Reads the number of samples in the data set. A state of a run whose samples become known only while they are read may have none. */
 static enum stk_status get_size(const json_t *j, struct saved *v, struct stk_error *err)
 {
 	v->as_met = json_is_true(json_object_get(j, "streamed"));
@@ -331,7 +331,7 @@ static enum stk_status restore_other_reader(struct stk_pipeline *p, int32_t read
 	return STK_OK;
 }
 
-/* Checks that the readers are the same as in the state. Makes the reader lead that led when the state was saved, and restores the seeds of the others. */
+/* Checks that the readers are the same as in the state, restores the leading reader, and restores the seeds of the others. */
 static enum stk_status restore_readers(struct stk_pipeline *p, const struct saved *v, struct stk_error *err)
 {
 	const struct stk_program *g = p->program;
@@ -346,8 +346,8 @@ static enum stk_status restore_readers(struct stk_pipeline *p, const struct save
 	return s;
 }
 
-/* Returns the position at which the epoch's first batch begins in a run from the start. If epochs follow each other without a gap, the previous batch
- * contains samples of this epoch. */
+/* Returns the position of the epoch's first batch in a run that began at epoch 0. It is above 0 if epochs follow each other without a gap and the previous
+ * batch contains samples of this epoch. */
 static int64_t first_position(const struct stk_pipeline *p, int64_t epoch)
 {
 	struct stk_order whole = p->order;
@@ -371,8 +371,8 @@ static enum stk_status check_sources(const struct stk_pipeline *p, const struct 
 	}
 	if (consumed == begin)
 		return STK_OK;
-	bool between = (consumed - begin) % ((int64_t)p->order.batch * p->order.ranks) == 0; /* whether the position is between two
-	                                                                                      * batches */
+	bool between = (consumed - begin) % ((int64_t)p->order.batch * p->order.ranks) == 0; /* true if the position is between two
+											      * batches */
 	for (int32_t c = 0; c < first->n_callbacks; c++) {
 		const struct stk_graph_node *node = p->program->nodes[first->callbacks[c]].node;
 		if (node->source.seek == STK_SEEK_BATCH && !between)

@@ -2,8 +2,8 @@
  *
  * Submits the jobs of a record's level to the GPU: first the staged values, then the files of all steps together, then step after step.
  *
- * All batches share a few streams. Staged values are copied on one of the stage's streams; files, and the steps that follow them, run on decoder streams. A
- * stream waits for another stream only if that one has work for it. */
+ * All batches share a few streams. Staged values are copied on one of the stage's streams; files, and the steps that follow them, run on decoder
+ * streams. A stream waits for another stream only if the other stream has work that its own work needs. */
 #include "exec/device.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 /* ---- the jobs of the level ---- */
 
-/* A function that is called for each job of a step whose sample was described since the last submission and is still in the batch. */
+/* A function that is called for each job of a step, if the job's sample was described since the last submission and was not dropped. */
 typedef enum stk_status job_fn(
 	struct stk_pipeline *p, struct stk_device_batch *b, int32_t step, struct stk_device_job *j, struct stk_error *err);
 
@@ -57,9 +57,9 @@ static enum stk_status collect_upload(
 	return STK_OK;
 }
 
-/* Copies the staged values, and merges copies that are contiguous on both sides. Contiguous pieces always belong to one allocation on each side. Pieces of
- * staging memory do not touch, so only samples of one value are contiguous, in that value's mirror. A value with a mirror has a known size, and so a region
- * of the slot or of scratch memory that touches no other region. A value that several groups read is copied once. */
+/* Copies the staged values, and merges copies whose sources and destinations are both contiguous. Contiguous pieces always belong to one allocation: pieces
+ * of staging memory do not touch, so only samples of one value are contiguous, in that value's mirror; a value with a mirror has a known size, and so a
+ * region of the slot or of scratch memory that touches no other region. A value that several groups read is copied once. */
 static enum stk_status upload(struct stk_pipeline *p, struct stk_device_batch *b, struct stk_error *err)
 {
 	if (b->uploads.n)
@@ -121,7 +121,7 @@ static enum stk_status decode(struct stk_device_batch *b, struct stk_error *err)
 
 /* ---- steps ---- */
 
-/* Returns a capacity that is a quarter larger than n, so that it probably suffices for the next batch too. */
+/* Returns n and a quarter more, so that the capacity probably suffices for the next batch too. */
 static uint32_t room_for(uint32_t n)
 {
 	return n + n / 4 < n ? n : n + n / 4;
@@ -149,8 +149,7 @@ static enum stk_status need(
 	return STK_OK;
 }
 
-/* Returns the address of the first byte of a source that a job reads; it may be past the source's first byte, since windows may begin outside of the source.
- * Returns 0 if nothing is read. */
+/* Returns the address of the first byte that a job reads of a source: windows may begin outside of the source. Returns 0 if the job reads nothing of it. */
 static uintptr_t first_byte_read(const struct stk_job *j, int32_t source)
 {
 	uintptr_t at = (uintptr_t)j->src[source];
@@ -159,7 +158,7 @@ static uintptr_t first_byte_read(const struct stk_job *j, int32_t source)
 	return at;
 }
 
-/* Returns whether kernels may access all addresses of a job. Only used if memory is poisoned, to find mistakes. */
+/* Returns whether kernels may access the addresses of a job. Only called if memory is filled with a byte (STOKER_POISON), to find mistakes. */
 static bool is_reachable(struct stk_gpu_device *dev, const struct stk_device_job *j)
 {
 	if (j->kind == STK_DEVICE_JOB_PASS) {
@@ -266,7 +265,7 @@ static enum stk_status launch_jobs(struct stk_pipeline *p, struct stk_device_bat
 	return t->n_flags ? stk__gpu_download(dev, b->steps_stream, t->flags, t->device, t->n_flags * sizeof *t->flags, err) : STK_OK;
 }
 
-/* Copies a step's tables to the GPU. Done before any stream waits for files: a copy after such a wait would delay the copies of other batches. */
+/* Copies a step's tables to the GPU. Called before any stream waits for files: a copy after such a wait would delay the copies of other batches. */
 static enum stk_status upload_step(struct stk_pipeline *p, struct stk_record *r, int32_t step, struct stk_error *err)
 {
 	struct stk_device_batch *b = r->device;
@@ -278,7 +277,7 @@ static enum stk_status upload_step(struct stk_pipeline *p, struct stk_record *r,
 		s = upload_passes(p, r, step, err);
 	if (s == STK_OK && b->need.tensors.jobs)
 		s = upload_jobs(p, r, step, err);
-	t->images = b->need.pass.images; /* set only now, since the calls above may have replaced the tables */
+	t->images = b->need.pass.images; /* only now, since the calls above may have replaced the tables */
 	t->jobs = b->need.tensors.jobs;
 	return s;
 }
@@ -317,9 +316,9 @@ static enum stk_status collect(struct stk_pipeline *p, struct stk_record *r, str
 	return s;
 }
 
-/* Chooses the stream on which the batch's steps run, and makes it wait for the copies on b->stream: the decoder stream of the last part of the batch's files,
- * or, without files, the decoder stream whose turn it is. Another stream would have to wait for that one, and would block all streams that share its hardware
- * queue, among them decoder streams. */
+/* Chooses the stream on which the batch's steps run, and makes it wait for the copies on b->stream: the decoder stream of the last part of the batch's files
+ * or, without files, the decoder stream whose turn it is. Any other stream would have to wait for the decoder stream, and while waiting would block all
+ * streams that share its hardware queue. */
 static enum stk_status leave_copies(struct stk_pipeline *p, struct stk_device_batch *b, struct stk_error *err)
 {
 	struct stk_gpu_device *dev = p->parts.device->dev;
@@ -357,7 +356,7 @@ static enum stk_status submit_all(struct stk_pipeline *p, struct stk_record *r, 
 	return s ? s : stk__gpu_event_record(p->parts.device->dev, b->done, b->steps_stream, err);
 }
 
-/* Raises the estimate of the GPU memory that one batch needs, if this batch holds more. */
+/* Raises the estimate of the GPU memory that one batch needs, if this batch uses more. */
 static void note_memory(struct stk_pipeline *p, const struct stk_record *r)
 {
 	size_t held = r->slot->bytes[STK_SPACE_GPU] + r->device->scratch.total_bytes, largest = atomic_load(&p->parts.device->largest);
@@ -373,7 +372,8 @@ enum stk_status stk__device_submit(struct stk_pipeline *p, struct stk_record *r,
 	s = submit_all(p, r, err);
 	if (s && (stk__gpu_stream_sync(p->parts.device->dev, r->device->stream, NULL) ||
 			 (p->parts.device->jpeg && stk__jpeg_gpu_sync(p->parts.device->jpeg, NULL)))) {
-		/* Waits for the work under way, since pinned memory and the slot are reused at once. If the wait fails, the device and its work are lost. */
+		/* Waits for the work under way, since pinned memory and the slot are reused at once. If the wait fails, the device is lost, and its work
+		 * with it. */
 	}
 	note_memory(p, r);
 	stk__gpu_leave(p->parts.device->dev);
@@ -394,7 +394,8 @@ enum stk_status stk__device_fetch(
 		return s;
 	for (int32_t i = 0; i < count; i++)
 		for (int32_t k = 0; k < n->node->n_inputs && s == STK_OK; k++) {
-			struct stk_tensor *in = (struct stk_tensor *)&calls[i].in[k]; /* the worker's own copy */
+			struct stk_tensor *in = (struct stk_tensor *)&calls[i].in[k]; /* this worker's copy of the tensor, so it may be
+										       * changed */
 			size_t bytes = (size_t)stk_desc_bytes(&in->desc);
 			if (!p->program->values[n->inputs[k]].on_gpu || !bytes)
 				continue;

@@ -8,10 +8,10 @@
 #include <string.h>
 
 struct stk_surveyed {
-	struct stk_survey *survey; /* belongs to the reader */
+	struct stk_survey *survey; /* the reader's search for samples; not owned */
 	bool begun;
 	enum stk_status failed;
-	int64_t known; /* number of samples that were known before the search failed */
+	int64_t known; /* number of samples that are known */
 	struct stk_error error;
 };
 
@@ -45,8 +45,7 @@ static void more_is_known(void *pool)
 	stk__pool_wake(pool);
 }
 
-/* Returns the numbers of the tars in their order, or shuffled like the samples of a data set of `count` samples; NULL: memory is short. The caller frees
- * them. */
+/* Returns the order in which to read the `count` tars, shuffled if the run shuffles; NULL: memory is short. The caller frees the array. */
 static int32_t *order_of_tars(const struct stk_pipeline *p, int32_t count)
 {
 	int32_t *order = stk__calloc((size_t)count, sizeof *order);
@@ -86,8 +85,8 @@ static int64_t position_of(const struct stk_pipeline *p, int64_t k)
 	return p->order.start_position + k * p->order.batch;
 }
 
-/* Returns whether batch k can be planned: the search has ended or failed, or the samples of another whole batch after it are known, so that it is not the
- * epoch's last, and at least STK_ORDER_FIRST samples are known. */
+/* Returns whether batch k can be planned: the search has ended or failed; or at least STK_ORDER_FIRST samples are known, and the whole batch after this one,
+ * so that this one is not the epoch's last. */
 bool stk__surveyed_plans(struct stk_pipeline *p, int64_t k)
 {
 	struct stk_surveyed *v = p->parts.surveyed;
@@ -117,7 +116,7 @@ bool stk__surveyed_has(const struct stk_pipeline *p, struct stk_record *r)
 	if (v->failed) {
 		r->result = (struct stk_result){.kind = STK_RESULT_ERROR, .error = v->error};
 		stk__error_set_op(&r->result.error, name);
-	} else if (r->k == 0) { /* the restored state has less than one step of its epoch left */
+	} else if (r->k == 0) { /* less than one step of the epoch was left in the restored state */
 		r->result.kind = STK_RESULT_END;
 	} else {
 		r->result.kind = STK_RESULT_ERROR;

@@ -30,7 +30,7 @@ int stk__watch_folder(char path[static 96], bool make)
 	const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -1;
-	/* Refuses a folder that another user has made, who could answer requests in this user's name. */
+	/* Refuses a folder that another user owns or can use, since that user could answer requests in this user's name. */
 	if (!fstat(fd, &st) && st.st_uid == geteuid() && !(st.st_mode & 077))
 		return fd;
 	close(fd);
@@ -78,14 +78,14 @@ static json_t *describe(struct stk_pipeline *p)
 	return o;
 }
 
-/* Returns the JSON text of all pipelines, which the caller frees, or NULL. */
+/* Returns JSON text about all pipelines of the list, which the caller frees; NULL: memory is short. */
 static char *describe_all(struct stk_watch *w)
 {
 	const char *rank = getenv("RANK");
 	json_t *o = json_object(), *pipelines = json_array();
 	pthread_mutex_lock(&w->lock); /* while the lock is held, no pipeline of the list can end */
 	for (struct stk_pipeline *p = w->pipelines; p; p = p->watched.next)
-		json_array_insert_new(pipelines, 0, describe(p)); /* the list has the newest first */
+		json_array_insert_new(pipelines, 0, describe(p)); /* oldest first: the list begins with the newest */
 	pthread_mutex_unlock(&w->lock);
 	json_object_set_new(o, "pid", json_integer(getpid()));
 	json_object_set_new(o, "context", json_integer(w->number));
@@ -124,7 +124,7 @@ static void *serve(void *arg)
 			answer(w, fd);
 			close(fd);
 		} else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-			usleep(100000); /* the client waits until this thread continues */
+			usleep(100000); /* the client waits meanwhile */
 		} else if (errno != EINTR && errno != ECONNABORTED) {
 			return NULL; /* end_server has shut the socket down */
 		}
@@ -133,7 +133,8 @@ static void *serve(void *arg)
 
 /* ---- the server ---- */
 
-/* Binds the socket to the name PID.N, where N is the first number that no other context of the process uses. */
+/* Binds the socket to the name PID.N in the private folder, where N is the first number that no other context of the process uses. Returns whether that
+ * worked. */
 static bool bind_socket(struct stk_watch *w)
 {
 	char path[96];

@@ -27,7 +27,7 @@ struct stk_watch {
 /* A pipeline's entry in the list of struct stk_watch, guarded by the `lock` there. */
 struct stk_watched {
 	struct stk_pipeline *next;
-	int64_t id;       /* 0: not in the list */
+	int64_t id;       /* number by which other processes name the pipeline; 0: not in the list */
 	int64_t began_ns; /* time (CLOCK_MONOTONIC) at which it was added to the list */
 };
 
