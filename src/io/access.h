@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How a function that makes a pipeline reads from a storage, and asks whether the user has interrupted it. */
+ * What a function that makes a pipeline needs to read from a storage: the storage, and the user's callbacks. */
 #ifndef STK_IO_ACCESS_H
 #define STK_IO_ACCESS_H
 
@@ -9,19 +9,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The storage and callbacks with which a function that makes a pipeline reads from data sets. */
+/* A storage, and the callbacks of a function that reads from it while a pipeline is made. */
 struct stk_access {
 	struct stk_storage *storage;
-	/* Called from time to time by functions that wait, on the thread that makes the pipeline; if it returns true, the wait ends with STK_CANCELLED. May
+	/* Called from time to time while a function waits, on the thread that makes the pipeline. If it returns true, the wait ends with STK_CANCELLED. May
 	 * be NULL. */
 	bool (*interrupted)(void *user);
 	void (*listed)(void *user,
-		int64_t entries); /* called ten times a second with the number of objects listed so far, on the same thread. Nullable */
+		int64_t entries); /* called ten times a second with the number of objects and folders listed so far, on the same thread;
+				   * may be NULL */
 	void *user;
-	/* Reports behaviour that may be unexpected; called by one thread at a time. Nullable. */
+	/* Receives warnings about behaviour that may be unexpected; called by one thread at a time. May be NULL. */
 	void (*notice)(void *user, const char *text);
 	void *notice_user;
-	bool known; /* this storage has read the URI before, so keys and settings are not looked for again */
+	bool known; /* true if this storage has already looked for keys and settings for the URI, so that it need not look again */
 };
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pools buffers by size class, four to an octave, so that files of similar size share them and a new buffer is at most a quarter too large. */
+ * Pools buffers by size class, four classes to an octave, so that files of similar size share buffers and a new buffer is at most a quarter too large. */
 #include "io/buffer.h"
 
 #include "base/memory.h"
@@ -12,8 +12,8 @@ enum {
 	SMALLEST = 4096,
 	WINDOW = 256,   /* minimum number of takes in a window */
 	TURNS = 8,      /* a window also has at least TURNS * n takes, if at most n buffers were in use at once during it */
-	LARGER = 4,     /* an idle buffer is used if it is at most this many classes, a factor of two, larger */
-	SPARE = 8 << 20 /* bytes of idle buffers that may be kept in addition to the peak use */
+	LARGER = 4,     /* a request may get an idle buffer of up to this many classes larger, which is a factor of two */
+	SPARE = 8 << 20 /* number of bytes of idle buffers that may be kept in addition to the peak use */
 };
 
 struct stk_buffer {
@@ -22,7 +22,7 @@ struct stk_buffer {
 	uint64_t release_number;          /* number of this release among all releases */
 	size_t capacity;
 	int size_class;
-	_Atomic bool shared; /* whether there are two owners; the first release clears this */
+	_Atomic bool shared; /* true if the buffer has two owners; the first release clears this */
 	alignas(STK_CACHE_LINE) uint8_t data[];
 };
 
@@ -65,7 +65,7 @@ static void link_idle(struct stk_buffer_pool *p, struct stk_buffer *b)
 	p->newest[b->size_class] = b;
 }
 
-/* Unlinks idle buffers, the one unused for longest first, until the pool holds at most `budget` bytes. Returns them as a list linked by `older`. */
+/* Unlinks idle buffers, the one released first of all first, until the pool holds at most `budget` bytes. Returns them as a list linked by `older`. */
 static struct stk_buffer *trim(struct stk_buffer_pool *p, size_t budget)
 {
 	struct stk_buffer *out = NULL;
@@ -89,8 +89,8 @@ static size_t mapped_bytes(size_t capacity)
 	return sizeof(struct stk_buffer) + capacity + SLACK;
 }
 
-/* Frees buffers that are linked by `older`. Their memory returns to the system. (malloc would keep some for each thread, which adds up over the many threads
- * that read.) */
+/* Frees the buffers of a list linked by `older`, and returns their memory to the system. (malloc would keep some for each thread, which adds up over the
+ * many threads that read.) */
 static void free_list(struct stk_buffer *b)
 {
 	while (b) {
@@ -118,8 +118,8 @@ void stk__buffer_pool_close(struct stk_buffer_pool *p)
 		destroy(p);
 }
 
-/* Returns how many idle bytes may be kept. Since sizes vary, an idle buffer does not always fit; if there are some idle bytes of each common size, nearly
- * all takes avoid the allocator. */
+/* Returns the budget in bytes for all buffers, in use or idle. Sizes vary, so an idle buffer does not always fit; with SPARE bytes more than the peak use,
+ * nearly all takes find one. */
 static size_t budget(const struct stk_buffer_pool *p)
 {
 	size_t peak = p->window_peak > p->last_peak ? p->window_peak : p->last_peak;
@@ -134,8 +134,8 @@ static struct stk_buffer *find_idle(struct stk_buffer_pool *p, int size_class)
 	return NULL;
 }
 
-/* Counts a buffer of `capacity` as taken. If this ends a window of takes, begins the next one, and returns the idle buffers beyond the budget, to be freed.
- * Call with the lock held. */
+/* Counts a buffer of `capacity` bytes as in use. If this ends a window of takes, begins the next window, and returns the idle buffers beyond the budget,
+ * which the caller frees. Call with the lock held. */
 static struct stk_buffer *count_take(struct stk_buffer_pool *p, size_t capacity)
 {
 	p->in_use += capacity;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The pool of buffers from which stk__buffer_take takes. Any thread. */
+ * The pool of buffers behind stk__buffer_take. Any thread. */
 #ifndef STK_IO_BUFFER_H
 #define STK_IO_BUFFER_H
 
@@ -14,16 +14,17 @@ struct stk_buffer_pool {
 	pthread_mutex_t lock;
 	struct stk_buffer *newest[STK_BUFFER_CLASSES],
 		*oldest[STK_BUFFER_CLASSES]; /* idle buffers of a class, sorted by the time of release */
-	size_t held, peak_held;              /* bytes of all buffers, in use or idle: now, and at most so far */
-	size_t in_use;                       /* bytes of the buffers in use */
+	size_t held, peak_held;              /* total size of all buffers, in use or idle: now, and at most so far */
+	size_t in_use;                       /* total size of the buffers in use */
 	size_t window_peak, last_peak;       /* peak of in_use in this window of takes and in the previous one */
-	unsigned count, window_count;        /* buffers in use, and their peak in this window */
+	unsigned count, window_count;        /* number of buffers in use, and its peak in this window */
 	unsigned takes;                      /* number of takes in this window */
 	uint64_t gives;                      /* number of releases so far */
-	bool closed;                         /* its io was destroyed: released buffers are freed, and the last release frees the pool */
+	bool closed;                         /* true if the io was destroyed: released buffers are freed, and the last release frees the
+					      * pool */
 };
 
-struct stk_buffer_pool *stk__buffer_pool_create(void); /* NULL: out of memory */
+struct stk_buffer_pool *stk__buffer_pool_create(void); /* returns NULL if memory is short */
 void stk__buffer_pool_close(struct stk_buffer_pool *p);
 struct stk_buffer *stk__buffer_pool_take(struct stk_buffer_pool *p, size_t size);
 

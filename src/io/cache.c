@@ -20,13 +20,13 @@ enum {
 	THREADS = 16,
 	CLAIMS = 1024, /* number of lists in the hash table of claims */
 	SLACK = 64,
-	MOST_PENDING = 64 << 20, /* most bytes that may wait to be written */
-	FIRST_WAIT_MS = 5,       /* first wait for an object that another request fetches */
+	MOST_PENDING = 64 << 20, /* maximum number of bytes that may wait to be written */
+	FIRST_WAIT_MS = 5,       /* first wait of a request for an object that another request fetches */
 	LONGEST_WAIT_MS = 80,
 	MOST_WAITS = 400 /* half a minute in total; after that the object is fetched without a claim */
 };
 
-/* An entry to write into the folder. */
+/* An entry that waits to be written into the folder. */
 struct keep {
 	struct keep *next;
 	struct stk_cache_head head;
@@ -44,8 +44,7 @@ struct claim {
 struct stk_cache {
 	struct stk_io *io;
 	struct stk_cache_disk disk;
-	_Atomic bool disk_full,
-		write_failed; /* nothing more is stored in this run, because there is no room, or because the disk refuses writes */
+	_Atomic bool disk_full, write_failed; /* true if nothing more is stored in this run: there is no room; the disk refuses writes */
 	_Atomic uint64_t hits, hit_bytes, misses, kept, kept_bytes, left_out, damaged, stale, waits, pending;
 	_Atomic int notice_state; /* state of `notice`, one of enum telling */
 	char notice[512];
@@ -56,7 +55,7 @@ struct stk_cache {
 	pthread_t threads[THREADS];
 };
 
-/* Whether the one notice that a cache may have does not exist, is being written, is ready, or was delivered. */
+/* States of the one notice that a cache may have: it does not exist, is being written, is ready, was delivered. */
 enum telling { QUIET, WRITING, WAITING, TOLD };
 
 static void count(_Atomic uint64_t *n, uint64_t by)
@@ -82,8 +81,8 @@ static struct stk_cache_key key_of(const struct stk_request *r)
 	return stk__cache_key(r->uri, r->offset, r->length, r->cache.store);
 }
 
-/* Reads header, bytes and URI with one call; the file's size gives the number of bytes. Returns HIT if all were read, without checking them; BLOCKED, only if
- * may_block is false: reading could block. */
+/* Reads header, payload and URI of an entry with one call. Returns HIT if all bytes were read, without checking them; MISS if not, or if memory is short;
+ * BLOCKED, only if may_block is false: reading could block. */
 static enum look read_entry(struct stk_cache *c, int fd, struct stk_request *r, struct entry *e, bool may_block)
 {
 	e->data = stk__request_memory(c->io, r, e->size, &e->buffer);
@@ -108,7 +107,7 @@ static enum look read_entry(struct stk_cache *c, int fd, struct stk_request *r, 
 	return HIT;
 }
 
-/* Returns whether the cached object is another version than the reader expects. */
+/* Returns whether the cached object is another version than the one that the reader expects. */
 static bool is_stale(const struct stk_request *r, const struct stk_cache_head *h)
 {
 	if (r->object && (!h->tag || r->object_tag != h->tag))
@@ -119,17 +118,17 @@ static bool is_stale(const struct stk_request *r, const struct stk_cache_head *h
 
 static bool is_good(const struct stk_request *r, const struct entry *e, uint64_t file_size)
 {
-	/* check the extents first: the header's hash covers as many bytes of the URI as the header claims */
+	/* the extents first: the header's hash covers as many bytes of the URI as the header claims */
 	return e->head.bytes == e->size && e->head.uri == e->uri_size && stk__cache_head_good(&e->head, e->uri, e->key, file_size) &&
 	       e->head.offset == r->offset && e->head.length == r->length && memcmp(e->uri, r->uri, e->uri_size) == 0 &&
 	       stk__xxh64(e->data, e->size, 0) == e->head.bytes_hash;
 }
 
-/* Marks the entry as used in this run, on the first hit. */
+/* Marks the entry as used in this run, if this is the first hit. */
 static void mark_used(struct stk_cache *c, int fd, const struct stat *st)
 {
 	if (c->disk.fd >= 0 && st->st_mtime < c->disk.begin_sec)
-		futimens(fd, NULL); /* fails for an entry of another user, which then ages as if it were unused */
+		futimens(fd, NULL); /* fails for an entry of another user, whose time of use then stays as it was */
 }
 
 static enum look check_entry(struct stk_cache *c, struct stk_request *r, struct entry *e, const char *name, const struct stat *st)
@@ -152,7 +151,8 @@ static enum look remove_strange(struct stk_cache *c, const char *name, const str
 	return MISS;
 }
 
-/* Returns false if the header does not confirm the size of a large file. Then no memory is allocated for the file, and it is not read. */
+/* Returns whether the file is small, or its header confirms its size. Otherwise no memory is allocated for the file, and it is not read. around: size of the
+ * header and the URI. */
 static bool is_as_large(int fd, uint64_t size, uint64_t around)
 {
 	enum { LARGE = 16 << 20 };
@@ -160,15 +160,16 @@ static bool is_as_large(int fd, uint64_t size, uint64_t around)
 	return size < LARGE || (pread(fd, &h, sizeof h, 0) == sizeof h && h.bytes == size - around);
 }
 
-/* Returns whether the buffer of a whole object is admitted, and sets r->retry.refused_bytes to its size. A range was admitted before it was submitted. */
+/* Returns whether the caller's limit admits the buffer of a whole object; sets r->retry.refused_bytes to its size. A range was admitted before it was
+ * submitted. */
 static bool admit(struct stk_request *r, size_t size)
 {
 	r->retry.refused_bytes = stk__buffer_rounded(size);
 	return r->length >= 0 || r->allocate || !r->admission || r->admission->admit(r->admission, r, r->retry.refused_bytes);
 }
 
-/* Looks r up in the folder, and fills it in on HIT. BLOCKED, only if may_block is false: reading could block. REFUSED, only if may_block is true:
- * r->retry.refused_bytes bytes were not admitted. */
+/* Looks for r's bytes in the folder, and fills in r on HIT. BLOCKED, only if may_block is false: reading could block. REFUSED, only if may_block is true: a
+ * buffer of r->retry.refused_bytes bytes was not admitted. */
 static enum look look_up(struct stk_cache *c, struct stk_request *r, bool may_block)
 {
 	char name[STK_CACHE_NAME];
@@ -239,7 +240,8 @@ static void cancel_claim(struct stk_cache *c, struct stk_cache_key key)
 	stk__free(claim);
 }
 
-/* Claims the fetch of an object for one request. Returns false if another request, of this or another process, has claimed it, or if memory is short. */
+/* Claims the fetch of an object for one request. Returns false if another request, of this or another process, has claimed it, or if memory is short.
+ * cancel_claim releases the claim. */
 static bool take_claim(struct stk_cache *c, struct stk_cache_key key)
 {
 	struct claim *claim = stk__alloc(sizeof *claim);
@@ -304,7 +306,7 @@ static void write_entry(struct stk_cache *c, struct keep *k)
 	atomic_fetch_sub(&c->pending, bytes);
 }
 
-/* Copies a request's bytes for a later write; returns NULL if they are not stored. */
+/* Copies a request's bytes for a later write. Returns NULL if they cannot or should not be stored. */
 static struct keep *make_keep(struct stk_cache *c, const struct stk_request *r, struct stk_cache_key key)
 {
 	const size_t n = (size_t)stk__uri_shown(r->uri);
@@ -332,8 +334,8 @@ static struct keep *make_keep(struct stk_cache *c, const struct stk_request *r, 
 	return k;
 }
 
-/* Called after the source has ended r: queues a copy of the bytes, which a thread writes before it releases the claim. If the bytes are not stored, releases
- * the claim at once. */
+/* Called after the source has ended r: queues a copy of the bytes, which a thread writes; after that it releases the claim. If the bytes are not stored,
+ * releases the claim at once. */
 static void take(void *cache, struct stk_request *r, enum stk_status status)
 {
 	struct stk_cache *c = cache;
@@ -353,13 +355,13 @@ static void take(void *cache, struct stk_request *r, enum stk_status status)
 	*c->last = k;
 	c->last = &k->next;
 	enum stk_status started = stk__served_announce(&c->served, NULL);
-	(void)started; /* without a thread, destroy drops the entry */
+	(void)started; /* without a thread, destroy() drops the entry */
 	pthread_mutex_unlock(&c->served.lock);
 }
 
 /* ---- threads ---- */
 
-/* Makes r look again later, since another request is fetching the object. Returns false if r has waited MOST_WAITS times or cannot wait. */
+/* Submits r again after a short wait, since another request is fetching the object. Returns false if r has waited MOST_WAITS times or cannot wait. */
 static bool wait_for_it(struct stk_cache *c, struct stk_request *r)
 {
 	int shift = r->cache.cache_waits < 4 ? r->cache.cache_waits : 4;
@@ -385,7 +387,7 @@ static void serve(struct stk_cache *c, struct stk_request *r)
 		claimed = take_claim(c, key);
 		if (!claimed && wait_for_it(c, r))
 			return;
-		if (claimed && (look = look_up(c, r, true)) != MISS) { /* the entry was written between the two look-ups */
+		if (claimed && (look = look_up(c, r, true)) != MISS) { /* another request has written the entry between the two look-ups */
 			cancel_claim(c, key);
 			claimed = false;
 		}
@@ -401,7 +403,7 @@ static void serve(struct stk_cache *c, struct stk_request *r)
 	stk__io_fetch(c->io, r);
 }
 
-/* Body of the cache's threads. Serves waiting requests before it writes entries; ends when there are none of either and the cache ends. */
+/* Body of the cache's threads. Serves waiting requests before it writes entries. Ends when the cache ends and neither is left. */
 static void *work(void *arg)
 {
 	struct stk_cache *c = arg;
@@ -434,7 +436,7 @@ static void submit(void *cache, struct stk_request *r)
 	struct stk_cache *c = cache;
 	pthread_mutex_lock(&c->served.lock);
 	const bool taken = !c->ended && !atomic_load(&r->cancelled) &&
-			   !stk__served_push(&c->served, r, NULL); /* if no thread can be started, the request goes to its source */
+			   !stk__served_push(&c->served, r, NULL); /* without a thread the request goes to its source */
 	pthread_mutex_unlock(&c->served.lock);
 	if (taken)
 		return;
@@ -470,12 +472,12 @@ static void destroy(void *cache)
 {
 	struct stk_cache *c = cache;
 	stk__served_end(&c->served);
-	for (struct keep *k = c->first, *next; k; k = next) { /* there are still entries to write only if no thread could be started */
+	for (struct keep *k = c->first, *next; k; k = next) { /* entries are left only if no thread could be started */
 		next = k->next;
 		stk__buffer_release(k->bytes);
 		stk__free(k);
 	}
-	for (int i = 0; i < CLAIMS; i++) /* claims of the entries that were just freed */
+	for (int i = 0; i < CLAIMS; i++) /* claims of entries that were never written */
 		for (struct claim *claim = c->claims[i], *more; claim; claim = more) {
 			more = claim->next;
 			stk__free(claim);

@@ -48,7 +48,7 @@ static bool bytes_good(int fd, const struct stk_cache_head *h)
 	return ok;
 }
 
-/* Returns the key in a file's name: "3f/9a01...". */
+/* Returns the key that a file's name contains: "3f/9a01...". */
 static struct stk_cache_key key_of(const char *file)
 {
 	char name[33];

@@ -26,14 +26,14 @@
 #define STATE_MAGIC "STKCACHE"
 #define TAG "CACHEDIR.TAG"
 enum {
-	PAGE = 4096,          /* bytes of `state` */
-	FIRST_LOCK = 1 << 16, /* first byte that a claim may lock; after the page, which has its own lock */
+	PAGE = 4096,          /* size of `state` in bytes */
+	FIRST_LOCK = 1 << 16, /* offset of the first byte that a claim may lock; after the page, which has its own lock */
 	LOCK_TRIES = 40,      /* number of tries, half a millisecond apart; after them `used` is changed without the lock */
 	OPEN_TRIES = 1000,    /* number of tries, ten milliseconds apart, while another process removes old entries */
-	MOST_RECOUNTS = 4     /* how often the entries are counted again if other programs truncate or overwrite `state` */
+	MOST_RECOUNTS = 4     /* maximum number of recounts after other programs have truncated or overwritten `state` */
 };
 
-/* The second line distinguishes our caches from those of other programs, which share the first line. */
+/* The second line distinguishes Stoker's caches from those of other programs, which have the same first line. */
 static const char tag_text[] =
 	"Signature: 8a477f597d28d172789f06886806bc55\n# A cache of Stoker's (stoker cache clear removes what it holds).\n";
 
@@ -57,7 +57,7 @@ static int open_plain(int at, const char *name, int flags)
 	return openat(at, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0666);
 }
 
-/* Opens the folder that holds the entry of this name, "3f" for "3f/9a01...". makes: creates it if needed. */
+/* Opens the folder of an entry: "3f" for "3f/9a01...". Returns -1 on failure. makes: creates the folder if needed. */
 static int open_part(const struct stk_cache_disk *d, const char *name, bool makes)
 {
 	char part[3] = {name[0], name[1], 0};
@@ -91,7 +91,7 @@ static bool is_hex(const char *name, size_t n)
 	return strspn(name, "0123456789abcdef") == n && strlen(name) == n;
 }
 
-/* Lists the folder `name` within the folder `parent`; NULL if it cannot be opened. */
+/* Opens the folder `name` of the folder `parent` for listing; NULL if it cannot be opened. */
 static DIR *list(int parent, const char *name)
 {
 	const int folder = open_folder(parent, name);
@@ -162,7 +162,8 @@ static bool is_empty(int folder)
 	return empty;
 }
 
-/* Prepares "memory": a folder in /dev/shm. Any user may create folders there, so this one must belong to this user and be closed to others. */
+/* Opens the folder for the setting "memory", in /dev/shm. Any user may create folders there, so this one must belong to this user and be closed to others.
+ * makes: creates it if needed. */
 static enum stk_status own_memory(struct stk_cache_disk *d, bool makes, struct stk_error *err)
 {
 	struct stat st;
@@ -180,13 +181,13 @@ static enum stk_status own_memory(struct stk_cache_disk *d, bool makes, struct s
 	return STK_OK;
 }
 
-/* Creates folders like mkdir -p. Only this user and the group can write to them. */
+/* Creates the folder and its parents, like mkdir -p. Only this user and the group can write to new folders. */
 static void make_folders(char *path)
 {
 	for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
 		*slash = 0;
 		if (mkdir(path, 0775) && errno != EEXIST)
-			errno = 0; /* open_root reports the error */
+			errno = 0; /* no error here: open_root reports it */
 		*slash = '/';
 	}
 	if (mkdir(path, 0775) && errno != EEXIST)
@@ -203,7 +204,7 @@ static enum stk_status open_root(struct stk_cache_disk *d, const char *given, bo
 	snprintf(d->dir, sizeof d->dir, "%s", given);
 	if (makes)
 		make_folders(d->dir);
-	d->folder = open(d->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* the user named this folder, so it may be a link */
+	d->folder = open(d->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* follows links, since the user named this folder */
 	if (d->folder < 0 || fstat(d->folder, &st))
 		return makes ? stk__fail(err, STK_INVALID, "cache: %s is not a folder, and none could be made", given)
 			     : stk__fail(err, STK_INVALID, "%.200s: it is not a Stoker cache", given);
@@ -214,8 +215,7 @@ static enum stk_status open_root(struct stk_cache_disk *d, const char *given, bo
 	return STK_OK;
 }
 
-/* Marks a folder as a cache. The tag appears atomically, so a process that finds the folder in use also finds the tag. A read-only folder
- * stays unmarked. */
+/* Marks a folder as a cache. The tag appears under its name only when it is complete. A read-only folder stays unmarked. */
 static void write_tag(int folder)
 {
 	char temporary[64];
@@ -233,7 +233,7 @@ static enum stk_status find_folder(struct stk_cache_disk *d, const char *dir, st
 	enum stk_status status = open_root(d, dir, true, err);
 	if (status || is_ours(d->folder))
 		return status;
-	if (!is_empty(d->folder)) /* another process may have just begun to use it */
+	if (!is_empty(d->folder)) /* another process may have just begun to use this folder */
 		return is_ours(d->folder)
 			       ? STK_OK
 			       : stk__fail(err, STK_INVALID,
@@ -254,14 +254,14 @@ static void lock_page(struct stk_cache_disk *d)
 		d->no_locks = errno != EAGAIN && errno != EACCES;
 		nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
 	}
-	d->no_locks = true; /* the file system has no locks, or another program never releases this one */
+	d->no_locks = true; /* the file system has no locks, or another program does not release this one */
 }
 
 static void unlock_page(struct stk_cache_disk *d)
 {
 	struct flock l = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_len = 1};
 	if (!d->no_locks && fcntl(d->fd, F_OFD_SETLK, &l))
-		errno = 0; /* closing the file will release the lock */
+		errno = 0; /* the lock ends when the file is closed */
 	pthread_mutex_unlock(&d->lock);
 }
 
@@ -275,7 +275,7 @@ static bool write_page(const struct stk_cache_disk *d, const struct page *p)
 	return pwrite(d->fd, p, sizeof *p, 0) == sizeof *p;
 }
 
-/* Counts the entries again, because the page is new, or was removed, truncated or overwritten. */
+/* Makes a new page, and counts the entries for it. */
 static void recount(const struct stk_cache_disk *d, struct page *p)
 {
 	*p = (struct page){.begun = d->begin_sec, .begun_last = d->last_begin_sec};
@@ -283,8 +283,8 @@ static void recount(const struct stk_cache_disk *d, struct page *p)
 	stk__cache_walk(d, add_size, &p->used);
 }
 
-/* Reads the valid page, or counts the entries again. If the page is damaged again and again, returns false, and this process treats the folder as read-only.
- * Call with the lock held. */
+/* Reads the page, or makes a new one if it is damaged. After MOST_RECOUNTS new pages returns false, and this process treats the folder as read-only. Call
+ * with the lock held. */
 static bool current_page(struct stk_cache_disk *d, struct page *p)
 {
 	if (read_page(d, p))
@@ -338,14 +338,14 @@ static bool reserve_bytes(struct stk_cache_disk *d, uint64_t bytes)
 	return taken;
 }
 
-/* Writes to `why` the reason why the folder cannot be written, and returns false. */
+/* Writes to `why` that the file `name` of the folder is `what` and so cannot be used. Returns false. */
 static bool refuse(char why[200], const char *name, const char *what)
 {
 	snprintf(why, 200, "its \"%s\" is %s, which Stoker did not make: remove it", name, what);
 	return false;
 }
 
-/* Opens `state`, and extends it with zeros to a whole page if needed. On a full disk this write fails. Returns false, and writes the reason to `why`, if the
+/* Opens `state`, and extends it with zeros to a whole page if needed; on a full disk this write fails. Returns false, and writes the reason to `why`, if the
  * cache can only be read. */
 static bool open_state(struct stk_cache_disk *d, char why[200])
 {
@@ -366,7 +366,7 @@ static bool open_state(struct stk_cache_disk *d, char why[200])
 	return ok;
 }
 
-/* Returns whether the name is one that stk__cache_write gives to an unfinished file: three numbers with "-" between them. *size: the last number. */
+/* Returns whether stk__cache_write gives such a name to an unfinished file: three numbers with "-" between them. *size: set to the last number. */
 static bool is_unfinished(const char *name, uint64_t *size)
 {
 	int dashes = 0;
@@ -380,8 +380,8 @@ static bool is_unfinished(const char *name, uint64_t *size)
 	return dashes == 2;
 }
 
-/* Removes unfinished entries of processes that died. No other process has the cache open. Returns the number of bytes that were reserved
- * for them. */
+/* Removes unfinished entries that processes have left behind; no other process may have the cache open. Returns the number of bytes that were reserved for
+ * them. */
 static uint64_t remove_unfinished(struct stk_cache_disk *d)
 {
 	uint64_t reserved = 0, size;
@@ -411,7 +411,7 @@ static void begin_run(struct stk_cache_disk *d)
 {
 	struct page p;
 	uint64_t reserved = remove_unfinished(d);
-	/* after a power failure the page may be older than the entries and count too little */
+	/* after a power failure the page may be older than the entries, and its size too small */
 	const bool known = read_page(d, &p);
 	d->last_begin_sec = known ? p.begun : 0;
 	d->begin_sec = (int64_t)time(NULL);
@@ -425,7 +425,7 @@ static void begin_run(struct stk_cache_disk *d)
 	d->read_only |= !write_page(d, &p);
 }
 
-/* Joins a run that another process has begun. Impossible numbers in the page were written by another program and are replaced. */
+/* Joins a run that another process has begun. Replaces impossible times, which another program has written. */
 static void join_run(struct stk_cache_disk *d)
 {
 	struct page p;
@@ -446,8 +446,8 @@ static uint64_t default_limit(const struct stk_cache_disk *d)
 
 static uint64_t remove_old(struct stk_cache_disk *d, int64_t before, uint64_t wanted);
 
-/* Takes the lock that all processes with an open cache share. Waits, for at most ten seconds, if another process holds the lock exclusively while it removes
- * old entries. Returns false if the lock was not free or does not work. */
+/* Takes the lock that all processes with an open cache share. While another process removes old entries, waits for at most OPEN_TRIES * 10 ms. Returns false
+ * if the lock is not free by then or does not work. */
 static bool lock_shared(struct stk_cache_disk *d)
 {
 	for (int i = 0; i < OPEN_TRIES; i++) {
@@ -460,7 +460,7 @@ static bool lock_shared(struct stk_cache_disk *d)
 	return false;
 }
 
-/* Makes this process treat the folder as read-only. */
+/* Makes this process treat the folder as read-only, and closes `state`. */
 static void forget_state(struct stk_cache_disk *d)
 {
 	d->read_only = true;
@@ -497,7 +497,7 @@ enum stk_status stk__cache_disk_open(struct stk_cache_disk *d, const char *dir, 
 	uint64_t used = stk__cache_used(d);
 	if (only_user && used > d->limit)
 		remove_old(d, INT64_MAX, used - d->limit);
-	if (!lock_shared(d)) { /* without the lock another process could remove an unfinished entry as left over */
+	if (!lock_shared(d)) { /* without the lock another process could remove this process's unfinished entries */
 		d->read_only = true;
 		snprintf(notice, 512, "cache: %.300s: another process holds its lock: its entries are used, and none are added", d->dir);
 	}
@@ -564,7 +564,7 @@ bool stk__cache_claim(struct stk_cache_disk *d, struct stk_cache_key key)
 void stk__cache_unclaim(struct stk_cache_disk *d, struct stk_cache_key key)
 {
 	if (lock_byte(d, key, F_UNLCK))
-		errno = 0; /* otherwise the lock is released when the process ends */
+		errno = 0; /* the lock ends with the process */
 }
 
 /* ---- room ---- */
@@ -606,8 +606,8 @@ static int by_use(const void *a, const void *b)
 	return (x->used > y->used) - (x->used < y->used);
 }
 
-/* Removes entries that were last used before `before`, in seconds since 1970, the oldest first, until they have had `wanted` bytes together. Returns the number
- * of bytes of these entries. */
+/* Removes entries that were last used before `before`, in seconds since 1970, the oldest first, until their sizes sum up to `wanted` bytes. Returns that
+ * sum. */
 static uint64_t remove_old(struct stk_cache_disk *d, int64_t before, uint64_t wanted)
 {
 	struct olds o = {.before = before};
@@ -623,7 +623,7 @@ static uint64_t remove_old(struct stk_cache_disk *d, int64_t before, uint64_t wa
 	return freed;
 }
 
-/* If there is no room, removes old entries: at least `bytes`, and at least a twentieth of the limit. Once a search has found too few, this process does not
+/* If there is no room, removes old entries: at least `bytes` and at least a twentieth of the limit. After a search that found too few, this process does not
  * search again. */
 bool stk__cache_reserve(struct stk_cache_disk *d, uint64_t bytes)
 {

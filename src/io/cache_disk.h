@@ -31,7 +31,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-/* sizes with the NUL: of the path of the folder, of the longest URI that is cached, and of an entry's name, "3f/9a01..." */
+/* maximum sizes, with the NUL, of the folder's path, of a cached URI, and of an entry's name, "3f/9a01..." */
 enum { STK_CACHE_DIR = 3900, STK_CACHE_PATH = 4096, STK_CACHE_NAME = 34 };
 
 struct stk_cache_key {
@@ -42,8 +42,8 @@ struct stk_cache_key {
 struct stk_cache_head {
 	char magic[8];
 	uint64_t a, b;          /* the key */
-	int64_t offset, length; /* requested range; length -1: to the end */
-	int64_t object_size;    /* bytes of the whole object; 0: unknown */
+	int64_t offset, length; /* requested range in bytes; length -1: to the end of the object */
+	int64_t object_size;    /* size of the whole object in bytes; 0: unknown */
 	uint64_t tag;           /* hash of the object's ETag; 0: unknown */
 	uint64_t bytes, uri;    /* sizes of the payload and of the URI, which follow this header */
 	uint64_t bytes_hash;    /* hash of the payload */
@@ -55,19 +55,23 @@ struct stk_cache_disk {
 	int folder, tmp; /* descriptors of DIR and DIR/tmp */
 	int fd;          /* descriptor of `state`; -1: `state` cannot be written */
 	int64_t begin_sec,
-		last_begin_sec; /* when this run and the previous one began, in seconds since 1970; constant while any process has the cache open */
-	uint64_t limit;         /* most bytes of finished entries and those reserved for unfinished ones */
-	_Atomic bool read_only, no_openat2; /* nothing more is written to the folder; the system does not support openat2 */
-	_Atomic bool scanned;               /* a search of this process found too few old entries to remove, so it does not search again */
+		last_begin_sec; /* times at which this run and the previous one began, in seconds since 1970; constant while any process
+				 * has the cache open */
+	uint64_t limit;         /* maximum total size of entries, finished or reserved, in bytes */
+	_Atomic bool read_only, no_openat2; /* read_only: nothing more is written to the folder; no_openat2: the system does not support
+					     * openat2 */
+	_Atomic bool scanned;               /* true if a search of this process found too few old entries to remove, so that it does not
+					     * search again */
 	_Atomic uint64_t number;            /* number of the next unfinished entry, for its name in tmp */
 	pthread_mutex_t lock;               /* guards the contents of `state` among threads, and all members below */
-	bool no_locks; /* `state` is changed without a lock, because the file system has none or another program never releases it */
-	int recounts;  /* how often this process has counted the entries again because `state` was damaged */
+	bool no_locks; /* true if `state` is changed without a lock, because the file system has none or another program never releases
+		        * it */
+	int recounts;  /* number of times that this process has counted the entries again because `state` was damaged */
 };
 
-/* Opens a cache and creates its folder if needed. dir "memory": a folder of this user's in /dev/shm. limit 0: four fifths of the disk's free space and the
- * bytes of the cache together. STK_INVALID: the folder cannot be created, contains other files, or belongs to another user while every user can write to it.
- * *notice: a message to log once, or ""; a folder that cannot be written is still read. */
+/* Opens a cache and creates its folder if needed. dir "memory": a folder in /dev/shm that belongs to this user. limit: maximum size in bytes; 0: four fifths
+ * of the disk's free space and the bytes of the cache together. STK_INVALID: the folder cannot be created, contains other files, or belongs to another user
+ * while every user can write to it. *notice: set to a message to log once, or ""; a folder that cannot be written is still read. */
 STK_MUST_USE enum stk_status stk__cache_disk_open(
 	struct stk_cache_disk *d, const char *dir, uint64_t limit, char notice[512], struct stk_error *err);
 /* Opens an existing cache for inspection, without counting as a run or as a process that uses it. STK_INVALID: the folder is not a cache. */
@@ -76,19 +80,19 @@ void stk__cache_disk_close(struct stk_cache_disk *d);
 
 /* Returns the key of an object's range. store_hash: hash of the object's store, which the URI does not name. */
 struct stk_cache_key stk__cache_key(const char *uri, int64_t offset, int64_t length, uint64_t store_hash);
-/* Writes the name of the key's file in the folder. */
+/* Writes the name, relative to the folder, of the file for this key. */
 void stk__cache_name(struct stk_cache_key key, char name[STK_CACHE_NAME]);
-/* Opens the file of this name, which may be anything but a link, so the caller must fstat it. cached: if opening could block, returns -1 with EAGAIN; has no
- * effect on kernels without openat2. */
+/* Opens the file of an entry and returns its descriptor, or -1 with errno. The name may belong to anything but a link, so the caller must call fstat.
+ * cached: if opening could block, returns -1 with EAGAIN; has no effect on kernels without openat2. */
 int stk__cache_open(struct stk_cache_disk *d, const char *name, bool cached);
 bool stk__cache_exists(const struct stk_cache_disk *d, const char *name);
 
-/* Returns whether the header and the URI after the payload agree with each other, with this key, and with this file size. */
+/* Returns whether the header and the URI agree with each other, with this key, and with the size of the entry's file. */
 bool stk__cache_head_good(const struct stk_cache_head *h, const char *uri, struct stk_cache_key key, uint64_t file_size);
-/* Sets the header's magic, the URI's size and the header's hash. All other members must be set before. */
+/* Sets the header's magic, the URI's size and the header's hash. Set all other members before. */
 void stk__cache_head_seal(struct stk_cache_head *h, const char *uri);
 
-/* Returns the bytes of finished entries and those reserved for unfinished ones; 0 if `state` cannot be read. */
+/* Returns the total size of entries, finished or reserved, in bytes; 0 if `state` cannot be read. */
 uint64_t stk__cache_used(const struct stk_cache_disk *d);
 void stk__cache_set_used(struct stk_cache_disk *d, uint64_t used);
 /* Reserves bytes within the limit, and removes old entries if needed. Returns false if there is no room, or if the folder is read-only. */
@@ -97,7 +101,7 @@ bool stk__cache_reserve(struct stk_cache_disk *d, uint64_t bytes);
  * replaces. STK_IO: the disk reports an error. */
 STK_MUST_USE enum stk_status stk__cache_write(
 	struct stk_cache_disk *d, struct stk_cache_head *h, const void *bytes, const char *uri, struct stk_error *err);
-/* Removes an entry and releases its room. seen: removes it only if it is still this file; nullable. Returns true if this call removed it. */
+/* Removes an entry and releases its room. seen: if not NULL, removes the entry only if it is still this file. Returns whether this call removed it. */
 bool stk__cache_remove(struct stk_cache_disk *d, const char *name, const struct stat *seen);
 
 /* Claims the fetch of a key for this process until unclaim. Returns false if another process has claimed it; true also if the file system has no locks. */
@@ -107,6 +111,6 @@ void stk__cache_unclaim(struct stk_cache_disk *d, struct stk_cache_key key);
 /* The function that stk__cache_walk calls for the file of each entry, in any order, until it returns false. */
 typedef bool stk_cache_visitor(void *user, const char *name, const struct stat *st);
 void stk__cache_walk(const struct stk_cache_disk *d, stk_cache_visitor *visit, void *user);
-uint64_t stk__cache_entry_bytes(uint64_t bytes, const char *uri); /* size of an entry's file */
+uint64_t stk__cache_entry_bytes(uint64_t bytes, const char *uri); /* returns the size of an entry's file, for a payload of `bytes` bytes */
 
 #endif

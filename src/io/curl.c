@@ -41,19 +41,19 @@ static enum stk_status find_functions(struct stk_curl *c, struct stk_error *err)
 static void find_tls_functions(struct stk_curl *c)
 {
 #define TLS_ROW(name, result, params)                                                                                                      \
-	*(void **)&c->name = dlsym(c->library, #name); /* from libcurl, or from a library that it was linked with */
+	*(void **)&c->name = dlsym(c->library, #name); /* looks in libcurl and in the libraries that it was linked with */
 	STK_TLS_FUNCTIONS(TLS_ROW)
 #undef TLS_ROW
 }
 
-/* Opens the library with NODELETE, because its dependencies register handlers for the end of the process. */
+/* Opens a library with NODELETE, because its dependencies register functions that run at the end of the process. NULL: it is not installed. */
 static void *open_library(const char *name)
 {
 	return dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 }
 
-/* Finds the file of trusted authorities. Distributions keep it in different places: Debian and relatives, Fedora and relatives, openSUSE,
- * older RHEL, Alpine. The libcurl of a wheel was built for all of them, and looks in none of these places itself. */
+/* Returns the path of the system's file of trusted authorities, or NULL if none is found. The paths are those of Debian and relatives, Fedora and relatives,
+ * openSUSE, older RHEL, Alpine. The libcurl of a wheel was built for all of them, and looks in none of these places itself. */
 static const char *find_certificates(void)
 {
 	static const char *const places[] = {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
@@ -86,8 +86,8 @@ void stk__certificates_free(struct stk_certificates *kept)
 	}
 }
 
-/* Returns the text of a file of certificates: the one in `kept`, or, if the file is new or has changed, its present text, which is added to `kept`. NULL:
- * the file cannot be read. */
+/* Returns the text of a file of certificates: an element of `kept` or, if the file is new or has changed, a new element with the present text. NULL: the
+ * file cannot be read. */
 static const struct stk_certificates *read_certificates(const char *file, struct stk_certificates **kept)
 {
 	enum { LONGEST = 16 << 20 };
@@ -111,9 +111,8 @@ static const struct stk_certificates *read_certificates(const char *file, struct
 	return *kept = k;
 }
 
-/* Passes the text of a file of certificates to libcurl. TLS libraries would open the file so that child processes inherit it, and would
- * wait for a FIFO. Returns false if the file cannot be read, or if this libcurl takes no certificates from memory; then libcurl opens the
- * file, or reports why it cannot. */
+/* Passes the text of a file of certificates to libcurl. (TLS libraries would open the file so that child processes inherit it, and would wait for a FIFO.)
+ * Returns false if the file cannot be read, or if this libcurl takes no certificates from memory; then libcurl opens the file, or reports why it cannot. */
 static bool trust_text(const struct stk_curl *c, CURL *easy, const char *file, struct stk_certificates **kept)
 {
 #if LIBCURL_VERSION_NUM >= 0x074d00
@@ -145,7 +144,7 @@ curl_socket_t stk__curl_open_socket(void *user, curlsocktype purpose, struct cur
 }
 
 struct waiting {
-	int in, out; /* bytes that were not read yet: at this end, and at the other end */
+	int in, out; /* in: number of bytes that were not read yet at this end; out: at the other end */
 };
 
 static bool is_unix_socket(int fd)
@@ -160,17 +159,17 @@ static bool get_waiting(int fd, struct waiting *w)
 	return !ioctl(fd, FIONREAD, &w->in) && !ioctl(fd, SIOCOUTQ, &w->out);
 }
 
-/* A pair of Unix sockets that libcurl has made. write_byte(c, user) makes a byte be written to one end; no thread reads that byte. */
+/* A pair of Unix sockets that libcurl has made. write_byte(c, user) makes libcurl write a byte to one end; no thread reads that byte. */
 struct pair {
 	const struct stk_curl *c;
 	void (*write_byte)(const struct stk_curl *c, void *of);
 	void *user;
-	int ends_left; /* number of ends that are still to be found */
+	int ends_left; /* number of ends that were not found yet */
 };
 
-/* Returns whether `fd` is an end of the pair. Writes bytes at random steps, and checks that one more byte waits at the socket after each step with a write, and
- * no more after the others, so that a socket which another thread uses at the same moment does not pass. The two directions are checked separately, because
- * libcurl's thread may write meanwhile; one of them must pass. */
+/* Returns whether `fd` is an end of the pair. In some of STEPS steps, chosen at random, has a byte written to the pair, and checks that the number of
+ * waiting bytes at `fd` rises in these steps and in no other, so that a socket which another thread uses at the same moment is not taken for an end. The two
+ * directions are checked separately, because libcurl's thread may write meanwhile; one of them must pass. */
 static bool is_end(const struct pair *p, int fd)
 {
 	enum { STEPS = 16 };
@@ -207,9 +206,9 @@ static bool makes_inheritable_pairs(const struct stk_curl *c)
 	return c->curl_version_info(CURLVERSION_NOW)->version_num < NEW_PAIRS;
 }
 
-/* Finds a pair of sockets that libcurl has made, and marks it close-on-exec: before 8.9, libcurl lets child processes inherit such pairs, and does not report
- * their descriptors. The kernel gives the lowest free numbers, so the ends usually have the numbers from `first` on, which was free before the pair was made.
- * If they are not there, because other threads opened and closed descriptors at the same moment, all descriptors are checked. */
+/* Finds a pair of sockets that libcurl has made, and marks it close-on-exec: before 8.9, libcurl lets child processes inherit such pairs, and does not
+ * report their descriptors. The kernel gives the lowest free numbers, so the ends usually have the numbers from `first` on, which was free before the pair
+ * was made. If no end is found there, because other threads opened and closed descriptors at the same moment, checks all descriptors. */
 static void mark_pair(struct pair *p, int first)
 {
 	enum { NEAR = 64, MOST_LOOKED_AT = 65536 };
@@ -217,7 +216,7 @@ static void mark_pair(struct pair *p, int first)
 	mark_ends(p, first, first + NEAR);
 	if (!p->ends_left)
 		return;
-	/* The size of the kernel's table follows the highest descriptor so far, while the limit may allow many thousands. */
+	/* The size of the kernel's table follows the highest descriptor so far, while the limit may be many thousands. */
 	const int64_t table = stk__kernel_number("/proc/self/status", "FDSize:"),
 		      limit = table > 0 ? table : (int64_t)sysconf(_SC_OPEN_MAX);
 	mark_ends(p, 0, first);
@@ -227,7 +226,7 @@ static void mark_pair(struct pair *p, int first)
 int stk__lowest_free_fd(void)
 {
 	int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
-	fd = fd < 0 ? open("/", O_PATH | O_CLOEXEC) : fd; /* the process has no standard error */
+	fd = fd < 0 ? open("/", O_PATH | O_CLOEXEC) : fd; /* without a standard error */
 	if (fd >= 0)
 		close(fd);
 	/* cppcheck-suppress deallocret ; the number is what is asked for */
@@ -288,7 +287,7 @@ bool stk__curl_tls_ended(const struct stk_curl *c, CURL *easy)
 	const struct curl_tlssessioninfo *tls = tls_of(c, easy);
 	if (tls && tls->backend == CURLSSLBACKEND_OPENSSL)
 		return c->SSL_get_shutdown && c->SSL_get_shutdown(tls->internals) & RECEIVED_SHUTDOWN;
-	return tls && tls->backend == CURLSSLBACKEND_GNUTLS; /* GnuTLS reports any other end as an error */
+	return tls && tls->backend == CURLSSLBACKEND_GNUTLS; /* GnuTLS reports any other end as an error, so this one was announced */
 }
 
 enum stk_status stk__curl_load(struct stk_curl *c, struct stk_error *err)

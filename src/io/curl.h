@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "stoker/status.h"
 
-#define CURL_DISABLE_TYPECHECK /* its macros accept only functions of these names, not pointers */
+#define CURL_DISABLE_TYPECHECK /* the macros that this switches off accept only libcurl's functions, not pointers to them */
 #include <curl/curl.h>
 
 #include <time.h>
@@ -46,14 +46,14 @@
 	X(curl_slist_append, struct curl_slist *, (struct curl_slist * list, const char *text))                                            \
 	X(curl_slist_free_all, void, (struct curl_slist * list))
 
-/* Functions of libcurl's TLS library if that is OpenSSL or compatible: name, result, parameters. Each may be missing. */
+/* Functions of libcurl's TLS library if that is OpenSSL or compatible: name, result, parameters. Their pointers may be NULL. */
 #define STK_TLS_FUNCTIONS(X)                                                                                                               \
 	X(SSL_get_shutdown, int, (const void *ssl))                                                                                        \
 	X(SSL_clear_options, uint64_t, (void *ssl, uint64_t options))
 
 struct stk_curl {
 	void *library;
-	char *certificates; /* file of trusted certificates, if the library needs to be given one; else NULL */
+	char *certificates; /* path of the file of trusted certificates, if the library must be told; otherwise NULL */
 #define STK_CURL_SLOT(name, result, params) result(*name) params;
 	STK_CURL_FUNCTIONS(STK_CURL_SLOT)
 	STK_TLS_FUNCTIONS(STK_CURL_SLOT)
@@ -68,14 +68,14 @@ void stk__curl_unload(struct stk_curl *c);
  * memory or no descriptor. */
 enum { STK_CURL_MULTI_FDS = 2 };
 CURLM *stk__curl_multi(const struct stk_curl *c);
-/* Returns the number that the next descriptor will get, so at least that many are open; -1 if none is free. */
+/* Returns the number that the next descriptor will get; -1 if none is free. So at least that many descriptors are open. */
 int stk__lowest_free_fd(void);
 /* Marks close-on-exec the pair of sockets through which curl's resolver thread wakes the handle. `end` is the socket that curl watches. */
 void stk__curl_close_on_exec(const struct stk_curl *c, int end);
 /* CURLOPT_OPENSOCKETFUNCTION that makes sockets close-on-exec. */
 curl_socket_t stk__curl_open_socket(void *user, curlsocktype purpose, struct curl_sockaddr *address);
 
-/* The text of certificate files, shared by connections. Each file is read once, and again if it changes. */
+/* The text of certificate files, shared by connections, as a linked list. Each file is read once, and again if it changes. */
 struct stk_certificates {
 	struct stk_certificates *next;
 	char *name, *text;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads local files: on the caller's thread if that cannot block, else on threads of its own. */
+ * Reads local files: on the caller's thread if that cannot block, otherwise on threads of its own. */
 #ifndef STK_IO_FILE_H
 #define STK_IO_FILE_H
 
@@ -8,11 +8,11 @@
 
 #include <stdatomic.h>
 
-/* Statistics of earlier reads. Any thread; relaxed, since they affect speed and never results. */
+/* Statistics of earlier reads. Any thread may change them without a lock, since they affect only speed. */
 struct stk_file_habits {
 	_Atomic size_t size;     /* size of recent files in bytes, which becomes the size of the first buffer */
-	_Atomic unsigned misses; /* reads in a row that could have blocked */
-	/* calls of stk__file_read_now that found so many misses that only every 32nd such call tries to read */
+	_Atomic unsigned misses; /* number of consecutive reads that could have blocked */
+	/* number of calls of stk__file_read_now that found many misses; after many misses only every 32nd call tries to read */
 	_Atomic unsigned skipped;
 	_Atomic bool no_cached_open; /* the system does not support openat2 with RESOLVE_CACHED */
 };
@@ -22,7 +22,8 @@ struct stk_file_habits {
 /* Reads r's file if its path and bytes are cached, and sets *status; returns false, with r unchanged, if that could block. After many
  * misses in a row (a cold cache, or a file system without RWF_NOWAIT) most calls return false at once. */
 bool stk__file_read_now(struct stk_file_habits *h, struct stk_io *io, struct stk_request *r, enum stk_status *status);
-/* Reads r's file, and sets *refused to 0. If its buffer is not admitted, reads nothing, sets *refused to the bytes of that buffer, and returns STK_OK. */
+/* Reads r's file, and sets *refused to 0. If the caller's limit does not admit its buffer, reads nothing, sets *refused to the size of that buffer, and
+ * returns STK_OK. */
 STK_MUST_USE enum stk_status stk__file_read(struct stk_file_habits *h, struct stk_io *io, struct stk_request *r, size_t *refused);
 
 /* Adds the source of local files as the first source. `threads` is the maximum number of its threads; one is started when more requests wait than threads

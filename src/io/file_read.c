@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads one file with few system calls: open, preadv2, a second preadv2 that meets the end, close. It calls fstat only if the first buffer was too
- * small, if the read may block anyway, if a read has failed, or if the caller expects a version of the file. It never uses mmap, because a mapped file that is
+ * Reads one file with few system calls: open, preadv2, a second preadv2 that reaches the end, close. Calls fstat only if the first buffer was too small,
+ * if the read may block anyway, if a read has failed, or if the caller expects a version of the file. Never uses mmap, because a mapped file that is
  * truncated ends the process with SIGBUS. */
 #include "io/file.h"
 
@@ -24,7 +24,7 @@ enum {
 	FIRST_SIZE = 128 << 10,
 	SLACK = 64,
 	MISSES = 16,    /* number of consecutive tries that must fail before tries are skipped ... */
-	TRY_EVERY = 32, /* ... except every 32nd, to notice when the cache is warm again */
+	TRY_EVERY = 32, /* except every 32nd, which notices when the cache is warm again */
 };
 
 struct file_read {
@@ -33,19 +33,20 @@ struct file_read {
 	struct stk_request *r;
 	const char *path;
 	int fd;
-	bool may_block, blocked;   /* blocked: the read would have blocked, which was not allowed, or its bytes were not admitted */
-	size_t refused;            /* bytes of the buffer that was not admitted; 0: none was refused */
+	bool may_block, blocked;   /* blocked: nothing was read, because reading could block and must not, or because the buffer was not
+				    * admitted */
+	size_t refused;            /* size of the buffer that was not admitted; 0: none was refused */
 	struct stk_buffer *buffer; /* NULL if the request supplies the memory */
 	uint8_t *data;
 	size_t capacity, used;
-	/* Receives the r->before bytes of the file that precede the offset, for r->check; has room for STK_IO_BEFORE. before_used: how many were
-	 * read so far. */
+	/* Memory for the r->before bytes of the file that precede the offset, for r->check; STK_IO_BEFORE bytes. before_used: number of bytes that were read
+	 * so far. */
 	uint8_t *before;
 	size_t before_used;
-	int64_t expected; /* number of bytes from the offset on according to fstat; -1: fstat has not been called */
+	int64_t expected; /* number of bytes from the offset to the end of the file according to fstat; -1: fstat has not been called */
 };
 
-/* Opens a file where the kernel has no openat2. Uses O_NONBLOCK, because a FIFO named .jpg must be an error, not a wait for its writer. */
+/* Opens a file without openat2. Uses O_NONBLOCK, because a FIFO named .jpg must be an error, not a wait for its writer. */
 static int open_plain(const char *path)
 {
 	return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -64,8 +65,8 @@ static int open_cached(struct stk_file_habits *h, const char *path)
 	return open_plain(path);
 }
 
-/* Fills the error of a failed open, and returns its status. An error that concerns only this path gets the status of a bad sample instead of that of a file
- * system that has failed. */
+/* Fills the error of a failed open, and returns its status. An error that concerns only this path gets the status of a bad sample, not that of a failed file
+ * system. */
 static enum stk_status open_failed(struct file_read *f, int e)
 {
 	enum stk_status s = stk__fail_errno(f->r->error, e, "%s: cannot open it%s", f->path, stk__file_uri_hint(f->r->uri));
@@ -116,7 +117,7 @@ static enum stk_status stat_file(struct file_read *f)
 	return check_size(f, f->r->length >= 0 && f->r->length < f->expected ? (size_t)f->r->length : (size_t)f->expected);
 }
 
-/* Refuses a file that was replaced or changed after the caller had looked at it: in the new file the wanted bytes are elsewhere. */
+/* Refuses a file that was replaced or changed after the caller had looked at it: the wanted bytes may be elsewhere in the new file. */
 static enum stk_status check_version(const struct file_read *f)
 {
 	struct stat st;
@@ -130,7 +131,7 @@ static enum stk_status check_version(const struct file_read *f)
 		"%s: it was replaced or changed after this run had opened it: start again, so that it is opened again", f->path);
 }
 
-/* Takes memory for `size` bytes, and moves the bytes read so far there. */
+/* Allocates memory for `size` bytes, and moves the bytes that were read so far to it. */
 static enum stk_status reserve(struct file_read *f, size_t size)
 {
 	struct stk_buffer *b;
@@ -146,7 +147,7 @@ static enum stk_status reserve(struct file_read *f, size_t size)
 	return STK_OK;
 }
 
-/* Returns whether the buffer of a whole file is admitted; if not, sets f->refused to its size. A range was admitted before it was submitted. */
+/* Returns whether the caller's limit admits the buffer of a whole file; if not, sets f->refused to its size. A range was admitted before it was submitted. */
 static bool admit(struct file_read *f, size_t size)
 {
 	struct stk_request *r = f->r;
@@ -172,7 +173,7 @@ static ssize_t read_some(struct file_read *f, size_t size)
 	const size_t took = (size_t)n < lack ? (size_t)n : lack;
 	f->before_used += took;
 	if (took == (size_t)n)
-		errno = EINTR; /* the read continues with the bytes for the caller */
+		errno = EINTR; /* all bytes so far precede the offset: makes the caller read again */
 	return took == (size_t)n ? -1 : n - (ssize_t)took;
 }
 
@@ -201,8 +202,7 @@ static enum stk_status size_changed(const struct file_read *f, int64_t before, i
 		(long long)(r->offset + before), (long long)(r->offset + now));
 }
 
-/* Enlarges the full buffer before the end of the file. The size from fstat determines by how much; it may be too small for a file that grows, or one in
- * /proc. */
+/* Enlarges a full buffer before the end of the file. Uses the size from fstat, which is too small for a file that grows, or for files in /proc. */
 static enum stk_status grow(struct file_read *f)
 {
 	int64_t before = f->expected;
@@ -211,7 +211,7 @@ static enum stk_status grow(struct file_read *f)
 		return status;
 	if (before > 0 && f->expected != before)
 		return size_changed(f, before, f->expected);
-	if ((status = check_size(f, f->used))) /* the file is longer than fstat reports */
+	if ((status = check_size(f, f->used))) /* a file may be longer than fstat reports */
 		return status;
 	if (f->expected == 0 && f->used > STK_FILE_UNSIZED_MOST)
 		return stk__fail(
@@ -272,7 +272,8 @@ static enum stk_status open_and_read(struct file_read *f)
 	if (f->r->length >= 0)
 		size = (size_t)f->r->length;
 	else if (f->expected >= 0)
-		size = (size_t)f->expected + 1; /* one byte more than the file has: if the buffer is not filled, the file has ended */
+		size = (size_t)f->expected + 1; /* with one byte more than the file has, a buffer that is not filled shows that the file
+						 * has ended */
 	else if (size == 0)
 		size = FIRST_SIZE;
 	if (f->r->length < 0 && f->r->max_bytes && size > f->r->max_bytes)
@@ -295,7 +296,7 @@ static enum stk_status open_and_read(struct file_read *f)
 	return status;
 }
 
-/* Adapts the size of the first buffer for the next file, so that it would be large enough for this file too. Smaller files reduce it slowly. */
+/* Adapts the size of the first buffer for the next file: to this file's size and one byte if that is larger, otherwise a little less than before. */
 static void update_first_buffer(struct stk_file_habits *h, size_t used)
 {
 	size_t size = atomic_load_explicit(&h->size, memory_order_relaxed);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Histogram of times: four bins for each octave from 4 microseconds on, so that a quantile of longer times is at most a quarter too large. Any thread. */
+ * A histogram of times: four bins for each octave from 4 microseconds on, so that a quantile of longer times is at most a quarter too large. Any thread. */
 #ifndef STK_IO_HISTOGRAM_H
 #define STK_IO_HISTOGRAM_H
 
@@ -25,7 +25,7 @@ static inline void stk__histogram_add(struct stk_histogram *h, int64_t ns)
 	atomic_fetch_add_explicit(&h->bins[bin < STK_HISTOGRAM_BINS ? bin : STK_HISTOGRAM_BINS - 1], 1, memory_order_relaxed);
 }
 
-/* Returns the upper edge, in milliseconds, of the bin that contains the quantile `share` (0 to 1). all: the sum of the bins; if it is 0, returns 0. */
+/* Returns the upper edge, in milliseconds, of the bin that contains the quantile `share` (0 to 1). all: the sum of the bins; 0 gives 0. */
 static inline double stk__histogram_at(const uint64_t *bins, uint64_t all, double share)
 {
 	uint64_t seen = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hands requests to the source of their scheme, and counts them. */
+ * Passes requests to the sources of their schemes, and counts them. */
 #include "io/io.h"
 
 #include "base/clock.h"
@@ -20,12 +20,12 @@ struct stk_io {
 	struct {
 		const struct stk_source_ops *ops;
 		void *source;
-	} sources[MAX_SOURCES]; /* the first is the source of local files */
+	} sources[MAX_SOURCES]; /* sources[0] reads local files */
 	int source_count;
 	struct stk_retry retry;
 	const struct stk_io_cache_ops *cache_ops; /* NULL: no cache */
 	void *cache;
-	struct stk_histogram latency, wait; /* latency and time in the queue of remote requests */
+	struct stk_histogram latency, wait; /* for remote requests: time from beginning to end, and time from submission to beginning */
 	_Atomic uint64_t remote, remote_bytes, retries;
 	_Atomic uint64_t requests, completed, failed, bytes, tried_now;
 	/* Number of submitted requests that have not ended; destroy waits until it is 0. It is guarded by the lock rather than atomic,
@@ -33,7 +33,7 @@ struct stk_io {
 	pthread_mutex_t lock;
 	pthread_cond_t idle;
 	uint64_t under_way;
-	/* For remote requests: the start of the present window, the number of requests that have ended in it, and the mean time for each in
+	/* For remote requests: the time at which the present window began, the number of requests that have ended in it, and the mean time for each in
 	 * earlier windows. */
 	int64_t since_ns, ended, pace_ns;
 };
@@ -112,7 +112,7 @@ static size_t scheme_length(const char *uri)
 	return n > 0 && strncmp(uri + n, "://", 3) == 0 ? n : 0;
 }
 
-/* Returns true if `scheme`, which has n letters, is one of the words of `schemes`. */
+/* Returns whether `scheme`, which has n letters, is one of the words of `schemes`; words are separated by single blanks. */
 static bool serves(const char *schemes, const char *scheme, size_t n)
 {
 	while (*schemes) {
@@ -163,7 +163,7 @@ enum stk_status stk__io_add_source(struct stk_io *io, const struct stk_source_op
 	return STK_OK;
 }
 
-/* Records the end of a request. Called before its owner is notified. */
+/* Stores the result of a request and counts it. Called before the request's owner is notified. */
 static void record_end(struct stk_io *io, struct stk_request *r, enum stk_status status)
 {
 	r->status = status;
@@ -173,7 +173,7 @@ static void record_end(struct stk_io *io, struct stk_request *r, enum stk_status
 		r->data = NULL;
 		r->size = 0;
 		stk__error_set_sample(r->error, r->uri, -1, -1);
-	} else if (!r->exact_size) { /* pieces are counted with the whole request */
+	} else if (!r->exact_size) { /* the bytes of pieces are counted with the whole request */
 		add(&io->bytes, r->size);
 	}
 }
@@ -186,7 +186,7 @@ void stk__io_use_cache(struct stk_io *io, const struct stk_io_cache_ops *ops, vo
 	io->cache = cache;
 }
 
-/* Returns whether a request may use the cache. Listings must be current, so they may not. */
+/* Returns whether a request may use the cache. Listings may not, since they must be current. */
 static bool may_use_cache(const struct stk_io *io, const struct stk_request *r, int source)
 {
 	return io->cache_ops && !r->uncached && source >= 0 && io->sources[source].ops->remote && !is_listing(r->uri);
@@ -257,7 +257,7 @@ void stk__io_fetch(struct stk_io *io, struct stk_request *r)
 		stk__fail(r->error, STK_UNSUPPORTED, "%s: nothing here reads %.*s://%s", r->uri, n, r->uri, stk__scheme_hint(r->uri)));
 }
 
-/* Passes r to the cache the first time, if r may be cached; otherwise to the source of its scheme. */
+/* Passes r to the cache if r may use it and has not been there; otherwise to the source of its scheme. */
 static void fetch_request(void *user, struct stk_request *r)
 {
 	struct stk_io *io = user;
@@ -307,8 +307,7 @@ void stk__io_submit(struct stk_io *io, struct stk_request *r)
 	r->asked_ns = i > 0 ? stk__clock_ns() : 0;
 	r->cache.store = may_use_cache(io, r, i) ? place_of(io, r->uri, i) : 0;
 	pthread_mutex_lock(&io->lock);
-	if (!io->under_way++ && r->asked_ns) { /* no request was under way for a while, and that time says nothing about the speed of
-	                                        * the store */
+	if (!io->under_way++ && r->asked_ns) { /* no request was under way before this one, so the time since then must not count */
 		io->since_ns = r->asked_ns;
 		io->ended = 0;
 	}
@@ -332,14 +331,14 @@ void stk__io_cancel(struct stk_io *io, struct stk_request *r)
 		io->sources[i].ops->cancel(io->sources[i].source, r);
 }
 
-/* Returns whether a failed request must be tried again: at once, or after *delay_ns. */
+/* Returns whether to try a failed request again: at once if *delay_ns is 0, otherwise after that delay. */
 static bool try_again(struct stk_io *io, struct stk_request *r, enum stk_status status, int64_t *delay_ns)
 {
 	*delay_ns = 0;
 	if (status == STK_OK || status == STK_CANCELLED || atomic_load(&r->cancelled))
 		return false;
 	const bool unheard =
-		!r->error && stk__request_error(r); /* the request had no error to fill: it is repeated once, to learn the reason */
+		!r->error && stk__request_error(r); /* the request had no error to fill, so it is repeated once to learn the reason */
 	int i = find_source(io, r->uri);
 	const struct stk_source_ops *ops = i < 0 ? NULL : io->sources[i].ops;
 	if (!ops || r->no_retry || !stk__io_source_failed(status) || r->retries >= (ops->retries ? ops->retries : STK_IO_RETRIES))
@@ -370,7 +369,7 @@ void stk__io_admission_changed(struct stk_io *io)
 			io->sources[i].ops->allocate(io->sources[i].source);
 }
 
-/* Returns the mean time for a request in ns, over the requests that have ended in the present window; 0 if none has ended. Call with the lock held. */
+/* Returns the mean time per request in ns, over the requests that have ended in the present window; 0 if none has ended. Call with the lock held. */
 static int64_t recent_pace(const struct stk_io *io, int64_t now)
 {
 	return io->ended ? (now - io->since_ns) / io->ended : 0;
@@ -397,7 +396,7 @@ static void measure_pace(struct stk_io *io, int64_t now)
 	pthread_mutex_unlock(&io->lock);
 }
 
-/* Counts a successful remote request and its bytes, and records its latency and queueing time. Cache hits are not remote requests. */
+/* Counts a successful remote request and its bytes, and records its two times. Does nothing for requests that the cache has answered. */
 static void measure(struct stk_io *io, const struct stk_request *r)
 {
 	if (!r->begun_ns || !r->asked_ns)
@@ -410,13 +409,14 @@ static void measure(struct stk_io *io, const struct stk_request *r)
 	stk__histogram_add(&io->wait, r->begun_ns - r->asked_ns);
 }
 
-/* Releases the bytes of an object that has changed since it was indexed, so that offsets into it are no longer valid. Fills r->error and returns STK_IO. */
+/* Refuses an object that has changed since it was indexed, so that offsets into it are no longer valid: releases its bytes, fills r->error and returns
+ * STK_IO. */
 static enum stk_status refuse_changed(struct stk_request *r)
 {
 	stk__buffer_release(r->buffer);
 	r->buffer = NULL;
 	r->no_retry = true;
-	r->object_fails = false; /* the whole index is outdated */
+	r->object_fails = false; /* false, since the whole index is outdated */
 	return stk__fail(stk__request_error(r), STK_IO,
 		"%.*s: it has changed since its index was made (it has another ETag): start again, with a new index (stoker index) if you gave one",
 		stk__uri_shown(r->uri), r->uri);
@@ -432,7 +432,8 @@ enum stk_status stk__io_check_size(struct stk_request *r, struct stk_error *err)
 		stk__uri_shown(r->uri), r->uri, (long long)r->got_size, (long long)r->object_size);
 }
 
-/* Checks that the size of the object is the one from the listing or index. Otherwise the bytes are a part of the object, or another object. */
+/* Checks that the size of the object is that of the listing or index; otherwise the bytes are a part of the object, or of another one. Releases them on
+ * failure. */
 static enum stk_status check_whole(struct stk_request *r)
 {
 	const bool whole = !r->offset && r->length < 0;
@@ -463,15 +464,15 @@ enum stk_status stk__io_check_bytes(struct stk_request *r)
 	return status;
 }
 
-/* Checks the bytes of a remote request. Wrong bytes from the cache may be old: the object is then read from its source. Wrong bytes from the source are not
- * read again. */
+/* Checks the bytes of a remote request. If they came from the cache, which may have old ones, the object is then read from its source. If they came from the
+ * source, they are not read again. */
 static enum stk_status check_remote(struct stk_request *r)
 {
 	enum stk_status status = stk__io_check_bytes(r);
 	if (!status)
 		return STK_OK;
 	r->no_retry = r->begun_ns;
-	r->object_fails = false; /* the whole index is outdated */
+	r->object_fails = false; /* false, since the whole index is outdated */
 	r->uncached = true;
 	return status;
 }

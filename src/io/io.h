@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads bytes. A request names an object and a range; requests complete in any order, on any thread, each once. Local files are read here; other
- * schemes register a source with the same interface (http/http.h).
+ * Reads bytes. A request names an object and a range; requests complete in any order, on any thread, each once. Local files are read in io/file.c; for
+ * other schemes a source with the same interface is registered, such as http/http.h.
  *
- * Bytes are stored in pooled buffers. The submitter bounds the bytes and requests in flight, and returns buffers with stk__buffer_release. */
+ * Bytes are stored in pooled buffers. The caller limits the number of its requests and bytes in flight, and returns buffers with stk__buffer_release. */
 #ifndef STK_IO_IO_H
 #define STK_IO_IO_H
 
@@ -14,13 +14,13 @@
 #include <stddef.h>
 
 struct stk_io;     /* threads, sources by scheme, buffers */
-struct stk_buffer; /* pooled */
+struct stk_buffer; /* a buffer of the pool */
 struct stk_access; /* io/access.h */
 struct stk_request;
 
 /* Properties of an object that a source reports along with the bytes. */
 struct stk_object {
-	int64_t size; /* bytes of the whole object; -1: not reported */
+	int64_t size; /* size of the whole object in bytes; -1: not reported */
 	/* a text that differs between versions of the object: its ETag or else the date of its last change; "" if the source reports neither */
 	char version[128];
 };
@@ -29,18 +29,19 @@ enum { STK_IO_BEFORE = 512 };
 
 /* Limits the memory that a caller's requests for objects of unknown size allocate. */
 struct stk_admission {
-	/* Returns whether the request may hold buffers of `bytes` in total. If false, the source stops reading and asks again when
-	 * stk__io_admission_changed is called, and a few times a second. A decrease is always admitted. Any thread. */
+	/* Returns whether the request may hold buffers of `bytes` bytes in total. If false, the source stops reading and asks again when
+	 * stk__io_admission_changed is called, and a few times a second. A smaller number than before is always admitted. Any thread. */
 	bool (*admit)(struct stk_admission *a, struct stk_request *r, size_t bytes);
 };
 
 /* A request for bytes: what the caller asks for, the result, and members that io and the source use while the request is in flight. */
 struct stk_request {
 	/* the bytes that the caller asks for */
-	const char *uri;        /* path or scheme://...; must live until done */
+	const char *uri;        /* a path or scheme://...; must be valid until `done` is called */
 	int64_t offset, length; /* length -1: to the end; an object that ends before offset + length is an error (STK_CORRUPT) */
-	size_t max_bytes; /* most bytes that may be read: if the object or the range has more, the request ends with STK_LIMIT; 0: no limit */
-	int64_t deadline; /* when the bytes are needed, by stk__clock_ns: the earliest of all callers' requests starts first */
+	size_t max_bytes; /* maximum number of bytes to read: if the object or the range has more, the request ends with STK_LIMIT; 0: no
+			   * limit */
+	int64_t deadline; /* time at which the bytes are needed, by stk__clock_ns: the earliest of all callers' requests starts first */
 	void (*done)(struct stk_request *r); /* called on any thread, also inside submit; must not block; may free r */
 	void *user;
 	/* Returns the caller's memory for the bytes: at least `size` bytes and 64 more, or NULL if memory runs out. Called again if the object turns out to be
@@ -48,19 +49,20 @@ struct stk_request {
 	 * be NULL: then the bytes are stored in a pooled buffer. */
 	uint8_t *(*allocate)(void *allocate_user, size_t size);
 	void *allocate_user;
-	struct stk_admission *admission; /* asked before memory is taken; NULL: memory is taken without asking */
-	bool exact_size; /* only with `allocate`: the source must not write past `size`, since the memory there is in use; for the pieces of
-	            * io_split.c */
-	bool uncached;   /* neither read from a cache nor stored in one */
+	struct stk_admission *admission; /* asked before memory is allocated; NULL: no limit */
+	bool exact_size; /* only with `allocate`: the source must not write after `size` bytes, since that memory is in use; for the
+			  * pieces of io_split.c */
+	bool uncached;   /* true if the bytes are neither read from a cache nor stored in one */
 	struct stk_object *object; /* filled by remote sources, with the bytes; nullable */
-	/* The version that the caller expects: the object's size and the hash of its ETag if known, else 0. A cached entry that differs from either is
+	/* The version that the caller expects: the object's size, and the hash of its ETag; 0: not known. A cached entry that differs in one of them is
 	 * stale. */
 	int64_t object_size;
 	uint64_t object_tag;
-	bool pinned; /* an object with another object_tag is an error, not a newer version; also for local files that have a tag */
-	/* check: checks the bytes; if it returns an error for bytes of the source, the request fails with that error; for bytes of the cache, they are read
-	 * from the source instead. Nullable. before: for local files, how many bytes before `offset` are read too, for `check` only: at most STK_IO_BEFORE, and
-	 * at most `offset`. For remote objects it must be 0. */
+	bool pinned; /* true if another object_tag is an error and not a newer version of the object; also for local files that have a
+		      * tag */
+	/* check: returns an error if the bytes are wrong; bytes of a source then make the request fail with that error, and bytes of the cache are read from
+	 * the source instead. May be NULL. before: for local files, number of bytes before `offset` that are read too, for `check` only: at most
+	 * STK_IO_BEFORE, and at most `offset`. Must be 0 for remote objects. */
 	size_t before;
 	enum stk_status (*check)(const struct stk_request *r, const uint8_t *before, const uint8_t *data, struct stk_error *err);
 
@@ -77,16 +79,16 @@ struct stk_request {
 	 * empty object. */
 	int64_t got_size;
 	uint64_t got_tag;
-	bool got_etag; /* got_tag is the hash of an ETag, which may be compared with the ETag of a listing */
-	bool no_retry; /* set by the source along with an error that a retry would only repeat */
-	/* set by the source along with an error that seems to concern only this object, since it serves other requests */
+	bool got_etag; /* true if got_tag is the hash of an ETag, which may be compared with the ETag of a listing */
+	bool no_retry; /* true if a retry would only repeat the error; set by the source */
+	/* true if the error seems to concern only this object, since the source serves other requests; set by the source */
 	bool object_fails;
 
 	/* The fields from here on belong to io and its parts. */
 	_Atomic bool cancelled;
-	/* time of submission (0 for local files), and when its source last began it (0: not yet), by stk__clock_ns */
+	/* times of submission (0 for local files), and of the last beginning by the source (0: not yet), by stk__clock_ns */
 	int64_t asked_ns, begun_ns;
-	struct stk_request *next; /* next request in the list or queue that holds this one */
+	struct stk_request *next; /* next request in the list or queue that contains this one */
 	void *source_data;        /* belongs to the queue or the source that holds the request */
 	struct stk_split *split;  /* the pieces of a large request; used by io_split.c */
 	struct {                  /* used by cache.c */
@@ -95,36 +97,36 @@ struct stk_request {
 		uint64_t store; /* hash of the store that holds the object */
 	} cache;
 	struct {                      /* used by retry.c */
-		int64_t due_ns;       /* when the next try starts */
-		size_t refused_bytes; /* bytes that were not admitted */
+		int64_t due_ns;       /* time at which the next try starts */
+		size_t refused_bytes; /* size of the buffers that were not admitted */
 	} retry;
 	struct {                            /* used by the source of http:// and s3:// */
-		int64_t starved_ns;         /* since when no descriptor has been free for it; 0: not waiting for one */
-		struct stk_request *joined; /* the next of the requests that one answer of the server serves */
-		bool unjoinable;            /* must not be joined with other requests again */
+		int64_t starved_ns;         /* time since which no descriptor has been free for the request; 0: it does not wait for one */
+		struct stk_request *joined; /* next request that the same answer of the server serves */
+		bool unjoinable;            /* true if the request must not be joined with others again */
 	} http;
 };
 
 /* Statistics that remote sources report. */
 struct stk_source_facts {
-	uint64_t hedges;    /* how often a request was sent a second time because its answer was late */
-	uint64_t slowdowns; /* how often a store asked for fewer requests */
-	double limit;       /* current limit of requests under way */
+	uint64_t hedges;    /* number of requests that were sent a second time because the answer was late */
+	uint64_t slowdowns; /* number of times that a store asked for fewer requests */
+	double limit;       /* current maximum number of requests under way */
 };
 
 /* A cache in front of the remote sources. */
 struct stk_io_cache_ops {
-	/* Fills r in if it is cached and reading cannot block; otherwise returns false and changes nothing. */
+	/* If r is cached and reading cannot block, fills in r and returns true; otherwise returns false and changes nothing. */
 	bool (*try_now)(void *cache, struct stk_request *r);
-	/* Ends r with stk__io_finish if it is cached, else passes it to its source with stk__io_fetch. */
+	/* Ends r with stk__io_finish if it is cached; otherwise passes it to its source with stk__io_fetch. */
 	void (*submit)(void *cache, struct stk_request *r);
-	/* Returns false if r does not wait in the cache; otherwise the caller ends r. */
+	/* Stops r from waiting in the cache, so that the caller ends r. Returns false if r does not wait there. */
 	bool (*cancel)(void *cache, struct stk_request *r);
 	/* Called after r has ended and before its owner is notified. Offers the bytes to the cache; if `status` is an error, lets another request fetch
 	 * them. */
 	void (*take)(void *cache, struct stk_request *r, enum stk_status status);
 	void (*end)(void *cache);     /* cancels waiting requests */
-	void (*destroy)(void *cache); /* after the last request has ended */
+	void (*destroy)(void *cache); /* called after the last request has ended */
 };
 
 /* A source of bytes. submit starts a request and returns at once. Each request ends with one call of stk__io_finish, also after cancel or
@@ -136,10 +138,10 @@ struct stk_source_ops {
 	 * backoff_ns * 2^n after n retries, and less than most_backoff_ns. backoff_ns 0: without a delay. */
 	int32_t retries;
 	int64_t backoff_ns, most_backoff_ns;
-	bool lists;  /* answers stk__s3_list_uri requests of its schemes */
-	bool remote; /* every request takes long: pipelines keep more of them under way */
-	/* Reads now if that cannot block (page cache); returns false if the request must be submitted. If it returns true, the request is filled in and
-	 * stk__io_finish is not called. NULL if the source can never do so. */
+	bool lists;  /* true if the source answers stk__s3_list_uri requests of its schemes */
+	bool remote; /* true if requests take long: pipelines then have more of them under way */
+	/* Reads at once if that cannot block, as from the page cache, fills in the request and returns true; stk__io_finish is then not called. Returns
+	 * false if the request must be submitted. NULL if the source always blocks. */
 	bool (*try_now)(void *source, struct stk_io *io, struct stk_request *r);
 	void (*submit)(void *source, struct stk_io *io, struct stk_request *r);
 	/* Ends this request if reading has not begun. The request may already have ended, or submit may be about to receive it, so submit
@@ -147,15 +149,16 @@ struct stk_source_ops {
 	void (*cancel)(void *source, struct stk_request *r);
 	/* Ends all waiting requests; reads in progress may still finish. No further request will be submitted. */
 	void (*cancel_all)(void *source);
-	/* Reads the environment again, before requests for URIs like this one. May block for seconds until keys are issued; `access`,
-	 * nullable, reports whether the user has interrupted that. NULL: the source does not use the environment. */
+	/* Reads the environment again, before requests for URIs like this one. May block for seconds until keys are issued; `access`, which may be NULL,
+	 * reports whether the user has interrupted that. NULL: the source does not use the environment. */
 	void (*refresh)(void *source, const char *uri, const struct stk_access *access);
-	void (*allocate)(void *source);    /* retries requests that were not admitted; nullable */
-	uint64_t (*threads)(void *source); /* returns how many threads for blocking reads were started so far; NULL: the source has none */
+	void (*allocate)(void *source);    /* tries requests again that were not admitted; may be NULL */
+	uint64_t (*threads)(void *source); /* returns the number of threads for blocking reads that were started so far; NULL: the source
+					    * has none */
 	/* Returns a hash of the endpoint, which distinguishes stores in which the same URI names different objects. May be NULL, which stands for 0. */
 	uint64_t (*endpoint_hash)(void *source, const char *uri);
 	void (*describe)(void *source, const char *uri,
-		struct stk_storage_report *out); /* fills in the endpoint and region that requests like this one use; nullable */
+		struct stk_storage_report *out); /* fills in the endpoint and region that requests like this one use; may be NULL */
 	void (*facts)(void *source, struct stk_source_facts *out); /* adds its statistics to *out; may be NULL */
 	/* Destroys the source. Called after the last request has finished. */
 	void (*destroy)(void *source);
@@ -168,7 +171,7 @@ struct stk_error *stk__request_error(struct stk_request *r);
 STK_MUST_USE enum stk_status stk__request_cancelled(struct stk_request *r);
 
 enum { STK_IO_RETRIES = 3 };
-/* Returns whether a failure is one of the source and not of the object. Such a request is tried again, and its sample is never skipped. */
+/* Returns whether a failure is a failure of the source, not of the object. io tries such requests again, and pipelines never skip their samples. */
 bool stk__io_source_failed(enum stk_status status);
 
 /* Returns STK_IO if got_size differs from object_size, the size from a listing or an index. Returns STK_OK if object_size is not known, or if the ETag also
@@ -186,10 +189,10 @@ void stk__io_finish(struct stk_io *io, struct stk_request *r, enum stk_status st
 STK_MUST_USE enum stk_status stk__io_create(int threads, struct stk_io **out, struct stk_error *err);
 /* Creates an io without sources; the first source added reads plain paths. */
 STK_MUST_USE enum stk_status stk__io_make(struct stk_io **out, struct stk_error *err);
-/* Cancels all requests and waits for them. All buffers must have been released, except by second holders (stk__buffer_share). Takes NULL. */
+/* Cancels all requests, waits for them, and frees io. All buffers must have been released, except by second owners (stk__buffer_share). Accepts NULL. */
 void stk__io_destroy(struct stk_io *io);
 
-/* Registers a source for URIs that begin with "scheme://"; io owns it from here, also on failure. Plain paths and file:// go to the source
+/* Registers a source for URIs that begin with one of its schemes; io owns the source from then on, also on failure. Plain paths and file:// go to the source
  * of local files. Call before the first request. */
 STK_MUST_USE enum stk_status stk__io_add_source(struct stk_io *io, const struct stk_source_ops *ops, void *source, struct stk_error *err);
 
@@ -200,9 +203,9 @@ void stk__io_refresh(struct stk_io *io, const char *uri, const struct stk_access
 /* Adds to a report what the source of this URI would use: endpoint, region and origin of the keys; and the servers' clock, INT64_MIN if it is not known. */
 void stk__io_describe(struct stk_io *io, const char *uri, struct stk_storage_report *out);
 
-/* Returns advice about a scheme that no source reads, as the end of a message: ": ...". */
+/* Returns advice about a scheme that no source reads, as the end of a message, which begins with ": ". */
 const char *stk__scheme_hint(const char *uri);
-/* Returns the end of a message that says what to use instead of a URI of Azure's storage; "" for other URIs. */
+/* Returns advice for a URI of Azure's storage, as the end of a message; "" for other URIs. */
 const char *stk__azure_hint(const char *uri);
 
 /* Returns whether the source of a URI lists the objects below it in pages (stk__s3_list_uri). */
@@ -214,36 +217,36 @@ bool stk__io_remote(const struct stk_io *io, const char *uri);
 /* Tries to read without waiting; a worker's first attempt. True: r is complete, with or without success, and `done` is not called. False: the caller must
  * submit r, because reading could block, the source failed (which r->retries counts), or the bytes in the cache are wrong (then r->uncached is set). */
 bool stk__io_try(struct stk_io *io, struct stk_request *r);
-/* Starts a request; r->done is called once. Any thread. Requests with the earliest deadline start first. */
+/* Starts a request; r->done is called once. Any thread. Requests with the earliest deadline begin first. */
 void stk__io_submit(struct stk_io *io, struct stk_request *r);
-/* Asks again whether waiting requests are admitted. Call when a caller has released bytes. Any thread, with any of the caller's locks held. */
+/* Makes io ask again whether waiting requests are admitted. Call when a caller has released bytes. Any thread, with any of the caller's locks held. */
 void stk__io_admission_changed(struct stk_io *io);
-/* Returns the mean time between the ends of successful remote requests, of all callers, in ns; 0: not known yet. Requests that the cache has answered do not
- * count. */
+/* Returns the mean time in ns between the ends of successful remote requests, of all callers together; 0: not known yet. Requests that the cache has
+ * answered do not count. */
 int64_t stk__io_pace_ns(struct stk_io *io);
 /* Cancels a submitted request. If it has not begun, it ends with STK_CANCELLED within this call. It may already have ended; it must not be
  * submitted again before this returns. Any thread. */
 void stk__io_cancel(struct stk_io *io, struct stk_request *r);
 
-/* Takes a buffer of at least `size` bytes and 64 readable ones after them, or returns NULL if memory is short. Sizes are rounded up for reuse. Idle buffers
- * are freed while all buffers together exceed the peak use during the last few hundred takes and 8 MiB, so that the memory of an outlier returns to the
- * system. Any thread. */
+/* Returns a buffer of at least `size` bytes and 64 readable ones after them, or NULL if memory is short. Sizes are rounded up for reuse. Idle buffers are
+ * freed while all buffers together exceed the peak use of the last few hundred calls plus 8 MiB, so that the memory of an unusually large object returns to
+ * the system. Any thread. */
 struct stk_buffer *stk__buffer_take(struct stk_io *io, size_t size);
 uint8_t *stk__buffer_data(struct stk_buffer *b);
-/* Returns memory for `size` bytes of r and 64 more: the caller's (r->allocate), or else that of *buffer, which is taken from the pool. NULL: memory is short.
- * *buffer is NULL if the caller gives the memory. */
+/* Returns memory for `size` bytes of r and 64 more: the caller's (r->allocate; *buffer is then NULL), or that of *buffer, which is taken from the pool.
+ * NULL: memory is short. */
 uint8_t *stk__request_memory(struct stk_io *io, const struct stk_request *r, size_t size, struct stk_buffer **buffer);
-size_t stk__buffer_rounded(size_t size);                 /* capacity of a new buffer of that size */
-size_t stk__buffer_capacity(const struct stk_buffer *b); /* without the 64 readable bytes after it */
-void stk__buffer_release(struct stk_buffer *b);          /* takes NULL */
+size_t stk__buffer_rounded(size_t size);                 /* returns the capacity of a new buffer for `size` bytes */
+size_t stk__buffer_capacity(const struct stk_buffer *b); /* returns its size, without the 64 readable bytes after it */
+void stk__buffer_release(struct stk_buffer *b);          /* accepts NULL */
 /* Adds a second owner, who must call release too, possibly after io was destroyed. Returns false if there are two owners already. Any thread. */
 bool stk__buffer_share(struct stk_buffer *b);
 
-/* Installs a cache, which io owns from here. Call before the first request. */
+/* Installs a cache, which io owns from then on. Call before the first request. */
 void stk__io_use_cache(struct stk_io *io, const struct stk_io_cache_ops *ops, void *cache);
 /* Passes r to its source; for caches. */
 void stk__io_fetch(struct stk_io *io, struct stk_request *r);
-/* Submits r again at that time. Returns false if r cannot wait because it is cancelled or io ends. */
+/* Submits r again at the time due_ns (stk__clock_ns). Returns false if r cannot wait because it is cancelled or io ends. */
 bool stk__io_submit_at(struct stk_io *io, struct stk_request *r, int64_t due_ns);
 
 /* For requests whose admission refused `bytes`: submits r again when they are admitted. admission_changes: the result of stk__io_admission_changes before the
@@ -252,16 +255,16 @@ bool stk__io_await_admission(struct stk_io *io, struct stk_request *r, size_t by
 uint64_t stk__io_admission_changes(struct stk_io *io);
 
 struct stk_io_counters {
-	uint64_t requests;  /* requests, and pieces of large ones, that were submitted or completed by stk__io_try */
-	uint64_t completed; /* requests that succeeded */
-	uint64_t failed;    /* requests that failed or were cancelled */
-	uint64_t bytes;     /* bytes that completed requests have read */
-	uint64_t tried_now; /* requests completed by stk__io_try */
-	uint64_t threads;   /* threads for blocking reads, started so far */
-	uint64_t buffers_bytes, buffers_peak_bytes; /* bytes of the pool's buffers, in use or idle: now, and at most so far */
-	/* remote, remote_bytes: successful requests that remote sources have answered, not the cache, and their bytes. retries: how often a request to a
-	 * remote source was tried again. in_flight: submitted requests, also for local files, that have not ended. For remote requests, latency is the time
-	 * from the beginning of a request to its end, wait the time from submission to its beginning. */
+	uint64_t requests;  /* number of requests, and of pieces of large requests, that were submitted or completed by stk__io_try */
+	uint64_t completed; /* number of requests that succeeded */
+	uint64_t failed;    /* number of requests that failed or were cancelled */
+	uint64_t bytes;     /* number of bytes that completed requests have read */
+	uint64_t tried_now; /* number of requests completed by stk__io_try */
+	uint64_t threads;   /* number of threads for blocking reads that were started so far */
+	uint64_t buffers_bytes, buffers_peak_bytes; /* total size of the pool's buffers, in use or idle: now, and at most so far */
+	/* remote, remote_bytes: number of successful requests that remote sources have answered, not the cache, and of their bytes. retries: number of
+	 * repeated requests to remote sources. in_flight: number of submitted requests, also for local files, that have not ended. For remote requests,
+	 * latency is the time from the beginning of a request to its end, wait the time from submission to its beginning. */
 	uint64_t remote, remote_bytes, retries, in_flight;
 	struct stk_source_facts facts;
 	struct stk_quantiles latency, wait;

@@ -14,14 +14,14 @@ struct piece {
 	struct stk_split *split;
 	struct stk_request request;
 	struct stk_object object;
-	uint8_t *data; /* destination of the piece's bytes */
+	uint8_t *data; /* address for the piece's bytes, in the memory of the whole request */
 };
 
 struct stk_split {
 	struct stk_io *io;
-	pthread_mutex_t *lock; /* shared by all large requests of a source */
+	pthread_mutex_t *lock; /* one lock for all large requests of a source */
 	struct stk_request *whole;
-	struct stk_buffer *buffer; /* NULL if the whole request gives the memory */
+	struct stk_buffer *buffer; /* buffer of the whole request; NULL if its caller provides the memory */
 	uint8_t *data;
 	int pieces_left,
 		refs; /* pieces_left: number of pieces that have not ended, plus one until stk__split_begin ends; refs: number of users of
@@ -68,7 +68,8 @@ static void end_split(struct stk_split *s)
 	}
 	stk__free(s->error);
 	r->object_fails = s->status ? s->object_fails : status != STK_OK;
-	r->no_retry |= stk__io_source_failed(s->status); /* each piece has already been retried as often as the source wants */
+	r->no_retry |= stk__io_source_failed(s->status); /* true after a failure of the source: each piece was already retried as often
+							  * as the source allows */
 	pthread_mutex_lock(s->lock);
 	r->split = NULL;
 	pthread_mutex_unlock(s->lock);
@@ -87,11 +88,11 @@ static void end_split(struct stk_split *s)
 	}
 	struct stk_io *io = s->io;
 	split_unref(s);
-	stk__io_finish(io, r, status); /* io may be destroyed once this has ended r */
+	stk__io_finish(io, r, status); /* may let another thread destroy io */
 }
 
-/* Drops `refs` references, and counts one part as ended; after the last part, ends the whole request. If it was not the last, neither s nor io may be used
- * after the unlock: another thread may end the request, and io may be destroyed. */
+/* Releases `refs` references, and counts one part as ended. After the last part, ends the whole request. After the unlock, only the thread with the last
+ * part may use s and io: that thread may end the request, and then io may be destroyed. */
 static void end_part(struct stk_split *s, int refs)
 {
 	pthread_mutex_lock(s->lock);
@@ -124,8 +125,8 @@ static uint8_t *piece_memory(void *user, size_t size)
 	return size <= (size_t)p->request.length ? p->data : NULL;
 }
 
-/* Allocates the memory for the whole request. Returns NULL if memory is short: then the request is read in one piece, and fails itself
- * if memory is still short. */
+/* Allocates the memory for the whole request, and plans the pieces. Returns NULL if memory is short: the source then reads the request in one piece, and
+ * reports the failure if memory is still short. */
 static struct stk_split *make_split(struct stk_io *io, pthread_mutex_t *lock, struct stk_request *r)
 {
 	int64_t size = r->length / MOST_PIECES > PIECE ? r->length / MOST_PIECES + 1 : PIECE;
@@ -153,7 +154,7 @@ static struct stk_split *make_split(struct stk_io *io, pthread_mutex_t *lock, st
 			.allocate = piece_memory,
 			.allocate_user = p,
 			.exact_size = true,
-			.uncached = true, /* a piece is not cached; the whole request may be */
+			.uncached = true, /* the cache stores whole requests, not pieces */
 			.object = &p->object};
 	}
 	return s;

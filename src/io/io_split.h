@@ -10,8 +10,8 @@
 
 #include <pthread.h>
 
-/* For sources, at the beginning of `submit`: submits r in pieces if it is large. Returns false if the source must read it as it is. lock: guards the pieces of
- * all large requests of this source. */
+/* For sources, at the beginning of `submit`: submits r in pieces if it is large. Returns false if the source must read r as it is. lock: guards the pieces
+ * of all large requests of this source. */
 bool stk__split_begin(struct stk_io *io, pthread_mutex_t *lock, struct stk_request *r);
 /* For sources, at the beginning of `cancel`: cancels the pieces of r, if it has any. */
 void stk__split_cancel(struct stk_io *io, pthread_mutex_t *lock, struct stk_request *r);

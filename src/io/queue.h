@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Requests by deadline: a pairing heap (Fredman, Sedgewick, Sleator, Tarjan 1986) through the requests themselves, so that queueing cannot fail.
- * `next` is the right sibling, `source_data` the first child. Not locked. */
+ * A queue of requests by deadline: a pairing heap (Fredman, Sedgewick, Sleator, Tarjan 1986) that links the requests themselves, so that queueing cannot
+ * fail. `next` is the right sibling, `source_data` the first child. The caller does the locking. */
 #ifndef STK_IO_QUEUE_H
 #define STK_IO_QUEUE_H
 
@@ -12,7 +12,7 @@ struct stk_request_queue {
 };
 
 void stk__queue_push(struct stk_request_queue *q, struct stk_request *r);
-/* Returns the request with the smallest deadline, or NULL. */
+/* Removes and returns the request with the smallest deadline, or returns NULL. */
 struct stk_request *stk__queue_pop(struct stk_request_queue *q);
 /* Removes r; returns false if it is not in the queue. Searches the whole queue. */
 bool stk__queue_remove(struct stk_request_queue *q, struct stk_request *r);

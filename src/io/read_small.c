@@ -12,7 +12,7 @@
 
 enum { PATIENCE_MS = 2000 };
 
-/* Reads some bytes. Returns -1 after an error, or if a writer has sent nothing until `until_ns`. */
+/* Reads at most n bytes, and returns their number; 0 at the end. Returns -1 after an error, or if no byte has arrived by `until_ns`. */
 static ssize_t read_some(int fd, char *to, size_t n, int64_t until_ns)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};

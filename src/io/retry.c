@@ -16,8 +16,8 @@ void stk__retry_init(struct stk_retry *t, void (*again)(void *user, struct stk_r
 	pthread_mutex_init(&t->lock, NULL);
 }
 
-/* Calls `retry` for the parked requests that are admitted now, and for those that were cancelled. If an admission refuses a request, its requests with later
- * deadlines are not tried; after CALLERS admissions have refused one, no request is. Call with the lock held; it is released meanwhile. */
+/* Calls `retry` for the parked requests that are admitted now, and for those that were cancelled. If a caller's admission refuses a request, does not try
+ * that caller's requests with later deadlines; after refusals by CALLERS admissions, ends. Call with the lock held; it is released meanwhile. */
 static void ask_parked(struct stk_retry *t)
 {
 	struct stk_request_queue rest = {0};
@@ -43,8 +43,8 @@ static void ask_parked(struct stk_retry *t)
 		stk__queue_push(&t->parked, r);
 }
 
-/* Waits until due_ns (INT64_MAX: without limit), until another thread signals a change, or, if requests are parked, until their admissions are to be asked
- * again. Call with the lock held. */
+/* Waits until due_ns (INT64_MAX: without limit), or until another thread signals a change. If requests are parked, waits at most until it is time to ask
+ * their admissions again. Call with the lock held. */
 static void wait(struct stk_retry *t, int64_t due_ns)
 {
 	const int64_t asks_ns = stk__clock_ns() + ASKS_NS;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Delays requests before they are tried again: until a time, or until there is room for their bytes. Any thread, except end. */
+ * Delays requests before they are tried again: until a time, or until their bytes are admitted. Any thread, except stk__retry_end. */
 #ifndef STK_IO_RETRY_H
 #define STK_IO_RETRY_H
 
@@ -11,28 +11,28 @@
 struct stk_retry {
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
-	struct stk_request *first;       /* requests that wait for a time, linked by `next`; the one that is due first comes first */
-	struct stk_request_queue parked; /* requests that were not admitted */
+	struct stk_request *first;       /* requests that wait for a time, linked by `next`, sorted by that time */
+	struct stk_request_queue parked; /* requests whose bytes were not admitted */
 	uint64_t admission_changes;      /* number of calls of stk__retry_admission_changed */
-	bool started, ending;            /* started: the thread was started; ending: it must end */
+	bool started, ending;            /* started: the thread was started; ending: the thread must end */
 	pthread_t thread;
-	void (*retry)(void *user, struct stk_request *r); /* called by the thread */
+	void (*retry)(void *user, struct stk_request *r); /* tries a request again; called on the thread */
 	void *user;
 };
 
 void stk__retry_init(struct stk_retry *t, void (*again)(void *user, struct stk_request *r), void *user);
-/* Calls `retry` at due_ns. Returns false, without waiting, if r is cancelled, retry has ended, or the system refuses a thread. */
+/* Calls `retry` for r at due_ns. Returns false, without waiting, if r is cancelled, stk__retry_end was called, or the system refuses a thread. */
 bool stk__retry_at(struct stk_retry *t, struct stk_request *r, int64_t due_ns);
-/* Calls `retry` when r's admission admits `bytes`, which it refused before. The admission is asked after each
- * stk__retry_admission_changed and a few times a second, first for its request with the earliest deadline. admission_changes: the result of
- * stk__retry_admission_changes before the refusal. Returns false like stk__retry_at. */
+/* Calls `retry` for r when its admission admits `bytes`, which it refused before. The admission is asked after each stk__retry_admission_changed and a few
+ * times a second, first for its request with the earliest deadline. admission_changes: the result of stk__retry_admission_changes before the refusal.
+ * Returns false like stk__retry_at. */
 bool stk__retry_park(struct stk_retry *t, struct stk_request *r, size_t bytes, uint64_t admission_changes);
 uint64_t stk__retry_admission_changes(struct stk_retry *t);
 /* Makes the thread ask the admissions of parked requests again. Call when an admission may admit more bytes. */
 void stk__retry_admission_changed(struct stk_retry *t);
-/* Removes r if it waits here; otherwise returns false. */
+/* Removes r, so that `retry` is not called for it. Returns false if r does not wait in `t`. */
 bool stk__retry_remove(struct stk_retry *t, struct stk_request *r);
-/* Ends the thread, so that no request can wait here any more. Returns the requests that waited, linked by `next`. */
+/* Ends the thread, so that requests can no longer wait in `t`. Returns the requests that waited, linked by `next`. */
 struct stk_request *stk__retry_end(struct stk_retry *t);
 void stk__retry_destroy(struct stk_retry *t);
 

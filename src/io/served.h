@@ -13,14 +13,14 @@ struct stk_served {
 	const char *name;         /* name of the threads */
 	void *(*run)(void *user); /* body of a thread: takes requests with stk__served_next until there are no more */
 	void *user;
-	int limit; /* largest number of threads */
+	int limit; /* maximum number of threads */
 	pthread_t *
 		threads; /* the owner's array with room for `limit` threads; NULL: threads are detached, because their work cannot be stopped */
 	/* private, except that the owner may read them */
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	struct stk_request_queue queue;
-	int waiting, idle; /* items that no thread has taken; threads that wait for an item */
+	int waiting, idle; /* number of items that no thread has taken, and of threads that wait for an item */
 	int started;       /* number of threads that were started */
 	bool ending;
 };
@@ -38,7 +38,7 @@ STK_MUST_USE enum stk_status stk__served_push(struct stk_served *q, struct stk_r
 STK_MUST_USE enum stk_status stk__served_announce(struct stk_served *q, struct stk_error *err);
 /* Removes r from the queue; returns false if it is not in the queue. */
 bool stk__served_remove(struct stk_served *q, struct stk_request *r);
-/* Empties the queue, and returns what was in it. */
+/* Empties the queue, and returns the requests that it contained. */
 struct stk_request_queue stk__served_take_all(struct stk_served *q);
 
 /* For the threads: waits for a request, and returns it. NULL: the queue is empty and the threads must end. */

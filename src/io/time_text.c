@@ -9,7 +9,7 @@ struct reader {
 
 struct parts {
 	int64_t year;
-	int month, day, hour, minute, second; /* month from 1 on */
+	int month, day, hour, minute, second; /* month: 1 to 12 */
 };
 
 static const char *const months[12] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};

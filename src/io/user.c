@@ -21,16 +21,16 @@ enum {
 	THREADS = 32,
 	SLACK = 64,
 	RETRIES = 10,
-	LARGE = 1
-		<< 20, /* answers of at least this size get a mapping, which returns to the system at once; malloc could keep it for long */
-	BLIND = 4,     /* maximum number of simultaneous calls for whole objects before the first call has returned and shown how large
+	LARGE = 1 << 20, /* answers of at least this size are mapped, so that their memory returns to the system at once; malloc could keep
+		        * it for long */
+	BLIND = 4,       /* maximum number of simultaneous calls for whole objects before the first call has returned and shown how large
 	                * objects are */
 };
 
 /* The results of one call. */
 struct stk_fetched {
 	uint8_t *data;
-	size_t size, mapped; /* mapped: size of the mapping that holds the bytes; 0: allocated memory does */
+	size_t size, mapped; /* mapped: size of the mapping that contains the bytes; 0: they were allocated */
 };
 
 /* A call of the user's function that has not returned yet. */
@@ -50,15 +50,15 @@ struct user_source {
 	char *schemes;
 	struct stk_served served; /* its lock guards all members below */
 	int refs;                 /* references of io and the threads */
-	/* requests for whole objects of unknown size that wait: before the first object has arrived and shown how large objects are, only BLIND such calls
-	 * may run */
+	/* Requests for whole objects of unknown size that wait. Until the first object has arrived and shown how large objects are, only BLIND such calls
+	 * may run. */
 	struct stk_request_queue unsized;
 	struct job *jobs;   /* running jobs */
 	int whole_jobs;     /* running jobs for whole objects */
 	int64_t mean_bytes; /* mean size of recent whole objects; 0 if none has arrived */
 };
 
-/* Drops a reference. Call with the lock held, which it releases. */
+/* Releases a reference, and frees the source with the last one. Call with the lock held, which this function releases. */
 static void unref(struct user_source *s)
 {
 	const bool last = --s->refs == 0;
@@ -95,7 +95,7 @@ void *stk_fetch_room(const struct stk_fetch_call *fetch, size_t size)
 
 /* ---- an answer ---- */
 
-/* Checks the number of bytes, copies them to the request, and frees those of the call at once, so that two copies of a large object exist only for a short
+/* Checks the number of bytes, copies the bytes to the request, and frees the answer at once, so that two copies of a large object exist only for a short
  * time. */
 static enum stk_status take_answer(struct stk_io *io, struct stk_request *r, struct stk_fetched *got)
 {
@@ -127,8 +127,8 @@ static enum stk_status take_answer(struct stk_io *io, struct stk_request *r, str
 	return STK_OK;
 }
 
-/* Returns the status with which r ends after the fetch function has failed with `status`, and sets r->no_retry and r->object_fails. Fills r->error even if
- * the caller gave none, so that io does not repeat the call just to learn the reason. */
+/* Returns the status with which r ends after the fetch function has failed with `status`. Sets r->no_retry and r->object_fails. Fills r->error even if the
+ * caller gave none, so that io does not repeat the call just to learn the reason. */
 static enum stk_status take_failure(struct stk_request *r, enum stk_status status, const struct stk_error *why)
 {
 	struct stk_error *err = stk__request_error(r);
@@ -139,8 +139,7 @@ static enum stk_status take_failure(struct stk_request *r, enum stk_status statu
 		err, status, "%.*s: %s", stk__uri_shown(r->uri), r->uri, why->message[0] ? why->message : "the fetch function failed");
 }
 
-/* Notes that a call of the fetch function has ended: updates the mean size of whole objects and the number of running jobs for
- * them. Call with the lock held. */
+/* Updates the mean size of whole objects and the number of running jobs for them after a call of the fetch function. Call with the lock held. */
 static void update_mean_size(struct user_source *s, const struct job *job)
 {
 	const int64_t size = (int64_t)job->fetched.size;
@@ -168,7 +167,7 @@ static void release_unsized(struct user_source *s)
 	}
 }
 
-/* Calls the function for r, and ends r with the result. r and its URI may be freed during the call, if r is cancelled. Call with the lock held; it is
+/* Calls the user's function for r, and ends r with the result. If r is cancelled during the call, r and its URI may be freed. Call with the lock held; it is
  * released meanwhile. */
 static void run_job(struct user_source *s, struct stk_request *r)
 {
@@ -223,8 +222,8 @@ static enum stk_status push(struct user_source *s, struct stk_request *r)
 	return status;
 }
 
-/* Asks whether the bytes of a whole object are admitted: as many as a listing says, or else as recent objects had. This must be done before the call, which
- * cannot be stopped. If neither number is known, admits up to BLIND requests at a time without asking. Returns false if r waits or has ended. */
+/* Asks whether the bytes of a whole object are admitted: its size in a listing, or otherwise the mean size of recent objects. This must happen before the
+ * call, which cannot be stopped. If neither number is known, admits up to BLIND requests at a time without asking. Returns false if r waits or has ended. */
 static bool admit(struct user_source *s, struct stk_request *r)
 {
 	pthread_mutex_lock(&s->served.lock);
@@ -274,7 +273,7 @@ static void cancel(void *source, struct stk_request *r)
 		stk__io_finish(s->io, r, stk__request_cancelled(r));
 }
 
-/* Takes the next request that must be ended, or returns NULL. */
+/* Removes and returns a request that is queued, waits or runs; NULL: no request is left. */
 static struct stk_request *abandon_one(struct user_source *s)
 {
 	struct stk_request *r;

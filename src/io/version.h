@@ -17,7 +17,7 @@ uint64_t stk__etag_hash(const char *etag);
  * is not hashed, because file systems in user space (FUSE) may give a file another number at each opening. */
 uint64_t stk__file_version_hash(int64_t size, int64_t modified_ns);
 
-/* Returns the name for an object's version in messages: "ETag", or "Last-Modified" if the server sends nothing better. */
+/* Returns "ETag" or, if the version is a date, "Last-Modified", for messages. */
 const char *stk__version_word(const char *version);
 
 /* Fails if two answers about an object are of different versions of it, or of different sizes. verb: what was done meanwhile: "read", "searched". */

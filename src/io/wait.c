@@ -36,8 +36,8 @@ void stk__requests_submit(struct stk_requests *q, struct stk_request *r)
 	stk__io_submit(q->io, r);
 }
 
-/* Waits for a signal; if `access` has a function that reports an interrupt, at most 50 ms, after which it calls that function. Call with the lock held,
- * which is released meanwhile. Returns false if the user has interrupted. */
+/* Waits for a signal, but at most 50 ms if `access` has a function that reports an interrupt, and then calls that function. Call with the lock held, which
+ * is released meanwhile. Returns false if the user has interrupted. */
 static bool wait_some(struct stk_requests *q, const struct stk_access *access)
 {
 	enum { SLICE_NS = 50000000 };
