@@ -22,7 +22,7 @@ static inline uint64_t stk__get64(const uint8_t *p, bool little)
 		      : (uint64_t)stk__get32(p, false) << 32 | stk__get32(p + 4, false);
 }
 
-/* Writes the lower 16 bits. */
+/* Writes the lower 16 bits of v. */
 static inline void stk__put16(uint8_t *p, uint32_t v, bool little)
 {
 	p[!little] = (uint8_t)v;

@@ -21,16 +21,16 @@ struct stk_codec;
 struct stk_image_info {
 	const struct stk_codec *codec; /* the codec that accepted the file */
 	const char *format;            /* "jpeg", "png", "bmp", "pnm", "tiff", "webp" */
-	int32_t width, height;         /* pixels as stored, before `orientation` is applied */
+	int32_t width, height;         /* extents in pixels as stored, before `orientation` is applied */
 	int32_t channels;     /* as stored: 1 gray, 2 gray + alpha, 3 colours, 4 CMYK or colours + alpha; more: bands, of which the first
 	                   * three are red, green, blue */
-	int32_t bits;         /* bits of a channel: 8 or 16, or 32 for floats */
+	int32_t bits;         /* number of bits of a channel: 8 or 16, or 32 for floats */
 	enum stk_dtype dtype; /* type in which pixels are decoded without loss: UINT8, UINT16, INT16 or FLOAT */
 	bool measured;        /* the values are measurements rather than a picture: floats, signed integers, or bands without colours */
 	int32_t orientation;  /* orientation 1..8 from EXIF; 1 if absent or invalid */
 	bool progressive;
-	size_t memory;          /* maximum number of bytes that the codec needs to decode the file; see stk__image_memory */
-	size_t optional_memory; /* bytes that it takes in addition, if the scratch's limit allows them, to decode faster */
+	size_t memory; /* maximum number of bytes that the codec needs to decode the file; see stk__image_memory */
+	size_t optional_memory; /* number of additional bytes with which the codec decodes the file faster; used if the scratch arena's limit allows them */
 };
 
 /* Limits for a file, so that a small one cannot take much memory or time: max_pixels is checked when the header is read, max_scans when the file is
@@ -44,7 +44,7 @@ struct stk_codec_limits {
 	bool lenient;
 };
 
-/* Returns the limits that the environment sets. Call stk__environment_check first. */
+/* Returns the limits that the environment variables set. Call stk__environment_check first. lenient: the value of that member. */
 struct stk_codec_limits stk__codec_limits(bool lenient);
 
 /* Reads the header. STK_CORRUPT: not an image, or damaged; the message names what the file is instead, or shows its first bytes. STK_UNSUPPORTED: an image
@@ -52,11 +52,11 @@ struct stk_codec_limits stk__codec_limits(bool lenient);
 STK_MUST_USE enum stk_status stk__image_peek(
 	const uint8_t *data, size_t size, const struct stk_codec_limits *limits, struct stk_image_info *info, struct stk_error *err);
 
-/* Describes a file that stands where a video or a sound is expected: "a PNG picture, which decoders.image and stoker.imread read". Returns false if it is of no
- * known kind, or is a video or a sound itself. */
+/* Describes a file that was given instead of a video or a sound, for example as "a PNG picture, which decoders.image and stoker.imread read". Returns false
+ * if the file is of no known kind, or is a video or a sound itself. */
 bool stk__describe_no_media(const uint8_t *data, size_t size, char *text, size_t text_size);
 
-/* Returns whether a file name's ending ("jpg") belongs to a format that this build decodes. */
+/* Returns whether a file name's ending ("jpg", without the dot) belongs to a format that this build decodes. */
 bool stk__image_ending(const char *ending, bool case_sensitive);
 
 enum { STK_IMAGE_GLOBS = 9 };
@@ -67,13 +67,13 @@ extern const char *const stk__image_globs[STK_IMAGE_GLOBS];
 /* Returns the extents that users see. If `orient`, width and height are exchanged for orientations 5..8. */
 void stk__image_extent(const struct stk_image_info *info, bool orient, int32_t *width, int32_t *height);
 
-/* Returns an extent at 1/denom of the size, rounded up as by libjpeg. denom 0 and 1 stand for the full size. */
+/* Returns the extent of an image that is decoded at 1/denom of its size: pixels / denom, rounded up as by libjpeg. denom 0 and 1 stand for the full size. */
 static inline int32_t stk__image_scaled(int32_t pixels, int32_t denom)
 {
 	return denom > 1 ? pixels / denom + (pixels % denom != 0) : pixels;
 }
 
-/* Returns the number of channels of the decoded image: 3, or 1 for GRAY, or those of the file for ANY_DATA. */
+/* Returns the number of channels of the image when it is decoded to `type`: 3, or 1 for GRAY, or that of the file for ANY_DATA. */
 int32_t stk__image_channels(const struct stk_image_info *info, enum stk_image_type type);
 
 struct stk_decode {
@@ -89,11 +89,11 @@ struct stk_decode {
 	const struct stk_cancel *cancel; /* decoders check this between rows, and stop if it is set; may be NULL */
 };
 
-/* Returns the maximum number of bytes that this decode needs, with any decoder. Does not count the file, dst, or the text and profiles of a PNG. */
+/* Returns the maximum number of bytes that this decode allocates, with any decoder. Does not count the file, dst, or the text and profiles of a PNG. */
 size_t stk__image_memory(const struct stk_decode *request);
 
-/* A decoder. Each worker has one, and no other thread may use it. It keeps libjpeg objects, and Huffman tables for later files with the same tables. Decodes
- * take memory from the worker's arena `scratch`, within its limit; the arena must outlive the decoder. */
+/* A decoder for one thread. It keeps libjpeg objects, and Huffman tables for later files with the same tables. Decodes take memory from the arena `scratch`,
+ * within its limit; the arena must outlive the decoder. */
 struct stk_decoder;
 STK_MUST_USE enum stk_status stk__decoder_create(
 	const struct stk_codec_limits *limits, unsigned cpu, struct stk_arena *scratch, struct stk_decoder **out, struct stk_error *err);

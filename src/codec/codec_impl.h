@@ -14,7 +14,7 @@
  * orientation); the window is inside the image and not empty. decode may take memory from d->scratch without releasing it, since the caller does that.
  * Within some milliseconds after request->cancel is set, decode returns, with any status. */
 struct stk_codec {
-	const char *format, *title; /* "jpeg"; "JPEG" */
+	const char *format, *title; /* name in messages and results, and name in text: "jpeg"; "JPEG" */
 	const char *const *endings; /* endings of file names, in lower case; ends with NULL */
 	bool scales;                /* can decode at 1/2, 1/4 and 1/8 of the size */
 	bool (*probe)(const uint8_t *data, size_t size);
@@ -30,10 +30,10 @@ struct stk_decoder {
 	struct stk_codec_limits limits;
 	unsigned cpu;
 	struct stk_arena *scratch;
-	struct stk_jpeg_decoder *jpeg; /* the JPEG codec's part, defined in jpeg.c */
+	struct stk_jpeg_decoder *jpeg; /* state of the JPEG codec, defined in jpeg.c */
 };
 
-/* jpeg.c: the JPEG codec's part of a decoder. */
+/* jpeg.c: create and destroy the JPEG codec's state in a decoder. */
 STK_MUST_USE enum stk_status stk__jpeg_decoder_create(struct stk_decoder *d, struct stk_error *err);
 void stk__jpeg_decoder_destroy(struct stk_jpeg_decoder *j);
 

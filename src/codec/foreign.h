@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 struct stk_foreign {
-	const char *name;   /* "a GIF" */
+	const char *name;   /* with its article, for example "a GIF" */
 	const char *remedy; /* advice for the user, for example "convert it to PNG: magick in.gif out.png" */
 	bool picture;       /* whether the file contains a picture or a video */
 	bool media;         /* whether the file contains a video or a sound */
@@ -17,7 +17,7 @@ struct stk_foreign {
 /* Recognises a file by its first bytes. Returns false if the file is not one of the known kinds. */
 bool stk__foreign_find(const uint8_t *data, size_t size, struct stk_foreign *found);
 
-/* Returns whether a file name's ending ("jp2", in any case) belongs to a kind of picture that is not decoded. */
+/* Returns whether a file name's ending ("jp2", in any case) belongs to a picture format that Stoker recognises but does not decode. */
 bool stk__foreign_ending(const char *ending);
 
 /* Returns whether a file name's ending ("mp4", in any case) is common for videos. */

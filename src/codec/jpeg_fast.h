@@ -11,7 +11,7 @@
 #include "kernel/jpeg/jpeg_kernels.h"
 
 struct stk_jpeg_fast;
-/* `kernels` must outlive the decoder; returns NULL if memory runs out. */
+/* Creates a decoder; returns NULL if memory runs out. `kernels` must outlive the decoder. */
 struct stk_jpeg_fast *stk__jpeg_fast_create(const struct stk_jpeg_kernels *kernels);
 void stk__jpeg_fast_destroy(struct stk_jpeg_fast *f);
 

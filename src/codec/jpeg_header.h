@@ -19,7 +19,7 @@ struct stk_jpeg_header {
 	struct stk_jpeg_component component[STK_JPEG_MAX_COMPONENTS];
 	int32_t h_max, v_max;
 	enum stk_jpeg_color color;
-	/* markers of applications */
+	/* application markers */
 	bool jfif, adobe;
 	uint8_t adobe_transform;
 	uint8_t orientation; /* orientation 1..8 from EXIF; 1 if absent or invalid */
@@ -29,7 +29,7 @@ struct stk_jpeg_header {
 	uint8_t scan_order[STK_JPEG_MAX_COMPONENTS]; /* indices into component */
 	uint8_t spectral_start, spectral_end, approx_high, approx_low;
 	size_t scan_offset; /* offset of the scan's first entropy-coded byte in the file */
-	size_t stray;       /* number of bytes between segments, which belong to no segment */
+	size_t stray;       /* number of bytes between segments that belong to no segment */
 	struct stk_jpeg_tables tables;
 };
 
@@ -47,14 +47,14 @@ enum stk_jpeg_next {
 enum stk_jpeg_next stk__jpeg_header_next(const uint8_t *data, size_t size, struct stk_jpeg_header *h, size_t *at);
 
 /* Searches backwards for the last EOI after the scan's start. Returns false if it finds no EOI: the file is truncated. *end (may be NULL): set to the EOI's
- * offset, or to `size` without EOI. If a file has only one scan, its entropy-coded bytes end there or earlier. */
+ * offset, or to `size` without EOI. If a file has only one scan, its entropy-coded bytes end at *end or before it. */
 bool stk__jpeg_find_eoi(const uint8_t *data, size_t size, const struct stk_jpeg_header *h, size_t *end);
 
 /* Returns the first marker from `at` on, before `end`: FF and a byte that is neither 00 nor FF. Returns NULL if there is no marker, or if fill bytes (FF FF)
  * precede a 00, which the standard forbids: decoders read the following bytes in different ways. */
 const uint8_t *stk__jpeg_find_marker(const uint8_t *at, const uint8_t *end);
 
-/* Returns the maximum number of bytes that a decoder takes, ours or libjpeg-turbo's: for coefficients if the file has several scans, and for rows. */
+/* Returns the maximum number of bytes that any decoder takes for coefficients, if the file has several scans, and for rows. */
 size_t stk__jpeg_memory(const struct stk_jpeg_header *h);
 
 /* Describes the scan for the fast decoders. Returns false if they do not support it, so that libjpeg-turbo decodes the file: several scans (for progressive
@@ -72,9 +72,10 @@ void stk__jpeg_scan_scale(struct stk_jpeg_scan *scan, int32_t denom);
 /* Returns which MCUs a window needs. The window is inside the image, as stored, and not empty. */
 struct stk_jpeg_window stk__jpeg_window_plan(const struct stk_jpeg_scan *scan, struct stk_rect pixels);
 
-/* Returns whether the counts describe a prefix code in which no code consists only of ones [C.2] and, if dc, all values are allowed in a DC table (0..15). */
+/* Returns whether the counts describe a prefix code in which no code consists only of ones [C.2]. If dc, also checks that all values are allowed in a DC
+ * table (0..15). */
 bool stk__jpeg_huffman_valid(const struct stk_jpeg_huffman *t, bool dc);
-/* Returns whether a DC table is valid as above, and whether the decoding tables support it (kernel/jpeg/jpeg_tables.h). */
+/* Returns whether stk__jpeg_huffman_valid accepts a DC table, and the decoding tables support it (kernel/jpeg/jpeg_tables.h). */
 bool stk__jpeg_dc_usable(const struct stk_jpeg_huffman *t);
 
 #endif

@@ -10,8 +10,8 @@ enum { STK_JPEG_INPUT_BYTES = 12 << 10, STK_JPEG_INPUT_SLACK = STK_JPEG_MCU_BYTE
 struct stk_jpeg_input {
 	const struct stk_jpeg_kernels *kernels;
 	const uint8_t *next, *end; /* the input bytes that have not been unstuffed yet */
-	uint8_t *limit;            /* the end of the bytes in `buffer`; zeros follow if `ended` */
-	bool ended;                /* there is a marker, or the end of the data, after the bytes in `buffer` */
+	uint8_t *limit;            /* end of the bytes in `buffer`; zeros follow them if `ended` */
+	bool ended;                /* a marker or the end of the data follows the bytes in `buffer` */
 	uint8_t buffer[STK_JPEG_INPUT_BYTES + STK_JPEG_INPUT_SLACK];
 };
 
@@ -19,7 +19,7 @@ struct stk_jpeg_input {
 void stk__jpeg_input_begin(
 	struct stk_jpeg_input *in, const struct stk_jpeg_kernels *k, const uint8_t *data, size_t size, struct stk_jpeg_bits *bits);
 
-/* Provides enough bytes at bits->next for an MCU. Returns false if more bits were consumed than the scan has. */
+/* Unstuffs more input if bits->next has too few bytes for an MCU. Returns false if more bits were consumed than the scan has. */
 bool stk__jpeg_input_fill(struct stk_jpeg_input *in, struct stk_jpeg_bits *bits);
 
 static inline bool stk__jpeg_input_ready(struct stk_jpeg_input *in, struct stk_jpeg_bits *bits)

@@ -12,16 +12,16 @@
 #include <jpeglib.h>
 
 struct stk_jpeg_memory {
-	struct jpeg_memory_mgr base; /* libjpeg's own functions, still used for the permanent pool */
-	struct stk_arena *arena;     /* its owner resets it between images, after jpeg_abort_decompress */
+	struct jpeg_memory_mgr base; /* libjpeg's own functions, which still allocate the permanent pool */
+	struct stk_arena *arena;     /* the caller resets it between images, after jpeg_abort_decompress */
 	jvirt_barray_ptr arrays;     /* arrays that libjpeg has requested and that have no memory yet */
-	size_t permanent;            /* bytes requested from libjpeg's permanent pool */
+	size_t permanent;            /* number of bytes requested from libjpeg's permanent pool */
 };
 
-/* Puts the functions of m into cinfo->mem. Call it right after jpeg_create_decompress. cinfo->client_data must be &m as long as the object exists. */
+/* Replaces the memory manager of cinfo by m. Call it right after jpeg_create_decompress. cinfo->client_data must be &m as long as the object exists. */
 void stk__jpeg_memory_install(j_decompress_ptr cinfo, struct stk_jpeg_memory *m, struct stk_arena *arena);
 
-/* Clears the pointers to the tables of the last image, which were in the arena. Call it before each image. */
+/* Clears the pointers to the last image's tables, whose memory is in the arena. Call it before each image. */
 void stk__jpeg_memory_forget_tables(j_decompress_ptr cinfo);
 
 #endif

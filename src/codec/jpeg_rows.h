@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Turns samples into pixels. Keeps the samples of the last two rows of MCUs, and writes each row of pixels as soon as all its samples are there. */
+ * Turns samples into pixels. Keeps the samples of the last two rows of MCUs, and writes each row of pixels as soon as all samples that it needs are decoded. */
 #ifndef STK_CODEC_JPEG_ROWS_H
 #define STK_CODEC_JPEG_ROWS_H
 
@@ -10,9 +10,9 @@
 struct stk_jpeg_plane {
 	uint8_t *samples; /* address of sample (x0, 0); ROW_PAD bytes precede and follow each row */
 	ptrdiff_t stride;
-	int32_t x0; /* column of the first sample */
+	int32_t x0; /* column of the first sample in the component */
 	int32_t ring;
-	int32_t factor_x, factor_y; /* number of pixels for each sample, along x and y */
+	int32_t factor_x, factor_y; /* number of pixels that a sample covers along x and along y */
 	int32_t first, count, skip; /* samples under the window: index of the first, number of samples, and number of the first
 	                             * sample's pixels that are left of the window */
 };
@@ -38,11 +38,11 @@ bool stk__jpeg_rows_supports(const struct stk_jpeg_scan *scan, enum stk_image_ty
  * if memory runs out. */
 bool stk__jpeg_rows_begin(struct stk_jpeg_rows *r, struct stk_arena *scratch);
 
-/* Returns the address for the samples of block b of MCU (window.mcu_x0, mcu_y). For the component's next block to the right, add the number of columns of a
- * block. */
+/* Returns the address at which the samples of block b of MCU (window.mcu_x0, mcu_y) are stored. The component's next block to the right is one block's width
+ * further. */
 uint8_t *stk__jpeg_rows_block(const struct stk_jpeg_rows *r, int b, int mcu_y);
 
-/* Call it after all samples of a row of MCUs have been decoded. Writes those rows of the window whose samples are now complete. */
+/* Writes the rows of the window whose samples are now complete. Call it after all samples of row mcu_y of MCUs have been decoded. */
 void stk__jpeg_rows_finish(struct stk_jpeg_rows *r, int mcu_y);
 
 #endif

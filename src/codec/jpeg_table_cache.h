@@ -5,13 +5,13 @@
 
 #include "kernel/jpeg/jpeg_tables.h"
 
-/* Number of tables of each kind that are kept. An image uses at most three. */
+/* number of tables of each kind in the cache. An image uses at most three */
 enum { STK_JPEG_CACHED = 4 };
 
 struct stk_jpeg_cached_key {
 	struct stk_jpeg_huffman huffman;
-	uint64_t used; /* time of the last use, counted in uses; 0: the slot is empty */
-	bool skips;    /* whether the tables for skipping have been built */
+	uint64_t used; /* number of the last use, counted over all uses; 0: the slot is empty */
+	bool skips;    /* the tables for skipping have been built */
 };
 
 struct stk_jpeg_table_cache {

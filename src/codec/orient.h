@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * EXIF's orientations 1..8: 1 as stored, 2 mirrored, 3 turned by half a turn, 4 upside down, 5 transposed, 6 turned by a quarter clockwise, 7 transposed
- * about the other diagonal, 8 turned by a quarter counter-clockwise. */
+ * EXIF's orientations 1..8: 1 as stored, 2 mirrored, 3 rotated by 180 degrees, 4 upside down, 5 transposed, 6 rotated by 90 degrees clockwise, 7 transposed
+ * about the other diagonal, 8 rotated by 90 degrees counter-clockwise. */
 #ifndef STK_CODEC_ORIENT_H
 #define STK_CODEC_ORIENT_H
 
@@ -9,7 +9,7 @@
 /* Returns whether the orientation exchanges rows and columns. */
 bool stk__orient_swaps(int orientation);
 
-/* Returns the window as stored in the file. window: in oriented pixels; width, height: extents as stored. */
+/* Converts a window from oriented pixels to pixels as stored in the file. width, height: extents of the image as stored. */
 struct stk_rect stk__orient_rect(int orientation, int32_t width, int32_t height, struct stk_rect window);
 
 /* Turns *image, a view of the pixels of `window` as stored, into a view of the same pixels in their orientation. Changes only its address and strides.

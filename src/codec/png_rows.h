@@ -6,12 +6,12 @@
 #include "base/memory.h"
 
 struct stk_png_shape {
-	size_t row;   /* bytes of a row, without the byte that names its filter */
-	size_t pixel; /* bytes of a pixel */
+	size_t row;   /* size in bytes of a row, without the byte that names its filter */
+	size_t pixel; /* size in bytes of a pixel */
 	size_t rows;
 };
 
-/* Returns the maximum number of bytes of memory that stk__png_rows needs for a file of `size` bytes; 0 if it leaves such files to libspng. */
+/* Returns the maximum number of bytes that stk__png_rows takes from the arena for a file of `size` bytes; 0 if it refuses such files. */
 size_t stk__png_rows_memory(size_t size, struct stk_png_shape shape);
 
 /* Inflates the pixels of a PNG with libdeflate, which is about twice as fast as zlib but needs memory for the whole image, and undoes the rows' filters.

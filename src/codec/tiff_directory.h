@@ -29,7 +29,7 @@ enum stk_tiff_format { STK_TIFF_UNSIGNED = 1, STK_TIFF_SIGNED = 2, STK_TIFF_FLOA
 enum stk_tiff_predictor { STK_TIFF_NO_PREDICTOR = 1, STK_TIFF_DIFFERENCES = 2, STK_TIFF_BYTE_DIFFERENCES = 3 };
 enum { STK_TIFF_MOST_SAMPLES = 64 };
 
-/* The values of an entry, all of which are inside the file. count is 0 if there is no such entry. */
+/* The values of a directory entry, all of which are inside the file. count is 0 if the directory has no such entry. */
 struct stk_tiff_values {
 	uint32_t type;
 	uint64_t count;
@@ -48,13 +48,13 @@ struct stk_tiff {
 	enum stk_tiff_predictor predictor; /* NO_PREDICTOR for compressions that ignore the tag */
 	bool separate;                     /* each sample has a plane of its own */
 	bool tiled;
-	uint32_t chunk_width, chunk_height; /* extents of a tile or strip (a chunk); the last strip ends with the image */
+	uint32_t chunk_width, chunk_height; /* extents in pixels of a tile or strip (a chunk); the last strip may be lower */
 	uint64_t across, down;              /* number of chunks of a plane, horizontally and vertically */
 	struct stk_tiff_values offsets, counts, colors;
 	uint32_t color_scale; /* factor that scales the palette's values to 16 bits: 257 if they have 8 bits, otherwise 1 */
 };
 
-/* Returns whether the bytes begin like a TIFF. */
+/* Returns whether the bytes begin with a TIFF header. */
 bool stk__tiff_probe(const uint8_t *data, size_t size);
 
 /* Reads and checks the directory. Afterwards every chunk has an offset, which may be outside of the file, and a chunk has fewer than 2^32 bytes.
@@ -68,7 +68,7 @@ uint64_t stk__tiff_value(const struct stk_tiff *t, const struct stk_tiff_values 
  * the file from the chunk's offset on for others. */
 uint64_t stk__tiff_count(const struct stk_tiff *t, uint64_t i);
 
-/* Return the sizes in bytes of one row of a chunk, in one plane, and of a whole chunk. */
+/* Return the size in bytes of one row of a chunk, in one plane, and that of a whole chunk. */
 uint64_t stk__tiff_row_bytes(const struct stk_tiff *t);
 uint64_t stk__tiff_chunk_bytes(const struct stk_tiff *t);
 

@@ -24,8 +24,8 @@ enum stk_cuvid_codec {
 	CUVID_AV1 = 11,
 };
 enum { CUVID_MONOCHROME = 0, CUVID_420 = 1, CUVID_422 = 2, CUVID_444 = 3 };
-/* Formats of surfaces. NV12: a plane of luma, then a plane of pairs of Cb and Cr, 8 bits per sample. P016: the same with 16 bits, of which the upper ones
- * are used. YUV444: three planes of 8 bits; YUV444_16: three planes of 16 bits. NV16 and P216: like NV12 and P016, for 4:2:2. */
+/* Formats of surfaces. NV12: a plane of luma, then a plane of pairs of Cb and Cr, 8 bits per sample. P016: like NV12, but with 16 bits per sample and the
+ * value in the upper bits. YUV444: three planes of 8 bits; YUV444_16: three planes of 16 bits. NV16 and P216: like NV12 and P016, for 4:2:2. */
 enum { CUVID_NV12 = 0, CUVID_P016 = 1, CUVID_YUV444 = 2, CUVID_YUV444_16 = 3, CUVID_NV16 = 4, CUVID_P216 = 5 };
 enum { CUVID_PREFER_CUVID = 4 };
 enum { CUVID_PACKET_END_OF_STREAM = 1, CUVID_PACKET_TIMED = 2, CUVID_PACKET_DISCONTINUITY = 4, CUVID_PACKET_WHOLE_PICTURE = 8 };
@@ -76,7 +76,7 @@ struct stk_cuvid_format {
 	uint32_t bit_rate;
 	int32_t aspect[2];
 	uint8_t video_format : 3, full_range : 1, reserved : 4;
-	uint8_t primaries, transfer, matrix; /* numbers of H.273 */
+	uint8_t primaries, transfer, matrix; /* numbers that ITU-T H.273 assigns */
 	uint32_t header_size;
 };
 
@@ -113,7 +113,7 @@ struct stk_cuvid_parser {
 	void *user;
 	int (*sequence)(void *user, struct stk_cuvid_format *format); /* returns the number of surfaces, or 0 on failure */
 	int (*decode)(void *user, struct stk_cuvid_picture *picture); /* returns 0 on failure */
-	int (*show)(void *user, struct stk_cuvid_shown *shown);       /* returns 0 to fail */
+	int (*show)(void *user, struct stk_cuvid_shown *shown);       /* returns 0 on failure */
 	void *operating_point, *message, *reserved_end[5], *more;
 };
 
@@ -135,7 +135,7 @@ struct stk_cuvid_status {
 	void *reserved_end[8];
 };
 
-/* X(name in libnvcuvid.so.1, parameters). Functions return the same numbers as those of the CUDA driver. */
+/* X(name in libnvcuvid.so.1, parameters). Functions return results of the CUDA driver; 0 is success. */
 #define STK_CUVID_FUNCTIONS(X)                                                                                                             \
 	X(cuvidGetDecoderCaps, (struct stk_cuvid_caps * caps))                                                                             \
 	X(cuvidCreateDecoder, (void **decoder, struct stk_cuvid_create *create))                                                           \
@@ -156,7 +156,7 @@ struct stk_cuvid {
 #undef STK_CUVID_POINTER
 };
 
-/* Loads the library. STK_NOT_FOUND: it is not installed, or lacks a function. */
+/* Loads libnvcuvid.so.1 and looks up its functions. STK_NOT_FOUND: the library is not installed, or lacks a function. */
 STK_MUST_USE enum stk_status stk__cuvid_load(struct stk_cuvid *c, struct stk_error *err);
 void stk__cuvid_unload(struct stk_cuvid *c);
 

@@ -21,8 +21,8 @@ struct stk_gpu_device {
 	_Atomic int refs;
 	struct stk_gpu *gpu;
 	const struct stk_cuda_driver *cu;
-	int ordinal; /* index among the devices that are visible to the process */
-	int device;  /* the driver's handle */
+	int ordinal; /* index of the device among those that are visible to the process */
+	int device;  /* the driver's handle of the device */
 	void *context;
 	struct stk_gpu_facts facts;
 	pthread_mutex_t lock; /* guards modules */

@@ -48,8 +48,8 @@ enum {
 enum { CUDA_CAPTURE_RELAXED = 2 };
 enum { CUDA_ATTR_SHARED_PER_BLOCK_OPTIN = 97, CUDA_ATTR_PROCESSORS = 16, CUDA_ATTR_MAJOR = 75, CUDA_ATTR_MINOR = 76 };
 
-/* Handles are opaque pointers, device memory is a 64-bit address, results and devices are ints. X(name in libcuda.so.1, parameters). The names with _v2 are
- * those that cuda.h substitutes for the plain names. */
+/* X(name in libcuda.so.1, parameters). Handles are opaque pointers, an address in device memory is a 64-bit integer, results and devices are ints. A name
+ * with _v2 is the one that the macros of cuda.h substitute for the plain name. */
 #define STK_CUDA_FUNCTIONS(X)                                                                                                              \
 	X(cuInit, (unsigned flags))                                                                                                        \
 	X(cuDriverGetVersion, (int *version))                                                                                              \
@@ -108,18 +108,19 @@ struct stk_cuda_driver {
 STK_MUST_USE enum stk_status stk__cuda_driver_load(struct stk_cuda_driver *d, struct stk_error *err);
 void stk__cuda_driver_unload(struct stk_cuda_driver *d);
 
-/* Sets `err` to "what: CUDA_ERROR_NAME (the driver's text)" and returns the status: STK_NO_MEMORY for CUDA_OUT_OF_MEMORY, STK_NOT_FOUND for CUDA_NO_DEVICE,
- * otherwise STK_CUDA. If the process can use no GPU any more after the error, the message says so, and how to find the call that caused it. */
+/* Sets `err` to "TEXT: CUDA_ERROR_NAME (the driver's text)", where TEXT is made from `fmt`. Returns STK_NO_MEMORY for CUDA_OUT_OF_MEMORY, STK_NOT_FOUND for
+ * CUDA_NO_DEVICE, otherwise STK_CUDA. If the process can use no GPU any more after the error, the message also says so, and how to find the call that caused
+ * it. */
 STK_MUST_USE enum stk_status stk__cuda_fail(const struct stk_cuda_driver *d, int result, struct stk_error *err, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
 /* A .cu file that the build has compiled for one architecture and embedded. Each image is compressed separately, and only the one that suits the GPU is
  * passed to the driver. CUDA's fat binaries would also offer a choice, but older drivers cannot read those that newer toolkits compress. */
 struct stk_cuda_image {
-	const char *name; /* the .cu file's name without its suffix */
+	const char *name; /* name of the .cu file without its suffix */
 	int arch;         /* 86 stands for sm_86; 0: runs on any GPU, as the emulated driver's images do */
-	bool ptx;         /* whether it is PTX, which the driver compiles; otherwise it is machine code */
-	size_t size;      /* bytes after decompression; a zero byte follows them */
+	bool ptx;         /* true: PTX, which the driver compiles; false: machine code */
+	size_t size;      /* size in bytes after decompression, without the zero byte that follows the data */
 	const unsigned char *data, *end;
 };
 /* Returns the index of the image of a module that is best for a GPU of this compute capability (86 stands for 8.6): machine code for its generation,
@@ -129,6 +130,6 @@ int stk__cuda_find_image(const struct stk_cuda_image *images, int count, const c
 extern const struct stk_cuda_image stk__cuda_images[];
 extern const int stk__cuda_image_count; /* 0 in a build without nvcc */
 extern const int stk__cuda_toolkit;     /* version of the nvcc that compiled the images, in the format of stk_cuda_driver.version */
-extern const char stk__cuda_archs[];    /* "75 80 90" */
+extern const char stk__cuda_archs[];    /* architectures of the images, for example "75 80 90" */
 
 #endif

@@ -51,11 +51,11 @@ int stk__gpu_count(const struct stk_gpu *gpu);
 
 struct stk_gpu_facts {
 	char name[128];
-	char pci[16];     /* "0000:3b:00.0" */
-	size_t memory;    /* bytes */
+	char pci[16];     /* address on the PCI bus, for example "0000:3b:00.0" */
+	size_t memory;    /* size of the device's memory in bytes */
 	int major, minor; /* compute capability */
-	int processors;   /* multiprocessors */
-	int shared;       /* bytes of shared memory that a thread block may use */
+	int processors;   /* number of multiprocessors */
+	int shared;       /* number of bytes of shared memory that a thread block may use */
 };
 /* Fills in the properties of a device. STK_INVALID: there is no device with this number. */
 STK_MUST_USE enum stk_status stk__gpu_facts(const struct stk_gpu *gpu, int ordinal, struct stk_gpu_facts *facts, struct stk_error *err);
@@ -87,13 +87,14 @@ void stk__gpu_free(struct stk_gpu_device *dev, stk_gpu_ptr p); /* waits for the 
 /* Allocates pinned host memory, which kernels of every device can access at the same address. Takes milliseconds. */
 STK_MUST_USE enum stk_status stk__gpu_host_alloc(struct stk_gpu_device *dev, size_t size, void **out, struct stk_error *err);
 void stk__gpu_host_free(struct stk_gpu_device *dev, void *p);
-/* Returns false if CUDA does not know the memory at an address, so that kernels cannot access it; otherwise, and if the driver reports another error, returns
- * true. For checks that find mistakes in stoker. */
+/* Returns false if CUDA does not know the memory at the address, so that kernels cannot access it. Returns true for all other memory, and also if the driver
+ * reports another error. Only for checks that find mistakes in Stoker. */
 bool stk__gpu_reaches(struct stk_gpu_device *dev, stk_gpu_ptr at);
-/* Sets *available to the number of bytes of device memory that are not in use. */
+/* Sets *available to the number of bytes of device memory that are not in use by any process. */
 STK_MUST_USE enum stk_status stk__gpu_memory_free(struct stk_gpu_device *dev, size_t *available, struct stk_error *err);
 
-/* Queue a copy, or set `size` bytes to `byte`. Copies to and from the host are asynchronous only if the host memory is pinned. */
+/* Queue copies of `size` bytes, or the filling of `size` bytes with the value `byte`. Copies from and to host memory are asynchronous only if that memory is
+ * pinned. */
 STK_MUST_USE enum stk_status stk__gpu_upload(
 	struct stk_gpu_device *dev, stk_gpu_stream stream, stk_gpu_ptr to, const void *from, size_t size, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__gpu_download(
@@ -105,7 +106,7 @@ STK_MUST_USE enum stk_status stk__gpu_fill(
 
 /* ---- streams and events ---- */
 
-enum stk_gpu_priority { STK_GPU_LOW, STK_GPU_HIGH }; /* LOW is the default of all streams */
+enum stk_gpu_priority { STK_GPU_LOW, STK_GPU_HIGH }; /* LOW is the priority that streams have by default */
 STK_MUST_USE enum stk_status stk__gpu_stream_create(
 	struct stk_gpu_device *dev, enum stk_gpu_priority priority, stk_gpu_stream *out, struct stk_error *err);
 void stk__gpu_stream_destroy(struct stk_gpu_device *dev, stk_gpu_stream stream);
@@ -119,9 +120,9 @@ STK_MUST_USE enum stk_status stk__gpu_event_record(
 	struct stk_gpu_device *dev, stk_gpu_event event, stk_gpu_stream stream, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__gpu_event_sync(struct stk_gpu_device *dev, stk_gpu_event event, struct stk_error *err); /* waits */
 /* Returns whether a CUDA graph is being captured on the stream (for the default stream: on any stream that it would wait for). During a capture only the
- * graph's own work may be queued there. Returns false for a stream that was destroyed or whose device is lost. */
+ * graph's own work may be queued on the stream. Returns false for a stream that was destroyed or whose device is lost. */
 bool stk__gpu_stream_captures(struct stk_gpu_device *dev, stk_gpu_stream stream);
-/* Sets *done to whether all work before the event has finished. An event that was never recorded counts as finished. */
+/* Sets *done to whether the work that was queued before the event was recorded has finished. An event that was never recorded counts as finished. */
 STK_MUST_USE enum stk_status stk__gpu_event_query(struct stk_gpu_device *dev, stk_gpu_event event, bool *done, struct stk_error *err);
 /* Measures the time between two events that were created with timing and have finished. */
 STK_MUST_USE enum stk_status stk__gpu_event_elapsed(
@@ -129,14 +130,14 @@ STK_MUST_USE enum stk_status stk__gpu_event_elapsed(
 
 /* ---- kernels ---- */
 
-/* Looks up the extern "C" function `name` in the module compiled from `module`.cu. A module is loaded when it is first used, and stays loaded. shared: bytes
- * of dynamic shared memory that launches may use if that is more than 48 KiB, otherwise 0. Any thread; takes the device's lock. */
+/* Looks up the extern "C" function `name` in the module compiled from `module`.cu. The first use of a module loads it. shared: number of bytes of dynamic
+ * shared memory that launches may use if that is more than 48 KiB, otherwise 0. Fails like stk__gpu_module. Any thread; takes the device's lock. */
 STK_MUST_USE enum stk_status stk__gpu_kernel(
 	struct stk_gpu_device *dev, const char *module, const char *name, size_t shared, stk_gpu_kernel *out, struct stk_error *err);
 
 struct stk_gpu_grid {
-	unsigned blocks[3], threads[3]; /* 0 means 1 */
-	unsigned shared;                /* bytes of dynamic shared memory */
+	unsigned blocks[3], threads[3]; /* along x, y and z; 0 means 1 */
+	unsigned shared;                /* number of bytes of dynamic shared memory */
 };
 /* Queues a kernel. params: a pointer to each argument of the kernel; arguments are read before the call returns. */
 STK_MUST_USE enum stk_status stk__gpu_launch(struct stk_gpu_device *dev, stk_gpu_stream stream, stk_gpu_kernel kernel,

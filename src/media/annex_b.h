@@ -16,25 +16,25 @@ enum stk_unit_codec { STK_UNITS_H264, STK_UNITS_HEVC };
 struct stk_annex_b {
 	uint8_t *head; /* the parameter sets, which must be sent before the first packet */
 	size_t head_size;
-	int length; /* number of bytes in which a packet stores the length of each unit; 0: packets are in Annex B already */
+	int length; /* number of bytes of the length that precedes each unit in a packet; 0: packets are in Annex B already */
 	enum stk_unit_codec codec;
 	int layers; /* number of temporal layers of HEVC; 0: unknown */
 };
 
-/* Reads a stream's header from the file: avcC or hvcC, or for streams in Annex B nothing or units in Annex B. STK_CORRUPT: it is damaged. */
+/* Reads the header of a stream: avcC or hvcC. For streams in Annex B the header is empty or consists of units in Annex B. The caller frees *out with
+ * stk__annex_b_free. STK_CORRUPT: the header is damaged. */
 STK_MUST_USE enum stk_status stk__annex_b_create(
 	enum stk_unit_codec codec, const uint8_t *header, size_t size, struct stk_annex_b *out, struct stk_error *err);
 void stk__annex_b_free(struct stk_annex_b *a);
 
-/* Returns the maximum number of bytes of a packet after its conversion. size: its number of bytes before. */
+/* Returns the maximum size in bytes of a packet after its conversion. size: the packet's size before. */
 size_t stk__annex_b_capacity(const struct stk_annex_b *a, size_t size);
-/* Writes the packet in Annex B to `to`, and the number of bytes to *written. STK_CORRUPT: a unit exceeds the packet, or has bytes that the codecs forbid,
- * such as blocks of zeros, which GPUs do not report. */
+/* Converts the packet to Annex B in `to`, and sets *written to the resulting size in bytes. STK_CORRUPT: a unit exceeds the packet, or has bytes that the
+ * codecs forbid, such as blocks of zeros. GPUs do not report such damage. */
 STK_MUST_USE enum stk_status stk__annex_b_convert(
 	const struct stk_annex_b *a, const uint8_t *packet, size_t size, uint8_t *to, size_t *written, struct stk_error *err);
 
-/* Returns whether no other picture refers to the picture of a packet, so that the packet can be skipped if its own picture is not wanted. packet: in Annex
- * B. */
+/* Returns whether no other picture refers to the picture of a packet, so that the packet can be skipped if its picture is not wanted. packet: in Annex B. */
 bool stk__annex_b_unneeded(const struct stk_annex_b *a, const uint8_t *packet, size_t size);
 
 #endif

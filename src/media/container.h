@@ -10,7 +10,7 @@
 /* Limits of what opening and reading a file may cost. */
 enum {
 	STK_MEDIA_MOST_STREAMS = 256,
-	STK_MEDIA_MOST_PACKETS = 1 << 26, /* packets of one stream */
+	STK_MEDIA_MOST_PACKETS = 1 << 26, /* per stream */
 };
 
 struct stk_container;
@@ -21,10 +21,10 @@ STK_MUST_USE enum stk_status stk__container_open(
 	const struct stk_ffmpeg *f, const struct stk_media_input *in, struct stk_container **out, struct stk_error *err);
 void stk__container_close(struct stk_container *c); /* accepts NULL */
 
-/* Returns the streams; valid until the container is closed. */
+/* Returns the file's format with its streams; valid until the container is closed. */
 const AVFormatContext *stk__container_format(const struct stk_container *c);
-/* Chooses the stream whose packets stk__container_next reads. wanted: its number, or -1 for the first stream of the given kind that is neither a cover
- * picture nor empty. */
+/* Chooses the stream whose packets stk__container_next reads. wanted: index of the stream in the file, or -1 for the first stream of the given kind that is
+ * neither a cover picture nor empty. */
 STK_MUST_USE enum stk_status stk__container_choose(
 	struct stk_container *c, enum AVMediaType kind, int wanted, AVStream **out, struct stk_error *err);
 
@@ -32,7 +32,7 @@ STK_MUST_USE enum stk_status stk__container_choose(
 bool stk__container_blank(const struct stk_container *c);
 /* Makes stk__container_next always read the bytes of packets. Call it before the first packet is read. */
 void stk__container_read_bytes(struct stk_container *c);
-/* Reads the next packet of the chosen stream; the caller must unref it. STK_END after the last packet. */
+/* Reads the next packet of the chosen stream; the caller must release it with av_packet_unref. STK_END after the last packet. */
 STK_MUST_USE enum stk_status stk__container_next(struct stk_container *c, AVPacket *packet, struct stk_error *err);
 
 #endif

@@ -20,12 +20,12 @@ struct stk_yuv_matrix {
 	int32_t luma, red_v, green_u, green_v, blue_u; /* times 2^16 */
 	int32_t luma_zero, chroma_zero;
 };
-/* Computes these integers. red, blue: weights of red and blue in luma. full: samples use all values (JPEG's range); otherwise luma is in 16..235 and chroma in
- * 16..240, times 2^(bits-8). */
+/* Computes the integers of the formulas above. red, blue: weights of red and blue in luma. full: samples use all values (JPEG's range); otherwise luma is in
+ * 16..235 and chroma in 16..240, times 2^(bits-8). */
 struct stk_yuv_matrix stk__yuv_matrix(double red, double blue, bool full, int bits);
 
-/* One plane of a decoded picture, which has three (Y, Cb, Cr or R, G, B), or one if it is gray. Sample (x, y) is at data + y*row + x*step; its value begins
- * `shift` bits above the lowest bit. */
+/* One plane of a decoded picture, which has three (Y, Cb, Cr or R, G, B), or one if it is gray. Sample (x, y) is at data + y*row + x*step, shifted left by
+ * `shift` bits. */
 struct stk_plane {
 	const uint8_t *data;
 	ptrdiff_t row;
@@ -34,7 +34,7 @@ struct stk_plane {
 struct stk_picture {
 	struct stk_plane planes[3];
 	int32_t width, height, count; /* extents in pixels; number of planes, 1 or 3 */
-	int32_t bits;                 /* 8 to 16 */
+	int32_t bits;                 /* bits of a sample, 8 to 16 */
 	int32_t sub_x, sub_y;         /* log2 of the number of pixels that a chroma sample covers along x and y */
 	bool rgb;
 	struct stk_yuv_matrix matrix;
@@ -48,7 +48,7 @@ struct stk_image stk__image_turned(const struct stk_image *dst, int32_t rotation
 typedef void stk_yuv_row(const struct stk_yuv_matrix *m, const uint8_t *y, const uint8_t *u, const uint8_t *v, int32_t width,
 	uint8_t *const out[3], ptrdiff_t pixel);
 stk_yuv_row stk__yuv_row, stk__yuv_row_avx2;
-/* Chooses the fastest version for a processor with these features (base/cpu.h). */
+/* Returns the fastest version for a processor with these features (base/cpu.h). */
 stk_yuv_row *stk__yuv_row_for(unsigned cpu);
 
 /* Converts the picture to an image of the same size with 3 channels of uint8. row: the version to use for the usual rows. */

@@ -48,7 +48,7 @@
 			int64_t pts, int64_t dts, int64_t position))                                                                       \
 	X(av_parser_close, void, (AVCodecParserContext * parser))
 
-/* From FFmpeg 6.1 on, a stream's side data is in its parameters. The older function then finds none if a file has only been opened. */
+/* From FFmpeg 6.1 on, a stream's side data is in its codec parameters, and av_stream_get_side_data finds none if a file has only been opened. */
 #if LIBAVCODEC_VERSION_INT >= (60 << 16 | 30 << 8 | 100)
 #define STK_SIDE_DATA_IN_PARAMETERS 1
 #define STK_OLD_SIDE_DATA(X)
@@ -85,7 +85,7 @@ struct stk_ffmpeg {
 STK_MUST_USE enum stk_status stk__ffmpeg_load(struct stk_ffmpeg *f, struct stk_error *err);
 void stk__ffmpeg_unload(struct stk_ffmpeg *f);
 
-/* Returns the side data of this type of a stream, and its size; NULL if the stream has none. */
+/* Returns a stream's side data of this type and sets *size to its size in bytes; returns NULL if the stream has none. */
 const uint8_t *stk__ffmpeg_side_data(const struct stk_ffmpeg *f, const AVStream *stream, enum AVPacketSideDataType type, size_t *size);
 
 /* Sets an error with the message "`what`: FFmpeg's text for the code", and returns its status. */

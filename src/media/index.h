@@ -15,7 +15,7 @@ struct stk_video_index {
 	int64_t *times;
 	uint64_t serial; /* hash of the parameters: videos with the same hash can be decoded in one context, one after the other */
 	struct stk_video_facts facts;
-	int32_t largest; /* size of the largest packet in bytes */
+	int32_t largest; /* size in bytes of the largest packet */
 	bool listed;     /* whether the file's headers list its packets, so that the index was made without reading the whole file */
 };
 

@@ -12,14 +12,14 @@
 
 struct stk_media_input {
 	int64_t size;
-	const uint8_t *data; /* all bytes of the file, or NULL */
+	const uint8_t *data; /* all `size` bytes of the file, or NULL */
 	/* Reads exactly n bytes, all of which are inside the file. Called by one thread at a time. NULL if `data` is set. */
 	enum stk_status (*read)(void *user, int64_t offset, void *to, size_t n, struct stk_error *err);
 	/* Announces that most of the next reads are in this range, so that an input whose requests are costly can fetch the range with one request. n = 0:
 	 * there will be no more such reads. May be NULL. */
 	void (*expect)(void *user, int64_t offset, int64_t n);
 	void *user;
-	/* Called between reads; if it returns true, the work ends with STK_CANCELLED. May be NULL. */
+	/* Called between reads; if it returns true, reading ends with STK_CANCELLED. May be NULL. */
 	bool (*interrupted)(void *user);
 	void *interrupted_user;
 };
@@ -33,10 +33,10 @@ struct stk_media_version {
 	bool known; /* if false, versions cannot be distinguished */
 	int64_t size, modified_ns, changed_ns;
 	uint64_t inode;
-	char version[128]; /* the version of an object; unused bytes are 0 */
+	char version[128]; /* the object's ETag; unused bytes are 0 */
 };
 
-/* Opens a local file as an input. `user` then owns a file descriptor. version: may be NULL. */
+/* Opens a local file as an input, which stk__media_file_close closes. version: set to the version of the file; may be NULL. */
 STK_MUST_USE enum stk_status stk__media_file_open(
 	struct stk_media_input *in, const char *path, struct stk_media_version *version, struct stk_error *err);
 void stk__media_file_close(struct stk_media_input *in);

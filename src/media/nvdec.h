@@ -26,7 +26,7 @@ struct stk_gpu_device *stk__nvdec_device(const struct stk_nvdec *n);
 void stk__nvdec_note(struct stk_nvdec *n, const char *why);
 void stk__nvdec_core_reason(struct stk_nvdec *n, char *out, size_t size);
 
-/* Queues the conversion of a picture in GPU memory to an image, whose `data` is a device address. Call inside stk__gpu_enter. */
+/* Queues the conversion of a picture in GPU memory to RGB. The `data` of the image `to` is a device address. Call inside stk__gpu_enter. */
 STK_MUST_USE enum stk_status stk__nvdec_to_rgb(
 	struct stk_nvdec *n, const struct stk_picture *p, const struct stk_image *to, stk_gpu_stream stream, struct stk_error *err);
 
@@ -40,7 +40,7 @@ STK_MUST_USE enum stk_status stk__nvdec_take(struct stk_nvdec *n, enum stk_cuvid
 	struct stk_nvdec_session **out, struct stk_error *err);
 /* Gives a session back, for use with other videos. Call stk__nvdec_take_below first. A broken session is destroyed. Accepts NULL. */
 void stk__nvdec_give(struct stk_nvdec *n, struct stk_nvdec_session *s);
-/* Returns whether a call of NVIDIA's library has failed for a reason other than the stream. */
+/* Returns whether a call of NVIDIA's library has failed for a reason that is not in the stream. Such a session cannot be used any more. */
 bool stk__nvdec_broken(const struct stk_nvdec_session *s);
 
 /* The destination of a run's pictures. A run decodes packets, from a key packet on. */
@@ -66,16 +66,16 @@ void stk__nvdec_continue(struct stk_nvdec_session *s, const struct stk_nvdec_run
  * decoded, since no other picture refers to it. hidden: the packet contains no picture to show. */
 STK_MUST_USE enum stk_status stk__nvdec_send(
 	struct stk_nvdec_session *s, const uint8_t *data, size_t size, int32_t number, bool skip, bool hidden, struct stk_error *err);
-/* Passes the picture of an earlier packet to run->take if a surface still contains it. *held: set to whether one does. packet: index among the packets sent
+/* Passes the picture of an earlier packet to run->take if a surface still contains it; sets *held to whether one does. packet: index among the packets sent
  * since stk__nvdec_begin. */
 STK_MUST_USE enum stk_status stk__nvdec_take_if_decoded(
 	struct stk_nvdec_session *s, int32_t packet, int32_t number, bool *held, struct stk_error *err);
 bool stk__nvdec_holds(const struct stk_nvdec_session *s, int32_t packet);
-/* Changes the number of an earlier packet's picture that is wanted and has not been taken yet; STK_NVDEC_UNWANTED: it will not be taken. Returns false if
- * there is no such picture. */
+/* Changes the number of the picture of an earlier packet, which must be wanted and not yet passed to run->take. number: STK_NVDEC_UNWANTED if the picture is
+ * not wanted any more. Returns false if there is no such picture. */
 bool stk__nvdec_renumber(struct stk_nvdec_session *s, int32_t packet, int32_t number);
-/* Passes the pictures with numbers below `limit` to run->take, and waits for the work that was queued for all pictures taken so far. Meanwhile the engine
- * continues to decode the others. */
+/* Passes the pictures with numbers below `limit` to run->take, and waits until the work that was queued for all pictures passed so far is done. Meanwhile
+ * the engine continues to decode the others. */
 STK_MUST_USE enum stk_status stk__nvdec_take_below(struct stk_nvdec_session *s, int32_t limit, struct stk_error *err);
 
 /* Returns the format of the run's stream; valid after its first packet. */

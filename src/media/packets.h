@@ -20,8 +20,8 @@ enum stk_packet_flags {
 struct stk_packet {
 	int64_t pts;      /* time of presentation, in time bases */
 	int64_t duration; /* in time bases */
-	int64_t position; /* offset of its bytes in the file, or in `kept` */
-	int32_t size;     /* bytes */
+	int64_t position; /* offset of the packet's bytes in the file, or in `kept` */
+	int32_t size;     /* size in bytes */
 	int32_t flags;    /* enum stk_packet_flags */
 };
 
@@ -31,7 +31,8 @@ struct stk_packets {
 	int32_t tb_num, tb_den; /* a time base is tb_num / tb_den seconds */
 	uint8_t *kept;
 	size_t kept_size, kept_capacity;
-	/* number of packets that a decoder must keep back: the maximum number of packets that precede a packet in the file and are presented after it */
+	/* number of packets that a decoder must hold back to return pictures in order: the maximum number of packets that precede a packet in the file and are
+	 * presented after it */
 	int32_t reorder;
 };
 
@@ -40,7 +41,7 @@ STK_MUST_USE enum stk_status stk__packets_read(struct stk_container *c, const st
 	const AVStream *stream, struct stk_packets *out, struct stk_error *err);
 void stk__packets_free(struct stk_packets *p);
 
-/* Reads the bytes of a packet. `to` must have space for AV_INPUT_BUFFER_PADDING_SIZE more bytes, which are set to 0. */
+/* Reads the bytes of the packet with index `packet`. `to` must have space for AV_INPUT_BUFFER_PADDING_SIZE bytes more than the packet, which are set to 0. */
 STK_MUST_USE enum stk_status stk__packet_read(
 	const struct stk_packets *p, const struct stk_media_input *in, int32_t packet, uint8_t *to, struct stk_error *err);
 

@@ -17,13 +17,13 @@
 
 /* Facts about the chosen stream. */
 struct stk_video_facts {
-	int32_t stream;                /* its number in the file */
+	int32_t stream;                /* index of the stream in the file */
 	int32_t width, height;         /* extents of frames as shown, after rotation */
 	int32_t rotation;              /* clockwise rotation that is applied to frames: 0, 90, 180 or 270 degrees */
 	int32_t frames, keys, packets; /* numbers of frames, of packets at which decoding can begin, and of all packets */
-	double begin, end;             /* time of the first frame, and time at which the last frame ends, in seconds */
+	double begin, end;             /* time of the first frame, and end of the last frame, in seconds */
 	double bit_rate;               /* bits per second of the stream's packets */
-	int64_t bytes;                 /* total size of the packets */
+	int64_t bytes;                 /* total size of the packets in bytes */
 	char codec[32], container[64];
 };
 
@@ -37,16 +37,16 @@ void stk__video_index_destroy(struct stk_video_index *x); /* accepts NULL */
 const struct stk_video_facts *stk__video_facts(const struct stk_video_index *x);
 size_t stk__video_index_memory(const struct stk_video_index *x); /* number of bytes of memory that the index uses */
 
-/* Return the time at which a frame begins, and how long it is shown, in seconds. The last frame is shown as long as the file says, or else as long as the
- * previous one. */
+/* Return the time at which a frame begins, and the duration for which it is shown, in seconds. The duration of the last frame is the one in the file, or
+ * else that of the previous frame. */
 double stk__video_time(const struct stk_video_index *x, int32_t frame);
 double stk__video_duration(const struct stk_video_index *x, int32_t frame);
 bool stk__video_key(const struct stk_video_index *x, int32_t frame);
-/* Returns the frame that is shown at a time: the last frame that begins at or before it; -1 if the time is before the first frame. */
+/* Returns the number of the frame that is shown at a time: the last one that begins at or before it. Returns -1 if the time is before the first frame. */
 int32_t stk__video_shown(const struct stk_video_index *x, double seconds);
 const struct stk_frame_table *stk__video_table(const struct stk_video_index *x);
-/* Estimates how many bytes libavcodec needs to decode the video: for the frames to which a stream of this codec, level and size may refer, for frames that
- * are kept back so that they are returned in order, and for the largest packet. */
+/* Estimates how many bytes libavcodec needs to decode the video: for the frames to which a stream of this codec, level and size may refer, for decoded
+ * frames that wait to be returned in order, and for the largest packet. */
 size_t stk__video_decode_memory(const struct stk_video_index *x);
 /* Sets the byte range of the file that contains the packets of a segment, apart from those that are stored in the index. Returns false if all of them are
  * stored in the index. */
@@ -54,14 +54,14 @@ bool stk__video_range(const struct stk_video_index *x, const struct stk_segment 
 
 /* Returns whether the index should be stored, since making it again would be much work: it is long, or a large file would have to be read for it. */
 bool stk__video_index_is_costly(const struct stk_video_index *x, int64_t file_size);
-/* Converts the index to bytes, which can be stored and read again on this machine. The caller frees them with stk__free. */
+/* Converts the index to bytes for stk__video_index_unpack. The caller frees *out with stk__free. */
 STK_MUST_USE enum stk_status stk__video_index_pack(const struct stk_video_index *x, uint8_t **out, size_t *size, struct stk_error *err);
 /* Converts bytes to an index. STK_CORRUPT: they are damaged, or another version of Stoker or FFmpeg has written them. */
 STK_MUST_USE enum stk_status stk__video_index_unpack(const uint8_t *data, size_t size, struct stk_video_index **out, struct stk_error *err);
 
 /* ---- decoding ---- */
 
-/* A decoder for one thread. If the next video has the same parameters, libavcodec's context is reused. */
+/* A decoder for one thread. It reuses libavcodec's context if the next video has the same parameters. */
 struct stk_video_decoder;
 
 struct stk_video_limits {
@@ -71,13 +71,13 @@ struct stk_video_limits {
 
 STK_MUST_USE enum stk_status stk__video_decoder_create(
 	const struct stk_video_limits *limits, struct stk_video_decoder **out, struct stk_error *err);
-void stk__video_decoder_destroy(struct stk_video_decoder *d); /* takes NULL */
+void stk__video_decoder_destroy(struct stk_video_decoder *d); /* accepts NULL */
 
-/* The frames to decode, and a function that says where each is to be written. */
+/* The frames to decode, and their destinations. */
 struct stk_video_wanted {
 	const int32_t *frames; /* numbers of frames in ascending order, without repetitions */
 	int32_t count;
-	bool next; /* the following frames will probably be wanted next, so the decoder's state after the last frame is kept */
+	bool next; /* the frames after these will probably be wanted in the next call, so the decoder does not discard its state */
 	/* Returns where frame number k of the list is to be written: an image of width x height pixels with 3 channels of uint8 and any strides. To refuse
 	 * the size, returns an image whose `data` is NULL, and sets err. */
 	struct stk_image (*destination)(void *user, int32_t k, int32_t width, int32_t height, struct stk_error *err);
@@ -87,7 +87,7 @@ struct stk_video_wanted {
 
 struct stk_video_counters {
 	int64_t wanted, decoded, segments;      /* numbers of: wanted frames; packets decoded for them; starts at a key packet */
-	int64_t read_ns, decode_ns, convert_ns; /* time spent on reading packets, decoding them, and converting frames */
+	int64_t read_ns, decode_ns, convert_ns; /* nanoseconds spent on reading packets, decoding them, and converting frames */
 };
 
 /* Decodes frames of the video. Messages name the frame and its time. STK_CORRUPT: a packet that a frame needs is damaged or missing. */

@@ -13,7 +13,7 @@
 /* A decoder on a GPU, for one thread. */
 struct stk_video_gpu;
 
-/* Creates a decoder, which keeps a reference to `nvdec`. */
+/* Creates a decoder, which holds a reference to `nvdec`. */
 STK_MUST_USE enum stk_status stk__video_gpu_create(struct stk_nvdec *nvdec, struct stk_video_gpu **out, struct stk_error *err);
 void stk__video_gpu_destroy(struct stk_video_gpu *g); /* accepts NULL */
 struct stk_gpu_device *stk__video_gpu_device(const struct stk_video_gpu *g);
@@ -24,10 +24,10 @@ struct stk_gpu_device *stk__video_gpu_device(const struct stk_video_gpu *g);
 STK_MUST_USE enum stk_status stk__video_gpu_decode(struct stk_video_gpu *g, struct stk_video_decoder *cores,
 	const struct stk_video_index *x, const struct stk_media_input *in, const struct stk_video_wanted *wanted, stk_gpu_stream after,
 	const char *only_cores, struct stk_error *err);
-/* Copies a frame to GPU memory, and waits. from: in host memory, or in GPU memory if `from_gpu`. */
+/* Copies a frame of `size` bytes to GPU memory, and waits for the copy. from: in host memory, or in GPU memory if `from_gpu`. */
 STK_MUST_USE enum stk_status stk__video_gpu_put(
 	struct stk_video_gpu *g, void *to, const void *from, bool from_gpu, size_t size, struct stk_error *err);
-/* Returns how many bytes the surfaces of a session need to decode the video. */
+/* Returns how many bytes of GPU memory the surfaces of a session need to decode the video. */
 size_t stk__video_gpu_memory(const struct stk_video_index *x);
 /* Ends the use of the current video, whose index may then be destroyed. */
 void stk__video_gpu_forget(struct stk_video_gpu *g);
@@ -35,7 +35,7 @@ void stk__video_gpu_forget(struct stk_video_gpu *g);
 struct stk_video_gpu_counters {
 	int64_t on_gpu, on_cores;  /* numbers of frames that the engine decoded, and that the cores decoded */
 	int64_t decoded, segments; /* numbers of packets that the engine decoded, and of starts at a key packet */
-	int64_t read_ns;           /* time spent on reading packets */
+	int64_t read_ns;           /* nanoseconds spent on reading packets */
 };
 struct stk_video_gpu_counters stk__video_gpu_counters(const struct stk_video_gpu *g);
 /* Returns why frames were last decoded on the cores, or "" if that has not happened. */

@@ -20,7 +20,7 @@ enum {
 };
 struct stk_video_ahead {
 	int32_t frame, packet;
-	bool has_picture;        /* whether the picture is in `memory` */
+	bool has_picture;        /* the picture is in `memory` */
 	struct stk_image layout; /* the layout of the picture in `memory` */
 	stk_gpu_ptr memory;      /* GPU memory, which is reused for later frames; 0: not allocated yet */
 	size_t size;
@@ -35,7 +35,7 @@ struct stk_video_gpu {
 	const struct stk_video_index *index; /* NULL: there is no run */
 	struct stk_annex_b units;
 	int32_t first, next; /* packet at which the run began, and packet to send next */
-	int32_t *sent;       /* the packets that have been sent, in order */
+	int32_t *sent;       /* indices of the packets that have been sent, in order */
 	int32_t n_sent, sent_capacity;
 	struct stk_video_ahead ahead[STK_VIDEO_AHEAD]; /* frame -1: the entry is not in use */
 	struct stk_image layout;                       /* the layout of the image that was written last */
@@ -44,7 +44,7 @@ struct stk_video_gpu {
 	bool full;
 	uint8_t *bytes, *converted; /* memory for a packet as the file stores it, and in Annex B */
 	size_t capacity, converted_capacity;
-	uint8_t *staging; /* memory for a frame that the cores have decoded */
+	uint8_t *staging; /* host memory for a frame that the cores have decoded */
 	size_t staging_size;
 	uint64_t refused; /* if `refuses` is set: hash of the parameters of streams that the engine cannot decode */
 	bool refuses;
@@ -58,9 +58,9 @@ struct stk_video_gpu_call {
 	const struct stk_video_index *x;
 	const struct stk_media_input *in;
 	const struct stk_video_wanted *wanted;
-	bool *written;       /* [wanted frame]: whether it has been written */
+	bool *written;       /* [index in the list of wanted frames]: the frame has been written */
 	int32_t *number_of;  /* [packet - base]: index of the packet's frame in the list of wanted frames, or STK_NVDEC_UNWANTED */
-	int32_t base, last;  /* number_of is for packets base to last */
+	int32_t base, last;  /* number_of has entries for the packets `base` to `last` */
 	int32_t n_unwritten; /* number of wanted frames of the segment that have not been written yet */
 	enum stk_status
 		status; /* a failure that ends the call: `destination` refused a frame, a kernel failed, or the user interrupted. After other

@@ -7,19 +7,20 @@
 #include "kernel/flac/flac.h"
 #include "sound/sound.h"
 
-enum { STK_FLAC_HEADER = 16 /* most bytes of a block's header */ };
+enum { STK_FLAC_HEADER = 16 /* maximum size in bytes of a block's header */ };
 
 /* The header of a block. */
 struct stk_flac_block {
-	uint64_t number; /* number of its first frame; number of the block if all blocks have the same size */
-	int32_t bytes;   /* bytes of the header */
+	uint64_t number; /* number of the block's first frame; or of the block, if all blocks have the same size */
+	int32_t bytes;   /* size in bytes of the header */
 	int32_t frames, rate, channels, bits;
-	int32_t first_side; /* stereo: 1: the first channel is the side, 0: the second one; -1: none */
-	bool middle;        /* the other channel is the middle */
-	bool variable;      /* blocks have different sizes */
+	int32_t first_side; /* 1: the first channel stores the side signal, 0: the second one does, -1: there is no side signal */
+	bool middle;        /* the channel that is not the side stores the middle signal */
+	bool variable;      /* blocks may have different sizes */
 };
 
-/* Reads a block's header from n bytes. rate, bits: of the file, which headers may refer to. Returns false if these bytes are not a header. */
+/* Reads a block's header from n bytes. rate, bits: those of the file, which the block has if its header states no others. Returns false if these bytes are
+ * not a header. */
 bool stk__flac_block_read(const uint8_t *p, size_t n, int32_t rate, int32_t bits, struct stk_flac_block *block);
 
 /* A decoder of blocks, and the blocks that it holds. */
@@ -40,12 +41,12 @@ struct stk_flac_decoder {
 		struct stk_flac_block block;
 		int32_t *plane[STK_FLAC_MAX_CHANNELS];
 		struct stk_flac_task tasks[STK_FLAC_MAX_CHANNELS];
-		uint32_t wasted[STK_FLAC_MAX_CHANNELS]; /* zero bits below each sample */
+		uint32_t wasted[STK_FLAC_MAX_CHANNELS]; /* number of zero bits below each sample, which the file does not store */
 	} blocks[STK_FLAC_TOGETHER];
 	int32_t block_count;
-	int32_t *planes;                /* the memory of all planes */
+	int32_t *planes;                /* the memory of all members `plane` */
 	int64_t *side;                  /* samples of a side channel with 33 bits */
-	size_t capacity, side_capacity; /* samples that fit in a plane, and in `side` */
+	size_t capacity, side_capacity; /* number of samples that fit in a plane, and in `side` */
 };
 
 /* Prepares *d; allocates nothing. `bytes`, `info` and `err` must outlive *d; later calls store their errors in `err`. cpu: features of the processor that loops
@@ -60,12 +61,12 @@ STK_MUST_USE enum stk_status stk__flac_decode(struct stk_flac_decoder *d, uint64
 /* Returns how many blocks the decoder can hold. When it holds this number of blocks, call stk__flac_finish. The number is above 1 for few channels, since up to
  * STK_FLAC_TOGETHER channels are predicted faster together than one by one. */
 int32_t stk__flac_max_blocks(const struct stk_flac_decoder *d);
-/* Replaces the residuals in the planes of all held blocks by samples: predicts them, and makes left and right of a side channel. The caller then uses the
- * planes and sets block_count to 0. */
+/* Turns the residuals of all blocks in d->blocks into samples, and computes left and right from a side channel. The caller then uses the planes and sets
+ * block_count to 0. */
 void stk__flac_finish(struct stk_flac_decoder *d);
 
-/* Finds the FLAC signature at the file's start, or after an ID3 tag there. head: the first n bytes. Sets *at to its offset, or to UINT64_MAX if the file is
- * not FLAC. */
+/* Searches for the FLAC signature at the file's start and after an ID3 tag. head: the first n bytes of the file. Sets *at to the signature's offset, or to
+ * UINT64_MAX if the file is not FLAC. */
 STK_MUST_USE enum stk_status stk__flac_find(
 	const struct stk_sound_bytes *bytes, const uint8_t *head, size_t n, uint64_t *at, struct stk_error *err);
 

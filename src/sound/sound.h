@@ -12,14 +12,14 @@
 
 #include <stddef.h>
 
-/* Bytes of a file, in memory or elsewhere. */
+/* A source of a sound file's bytes. */
 struct stk_sound_bytes {
 	/* Sets *out to the n bytes from `at` on, which are inside the file and at most STK_SOUND_READ. They stay valid until the next call. */
 	enum stk_status (*read)(void *user, uint64_t at, size_t n, const uint8_t **out, struct stk_error *err);
 	void *user;
-	uint64_t size;       /* bytes of the file */
+	uint64_t size;       /* size of the file in bytes */
 	const uint8_t *data; /* all bytes, if they are in memory; else NULL */
-	bool costly; /* bytes come from a store: stk__sound_peek reads few of them, and does not check that a FLAC has the end that its header names */
+	bool costly; /* reads are requests to a store: stk__sound_peek makes few of them, and does not check that a FLAC file is as long as its header says */
 };
 enum { STK_SOUND_READ = 1 << 16 };
 
@@ -28,11 +28,11 @@ struct stk_sound_bytes stk__sound_memory(const uint8_t *data, size_t size);
 
 /* FLAC only: facts from the metadata blocks and from the first block's header, by which windows are found. */
 struct stk_sound_blocks {
-	uint64_t seek_table; /* offset of the seek table, if seek_points is not 0 */
+	uint64_t seek_table; /* offset of the seek table in the file; undefined if seek_points is 0 */
 	uint32_t seek_points;
-	int32_t least, most; /* frames of a block, as the header says; the last block may have fewer */
+	int32_t least, most; /* minimum and maximum number of frames of a block, as the header says; the last block may have fewer */
 	uint64_t first;      /* number in the first block's header: 0, unless the file was cut out of another one; 0 if it is damaged */
-	bool placed;         /* each block's header says at which frame it begins */
+	bool placed;         /* each block's header states the number of its first frame */
 };
 
 /* Facts about a sound file from its header. */
@@ -42,7 +42,7 @@ struct stk_sound_info {
 	enum stk_pcm pcm;
 	int32_t rate; /* frames per second, at least 1 */
 	int32_t channels, bits;
-	int64_t frames;       /* number of frames in the file; -1: not known (only stk__stream_open) */
+	int64_t frames;       /* number of frames in the file; -1: unknown (only from stk__stream_open) */
 	int64_t missing;      /* if the file was opened as lenient: number of frames that the header states but that are not in the file */
 	uint64_t begin;       /* WAV: offset of the first frame; FLAC: of the first block; others: 0 */
 	double origin;        /* time of the first frame in seconds, on the clock that the file's video uses too; 0 for WAV and FLAC */
@@ -61,7 +61,7 @@ STK_MUST_USE enum stk_status stk__sound_peek(
 
 /* A window to decode. */
 struct stk_sound_window {
-	int64_t first, count;            /* frames; the window is inside the file */
+	int64_t first, count;            /* number of the first frame, and number of frames; the window must be inside the file */
 	enum stk_dtype dtype;            /* STK_FLOAT, STK_INT16 or STK_INT32 */
 	bool mono;                       /* store the mean of the channels instead of the channels */
 	void *to;                        /* memory for `count` frames of all channels, interleaved, or of one channel with `mono` */

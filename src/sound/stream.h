@@ -14,7 +14,7 @@
 struct stk_sound_library;
 bool stk__sound_library_built(void); /* whether this build can load FFmpeg's libraries */
 STK_MUST_USE enum stk_status stk__sound_library_create(struct stk_sound_library **out, struct stk_error *err);
-void stk__sound_library_destroy(struct stk_sound_library *l); /* takes NULL */
+void stk__sound_library_destroy(struct stk_sound_library *l); /* accepts NULL */
 
 /* An open sound. One thread at a time may use it. */
 struct stk_sound_stream;
@@ -23,9 +23,9 @@ struct stk_sound_stream;
  * `bytes` must outlive the stream. STK_CORRUPT: damaged. STK_UNSUPPORTED: not a sound, or FFmpeg's libraries are missing. STK_LIMIT, STK_NO_MEMORY. */
 STK_MUST_USE enum stk_status stk__stream_open(struct stk_sound_library *l, const struct stk_sound_bytes *bytes, bool lenient,
 	struct stk_sound_stream **out, struct stk_sound_info *info, struct stk_error *err);
-void stk__stream_close(struct stk_sound_stream *s); /* takes NULL */
+void stk__stream_close(struct stk_sound_stream *s); /* accepts NULL */
 
-/* Receives frames in order: interleaved samples of info->pcm. Returns a failure to end the decoding with it. */
+/* Receives decoded frames in order: interleaved samples of type info->pcm. Decoding ends with the status that it returns, unless that is STK_OK. */
 typedef enum stk_status (*stk_stream_sink)(void *user, const uint8_t *samples, int64_t frames, struct stk_error *err);
 
 /* Decodes frames from `first` on, `count` of them or all if count is -1, and passes them to `sink` in pieces. Fewer frames if the file ends earlier. May be

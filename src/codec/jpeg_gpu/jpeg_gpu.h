@@ -41,12 +41,12 @@ struct stk_jpeg_gpu_limits {
 enum { STK_JPEG_GPU_GAP = 4096 };
 
 struct stk_jpeg_gpu_item {
-	const uint8_t *data; /* pinned */
+	const uint8_t *data; /* in pinned memory */
 	size_t size;
 	const struct stk_jpeg_header *header;
 	struct stk_rect window;      /* the pixels that the pass reads, as stored in the file (stk__orient_rect) */
 	enum stk_image_type type;    /* STK_RGB, STK_BGR, STK_GRAY or STK_YCBCR */
-	int32_t max_scans;           /* limit for a progressive file; 0: no limit */
+	int32_t max_scans;           /* maximum number of scans of a progressive file; 0: no limit */
 	int orientation;             /* from EXIF; applied before the pass; 0 or 1: the image stays as stored */
 	const struct stk_pass *pass; /* a pass over the whole image's pixels, which are uint8 with 3 channels or 1 */
 	struct stk_image dst;        /* the output of the pass; `data` is a device address */
@@ -69,14 +69,14 @@ struct stk_jpeg_gpu_batch;
  * call it. */
 bool stk__jpeg_gpu_need(const struct stk_jpeg_gpu_item *item, struct stk_jpeg_gpu_limits *sum);
 
-/* Returns how many bytes of device memory such files need: about 200 per block, or 3 per byte of the files if that is more, and 8 per tap. */
+/* Returns how many bytes of device memory such files need: about 200 per block, or 3 per byte of the files if that is more, plus 8 per tap. */
 size_t stk__jpeg_gpu_bytes(const struct stk_jpeg_gpu_limits *limits);
 
 /* Creates a decoder. most: the maximum number of bytes of device memory for all work in flight. Nothing is allocated before the first submission. */
 STK_MUST_USE enum stk_status stk__jpeg_gpu_create(
 	struct stk_gpu_device *dev, size_t most, struct stk_jpeg_gpu **out, struct stk_error *err);
 void stk__jpeg_gpu_destroy(struct stk_jpeg_gpu *d); /* all its batches must have been destroyed; waits for work in flight; accepts NULL */
-/* Returns how many bytes of device memory the decoder uses once all its streams have been needed. */
+/* Returns how many bytes of device memory the decoder uses once all its streams have allocated theirs. */
 size_t stk__jpeg_gpu_memory(struct stk_jpeg_gpu *d);
 
 STK_MUST_USE enum stk_status stk__jpeg_gpu_batch_create(struct stk_jpeg_gpu *d, struct stk_jpeg_gpu_batch **out, struct stk_error *err);
@@ -86,11 +86,12 @@ void stk__jpeg_gpu_batch_destroy(struct stk_jpeg_gpu_batch *b); /* the batch mus
  * if the device has not enough memory. After a failure some parts may be in flight; stk__jpeg_gpu_sync waits for them. */
 STK_MUST_USE enum stk_status stk__jpeg_gpu_submit(
 	struct stk_jpeg_gpu_batch *b, const struct stk_jpeg_gpu_item *items, int n, struct stk_error *err);
-/* Returns the decoder stream of the last part, to which further work may be submitted, or `none` if the batch has no part, since each file is too large. */
+/* Returns the decoder stream of the last part, to which further work may be submitted. Returns `none` if the batch has no part, because the GPU decodes none
+ * of its files. */
 stk_gpu_stream stk__jpeg_gpu_last_stream(const struct stk_jpeg_gpu_batch *b, stk_gpu_stream none);
 /* Returns a decoder stream for work without files. Consecutive values of `turn` give the streams in rotation. */
 stk_gpu_stream stk__jpeg_gpu_stream_of_turn(const struct stk_jpeg_gpu *d, int64_t turn);
-/* join: work that is later submitted to `stream` waits for the last submission. wait: the calling thread waits for it. */
+/* join: work that is submitted to `stream` afterwards waits for the last submission. wait: the calling thread waits for the last submission. */
 STK_MUST_USE enum stk_status stk__jpeg_gpu_join(const struct stk_jpeg_gpu_batch *b, stk_gpu_stream stream, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__jpeg_gpu_wait(const struct stk_jpeg_gpu_batch *b, struct stk_error *err);
 /* Makes the calling thread wait until no batch has work in flight. */
@@ -103,10 +104,10 @@ enum stk_jpeg_gpu_verdict stk__jpeg_gpu_verdict(const struct stk_jpeg_gpu_batch 
 /* The times of a part of the batch, for benchmarks and traces. stk__jpeg_gpu_measure turns measuring on or off from the next submission on;
  * stk__jpeg_gpu_parts returns the number of parts. Call stk__jpeg_gpu_times after the work of a measured submission is done. */
 enum { STK_JPEG_GPU_TIMES = STK_JPEG_GPU_PHASES + 2 };
-const char *stk__jpeg_gpu_time_name(int i); /* "copy", the names of the phases, "pass" */
+const char *stk__jpeg_gpu_time_name(int i); /* name of time i: "copy", the names of the phases, "pass" */
 struct stk_jpeg_gpu_times {
-	int stream;          /* number of its decoder stream, below STK_JPEG_GPU_STREAMS */
-	stk_gpu_event begin; /* an event with timing, recorded before the copy */
+	int stream;          /* number of the part's decoder stream, below STK_JPEG_GPU_STREAMS */
+	stk_gpu_event begin; /* event with timing that is recorded before the copy */
 	float milliseconds[STK_JPEG_GPU_TIMES];
 };
 void stk__jpeg_gpu_measure(struct stk_jpeg_gpu_batch *b, bool on);

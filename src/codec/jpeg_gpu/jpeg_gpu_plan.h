@@ -21,9 +21,9 @@
 struct stk_jpeg_gpu_plan_limits {
 	uint32_t images;
 	uint32_t bytes;  /* sum over the files: a file's size, or 1 KiB for each of its bitstreams but one, if that is more */
-	uint32_t blocks; /* blocks of 8x8 samples, as stk__jpeg_gpu_plan_need counts them */
-	uint32_t scans;  /* scans of progressive files */
-	uint32_t tables; /* entries of the table sets of baseline files, counted as if each file had its own set */
+	uint32_t blocks; /* number of blocks of 8x8 samples, as stk__jpeg_gpu_plan_need counts them */
+	uint32_t scans;  /* number of scans of progressive files */
+	uint32_t tables; /* number of entries of the table sets of baseline files, counted as if each file had its own set */
 	size_t raw;      /* size in bytes of view.raw if it is part of the results (coefficients later overwrite it); 0 if the caller gives
 	             * another address */
 };
@@ -50,11 +50,11 @@ struct stk_jpeg_gpu_file {
  * the header, the window, the type, and the end of the file; for progressive files also of their scans, which takes 10 us per 100 KB. */
 bool stk__jpeg_gpu_plan_need(const struct stk_jpeg_gpu_file *file, struct stk_jpeg_gpu_plan_limits *sum);
 
-/* Sizes in bytes of a view's two blocks of memory: the tables, which the host writes and uploads, and the results, which the phases write. Both must be
+/* Sizes in bytes of the view's two pieces of memory: the tables, which the host writes and uploads, and the results, which the phases write. Both must be
  * aligned to 256 bytes. */
 struct stk_jpeg_gpu_plan_sizes {
 	size_t tables, work;
-	size_t pixels; /* size of view.rgb, which is part of `work` */
+	size_t pixels; /* size in bytes of view.rgb, which is part of `work` */
 };
 struct stk_jpeg_gpu_plan_sizes stk__jpeg_gpu_plan_sizes(const struct stk_jpeg_gpu_plan_limits *limits);
 

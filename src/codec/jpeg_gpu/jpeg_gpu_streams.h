@@ -23,9 +23,9 @@ struct stk_jpeg_gpu_stream {
 	int number;
 	stk_gpu_stream cuda;
 	stk_gpu_ptr memory;
-	stk_gpu_event done;    /* event that is recorded after the last kernel of the last part */
-	bool in_use;           /* a thread is submitting work to it */
-	int64_t return_number; /* increases each time a stream is given back; orders the streams by the time of their return */
+	stk_gpu_event done;    /* recorded after the last kernel of the stream's last part */
+	bool in_use;           /* a thread has taken the stream */
+	int64_t return_number; /* number of the stream's last return, counted over all returns */
 };
 
 struct stk_jpeg_gpu_streams;
@@ -39,7 +39,7 @@ void stk__jpeg_gpu_streams_destroy(struct stk_jpeg_gpu_streams *s); /* waits for
  * runs after all parts submitted to it before. */
 stk_gpu_stream stk__jpeg_gpu_streams_cuda(const struct stk_jpeg_gpu_streams *s, int number);
 
-/* Return the maximum number of bytes of device memory for all streams together, and the number that they use once all have been needed. */
+/* Return the maximum number of bytes of device memory for all streams together, and the number that they use once all have allocated theirs. */
 size_t stk__jpeg_gpu_streams_most(const struct stk_jpeg_gpu_streams *s);
 size_t stk__jpeg_gpu_streams_memory(struct stk_jpeg_gpu_streams *s);
 
