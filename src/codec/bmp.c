@@ -10,7 +10,7 @@
 enum { FILE_HEADER = 14, CORE_HEADER = 12, INFO_HEADER = 40, OS2_HEADER = 64, MOST_COLORS = 256, CHUNK = 64 };
 enum { PLAIN = 0, RLE8 = 1, RLE4 = 2, BIT_FIELDS = 3, ALPHA_BIT_FIELDS = 6, OS2_HUFFMAN = 3, OS2_RLE24 = 4 };
 
-/* The bits of a channel in a pixel: (pixel & mask) >> shift gives a value from 0 to max. */
+/* The position of a channel's bits in a pixel: (pixel & mask) >> shift is a value from 0 to max. */
 struct field {
 	uint32_t mask, shift, max;
 };
@@ -20,7 +20,7 @@ struct bmp {
 	uint32_t bits, compression, offset;
 	bool top_down;
 	bool gray;          /* all colours of the palette are gray */
-	bool short_palette; /* the pixels begin before the end of the palette whose size the header states */
+	bool short_palette; /* the pixels begin before the end of the palette, as the header states its size */
 	struct field field[4];
 	int colors;                      /* number of colours of the palette that are in the file; 0 if the file has no palette (bits >
 	                                  * 8) */
@@ -42,8 +42,8 @@ static struct field field_of(uint32_t mask)
 	return f;
 }
 
-/* Sets the bit fields: those of an uncompressed image have fixed places; others are read from the file, where they follow a header of 40 bytes, or are at the
- * same offset inside a longer header. */
+/* Sets the bit fields: fixed ones for an uncompressed image; others are read from the file, in which they follow a header of 40 bytes or are at the same
+ * offset inside a longer header. */
 static enum stk_status read_fields(struct bmp *b, const uint8_t *data, size_t size, uint32_t header, struct stk_error *err)
 {
 	static const uint32_t of16[] = {0x7c00, 0x3e0, 0x1f}, of32[] = {0xff0000, 0xff00, 0xff};
@@ -74,9 +74,9 @@ static bool is_indexed(const struct bmp *b)
 	return b->bits <= 8;
 }
 
-/* Checks the offset of the pixels, b->offset. The header ends at header_end and is followed by `bytes` bytes of colours or masks, of `each` bytes each. Some
- * programs do not count the colours and write the header's end as the offset; some write 0. As in Pillow, the pixels are then expected after the colours or
- * masks. Any other offset inside them is refused, unless it is after a whole colour of a palette: then the palette is shorter than the header says. */
+/* Sets b->offset to the offset of the pixels, and checks it. header_end: offset of the header's end, after which `bytes` bytes of colours or masks follow,
+ * of `each` bytes each. If the file states 0 or (with a palette) the header's end, the pixels are expected after the colours or masks, as in Pillow. Another
+ * offset inside these is refused, unless a whole colour of a palette ends at it: the palette is then shorter than the header says. */
 static enum stk_status place_pixels(struct bmp *b, uint64_t header_end, uint64_t bytes, uint32_t each, struct stk_error *err)
 {
 	bool palette = is_indexed(b);
@@ -189,7 +189,7 @@ static enum stk_status read_bmp(struct bmp *b, const uint8_t *data, size_t size,
 		return read_palette(b, data, size, header, err);
 	if (b->bits != 24 && (s = read_fields(b, data, size, header, err)))
 		return s;
-	/* The number of bytes of the masks that follow an INFO_HEADER. Longer headers contain the masks. */
+	/* Number of bytes of the masks that follow an INFO_HEADER. Longer headers contain their masks. */
 	uint64_t masks = header != INFO_HEADER ? 0 : b->compression == BIT_FIELDS ? 12 : b->compression == ALPHA_BIT_FIELDS ? 16 : 0;
 	return place_pixels(b, FILE_HEADER + (uint64_t)header, masks, 1, err);
 }
@@ -257,7 +257,7 @@ static bool put_literal(struct runs *r, const uint8_t *data, const uint8_t *end,
 	return true;
 }
 
-/* Unpacks all runs. Returns false if the data ends before the image is complete, or if a run is outside of the image. */
+/* Unpacks all runs. Returns false if the data end before the image is complete, or if a run begins outside of the image. */
 static bool unpack_runs(struct runs *r, const uint8_t *p, const uint8_t *end)
 {
 	while (end - p >= 2) {
@@ -338,7 +338,7 @@ static enum stk_status check_indices(const struct bmp *b, const uint8_t *rows, p
 	return STK_OK;
 }
 
-/* Converts the window. first: address of the image's first row; stride: bytes from a row to the one below it. */
+/* Converts the window's pixels to the output. first: address of the image's first row; stride: distance from a row to the one below it in bytes. */
 static void put_window(const struct bmp *b, const uint8_t *first, ptrdiff_t stride, uint32_t index_bits, const struct stk_decode *rq)
 {
 	const struct stk_rect *w = &rq->window;
@@ -360,7 +360,7 @@ static enum stk_status decode_runs(const struct bmp *b, struct stk_decoder *d, c
 	struct runs r = {.b = b, .index = stk__arena_take(d->scratch, pixels)};
 	if (!r.index)
 		return stk__fail(err, STK_NO_MEMORY, "no memory for a BMP of %dx%d", b->width, b->height);
-	memset(r.index, 0, pixels); /* pixels that are skipped have the first colour */
+	memset(r.index, 0, pixels); /* pixels that the runs skip have the first colour */
 	if (b->offset > rq->size || !unpack_runs(&r, rq->data + b->offset, rq->data + rq->size))
 		return stk__fail(err, STK_CORRUPT, "a damaged or truncated BMP: its run lengths do not end with the image");
 	enum stk_status s = check_indices(b, r.index, b->width, 8, err);

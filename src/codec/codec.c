@@ -59,7 +59,7 @@ bool stk__describe_no_media(const uint8_t *data, size_t size, char *text, size_t
 {
 	struct stk_foreign kind;
 	if (stk__foreign_find(data, size, &kind)) {
-		const bool remedy = !kind.picture; /* the remedies for pictures make other pictures */
+		const bool remedy = !kind.picture; /* the remedies for pictures only convert to other pictures */
 		snprintf(text, text_size, "%s%s%s", kind.name, remedy ? "; " : "", remedy ? kind.remedy : "");
 		return !kind.media;
 	}
@@ -82,7 +82,7 @@ struct stk_codec_limits stk__codec_limits(bool lenient)
 static enum stk_status check_limits(const struct stk_codec_limits *limits, const struct stk_image_info *info, struct stk_error *err)
 {
 	int64_t max = limits && limits->max_pixels > 0 ? limits->max_pixels : DEFAULT_MAX_PIXELS;
-	/* A pixel counts once for every 8 bytes that it has (four 16-bit channels), rounded up. So images with many bands have fewer pixels. */
+	/* A pixel counts once for every 8 bytes of its channels, rounded up, so images with many bands may have fewer pixels. */
 	int64_t weight = ((int64_t)info->channels * (int64_t)stk_dtype_size(info->dtype) + 7) / 8;
 	if ((int64_t)info->width * info->height <= max / weight)
 		return STK_OK;
@@ -153,7 +153,7 @@ void stk__decoder_destroy(struct stk_decoder *d)
 	stk__free(d);
 }
 
-/* Decodes the image as stored to scratch memory, then copies it to dst in its orientation. */
+/* Decodes the window as stored to scratch memory, then copies it to dst in the image's orientation. */
 static enum stk_status decode_turned(struct stk_decoder *d, const struct stk_decode *rq, struct stk_error *err)
 {
 	const struct stk_image_info *info = rq->info;

@@ -44,7 +44,7 @@ static void store(const struct chunk *p, const int *order, void *dst, bool wide,
 	}
 }
 
-/* Returns a * b / 255, where 255 stands for 1. Truncates as DALI does; Pillow rounds. */
+/* Returns a * b / 255, truncated as by DALI; Pillow rounds. */
 static int32_t product(int32_t a, int32_t b)
 {
 	return a * b / 255;
@@ -70,7 +70,7 @@ static void gray_to_rgb(struct chunk *p, int n)
 	memcpy(p->c[2], p->c[0], (size_t)n * sizeof(int32_t));
 }
 
-/* Computes gray in float32, in this order of operations, as DALI does for PNGs. above: added before the result is truncated. */
+/* Computes gray in float32 in DALI's order of operations. above: added before the result is truncated; 0.5 makes it round. */
 static void rgb_to_gray(struct chunk *p, float above, int n)
 {
 	for (int i = 0; i < n; i++)

@@ -77,7 +77,7 @@ static enum stk_status jpeg_peek(const uint8_t *data, size_t size, struct stk_im
 	return STK_OK;
 }
 
-/* Checks the number of scans. libjpeg-turbo reads all blocks once in each scan, which takes 0.1 to 0.3 us per block. */
+/* Refuses a file with too many scans. libjpeg-turbo reads all blocks once in each scan, which takes 0.1 to 0.3 us per block. */
 static enum stk_status check_scans(
 	const struct stk_decoder *d, const struct stk_jpeg_header *h, const struct stk_decode *rq, struct stk_error *err)
 {
@@ -89,8 +89,7 @@ static enum stk_status check_scans(
 	return stk__jpeg_script_fail(h, d->limits.max_scans, err);
 }
 
-/* Decodes a window. Parses the header again, although jpeg_peek has parsed it, so that struct stk_image_info does not have to contain it. Parsing twice
- * takes 0.1% of the instructions of a decode. */
+/* Decodes a window. Parses the header again, which takes 0.1% of a decode's instructions, so that struct stk_image_info need not contain it. */
 static enum stk_status jpeg_decode(struct stk_decoder *d, const struct stk_decode *rq, struct stk_error *err)
 {
 	struct stk_jpeg_header *h = &d->jpeg->header;

@@ -19,12 +19,12 @@ struct stk_jpeg_fast {
 	struct stk_jpeg_bits bits;
 	struct stk_jpeg_block block[STK_JPEG_MAX_BLOCKS];
 	int32_t prediction[3];
-	int wanted;   /* number of an MCU's blocks, counted from the first, that belong to components which the output needs */
+	int wanted;   /* number of blocks at an MCU's start that belong to components which the output needs */
 	bool dc_only; /* some blocks become single samples, so only their DC coefficients are decoded */
 	int restart_in, restart_number;
 	_Alignas(64) uint16_t quant[PAIRS][128];
 	_Alignas(64) int16_t coefficients[PAIRS * STK_JPEG_PAIR];
-	uint8_t nowhere[64]; /* receives samples that are not needed: those of the second block if a pair has only one */
+	uint8_t nowhere[64]; /* receives samples that are not needed: those of the second block of a pair that has only one */
 	struct stk_jpeg_input input;
 	struct stk_jpeg_table_cache tables;
 };
@@ -99,8 +99,8 @@ static enum stk_status prepare(
 
 /* ---- decoding ---- */
 
-/* Prepares the input for the next MCU: provides enough bytes; if a restart marker is due, skips it and resets the DC predictions. Returns false if the marker
- * does not follow, or if more bits were consumed than the scan has. */
+/* Prepares the input for the next MCU: provides enough bytes and, if a restart marker is due, skips it and resets the DC predictions. Returns false if the
+ * marker is missing, or if more bits were consumed than the scan has. */
 static bool begin_mcu(struct stk_jpeg_fast *f)
 {
 	if (f->scan.restart_interval && f->restart_in-- == 0) {
@@ -137,7 +137,7 @@ static void transform_pair(const struct stk_jpeg_fast *f, int pair, int size, ui
 	(size == 8 ? k->idct : k->idct_small[size / 2])(f->coefficients + pair * STK_JPEG_PAIR, f->quant[pair], to, stride);
 }
 
-/* Does the same at a fraction of the size, where the two blocks of a pair may have different sizes in samples. */
+/* Transforms the coefficients of an MCU at a fraction of the size, at which the two blocks of a pair may have different sizes in samples. */
 static void transform_scaled(struct stk_jpeg_fast *f, uint8_t *const *to, const ptrdiff_t *stride)
 {
 	const struct stk_jpeg_scan *s = &f->scan;
@@ -155,8 +155,8 @@ static void transform_scaled(struct stk_jpeg_fast *f, uint8_t *const *to, const 
 	}
 }
 
-/* Decodes the coefficients of the needed blocks. Returns a mask like kernels->decode. If dc_only is set, decodes only the DC coefficients of blocks that become
- * single samples; only the sign of the result has a meaning then, and below 0 the data are damaged. */
+/* Decodes the coefficients of the needed blocks. Returns a mask like kernels->decode; a negative value means damage. If dc_only is set, decodes only the DC
+ * coefficients of blocks that become single samples, and only the sign of the result has a meaning. */
 static int decode_blocks(struct stk_jpeg_fast *f)
 {
 	if (!f->dc_only)
@@ -174,7 +174,7 @@ static int decode_blocks(struct stk_jpeg_fast *f)
 	return mask;
 }
 
-/* Decodes those MCUs of a row that the window needs. */
+/* Decodes those MCUs of row mcu_y that the window needs. Returns false if the data are damaged. */
 static bool decode_mcus(struct stk_jpeg_fast *f, int mcu_y)
 {
 	uint8_t *to[STK_JPEG_MAX_BLOCKS + 1];

@@ -34,12 +34,12 @@ enum marker {
 	TEM = 0x01,
 };
 
-/* The natural position of the k-th coefficient in zigzag order [figure A.6]. */
+/* [k]: position in natural order of the k-th coefficient in zigzag order [figure A.6]. */
 static const uint8_t natural_order[64] = {0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20,
 	13, 6, 7, 14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61,
 	54, 47, 55, 62, 63};
 
-/* The parser's position. A segment's payload is data[at .. end-1]. */
+/* The parser's state. A segment's payload is data[at .. end-1]. */
 struct parser {
 	const uint8_t *data;
 	size_t size, at, end;
@@ -66,8 +66,8 @@ static unsigned get16(const uint8_t *p)
 	return (unsigned)p[0] << 8 | p[1];
 }
 
-/* Moves past the next marker and returns its code, or -1 at the end of the data. As libjpeg does, skips bytes that belong to no segment, and
- * counts them in h->stray: everything up to an FF, and an FF before a 0. Further FFs before the code are fill bytes, which are not counted. */
+/* Moves past the next marker and returns its code, or -1 at the end of the data. Like libjpeg, skips bytes that belong to no segment, which are everything
+ * up to an FF and an FF before a 0, and counts them in h->stray. Does not count fill bytes, which are further FFs before the code. */
 static int next_marker(struct parser *p)
 {
 	size_t at = p->at;
@@ -88,7 +88,7 @@ static int next_marker(struct parser *p)
 	}
 }
 
-/* Reads a segment's length and sets `at` and `end` to its payload. If the segment is only skipped, a length below 2 is treated as 2, as by libjpeg. */
+/* Reads a segment's length, and sets `at` and `end` to its payload. In segments whose contents are ignored, a length below 2 counts as 2, as in libjpeg. */
 static enum stk_status open_segment(struct parser *p, int marker)
 {
 	if (p->size - p->at < 2)
@@ -151,7 +151,7 @@ static enum stk_status read_huffman(struct parser *p)
 	return STK_OK;
 }
 
-/* Checks the conditioning of arithmetic coding [B.2.4.3]. Does not store it, since only libjpeg-turbo decodes such files, and it parses the header itself. */
+/* Checks the conditioning of arithmetic coding [B.2.4.3]. The values are not needed: only libjpeg-turbo decodes such files, and it parses the header itself. */
 static enum stk_status check_conditioning(struct parser *p)
 {
 	if ((p->end - p->at) % 2)
@@ -172,7 +172,7 @@ static enum stk_status read_restart(struct parser *p)
 	return STK_OK;
 }
 
-/* Reads the JFIF, EXIF and Adobe segments; a decoder needs no others. */
+/* Reads a JFIF, EXIF or Adobe segment; ignores others. */
 static void read_app(struct parser *p, int marker)
 {
 	const uint8_t *d = p->data + p->at;
@@ -371,7 +371,7 @@ enum stk_status stk__jpeg_header_parse(const uint8_t *data, size_t size, struct 
 	return STK_OK;
 }
 
-/* Returns the offset of the marker that ends a scan, or `size` if no marker follows. With `restarts`, RST markers do not end the scan. */
+/* Returns the offset of the marker that ends a scan, or `size` if the scan has no end. If `restarts`, RST markers do not end the scan. */
 static size_t find_scan_end(const uint8_t *data, size_t size, size_t at, bool restarts)
 {
 	while (at < size) {

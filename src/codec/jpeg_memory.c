@@ -5,9 +5,9 @@
 
 #include <jerror.h>
 
-enum { ROW_ALIGN = 64 }; /* rows begin at multiples of this, since libjpeg-turbo's SIMD code reads and writes whole vectors */
+enum { ROW_ALIGN = 64 }; /* rows begin at multiples of this many bytes, since libjpeg-turbo's SIMD code reads and writes whole vectors */
 
-/* libjpeg lets its memory manager define the contents of this struct. Ours keeps the whole array in memory, without a backing store. */
+/* libjpeg lets its memory manager define this struct. Ours keeps the whole array in memory, without a backing store. */
 struct jvirt_barray_control {
 	JBLOCKARRAY rows;
 	JDIMENSION row_count, blocks_per_row;
@@ -20,7 +20,7 @@ static struct stk_jpeg_memory *memory_of(j_common_ptr cinfo)
 	return cinfo->client_data;
 }
 
-/* Takes memory from the arena. If it runs out, does not return: libjpeg's error handler jumps. */
+/* Takes memory from the arena. If the arena has no more, does not return, since libjpeg's error handler jumps. */
 static void *take(j_common_ptr cinfo, size_t size)
 {
 	void *p = stk__arena_take(memory_of(cinfo)->arena, size);
@@ -81,7 +81,7 @@ static jvirt_barray_ptr request_barray(j_common_ptr cinfo, int pool, boolean zer
 	return a;
 }
 
-/* Allocates all coefficients of an image of several scans, which are most of its memory, before anything is decoded. */
+/* Allocates all coefficients of an image with several scans, which are most of its memory, before libjpeg decodes anything. */
 static void realize_arrays(j_common_ptr cinfo)
 {
 	struct stk_jpeg_memory *m = memory_of(cinfo);

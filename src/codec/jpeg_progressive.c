@@ -12,10 +12,10 @@ enum {
 	PREDICTION_LIMIT = 1 << 28
 };
 
-/* The blocks of a component. Masks are stored for whole rows of the padded image, coefficients only for columns x0..x1-1 of the rows y0 and later, in pairs
- * of blocks. */
+/* The blocks of a component. Masks are stored for all blocks of the padded image down to the window's last row; coefficients only for columns x0..x1-1 of
+ * rows y0..y1-1, in pairs of blocks. */
 struct plane {
-	int32_t width, height; /* extents in blocks, as in a scan of only this component */
+	int32_t width, height; /* extents in blocks, as in a scan of this component only */
 	int32_t x0, x1, y0, y1;
 	int32_t masks_width;
 	size_t row; /* number of coefficients in a row of blocks */
@@ -80,8 +80,8 @@ static enum stk_status make_plane(struct progressive *p, int c, struct stk_arena
 	return STK_OK;
 }
 
-/* Sets a component's extents and quantisation table. Returns false if its id is not unique, or if the table is not defined before the first scan. (libjpeg
- * uses the table that is defined when a component's first scan begins.) */
+/* Sets a component's extents and quantisation table. Returns false if another component has the same id, or if the table is not defined before the first
+ * scan. (libjpeg uses the table that is defined when a component's first scan begins.) */
 static bool describe_plane(struct plane *plane, const struct stk_jpeg_kernels *k, const struct stk_jpeg_header *h, int c)
 {
 	const struct stk_jpeg_component *component = &h->component[c];
@@ -142,8 +142,8 @@ static void begin_input(struct progressive *p)
 	stk__jpeg_input_begin(&p->input, p->kernels, p->data + at, p->size - at, &p->bits);
 }
 
-/* Prepares the input for up to `count` MCUs: skips a restart marker if one is due, and provides bytes. Returns how many MCUs may be decoded before the next
- * call, or 0 if the file is damaged. */
+/* Prepares the input for up to `count` MCUs: skips a restart marker if one is due, and provides bytes. Returns the number of MCUs that may be decoded before
+ * the next call, or 0 if the file is damaged. */
 static int begin_mcus(struct progressive *p, int count)
 {
 	int interval = p->header.restart_interval;

@@ -88,7 +88,7 @@ static const uint8_t *component_row(const struct stk_jpeg_rows *r, int c, int y)
 {
 	const struct stk_jpeg_plane *p = &r->plane[c];
 	int row = p->factor_y == 1 ? y : y / p->factor_y, last = r->scan->component[c].height - 1;
-	int other = y & 1 ? row + 1 : row - 1; /* the second row of samples that the triangle filter reads, if the vertical factor is 2 */
+	int other = y & 1 ? row + 1 : row - 1; /* second row of samples that the triangle filter reads, if the vertical factor is 2 */
 	other = other < 0 ? 0 : other > last ? last : other;
 	const uint8_t *nearest = sample_at(p, p->first, row);
 	uint8_t *line = r->line[c];

@@ -5,12 +5,12 @@
 
 enum { MAX_LOW = 13, UNCODED = -1 };
 
-/* For each component and position in zigzag order, the lowest bit of the coefficient that scans have given so far. */
+/* [component][position in zigzag order]: number of the lowest bit of the coefficient that the scans so far contain; UNCODED: they contain none. */
 struct coded_bits {
 	int8_t bit[3][64];
 };
 
-/* Records which bits of a component's coefficients the scan gives. Returns false if it does not follow the earlier scans as the standard says. */
+/* Records which bits of a component's coefficients the scan contains. Returns false if the scan does not follow the earlier ones as the standard says. */
 static bool add_scan(int8_t bit[64], const struct stk_jpeg_header *h)
 {
 	if (h->spectral_start > 0 && bit[0] == UNCODED)

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* Returns the slot that has these contents, or else the least recently used slot. *found: whether it has these contents. */
+/* Returns the index of the slot with the tables of `h`, or else of the least recently used slot. *found: whether the slot has these tables. now: number of
+ * this use. */
 static int find(struct stk_jpeg_cached_key *keys, const struct stk_jpeg_huffman *h, uint64_t now, bool *found)
 {
 	int oldest = 0;

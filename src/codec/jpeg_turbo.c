@@ -123,7 +123,7 @@ static void source_begin(j_decompress_ptr cinfo)
 	(void)cinfo;
 }
 
-/* After the end of the data, supplies an EOI each time that libjpeg asks for more. */
+/* Supplies an EOI whenever libjpeg asks for bytes after the end of the data. */
 static boolean source_fill(j_decompress_ptr cinfo)
 {
 	static const JOCTET eoi[] = {0xff, JPEG_EOI};
@@ -193,8 +193,8 @@ void stk__jpeg_turbo_destroy(struct stk_jpeg_turbo *t)
 struct output {
 	enum stk_pixels pixels;
 	J_COLOR_SPACE space;
-	int channels; /* channels of libjpeg's rows */
-	bool direct;  /* libjpeg's rows have the wanted format already, so nothing is converted */
+	int channels; /* number of channels of libjpeg's rows */
+	bool direct;  /* libjpeg's rows have the wanted format, so nothing is converted */
 };
 
 static struct output choose_output(const struct stk_jpeg_header *h, enum stk_image_type type)
@@ -208,7 +208,7 @@ static struct output choose_output(const struct stk_jpeg_header *h, enum stk_ima
 	return (struct output){STK_PIXELS_RGB, JCS_RGB, 3, type != STK_YCBCR};
 }
 
-/* Returns whether scans leave bits of coefficients undefined, which libjpeg then guesses from neighbouring blocks. */
+/* Returns whether libjpeg will smooth blocks: it guesses coefficients from neighbouring blocks if scans leave some of their bits undefined. */
 static bool smooths_blocks(const struct jpeg_decompress_struct *cinfo)
 {
 	for (int c = 0; cinfo->coef_bits && c < cinfo->num_components; c++)

@@ -56,7 +56,7 @@ struct stk_rect stk__orient_view(int orientation, int32_t width, int32_t height,
 	return (struct stk_rect){window.y, window.x, window.h, window.w};
 }
 
-/* Copies n pixels of `size` bytes. Callers pass a constant size, so that memcpy becomes a single move. */
+/* Copies n pixels of `size` bytes, which are `step` bytes apart in `from`. Callers pass a constant size, so that memcpy becomes a single move. */
 static inline __attribute__((always_inline)) void copy_row(uint8_t *to, const uint8_t *from, ptrdiff_t step, int n, size_t size)
 {
 	for (int i = 0; i < n; i++, to += size, from += step)

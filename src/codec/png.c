@@ -27,7 +27,7 @@ static bool png_probe(const uint8_t *data, size_t size)
 	return size >= SIGNATURE && memcmp(data, signature, SIGNATURE) == 0;
 }
 
-/* Returns a mask of the numbers of bits that a sample of a colour type may have; bit n stands for n bits. */
+/* Returns the numbers of bits that a sample of a colour type may have, as a mask: bit n stands for n bits. */
 static uint32_t depths_of(int color)
 {
 	switch (color) {
@@ -65,7 +65,7 @@ static int find_orientation(const uint8_t *data, size_t size)
 
 struct chunks {
 	size_t largest;
-	bool kept;  /* libspng keeps the unpacked contents of some chunks in memory */
+	bool kept;  /* the file has chunks whose unpacked contents libspng keeps in memory */
 	bool whole; /* the chunks end with a complete IEND */
 };
 
@@ -97,7 +97,7 @@ static struct stk_png_shape shape_of(const struct stk_image_info *info)
 	return (struct stk_png_shape){.row = pixel * (size_t)info->width, .pixel = pixel, .rows = (size_t)info->height};
 }
 
-/* Returns how many bytes libspng allocates for an image with rows of `row` bytes, in addition to text and profiles. */
+/* Returns the number of bytes that libspng allocates for an image with rows of `row` bytes, without those for text and profiles. */
 static size_t library_bytes(size_t row)
 {
 	return STATE + ROWS * (row + ROW_SLACK);
@@ -134,7 +134,7 @@ struct source {
 	enum stk_pixels pixels;
 	enum stk_dtype dtype;
 	int format;
-	size_t row; /* bytes */
+	size_t row; /* size of a row in bytes */
 	bool interlaced;
 };
 
@@ -188,7 +188,7 @@ static int decode_rows(spng_ctx *ctx, const struct source *s, const struct stk_d
 	return code == SPNG_EOI ? 0 : code;
 }
 
-/* Copies a row's samples of 16 bits, which need not be aligned and are big-endian, to aligned memory in the processor's order of bytes. */
+/* Copies samples of 16 bits from big-endian to the processor's byte order. `to` must be aligned; `from` need not be. size: in bytes. */
 static void copy_samples(uint8_t *to, const uint8_t *from, size_t size)
 {
 	for (size_t i = 0; i < size; i += 2) {
@@ -251,7 +251,7 @@ static enum stk_status decode_with(spng_ctx *ctx, struct stk_decoder *d, const s
 	if (ihdr.width != (uint32_t)rq->info->width || ihdr.height != (uint32_t)rq->info->height)
 		return stk__fail(err, STK_INVALID, "the image's info was read from another image");
 	struct source s = describe(&ihdr);
-	code = spng_decode_chunks(ctx); /* those before the pixels */
+	code = spng_decode_chunks(ctx); /* reads the chunks before the pixels */
 	if (code)
 		return fail_spng(code, err);
 	if (decode_at_once(d, &s, rq))

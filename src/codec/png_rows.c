@@ -21,7 +21,7 @@ struct bytes {
 	size_t size;
 };
 
-/* ---- The zlib stream, which lies in chunks ---- */
+/* ---- the zlib stream, which is divided into chunks ---- */
 
 /* Reads the chunk at *at: sets *type to the address of its four letters, and *contents. Moves *at to the next chunk. Does not check the checksum. Returns false
  * if the file ends inside the chunk. */
@@ -48,8 +48,8 @@ static bool is(const uint8_t *type, const char *name)
 	return memcmp(type, name, 4) == 0;
 }
 
-/* Finds the chunks of pixels and returns their number. Sets `*first` to the offset of the first one and `*total` to the bytes in all of them. Returns 0 if a
- * chunk is incomplete, if a checksum is wrong, or if an empty end chunk does not follow them. */
+/* Finds the chunks of pixels and returns their number. Sets `*first` to the offset of the first one and `*total` to the size in bytes of their contents.
+ * Returns 0 if a chunk is incomplete, if a checksum is wrong, or if an empty end chunk does not follow them. */
 static size_t find_pixels(struct bytes file, size_t *first, size_t *total)
 {
 	const uint8_t *type;
@@ -69,7 +69,8 @@ static size_t find_pixels(struct bytes file, size_t *first, size_t *total)
 	return is(type, "IEND") && !contents.size && checksum_is_right(type, contents) ? count : 0;
 }
 
-/* Returns the stream in one piece: in the file if it has one chunk of pixels, otherwise in memory from the arena. Its data is NULL if there is no memory. */
+/* Returns the zlib stream in one piece: in the file if it has one chunk of pixels, otherwise in memory from the arena. Its `data` is NULL if memory runs
+ * out. */
 static struct bytes join_pixels(struct bytes file, size_t first, size_t count, size_t total, struct stk_arena *scratch)
 {
 	const uint8_t *type;
@@ -120,7 +121,7 @@ static void undo_paeth_bytes(uint8_t *row, const uint8_t *above, size_t size, si
 }
 
 #ifdef __SSE2__
-/* Filters for pixels of 3 or 4 bytes, which compute all bytes of a pixel at once. They may read past the end of a row, where memory is readable. */
+/* Filters for pixels of 3 or 4 bytes, which compute all bytes of a pixel at once. They may read past the end of a row, so bytes after it must be readable. */
 
 static inline __m128i load_pixel(const uint8_t *p)
 {
@@ -166,7 +167,7 @@ static inline __m128i choose(__m128i mask, __m128i yes, __m128i no)
 	return _mm_or_si128(_mm_and_si128(mask, yes), _mm_andnot_si128(mask, no));
 }
 
-/* Undoes the PAETH filter. The bytes of a pixel are held as words of 16 bits, since their differences need a sign. */
+/* Undoes the PAETH filter. Each byte of a pixel becomes a word of 16 bits, since differences need a sign. */
 static inline void undo_paeth_pixels(uint8_t *row, const uint8_t *above, size_t size, size_t pixel)
 {
 	const __m128i zero = _mm_setzero_si128();
@@ -189,7 +190,7 @@ static inline void undo_paeth_pixels(uint8_t *row, const uint8_t *above, size_t 
 
 enum filter { NONE, SUB, UP, AVERAGE, PAETH };
 
-/* Undoes the filter of a row whose pixels have any size. */
+/* Undoes the filter of a row whose pixels have `pixel` bytes, any number. */
 static void undo_bytes(enum filter filter, uint8_t *row, const uint8_t *above, size_t size, size_t pixel)
 {
 	if (filter == SUB)
@@ -236,9 +237,9 @@ static bool undo_filters(uint8_t *rows, struct stk_png_shape shape, const uint8_
 	return true;
 }
 
-/* ---- All of it ---- */
+/* ---- public functions ---- */
 
-/* Inflates a zlib stream. Returns false unless it ends with the data and unpacks to exactly `size` bytes, or if memory runs out. */
+/* Inflates a zlib stream. Returns false if memory runs out, if the stream does not end with the data, or if it does not unpack to exactly `size` bytes. */
 static bool inflate_all(struct bytes stream, uint8_t *out, size_t size)
 {
 	struct libdeflate_decompressor *inflater = libdeflate_alloc_decompressor();

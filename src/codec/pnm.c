@@ -11,7 +11,7 @@
 enum { CHUNK = 64 };
 
 struct pnm {
-	int kind; /* 1..6 */
+	int kind; /* the digit of the file's signature: 1..6 for P1..P6 */
 	int32_t width, height, channels;
 	uint32_t most;
 	size_t pixels; /* offset of the first pixel in the file */
@@ -43,7 +43,7 @@ static void skip_blanks(struct text *t)
 	}
 }
 
-/* Reads the next number. Returns false if there is none, or if it exceeds `most`. */
+/* Reads the next number. Returns false if the text has no number here, or if the number exceeds `most`. */
 static bool take_number(struct text *t, uint32_t most, uint32_t *number)
 {
 	uint64_t n = 0;
@@ -91,7 +91,7 @@ static enum stk_status read_header(struct pnm *p, const uint8_t *data, size_t si
 	return STK_OK;
 }
 
-/* Returns the size in bytes of a row of values, which have one or two bytes each. */
+/* Returns the size in bytes of a row of values, each of which has one or two bytes. */
 static size_t row_values(const struct pnm *p)
 {
 	return (size_t)p->width * (size_t)p->channels * (p->most > 255 ? 2 : 1);
@@ -111,7 +111,7 @@ static enum stk_status pnm_peek(const uint8_t *data, size_t size, struct stk_ima
 	return STK_OK;
 }
 
-/* Converts row y of the image to its row of the output, if the window has it. Values have 16 bits if the maximum is above 255. */
+/* Converts row y of the image to its row of the output, if the window contains it. Values have 16 bits if the maximum is above 255. */
 static void put_row(const struct pnm *p, const void *row, const struct stk_decode *rq, int y)
 {
 	const struct stk_rect *w = &rq->window;
@@ -145,7 +145,8 @@ static void put_value(const struct pnm *p, uint8_t *row, size_t i, uint32_t valu
 		row[i] = (uint8_t)v;
 }
 
-/* Reads the next pixel of P1, in which no blanks are needed between digits. Sets *value to 1 for the digit 0, which is white, and to 0 for 1. */
+/* Reads the next pixel of P1, whose digits need no blanks between them. Sets *value to 1 for the digit 0, which is white, and to 0 for 1. Returns false if
+ * no pixel follows. */
 static bool take_bit(struct text *t, uint32_t *value)
 {
 	skip_blanks(t);
@@ -155,7 +156,7 @@ static bool take_bit(struct text *t, uint32_t *value)
 	return true;
 }
 
-/* Reads the whole text, so that damage is found wherever the window is. */
+/* Decodes P1 to P3. Reads the whole text, so that damage is found wherever the window is. */
 static enum stk_status decode_text(const struct pnm *p, const struct stk_decode *rq, uint8_t *row, struct stk_error *err)
 {
 	struct text t = {rq->data, rq->size, p->pixels};

@@ -12,7 +12,7 @@
 
 enum { CHUNK = 64 };
 
-/* Returns the type of a sample's value; for palettes, the type of the colours. */
+/* Returns the type of the decoded samples; for palettes, that of the palette's colours. */
 static enum stk_dtype dtype_of(const struct stk_tiff *t)
 {
 	if (t->format == STK_TIFF_FLOAT)
@@ -27,7 +27,7 @@ static int channels_of(const struct stk_tiff *t)
 	return t->photometric == STK_TIFF_PALETTE ? 3 : (int)t->samples;
 }
 
-/* Returns the format of pixels of which the first `samples` samples are kept. */
+/* Returns the format of pixels of which only the first `samples` samples are used. */
 static enum stk_pixels pixels_of(const struct stk_tiff *t, uint32_t samples)
 {
 	if (t->photometric == STK_TIFF_CMYK)
@@ -79,7 +79,7 @@ static enum stk_status check_whole(const struct stk_tiff *t, struct stk_error *e
 
 /* The memory of a decode, and the chunk that was unpacked last. */
 struct unpacked {
-	struct stk_tiff_unpacker *unpacker; /* NULL if the file is not compressed */
+	struct stk_tiff_unpacker *unpacker; /* NULL if the file is uncompressed */
 	uint8_t *buffer[STK_TIFF_MOST_SAMPLES];
 	const uint8_t *plane[STK_TIFF_MOST_SAMPLES];
 	uint8_t *row;  /* memory for one row, which STK_TIFF_BYTE_DIFFERENCES needs */
@@ -99,7 +99,7 @@ static enum stk_status take_memory(
 	return taken ? STK_OK : stk__fail(err, STK_NO_MEMORY, "no memory for a TIFF of %dx%d", t->width, t->height);
 }
 
-/* Computes the elements of a row from their differences. step: distance, in elements, between an element and the one that its difference refers to. */
+/* Computes the elements of a row from their differences. step: number of elements between an element and the one to which its difference refers. */
 static void add_differences(const struct stk_tiff *t, uint8_t *row, size_t bytes, size_t step)
 {
 	if (t->bits == 8) {
@@ -116,8 +116,8 @@ static void add_differences(const struct stk_tiff *t, uint8_t *row, size_t bytes
 	}
 }
 
-/* Computes a row of floats from the differences of their bytes. The row has first the most significant bytes of all floats, then the next ones, and so on.
- * sorted: memory for one row. */
+/* Computes a row of floats from the differences of their bytes. The row stores the most significant bytes of all floats first, then the next ones, and so
+ * on. sorted: memory for one row. */
 static void add_byte_differences(const struct stk_tiff *t, uint8_t *row, size_t bytes, size_t step, uint8_t *sorted)
 {
 	size_t n = bytes / 4;
@@ -167,7 +167,7 @@ static uint32_t bits_at(const uint8_t *row, uint32_t bits, size_t x)
 	return (uint32_t)row[at / 8] >> (8 - bits - at % 8) & ((1u << bits) - 1);
 }
 
-/* Returns sample i of a row. Integers of fewer than 8 bits are scaled to 8, unless they are indices into a palette. */
+/* Returns sample i of a row. Integers of fewer than 8 bits are scaled to the range of 8 bits, unless they are indices into a palette. */
 static uint32_t sample_at(const struct stk_tiff *t, const uint8_t *row, size_t i)
 {
 	switch (t->bits) {
@@ -214,14 +214,14 @@ static void load_pixels(const struct stk_tiff *t, const uint8_t *const *rows, si
 	}
 }
 
-/* Returns whether the bytes of a row in the file are what load_pixels would store. */
+/* Returns whether load_pixels would store the bytes of a row as they are in the file. */
 static bool is_direct(const struct stk_tiff *t)
 {
 	bool native = t->bits == 8 || (t->bits > 8 && t->little == (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__));
 	return native && !t->separate && t->photometric != STK_TIFF_PALETTE && t->photometric != STK_TIFF_WHITE_IS_ZERO;
 }
 
-/* Returns how many samples of each pixel a decode needs. If there are five or more, the first three are the colours. */
+/* Returns the number of samples of each pixel that a decode needs. If there are five or more, the first three are the colours. */
 static uint32_t samples_kept(const struct stk_tiff *t, enum stk_image_type type)
 {
 	return t->samples > 4 && type != STK_ANY_DATA ? 3 : t->samples;
@@ -235,7 +235,7 @@ static void convert(const struct stk_tiff *t, uint32_t kept, const void *pixels,
 		stk__convert_row(pixels_of(t, kept), dtype_of(t), pixels, rq->type, rq->dst.dtype, to, n, STK_GRAY_ROUNDED);
 }
 
-/* Converts columns [x0, x1) of row y of the image, from a chunk whose upper left pixel is (left, top). */
+/* Converts columns x0 to x1 - 1 of row y of the image, from a chunk whose upper left pixel is (left, top). */
 static void put_row(const struct stk_tiff *t, const struct unpacked *u, uint32_t left, uint32_t top, int32_t x0, int32_t x1, int32_t y,
 	const struct stk_decode *rq)
 {

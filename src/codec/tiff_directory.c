@@ -40,7 +40,7 @@ enum tag {
 	TAG_INK_SET = 332,
 	TAG_FORMAT = 339
 };
-/* Maximum number of pixels in a tile. A tile may be larger than the image, but not by much. */
+/* Maximum number of pixels in a tile. A tile may be larger than the image, but not much larger. */
 #define MOST_TILE_PIXELS (UINT64_C(1) << 24)
 
 bool stk__tiff_probe(const uint8_t *data, size_t size)
@@ -66,8 +66,7 @@ static uint64_t get_number(const struct stk_tiff *t, const uint8_t *p, size_t by
 	}
 }
 
-/* Returns the size in bytes of a value, or 0 if the type is not an integer type. Negative values are read as large numbers, which are refused for every
- * entry. */
+/* Returns the size in bytes of a value, or 0 if the type is not an integer type. Negative values are read as large numbers, which no entry may have. */
 static size_t size_of_type(uint32_t type)
 {
 	switch (type) {
@@ -117,7 +116,7 @@ uint64_t stk__tiff_count(const struct stk_tiff *t, uint64_t i)
 	return stk__tiff_row_bytes(t) * (t->tiled || rows > t->chunk_height ? t->chunk_height : rows);
 }
 
-/* The entries that an image may have. Each must be an integer. An orientation that is not is ignored, as in EXIF data; other entries are refused. */
+/* The entries that an image may have. Each must be an integer. An orientation of another type is ignored, as in EXIF data; other entries are then refused. */
 struct entries {
 	struct stk_tiff_values width, height, bits, compression, photometric, fill_order, strip_offsets, orientation, samples, rows,
 		strip_counts, planes, predictor, colors, tile_width, tile_height, tile_offsets, tile_counts, ink_set, format;
@@ -218,7 +217,7 @@ static enum stk_status check_compression(uint32_t compression, struct stk_error 
 		err, STK_UNSUPPORTED, "a TIFF of compression %u; save it uncompressed, or by LZW, deflate or PackBits", compression);
 }
 
-/* Advice in messages about TIFFs that are not decoded. */
+/* Advice at the end of messages that refuse a TIFF. */
 #define SAVE_AS "save it as gray or RGB of 8 or 16 bits"
 #define SAVE_NUMBERS "save it as unsigned integers of 8 or 16 bits, signed ones of 16, or floats of 32"
 
@@ -242,8 +241,8 @@ static enum stk_status check_photometric(uint32_t photometric, struct stk_error 
 	return stk__fail(err, STK_UNSUPPORTED, "a TIFF of photometric interpretation %u; " SAVE_AS, photometric);
 }
 
-/* Refuses numbers of bits and samples that are not supported. `kinds` has for each kind of pixels the bits of a sample, as a mask of (1 << bits), and the
- * number of samples without and with alpha. */
+/* Refuses numbers of bits and samples that are not supported. `kinds` lists for each photometric interpretation the allowed bits of a sample, as a mask of
+ * (1 << bits), and the number of samples without and with alpha. */
 static enum stk_status check_samples(const struct stk_tiff *t, struct stk_error *err)
 {
 	enum { PARTS = 1 << 1 | 1 << 2 | 1 << 4, WHOLE = 1 << 8 | 1 << 16 };
@@ -268,7 +267,7 @@ static enum stk_status check_samples(const struct stk_tiff *t, struct stk_error 
 	if (t->format == STK_TIFF_UNSIGNED && (t->bits > 16 || !(kinds[t->photometric].bits >> t->bits & 1)))
 		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of %s of %u bits a sample; " SAVE_AS, name, t->bits);
 	if (colors && t->bits >= 8 && t->samples >= kinds[t->photometric].samples && t->samples <= STK_TIFF_MOST_SAMPLES)
-		return STK_OK; /* gray and RGB may have any number of further bands */
+		return STK_OK; /* more bands may follow the colours of gray and RGB */
 	if (colors && t->samples > STK_TIFF_MOST_SAMPLES)
 		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of %u samples a pixel, which may have up to %d; save it in several files",
 			t->samples, STK_TIFF_MOST_SAMPLES);
@@ -284,7 +283,7 @@ static enum stk_status check_kind(struct stk_tiff *t, const struct entries *e, s
 	if (s || (s = check_photometric(t->photometric, err)))
 		return s;
 	uint32_t format = value_or(t, &e->format, 1), predictor = value_or(t, &e->predictor, 1), inks = value_or(t, &e->ink_set, 1);
-	if (format == 0 || format > 4) /* 4 stands for "undefined", which is read as unsigned */
+	if (format == 0 || format > 4) /* 4 means "undefined", which is read as unsigned */
 		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of %s; " SAVE_NUMBERS,
 			format == 5 || format == 6 ? "complex numbers" : "samples of different types");
 	t->format = format == 4 ? STK_TIFF_UNSIGNED : (enum stk_tiff_format)format;
@@ -304,7 +303,7 @@ static enum stk_status check_kind(struct stk_tiff *t, const struct entries *e, s
 	return STK_OK;
 }
 
-/* Reads the palette. A palette has 16 bits per colour, but some writers store 8. As in libtiff, colours are assumed to have 8 bits if none is above 255. */
+/* Reads the palette. Colours should have 16 bits, but some writers store 8. As in libtiff, they are assumed to have 8 bits if none is above 255. */
 static enum stk_status read_colors(struct stk_tiff *t, struct stk_error *err)
 {
 	uint64_t most = 0;
@@ -316,7 +315,7 @@ static enum stk_status read_colors(struct stk_tiff *t, struct stk_error *err)
 	return most <= 65535 ? STK_OK : stk__fail(err, STK_CORRUPT, "a TIFF whose palette has a value of %llu", (unsigned long long)most);
 }
 
-/* Finds the size, number and offsets of the strips or tiles. Fails if they are too large, or if the file does not state enough of them. */
+/* Finds the size, number and offsets of the strips or tiles. Fails if they are too large, or if the file states too few of them. */
 static enum stk_status place_chunks(struct stk_tiff *t, const struct entries *e, struct stk_error *err)
 {
 	uint64_t width = (uint64_t)t->width, height = (uint64_t)t->height;

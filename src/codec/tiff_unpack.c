@@ -6,7 +6,7 @@
 #include <zlib.h>
 
 enum { CODES = 4096, CLEAR = 256, END = 257, FIRST = 258 };
-enum { PIECE = 4 << 20 }; /* number of bytes that zlib makes between two checks for cancellation */
+enum { PIECE = 4 << 20 }; /* maximum number of bytes that zlib unpacks between two checks for cancellation */
 
 /* The dictionary of LZW: each code from FIRST on stands for the string of an earlier code (prefix) and one more byte (last). */
 struct lzw {
@@ -41,7 +41,7 @@ struct stk_tiff_unpacker *stk__tiff_unpacker_make(struct stk_arena *scratch, siz
 
 /* ---- PackBits ---- */
 
-/* Unpacks PackBits. Returns the number of bytes written to `to`. */
+/* Unpacks PackBits until `to` is full, the data end, or the work is cancelled. Returns the number of bytes written. */
 static size_t unpack_bits(struct stk_tiff_unpacker *u, const uint8_t *from, size_t size, uint8_t *to, size_t need)
 {
 	size_t at = 0, made = 0;
@@ -62,7 +62,7 @@ static size_t unpack_bits(struct stk_tiff_unpacker *u, const uint8_t *from, size
 
 /* ---- LZW ---- */
 
-/* Reads codes of 9 to 12 bits, the most significant bit first. */
+/* A reader of codes of 9 to 12 bits, the most significant bit first. */
 struct codes {
 	const uint8_t *from;
 	size_t size, at;
@@ -82,7 +82,7 @@ static bool take_code(struct codes *c, uint32_t width, uint32_t *code)
 	return true;
 }
 
-/* Writes a code's string, beginning at its end. Bytes beyond `capacity` are dropped. */
+/* Writes a code's string to `to`, without the bytes beyond `capacity`. */
 static void put_string(const struct lzw *l, uint32_t code, uint8_t *to, size_t capacity)
 {
 	for (size_t i = l->length[code]; i-- > 0; code = l->prefix[code])
@@ -141,7 +141,7 @@ static void zlib_free(voidpf arena, voidpf address)
 	(void)address;
 }
 
-/* Unpacks deflate. Returns zlib's status, which is also an error if the checksum is wrong. */
+/* Unpacks deflate. Returns zlib's status, which is also an error if the checksum is wrong. *made: set to the number of bytes written. */
 static int unpack_deflate(struct stk_tiff_unpacker *u, const uint8_t *from, size_t size, uint8_t *to, size_t need, size_t *made)
 {
 	struct stk_arena_mark mark = stk__arena_mark(u->scratch);

@@ -13,7 +13,7 @@
 #include <webp/decode.h>
 
 enum { RIFF = 12, CHUNK_HEADER = 8, FRAME_HEADER = 16, MARGIN = 4 };
-enum { LARGE = 1 << 22, PIECES = 32 }; /* images with more pixels than LARGE are decoded in PIECES pieces */
+enum { LARGE = 1 << 22, PIECES = 32 }; /* images with more than LARGE pixels are decoded in PIECES pieces */
 enum { FLAG_ANIMATION = 2, FLAG_EXIF = 8, FLAG_ALPHA = 16 };
 /* Upper bounds of libwebp's memory in bytes: for tables and tokens; per column of the image, for rows; per pixel of a lossless image; per pixel of an image
  * with alpha. */
@@ -25,7 +25,7 @@ static bool webp_probe(const uint8_t *data, size_t size)
 }
 
 struct webp {
-	const uint8_t *image; /* the bytes that are given to libwebp: the file, or one frame of it */
+	const uint8_t *image; /* the bytes that libwebp decodes: the file, or one frame of it */
 	size_t size;
 	int32_t width, height, orientation;
 	bool alpha, lossless;
@@ -37,7 +37,7 @@ struct chunk {
 	size_t size; /* number of bytes of the chunk's contents that are in the file */
 };
 
-/* Finds the chunk that begins at *at, and sets *at to its end. Returns false if there is no chunk. */
+/* Reads the header of the chunk at *at, and sets *at to the chunk's end. Returns false if the data end before the chunk's contents. */
 static bool next_chunk(const uint8_t *data, size_t size, size_t *at, struct chunk *c)
 {
 	if (*at > size || size - *at < CHUNK_HEADER)
@@ -70,7 +70,7 @@ static uint32_t get24(const uint8_t *p)
 	return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16;
 }
 
-/* Sets w->image to the first frame, which must cover the canvas. */
+/* Sets w->image to the first frame. STK_UNSUPPORTED: it does not cover the canvas. */
 static enum stk_status find_frame(struct webp *w, const uint8_t *data, size_t size, struct stk_error *err)
 {
 	struct chunk c;

@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-enum { START = 4 }; /* bytes of a start code */
+enum { START = 4 }; /* size of a start code in bytes */
 
-/* Reads bytes from front to back. After the end it reads zeros, and `ended` is set. */
+/* Reads bytes from front to back. After the end it sets `ended` and returns zeros. */
 struct reader {
 	const uint8_t *at;
 	size_t left;
@@ -78,7 +78,7 @@ static bool has_start_code(const uint8_t *header, size_t size)
 	return size >= 3 && !header[0] && !header[1] && (header[2] == 1 || (size >= START && !header[2] && header[3] == 1));
 }
 
-/* Calls `on_unit` for each unit of a stream in Annex B, until it returns true. Returns its last result. */
+/* Calls `on_unit` for each unit of a stream in Annex B, until `on_unit` returns true. Returns the result of the last call. */
 static bool each_unit(const uint8_t *at, size_t size, bool (*on_unit)(void *user, const uint8_t *unit, size_t size), void *user)
 {
 	enum { CODE = 3 };
@@ -93,7 +93,7 @@ static bool each_unit(const uint8_t *at, size_t size, bool (*on_unit)(void *user
 	return begin < size && on_unit(user, at + begin, size - begin);
 }
 
-/* If the unit is a sequence parameter set of HEVC, reads the number of temporal layers to *user, and returns true. */
+/* Sets the int at `user` to the number of temporal layers, and returns true, if the unit is a sequence parameter set of HEVC. */
 static bool find_layers(void *user, const uint8_t *unit, size_t size)
 {
 	enum { SPS = 33 };
@@ -138,7 +138,7 @@ void stk__annex_b_free(struct stk_annex_b *a)
 
 size_t stk__annex_b_capacity(const struct stk_annex_b *a, size_t size)
 {
-	/* A packet has at most size / length units, if all of them are empty. Each gets a start code. */
+	/* A packet of empty units has size / length of them, and each gets a start code. */
 	return a->length ? size / (size_t)a->length * START + size : size;
 }
 
@@ -185,8 +185,8 @@ struct needs {
 	bool needed, seen; /* needed: other pictures may refer to this picture; seen: a slice of it was found */
 };
 
-/* Sets `needed` if the unit is a slice of a picture to which other pictures may refer. (HEVC marks pictures to which no picture of the same temporal layer
- * refers.) */
+/* Sets n->seen if the unit is a slice, and n->needed if other pictures may refer to the slice's picture. (In HEVC, the type of a slice says whether a
+ * picture of the same temporal layer refers to it.) Returns whether it is a slice. */
 static bool note_slice(void *user, const uint8_t *unit, size_t size)
 {
 	enum { H264_SLICES = 5, HEVC_SLICES = 32, HEVC_LAST_SUB_LAYER = 15 };
@@ -202,7 +202,7 @@ static bool note_slice(void *user, const uint8_t *unit, size_t size)
 			return false;
 		n->needed = type >= HEVC_LAST_SUB_LAYER || type % 2 != 0 || layer != n->a->layers;
 	}
-	return n->seen = true; /* other slices of the picture are of the same type */
+	return n->seen = true; /* other slices of the picture have the same type */
 }
 
 bool stk__annex_b_unneeded(const struct stk_annex_b *a, const uint8_t *packet, size_t size)

@@ -19,7 +19,7 @@ bool stk__colour_matrix(int matrix, int bits, bool full, struct stk_yuv_matrix *
 	case SMPTE240M:
 		*out = stk__yuv_matrix(.212, .087, full, bits);
 		return true;
-	case RGB: /* RGB itself is handled elsewhere; only gray pictures reach this line */
+	case RGB: /* only gray pictures get here; colour pictures in RGB are not converted */
 	case UNSPECIFIED:
 	case RESERVED:
 	case BT470BG:
@@ -33,7 +33,7 @@ bool stk__colour_matrix(int matrix, int bits, bool full, struct stk_yuv_matrix *
 
 /* ---- VP8 ---- */
 
-/* The arithmetic decoder for VP8's headers. All bits that are read here have probability one half. */
+/* The arithmetic decoder for VP8's headers. All bits that this file reads have probability one half. */
 struct bools {
 	const uint8_t *at;
 	size_t left;

@@ -11,7 +11,7 @@
 
 enum { BUFFER = 32 << 10 };
 
-/* The demuxers that may be used. They read one file and open no other one: no playlists, no picture sequences, no devices. */
+/* The demuxers that may be used. Each reads only the one file: no playlists, picture sequences or devices. */
 static const char FORMATS[] =
 	"mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,h264,hevc,av1,obu,ivf,mpegvideo,m4v,flv,ogg,wav,w64,mp3,flac,aac,"
 	"aiff,au,caf";
@@ -27,7 +27,7 @@ struct stk_container {
 	int64_t packets;
 	int stream;
 	bool blank;
-	enum stk_status status; /* status of the last failed read of the input, which FFmpeg's error codes cannot express */
+	enum stk_status status; /* status of the last failed read, since FFmpeg's error codes cannot express it */
 	struct stk_error *err;  /* the caller's error, which the current call sets; may be NULL */
 };
 
@@ -77,7 +77,7 @@ static int64_t seek_bytes(void *user, int64_t offset, int whence)
 	return c->at = offset;
 }
 
-/* Refuses to open another file, since a media file must not make its reader open others. */
+/* Refuses to open another file: a media file must not make its reader open others. */
 static int refuse_open(AVFormatContext *format, AVIOContext **out, const char *url, int flags, AVDictionary **options)
 {
 	(void)format, (void)out, (void)url, (void)flags, (void)options;
@@ -103,8 +103,8 @@ static void expect(const struct stk_container *c, int64_t offset, int64_t n)
 		c->in->expect(c->in->user, offset, n);
 }
 
-/* Returns whether the file is an MP4 file without fragments (moof boxes), so that its moov box lists all packets; false if in doubt. Also announces to the
- * input what the demuxer will read: the moov box, and the bytes after each mdat box, where the moov box often is. */
+/* Returns whether the file is an MP4 file whose moov box lists all packets, since it has no fragments (moof boxes); false if in doubt. Also announces to the
+ * input that the moov box, and the bytes after each mdat box, where the moov box often is, will be read. */
 static bool is_listed(const struct stk_container *c)
 {
 	enum { MOST_BOXES = 1000, LAST = 16 << 20, SLACK = 4096 };
@@ -139,7 +139,7 @@ static enum stk_status failed(struct stk_container *c, int code, const char *wha
 	return c->status ? c->status : stk__ffmpeg_fail(c->f, code, what, err);
 }
 
-/* Reports that FFmpeg does not recognise the file, with the kind of file that its first bytes show. */
+/* Reports that FFmpeg does not recognise the file. The message names the kind of file that its first bytes show. */
 static enum stk_status fail_to_open(struct stk_container *c, int code, struct stk_error *err)
 {
 	uint8_t head[1024];

@@ -125,7 +125,7 @@ static void unpack(const struct stk_plane *plane, int32_t row, int32_t x, int32_
 	}
 }
 
-/* Scales a value from 0..most to 0..255, rounded to nearest. */
+/* Scales a value from 0..most to 0..255, and rounds it to nearest. */
 static inline uint8_t narrow(uint32_t v, uint32_t most)
 {
 	return (uint8_t)((v * 255 + most / 2) / most);
@@ -139,7 +139,7 @@ static void write_channels(uint16_t planes[3][CHUNK], int32_t n, int32_t bits, u
 			to[c][i * pixel] = narrow(planes[c][i], most);
 }
 
-/* Writes pixels of gray: three equal channels. */
+/* Writes gray pixels as three equal channels. */
 static void write_gray(const struct stk_picture *p, const uint16_t *y, int32_t n, uint8_t *to[3], ptrdiff_t pixel)
 {
 	const int32_t s = 16 + p->bits - 8;

@@ -16,7 +16,7 @@ static inline __m128i narrow(__m256i low, __m256i high)
 	return _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
 }
 
-/* Returns 16 bytes of the sequence R G B R G B and so on, from byte 16 * part on. */
+/* Returns bytes 16 * part to 16 * part + 15 of the sequence R G B R G B ... */
 static inline __m128i interleave(__m128i r, __m128i g, __m128i b, int part)
 {
 	static const int8_t places[3][3][16] = {

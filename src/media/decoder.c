@@ -17,10 +17,10 @@ struct stk_video_decoder {
 	struct stk_video_limits limits;
 	stk_yuv_row *yuv_row;
 	AVCodecContext *context;
-	uint64_t serial; /* hash of the parameters of the context: stk_video_index.serial */
+	uint64_t serial; /* hash of the context's parameters, as in stk_video_index.serial */
 	AVFrame *frame;
 	AVPacket *packet;
-	uint8_t *bytes; /* memory for a packet */
+	uint8_t *bytes; /* memory for the bytes of a packet */
 	size_t capacity;
 	/* The state of the context, so that the next call can continue without beginning at a key packet. */
 	const struct stk_video_index *index; /* NULL: the next call cannot continue */
@@ -37,9 +37,9 @@ struct decoding {
 	const struct stk_video_wanted *wanted;
 	int32_t done;          /* number of wanted frames of the segment that have been written */
 	const int32_t *frames; /* wanted frames of the segment */
-	int32_t count, number; /* number of frames in `frames`; index of its first frame in the call's list of frames */
+	int32_t count, number; /* number of frames in `frames`; index of the first one in wanted->frames */
 	bool *written;
-	int32_t damaged; /* the first packet that libavcodec refused, or -1 */
+	int32_t damaged; /* index of the first packet that libavcodec refused, or -1 */
 	int code;        /* libavcodec's error code for that packet */
 	struct stk_error *err;
 };
@@ -110,7 +110,7 @@ static enum stk_status open_context(struct stk_video_decoder *d, const struct st
 	if (!d->context || d->f.avcodec_parameters_to_context(d->context, x->parameters) < 0)
 		return no_memory(err);
 	d->context->thread_count = 1;
-	d->context->log_level_offset = 1000; /* suppresses FFmpeg's messages, even if the process wants them */
+	d->context->log_level_offset = 1000; /* suppresses FFmpeg's messages, even if the process has turned them on */
 	d->context->max_pixels = d->limits.max_pixels > 0 ? d->limits.max_pixels : (int64_t)1 << 28;
 	d->context->flags |= d->limits.lenient ? AV_CODEC_FLAG_OUTPUT_CORRUPT : 0;
 	/* H.264 does not need EXPLODE, since its decoder marks pictures that it has repaired. EXPLODE would also refuse intact pictures if references that
@@ -277,7 +277,7 @@ static enum stk_status send_packet(struct decoding *n, int32_t packet, int64_t f
 	return STK_OK;
 }
 
-/* Returns the number of the frame that a packet contains, or -1 if its picture is not presented. */
+/* Returns the number of the frame that a packet contains, or -1 if the packet's picture is not presented. */
 static int64_t frame_of(const struct stk_video_index *x, int32_t packet)
 {
 	const int64_t t = x->times[packet];
@@ -294,8 +294,8 @@ static int64_t frame_of(const struct stk_video_index *x, int32_t packet)
 	return low < x->table.frames && x->packet_of[low] == packet ? low : -1;
 }
 
-/* Sends the packets up to `last`, and receives the decoded frames. Skips packets that follow the first packet in the file but are presented before it, since
- * they refer to earlier frames. */
+/* Sends the packets up to `last`, and receives the decoded frames. Skips packets that follow the run's first packet in the file but are presented before it,
+ * since their pictures refer to earlier frames. */
 static enum stk_status send_up_to(struct decoding *n, int32_t last)
 {
 	struct stk_video_decoder *d = n->d;
@@ -324,7 +324,7 @@ static enum stk_status drain(struct decoding *n)
 	return take_frames(n);
 }
 
-/* Decodes the segment's wanted frames from packets `first`, a key packet, to `last`. */
+/* Decodes the segment's wanted frames from packet `first`, which is a key packet, to packet `last`. */
 static enum stk_status decode_from(struct decoding *n, int32_t first, int32_t last)
 {
 	struct stk_video_decoder *d = n->d;

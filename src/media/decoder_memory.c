@@ -5,8 +5,7 @@
 
 enum { MOST_REFERENCES = 16 };
 
-/* Returns the maximum number of frames that an H.264 decoder keeps. It follows from the maximum number of macroblocks of a level (table A-1 of the
- * standard). */
+/* Returns the maximum number of reference frames of an H.264 stream, from the maximum number of macroblocks of its level (table A-1 of the standard). */
 static int32_t h264_references(int32_t level, int64_t macroblocks)
 {
 	static const struct {
@@ -21,7 +20,7 @@ static int32_t h264_references(int32_t level, int64_t macroblocks)
 	return MOST_REFERENCES;
 }
 
-/* Returns the maximum number of frames that an HEVC decoder keeps: 6 of the level's largest size, and more if frames are smaller (clause A.4.2 of the
+/* Returns the maximum number of reference frames of an HEVC stream: 6 of the level's largest size, and more if frames are smaller (clause A.4.2 of the
  * standard). */
 static int32_t hevc_references(int32_t level, int64_t pixels)
 {
@@ -58,7 +57,7 @@ static int32_t references(const AVCodecParameters *p)
 	}
 }
 
-/* Returns how many bits of memory a pixel takes in all planes together. */
+/* Returns the number of bits that a decoded pixel takes in all planes together. */
 static int64_t bits_of(const struct stk_video_index *x)
 {
 	const AVPixFmtDescriptor *d = x->f.av_pix_fmt_desc_get(x->parameters->format);

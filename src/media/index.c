@@ -26,7 +26,7 @@ static int by_time(const void *a, const void *b)
 	return x->pts != y->pts ? (x->pts > y->pts) - (x->pts < y->pts) : (x->packet > y->packet) - (x->packet < y->packet);
 }
 
-/* Lists the key packets and the times of all packets, which planning needs. */
+/* Fills x->times and x->keys: the times of all packets, and the indices of the key packets. */
 static enum stk_status list_keys(struct stk_video_index *x, struct stk_error *err)
 {
 	const struct stk_packets *p = &x->packets;
@@ -47,7 +47,7 @@ static enum stk_status list_keys(struct stk_video_index *x, struct stk_error *er
 	return STK_OK;
 }
 
-/* Sorts the frames' packets by time of presentation; those of equal time keep their order. */
+/* Sorts the frames' packets by time of presentation. Packets of equal time stay in the order of the file. */
 static enum stk_status sort_frames(struct stk_video_index *x, int32_t n, struct stk_error *err)
 {
 	struct shown *shown = stk__alloc((size_t)n * sizeof *shown);
@@ -90,15 +90,16 @@ static enum stk_status list_frames(struct stk_video_index *x, struct stk_error *
 	return sorts ? sort_frames(x, n, err) : STK_OK;
 }
 
-/* ---- facts ---- */
+/* ---- facts about the video ---- */
 
-/* Returns the length of a vector. (With hypot the library would need glibc 2.35.) */
+/* Returns the length of a vector. (hypot would make the library need glibc 2.35.) */
 static double length(double x, double y)
 {
 	return sqrt(x * x + y * y);
 }
 
-/* Sets x->facts.rotation to the angle by which the file asks to rotate its frames clockwise. STK_UNSUPPORTED: no multiple of 90 degrees, or a mirror image. */
+/* Sets x->facts.rotation to the clockwise angle by which the file asks to rotate its frames. STK_UNSUPPORTED: the angle is not a multiple of 90 degrees, or
+ * the file asks for a mirror image. */
 static enum stk_status find_rotation(struct stk_video_index *x, const AVStream *stream, struct stk_error *err)
 {
 	size_t size = 0;
@@ -158,7 +159,7 @@ int32_t stk__video_shown(const struct stk_video_index *x, double seconds)
 	return low - 1;
 }
 
-/* Computes the facts that follow from the packets and from the codec's parameters. */
+/* Sets the members of x->facts that follow from the packets and from the codec's parameters. */
 static void gather_facts(struct stk_video_index *x)
 {
 	struct stk_video_facts *f = &x->facts;
@@ -212,7 +213,7 @@ enum stk_status stk__video_index_finish(struct stk_video_index *x, struct stk_er
 	return STK_OK;
 }
 
-/* Decodes the first key packet, so that the decoder reads the size of the frames from it. */
+/* Decodes the first key packet, so that the decoder finds the size of the frames in it. */
 static enum stk_status decode_key(
 	const struct stk_video_index *x, const struct stk_media_input *in, AVCodecContext *context, struct stk_error *err)
 {

@@ -26,7 +26,7 @@ static const char magic[8] = "STKVIDEO";
 
 struct column {
 	int64_t least;
-	int32_t width, unused; /* size of a value: 0, 1, 2, 4 or 8 bytes */
+	int32_t width, unused; /* size of a value in bytes: 0, 1, 2, 4 or 8 */
 };
 
 struct head {
@@ -170,7 +170,7 @@ static struct head make_head(const struct stk_video_index *x)
 	return h;
 }
 
-/* Returns the number of bytes of all columns. */
+/* Returns the size in bytes of all columns. */
 static size_t column_bytes(const struct head *h)
 {
 	size_t n = 0;

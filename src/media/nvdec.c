@@ -14,7 +14,7 @@ enum {
 	OUTPUTS = 4, /* maximum number of pictures that are mapped at the same time */
 	EXTRA = 6,   /* number of surfaces in addition to those that the stream's references need */
 	MOST_SURFACES = 64,
-	MOST_PENDING = 5, /* maximum number of wanted pictures that wait to be taken while the engine processes the next packets */
+	MOST_PENDING = 5, /* maximum number of wanted pictures that stay in surfaces while the engine processes the next packets */
 	LEAST_KEPT = 8,   /* minimum number of idle sessions that are kept; if more were in use at the same time, as many as that are
 	                   * kept */
 	SIZE_STEP = 256   /* sizes of sessions are rounded up to multiples of this, so that videos of similar sizes can share them */
@@ -22,7 +22,7 @@ enum {
 
 /* A surface of a session. */
 struct surface {
-	int32_t packet; /* the packet from which the surface's picture was decoded; -1: it has no picture */
+	int32_t packet; /* number of the packet from which the surface's picture was decoded, counted from the run's start; -1: it has no picture */
 	int32_t number; /* the caller's number for the picture if that is wanted and has not been taken yet, otherwise
 	                 * STK_NVDEC_UNWANTED */
 	bool unchecked; /* it has not been checked whether the engine found errors in the picture */
@@ -42,10 +42,12 @@ struct stk_nvdec_session {
 		stk_gpu_event done;
 	} mapped[OUTPUTS];
 	uint64_t maps, unmaps;
-	int32_t pending[MOST_SURFACES]; /* surfaces with wanted pictures that have not been taken yet, in the order of decoding */
+	int32_t pending
+		[MOST_SURFACES]; /* indices of the surfaces with wanted pictures that have not been taken yet, in the order of decoding */
 	int32_t n_pending, packets;
-	/* These members describe the packet that is being parsed. */
-	int32_t decoded_surface, shown_surface; /* surface of the packet's last picture, and of the picture that it shows; -1: none */
+	/* The next members describe the packet that is being parsed. */
+	int32_t decoded_surface,
+		shown_surface; /* index of the surface of the packet's last picture, and of the picture that it shows; -1: no picture */
 	/* skip: the packet's picture is not decoded; unflushed: packets have been sent since the last end of stream */
 	bool skip, unflushed;
 	bool broken;            /* a call of the decoder has failed */
@@ -195,7 +197,7 @@ static enum stk_status check_surface(struct stk_nvdec_session *s, int32_t surfac
 	return STK_OK;
 }
 
-/* Checks whether the engine found errors in the pictures of the packets up to this one. */
+/* Checks whether the engine found errors in the pictures of the packets up to number `packet`. */
 static enum stk_status check_up_to(struct stk_nvdec_session *s, int32_t packet, struct stk_error *err)
 {
 	enum stk_status status = STK_OK;
@@ -344,7 +346,7 @@ static enum stk_status reconfigure(struct stk_nvdec_session *s, const struct stk
 	return STK_OK;
 }
 
-/* Creates a decoder for the format, or changes the session's decoder to it. */
+/* Creates the session's decoder for the format, or reconfigures it. */
 static enum stk_status prepare(struct stk_nvdec_session *s, const struct stk_cuvid_format *f, struct stk_error *err)
 {
 	const bool wide = f->luma_minus_8 > 0, planar = f->chroma == CUVID_444;
@@ -425,7 +427,7 @@ static int on_show(void *user, struct stk_cuvid_shown *shown)
 
 /* ---- sessions ---- */
 
-/* Destroys the session with its parser, decoder and events. All may still be missing. */
+/* Destroys the session with its parser, decoder and events, each of which may be missing. */
 static void destroy(struct stk_nvdec_session *s)
 {
 	struct stk_nvdec *n = s->nvdec;

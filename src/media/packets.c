@@ -20,9 +20,9 @@ struct listing {
 	/* The parser, which finds the order in which pictures are presented if the file stores no times. */
 	AVCodecParserContext *parser;
 	AVCodecContext *context;
-	int32_t *picture; /* [packet]: picture order count; most key packets have count 0; for MPEG see order_mpeg */
+	int32_t *picture; /* [packet]: picture order count; most key packets have count 0; for MPEG a type or a position (see order_mpeg) */
 	int64_t *dts;
-	uint8_t *compare; /* memory for bytes of the file, which are compared with those of a packet */
+	uint8_t *compare; /* memory for bytes of the file that are compared with the bytes of a packet */
 	size_t compare_capacity;
 	bool untimed;
 };
@@ -50,7 +50,8 @@ static enum stk_status grow(struct listing *l, struct stk_error *err)
 	return STK_OK;
 }
 
-/* Copies the bytes of a packet that is not contiguous in the file to p->kept, and sets the packet's position there. STK_LIMIT: more than MOST_KEPT bytes. */
+/* Appends the bytes of a packet that is not contiguous in the file to p->kept, and sets packet->position to their offset in it. STK_LIMIT: more than
+ * MOST_KEPT bytes. */
 static enum stk_status keep_copy(struct stk_packets *p, struct stk_packet *packet, const uint8_t *data, struct stk_error *err)
 {
 	const size_t size = (size_t)packet->size;
@@ -107,21 +108,21 @@ static enum stk_status locate(struct listing *l, struct stk_packet *packet, cons
 	return keep_copy(l->out, packet, got->data, err);
 }
 
-/* Returns whether the packet contains a frame that is decoded but not shown. Only VP8 marks such packets in a way that is read here. */
+/* Returns whether the packet contains a frame that is decoded but not shown. Only VP8 packets are examined. */
 static bool is_hidden(const struct listing *l, const AVPacket *packet)
 {
 	return l->parameters->codec_id == AV_CODEC_ID_VP8 && packet->size > 0 && !(packet->data[0] & 0x10);
 }
 
-/* Returns whether the codec presents a bidirectional picture as soon as it has been decoded, and any other picture when the next picture that is not
- * bidirectional has been decoded. */
+/* Returns whether the codec is MPEG-1, MPEG-2 or MPEG-4. These present a bidirectional picture as soon as it is decoded, and any other picture when the next
+ * picture that is not bidirectional is decoded. */
 static bool is_mpeg(enum AVCodecID id)
 {
 	return id == AV_CODEC_ID_MPEG4 || id == AV_CODEC_ID_MPEG1VIDEO || id == AV_CODEC_ID_MPEG2VIDEO;
 }
 
-/* Sets *picture to the packet's picture order count or, for MPEG, to the type of its picture (1: bidirectional); without a parser, to the packet's number. Also
- * marks the packet as a key packet if the parser says so. */
+/* Sets *picture to the packet's picture order count or, for MPEG, to the type of its picture (1: bidirectional); without a parser, to the packet's index.
+ * Also marks the packet as a key packet if the parser says so. */
 static void parse(struct listing *l, const AVPacket *packet, struct stk_packet *out, int32_t *picture)
 {
 	uint8_t *unit;
@@ -144,7 +145,7 @@ static bool is_encrypted(const AVPacket *packet)
 	return false;
 }
 
-/* Returns whether the demuxer attaches new decoder parameters to the packet, which the packet's own bytes do not contain. */
+/* Returns whether the demuxer attaches new decoder parameters to the packet that differ from the stream's. */
 static bool changes_parameters(const struct listing *l, const AVPacket *packet)
 {
 	for (int i = 0; i < packet->side_data_elems; i++) {
@@ -156,7 +157,7 @@ static bool changes_parameters(const struct listing *l, const AVPacket *packet)
 	return false;
 }
 
-/* Returns whether a time is missing (AV_NOPTS_VALUE), or so small that the difference of two times cannot overflow. */
+/* Returns whether a time is missing (AV_NOPTS_VALUE), or so small that differences of times cannot overflow. */
 static bool is_time(int64_t t)
 {
 	return t == AV_NOPTS_VALUE || (t >= -STK_MOST_TIME && t <= STK_MOST_TIME);
@@ -223,8 +224,8 @@ static void order_mpeg(int32_t *picture, int32_t count)
 	}
 }
 
-/* Assigns times of presentation. The pictures between two key frames are presented in the order of their picture order counts, at the times at which packets
- * are decoded; if the file does not store these either, at the stream's frame rate, or at 25 frames a second if that is not known. */
+/* Assigns times of presentation. Sorts the pictures between two key frames by their picture order counts, and gives them the times at which packets are
+ * decoded; if the file does not store these either, the times follow from the stream's frame rate, or from 25 frames a second if that is unknown. */
 static enum stk_status make_times(struct listing *l, AVRational rate, struct stk_error *err)
 {
 	struct stk_packets *p = l->out;
@@ -290,10 +291,10 @@ static enum stk_status read_all(struct listing *l, struct stk_error *err)
 	return s == STK_END ? STK_OK : s;
 }
 
-/* Computes how many packets a decoder must keep back: the maximum number of packets that precede a packet in the file and are presented after it. */
+/* Sets p->reorder. */
 static void find_reorder(struct stk_packets *p)
 {
-	enum { MOST = 16 }; /* maximum number of packets that H.264 and HEVC allow a decoder to keep back */
+	enum { MOST = 16 }; /* maximum number of packets that H.264 and HEVC allow a decoder to hold back */
 	int64_t late[MOST]; /* the latest times of presentation so far, in descending order */
 	int n = 0;
 	for (int32_t i = 0; i < p->count; i++) {
@@ -311,7 +312,7 @@ static void find_reorder(struct stk_packets *p)
 	}
 }
 
-/* Shrinks the list's memory to what is used, since readers keep the lists of all their files. */
+/* Frees the list's unused memory, since readers keep the lists of all their files. */
 static void shrink(struct stk_packets *p)
 {
 	struct stk_packet *v = p->count ? stk__realloc(p->v, (size_t)p->count * sizeof *v) : NULL;

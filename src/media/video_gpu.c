@@ -76,7 +76,7 @@ const char *stk__video_gpu_reason(const struct stk_video_gpu *g)
 
 /* ---- frames that the cores decode ---- */
 
-/* Copies the frame in `staging` to the GPU. When this returns, `staging` may be overwritten. */
+/* Copies the frame in `staging`, if there is one, to its destination on the GPU. `staging` may be overwritten afterwards. */
 static enum stk_status send_staged(struct stk_video_gpu_call *n, struct stk_error *err)
 {
 	struct stk_video_gpu *g = n->g;
@@ -125,7 +125,7 @@ static enum stk_status decode_rest(struct stk_video_gpu_call *n, struct stk_vide
 	return s;
 }
 
-/* Joins segments whose packets are consecutive or overlap, so that the engine does not have to wait between them. Returns the remaining number of segments. */
+/* Joins segments whose packets are consecutive or overlap, so that the engine does not have to wait between them. Returns the new number of segments. */
 static int32_t join_segments(struct stk_segment *segments, int32_t count)
 {
 	int32_t n = 0;
@@ -139,7 +139,7 @@ static int32_t join_segments(struct stk_segment *segments, int32_t count)
 	return n;
 }
 
-/* Makes our stream wait for the work that is queued on the caller's stream at present. */
+/* Makes the decoder's stream wait for the work that has been queued on `after` so far. */
 static enum stk_status wait_before(struct stk_video_gpu *g, stk_gpu_stream after, struct stk_error *err)
 {
 	struct stk_gpu_device *dev = stk__nvdec_device(g->nvdec);
@@ -194,7 +194,7 @@ enum stk_status stk__video_gpu_put(struct stk_video_gpu *g, void *to, const void
 
 size_t stk__video_gpu_memory(const struct stk_video_index *x)
 {
-	/* The pictures that a decoder on the cores would keep, and the additional surfaces of a session. The latter have up to three full planes of 16 bits. */
+	/* A session holds the pictures that a decoder on the cores would hold, and additional surfaces of up to three full planes of 16 bits. */
 	const size_t picture = (size_t)x->parameters->width * (size_t)x->parameters->height * 6;
 	return stk__video_decode_memory(x) + STK_NVDEC_MORE_SURFACES * picture;
 }

@@ -55,8 +55,8 @@ static enum stk_status note_sent(struct stk_video_gpu *g, int32_t packet, struct
 	return STK_OK;
 }
 
-/* Reads a packet and converts it to the format that NVIDIA's parser reads. Sets *out to its bytes in the decoder's memory, which the next call overwrites, and
- * *size to their number. STK_CORRUPT: the packet is damaged or lies beyond the end of the file. */
+/* Reads a packet and converts it to the format that NVIDIA's parser reads. Sets *out to the result, in memory that the next call overwrites, and *size to
+ * its size in bytes. STK_CORRUPT: the packet is damaged or lies beyond the end of the file. */
 static enum stk_status read_packet(struct stk_video_gpu_call *n, int32_t packet, const uint8_t **out, size_t *size, struct stk_error *err)
 {
 	struct stk_video_gpu *g = n->g;
@@ -95,8 +95,8 @@ int32_t stk__video_gpu_find_number(const struct stk_video_gpu_call *n, int32_t p
 	return packet >= n->base && packet <= n->last ? n->number_of[packet - n->base] : STK_NVDEC_UNWANTED;
 }
 
-/* Returns the caller's number for the frame that a packet contains, as for stk__nvdec_send: its index in the list of wanted frames, STK_VIDEO_AHEAD_NUMBER + i
- * for a frame ahead, or STK_NVDEC_UNWANTED. */
+/* Returns the number that stk__nvdec_send needs for the frame in a packet: its index in the list of wanted frames, STK_VIDEO_AHEAD_NUMBER + i for entry i of
+ * g->ahead, or STK_NVDEC_UNWANTED. */
 static int32_t number_of(const struct stk_video_gpu_call *n, int32_t packet)
 {
 	const int32_t number = stk__video_gpu_find_number(n, packet);

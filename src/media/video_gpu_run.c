@@ -21,8 +21,8 @@ void stk__video_gpu_end_run(struct stk_video_gpu *g)
 
 /* ---- pictures ---- */
 
-/* Finds the conversion matrix of the run's stream. Returns false if the container and the stream state different colours: then the stream's may be a
- * default, since NVIDIA's parser does not report whether the stream states any. */
+/* Finds the conversion matrix of the run's stream. Returns false if the container and the stream state different colours: NVIDIA's parser does not report
+ * whether the stream states any, so its colours may be a default. */
 static bool find_matrix(const struct stk_video_gpu_call *n, int bits, struct stk_yuv_matrix *out)
 {
 	const AVCodecParameters *p = n->x->parameters;
@@ -47,7 +47,7 @@ static void note_written(struct stk_video_gpu_call *n, int32_t number, const str
 	n->g->counters.on_gpu++;
 }
 
-/* Returns an image in a->memory for a frame that the next call will probably want. Its `data` is NULL if memory runs out. */
+/* Returns an image in a->memory for a frame that the next call will probably want. If memory runs out, the image's `data` is NULL. */
 static struct stk_image ahead_destination(
 	struct stk_video_gpu *g, struct stk_video_ahead *a, int32_t width, int32_t height, struct stk_error *err)
 {
@@ -224,8 +224,7 @@ static void plan_ahead(struct stk_video_gpu_call *n, const struct stk_segment *s
 	}
 }
 
-/* Sends the packets of the frames in g->ahead. If that fails, the call does not fail unless n->status is set; instead *ends is set, and the run ends after
- * the call. */
+/* Sends the packets of the frames in g->ahead. A failure sets *ends, and the run ends after the call; the call itself fails only if n->status is set. */
 static enum stk_status send_ahead(struct stk_video_gpu_call *n, bool *ends, struct stk_error *err)
 {
 	struct stk_video_gpu *g = n->g;
@@ -253,7 +252,7 @@ static enum stk_status decode_segment(struct stk_video_gpu_call *n, const struct
 	/* Packets are sent ahead only for a caller that reads one frame after the other. For other callers decoding them would be wasted work. */
 	const bool follows = on && n->wanted->next && n->wanted->frames[0] == g->latest + 1;
 	if (g->session && g->index != n->x)
-		stk__video_gpu_end_run(g); /* the next video may need a session for another codec */
+		stk__video_gpu_end_run(g); /* frees the session: the next video may need one for another codec */
 	if (on)
 		stk__nvdec_continue(g->session, &run);
 	else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The header of FLAC files (RFC 9639, section 8), and windows: by the seek table and by the headers of blocks, which say where in time they are. */
+ * Reads the header of FLAC files (RFC 9639, section 8), and windows of their frames, which are found with the seek table and with the headers of blocks. */
 #include "sound/flac.h"
 
 #include "base/error.h"
@@ -8,8 +8,8 @@
 #include <string.h>
 
 enum { ID3_HEADER = 10, SECTION_HEADER = 4, STREAMINFO = 34, SEEK_POINT = 18, MOST_SECTIONS = 4096 };
-enum { MOST_TAIL = 64 << 20 }; /* bytes that are searched for a block */
-enum { TAIL_TRIES = 64 /* blocks near the end that are decoded to find a whole one */ };
+enum { MOST_TAIL = 64 << 20 }; /* maximum number of bytes that are searched for a block */
+enum { TAIL_TRIES = 64 /* number of blocks near the end that are decoded in search of an undamaged one */ };
 
 /* ---- header ---- */
 
@@ -21,7 +21,7 @@ enum stk_status stk__flac_find(const struct stk_sound_bytes *bytes, const uint8_
 	if (n >= ID3_HEADER && !memcmp(head, "ID3", 3)) {
 		start = ID3_HEADER + ((uint64_t)(head[6] & 0x7f) << 21 | (uint64_t)(head[7] & 0x7f) << 14 |
 					     (uint64_t)(head[8] & 0x7f) << 7 | (head[9] & 0x7f));
-		start += head[5] & 0x10 ? ID3_HEADER : 0; /* the tag is repeated at its end */
+		start += head[5] & 0x10 ? ID3_HEADER : 0; /* a copy of the tag's header follows the tag */
 		if (start > bytes->size || bytes->size - start < 4)
 			return STK_OK;
 		enum stk_status s = bytes->read(bytes->user, start, 4, &p, err);
@@ -88,7 +88,7 @@ static enum stk_status read_sections(
 
 /* ---- the headers of blocks ---- */
 
-/* Returns the frame at which a block begins. */
+/* Returns the number of a block's first frame. */
 static int64_t frame_of(const struct stk_sound_info *info, const struct stk_flac_block *b)
 {
 	const uint64_t number = b->number - info->blocks.first;
@@ -102,8 +102,8 @@ static bool is_block(const struct stk_sound_info *info, const uint8_t *p, size_t
 	       b->rate == info->rate && b->number >= info->blocks.first && b->frames <= info->blocks.most;
 }
 
-/* Finds the first header of a block at an offset from `from` to `to` - 1 whose block begins at frame `least` or later and before frame `below`. Sets *b to the
- * header and *at to its offset, or *at to UINT64_MAX if there is none. */
+/* Finds the first block header at an offset from `from` to `to` - 1 whose block begins at frame `least` or later and before frame `below`. Sets *b to the
+ * header and *at to its offset, or *at to UINT64_MAX if it finds no header. */
 static enum stk_status find_block(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, uint64_t from, uint64_t to,
 	int64_t least, int64_t below, uint64_t *at, struct stk_flac_block *b, struct stk_error *err)
 {
@@ -133,8 +133,8 @@ static enum stk_status find_block(const struct stk_sound_bytes *bytes, const str
 
 /* ---- the end of the file ---- */
 
-/* Finds the last header of a block that begins before offset `before`. Sets *b to the header and *at to its offset, or *at to UINT64_MAX if there is none.
- * STK_CORRUPT: the MOST_TAIL bytes before `before` have none, since a file may end in tags, but not in so many bytes without a block. */
+/* Finds the last block header before offset `before`. Sets *b to the header and *at to its offset, or *at to UINT64_MAX if it finds none. STK_CORRUPT: the
+ * MOST_TAIL bytes before `before` contain no header. (Tags may follow the last block, but they are not that long.) */
 static enum stk_status find_last(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, uint64_t before, uint64_t *at,
 	struct stk_flac_block *b, struct stk_error *err)
 {
@@ -164,8 +164,8 @@ static enum stk_status find_last(const struct stk_sound_bytes *bytes, const stru
 	return STK_OK;
 }
 
-/* Decodes blocks from the first one on, up to the end of the file or to the first damaged block. Sets info->frames to the number of frames in them, and *end
- * to the offset where the last of them ends. */
+/* Decodes blocks up to the end of the file or to the first damaged block. Sets info->frames to the number of their frames, and *end to the offset of the end
+ * of the last block. */
 static enum stk_status count_blocks(struct stk_flac_decoder *d, struct stk_sound_info *info, uint64_t *end)
 {
 	enum stk_status s = STK_OK;
@@ -177,8 +177,8 @@ static enum stk_status count_blocks(struct stk_flac_decoder *d, struct stk_sound
 	return s == STK_CORRUPT || s == STK_END ? STK_OK : s;
 }
 
-/* Sets info->frames to the number of frames up to the end of the last block that can be decoded, and *end to the offset of that end. If blocks say where in
- * time they are, searches from the end of the file; otherwise calls count_blocks. STK_CORRUPT: the last TAIL_TRIES blocks are all damaged. */
+/* Sets info->frames to the number of frames up to the end of the last undamaged block, and *end to the offset of that end. Searches from the end of the file
+ * if the headers of blocks state the number of their first frame; otherwise calls count_blocks. STK_CORRUPT: the last TAIL_TRIES blocks are all damaged. */
 static enum stk_status find_end(struct stk_flac_decoder *d, struct stk_sound_info *info, uint64_t *end, struct stk_error *err)
 {
 	struct stk_flac_block b;
@@ -202,8 +202,8 @@ static enum stk_status find_end(struct stk_flac_decoder *d, struct stk_sound_inf
 	return stk__fail(err, STK_CORRUPT, "a FLAC whose last %d blocks are damaged", TAIL_TRIES);
 }
 
-/* Sets info->frames and info->missing by a search for the file's end. promised: the number of frames in the header, or 0 if it has none. STK_CORRUPT: find_end
- * fails, or the file is cut off and `lenient` is false. */
+/* Sets info->frames and info->missing by a search for the file's end. promised: the number of frames in the header, or 0 if the header has none.
+ * STK_CORRUPT: find_end fails, or the file is cut off and `lenient` is false. */
 static enum stk_status count_frames(
 	const struct stk_sound_bytes *bytes, bool lenient, int64_t promised, struct stk_sound_info *info, struct stk_error *err)
 {
@@ -274,7 +274,7 @@ enum stk_status stk__flac_peek(
 	info->frames = (int64_t)promised;
 	if ((!promised && info->begin == bytes->size) || (promised && bytes->costly))
 		return STK_OK;
-	/* A file that is not cut off has a block at its end that reaches the promised length. */
+	/* In a complete file the last block ends at the promised number of frames. */
 	if (promised && info->blocks.placed && !lenient) {
 		if ((s = find_last(bytes, info, bytes->size, &last, &b, err)))
 			return s;
@@ -292,7 +292,7 @@ struct block_start {
 	int64_t frame;
 };
 
-/* Moves *low and *high closer to frame `first`, from both sides, with the file's seek table. */
+/* Moves *low up and *high down towards frame `first`, by means of the file's seek table. */
 static enum stk_status use_table(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, int64_t first,
 	struct block_start *low, struct block_start *high, struct stk_error *err)
 {
@@ -304,7 +304,7 @@ static enum stk_status use_table(const struct stk_sound_bytes *bytes, const stru
 		if (s)
 			return s;
 		const uint64_t frame = stk__get64(p, false), offset = stk__get64(p + 8, false);
-		const bool before = frame <= (uint64_t)first; /* points that are left free have the largest number */
+		const bool before = frame <= (uint64_t)first; /* unused seek points have the largest number */
 		if (offset < bytes->size - info->begin && frame < (uint64_t)info->frames) {
 			const struct block_start found = {info->begin + offset, (int64_t)frame};
 			if (before && found.frame > low->frame)
@@ -318,8 +318,8 @@ static enum stk_status use_table(const struct stk_sound_bytes *bytes, const stru
 	return STK_OK;
 }
 
-/* Sets *low to a block that begins at frame `first`, or before it and close to it; to the first block if blocks do not say where in time they are. Other bytes
- * may look like a header, so the caller must check by decoding. */
+/* Sets *low to a block that begins at frame `first` or shortly before it, or to the first block if headers do not state the number of their first frame.
+ * Other bytes may look like a header, so the caller must check by decoding. */
 static enum stk_status seek(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, int64_t first, struct block_start *low,
 	struct stk_error *err)
 {
@@ -374,8 +374,7 @@ enum stk_status stk__flac_span(const struct stk_sound_bytes *bytes, const struct
 		*from = info->begin + (begin > margin ? begin - margin : 0);
 		*to = info->begin + end + margin;
 	}
-	*to = *to + STK_SOUND_READ < bytes->size ? *to + STK_SOUND_READ
-						 : bytes->size; /* blocks are read in pieces, of which the last one ends later */
+	*to = *to + STK_SOUND_READ < bytes->size ? *to + STK_SOUND_READ : bytes->size; /* blocks are read in pieces of this size */
 	return STK_OK;
 }
 
@@ -422,13 +421,13 @@ static void store(const struct stk_flac_block_memory *block, const struct stk_so
 struct reading {
 	struct stk_flac_decoder d;
 	const struct stk_sound_window *window;
-	size_t frame_size; /* bytes of a frame in the output */
-	int64_t frame;     /* the next frame to decode */
-	uint64_t at;       /* offset of the next block */
+	size_t frame_size; /* size of a frame in bytes in the output */
+	int64_t frame;     /* number of the next frame to decode */
+	uint64_t at;       /* offset of the next block in the file */
 	uint64_t number;   /* the number that the next block's header must have */
 	bool numbered;     /* `number` is known */
-	bool after_jump;   /* `at` was found by a search for bytes that look like a header, and no block was decoded since */
-	int64_t first_frames[STK_FLAC_TOGETHER]; /* the first frames of the blocks that the decoder holds */
+	bool after_jump;   /* `at` was found by a search for bytes that look like a header, and no block has been decoded since */
+	int64_t first_frames[STK_FLAC_TOGETHER]; /* number of the first frame of each block in d.blocks */
 };
 
 static enum stk_status refuse_damage(const struct reading *r, enum stk_status s, struct stk_error *err)
@@ -440,8 +439,8 @@ static enum stk_status refuse_damage(const struct reading *r, enum stk_status s,
 		s == STK_END ? "truncated" : "damaged", seconds, (unsigned long long)r->at);
 }
 
-/* Moves r->at to the next header at offset `from` or later whose block does not begin before r->frame. Sets *frame to the frame at which that block begins, or
- * to the window's end if that is earlier or if no block follows. Without times in blocks nothing can be skipped: *frame is then the window's end. */
+/* Skips a damaged block: moves r->at to the next header from offset `from` on whose block does not begin before r->frame. Sets *frame to the first frame of
+ * that block, or to the window's end if that is earlier, if no block follows, or if headers do not state the number of their first frame. */
 static enum stk_status skip_damage(struct reading *r, uint64_t from, int64_t *frame, struct stk_error *err)
 {
 	const struct stk_sound_info *info = r->d.info;
@@ -469,7 +468,7 @@ static void put(const struct reading *r, const struct stk_flac_block_memory *blo
 		store(block, w, from - frame, to - from, out);
 }
 
-/* Decodes and writes the blocks that the decoder holds. */
+/* Decodes the blocks in r->d.blocks and writes their frames in the window. */
 static void write_blocks(struct reading *r)
 {
 	stk__flac_finish(&r->d);
@@ -484,7 +483,7 @@ static enum stk_status next_block(struct reading *r, struct stk_error *err)
 	int64_t frame;
 	enum stk_status s = stk__flac_decode(&r->d, r->at, &next);
 	const struct stk_flac_block *b = &r->d.block;
-	const bool misplaced = !s && r->numbered && b->number != r->number; /* blocks are missing, or there are too many */
+	const bool misplaced = !s && r->numbered && b->number != r->number; /* blocks are missing or repeated */
 	if (misplaced) {
 		r->d.block_count--;
 		s = STK_CORRUPT;
@@ -499,8 +498,7 @@ static enum stk_status next_block(struct reading *r, struct stk_error *err)
 			write_blocks(r);
 		return STK_OK;
 	}
-	if ((s == STK_CORRUPT || s == STK_END) &&
-		r->after_jump) { /* the bytes at `at` are no block, or a damaged one: decodes from the file's start */
+	if ((s == STK_CORRUPT || s == STK_END) && r->after_jump) { /* no intact block begins at `at`: decodes from the file's start */
 		r->after_jump = r->numbered = false;
 		r->at = r->d.info->begin;
 		r->frame = 0;

@@ -17,7 +17,7 @@ static uint32_t header_checksum(const uint8_t *p, int32_t n)
 	return sum;
 }
 
-/* Reads a number of up to 36 bits that is coded like a character in UTF-8. Returns how many bytes it takes, or 0 if it is invalid. */
+/* Reads a number of up to 36 bits that is coded like a character in UTF-8. Returns its size in bytes, or 0 if it is invalid. */
 static int32_t read_number(const uint8_t *p, uint64_t *number)
 {
 	if (p[0] < 0x80) {
@@ -69,7 +69,7 @@ bool stk__flac_block_read(const uint8_t *p, size_t n, int32_t rate, int32_t bits
 
 /* ---- bytes ---- */
 
-/* Reads the bytes from offset `at` on, which become the current piece. */
+/* Makes the bytes from offset `at` on the current piece. A failure is stored in d->failed. */
 static void take_piece(struct stk_flac_decoder *d, uint64_t at)
 {
 	const uint64_t rest = d->bytes->size - at;
@@ -86,7 +86,7 @@ static void take_piece(struct stk_flac_decoder *d, uint64_t at)
 	d->bits.end = d->piece + n;
 }
 
-/* Returns the offset of the byte that has the next bit. */
+/* Returns the file offset of the byte that contains the next bit. */
 static uint64_t next_byte_offset(const struct stk_flac_decoder *d)
 {
 	return d->piece_at + (uint64_t)(d->bits.p - d->piece) - (uint64_t)((d->bits.count - d->bits.zeros + 7) / 8);
@@ -122,7 +122,7 @@ static void more(struct stk_flac_bits *b)
 	}
 }
 
-/* Begins to read bits at offset `at`. The piece then has at least STK_FLAC_HEADER bytes from there on, unless the file ends before. */
+/* Begins to read bits at offset `at`, in a piece that has at least STK_FLAC_HEADER bytes from `at` on, unless the file ends before that. */
 static void go_to(struct stk_flac_decoder *d, uint64_t at)
 {
 	const uint64_t end = d->piece_at + (uint64_t)(d->bits.end - d->piece);
@@ -147,7 +147,7 @@ static enum stk_status read_predictor(struct stk_flac_bits *b, struct stk_flac_p
 	return STK_OK;
 }
 
-/* Replaces the residuals x of a channel with 33 bits by samples: all of their bits in d->side, and the lower 32 in x. */
+/* Computes samples from the residuals x of a channel with 33 bits: all their bits in d->side, and the lower 32 bits in x. */
 static void predict_side(struct stk_flac_decoder *d, const struct stk_flac_predictor *p, int32_t *x, int32_t n)
 {
 	int64_t *side = d->side;
@@ -162,7 +162,8 @@ static void predict_side(struct stk_flac_decoder *d, const struct stk_flac_predi
 
 static const struct stk_flac_predictor fixed[] = {{0, 0, {0}}, {1, 0, {1}}, {2, 0, {2, -1}}, {3, 0, {3, -3, 1}}, {4, 0, {4, -6, 4, -1}}};
 
-/* Reads one channel of `bits` bits to its plane: residuals, or samples if the channel has no predictor or has 33 bits. Samples of 33 bits go to d->side too. */
+/* Reads one channel of `bits` bits to its plane: residuals, or samples if the channel has no predictor or has 33 bits. Samples of 33 bits are also stored in
+ * d->side. */
 static enum stk_status read_subframe(struct stk_flac_decoder *d, int32_t bits, struct stk_flac_block_memory *held, int32_t channel)
 {
 	struct stk_flac_bits *b = &d->bits;
@@ -222,8 +223,8 @@ int32_t stk__flac_max_blocks(const struct stk_flac_decoder *d)
 	return wide || d->info->channels > STK_FLAC_TOGETHER / 2 ? 1 : STK_FLAC_TOGETHER / d->info->channels;
 }
 
-/* Makes the planes of all blocks that may be held large enough for this block, and moves the blocks that are held to the new planes. Also makes d->side large
- * enough, if this block has a side of 33 bits. */
+/* Makes the planes of d->blocks large enough for this block, without losing their contents. Also makes d->side large enough, if this block has a side of 33
+ * bits. */
 static enum stk_status allocate_planes(struct stk_flac_decoder *d)
 {
 	const size_t n = (size_t)d->block.frames, channels = (size_t)d->info->channels;
@@ -254,8 +255,8 @@ static enum stk_status allocate_planes(struct stk_flac_decoder *d)
 	return STK_OK;
 }
 
-/* Computes left and right from the side (left - right) and the other channel: left, right, or the middle, (left + right) >> 1. The bit that the middle lacks is
- * the side's lowest bit. The results fit in 32 bits, so arithmetic modulo 2^32 is enough, except for a side of 33 bits. */
+/* Computes left and right from the side (left - right) and the other channel: left, right, or the middle, (left + right) >> 1. The bit that the middle lost
+ * is the side's lowest bit. The results fit in 32 bits, so arithmetic modulo 2^32 is enough, except for a side of 33 bits. */
 static void separate(const struct stk_flac_block_memory *held, const int64_t *side)
 {
 	const struct stk_flac_block *block = &held->block;

@@ -9,7 +9,7 @@
 /* Samples are loaded with memcpy, in the machine's byte order, so that the compiler can use vector instructions. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files store samples in the machine's byte order");
 
-enum { BLOCK = 4096 }; /* samples that are converted through float at a time */
+enum { BLOCK = 4096 }; /* number of samples that are converted through float at a time */
 
 /* ---- one sample ---- */
 
@@ -130,7 +130,7 @@ static void to_int32(enum stk_pcm kind, const uint8_t *p, int64_t n, int32_t *to
 	}
 }
 
-/* Sums the channels times 1 / channels, in their order, as DALI does. */
+/* Computes the mean of each frame's channels. Multiplies each channel by 1 / channels before it adds them, as DALI does. */
 static void mean(const float *from, int64_t frames, int32_t channels, float *to)
 {
 	float weight = 1.0f / (float)channels;
@@ -150,7 +150,7 @@ static void from_float(float *samples, int64_t n, enum stk_dtype dtype, void *to
 	stk__convert(to, dtype, samples, STK_FLOAT, n);
 }
 
-/* Converts by way of float, a block at a time. */
+/* Converts through float, BLOCK samples at a time. */
 static void convert_blocks(
 	enum stk_pcm kind, const uint8_t *p, int64_t frames, int32_t channels, bool mono, enum stk_dtype dtype, uint8_t *to)
 {

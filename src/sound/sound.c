@@ -35,7 +35,7 @@ bool stk__sound_ending(const char *ending)
 	return false;
 }
 
-/* Recognises by its first bytes a kind of sound file that this function's caller does not decode, and returns its name; NULL: not recognised. */
+/* Returns the name of a sound format that stk__sound_peek does not read, recognised by the file's first bytes; NULL if it is not known. */
 static const char *other_sound(const uint8_t *data, size_t size)
 {
 	static const struct {
@@ -50,7 +50,8 @@ static const char *other_sound(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		if (size >= (size_t)kinds[i].at + kinds[i].length && !memcmp(data + kinds[i].at, kinds[i].bytes, kinds[i].length))
 			return kinds[i].name;
-	for (size_t before = 0, sync = 0x47; before <= 4; before += 4) /* packets have 188 bytes; in M2TS, 4 more precede each */
+	for (size_t before = 0, sync = 0x47; before <= 4;
+		before += 4) /* packets have 188 bytes; in M2TS files, 4 bytes precede each packet */
 		if (size > 2 * before + 188 && data[before] == sync && data[2 * before + 188] == sync)
 			return "an MPEG transport stream";
 	if (size >= 2 && data[0] == 0xff && (data[1] & 0xe0) == 0xe0 && data[1] != 0xff && data[1] != 0xfe)

@@ -9,7 +9,7 @@
 #include <libavutil/mathematics.h>
 #include <string.h>
 
-enum { MP3_PREROLL = 32 }; /* packets: a frame refers to up to 511 bytes of earlier ones, of which the smallest have 24 */
+enum { MP3_PREROLL = 32 }; /* number of packets: a frame refers to up to 511 bytes of earlier packets, which have at least 24 bytes */
 
 struct stk_sound_library {
 	struct stk_ffmpeg f;
@@ -19,26 +19,26 @@ struct stk_sound_stream {
 	const struct stk_ffmpeg *f;
 	struct stk_media_input in;
 	struct stk_container *container;
-	AVStream *stream; /* the container's */
+	AVStream *stream; /* belongs to the container */
 	AVCodecContext *context;
 	AVFrame *frame;
 	AVPacket *packet;
 	struct stk_sound_info info;
 	bool lenient;
-	int64_t limit; /* frames from this number on are padding that FFmpeg does not leave out; INT64_MAX: none is known */
+	int64_t limit; /* frames from this number on are padding that FFmpeg does not remove; INT64_MAX: no such frame is known */
 	/* For a truncated MP3 file, the number of frames of samples that its Xing or Info tag promises, including the encoder's padding; 0 for all other
 	 * files. */
 	int64_t tag_frames;
 	/* The state of decoding since the file was opened. */
-	bool pending;         /* `frame` holds samples that were not passed on yet */
-	bool drained;         /* the decoder knows that no packet follows */
+	bool pending;         /* `frame` holds samples that have not been passed on yet */
+	bool drained;         /* the decoder has received the end of the stream */
 	bool jumped;          /* packets were left out, so `at` follows from the frames' times */
 	bool has_read_packet; /* a packet was read */
-	int64_t at;           /* number of the next frame of samples; if `pending`, the first one in `frame` */
+	int64_t at;           /* number of the next frame of samples, or of the first one in `frame` if `pending` */
 	int64_t start;        /* time of the first packet, in time bases */
-	int64_t delay;        /* samples at the start that the file leaves out */
-	uint8_t *block;       /* samples of a planar `frame`, interleaved */
-	size_t capacity;      /* bytes of `block` */
+	int64_t delay;        /* number of samples at the start that the file says to skip */
+	uint8_t *block;       /* memory for the interleaved samples of a planar `frame` */
+	size_t capacity;      /* size of `block` in bytes */
 };
 
 static enum stk_status no_memory(struct stk_error *err)
@@ -62,7 +62,7 @@ static enum stk_status read_bytes(void *user, int64_t offset, void *to, size_t n
 
 /* ---- opening ---- */
 
-/* Finds the kind of samples in a decoder's format. Returns false if Stoker does not convert the format. */
+/* Finds the type of samples of a decoder's output format. Returns false if Stoker does not convert that format. */
 static bool kind_of(enum AVSampleFormat format, enum stk_pcm *kind, bool *planar)
 {
 	static const struct {
@@ -121,14 +121,14 @@ static double seconds(const struct stk_sound_stream *s)
 	return s->info.rate ? (double)s->at / s->info.rate : 0;
 }
 
-/* Returns the number of the sample at a time, counted without the delay. time: in time bases. */
+/* Returns the number of the sample at a time (in time bases), counted from the first sample after the encoder's delay. */
 static int64_t sample_number(const struct stk_sound_stream *s, int64_t time)
 {
 	const AVRational tb = s->stream->time_base;
 	return (time - s->start) * tb.num * s->info.rate / tb.den - s->delay;
 }
 
-/* Notes the time of the first packet, and how many samples the file leaves out at its start. */
+/* Stores the time of the first packet, and the number of samples that the file says to skip at its start. */
 static void note_start(struct stk_sound_stream *s)
 {
 	s->has_read_packet = true;
@@ -140,19 +140,19 @@ static void note_start(struct stk_sound_stream *s)
 	}
 }
 
-/* Returns the number of packets that must be decoded before a window so that its samples are exact; -1: all of them. */
+/* Returns the number of packets before a window that must be decoded to make its samples exact; -1: all packets. */
 static int preroll(const struct stk_sound_stream *s)
 {
 	const AVRational tb = s->stream->time_base;
 	const bool exact =
 		tb.num == 1 && s->info.rate > 0 &&
-		tb.den % s->info.rate == 0; /* a sample lasts a whole number of time bases, so each sample has a time of its own */
+		tb.den % s->info.rate == 0; /* a sample lasts a whole number of time bases, so different samples have different times */
 	const enum AVCodecID id = s->stream->codecpar->codec_id;
 	return !exact ? -1 : id == AV_CODEC_ID_FLAC ? 0 : id == AV_CODEC_ID_MP3 ? MP3_PREROLL : -1;
 }
 
-/* Returns whether `s->packet` need not be decoded for a window from frame `first` on: at least `packets` packets of its duration fit between its end
- * and `first`. */
+/* Returns whether `s->packet` can be skipped for a window that begins at frame `first`, because more than `packets` packets of its duration lie between
+ * them. */
 static bool is_before(const struct stk_sound_stream *s, int64_t first, int packets)
 {
 	const AVPacket *p = s->packet;
@@ -161,9 +161,8 @@ static bool is_before(const struct stk_sound_stream *s, int64_t first, int packe
 	return sample_number(s, p->pts + p->duration * (packets + 1)) <= first;
 }
 
-/* Sends the next packet that the window from `first` on needs to the decoder, and sets s->jumped if it leaves out others before it. At the file's end, sets
- * s->drained and makes the decoder return what it still holds. A damaged packet fails only if the stream is not lenient and the damage does not come from a
- * jump. */
+/* Sends the next packet that a window from frame `first` on needs to the decoder. Sets s->jumped if it skips packets. At the file's end, sets s->drained and
+ * makes the decoder return its remaining frames. A damaged packet fails only if the stream is not lenient and the damage is not due to a skip. */
 static enum stk_status send_packet(struct stk_sound_stream *s, int64_t first, struct stk_error *err)
 {
 	const int before = s->info.rate ? preroll(s) : -1;
@@ -215,8 +214,8 @@ static enum stk_status check_frame(struct stk_sound_stream *s, struct stk_error 
 	return STK_OK;
 }
 
-/* Decodes until s->frame holds samples that were not passed on yet. After a jump, sets s->at by the frame's time. STK_END: there are no more. first: start of
- * the window, for send_packet. */
+/* Decodes until s->frame holds samples that have not been passed on. Sets s->at from the frame's time if packets were skipped. first: the window's first
+ * frame, for send_packet. STK_END: there are no more samples. */
 static enum stk_status next_frame(struct stk_sound_stream *s, int64_t first, struct stk_error *err)
 {
 	while (!s->pending) {
@@ -242,7 +241,7 @@ static enum stk_status next_frame(struct stk_sound_stream *s, int64_t first, str
 	return STK_OK;
 }
 
-/* Returns the samples of s->frame, interleaved: in the frame, or in s->block if it is planar. NULL: no memory. */
+/* Returns the interleaved samples of s->frame, in s->block if the frame is planar. Returns NULL if memory runs out. */
 static const uint8_t *interleaved(struct stk_sound_stream *s)
 {
 	const AVFrame *f = s->frame;
@@ -268,7 +267,7 @@ static const uint8_t *interleaved(struct stk_sound_stream *s)
 	return s->block;
 }
 
-/* ---- the functions ---- */
+/* ---- public functions ---- */
 
 bool stk__sound_library_built(void)
 {
@@ -310,7 +309,7 @@ void stk__stream_close(struct stk_sound_stream *s)
 	stk__free(s);
 }
 
-/* Returns how many frames FLAC's STREAMINFO says there are; -1: it does not say, or the sound is not FLAC. */
+/* Returns the number of frames in FLAC's STREAMINFO; -1 if that does not state it, or if the sound is not FLAC. */
 static int64_t flac_frames(const AVCodecParameters *p)
 {
 	enum { STREAMINFO = 34 };
@@ -321,8 +320,8 @@ static int64_t flac_frames(const AVCodecParameters *p)
 	return n ? n : -1;
 }
 
-/* Returns a short name for a container whose name in FFmpeg is `name`; "media" for unknown ones. It stays valid after FFmpeg's libraries are unloaded, unlike
- * FFmpeg's own names. */
+/* Returns our name for a container that FFmpeg calls `name`; "media" for containers without one. Unlike FFmpeg's strings, ours stay valid after its
+ * libraries are unloaded. */
 static const char *format_of(const char *name)
 {
 	static const char *const names[] = {"flac", "ogg", "mp3", "mp4", "matroska", "aac", "wav", "aiff", "au", "caf", "mpegts", "avi"};
@@ -345,8 +344,8 @@ static const char *coding_of(enum AVCodecID id)
 	return "other";
 }
 
-/* Sets *end to the number of frames of an Ogg file of Vorbis, by the position in its last page, since FFmpeg returns the whole last block of a file whose
- * samples are in one page. *end is INT64_MAX for all other files, and if the number is not known. */
+/* Sets *end to the number of frames of an Ogg Vorbis file, from the position in its last page: FFmpeg returns the whole last block if all samples are in one
+ * page. Sets *end to INT64_MAX for all other files, and if the number is unknown. */
 static enum stk_status find_vorbis_end(const struct stk_sound_stream *s, int64_t *end, struct stk_error *err)
 {
 	enum { PAGE = 27 + 255 + 255 * 255, HEADER = 27 }; /* the largest page */
@@ -474,7 +473,7 @@ enum stk_status stk__stream_decode(struct stk_sound_stream *s, int64_t first, in
 			const uint8_t *samples = interleaved(s);
 			status = samples ? sink(user, samples + (size_t)skip * s->info.frame_bytes, take - skip, err) : no_memory(err);
 		}
-		if (take < n) { /* the next window may begin in this frame, so the file is read again for it */
+		if (take < n) { /* the next window may begin in this frame, so the file will be read from its start again */
 			close_file(s);
 			return status;
 		}
@@ -483,7 +482,7 @@ enum stk_status stk__stream_decode(struct stk_sound_stream *s, int64_t first, in
 	}
 	if (status != STK_END)
 		return status;
-	const int64_t slack = 4096; /* the encoder's delay and padding, which `tag_frames` counts and `at` does not */
+	const int64_t slack = 4096; /* upper bound of the encoder's delay and padding, which `tag_frames` includes and `at` does not */
 	if (s->lenient || s->jumped)
 		return STK_OK;
 	if (s->info.frames > s->at)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Takes the place of stream.c in builds without FFmpeg's headers: every sound but WAV and FLAC is STK_UNSUPPORTED. */
+ * Replaces stream.c in builds without FFmpeg's headers: every sound but WAV and FLAC is STK_UNSUPPORTED. */
 #include "base/error.h"
 #include "sound/stream.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The header of WAV files: RIFF, and RF64 and BW64 (EBU Tech 3306, ITU-R BS.2088), whose sizes are in a chunk ds64. */
+ * Reads the header of WAV files: RIFF, and RF64 and BW64 (EBU Tech 3306, ITU-R BS.2088), which store large sizes in a chunk ds64. */
 #include "base/error.h"
 #include "codec/bytes.h"
 #include "sound/sound.h"
@@ -8,18 +8,18 @@
 
 enum { RIFF_HEADER = 12, CHUNK_HEADER = 8, DS64_BYTES = 24, FMT_LEAST = 14, FMT_PCM = 16, FMT_EXTENSIBLE = 40, MOST_CHUNKS = 4096 };
 enum { TAG_PCM = 1, TAG_FLOAT = 3, TAG_ALAW = 6, TAG_MULAW = 7, TAG_EXTENSIBLE = 0xfffe };
-#define UNKNOWN_SIZE UINT32_MAX      /* written by programs that cannot go back to the header */
+#define UNKNOWN_SIZE UINT32_MAX      /* written by programs that cannot return to the header to fill it in */
 #define SOX_UNKNOWN_SIZE 0x7ffff000u /* written by SoX and espeak-ng, rounded down to whole frames */
 
 /* Facts about the file, collected while its chunks are visited. */
 struct wav {
-	uint64_t size; /* bytes of the file */
-	bool wide;     /* RF64 or BW64 */
+	uint64_t size; /* size of the file in bytes */
+	bool wide;     /* the file is RF64 or BW64 */
 	bool has_ds64, has_fmt, has_data;
-	uint64_t ds64_data; /* size of the data, from ds64 */
+	uint64_t ds64_data; /* size in bytes of the data chunk, from ds64 */
 	uint32_t tag, rate, block, bits;
 	uint32_t channels;
-	uint64_t data, header_size; /* offset of the first sample; number of bytes of samples that the header states */
+	uint64_t data, header_size; /* offset of the first sample; size in bytes of the samples, as the header states it */
 };
 
 bool stk__wav_probe(const uint8_t *data, size_t size)
@@ -54,8 +54,8 @@ static enum stk_status read_fmt(struct wav *w, const uint8_t *p, size_t n, struc
 	return STK_OK;
 }
 
-/* Notes in *w what the first data or fmt chunk, or a ds64 chunk, says; takes nothing from other chunks. head: the chunk's header; at: offset of its contents.
- * Sets *end to the offset of the next chunk, which is not below the file's end if no chunk follows. */
+/* Reads a ds64 chunk, or the first fmt or data chunk, into *w; ignores other chunks. head: the chunk's header; at: offset of its contents. Sets *end to the
+ * offset of the next chunk, which is not below the file's end if no chunk follows. */
 static enum stk_status read_chunk(struct wav *w, const struct stk_sound_bytes *bytes, const uint8_t head[CHUNK_HEADER], uint64_t at,
 	uint64_t *end, struct stk_error *err)
 {
@@ -114,9 +114,9 @@ static enum stk_status read_chunks(struct wav *w, const struct stk_sound_bytes *
 		(unsigned long long)w->size);
 }
 
-/* ---- what the chunks say ---- */
+/* ---- format and size ---- */
 
-/* Returns the name of a coding that is not decoded, by its registered number, for messages. */
+/* Returns the name of the coding with this registered number, for the message that it is not decoded. */
 static const char *coding_name(uint32_t tag)
 {
 	static const struct {
@@ -181,8 +181,8 @@ static enum stk_status check_fmt(const struct wav *w, struct stk_sound_info *inf
 	return STK_OK;
 }
 
-/* Guesses what follows a data chunk of size 0: sets *follows to true if the bytes look like another chunk or are too few for one, and to false if they must be
- * samples. */
+/* Guesses what follows a data chunk of size 0. Sets *follows to true if the bytes look like another chunk or are too few for one, and to false if they must
+ * be samples. */
 static enum stk_status chunk_follows(const struct wav *w, const struct stk_sound_bytes *bytes, bool *follows, struct stk_error *err)
 {
 	const uint8_t *p = NULL;

@@ -9,29 +9,29 @@
 
 enum { MARKS = STK_JPEG_GPU_TIMES + 1, RAW_SLACK = 64 };
 
-/* The layout of a part in the memory of its stream: tables of the decoder and of the passes, then the results of both. The files' bytes are among the
- * decoder's results. */
+/* The layout of a part in the memory of its stream: tables of the decoder and of the passes, then the results of both. The bytes of the files are part of
+ * the decoder's results. */
 struct sizes {
 	struct stk_jpeg_gpu_plan_sizes decode;
 	struct stk_pass_gpu_sizes passes;
-	struct stk_jpeg_gpu_plan_limits files; /* limits of the part's files; `raw` is the memory for their bytes */
+	struct stk_jpeg_gpu_plan_limits files; /* limits of the part's files; `raw` is the size in bytes of the memory for the files */
 	size_t all;
 };
 
-/* A part of a batch: files that go to one stream together. The batch owns the tables; the stream owns the device memory. */
+/* A part of a batch: files that one stream decodes together. The batch owns the tables; the stream owns the device memory. */
 struct part {
-	struct stk_jpeg_gpu_limits limits; /* the limits up to which the tables are large enough */
+	struct stk_jpeg_gpu_limits limits; /* the limits for which the tables are large enough */
 	struct stk_jpeg_gpu_plan *plan;
 	struct stk_pass_gpu *passes;
 	uint8_t *tables;    /* pinned memory: tables of the decoder, then of the passes */
-	size_t pass_tables; /* offset of the passes' tables */
+	size_t pass_tables; /* offset in bytes of the passes' tables in `tables` */
 	uint32_t *flags;    /* pinned memory whose device address is view.host_flags */
 	stk_gpu_event done, marks[MARKS];
-	/* the members from here on describe the last submission */
+	/* The members from here on describe the last submission. */
 	int first, count, stream;
 	struct stk_jpeg_gpu_limits need;
 	struct sizes sizes;
-	stk_gpu_ptr work; /* device address of the results of the decoder, then of the passes */
+	stk_gpu_ptr work; /* device address of the decoder's results, which the passes' results follow */
 	struct stk_jpeg_gpu_view view;
 };
 
@@ -41,7 +41,7 @@ struct stk_jpeg_gpu {
 	struct stk_pass_gpu_kernels pass_kernels;
 	struct stk_jpeg_gpu_streams *streams;
 	pthread_mutex_t lock;
-	/* the size of new tables: enough for the largest need of any part so far, and more (see grown) */
+	/* the size of new tables: enough for the largest need of any part so far, or larger (see grown) */
 	struct stk_jpeg_gpu_limits limits;
 };
 
@@ -49,8 +49,8 @@ struct stk_jpeg_gpu_batch {
 	struct stk_jpeg_gpu *decoder;
 	struct part *parts;
 	int n_parts, parts_capacity, items_capacity;
-	const uint32_t **flag; /* for each item, the address of its image's flag; NULL if the GPU does not decode the item */
-	uint32_t *file_offset; /* for each item, the offset of its file in the stream's raw bytes; NONE: the CPU decodes it */
+	const uint32_t **flag; /* [item]: address of its image's flag; NULL if the GPU does not decode the item */
+	uint32_t *file_offset; /* [item]: offset in bytes of its file in the stream's raw memory; NONE: the CPU decodes it */
 	bool measure;
 };
 
@@ -69,7 +69,7 @@ static struct stk_pass_gpu_limits pass_limits(const struct stk_jpeg_gpu_limits *
 static struct stk_jpeg_gpu_plan_limits file_limits(const struct stk_jpeg_gpu_limits *l)
 {
 	struct stk_jpeg_gpu_plan_limits files = l->files;
-	/* Copies include padding for alignment and the bytes between files. */
+	/* Copies include padding for alignment and the gaps between files. */
 	files.raw = aligned((size_t)files.bytes + files.bytes / 8 + (size_t)files.images * 1024 + 2 * RAW_SLACK);
 	return files;
 }
@@ -101,8 +101,8 @@ static void part_empty(struct stk_jpeg_gpu *d, struct part *p)
 	p->limits = (struct stk_jpeg_gpu_limits){0};
 }
 
-/* Returns the new size of a table. A table that must grow gets 1.5 times the needed size, and at least the usual one: growing is costly, because freeing the
- * old pinned memory waits for all work of the GPU. */
+/* Returns the new size of a table of size `has`. A table that must grow gets 1.5 times the needed size, and at least the usual size: growing is costly,
+ * because freeing the old pinned memory waits for all work of the GPU. */
 static uint32_t grown(uint32_t has, uint32_t need, uint64_t usual)
 {
 	uint64_t more = need + (uint64_t)need / 2;
@@ -139,7 +139,7 @@ static struct stk_jpeg_gpu_limits choose_limits(struct stk_jpeg_gpu *d, const st
 	return chosen;
 }
 
-/* Allocates the part's tables again if they are too small for its current files. */
+/* Reallocates the part's tables if they are too small for its current files. */
 static enum stk_status part_reserve(struct stk_jpeg_gpu *d, struct part *p, struct stk_error *err)
 {
 	const struct stk_jpeg_gpu_limits *need = &p->need;
@@ -260,8 +260,8 @@ static struct part *add_part(struct stk_jpeg_gpu_batch *b, int first)
 	return p;
 }
 
-/* Makes the streams' memory large enough for the batch, and marks files that are too large for any stream with NONE in b->file_offset. *share: set to the
- * number of bytes that a part should need, which is about the same for all parts and at most the size of a stream's memory; 0 if no file is left. */
+/* Makes the streams' memory large enough for the batch, and sets b->file_offset to NONE for files that are too large for any stream. *share: set to the
+ * number of bytes that each part should need, at most the size of a stream's memory; 0 if no file remains. */
 static enum stk_status choose_share(
 	const struct stk_jpeg_gpu_batch *b, const struct stk_jpeg_gpu_item *items, int n, size_t *share, struct stk_error *err)
 {
@@ -317,7 +317,7 @@ static enum stk_status cut(struct stk_jpeg_gpu_batch *b, const struct stk_jpeg_g
 /* ---- the work of one part ---- */
 
 /* Copies the files' bytes to the stream's memory, and sets b->file_offset to each file's offset there. Leaves out files that are marked with NONE, and marks
- * those for which no space is left. */
+ * files for which no space is left with NONE. */
 static enum stk_status copy_files(const struct stk_jpeg_gpu_batch *b, const struct part *p, const struct stk_jpeg_gpu_stream *stream,
 	const struct stk_jpeg_gpu_item *items, struct stk_error *err)
 {
@@ -350,7 +350,7 @@ static struct stk_jpeg_gpu_file file_of(const struct stk_jpeg_gpu_item *it, uint
 	return (struct stk_jpeg_gpu_file){it->data, it->size, it->header, it->window, place, it->type, it->max_scans};
 }
 
-/* Returns whether the pass can read the decoded image: it must read uint8, with as many channels as the image type has. */
+/* Returns whether the pass can read the decoded image: uint8 with the image type's number of channels. */
 static bool pass_can_read(const struct stk_jpeg_gpu_item *it)
 {
 	return it->header && it->pass && it->pass->in_dtype == STK_UINT8 && it->pass->in_c == (it->type == STK_GRAY ? 1 : 3) &&
@@ -368,7 +368,8 @@ bool stk__jpeg_gpu_need(const struct stk_jpeg_gpu_item *it, struct stk_jpeg_gpu_
 	return true;
 }
 
-/* Adds the item's pass over the decoded window. The pass reads the window through a view that applies the image's orientation. */
+/* Adds the item's pass to p->passes. The pass reads the decoded window through a view that applies the image's orientation. Returns false if it cannot be
+ * added. */
 static bool plan_pass(const struct part *p, const struct stk_jpeg_gpu_item *it, uint32_t index)
 {
 	uint64_t at;

@@ -21,7 +21,7 @@ struct stk_jpeg_gpu_capacity stk__jpeg_gpu_capacity(const struct stk_jpeg_gpu_pl
 	return c;
 }
 
-/* Hands out pieces of memory from address `base` on, aligned to 256 bytes. */
+/* Allocates pieces of memory from address `base` on, aligned to 256 bytes. */
 struct layout {
 	uint64_t base, used;
 };

@@ -19,7 +19,7 @@ static const uint8_t natural_order[64] = {0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 
 	13, 6, 7, 14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61,
 	54, 47, 55, 62, 63};
 
-/* The contents of an image's pairs of DC and AC tables, as in its DHT segments. Images with equal keys have equal decoding tables. */
+/* An image's pairs of DC and AC tables, as in its DHT segments. Images with equal keys have equal decoding tables. */
 struct tables_key {
 	uint64_t hash;
 	int pairs;
@@ -29,7 +29,7 @@ struct tables_key {
 struct cached_set {
 	struct tables_key key;
 	struct stk_jpeg_gpu_set set;
-	bool fits; /* false: the tables are too large, so that `set` and `lut` are not valid */
+	bool fits; /* false: the tables are too large, and `set` and `lut` are undefined */
 	uint16_t lut[STK_JPEG_GPU_MAX_SET];
 };
 
@@ -38,12 +38,12 @@ struct range {
 };
 
 struct stk_jpeg_gpu_plan {
-	struct stk_jpeg_gpu_capacity cap; /* number of elements of each array in this batch */
+	struct stk_jpeg_gpu_capacity cap; /* number of elements of each array in the current batch */
 	uint8_t *tables;                  /* the caller's memory, to which stk__jpeg_gpu_plan_end writes */
-	/* what stk__jpeg_gpu_plan_add has collected */
+	/* The next members are what stk__jpeg_gpu_plan_add has collected. */
 	struct stk_jpeg_gpu_image *images;
 	struct range *image_bitstreams;
-	struct stk_jpeg_gpu_bitstream *bitstreams; /* in the order of files */
+	struct stk_jpeg_gpu_bitstream *bitstreams; /* in the order in which the files were added */
 	struct stk_jpeg_gpu_progressive *progressive;
 	struct stk_jpeg_gpu_scan *scans;
 	struct tables_key *set_key;
@@ -52,8 +52,7 @@ struct stk_jpeg_gpu_plan {
 	uint16_t *quant;
 	uint32_t n_images, n_bitstreams, n_sets, n_lut, n_subsequences, n_chunks, n_progressive, n_scans;
 	uint64_t n_blocks, n_dc, n_idct, n_planes, n_rgb, n_rows;
-	/* made by stk__jpeg_gpu_plan_end, with the host's addresses of the tables and without those of the results; stk__jpeg_gpu_plan_view sets both to device
-	 * addresses */
+	/* Made by stk__jpeg_gpu_plan_end, with host addresses of the tables and no addresses of the results; stk__jpeg_gpu_plan_view makes both device addresses. */
 	struct stk_jpeg_gpu_view view;
 	struct cached_set *cache;
 	unsigned next_victim;
@@ -68,7 +67,8 @@ struct stk_jpeg_gpu_plan_sizes stk__jpeg_gpu_plan_sizes(const struct stk_jpeg_gp
 		.n_bitstreams = c.bitstreams,
 		.n_sync_work = c.sync_work,
 		.n_coefficient_work = c.coefficient_work,
-		.n_progressive = c.scans, /* every progressive file has at least one scan, so there cannot be more files than scans */
+		.n_progressive =
+			c.scans, /* a progressive file has at least one scan, so the number of scans limits the number of such files */
 		.n_scans = c.scans};
 	return (struct stk_jpeg_gpu_plan_sizes){stk__jpeg_gpu_place_tables(&v, 0, c.lut), stk__jpeg_gpu_place_work(&v, 0, &c), c.rgb};
 }
@@ -137,7 +137,7 @@ static uint64_t hash_of(const void *data, size_t size)
 	return h;
 }
 
-/* Lists the distinct pairs of tables and returns their number. pair_of: set to the number of each component's pair. */
+/* Lists the distinct pairs of tables and returns their number. pair_of: set to the index in `pairs` of each component's pair. */
 static int list_pairs(const struct stk_jpeg_header *h, struct stk_jpeg_gpu_pair pairs[3], uint32_t pair_of[3])
 {
 	int n = 0;
@@ -182,7 +182,8 @@ static struct cached_set *cached(struct stk_jpeg_gpu_plan *p, const struct table
 	return c;
 }
 
-/* Returns the number, in this batch, of the table set with this key, adding the set if necessary; or NONE if that fails. */
+/* Returns the number of the table set with this key in this batch, and adds the set if necessary; returns NONE if the set is too large or the batch has no
+ * space for it. */
 static uint32_t add_set(struct stk_jpeg_gpu_plan *p, const struct tables_key *key)
 {
 	for (uint32_t i = 0; i < p->n_sets; i++)
@@ -221,8 +222,9 @@ static bool add_bitstream(struct stk_jpeg_gpu_plan *p, struct stk_jpeg_gpu_bitst
 	return true;
 }
 
-/* Adds a bitstream for each restart interval down to the window's last row. Intervals above the window are decoded too, since the CPU would also report
- * damage in them. Returns false if the CPU must decode the file: intervals are tiny, restart markers are missing or out of order, or there is no space. */
+/* Adds a bitstream for each restart interval from the image's start to the window's last row. Intervals above the window are decoded too, since the CPU
+ * would also report damage in them. Returns false if the CPU must decode the file: intervals are tiny, restart markers are missing or out of order, or the
+ * batch has no space. */
 static bool add_intervals(struct stk_jpeg_gpu_plan *p, const struct stk_jpeg_gpu_file *f, const struct stk_jpeg_scan *scan,
 	const struct stk_jpeg_window *window, uint32_t image)
 {
@@ -357,7 +359,7 @@ static bool plan_scan(const struct stk_jpeg_gpu_file *f, struct stk_jpeg_scan *s
 	return f->type != STK_GRAY || scan->color != STK_JPEG_RGB;
 }
 
-/* Returns which MCUs to decode: those of the window or, for a progressive file, whose scans visit all MCUs, every MCU down to the window's last row. */
+/* Returns which MCUs to decode: those that the window needs; for a progressive file, whose scans visit all MCUs, every MCU down to the window's last row. */
 static struct stk_jpeg_window plan_window(const struct stk_jpeg_gpu_file *f, const struct stk_jpeg_scan *scan)
 {
 	struct stk_jpeg_window w = stk__jpeg_window_plan(scan, f->window);
@@ -368,7 +370,7 @@ static struct stk_jpeg_window plan_window(const struct stk_jpeg_gpu_file *f, con
 	return w;
 }
 
-/* Returns the number of entries of the decoding tables, or 0 if there would be too many. */
+/* Returns the number of entries of the decoding tables, or 0 if they would be too large. */
 static uint32_t count_entries(const struct stk_jpeg_header *h)
 {
 	struct stk_jpeg_gpu_pair pairs[3];
@@ -476,12 +478,12 @@ static uint32_t cut_work(struct stk_jpeg_gpu_work *out, uint32_t set, uint32_t f
 	return n;
 }
 
-/* The numbers of bitstreams, subsequences and chunks that have been assigned so far. */
+/* The numbers of bitstreams, subsequences and chunks that already have their position in the tables. */
 struct placed {
 	uint32_t bitstreams, subsequences, chunks;
 };
 
-/* Assigns the next numbers to the image's bitstreams. If `out` is NULL, only counts them. */
+/* Assigns the next positions to the image's bitstreams. If `out` is NULL, only counts them. */
 static void place_bitstreams(const struct stk_jpeg_gpu_plan *p, uint32_t image, struct placed *at, struct stk_jpeg_gpu_bitstream *out)
 {
 	struct range r = p->image_bitstreams[image];
@@ -497,7 +499,7 @@ static void place_bitstreams(const struct stk_jpeg_gpu_plan *p, uint32_t image, 
 	}
 }
 
-/* Sorts bitstreams and thread blocks by table set; those of progressive files are last. If `write` is false, only counts them. */
+/* Sorts bitstreams and thread blocks by table set; those of progressive files come last. If `write` is false, only counts them. */
 static void order_bitstreams(const struct stk_jpeg_gpu_plan *p, struct stk_jpeg_gpu_view *v, bool write)
 {
 	struct stk_jpeg_gpu_bitstream *out = write ? (struct stk_jpeg_gpu_bitstream *)(uintptr_t)v->bitstreams : NULL;

@@ -11,13 +11,13 @@ enum {
 		       * core decodes larger scans sooner */
 };
 
-/* The state of a walk over the scans. Where a scan ends is known when the next one is found. */
+/* The state of a walk over the scans. A scan's end is known only when the next scan is found. */
 struct walk {
 	const struct stk_jpeg_gpu_script *script;
 	struct stk_jpeg_gpu_script_size size;
 	struct stk_jpeg_gpu_scan scan; /* the current scan */
-	size_t begin;                  /* offset of the scan's entropy-coded bytes */
-	uint32_t ready[3][64];         /* for each component and coefficient, the minimum delay, in rows, of a scan that depends on it */
+	size_t begin;                  /* offset of the scan's entropy-coded bytes in the file */
+	uint32_t ready[3][64];         /* [component][coefficient]: minimum delay, in rows, of a scan that depends on it */
 };
 
 /* libjpeg uses the quantisation table that is defined when a component's first scan begins. Here that is always the table at the file's first scan, since
@@ -106,7 +106,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Counts the scan's units: *needed down to the window's last row, *all in the whole scan. */
+/* Counts the scan's units: *needed, those down to the window's last row, and *all. */
 static void count_units(const struct walk *w, uint64_t *needed, uint64_t *all)
 {
 	const struct stk_jpeg_scan *frame = w->script->frame;

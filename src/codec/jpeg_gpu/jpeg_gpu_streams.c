@@ -31,7 +31,7 @@ enum stk_status stk__jpeg_gpu_streams_create(
 	pthread_mutex_init(&all->lock, NULL);
 	pthread_cond_init(&all->returned_cond, NULL);
 	enum stk_status s = STK_OK;
-	/* Creates all streams first and their events later: streams that are created one after the other get different hardware queues. */
+	/* Creates all streams before the events, since streams that are created one after the other get different hardware queues. */
 	for (int i = 0; i < MOST && !s; i++)
 		s = stk__gpu_stream_create(dev, STK_GPU_LOW, &all->stream[i].cuda, err);
 	for (int i = 0; i < MOST && !s; i++)
@@ -47,7 +47,7 @@ enum stk_status stk__jpeg_gpu_streams_create(
 static void empty(struct stk_jpeg_gpu_streams *all, struct stk_jpeg_gpu_stream *stream)
 {
 	if (stream->memory && stk__gpu_stream_sync(all->dev, stream->cuda, NULL)) {
-		/* If this fails, the work has failed too, but the memory is still released. */
+		/* If this fails, the stream's work has failed too, but the memory is still released. */
 	}
 	stk__gpu_free(all->dev, stream->memory);
 	stream->memory = 0;
@@ -85,7 +85,7 @@ size_t stk__jpeg_gpu_streams_memory(struct stk_jpeg_gpu_streams *all)
 	return bytes;
 }
 
-/* ---- the size of parts ---- */
+/* ---- the size of parts in bytes ---- */
 
 static size_t least(size_t a, size_t b)
 {
@@ -123,7 +123,7 @@ enum stk_status stk__jpeg_gpu_streams_fit(
 		return stk__fail(
 			err, STK_LIMIT, "a file takes %zu bytes of the GPU, over the %zu that decoding may take", largest, all->most);
 	pthread_mutex_lock(&all->lock);
-	/* A batch that is only a little larger is cut into one more part instead of larger parts. */
+	/* If a batch is only a little larger than the parts allow, it is cut into one more part, and parts are not made larger. */
 	while (all->part < largest || all->part < least(batch, all->most / MOST) / 2) {
 		if (any_in_use(all)) {
 			pthread_cond_wait(&all->returned_cond, &all->lock);
@@ -142,8 +142,8 @@ enum stk_status stk__jpeg_gpu_streams_fit(
 
 /* ---- taking and giving back streams ---- */
 
-/* Allocates the stream's memory for a part. Fills all of it once, since kernels read whole words, including a few bytes after their input, which they then
- * ignore. */
+/* Allocates the stream's memory for a part. Fills all of it with zeros, since kernels read whole words, including a few bytes after their input, which they
+ * then ignore. */
 static enum stk_status make(struct stk_jpeg_gpu_streams *all, struct stk_jpeg_gpu_stream *stream, size_t size, struct stk_error *err)
 {
 	enum stk_status s = stk__gpu_alloc(all->dev, size, &stream->memory, err);
@@ -183,7 +183,7 @@ struct stk_jpeg_gpu_stream *stk__jpeg_gpu_streams_take(struct stk_jpeg_gpu_strea
 				stream = NULL;
 				break;
 			}
-			all->n_allowed = all->n_made; /* there is no memory for more streams, so only these are used */
+			all->n_allowed = all->n_made; /* there is no memory for more streams */
 		}
 		if (stream)
 			break;
