@@ -8,6 +8,7 @@ import sys
 import textwrap
 import threading
 import time
+import types
 from pathlib import Path
 
 import pytest
@@ -388,7 +389,24 @@ def test_an_exception_under_torchrun(tmp_path, tree):
 # ---- one process ----
 
 
-def test_two_threads_at_once(tree):
+@pytest.fixture(params=["alone", "with Accelerate"])
+def registered(request, monkeypatch):
+    """Returns the loaders that are registered with Accelerate, of which a stand-in is loaded for one of the two kinds of test."""
+    loaders = []
+    if request.param == "with Accelerate":
+        state = types.SimpleNamespace(_add_dataloader=loaders.append, _remove_dataloader=loaders.remove)
+
+        class GradientState:
+            _shared_state = types.MappingProxyType({"sync_gradients": True})
+
+            def __new__(cls):
+                return state
+
+        monkeypatch.setitem(sys.modules, "accelerate.state", types.SimpleNamespace(GradientState=GradientState))
+    return loaders
+
+
+def test_two_threads_at_once(tree, registered):
     """A second thread that enters while the first waits gets an error, and neither thread loses a batch."""
     inside, leave = threading.Event(), threading.Event()
 
@@ -405,6 +423,8 @@ def test_two_threads_at_once(tree):
     loader = Loader(Slow(), 2, transforms=[T.Resize((16, 16))])
     it = iter(loader)
     next(it)
+    assert registered in ([], [loader])
+    was = list(registered)
     got = []
     thread = threading.Thread(target=lambda: got.extend(it), name="first", daemon=True)
     thread.start()
@@ -414,10 +434,47 @@ def test_two_threads_at_once(tree):
     for use in (lambda: next(it), lambda: iter(loader), loader.state_dict):
         with pytest.raises(StateError, match=r"in use by the thread 'first'.*one thread at a time"):
             use()
+    assert registered == was
     leave.set()
     thread.join(30)
     assert [b.label.tolist() for b in got] == [[2, 3], [4, 5], [6, 7]]
+    assert not registered
     assert len(list(loader)) == 4  # threads may use the loader one after another
+
+
+def test_an_error_does_not_end_the_epoch(tree, registered):
+    """After an exception of the Dataset the iteration continues, whether or not an Accelerator was made, and is registered until it ends or is dropped."""
+
+    class Once:
+        failed = False
+
+        def __len__(self):
+            return 6
+
+        def __getitem__(self, i):
+            if i == 2 and not self.failed:
+                self.failed = True
+                raise KeyError("not yet")
+            return (tree / "class0/000.jpg").read_bytes(), i
+
+    def labels(it):
+        while True:
+            try:
+                yield next(it).label.tolist()
+            except KeyError:
+                yield "failed"
+            except StopIteration:
+                return
+
+    loader = Loader(Once(), 2, transforms=[T.Resize((16, 16))], prefetch=1, num_threads=1)
+    it = iter(loader)
+    assert len(it) == 3
+    assert list(labels(it)) == [[0, 1], "failed", [4, 5]]
+    assert not registered
+    it = iter(loader)
+    next(it)
+    del it
+    assert not registered
 
 
 def test_left_for_validation_and_resumed(tree):

@@ -8,6 +8,8 @@ count (`remainder`), so that gather_for_metrics drops the repeats of last_batch=
 from __future__ import annotations
 
 import sys
+import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -19,6 +21,12 @@ class AcceleratorAnswers(Protocol):
     remainder: int
 
 
+class Batches(Iterator[Any], Protocol):
+    """An iterator over the batches of an epoch that knows their number."""
+
+    def __len__(self) -> int: ...
+
+
 class Counting(Protocol):
     """The part of a Loader from which `reported` takes the values of end_of_dataloader and remainder."""
 
@@ -26,19 +34,39 @@ class Counting(Protocol):
     def _samples_of_last_step(self) -> int: ...
 
 
-def reported(asked: AcceleratorAnswers, loader: Counting, epoch: Iterator[Any]) -> Iterator[Any]:
+def reported(asked: AcceleratorAnswers, loader: Counting, epoch: Batches) -> Batches:
     """Returns an iterator over the epoch. If the program has made an Accelerator, the iterator registers `asked` with Accelerate and keeps its attributes up to
     date; otherwise it is `epoch` itself."""
     state = getattr(sys.modules.get("accelerate.state"), "GradientState", None)
-    return epoch if state is None or not state._shared_state else _reporting(state(), asked, loader, epoch)
+    return epoch if state is None or not state._shared_state else _Reporting(state(), asked, loader, epoch)
 
 
-def _reporting(state: Any, asked: AcceleratorAnswers, loader: Counting, epoch: Iterator[Any]) -> Iterator[Any]:
-    asked.end_of_dataloader, asked.remainder = False, loader._samples_of_last_step()
-    state._add_dataloader(asked)
-    try:
-        for batch in epoch:
-            asked.end_of_dataloader = loader._at_last()
-            yield batch
-    finally:
-        state._remove_dataloader(asked)
+class _Reporting:
+    """Iterates over an epoch, and is registered with Accelerate from the first batch until the epoch ends or the program drops the iterator. It is no
+    generator: one that raised an error would end the epoch, and a second thread would get Python's message about generators instead of the Loader's."""
+
+    def __init__(self, state: Any, asked: AcceleratorAnswers, loader: Counting, epoch: Batches) -> None:
+        self._state, self._asked, self._loader, self._epoch = state, asked, loader, epoch
+        self._lock = threading.Lock()
+        self._remove: weakref.finalize[Any, Any] | None = None
+
+    def __iter__(self) -> _Reporting:
+        return self
+
+    def __next__(self) -> Any:
+        with self._lock:
+            if self._remove is None:
+                self._asked.end_of_dataloader, self._asked.remainder = False, self._loader._samples_of_last_step()
+                self._state._add_dataloader(self._asked)
+                self._remove = weakref.finalize(self, self._state._remove_dataloader, self._asked)
+                self._remove.atexit = False
+        try:
+            batch = next(self._epoch)
+        except StopIteration:
+            self._remove()
+            raise
+        self._asked.end_of_dataloader = self._loader._at_last()
+        return batch
+
+    def __len__(self) -> int:
+        return len(self._epoch)
