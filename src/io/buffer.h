@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The pool of buffers behind stk__buffer_take. Any thread. */
+ * The pool from which stk__buffer_take takes buffers. Any thread. */
 #ifndef STK_IO_BUFFER_H
 #define STK_IO_BUFFER_H
 

@@ -380,7 +380,7 @@ static bool is_unfinished(const char *name, uint64_t *size)
 	return dashes == 2;
 }
 
-/* Removes unfinished entries that processes have left behind; no other process may have the cache open. Returns the number of bytes that were reserved for
+/* Removes unfinished entries of processes that ended; no other process may have the cache open. Returns the number of bytes that were reserved for
  * them. */
 static uint64_t remove_unfinished(struct stk_cache_disk *d)
 {
