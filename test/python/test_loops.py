@@ -144,17 +144,19 @@ CASES = {
 }
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize(("loop", "kind"), [(loop, kind) for loop, kinds in CASES.items() for kind in kinds])
 def test_loops_stay_flat(media, kind, loop):
     if kind in ("clips", "reader") and not videos.can_decode():
         pytest.skip("needs the ffmpeg program, and a build with video")
     command = [sys.executable, "-c", LOOP, kind, loop, str(media)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=390, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stderr[-2000:]
     seen = json.loads(done.stdout.splitlines()[-1])
     assert len(seen) == 50
-    # Takes the lowest value of ten rounds each, because threads of one round may not have ended when the next one begins.
+    # Takes the lowest value of ten rounds each, because threads of one round may not have ended when the next one begins: on a slow machine one or two of
+    # them may run in each of the ten. A thread or descriptor that every tenth round left open would add three.
     early, late = (np.min(seen[i : i + 10], axis=0).tolist() for i in (10, 40))
     assert late[0] <= early[0] + ROOM, seen
-    assert late[1] <= early[1], seen
-    assert late[2] <= early[2], seen
+    assert late[1] <= early[1] + 2, seen
+    assert late[2] <= early[2] + 2, seen
