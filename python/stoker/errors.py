@@ -21,7 +21,8 @@ _PARAMETER = (
 )
 _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 _MARKS = ",:;.)"  # characters that end a word in a sentence
-_NO_HOST = 180  # size from which text before the first slash is no host or bucket, but credentials whose @ was cut off with the end of a long URL
+# Text of this size before the first slash is no host or bucket, but credentials whose @ was cut off with the end of a long URL.
+_NO_HOST = 180
 
 
 def _user_end(look: str, authority: str, size: int) -> int:
