@@ -35,7 +35,7 @@ from stoker.loader._pixels import is_array
 from stoker.loader._random import Place, same_generators
 from stoker.loader._samples import Samples, column, height_and_width
 from stoker.loader._saved import Facts
-from stoker.loader._shared import Watch
+from stoker.loader._shared import ReuseDetector
 from stoker.loader._sources import FilesByIndex, Source
 from stoker.loader._spec import Spec
 
@@ -119,7 +119,7 @@ class DatasetSource(Source):
             raise InvalidArgumentError("the dataset is empty")
         self.workers: Workers | None = None
         self._digested: tuple[int | None, str | None] | None = None  # the Dataset's size when the digest was made, and the digest
-        self._watch: Watch | None = None
+        self._watch: ReuseDetector | None = None
         self._waiting: deque[tuple[int, int, list[Future[Any]]]] = deque()
         # Samples that were fetched to find the format of all samples; each is kept until its batch is made.
         self._probes: dict[Item, Fetched] = {}
@@ -416,7 +416,7 @@ class DatasetSource(Source):
         """Fetches a sample before the format of samples is known."""
         # A Dataset may reuse a buffer for each index of a batch, or for each thread. Enough samples are watched that such a buffer is used again during this
         # time.
-        self._watch = self._watch or Watch(2 * spec.batch + 4 * _threads())
+        self._watch = self._watch or ReuseDetector(2 * spec.batch + 4 * _threads())
         if self.workers is None:
             self.workers = self._make_workers((FetchMany if self.many else Fetch)(self.dataset, self.samples_of))
         return self.workers.fetch_first(item)

@@ -21,7 +21,7 @@ from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader._changes import DATASET, Changes
 from stoker.loader._random import Place, current, mix
 from stoker.loader._samples import Samples, UnlikeError
-from stoker.loader._shared import Watch, open_file, owned
+from stoker.loader._shared import ReuseDetector, open_file, owned
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -193,10 +193,10 @@ def unfinished(futures: Sequence[Future[Any]], limit: float | None = None) -> se
 class Workers:
     """Fetches samples on threads."""
 
-    def __init__(self, fetch: Fetch, count: int, watch: Watch | None = None) -> None:
+    def __init__(self, fetch: Fetch, count: int, watch: ReuseDetector | None = None) -> None:
         self._fetch = fetch
         self.count = count
-        self._watch = watch or Watch(0)
+        self._watch = watch or ReuseDetector(0)
         self._changes = Changes(*DATASET)
         self._one_call = threading.Lock()
         self._threads: Threads | None = None  # None until the first sample was fetched

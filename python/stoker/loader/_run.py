@@ -19,7 +19,7 @@ from stoker.loader._saved import OF_DATA, Ids, Saved, digest
 from stoker.loader._sources import Source
 from stoker.loader._spec import Spec
 from stoker.loader._tars import TarSource
-from stoker.loader._waiting import Watch
+from stoker.loader._waiting import WaitMeter
 from stoker.pipeline import Pipeline
 
 
@@ -47,7 +47,7 @@ class Run:
         self.total: int | None = None  # number of samples of a source of one epoch, if it was counted while the source was read
         self.bad: list[StokerError] = []  # bad samples of pipelines before this one
         self.narrowed = 0  # images of 16 bits a channel that were rounded to 8, when the last epoch ended
-        self.watch = Watch(f"rank {spec.shard.rank} of {spec.shard.world}: " if spec.shard.world > 1 else "")
+        self.watch = WaitMeter(f"rank {spec.shard.rank} of {spec.shard.world}: " if spec.shard.world > 1 else "")
 
     # ---- making pipelines ----
 

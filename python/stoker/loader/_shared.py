@@ -39,7 +39,7 @@ def _may_change(row: tuple[Any, ...], number: int) -> bool:
     return referenced if isinstance(part, bytearray) else hasattr(part, "permute")
 
 
-class Watch:
+class ReuseDetector:
     """Finds out from the first samples whether a Dataset reuses the memory of earlier samples. Until that is known, samples are copied; afterwards they are
     copied only if it does. While several calls could fill the same memory before it is copied, they run one at a time. Samples are not always copied, because
     a Dataset that returns parts of its own data, such as `self.X[i]`, would lose a third of its speed.

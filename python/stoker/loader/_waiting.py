@@ -92,7 +92,7 @@ def line(spent: Spent, machine: Mapping[str, Any]) -> str | None:
     return f"{text}{where}: {rate}; the cores were {busy:.0%} busy"
 
 
-class Watch:
+class WaitMeter:
     """Measures an epoch from its second batch to its end, and logs what the loop waited for. who: the beginning of the line, which names the rank."""
 
     def __init__(self, who: str) -> None:
