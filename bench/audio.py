@@ -40,7 +40,7 @@ RATE = 16000
 
 
 def has(module: str) -> bool:
-    """Returns whether a library is installed and can be loaded."""
+    """Returns whether a module is installed and can be imported."""
     try:
         if importlib.util.find_spec(module) is None:
             return False
@@ -64,7 +64,7 @@ def resample(fn: Any, audio: Any) -> Any:
 
 
 def utterances(count: int) -> list[np.ndarray]:
-    """Makes tones with noise, of the lengths of read speech: few are short, most have 10 to 16 seconds."""
+    """Makes `count` signals of tones with noise, with lengths as in read speech: a few short ones, most of 10 to 16 seconds."""
     rng = np.random.default_rng(1)
     made = []
     for seconds in np.clip(rng.normal(12, 6, count), 1, 35):
@@ -74,7 +74,7 @@ def utterances(count: int) -> list[np.ndarray]:
 
 
 class Side:
-    """A pipeline of one library that repeats the same signals without end."""
+    """A pipeline of one library that repeats the same signals endlessly."""
 
     def __init__(self, package: str, graph: Callable[[Any, Any], Any], signals: list[np.ndarray], options: argparse.Namespace) -> None:
         fn = importlib.import_module(f"{package}.fn")
@@ -125,7 +125,7 @@ def tones() -> Iterator[tuple[float, np.ndarray, np.ndarray]]:
 
 
 def exact(x: np.ndarray) -> np.ndarray:
-    """Returns the resampled signal by the default filter in double precision."""
+    """Returns the signal resampled from 44.1 to 16 kHz by the default filter, computed in double precision."""
     length, lobes = len(x) * RATE // 44100, 16
     whole, phase = np.divmod(np.arange(length) * 441, 160)
     padded = np.concatenate([np.zeros(lobes), x.astype("float64"), np.zeros(lobes + 1)])
@@ -138,7 +138,7 @@ def exact(x: np.ndarray) -> np.ndarray:
 
 
 def resamplers() -> dict[str, Callable[[np.ndarray], np.ndarray]]:
-    """Returns the functions of other libraries that resample one clip. The DataLoader's worker, in which they would run, has one thread."""
+    """Returns the functions of other libraries that resample one clip, by name. They use one thread, as in a worker of a DataLoader."""
     found: dict[str, Callable[[np.ndarray], np.ndarray]] = {}
     if has("torchaudio"):
         import torch
@@ -178,7 +178,7 @@ def resampling(options: argparse.Namespace) -> None:
 def resampling_errors(options: argparse.Namespace) -> None:
     noise = np.random.default_rng(2).uniform(-1, 1, 44100).astype("float32")
     inputs = [*tones(), (0.0, noise, exact(noise))]
-    inner = slice(50, -50)  # leaves out the ends, where the signal stops but the exact tone continues
+    inner = slice(50, -50)  # leaves out the ends of the signal, after which the exact tone continues
     for frequency, x, expected in inputs:
         x = x.astype("float32")
         made = {p.removeprefix("nvidia."): Side(p, resample, [x], options).first[0] for p in packages()}
@@ -205,7 +205,7 @@ def write_wavs(folder: Path, count: int) -> list[Path]:
 
 
 class SoundfileSet:
-    """A map-style Dataset of sounds and their classes."""
+    """A map-style Dataset of sounds and their classes, read with soundfile."""
 
     def __init__(self, paths: list[Path]) -> None:
         self.paths = paths
@@ -222,7 +222,7 @@ class SoundfileSet:
 
 
 def batches(loader: Any) -> Callable[[int], int]:
-    """Returns a function that takes whole epochs from a loader until it has at least `count` samples, and returns how many it took."""
+    """Returns a function that runs whole epochs of a loader until it has at least `count` samples, and returns the number of samples."""
 
     def take(count: int) -> int:
         taken = 0
@@ -234,7 +234,7 @@ def batches(loader: Any) -> Callable[[int], int]:
 
 
 def take_turns(title: str, sides: Mapping[str, Callable[[int], int]], count: int, rounds: int) -> None:
-    """Measures the sides in turns. Prints the CPU time of each, and its ratio to that of Stoker, which is the first side."""
+    """Measures the sides in turns. Prints the CPU time of each side, and its ratio to the CPU time of Stoker, the first side."""
     for take in sides.values():
         take(count)
     slices: dict[str, list[measure.Slice]] = {name: [] for name in sides}
@@ -305,7 +305,7 @@ class SampleSet:
         import torch
 
         path = self.paths[i]
-        if self.decoder == "wave":  # the module `wave` of Python's standard library
+        if self.decoder == "wave":  # module `wave` of Python's standard library
             with wave.open(str(path)) as f:
                 return torch.from_numpy(np.frombuffer(f.readframes(f.getnframes()), "<i2").astype("float32") / 32768)
         if self.decoder == "soundfile":
@@ -369,7 +369,7 @@ def one_second_files(options: argparse.Namespace) -> None:
 
 
 def crc(data: bytes, bits: int, polynomial: int) -> int:
-    """Returns the checksum of a header (8 bits) or a block (16 bits) of FLAC."""
+    """Returns FLAC's checksum of a header (8 bits) or of a block (16 bits)."""
     table, top, mask = [], 1 << (bits - 1), (1 << bits) - 1
     for value in range(256):
         value <<= bits - 8
@@ -383,7 +383,7 @@ def crc(data: bytes, bits: int, polynomial: int) -> int:
 
 
 def flac_block(samples: np.ndarray, number: int) -> bytes:
-    """Encodes one block of 16-bit samples of one channel: the difference of each sample from the line through the two before it, in Rice's code."""
+    """Encodes a block of 16-bit samples of one channel: stores the difference of each sample from the line through the previous two, in Rice's code."""
     x = samples.astype(np.int64)
     left = x[2:] - 2 * x[1:-1] + x[:-2]
     folded = np.where(left < 0, -2 * left - 1, 2 * left)
@@ -456,7 +456,7 @@ def loaders_of_flac(paths: list[Path], options: argparse.Namespace) -> dict[str,
 
 
 class MelOnGpu:
-    """Makes log-mel bands of padded batches on the GPU, with torchaudio or with torch only."""
+    """Computes log-mel bands of padded batches on the GPU, with torchaudio or only with torch."""
 
     def __init__(self) -> None:
         import torch
@@ -503,7 +503,7 @@ def torch_on_gpu(paths: list[Path], decoder: str, options: argparse.Namespace) -
 
 
 def gpu_files(title: str, paths: list[Path], options: argparse.Namespace) -> None:
-    """Compares how many files a second become features in GPU memory."""
+    """Compares how many files per second become features in GPU memory."""
     import torch
 
     names = [str(p) for p in paths]
@@ -535,7 +535,7 @@ def gpu_files(title: str, paths: list[Path], options: argparse.Namespace) -> Non
 
 
 def kernel_times(work: Callable[[], Any], rounds: int) -> dict[str, float]:
-    """Returns the median time in seconds of each kernel that runs once in `work`."""
+    """Returns, for each kernel that runs once in `work`, its name and its median time in seconds."""
     import torch
     from torch.profiler import ProfilerActivity, profile
 
@@ -553,7 +553,7 @@ def kernel_times(work: Callable[[], Any], rounds: int) -> dict[str, float]:
 
 
 def copied_bytes_a_second() -> float:
-    """Measures the GPU's memory: bytes read and written a second by a copy of 1 GiB."""
+    """Measures how many bytes per second a copy of 1 GiB in GPU memory reads and writes."""
     import torch
 
     a = torch.zeros(1 << 28, device="cuda")
@@ -569,7 +569,7 @@ def copied_bytes_a_second() -> float:
 
 
 def gpu_features(options: argparse.Namespace) -> None:
-    """Measures the kernels of features of waveforms on the GPU, and torch's transform of the same frames."""
+    """Measures each kernel of the features of waveforms on the GPU, and torch's Fourier transform of the same frames."""
     import stoker
     import torch
     from stoker import fn
@@ -619,7 +619,7 @@ WORK: dict[str, Callable[[argparse.Namespace], None]] = {
     "features": lambda options: compare("features of utterances", features, utterances(options.utterances), options, 1e-4),
     "files": one_second_files,
     "flac": flac_files,
-    "resample": resampling,  # "resample" has to be the last one, since it changes options.batch
+    "resample": resampling,  # must be the last one, since it changes options.batch
 }
 
 

@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TICK = os.sysconf("SC_CLK_TCK")
-IDLE_STEP = 0.03  # seconds; a few clock ticks of /proc
-IDLE_STEPS = 3  # number of consecutive idle steps to wait for: on a busy machine our threads may get no core during a single step
+IDLE_STEP = 0.03  # in seconds; a few clock ticks of /proc
+IDLE_STEPS = 3  # on a busy machine, a thread may get no core during a single step, so waiting needs several idle steps in a row
 
 
 def children() -> list[int]:
-    """Returns the ids of the running processes that this one started, of their children, and so on."""
+    """Returns the ids of all running descendants of this process."""
     found, wave = [], [os.getpid()]
     while wave:
         below: list[int] = []
@@ -40,8 +40,7 @@ def children() -> list[int]:
 
 
 def cpu_seconds(workers: list[int] | None = None) -> float:
-    """Returns the seconds of user and system time of this process and its children, including those that still run. workers: the ids of the latter, if the
-    caller knows them."""
+    """Returns the CPU seconds of this process and its children, including running ones. workers: ids of the running children; None: they are searched for."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     total = time.process_time() + ended.ru_utime + ended.ru_stime
     for pid in children() if workers is None else workers:
@@ -54,7 +53,7 @@ def cpu_seconds(workers: list[int] | None = None) -> float:
 
 
 def wait_idle(limit: float = 60) -> float:
-    """Waits until this process and its children have not used the CPU for a moment, for at most `limit` seconds. Returns the time (perf_counter) at which that
+    """Waits until this process and its children have been idle for a moment, for at most `limit` seconds. Returns the time (perf_counter) at which that
     moment began."""
     workers = children()
     began, before, quiet = time.perf_counter(), cpu_seconds(workers), 0
@@ -71,7 +70,7 @@ def wait_idle(limit: float = 60) -> float:
 
 
 def is_at_work(workers: list[int]) -> bool:
-    """Returns whether a thread of this process or its children, other than this one, runs, is ready to run, or waits for a disk."""
+    """Returns whether a thread of this process or its children, other than the calling thread, runs, is ready to run, or waits for a disk."""
     me = threading.get_native_id()
     for pid in (os.getpid(), *workers):
         for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
@@ -95,12 +94,12 @@ class Slice:
 
     @property
     def cost(self) -> float:
-        """Returns CPU-seconds per 1000 images."""
+        """Returns CPU seconds per 1000 images."""
         return 1000 * self.cpu / self.images
 
 
 def measure(take: Callable[[int], int], images: int) -> Slice:
-    """Takes images from an idle loader, and waits until it is idle again."""
+    """Takes images from an idle loader, and waits until the loader is idle again. Returns the measured slice."""
     wall, cpu = time.perf_counter(), cpu_seconds()
     taken = take(images)
     return Slice(taken, wait_idle() - wall, cpu_seconds() - cpu)
@@ -108,7 +107,7 @@ def measure(take: Callable[[int], int], images: int) -> Slice:
 
 @dataclass
 class Comparison:
-    """Alternating slices of stoker and of a peer."""
+    """Slices of Stoker and of a peer, which were measured in turns."""
 
     peer: str
     ours: list[Slice]
@@ -116,7 +115,7 @@ class Comparison:
 
     @property
     def ratios(self) -> list[float]:
-        """Returns for each pair of slices stoker's images per CPU-second, divided by the peer's."""
+        """Returns, for each pair of slices, the ratio of Stoker's images per CPU second to the peer's."""
         return [t.cost / o.cost for o, t in zip(self.ours, self.theirs, strict=True)]
 
     def summary(self) -> dict:
@@ -140,7 +139,7 @@ class Comparison:
 
 
 def compare(peer: str, ours: Callable[[int], int], theirs: Callable[[int], int], images: int, rounds: int) -> Comparison:
-    """Measures both sides in turns. Both have to be warmed up and idle."""
+    """Measures Stoker and a peer in turns. Both must be warmed up and idle."""
     result = Comparison(peer, [], [])
     for turn in range(rounds):
         if turn % 2:
@@ -153,7 +152,7 @@ def compare(peer: str, ours: Callable[[int], int], theirs: Callable[[int], int],
 
 
 def peak_memory() -> int:
-    """Returns the peak of this process's resident memory, in bytes."""
+    """Returns the peak of this process's resident memory in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
@@ -182,7 +181,7 @@ def describe(files: list[Path]) -> dict:
 
 
 def table(rows: list[list[str]]) -> str:
-    """Formats a table whose columns are as wide as their widest cell; the first row is the heading."""
+    """Formats a table whose columns are as wide as their widest cell. The first row is the heading."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = [
         "  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))) for row in rows

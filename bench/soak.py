@@ -40,7 +40,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # Warm-up as a fraction of the run. A CUDA driver takes 8 MB, 0.8 of them by malloc, whenever more work than ever before runs at once, and never frees it.
 # The last time that this happens is random: on an H100 it was after 130 s, and in the four minutes after that, memory grew by less than 1 MB.
 WARM_UP_CPU, WARM_UP_GPU = 0.25, 0.5
-SAMPLE_EVERY = 5  # seconds
+SAMPLE_EVERY = 5  # in seconds
 BATCH = 8
 # Growth over the whole run that noise may cause, in bytes or as a count. Sockets are idle connections to the store; their number depends on how fast the store
 # answers. A driver takes up to 16 MiB of GPU memory at a time.
@@ -50,7 +50,7 @@ PARTS = 5
 
 
 def open_files() -> list[str]:
-    """Returns the target of each open descriptor; skips descriptors that are closed during the call."""
+    """Returns the target of each open descriptor of this process; skips descriptors that are closed during the call."""
     found = []
     for fd in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):
@@ -59,7 +59,7 @@ def open_files() -> list[str]:
 
 
 def gpu_memory(device: int) -> int:
-    """Returns the bytes in use on a GPU, by all processes."""
+    """Returns the number of bytes in use on a GPU, by all processes."""
     import torch
 
     free, total = torch.cuda.mem_get_info(device)
@@ -79,7 +79,7 @@ def held(device: int | None) -> dict[str, int]:
 
 
 def line(samples: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Returns the slope of the least-squares line through (time, value), and its standard error."""
+    """Returns the slope of the least-squares line through the samples (time, value), and the slope's standard error."""
     times = [t for t, _ in samples]
     slope, begin = statistics.linear_regression(times, [v for _, v in samples])
     spread = sum((t - statistics.fmean(times)) ** 2 for t in times)
@@ -101,7 +101,7 @@ def growth(samples: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 
 def grows(samples: Sequence[tuple[float, float]], limit: float) -> bool:
-    """Returns whether the rise exceeds both the limit and the noise of the samples."""
+    """Returns whether the rise exceeds the limit and also SIGMAS times its standard error."""
     rise, error = growth(samples)
     return rise > limit and rise > SIGMAS * error
 
@@ -130,7 +130,7 @@ def make_loader(root: Any, device: int | None) -> Any:
 
 
 def make_branches(root: Path, device: int | None) -> Callable[[], Iterable[Any]]:
-    """Builds a pipeline with conditionals, random crops and a source in Python. Returns a function that runs an epoch of it."""
+    """Builds a pipeline with conditionals, random crops and a source in Python. Returns a function that runs one epoch of it."""
     from stoker import fn, pipeline_def
 
     @pipeline_def(batch_size=BATCH, num_threads=2, device_id=device, seed=3, enable_conditionals=True)
@@ -188,7 +188,7 @@ VIDEO_SIZES = ["96x64", "320x240", "176x144", "640x360", "64x48", "480x640"]
 
 
 def write_videos(folder: Path) -> list[str]:
-    """Makes videos of different sizes, codecs and lengths with the ffmpeg program. Returns no paths if the program is missing."""
+    """Makes videos of different sizes, codecs and lengths with the program ffmpeg, and returns their paths. Returns no paths if the program is missing."""
     paths: list[str] = []
     if not shutil.which("ffmpeg"):
         print("soak: without videos, since there is no ffmpeg program to make them", file=sys.stderr)
@@ -206,8 +206,8 @@ def write_videos(folder: Path) -> list[str]:
 
 
 def make_clips(paths: Sequence[str], device: int | None) -> Callable[[], Iterable[Any]]:
-    """Builds a pipeline over clips of videos that differ in size, with a limit of memory for a sample. Returns a function that runs an epoch of
-    it, and also opens a decoder of each file."""
+    """Builds a pipeline over clips of videos that differ in size, with a memory limit for each sample. Returns a function that runs one epoch of it and also
+    opens a decoder for each file."""
     import stoker
     from stoker import fn, pipeline_def
 
@@ -241,7 +241,7 @@ def make_video_loader(paths: Sequence[str], device: int | None) -> Any:
 
 
 def uneven_files(count: int) -> list[bytes]:
-    """Returns JPEGs of one size, for structured samples."""
+    """Returns `count` JPEG files of the same image size, for structured samples."""
     from PIL import Image
 
     rng, files = np.random.default_rng(7), []
@@ -253,7 +253,7 @@ def uneven_files(count: int) -> list[bytes]:
 
 
 def works(trees: Sequence[Any], clips: Sequence[str], device: int | None) -> list[Callable[[], Callable[[], Iterable[Any]]]]:
-    """Returns factories; each creates an object and returns a function that runs an epoch of it. The first tree lies on a disk."""
+    """Returns factories. Each creates an object, and returns a function that runs one epoch of it. trees: image folders, of which the first is on a disk."""
     files = uneven_files(32)
     return [
         *(lambda tree=tree: make_loader(tree, device).__iter__ for tree in trees),
@@ -264,7 +264,7 @@ def works(trees: Sequence[Any], clips: Sequence[str], device: int | None) -> lis
 
 
 def run_round(kept: Sequence[Callable[[], Iterable[Any]]], making: Sequence[Callable[[], Callable[[], Iterable[Any]]]]) -> int:
-    """Runs a whole epoch of each kept object, and three batches of each new one. Returns the number of batches."""
+    """Runs one epoch of each object in `kept`, and three batches of each object that `making` creates. Returns the number of batches."""
     batches = sum(1 for epoch in kept for _ in epoch())
     for make in making:
         batches += sum(1 for _ in zip(range(3), make()(), strict=False))
@@ -294,8 +294,8 @@ def soak(
 ) -> dict[str, Any]:
     kept = [make() for make in making]
     begin, rounds, batches = time.monotonic(), 0, 0
-    resting: list[tuple[float, dict[str, int]]] = []  # samples between rounds, which decide the result
-    running: list[tuple[float, dict[str, int]]] = []  # samples at any time, which give the maximum
+    resting: list[tuple[float, dict[str, int]]] = []  # samples taken between rounds, which decide the result
+    running: list[tuple[float, dict[str, int]]] = []  # samples taken at any time, which give the maximum
     done = threading.Event()
 
     def watch() -> None:

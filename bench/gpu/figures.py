@@ -35,7 +35,7 @@ import measure  # noqa: E402
 
 
 class Setting(NamedTuple):
-    """How DALI runs: its threads, the share of the JPEG engines, and the form of the program (sides.py)."""
+    """How DALI runs: number of threads, share of images for the GPU's JPEG engines, and form of the program (see sides.py)."""
 
     threads: int
     load: float
@@ -48,7 +48,7 @@ def swept(threads: tuple[int, ...], form: str) -> list[Setting]:
 
 @dataclass
 class Row:
-    """One kind of work that both sides do. settings: DALI's settings to try, the best two of a sweep."""
+    """A kind of work that both sides do. settings: DALI's two best settings in a sweep, which are tried."""
 
     name: str
     title: str
@@ -69,7 +69,7 @@ ROWS = [
         "cameras", "6 cameras 1600x900 -> affine 704x256", "cameras", 8, 16, [Setting(4, 0.9), Setting(16, 0.9, "one")], swept(MANY, "one")
     ),
 ]
-OURS = Setting(0, 0.0)  # stoker's setting; 0 threads: the row's number
+OURS = Setting(0, 0.0)  # Stoker's setting; 0 threads means the row's number of threads
 
 
 class Child:
@@ -122,7 +122,7 @@ def median(values: list[float]) -> float:
 
 
 def best_setting(row: Row, a: argparse.Namespace) -> Setting | None:
-    """Finds DALI's best setting for this row by running a short slice with each. Returns None if DALI runs with none of them."""
+    """Returns DALI's best setting for this row, found by a short slice with each setting. Returns None if DALI runs with none of them."""
     rates = {}
     for setting in row.sweep if a.sweep else row.settings:
         try:
@@ -187,7 +187,7 @@ def run_pinned(a: argparse.Namespace) -> dict[str, Any]:
 
 
 def run_check(a: argparse.Namespace) -> dict[str, Any]:
-    """Checks on a sample of the files that Stoker's results on the GPU equal those on the CPU byte for byte."""
+    """Checks, on a sample of the files, that Stoker's results on the GPU equal its results on the CPU byte for byte."""
     code = f"""
 import sys; sys.path.insert(0, {str(HERE)!r})
 import json, numpy as np, sides
@@ -210,7 +210,7 @@ print(json.dumps({{"equal_outputs": count}}))
 
 
 def run_startup(a: argparse.Namespace) -> dict[str, Any]:
-    """Measures seconds from the start of a process to its first batch, without torch."""
+    """Measures the seconds from the start of a process to its first batch, without torch."""
     program = """
 import sys; sys.path.insert(0, {here!r})
 import sides
@@ -233,7 +233,7 @@ print("first batch", flush=True)
             if not line.startswith("first batch"):
                 if side == "stoker":
                     return {"name": "startup", "failed": f"{side}: no first batch"}
-            elif turn:  # the first turn is not counted: it reads the libraries from the disk
+            elif turn:  # does not count the first turn, which reads the libraries from the disk
                 times.setdefault(side, []).append(took)
     result: dict[str, Any] = {"name": "startup", "title": "process start to first batch, s"}
     result |= {side: {"seconds": round(median(t), 3), "times": [round(x, 3) for x in t]} for side, t in times.items()}
@@ -244,7 +244,7 @@ print("first batch", flush=True)
 
 
 def context_bytes() -> int:
-    """Returns the memory of a bare CUDA context, which is subtracted to get a loader's own memory."""
+    """Returns the GPU memory of a bare CUDA context in bytes, which is subtracted to get a loader's own memory."""
     code = """
 import sys, torch; sys.path.insert(0, %r)
 import child
@@ -255,8 +255,8 @@ before = child.gpu_memory(); torch.zeros(1, device="cuda"); torch.cuda.synchroni
 
 
 def run_memory(a: argparse.Namespace) -> dict[str, Any]:
-    """Measures the GPU memory of a loader with batch 256 at full speed, without that of a bare context: stoker with DALI's number of outputs (sides.SMALL),
-    stoker with its defaults, and DALI if it is installed."""
+    """Measures the GPU memory of a loader with batches of 256 at full speed, without the memory of a bare CUDA context: Stoker with DALI's number of outputs
+    (sides.SMALL), Stoker with its defaults, and DALI if it is installed."""
     bare = context_bytes()
     result: dict[str, Any] = {"name": "memory", "title": "memory of the GPU, batch 256, MiB", "context": bare >> 20}
     settings = {"stoker": OURS._replace(form="small"), "default": OURS, "dali": ROWS[0].settings[0]}
@@ -272,7 +272,7 @@ def run_memory(a: argparse.Namespace) -> dict[str, Any]:
 
 
 def run_growth(a: argparse.Namespace) -> dict[str, Any]:
-    """Measures memory five times during 10 000 batches of 16. Growth that comes from warming up only shows in the first step."""
+    """Measures memory before, during and after 10 000 batches of 16, in five steps. Growth that is due to warming up shows only in the first step."""
     child = Child("stoker", ROWS[0], a.folder, OURS, batch=16)
     seen = [child.ask("batches 2000") for _ in range(6)]
     child.close()
@@ -281,7 +281,7 @@ def run_growth(a: argparse.Namespace) -> dict[str, Any]:
 
 
 def run_share(a: argparse.Namespace) -> dict[str, Any]:
-    """Measures how much of the GPU the loader takes at 20 000 images/s: by how much matrix products slow down while it runs."""
+    """Measures how much of the GPU the loader uses at 20 000 images/s, as the slowdown of matrix products that run at the same time."""
     code = f"""
 import sys; sys.path.insert(0, {str(HERE)!r})
 import json, threading, time, torch, sides
@@ -324,7 +324,7 @@ print(json.dumps({{"share": sorted(shares)[len(shares) // 2], "shares": shares, 
 
 
 def run_where(a: argparse.Namespace) -> dict[str, Any]:
-    """Reports where the time is spent for loose files at batch 256: microseconds per image for each kind of span in the trace, and the counters."""
+    """Reports how the time is spent on single files with batches of 256: microseconds per image for each kind of span in the trace, and the counters."""
     trace = Path(f"/tmp/stoker-trace-{os.getpid()}.json")
     code = f"""
 import sys; sys.path.insert(0, {str(HERE)!r})
@@ -351,7 +351,7 @@ pipeline.close()
 
 
 def lines(result: dict[str, Any]) -> list[list[str]]:
-    """Converts a result to rows of the table: name, stoker, DALI, ratio, spread."""
+    """Converts a row's result to lines of the table: name, Stoker's figure, DALI's, ratio, spread."""
     title = result.get("title", result["name"])
     for key in ("failed", "left_out"):
         if key in result:
@@ -387,7 +387,7 @@ def main() -> int:
     runs: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {"check": run_check, "pinned": run_pinned}
     runs |= {row.name: functools.partial(compare, row) for row in ROWS}
     runs |= {"startup": run_startup, "memory": run_memory, "growth": run_growth, "share": run_share, "where": run_where}
-    for file in sorted(a.folder.rglob("*.jpg")):  # warms the page cache for both sides
+    for file in sorted(a.folder.rglob("*.jpg")):  # reads all files into the page cache
         file.read_bytes()
     results = []
     names = a.only.split(",") if a.only else list(runs)
@@ -399,7 +399,7 @@ def main() -> int:
             results.append(runs[name](a))
         except RuntimeError as e:
             results.append({"name": name, "failed": str(e)})
-        if a.out:  # save the results so far, in case the machine goes down
+        if a.out:  # saves the results so far, in case the machine fails
             about = {"machine": measure.machine(), "dali": has_dali(), "results": results}
             a.out.write_text(json.dumps(about, indent=1) + "\n")
     rows = [["", "stoker", "DALI", "ratio", "spread"]] + [line for r in results for line in lines(r)]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 
-# NuScenes' cameras: (yaw in degrees; x, y, z in the car's frame in metres; focal length in pixels of an image that is 1600 wide).
+# NuScenes' cameras: (yaw in degrees; x, y and z in the car's frame in metres; focal length in pixels for an image of 1600 pixels width).
 CAMERAS = {
     "CAM_FRONT": (0.0, 1.70, 0.02, 1.51, 1266.0),
     "CAM_FRONT_RIGHT": (-56.0, 1.55, -0.49, 1.50, 1260.0),
@@ -21,7 +21,7 @@ CAMERAS = {
 }
 LIDAR = "LIDAR_TOP"
 
-# NuScenes' categories: width, length and height in metres, speed of moving objects, kind of attributes, and relative frequency.
+# NuScenes' categories: width, length and height in metres, speed in metres per second if an object moves, kind of attributes, and relative frequency.
 CATEGORIES: dict[str, tuple[float, float, float, float, str, int]] = {
     "human.pedestrian.adult": (0.67, 0.73, 1.77, 1.4, "pedestrian", 16),
     "human.pedestrian.child": (0.52, 0.54, 1.38, 1.1, "pedestrian", 1),
@@ -60,7 +60,7 @@ ATTRIBUTES = (
 
 
 def quaternion(yaw: float, pitch: float = 0.0, roll: float = 0.0) -> Array:
-    """Returns the quaternion (w, x, y, z) of a rotation by yaw about z, then pitch about the new y, then roll about the new x."""
+    """Returns the quaternion (w, x, y, z) of a rotation by yaw about z, then pitch about the new y, then roll about the new x. Angles are in radians."""
     cy, sy, cp, sp, cr, sr = (f(a / 2) for a in (yaw, pitch, roll) for f in (np.cos, np.sin))
     return np.array([cy * cp * cr + sy * sp * sr, cy * cp * sr - sy * sp * cr, cy * sp * cr + sy * cp * sr, sy * cp * cr - cy * sp * sr])
 
@@ -72,7 +72,7 @@ def multiply(a: Array, b: Array) -> Array:
 
 
 def rotation(q: Array) -> Array:
-    """Returns the matrix of a unit quaternion."""
+    """Returns the rotation matrix (3, 3) of a quaternion (w, x, y, z)."""
     w, x, y, z = q / np.linalg.norm(q)
     return np.array(
         [
@@ -105,7 +105,8 @@ class Sensor:
 
 
 def make_sensors(rng: np.random.Generator, cameras: tuple[str, ...], size: tuple[int, int]) -> list[Sensor]:
-    """Makes NuScenes' cameras and its lidar. Each pose deviates a little from the nominal one, as in a real car. The lidar's x points right, its y ahead."""
+    """Returns NuScenes' cameras and its lidar. Each pose deviates a little from the nominal one, as in a real car. The lidar's x points to the right, its y
+    ahead."""
     found = []
     for channel in cameras:
         yaw, x, y, z, focal = CAMERAS[channel]
@@ -122,12 +123,12 @@ def make_sensors(rng: np.random.Generator, cameras: tuple[str, ...], size: tuple
 
 @dataclass
 class Drive:
-    """The car's route through a scene: an arc of a circle, over ground that is almost flat. t: seconds since the beginning of the scene."""
+    """The car's route through a scene: an arc of a circle, over ground that is almost flat. t: time in seconds since the scene's start."""
 
     start: Array
     yaw: float
     speed: float
-    turn: float  # radians a second
+    turn: float  # in radians per second
     tilt: Array  # amplitudes of pitch and roll in radians
 
     def pose(self, t: float) -> Pose:
@@ -141,7 +142,7 @@ class Drive:
 
 @dataclass
 class Thing:
-    """An object that is annotated in samples first .. last - 1 of a scene."""
+    """An object that is annotated in the samples from `first` to `last` - 1 of a scene."""
 
     category: str
     size: Array  # width, length and height in metres
@@ -177,7 +178,7 @@ def _attribute(kind: str, moves: bool, rng: np.random.Generator) -> str:
 
 
 def make_things(rng: np.random.Generator, drive: Drive, count: int, samples: int, period: float) -> list[Thing]:
-    """Makes `count` objects next to the car's route. Half of the movable ones move, along the route or against it."""
+    """Returns `count` objects next to the car's route. Half of the movable ones move, along the route or against it. period: seconds between samples."""
     names = list(CATEGORIES)
     often = np.array([CATEGORIES[n][5] for n in names], dtype=float)
     things = []
@@ -186,7 +187,7 @@ def make_things(rng: np.random.Generator, drive: Drive, count: int, samples: int
         size = np.round(np.array([w, l, h]) * rng.normal(1, 0.08, 3).clip(0.7, 1.3), 3)
         first = 0 if rng.random() < 0.6 else int(rng.integers(samples))
         last = samples if rng.random() < 0.6 else int(rng.integers(first + 1, samples + 1))
-        # At a random time of its life, the object is at a random place near the car, but not inside it.
+        # At a random time between its first and last sample, the object is at a random position near the car, but not inside it.
         t = rng.uniform(first, last) * period
         side = rng.choice([-1, 1]) * (4.0 + w / 2 + rng.exponential(9.0))
         here = drive.pose(t)

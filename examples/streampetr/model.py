@@ -25,7 +25,7 @@ from torch import Tensor, nn
 sys.path.append(str(Path(__file__).resolve().parents[1] / "imagenet"))
 import models
 
-REACH = (61.2, 61.2, 10.0)  # largest distance of reference points and cells from the lidar in x, y and z, in metres
+REACH = (61.2, 61.2, 10.0)  # in metres along x, y and z: the largest distance of reference points and cells from the lidar
 CODE = (
     1.0,
     1.0,
@@ -38,7 +38,7 @@ CODE = (
     0.2,
     0.2,
 )  # weights of a box's numbers in the loss: centre, log size, sine and cosine of yaw, velocity
-NEAREST, FARTHEST = 1.0, 61.2  # metres: range of the points along a pixel's ray
+NEAREST, FARTHEST = 1.0, 61.2  # in metres: the range of the points along a pixel's ray
 
 
 @dataclass(frozen=True)
@@ -47,24 +47,24 @@ class Sizes:
     dim: int = 256
     heads: int = 8
     layers: int = 6
-    queries: int = 900  # number of queries in a frame, including those that come from memory (`propagated`)
+    queries: int = 900  # number of queries in a frame, including `propagated` ones from memory
     propagated: int = 256
-    memory: int = 1024  # number of queries of earlier frames that are kept
-    depths: int = 64  # number of points along a ray
+    memory: int = 1024  # number of queries of earlier frames that are remembered
+    depths: int = 64  # number of points along a pixel's ray
     classes: int = 10
 
 
 @dataclass
 class Memory:
-    """Memory of the batch's slots, in the coordinate frame of each slot's last sample."""
+    """The memory of the batch's B slots, each in the coordinate frame of its last sample."""
 
     features: Tensor  # (B, memory, dim)
     points: Tensor  # (B, memory, 3) metres
     velocities: Tensor  # (B, memory, 2)
     motion: Tensor  # (B, memory, 3, 4): maps the frame in which an entry was made to the last sample's frame
-    age: Tensor  # (B, memory) seconds
+    age: Tensor  # (B, memory) in seconds
     pose: Tensor  # (B, 4, 4) float64: maps the last sample's frame to the global frame
-    time: Tensor  # (B,) float64
+    time: Tensor  # (B,) float64: time of the last sample in seconds
 
     @classmethod
     def empty(cls, batch: int, sizes: Sizes, device: torch.device) -> Memory:
@@ -76,7 +76,7 @@ class Memory:
         return cls(zeros(n, sizes.dim), zeros(n, 3), zeros(n, 2), zeros(n, 3, 4), zeros(n), pose, zeros(dtype=torch.float64))
 
     def moved_to(self, pose_inv: Tensor, time: Tensor, prev_exists: Tensor) -> Memory:
-        """Returns the memory for the next sample: in its frame, with higher ages, and empty for slots that begin a scene."""
+        """Returns the memory for the next sample: moved to that sample's frame, older, and empty for slots that begin a scene."""
         step = (pose_inv.double() @ self.pose).float()
         turn, offset = step[:, None, :3, :3], step[:, None, :3, 3]
         keep = prev_exists.float().reshape(-1, 1, 1)
@@ -93,7 +93,7 @@ class Memory:
 
 
 def features_of(name: str) -> tuple[nn.Module, nn.Module, int, int]:
-    """Returns a ResNet's stages up to a sixteenth of the image's size (a quarter for `tiny`), its last stage, and the channels of both."""
+    """Returns a ResNet's stages up to 1/16 of the image's size (1/4 for `tiny`), its last stage, and the number of channels after each of the two."""
     layers = list(models.OWN[name]())[:-3]
     last = max(i for i, layer in enumerate(layers) if isinstance(layer, models.Residual) and not isinstance(layer.shortcut, nn.Identity))
     width = {"resnet50": (1024, 2048), "resnet18": (256, 512), "tiny": (8, 16)}[name]
@@ -127,7 +127,7 @@ def logit(x: Tensor) -> Tensor:
 
 
 def waves(points: Tensor, dim: int) -> Tensor:
-    """Returns sines and cosines of points in 0..1: (.., 3) to (.., 3 * dim)."""
+    """Returns sines and cosines of points with coordinates in 0..1; maps shape (.., 3) to (.., 3 * dim)."""
     steps = 2 * torch.pi * 10000 ** -torch.linspace(0, 1, dim // 2, device=points.device)
     angles = points[..., None] * steps
     return torch.cat([angles.sin(), angles.cos()], -1).flatten(-2)
@@ -167,14 +167,14 @@ class StreamPETR(nn.Module):
         # These replace the points of the propagated queries at the start of a scene.
         self.start_points = nn.Parameter(torch.rand(sizes.propagated, 3))
         self.query_place = mlp(3 * (d // 2), d, d)
-        self.motion = mlp(15, d, 2 * d)  # makes scale and offset of memory entries from age, velocity and the car's motion
+        self.motion = mlp(15, d, 2 * d)  # computes scale and offset of memory entries from age, velocity and the car's motion
         self.still = nn.LayerNorm(d, elementwise_affine=False)
         self.layers = nn.ModuleList(Layer(d, sizes.heads) for _ in range(sizes.layers))
         self.classify = nn.ModuleList(mlp(d, d, sizes.classes) for _ in range(sizes.layers))
         self.regress = nn.ModuleList(mlp(d, d, len(CODE)) for _ in range(sizes.layers))
         self.center = nn.Conv2d(d, sizes.classes, 1)
         for head in (*(c[-1] for c in self.classify), self.center):
-            nn.init.constant_(head.bias, -4.6)  # initial probability: one in a hundred
+            nn.init.constant_(head.bias, -4.6)  # initial probability: 1 in 100
         self.register_buffer("reach", torch.tensor(REACH), persistent=False)
         steps = torch.arange(sizes.depths) / max(1, sizes.depths - 1)
         # The points are denser near the camera.
@@ -187,7 +187,8 @@ class StreamPETR(nn.Module):
         return (points - 0.5) * (2 * self.reach)
 
     def cells(self, lidar2img: Tensor, hw: tuple[int, int], image_hw: tuple[int, int]) -> Tensor:
-        """Returns the position embedding of the features, (B, cameras * h * w, dim), from each cell's ray in the coordinate frame of the boxes."""
+        """Returns the position embedding of the feature map's cells, (B, cameras * h * w, dim), computed from points on each cell's ray in the frame of the
+        boxes."""
         (h, w), device = hw, lidar2img.device
         y = (torch.arange(h, device=device) + 0.5) * (image_hw[0] / h)
         x = (torch.arange(w, device=device) + 0.5) * (image_hw[1] / w)
@@ -203,7 +204,7 @@ class StreamPETR(nn.Module):
         return self.query_place(waves(points, self.sizes.dim // 2))
 
     def queries(self, memory: Memory, prev_exists: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Returns reference points and features of this frame's queries, then features and positions of the rest of the memory."""
+        """Returns the reference points and features of this frame's queries, and the features and positions of the memory entries that are not queries."""
         n, batch = self.sizes.propagated, len(prev_exists)
         conditions = torch.cat([memory.age[..., None], memory.velocities, memory.motion.flatten(-2)], -1)
         scale, offset = self.motion(conditions).chunk(2, -1)
@@ -239,7 +240,7 @@ class StreamPETR(nn.Module):
 
     @torch.no_grad()
     def remember(self, memory: Memory, x: Tensor, out: dict[str, Tensor], batch: dict[str, Any]) -> Memory:
-        """Returns the new memory: the best queries of this frame, followed by the old memory."""
+        """Returns the new memory: this frame's best queries, then the old memory."""
         best = out["logits"][-1].amax(-1).topk(self.sizes.propagated, 1).indices[..., None]
         boxes = out["boxes"][-1].gather(1, best.expand(-1, -1, len(CODE)))
         still = torch.eye(3, 4, device=x.device).expand(*boxes.shape[:2], 3, 4)
@@ -257,12 +258,12 @@ class StreamPETR(nn.Module):
 
 @cache
 def constant(values: tuple[float, ...], device: torch.device) -> Tensor:
-    """Returns a tensor that is copied to the device only once, since each copy from ordinary memory waits for the device."""
+    """Returns a tensor on the device. The function's cache makes it copy each value only once, since a copy from ordinary memory waits for the device."""
     return torch.tensor(values, device=device)
 
 
 def encoded(boxes: Tensor) -> Tensor:
-    """Converts boxes (.., 9) of centre, size, yaw and velocity to the network's encoding (.., 10)."""
+    """Converts boxes (.., 9) of centre, size, yaw and velocity to the network's encoding (.., 10), which has log sizes and the sine and cosine of yaw."""
     size, yaw = boxes[..., 3:6].clamp(min=1e-3).log(), boxes[..., 6:7]
     return torch.cat([boxes[..., :3], size, yaw.sin(), yaw.cos(), boxes[..., 7:9]], -1)
 
@@ -282,7 +283,7 @@ def heat_loss(heat: Tensor, batch: dict[str, Any]) -> Tensor:
 
 
 def loss(out: dict[str, Tensor], batch: dict[str, Any]) -> dict[str, Tensor]:
-    """Matches the queries of all layers and samples with the boxes in one call. Returns the losses of classes (focal), boxes (L1) and heatmaps."""
+    """Matches the queries of all layers and samples with the boxes in one call. Returns a dict of the losses: of classes (focal), boxes (L1) and heatmaps."""
     targets: RaggedBatch = batch["gt_bboxes_3d"]
     targets = targets.create_with_sample_sizes_like_self(encoded(targets.tensor))
     labels = batch["gt_labels_3d"]

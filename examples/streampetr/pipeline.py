@@ -16,7 +16,7 @@ from stoker.structured.nuscenes import FIELDS
 from stoker.structured.pipeline import DALIStructuredOutputIterator, PipelineDefinition, SampleDataGroup
 from stoker.structured.processing_steps import PipelineStepBase
 
-# Fields of annotations in an image and in space, under their names in stoker.structured.NuScenes. The values are the fields' numbers of dimensions.
+# Fields of 2-D and 3-D boxes, under their names in stoker.structured.NuScenes, and the number of dimensions of each field.
 BOXES_2D = {"bboxes2d": 2, "centers2d": 2, "depths2d": 1, "labels2d": 1}
 BOXES_3D = {"translations": 2, "sizes": 2, "orientations": 1, "velocities": 2, "gt_labels_3d": 1}
 
@@ -45,7 +45,7 @@ def image_steps(of: Any, config: Config, on_gpu: bool = False, images: bool = Tr
         affine.ShiftInsideOriginalImage(1.0, shift_x=True, shift_y=False),
         affine.ShiftToAlignWithOriginalImageBorder(1.0, affine.ShiftToAlignWithOriginalImageBorder.Border.BOTTOM),
     ]
-    # Stoker's step knows which fields are boxes, and keeps the corners of a mirrored box in order. ACCV-Lab's step treats the corners as points.
+    # Stoker's step knows which fields are boxes, and keeps the corners of a mirrored box in order. ACCV-Lab's step transforms the corners as points.
     corners = {"bbox_field_names": "bboxes2d"} if of is processing_steps else {}
     transform = affine(
         output_hw=list(config.hw),
@@ -72,7 +72,7 @@ def image_steps(of: Any, config: Config, on_gpu: bool = False, images: bool = Tr
 def annotation_steps(of: Any, config: Config) -> list[Any]:
     """Returns the steps that select boxes, and rotate, scale and move the 3-D boxes.
 
-    Visible 2-D boxes and 3-D boxes of known classes within reach are kept, if lidar or radar has a point in them.
+    They select visible 2-D boxes, and 3-D boxes of known classes within reach, if a lidar or radar point is in them.
     """
     h, w = config.hw
     seen = of.VisibleBboxSelector(
@@ -84,7 +84,7 @@ def annotation_steps(of: Any, config: Config) -> list[Any]:
         depths_field_name="depths2d",
         minimum_bbox_size=config.least_box,
     )
-    far = 1e6  # metres: so large that z has no limit
+    far = 1e6  # in metres: so large that z has no limit
     hit2d = "(num_lidar_points2d >= 1 or num_radar_points2d >= 1)"
     hit = "(num_lidar_points >= 1 or num_radar_points >= 1)"
     return [
@@ -117,12 +117,12 @@ def annotation_steps(of: Any, config: Config) -> list[Any]:
 
 
 def steps(of: Any, config: Config, on_gpu: bool = False, images: bool = True) -> list[Any]:
-    """Returns all steps. of: the module of the steps, stoker.structured.processing_steps or another with the same names."""
+    """Returns all steps. of: the module that contains the steps, stoker.structured.processing_steps or another one with the same names."""
     return [*image_steps(of, config, on_gpu, images), *annotation_steps(of, config)]
 
 
 class FrameSizes(PipelineStepBase):
-    """Adds `image_hw` of each camera, the size of NuScenes' frames, if images are left out."""
+    """Adds `image_hw`, the size of NuScenes' frames, to each camera if images are left out."""
 
     def _process(self, data: SampleDataGroup) -> SampleDataGroup:
         data = self._check_and_adjust_data_format_input_to_output(data)
@@ -137,10 +137,10 @@ class FrameSizes(PipelineStepBase):
 
 
 class Batches(PipelineStepBase):
-    """The last step: gives fields the names and shapes that the network reads. It stacks the cameras, and joins a 3-D box's values to nine columns."""
+    """The last step: gives fields the names and shapes that the network reads. Stacks the cameras, and joins the values of each 3-D box to nine columns."""
 
     def __init__(self, on_gpu: bool = False, images: bool = True) -> None:
-        self.on_gpu = on_gpu  # all fields are delivered on the GPU, so that the training loop copies nothing
+        self.on_gpu = on_gpu  # delivers all fields on the GPU, so that the training loop copies nothing
         self.stacked = {name: new for name, new in STACKED.items() if images or name != "image"}
 
     def _process(self, data: SampleDataGroup) -> SampleDataGroup:
@@ -208,15 +208,15 @@ class Loader:
             yield from self._batches
 
     def state(self) -> bytes:
-        """Returns the position after the batch that was taken last."""
+        """Returns the position after the last batch that was taken."""
         return self.pipeline.checkpoint()
 
     @property
     def user_calls(self) -> int:
-        """Returns the number of calls of Python functions for samples so far."""
+        """Returns how often Python functions have been called for samples so far."""
         return int(self.pipeline.counters()["user_calls"])
 
 
 def listed(batch: dict[str, Any]) -> dict[str, Any]:
-    """Returns the batch with dicts of per-camera values converted to lists."""
+    """Returns the batch with each dict of per-camera values converted to a list."""
     return {name: list(value.values()) if isinstance(value, dict) else value for name, value in batch.items()}

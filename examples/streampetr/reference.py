@@ -30,11 +30,11 @@ class Config:
     tile: int = 32  # height and width of images are padded to multiples of this number
     flip: float = 0.5  # probability of mirroring the images
     scale: tuple[float, float] = (0.86, 1.25)  # range of the factor by which the image is scaled within its frame
-    least_box: float = 2.0  # smallest width and height of a 2-D box, in pixels
-    reach: float = 51.2  # largest distance of a 3-D box in x and in y, in metres
-    rotation: tuple[float, float] = (-0.3925, 0.3925)  # radians about z
+    least_box: float = 2.0  # in pixels: the smallest width and height of a 2-D box
+    reach: float = 51.2  # in metres: the largest distance of a 3-D box along x and along y
+    rotation: tuple[float, float] = (-0.3925, 0.3925)  # range of the rotation about z in radians
     bev_scale: tuple[float, float] = (0.95, 1.05)
-    translation: tuple[float, float, float] = (0.5, 0.5, 0.2)  # metres at most
+    translation: tuple[float, float, float] = (0.5, 0.5, 0.2)  # largest translation along x, y and z in metres
 
     @property
     def padded(self) -> tuple[int, int]:
@@ -44,11 +44,11 @@ class Config:
 
 @dataclass
 class Draws:
-    """The random numbers of a sample. All its cameras use the same ones."""
+    """The random numbers of a sample, which all its cameras share."""
 
     flip: bool = False
     scale: float = 1.0
-    shift: float = 0.5  # 0 to 1: position of the frame along x in an image that is wider than the frame
+    shift: float = 0.5  # from 0 to 1: position of the frame along x in an image that is wider than the frame
     rotation: float = 0.0
     bev_scale: float = 1.0
     translation: np.ndarray = field(default_factory=lambda: np.zeros(3))
@@ -95,7 +95,8 @@ def bev_transform(draws: Draws) -> np.ndarray:
 
 
 def visible(boxes: np.ndarray, depths: np.ndarray, hw: tuple[int, int], least: float) -> np.ndarray:
-    """Returns which boxes are not covered by nearer ones and have at least `least` pixels each way inside the image. boxes (n, 4) may be mirrored."""
+    """Returns which boxes nearer boxes do not cover, and which have at least `least` visible pixels along both axes. boxes: (n, 4), may be mirrored. hw: the
+    image's height and width."""
     canvas = np.full(hw, -1)
     low, high = np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])
     for i in np.argsort(-depths):
@@ -108,7 +109,7 @@ def visible(boxes: np.ndarray, depths: np.ndarray, hw: tuple[int, int], least: f
 
 
 def camera_boxes(seen: Boxes2d, transform: np.ndarray, config: Config) -> Arrays:
-    """Returns the 2-D boxes that are visible in the crop and have a point of lidar or radar, in its pixels, with their centres, depths and labels."""
+    """Returns the 2-D boxes that are visible in the crop and contain a lidar or radar point, in pixels of the crop, with their centres, depths and labels."""
 
     def points(given: np.ndarray) -> np.ndarray:
         return given @ transform[:2, :2].T + transform[:2, 2]
@@ -126,7 +127,8 @@ def camera_boxes(seen: Boxes2d, transform: np.ndarray, config: Config) -> Arrays
 
 
 def space_boxes(sample: Sample, bev: np.ndarray, draws: Draws, config: Config) -> Arrays:
-    """Returns the 3-D boxes within reach after `bev`, with their labels. A box has 9 numbers: centre, size, yaw, velocity in x and y."""
+    """Returns the 3-D boxes within config.reach, transformed by `bev`, with their labels. A box has 9 numbers: centre, size, yaw, and velocity along x and
+    y."""
     near = np.all(np.abs(sample.centers[:, :2]) <= config.reach, axis=1)
     keep = near & ((sample.lidar_points >= 1) | (sample.radar_points >= 1))
     centers = sample.centers[keep] @ bev[:3, :3].T + bev[:3, 3]
@@ -141,7 +143,9 @@ def image(file: Path, transform: np.ndarray, config: Config) -> np.ndarray:
     pixels = cv2.imread(str(file), cv2.IMREAD_COLOR_RGB)
     if pixels is None:
         raise ValueError(f"{file} is not an image that OpenCV can read")
-    half = moved(-0.5, -0.5) @ transform @ moved(0.5, 0.5)  # in OpenCV a pixel's centre has whole coordinates; in `transform` it has halves
+    half = (
+        moved(-0.5, -0.5) @ transform @ moved(0.5, 0.5)
+    )  # OpenCV counts pixel coordinates from the centre of the first pixel, `transform` from its corner
     h, w = config.hw
     pixels = cv2.warpAffine(pixels, half[:2], (w, h), flags=cv2.INTER_LINEAR)
     below, beside = config.padded[0] - h, config.padded[1] - w
@@ -184,7 +188,7 @@ class StreamPETRDataset(Dataset):
 
 
 def collate(samples: list[Arrays]) -> dict[str, Any]:
-    """Makes a batch. A field whose size varies becomes a RaggedBatch; a field of boxes in images becomes a list of one RaggedBatch per camera."""
+    """Makes a batch. A field whose size varies becomes a RaggedBatch; a field of 2-D boxes becomes a list with one RaggedBatch per camera."""
     from stoker.batching import combine_data
 
     batch: dict[str, Any] = {}
@@ -199,7 +203,7 @@ def collate(samples: list[Arrays]) -> dict[str, Any]:
 
 
 class Loader:
-    """Endless batches of this rank from a PyTorch DataLoader. batch: number of samples in a batch of all ranks together. state: the result of state() in the
+    """Endless batches of this rank, from a PyTorch DataLoader. batch: total number of samples in a batch of all ranks. state: the result of state() from the
     run that this one continues."""
 
     def __init__(
@@ -221,7 +225,7 @@ class Loader:
             yield batch
 
     def state(self) -> str:
-        """Returns the position after the batch that was taken last."""
+        """Returns the number of batches taken so far, as a string."""
         return str(self.step)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads from NuScenes' tables, with json and NumPy, the data that StreamPETR's converter takes from them.
+"""Reads the data that StreamPETR's converter takes from NuScenes' tables, with json and NumPy.
 
-Frames: `global`, `ego` (the car at a time), and those of the sensors. Boxes and matrices are given in the frame of LIDAR_TOP at the time of the sample.
+Coordinate frames: `global`, `ego` (the car at a time), and one for each sensor. Boxes and matrices are in the frame of LIDAR_TOP at the time of the sample.
 """
 
 from __future__ import annotations
@@ -33,49 +33,49 @@ CATEGORIES = {
     "human.pedestrian.police_officer": "pedestrian",
     "movable_object.trafficcone": "traffic_cone",
 }
-LONGEST = 1.5  # most seconds between the two annotations from which a velocity is computed
+LONGEST = 1.5  # in seconds: the longest time from one annotation to the next for which a velocity is computed
 Row = dict[str, Any]
 
 
 @dataclass
 class Boxes2d:
-    """The boxes that one camera sees."""
+    """The n boxes that a camera sees."""
 
     boxes: np.ndarray  # (n, 4): x0, y0, x1, y1 in pixels of the file
     centers: np.ndarray  # (n, 2): the projected centre of the box in space
-    depths: np.ndarray  # (n,) metres
+    depths: np.ndarray  # (n,) in metres from the camera
     labels: np.ndarray  # (n,) int32
-    lidar_points: np.ndarray  # (n,) int32
-    radar_points: np.ndarray  # (n,) int32
+    lidar_points: np.ndarray  # (n,) int32: number of lidar points in the box
+    radar_points: np.ndarray  # (n,) int32: number of radar points in the box
 
 
 @dataclass
 class Camera:
     file: Path
-    size: tuple[int, int]  # width, height
+    size: tuple[int, int]  # width and height in pixels
     timestamp: float
     intrinsics: np.ndarray  # (4, 4)
-    extrinsics: np.ndarray  # (4, 4): LIDAR_TOP to camera
-    lidar2img: np.ndarray  # (4, 4)
+    extrinsics: np.ndarray  # (4, 4): maps the frame of LIDAR_TOP to the camera's
+    lidar2img: np.ndarray  # (4, 4): maps the frame of LIDAR_TOP to the image
     seen: Boxes2d
 
 
 @dataclass
 class Sample:
-    """The data of one moment: the cameras, and the boxes in the coordinate frame of LIDAR_TOP."""
+    """The data of a key frame: its cameras, and its n boxes in the coordinate frame of LIDAR_TOP."""
 
     token: str
     scene: str
     timestamp: float
     prev_exists: bool
-    ego_pose: np.ndarray  # (4, 4) float64: LIDAR_TOP to global
+    ego_pose: np.ndarray  # (4, 4) float64: maps the frame of LIDAR_TOP to the global frame
     centers: np.ndarray  # (n, 3)
     sizes: np.ndarray  # (n, 3): length, width, height
-    yaws: np.ndarray  # (n,)
-    velocities: np.ndarray  # (n, 3); z is 0
+    yaws: np.ndarray  # (n,) in radians
+    velocities: np.ndarray  # (n, 3) in metres per second; z is 0
     labels: np.ndarray  # (n,) int32
-    lidar_points: np.ndarray  # (n,) int32
-    radar_points: np.ndarray  # (n,) int32
+    lidar_points: np.ndarray  # (n,) int32: number of lidar points in the box
+    radar_points: np.ndarray  # (n,) int32: number of radar points in the box
     cameras: list[Camera]
 
 
@@ -92,20 +92,20 @@ def rotation(quaternion: list[float]) -> np.ndarray:
 
 
 def pose(row: Row) -> np.ndarray:
-    """Returns the matrix (4, 4) of a row: from ego to global for a row of `ego_pose`, from sensor to ego for one of `calibrated_sensor`."""
+    """Returns the (4, 4) matrix of a row's rotation and translation: maps ego to global for `ego_pose`, and sensor to ego for `calibrated_sensor`."""
     made = np.eye(4)
     made[:3, :3], made[:3, 3] = rotation(row["rotation"]), row["translation"]
     return made
 
 
 def corners(center: np.ndarray, size: np.ndarray, turned: np.ndarray) -> np.ndarray:
-    """Returns the corners (8, 3) of a box. size: (length, width, height); turned: its rotation matrix."""
+    """Returns the corners (8, 3) of a box. size: length, width and height; turned: rotation matrix (3, 3)."""
     signs = np.array([[x, y, z] for x in (1, -1) for y in (1, -1) for z in (1, -1)]) / 2
     return center + (signs * size) @ turned.T
 
 
 def hull(points: np.ndarray) -> list[np.ndarray]:
-    """Returns the convex hull, counter-clockwise (Andrew's monotone chain)."""
+    """Returns the corners of the points' convex hull, counter-clockwise (Andrew's monotone chain)."""
 
     def half(sequence: np.ndarray) -> list[np.ndarray]:
         chain: list[np.ndarray] = []
@@ -123,7 +123,7 @@ def hull(points: np.ndarray) -> list[np.ndarray]:
 
 
 def clipped(polygon: list[np.ndarray], width: float, height: float) -> list[np.ndarray]:
-    """Returns the part of a convex polygon that is inside an image (Sutherland and Hodgman's algorithm)."""
+    """Returns the part of a convex polygon inside an image, as a list of corners (Sutherland and Hodgman's algorithm)."""
     for axis, limit, sign in ((0, 0.0, 1), (0, width, -1), (1, 0.0, 1), (1, height, -1)):
         before, polygon = polygon, []
         for i, p in enumerate(before):
@@ -153,7 +153,7 @@ class Tables:
         self.samples, sensors = by_token("sample"), by_token("sensor")
         categories, instances = by_token("category"), by_token("instance")
         self.category = {token: categories[row["category_token"]]["name"] for token, row in instances.items()}
-        self.data: dict[str, dict[str, Row]] = defaultdict(dict)  # key frames: sample -> channel -> row
+        self.data: dict[str, dict[str, Row]] = defaultdict(dict)  # sample -> channel -> row of its key frame
         for row in table("sample_data"):
             if row["is_key_frame"]:
                 channel = sensors[self.calibrated[row["calibrated_sensor_token"]]["sensor_token"]]["channel"]
@@ -175,13 +175,13 @@ class Tables:
         return len(self.order)
 
     def label(self, row: Row) -> int:
-        """Returns the class of an annotation, or -1."""
+        """Returns the index of an annotation's class in CLASSES, or -1 if its category belongs to no class."""
         name = self.category[row["instance_token"]]
         found = next((known for start, known in CATEGORIES.items() if name.startswith(start)), None)
         return CLASSES.index(found) if found else -1
 
     def velocity(self, row: Row) -> np.ndarray:
-        """Returns the velocity in metres per second in the global frame, from the annotations before and after; 0 if none is near enough."""
+        """Returns the velocity (3,) in metres per second in the global frame, from the previous and the next annotation; 0 if they are missing or too far apart."""
         first = self.annotations[row["prev"]] if row["prev"] else row
         last = self.annotations[row["next"]] if row["next"] else row
         seconds = 1e-6 * (self.samples[last["sample_token"]]["timestamp"] - self.samples[first["sample_token"]]["timestamp"])
@@ -227,8 +227,8 @@ class Tables:
         return Camera(self.root / row["filename"], size, 1e-6 * row["timestamp"], intrinsics, extrinsics, intrinsics @ extrinsics, seen)
 
     def _seen(self, global2camera: np.ndarray, intrinsics: np.ndarray, size: tuple[int, int], known: list[tuple[Row, int]]) -> Boxes2d:
-        """Returns the boxes in space that the camera sees, as rectangles in its image: each bounds the hull of the corners in front of the camera, cut at the
-        image's borders. Leaves out boxes whose centre is not in front of the camera, or that are outside the image."""
+        """Returns the boxes that the camera sees, as rectangles in its image: each bounds the hull of the box's corners in front of the camera, cut off at
+        the image's borders. Leaves out boxes whose centre is not in front of the camera, and boxes outside of the image."""
         found = []
         for box, label in known:
             dims = np.array(box["size"])[[1, 0, 2]]

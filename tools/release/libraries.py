@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fetches and builds the libraries of libraries.toml, as static libraries for an old glibc; libcurl as one shared library that holds OpenSSL, and FFmpeg
-as four that hold dav1d.
+"""Downloads and builds the libraries of libraries.toml for an old glibc. They become static libraries, except libcurl, which becomes one shared library that
+contains OpenSSL, and FFmpeg, which becomes four that contain dav1d.
 
 Each library has its own folder, NAME-VERSION-KEY. KEY is a hash of everything that the build depends on, so a finished build can be reused.
 The symbols of the libraries are hidden, so that a process can also load other copies.
@@ -63,10 +63,10 @@ class Library:
     """A library of libraries.toml."""
 
     name: str
-    version: str  # upstream part of Debian's version
+    version: str  # upstream part of the version of Debian's package
     sha256: str
     licence: str
-    texts: list[str]  # names of licence files, which are in this folder or in the archive
+    texts: list[str]  # names of licence files, in this folder or in the archive
     suites: list[str]
     upstream: str = ""  # the version as its authors write it, if that differs from `version`
     needs: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ class Library:
 
 
 def table() -> dict[str, dict[str, Library]]:
-    """Reads libraries.toml: the libraries of a wheel, and those that only tests need."""
+    """Reads libraries.toml. Returns two dicts by library name: "wheel", the libraries of a wheel, and "tests", those that only tests need."""
     rows = tomllib.loads((HERE / "libraries.toml").read_text())
     suites, tests = rows.pop("suites"), rows.pop("tests")
     return {kind: {n: Library(name=n, suites=suites, **row) for n, row in of.items()} for kind, of in (("wheel", rows), ("tests", tests))}
@@ -91,7 +91,7 @@ def python() -> Library:
 
 
 def shared(builder: Builder) -> list[Path]:
-    """Returns the shared libraries that lie in a wheel as files, under the names by which Stoker and they themselves load them."""
+    """Returns the shared libraries that a wheel contains as files, under the names by which Stoker and they themselves load them."""
     folder = builder.done["ffmpeg"] / "lib"
     return [builder.done["curl"] / "lib" / "libcurl-stoker.so", *sorted(p for p in folder.glob("*-stoker.so.*") if p.name.count(".") == 2)]
 
@@ -109,7 +109,7 @@ def step(text: str, *command: str | Path, **more) -> None:
 
 
 def archives() -> list[str]:
-    """Returns the addresses of Debian's archives in this machine's apt sources, in both formats; ignores other archives."""
+    """Returns the addresses of Debian archives in this machine's apt sources, which may have either format. Ignores other archives."""
     files = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*"))]
     text = "\n".join(f.read_text() for f in files if f.suffix in {".list", ".sources"} and f.exists())
     rows = [line for line in text.split("\n") if line.startswith(("deb ", "URIs:"))]
@@ -119,7 +119,7 @@ def archives() -> list[str]:
 
 @functools.cache
 def apt(folder: Path, suites: tuple[str, ...]) -> dict[str, str]:
-    """Sets up a separate apt in a folder, with the current sources of the suites. Returns the environment for its commands."""
+    """Sets up a separate apt in a folder, with the source packages of the suites. Returns the environment variables for its commands."""
     for name in ("lists/partial", "cache/archives/partial"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     rows = []
@@ -151,7 +151,7 @@ def digest(path: Path) -> str:
 
 
 def fetch(library: Library, folder: Path) -> Path:
-    """Returns the library's archive from the folder, and downloads it if it is missing. Its checksum has to be that of libraries.toml."""
+    """Returns the library's source archive in the folder, and downloads it if it is missing. Its checksum must be the one in libraries.toml."""
     sources = folder / "sources"
     sources.mkdir(parents=True, exist_ok=True)
     for path in sources.glob(f"{library.name}_{library.version}.orig.tar.*"):
@@ -189,7 +189,7 @@ class Builder:
         self.compile = f"{FLAGS} {JUMPS[machine]}"
 
     def prefix(self, library: Library) -> Path:
-        """Returns the library's folder. Its name depends on the archive, the compiler and the commands, but not on the path of `folder`."""
+        """Returns the library's folder. Its name depends on the archive, the compiler and the build commands, but not on the path of `folder`."""
         made = [library.sha256, *library.texts, self.identity, *self.commands(library, Path("root"), Path("prefix"))]
         key = hashlib.sha256("\n".join(made).replace(str(self.folder), "").encode()).hexdigest()[:12]
         return self.folder / "libraries" / f"{library.name}-{library.upstream}-{key}"
@@ -227,7 +227,7 @@ class Builder:
         """Returns the shell commands that build and install a library."""
         if library.name == "openssl":
             return [
-                # OpenSSL stores this command line in the library, so it must not name a folder or this machine.
+                # OpenSSL stores this command line in the library, so it must not contain a path or the name of this machine.
                 f"CC=cc AR=ar RANLIB=ranlib ./Configure linux-{self.machine} --prefix=/usr --libdir=lib --openssldir=/etc/ssl {' '.join(OPENSSL)} '{self.compile}'",
                 "make -j$JOBS build_libs",
                 f"make DESTDIR='{root}/installed' install_dev",
@@ -264,13 +264,13 @@ class Builder:
         lines = ["cmake -S . -B out " + " ".join(f"'-D{o}'" for o in options), "make -C out -j$JOBS", "make -C out install"]
         if library.name == "curl":
             return [*self.curl_patch(), *lines, *self.curl_lines(prefix)]
-        if library.name == "libdeflate":  # libdeflate marks its functions as visible
+        if library.name == "libdeflate":  # the source marks its functions as visible
             return ['sed -i \'s/visibility("default")/visibility("hidden")/\' lib/lib_common.h', *lines]
         return lines
 
     def flags(self, library: Library) -> str:
-        """Returns the compiler's flags for a library that CMake builds. They hide its symbols, even those that it marks as visible. curl's stay visible, since
-        its link step has a list of exports. libdeflate's checksums for AVX-512 are left out, since Zig's clang refuses them."""
+        """Returns the compiler's flags for a library that CMake builds. They hide its symbols, even those that it marks as visible; not those of curl, whose
+        link step has a list of exports. They leave out libdeflate's checksums for AVX-512, since Zig's clang refuses them."""
         if library.name == "curl":
             return self.compile.replace("-fvisibility=hidden ", "-DCURL_STATICLIB ")
         more = {
@@ -280,7 +280,7 @@ class Builder:
         return self.compile + more.get(library.name, "")
 
     def curl_patch(self) -> list[str]:
-        """Returns commands that remove long double from libcurl's printf, which never gets one. On aarch64 its 128 bits need a function of Zig's runtime
+        """Returns commands that remove long double, which libcurl never prints, from its printf. On aarch64, its 128 bits need a function of Zig's runtime
         library. That library is one object, so its memcpy, strlen and stack check would be linked too and replace those of the C library."""
         if self.machine != "aarch64":
             return []
@@ -288,8 +288,8 @@ class Builder:
         return [f"grep -q '{line}' lib/mprintf.c", f"sed -i 's/{line}/va_arg(arglist, double)/' lib/mprintf.c"]
 
     def curl_lines(self, prefix: Path) -> list[str]:
-        """Returns commands that link libcurl and OpenSSL to one shared library, which exports only the functions that src/io/curl.h calls. Internal calls stay
-        inside (-Bsymbolic)."""
+        """Returns commands that link libcurl and OpenSSL to one shared library, which exports only the functions that src/io/curl.h calls. -Bsymbolic binds
+        calls inside the library to its own functions."""
         header = (HERE.parent.parent / "src" / "io" / "curl.h").read_text()
         names = re.findall(r"^\tX\(((?:curl|SSL)_\w+),", header, re.M)
         version = prefix / "lib" / "libcurl-stoker.map"
@@ -315,9 +315,9 @@ class Builder:
         ]
 
     def ffmpeg_lines(self, root: Path, prefix: Path) -> list[str]:
-        """Returns commands that build FFmpeg's libraries under names that no other library in a process has. Their symbols also get versions of their own, so
-        that they never bind to another FFmpeg, even if a program has loaded that one with RTLD_GLOBAL. The command line is part of the
-        libraries, so it names no folder."""
+        """Returns commands that build FFmpeg's libraries under names that no other library in a process has. Their symbols have their own versions, so that
+        they never bind to another FFmpeg, even if a program has loaded that one with RTLD_GLOBAL. FFmpeg stores the command line in the libraries, so it
+        must not contain a path."""
         compile_args = self.compile.replace("-fvisibility=hidden ", "") + " -Ineeded/include"  # lib*.v list the visible symbols
         link = "-Lneeded/lib -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--gc-sections"
         parts = [f"--enable-{kind}={name}" for kind, names in FFMPEG_PARTS.items() for name in names.split()]

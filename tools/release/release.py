@@ -25,15 +25,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tools" / "release")]
 FOLDER = ROOT / "build-release"
-LARGEST = 20_000_000  # bytes
+LARGEST = 20_000_000  # maximum size of a wheel in bytes
 JOBS = int(os.environ.get("JOBS") or os.cpu_count() or 1)
-# Licences that a wheel may contain. The GPL is excluded. The LGPL is allowed for libraries that are loaded at run time, and that users can replace: FFmpeg.
+# Licences that a wheel may contain. The GPL is excluded. The LGPL is allowed for FFmpeg, whose libraries are loaded at run time, so that users can replace
+# them.
 LICENCES = {"Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause", "IJG", "MIT", "Zlib", "curl", "libpng-2.0"}
 LICENCES |= {"LGPL-2.1-or-later"}
 LGPL = "GNU LESSER GENERAL PUBLIC LICENSE\n                       Version 2.1"
 COMMANDS = "cmake make meson nasm ninja patchelf perl pkg-config readelf sed strip tar".split()
-# Compute capabilities. The last one is also built as PTX, for later GPUs. Ada (89) runs the code for 86, since its own would be equal to the byte. The wheel
-# for Arm also has code for Orin (87), which other GPUs of its generation cannot run, and code for server cards, Grace and Spark.
+# Compute capabilities. The last one is also built as PTX, for later GPUs. Ada (89) runs the code for 86, which is equal to its own byte for byte. The wheel for
+# Arm also has code for Orin (87), which other GPUs of its generation cannot run, and code for server cards, Grace and Spark.
 GPUS = {"x86_64": "75,80,86,90,120,100", "aarch64": "75,80,86,87,90,120,100"}
 
 
@@ -51,7 +52,7 @@ def python_headers(machine: str) -> Path:
 
 
 def simde() -> Path:
-    """Returns the folder of SIMDe's headers, which let kernels written for AVX2 run on NEON. The package has no module, only a folder next to others."""
+    """Returns the folder of SIMDe's headers, with which kernels written for AVX2 run on NEON. Ends the program if they are not installed."""
     folder = Path(sysconfig.get_path("purelib")) / "cmeel.prefix" / "include"
     if not (folder / "simde" / "x86" / "avx2.h").exists():
         raise SystemExit("release: no cmeel-simde in this Python: make release installs it")
@@ -63,7 +64,10 @@ def machine_file(machine: str, toolchain: Path, prefixes: list[Path]) -> Path:
     commands: dict[str, object] = (
         {"c": toolchain / "cc"} | {name: toolchain / name for name in ("ar", "ranlib", "nvcc")} | {"python3": sys.executable}
     )
-    commands |= {"pkgconfig": "pkg-config", "pkg-config": "pkg-config"}  # the key is pkgconfig before meson 1.3, and pkg-config since
+    commands |= {
+        "pkgconfig": "pkg-config",
+        "pkg-config": "pkg-config",
+    }  # the key is pkgconfig in meson before 1.3, and pkg-config in later versions
     compile_args = ["-isystem", str(python_headers(machine)), "-ffunction-sections", "-fdata-sections"]
     compile_args += ["-isystem", str(simde())] if machine == "aarch64" else []
     sections: dict[str, dict[str, object]] = {
@@ -78,7 +82,7 @@ def machine_file(machine: str, toolchain: Path, prefixes: list[Path]) -> Path:
 
 
 def nvtx() -> tuple[str, Path]:
-    """Returns the version of NVTX's headers, whose code marks ranges for profilers, and their licence."""
+    """Returns the version of NVTX, whose headers mark ranges for profilers, and the path of its licence."""
     package = importlib.metadata.distribution("nvidia-nvtx-cu12")
     (text,) = (f for f in package.files or [] if f.name == "License.txt")
     return package.version, Path(str(text.locate()))
@@ -100,7 +104,7 @@ def build(machine: str, toolchain: Path, identity: str, prefixes: list[Path]) ->
     options = ["-Dtests=disabled", "-Dcuda=enabled", f"-Dgpu_archs={GPUS[machine]}"]
     options += [f"-D{part}=enabled" for part in ("python", "curl", "ffmpeg", "webp", "libdeflate", "nvtx", "simde")]
     file = machine_file(machine, toolchain, prefixes)
-    # The folder's name depends on the configuration, so that an interrupted build can continue.
+    # The folder's name depends on the configuration, so an interrupted build can continue.
     made = "\n".join([identity, file.read_text(), *options])
     folder = FOLDER / f"build-{machine}-{hashlib.sha256(made.encode()).hexdigest()[:12]}"
     if not (folder / "build.ninja").exists():
@@ -113,8 +117,8 @@ def build(machine: str, toolchain: Path, identity: str, prefixes: list[Path]) ->
 
 
 def check(wheel: Path) -> None:
-    """Checks a wheel: the oldest glibc, the size, that its binaries are hardened and use CPython's stable ABI, that it does not export symbols of bundled
-    libraries, and the licences."""
+    """Checks a wheel: the oldest glibc, the size, that its binaries are hardened and use CPython's stable ABI, that it exports no symbols of bundled
+    libraries, and the licences. Ends the program if a check fails."""
     import toolchain
 
     if wheel.stat().st_size > LARGEST:
@@ -133,7 +137,7 @@ def check(wheel: Path) -> None:
         check_licences(Path(scratch))
 
 
-# For each library of the wheel, the prefixes of the symbols that it exports. FFmpeg's symbols also have their own version.
+# For each library of the wheel, a pattern of the symbols that it may export. FFmpeg's symbols also have their own version.
 OWN_SYMBOLS = {
     "libcurl-stoker": "curl_",
     "libav": r"(av|ff)|LIBAV\w+_STOKER_\d+$",
@@ -198,7 +202,7 @@ def make_wheel(machine: str, dist: Path) -> Path:
 
 
 def need(machines: Sequence[str]) -> None:
-    """Ends the program at once if commands are missing, rather than after an hour."""
+    """Ends the program if commands are missing, which would otherwise be noticed after an hour."""
     missing = [name for name in COMMANDS if not shutil.which(name)]
     missing += [f"{m}-linux-gnu-strip" for m in machines if m != os.uname().machine and not shutil.which(f"{m}-linux-gnu-strip")]
     if missing:
