@@ -18,7 +18,7 @@ struct stk_graph_node {
 	const struct stk_op_def *def;
 	char *name;             /* "Reader", or made up: "resize_3" */
 	bool named;             /* the user gave the name */
-	char *where;            /* "train.py:31", or NULL */
+	char *where;            /* the line that added the node, such as "train.py:31"; NULL if not known */
 	enum stk_device device; /* STK_DEVICE_CPU or STK_DEVICE_GPU once the node was added */
 	struct stk_node *inputs;
 	int32_t n_inputs, n_outputs;
@@ -33,7 +33,7 @@ struct stk_graph_node {
 	bool has_source;
 	bool by_frame;     /* runs once for each frame of its sequences: an argument, or an input of def->frame_inputs, is a sequence */
 	bool without_pass; /* makes no pass, because an argument that determines whether a pass can do the work comes sample by sample */
-	bool gathers;      /* needs all samples of the batch, given its arguments and inputs */
+	bool gathers;      /* with these arguments and inputs, the operator needs all samples of the batch */
 	bool may_hold_nan; /* an argument that is marked STK_NAN is NaN, or comes sample by sample */
 };
 
@@ -50,8 +50,8 @@ struct stk_graph {
 
 struct stk_graph *stk__graph_ref(struct stk_graph *g);
 
-/* Enlarges an array that has `count` elements of `size` bytes, if needed, so that one more fits. *capacity: the number of elements that fit, updated. Returns
- * false if memory is short; the array is then unchanged. */
+/* Makes room for one more element in an array that has `count` elements of `size` bytes, and updates *capacity, the number of elements that fit. Returns false
+ * if memory is short; the array is then unchanged. */
 bool stk__grow(void **array, size_t count, size_t *capacity, size_t size);
 /* Returns zeroed memory that lives as long as the graph, or NULL if memory is short. stk__graph_strdup copies a string to such memory. */
 void *stk__graph_alloc(struct stk_graph *g, size_t size);
@@ -64,13 +64,13 @@ void stk__frame_of_sequence(struct stk_tensor *t, int64_t k);
 /* Turns the description of a frame into that of a sequence of `count` such frames; -1: their number is not known yet. A description without a known ndim stays
  * as it is. STK_LIMIT: the frame has STK_MAX_DIMS dims already. */
 enum stk_status stk__sequence_of_frames(struct stk_desc *frame, int64_t count, struct stk_error *err);
-/* Fails unless d, which describes input 0, is allowed for an operator that runs once for each frame. */
+/* Fails if an operator that runs once for each frame cannot take d as its input 0. */
 enum stk_status stk__check_sequence(const struct stk_op_def *def, const struct stk_desc *d, struct stk_error *err);
 /* Sets node->by_frame, and fails if an argument is a sequence and takes only one value for each sample, or if input 0 must be a sequence and is not. Call it
  * after inputs and arguments are set. */
 enum stk_status stk__node_by_frame(const struct stk_graph *g, struct stk_graph_node *node, struct stk_error *err);
-/* Sets *count to the number of frames of d, if d is a sequence and the number is known. *count was set by earlier calls for the same node, or is -1. Fails if
- * it is another number; `name` is what the message calls d. */
+/* Sets *count to the number of frames of d, if d is a sequence and the number is known. *count was set by earlier calls for the same node, or is -1. Fails if d
+ * has another number of frames; the message then names d as `name`. */
 enum stk_status stk__count_frames(const struct stk_desc *d, const char *name, int64_t *count, struct stk_error *err);
 
 /* args.c: fills the field of one argument from a value given by the user or from its default. */
@@ -100,7 +100,7 @@ enum stk_status stk__when_set(
 	struct stk_graph *g, struct stk_graph_node *node, const struct stk_condition *when, size_t n_when, struct stk_error *err);
 /* Checks that the values that the node reads exist wherever it runs, and that the values that a merge reads fit together. */
 enum stk_status stk__when_check(const struct stk_graph *g, const struct stk_graph_node *node, struct stk_error *err);
-/* Checks that a node exists for all samples. */
+/* Fails if a node runs only in a branch, so that its outputs do not exist for all samples. */
 enum stk_status stk__when_always(const struct stk_graph *g, struct stk_node n, struct stk_error *err);
 
 /* infer.c: infers node->outputs, and sets node->may_hold_nan and node->gathers, from what is known of its inputs. Fails if an input has a layout or a type
@@ -111,7 +111,7 @@ enum stk_status stk__node_infer(const struct stk_graph *g, struct stk_graph_node
  * If the dims are not known when the graph is built, returns true for operators that have no other function for the work, and for samplers
  * (STK_CLASS_SAMPLER); their chain then checks each sample. False for decoders. */
 bool stk__lowers(const struct stk_op_def *def, const struct stk_desc *in);
-/* Returns the error that lists the layouts which the operator takes. */
+/* Fails with a message that lists the layouts that the operator takes. Call it for an input with another layout. */
 enum stk_status stk__refuse_layout(const struct stk_op_def *def, const struct stk_desc *in, struct stk_error *err);
 
 /* Finds the node's seed argument. Returns true and sets *seed if the node has the argument and it was given (>= 0). */

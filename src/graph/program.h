@@ -19,7 +19,7 @@ struct stk_value {
 	struct stk_desc desc; /* description of the value, as far as it is known before the run */
 	int32_t slot;         /* index among the values that are kept in the slot; -1: lives in a worker's scratch memory */
 	int32_t consumers;    /* number of inputs, arguments and conditions that read the value */
-	int32_t merge;        /* node that merges the value, if the value may be written to the merged value's memory; -1: no such node */
+	int32_t merge;        /* node that merges the value and to whose output the value may be written; -1: no such node */
 	bool is_output;
 	bool on_gpu; /* its data pointers are addresses on the GPU */
 };
@@ -56,7 +56,7 @@ struct stk_program_node {
 	int32_t level, chain;
 	int32_t reader;  /* index among the readers; -1: not a reader */
 	int32_t origin;  /* index of the reader that the node is, or that its first input with a reader comes from; -1: no reader */
-	int32_t gathers; /* index among the nodes that gather, which they do one level before their own; -1: does not gather */
+	int32_t gathers; /* index among the nodes that gather, in the level before their own; -1: the node does not gather */
 };
 
 /* A group of operators (see above). All its nodes are in the same branches. */
@@ -64,9 +64,9 @@ struct stk_group {
 	const int32_t *nodes; /* points into stk_chain.nodes */
 	int32_t count;
 	bool pass;          /* its nodes make one pass; the first may be a decoder */
-	bool fixed;         /* its values are made before any sample comes (stk__program_fixed) */
+	bool fixed;         /* its values are made before the first sample is processed (stk__program_fixed) */
 	int32_t step;       /* on the GPU: its number among the program's GPU steps; -1: runs on the cores */
-	bool feeds;         /* only the next group reads its result, and may take over its job (struct stk_held_job) */
+	bool feeds;         /* only the next group reads its result, and may run its job as part of its own (struct stk_held_job) */
 	int32_t image_step; /* for a pass on the GPU: the step that makes its image, if no other operator reads that image; -1: none */
 	const struct stk_program_condition *when;
 	int32_t n_when;
@@ -77,10 +77,10 @@ struct stk_chain {
 	int32_t n_nodes;
 	struct stk_group *groups;
 	int32_t n_groups;
-	uint64_t reads;       /* readers whose bytes it needs, one bit each */
-	int32_t *kept_values; /* slot indices of the earlier levels' values that it reads; of all of them if the program has branches */
+	uint64_t reads;       /* bit k: the chain needs the bytes that reader k fetches */
+	int32_t *kept_values; /* slot indices of earlier levels' values that the chain reads, or of all of these if there are branches */
 	int32_t n_kept;
-	bool *is_read; /* for each value: whether a node of this chain reads it, or it is kept and made here; cloned nodes make only these values */
+	bool *is_read; /* for each value: true if a node of this chain reads it, or if this chain writes it to the slot; cloned nodes make only these */
 };
 
 enum { STK_MAX_READERS = 64, STK_MAX_CHAINS = 64 };
@@ -138,7 +138,7 @@ STK_MUST_USE enum stk_status stk__program_create(struct stk_graph *graph, uint64
 void stk__program_lead(struct stk_program *p, int32_t reader);
 /* Finds a reader's index by its name; NULL: the leading one. STK_NOT_FOUND: the error lists the readers that exist. */
 STK_MUST_USE enum stk_status stk__program_reader(const struct stk_program *p, const char *name, int32_t *out, struct stk_error *err);
-/* Returns the index of the i-th reader when the leading one is counted first. */
+/* Returns the index of the i-th reader, in an order that has the leading reader first and the others by index. */
 int32_t stk__program_reader_at(const struct stk_program *p, int32_t i);
 struct stk_program *stk__program_ref(struct stk_program *p);
 void stk__program_unref(struct stk_program *p);
@@ -146,18 +146,18 @@ void stk__program_unref(struct stk_program *p);
 /* fuse.c: splits a chain's nodes into groups. */
 enum stk_status stk__fuse(struct stk_program *p, struct stk_chain *chain, struct stk_error *err);
 
-/* explain.c: writes what will run, as text or JSON. The pipeline adds slots and ring. resident: the program runs over a data set that lies on the GPU.
- * recipes: it runs over a data set in memory, by recipes. */
+/* explain.c: appends a description of the program's levels, chains and operators to `out`, as text or JSON. resident: the program runs over a data set that
+ * lies on the GPU. recipes: the program runs over a data set in memory, by recipes (kernel/recipe/recipe.h). */
 struct stk_text;
 void stk__program_explain(const struct stk_program *p, bool json, bool resident, bool recipes, struct stk_text *out);
 
-/* Returns memory that lives as long as the program: it belongs to the graph, which the program holds. */
+/* Returns zeroed memory for `count` elements of `size` bytes, or NULL if memory is short. The graph owns the memory, so it outlives the program. */
 static inline void *stk__program_alloc(struct stk_program *p, size_t count, size_t size)
 {
 	return stk__graph_alloc(p->graph, count * size + 1);
 }
 
-/* Returns whether a node's value is the same for every sample and needs no memory in a slot: workers have it before any sample comes. */
+/* Returns true if a node's value is the same for every sample and is not in a slot. Workers make such a value once, before their first sample. */
 static inline bool stk__program_fixed(const struct stk_program *p, int32_t node)
 {
 	const struct stk_program_node *n = &p->nodes[node];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Declares what an operator is. Each has a file in op/ with a const struct stk_op_def, and a line in op_list.h, from which the table stk__ops is made. All
- * other code (bindings, documentation, checks, execution, fusion) works from that table, and treats no operator specially by its name. */
+ * The definition of an operator. Each operator has a file in op/ with a const struct stk_op_def, and a line in op_list.h, from which the table stk__ops is
+ * made. All other code (bindings, documentation, checks, execution, fusion) works from that table, and treats no operator specially by its name. */
 #ifndef STK_OP_OP_H
 #define STK_OP_OP_H
 
@@ -46,11 +46,11 @@ static inline bool stk__float_given(float v)
 	return !isnan(v);
 }
 
-/* One argument. Fields by type: BOOL bool, INT int64_t, FLOAT float, STRING const char *, DTYPE/IMAGE_TYPE/INTERP int32_t, lists as above. The field of a
- * STK_SHAPED argument is followed by a struct stk_ints: the shape of the sample's tensor, with count -1 if the argument does not come from a node. Numbers
- * are from min to max, and floats are finite unless STK_INFINITE or STK_NAN is among the flags: graph/args.c checks both, for constants and for each sample.
- * fallback is JSON text ("1", "[0.08, 1.0]", "\"error\""), NULL for no default. If `group` is set, the entry includes that other table, whose struct lies at
- * this offset. */
+/* One argument. C type of its field, by `type`: BOOL bool, INT int64_t, FLOAT float, STRING const char *, DTYPE/IMAGE_TYPE/INTERP int32_t, lists as above. The
+ * field of a STK_SHAPED argument is followed by a struct stk_ints: the shape of the sample's tensor, with count -1 if the argument does not come from a node.
+ * Numbers are from min to max, and floats are finite unless STK_INFINITE or STK_NAN is among the flags: graph/args.c checks both, for constants and for each
+ * sample. fallback is JSON text ("1", "[0.08, 1.0]", "\"error\""), NULL for no default. If `group` is set, the entry includes that other table, whose struct
+ * lies at this offset. */
 struct stk_arg_def {
 	const char *name;
 	enum stk_arg_type type;
@@ -88,15 +88,15 @@ struct stk_arg_def {
 struct stk_bytes {
 	const uint8_t *data;
 	size_t size;
-	int64_t offset, object; /* of a sample's part: its place in its object, and the object's size; 0: not known */
+	int64_t offset, object; /* for a part of a sample: its offset in its object, and the object's size in bytes; both 0 if not known */
 };
 
 /* The result of gather for all samples of a batch. Its memory belongs to the batch in flight, and later batches reuse it. */
 struct stk_gathered {
 	void *data;
-	size_t capacity; /* capacity of `data` in bytes */
+	size_t capacity; /* size in bytes of the memory at `data` */
 };
-/* Returns g->data after making its capacity at least `size` bytes, which are uninitialised: earlier contents may be lost. NULL: out of memory. */
+/* Makes g->data at least `size` bytes large and returns it, or returns NULL if memory is short. The earlier contents may be lost. */
 void *stk__gathered_take(struct stk_gathered *g, size_t size);
 
 /* Counts of decoded video frames; the worker adds them to the pipeline's counters and sets them to 0. */
@@ -104,14 +104,14 @@ struct stk_video_tally {
 	int64_t frames, packets, on_gpu; /* wanted frames, packets that were decoded for them, frames that the GPU's decoder made */
 };
 
-/* The tools that a worker lends to an operator for one sample. */
+/* A worker's memory, decoders and counters, which an operator may use while it processes one sample. */
 struct stk_tools {
 	struct stk_arena *arena;  /* scratch memory, valid until the sample's chain has ended */
 	struct stk_jobs cpu_jobs; /* runs each job as soon as it is made, with scratch memory from the same arena */
 	struct stk_decoder *decoder;
-	struct stk_video_tool *video; /* decoders of op/video/clip.h; NULL before the worker's first video */
+	struct stk_video_tool *video; /* the worker's video decoders (op/video/clip.h); NULL before its first video */
 	const struct stk_pass_kernels *kernels;
-	bool lenient; /* decoders pass over damage where they can, instead of failing (strict=False) */
+	bool lenient; /* decoders skip damaged data if they can, instead of failing (the user's strict=False) */
 	struct stk_codec_limits limits;
 	struct stk_video_tally videos;
 	int64_t narrowed; /* number of 16-bit images that decoders have rounded to 8 bits; the worker counts them and sets it to 0 */
@@ -125,7 +125,7 @@ struct stk_gpu_call {
 	struct stk_nvdec *nvdec;
 	struct stk_jobs *jobs; /* takes jobs on GPU memory, which run in any order when all samples of the batch have been described */
 	bool now;              /* out[0].data may be written during the call; otherwise only jobs may write there */
-	/* Returns the address of GPU memory that lasts until the batch is delivered; NULL: out of memory. */
+	/* Returns the address of `size` bytes of GPU memory, which stay valid until the batch is delivered; NULL if memory is short. */
 	void *(*take)(void *user, size_t size, struct stk_error *err);
 	void *user;
 };
@@ -133,25 +133,25 @@ struct stk_gpu_call {
 struct stk_call {
 	const struct stk_op_def *def;
 	const void *args; /* the operator's argument struct, with per-sample values filled in */
-	/* While a graph is built: offsets in args of the arguments that will come sample by sample. Until then they hold their defaults. */
+	/* While a graph is built: offsets in `args` of the arguments that will get a value for each sample. Until then they hold their defaults. */
 	const size_t *varying;
 	int32_t n_varying;
 	const void *shared;            /* result of `setup`, or of a reader's `open`; NULL without both */
-	const struct stk_bytes *bytes; /* readers: the sample's parts, in the order of `parts`; NULL while a graph is built */
+	const struct stk_bytes *bytes; /* readers: the sample's parts, in the order of reader->parts; NULL while a graph is built */
 	const void *gathered;          /* result of `gather` for the batch; NULL if gather was not called, and while a graph is built */
 	const struct stk_tensor *in;   /* while a graph is built: data is NULL and extents may be -1 */
 	struct stk_tensor *out;
 	int32_t n_in, n_out;
 	/* If the operator runs once for each frame: the desc that every frame's output must have. NULL otherwise, and while that desc is being determined. */
 	const struct stk_desc *frame;
-	/* [output]: whether any operator or the consumer reads it. A reader may point an output that is not read at any memory. NULL: all outputs are read. */
+	/* wanted[k]: true if an operator or the consumer reads output k. A reader may point an unread output at any memory. NULL: all outputs are read. */
 	const bool *wanted;
 	void *state;              /* state_size bytes, zeroed, also while a graph is built; kept from infer to run of one sample */
 	struct stk_random random; /* the operator's random stream for this sample; each function starts at the beginning of the stream */
 	struct stk_place place;   /* epoch, position, sample id */
-	int32_t index, batch;     /* index of the sample, and size of its batch, including samples that were left out */
+	int32_t index, batch;     /* index of the sample in its batch; number of samples of the batch. Skipped samples count */
 	const char *uri;          /* with STK_OP_NAMES: the sample's URI, "" if it has none */
-	const struct stk_source_callbacks *user; /* for an STK_OP_FUNCTION; NULL while a graph is built */
+	const struct stk_source_callbacks *user; /* the user's function, for operators with STK_OP_FUNCTION; NULL while a graph is built */
 	struct stk_tools *tools;                 /* NULL while a graph is built */
 	/* The GPU on which an operator with STK_OP_NVDEC runs. Output 0 is then in the memory of that GPU, and the operator writes it itself, in infer (as a
 	 * view) or in run_cpu. NULL: all outputs are in host memory. */
@@ -163,11 +163,11 @@ struct stk_encoded {
 	const uint8_t *data;
 	size_t size;
 	enum stk_image_type type;
-	bool orient;   /* EXIF's orientation applies */
+	bool orient;   /* true if the image has to be turned as its EXIF orientation says */
 	int32_t denom; /* above 1: the file is decoded at 1/denom of its size */
 };
 
-/* Limits: inputs and outputs of an operator, and parts of a sample. */
+/* Maximum numbers of inputs and outputs of an operator, and of parts of a sample. */
 enum { STK_MAX_INPUTS = 999, STK_MAX_OUTPUTS = 999, STK_MAX_PARTS = 64 };
 
 /* ---- readers ---- */
@@ -181,7 +181,7 @@ struct stk_part {
 /* Properties of an object from a listing or an index. */
 struct stk_known_object {
 	int64_t size; /* 0: not known */
-	uint64_t tag; /* hash of its ETag; 0: not known */
+	uint64_t tag; /* hash of the object's ETag; 0: not known */
 	bool pinned;  /* samples are byte ranges of the object: another version of it would hold other bytes, and is an error */
 	bool remote;  /* whether the object is in a store; false: a local file */
 };
@@ -192,33 +192,33 @@ struct stk_reader_def {
 	/* Opens the data set, which may be remote; replaces the operator's setup. Nullable. */
 	enum stk_status (*open)(const void *args, const struct stk_access *access, void **shared, struct stk_error *err);
 	int64_t (*size)(const void *shared); /* -1: not known, since samples are counted while they are read */
-	/* For readers whose samples are counted while they are read (stk_order.as_met): returns the search. Nullable. */
+	/* For readers whose samples are counted while they are read (stk_order.as_met): returns the search for samples, which `shared` owns. Nullable. */
 	struct stk_survey *(*survey)(const void *shared);
 	uint64_t (*fingerprint)(const void *shared);
-	/* The fingerprint in states that earlier versions saved, if they computed it in another way. Nullable. */
+	/* Returns the fingerprint as earlier versions of stoker computed it, to accept states that they saved. Nullable. */
 	uint64_t (*old_fingerprint)(const void *shared);
 	/* Returns a digest of the names and labels of `count` samples from `first` on, to find where two data sets begin to differ. Nullable. */
 	uint64_t (*digest)(const void *shared, int64_t first, int64_t count);
 	/* Fills the order that the arguments ask for: seed, shards, tail. The pipeline sets the batch size and the start of the run. */
 	void (*order)(const void *args, const void *shared, struct stk_order *out);
 	/* Returns where the decoded values of an output are in host memory, for all samples: sample id is at the result + id * *stride, as long as `shared`
-	 * lives. Returns NULL if they are not in memory. Nullable. In a reader that has this function, a sample's other outputs cost next to nothing. */
+	 * lives. Returns NULL if they are not in memory. Nullable. In a reader that has this function, a sample's other outputs must be cheap to compute. */
 	const uint8_t *(*resident)(const void *shared, int32_t output, size_t *stride);
 	void (*prefetch)(const void *shared, int64_t id); /* hints that sample id comes next, so that a cache can prefetch it; nullable */
 	/* Writes the name of a sample and returns its length. NULL: samples have no names. Without `parts`, the name is the URI of an object that is the
 	 * sample's only part. */
 	size_t (*uri)(const void *shared, int64_t id, char *uri, size_t capacity);
-	/* Reports what is known of an object that contains parts. Nullable. */
+	/* Fills *out with the known properties of object `uri`, in which samples' parts lie. Nullable. */
 	void (*object)(const void *shared, int64_t uri, struct stk_known_object *out);
 	/* For samples of several parts, or of parts of objects. part_count: how many parts each sample has, according to the arguments. Parts that lie close
 	 * together in one object are fetched in one request. Nullable, all three together. */
 	int32_t (*part_count)(const void *args);
 	void (*parts)(const void *shared, int64_t id, struct stk_part *out);
 	size_t (*part_uri)(const void *shared, int64_t part, char *uri, size_t capacity);
-	/* For parts whose positions are in the bytes of other parts, as for a window of a sound, whose position follows from the header: called when all parts
-	 * so far have arrived, and names further ones. bytes: of all parts; those that were not fetched have size 0. out: an entry for each part, of which
-	 * those that were fetched keep length 0. Returns false if there is no further part. random: the operator's stream for the sample. Called with the
-	 * pipeline's lock held, so it must neither wait nor take long. Nullable; only together with parts. */
+	/* Names further parts after all parts so far have been fetched. For parts whose positions are only known from the bytes of other parts, such as a
+	 * window of a sound, whose position follows from the header. bytes: one entry for each part; the size is 0 if the part was not fetched. out: one entry
+	 * for each part; the length stays 0 if the part was fetched already. Returns false if there is no further part. random: the operator's stream for the
+	 * sample. Called with the pipeline's lock held, so it must neither wait nor take long. Nullable; only together with parts. */
 	bool (*more)(const void *args, const void *shared, int64_t id, struct stk_random random, const struct stk_bytes *bytes,
 		struct stk_part *out);
 	/* Checks the `header` bytes that precede a part in its object, so that bytes of another object that has replaced it are an error. Remote objects
@@ -244,18 +244,18 @@ enum stk_op_flags {
 	STK_OP_HIDDEN = 4,       /* the catalog marks the operator as hidden: only bindings add it to graphs */
 	STK_OP_CALLBACK = 8,     /* a user's source: the callback thread calls it and fills its outputs */
 	STK_OP_DESCRIBES = 32,   /* reads only in[].desc: runs on the CPU even if its inputs are on the GPU */
-	/* in[0] is an image: without a layout it gets the one for its dims (HW, HWC, FHWC, FDHWC), and so do the outputs */
+	/* in[0] is an image: if it has no layout, it gets the layout for its number of dims (HW, HWC, FHWC, FDHWC), and so do the outputs */
 	STK_OP_IMAGES = 64,
 	STK_OP_OPTIONAL_OUTPUTS = 4096, /* each input beyond inputs.min adds an output */
 	STK_OP_FUNCTION = 128,          /* calls call->user */
-	/* with GATHERS_DATA: runs on the CPU although its inputs are on the GPU; it sees only the copies of them that gather kept */
+	/* with GATHERS_DATA: runs on the CPU even if its inputs are on the GPU; it reads only the copies of the inputs that gather has stored */
 	STK_OP_FETCHES = 8192,
 	STK_OP_NAMES = 16384, /* needs call->uri */
-	/* its job can be kept back (struct stk_held_job) and run as part of the job of an operator with STK_OP_ABSORBS, if only that operator reads its
+	/* its job can be deferred (struct stk_held_job) and run as part of the job of an operator with STK_OP_ABSORBS, if only that operator reads the
 	 * output */
 	STK_OP_FEEDS = 512,
 	STK_OP_ABSORBS = 1024, /* its job can include the job that makes its first input, if the two fit together (stk__jobs_settle) */
-	/* inputs (predicate, a, b): the output is the memory of a or b, which the predicate chooses; the other one need not exist */
+	/* inputs (predicate, a, b): the output shares the memory of a or of b, as the predicate chooses; the input that is not chosen need not exist */
 	STK_OP_MERGES = 32768,
 	STK_OP_MOVES = 65536,  /* moves elements or casts them, and so takes values of enumerations too */
 	STK_OP_FIXED = 131072, /* with CLONED: infer gives every sample the same view of memory that setup has made */
@@ -330,11 +330,11 @@ struct stk_op_def {
 	bool (*coin)(const struct stk_call *call, float *chance);
 	bool (*recipe)(const struct stk_call *call, struct stk_recipe *r);
 
-	/* For operators whose result for a sample depends on the other samples of its batch (their largest extent, their common mean). gather sees the calls
-	 * of all samples, with arguments and inputs and without outputs, after all have come, and writes its result to `out`. infer and the function that
-	 * does the work then run for each sample as usual, with call->gathered: so only gather waits for the batch, and the work is done on all cores and in
-	 * passes. If one sample causes a failure, gather sets err->sample to its index in `calls`.
-	 * gathers: returns, when the graph is built, whether these arguments over these inputs need gather; nullable: always. */
+	/* For operators whose result for a sample depends on the other samples of its batch (their largest extent, their common mean). gather is called once
+	 * for each batch, after the inputs of all its samples are complete. The calls have arguments and inputs, but no outputs. gather writes its result to
+	 * `out`. infer and the function that does the work then run for each sample as usual, with call->gathered: so only gather waits for the batch, and the
+	 * work is done on all cores and in passes. If one sample causes a failure, gather sets err->sample to its index in `calls`. gathers: returns, when the
+	 * graph is built, whether these arguments over these inputs need gather; nullable: always. */
 	enum stk_status (*gather)(const struct stk_call *calls, int32_t count, struct stk_gathered *out, struct stk_error *err);
 	bool (*gathers)(const struct stk_call *call);
 
@@ -383,10 +383,11 @@ static inline enum stk_status stk__op_run(const struct stk_call *call, struct st
 	return call->def->run_cpu(call, err);
 }
 
-/* Returns whether, while a graph is built, an argument (given by its field in call->args) will come sample by sample. */
+/* Returns true while a graph is built if an argument will get a value for each sample. field: address of the argument's field in call->args. */
 bool stk__varies(const struct stk_call *call, const void *field);
 
-/* Finds the k-th argument of a table, counting those of its groups, with its offset in the whole struct. Returns false past the end. */
+/* Sets *out to the operator's k-th argument, counting those of its groups too; out->offset is the offset in the operator's whole struct. Returns false if the
+ * operator has no argument k. */
 bool stk__op_arg_at(const struct stk_op_def *def, int32_t k, struct stk_arg_def *out);
 
 #endif

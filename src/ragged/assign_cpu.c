@@ -26,8 +26,8 @@ struct solver {
 	const uint8_t *cost; /* rows x cols with rows <= cols; the columns of a row are contiguous */
 	int64_t row_bytes;
 	int32_t rows, cols;
-	double *row_dual, *price, *search_price, *path_cost; /* row_dual has `rows` elements, the others `cols` */
-	int32_t *col_of, *row_of, *place, *list, *path;      /* col_of has `rows` elements, the others `cols` */
+	double *row_dual, *price, *search_price, *path_cost; /* row_dual has `rows` elements, the other arrays have `cols` */
+	int32_t *col_of, *row_of, *place, *list, *path;      /* col_of has `rows` elements, the other arrays have `cols` */
 	struct visit *visits;                                /* [rows + 1] */
 	int32_t visited;
 };
@@ -74,7 +74,7 @@ static void solver_begin(struct solver *s, uint8_t *memory)
 	}
 }
 
-/* Takes a column out of the search, and records in s->visits how end_search puts it back. */
+/* Takes a column out of the search, and records in s->visits the data with which end_search restores it. */
 static void leave(struct solver *s, int32_t col)
 {
 	int32_t at = s->place[col], moved = s->list[s->cols - 1 - s->visited];
@@ -85,7 +85,7 @@ static void leave(struct solver *s, int32_t col)
 	s->search_price[col] = -INFINITY;
 }
 
-/* Ends a search whose path has this length: updates the duals, and restores the list and the prices that the search has changed. */
+/* Ends the search of `row`, whose path has this length: updates the duals and the prices, and restores the list of columns. */
 static void end_search(struct solver *s, int32_t row, double length)
 {
 	s->row_dual[row] += length;

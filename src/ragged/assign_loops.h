@@ -21,14 +21,15 @@ struct stk_assign_loops {
 	/* For the first row of a search: sets path_cost[j] = ((so_far + cost[j]) - row_dual) - price[j], and returns the minimum. Clears *valid if a cost is
 	 * NaN or -inf. */
 	double (*first)(const struct stk_assign_row *r, bool *valid);
-	/* For a later row: if the same expression is below path_cost[j], sets path_cost[j] to it and path[j] to row. Returns the minimum of path_cost. */
+	/* For a later row: if ((so_far + cost[j]) - row_dual) - price[j] is below path_cost[j], sets path_cost[j] to it and path[j] to row. Returns the minimum
+	 * of path_cost. */
 	double (*next)(const struct stk_assign_row *r);
 };
 
 struct stk_assign_kernels {
 	struct stk_assign_loops f32, f64;
-	/* Returns the column that SciPy takes among those with path_cost[j] == least: the free column (owner < 0) that is last in place[], or if none is
-	 * free, the owned column that is first. */
+	/* Returns the column that SciPy takes among the columns with path_cost[j] == least: the free column (owner[j] < 0) with the largest place[j] or, if
+	 * none is free, the owned column with the smallest. */
 	int32_t (*pick)(const double *path_cost, double least, const int32_t *owner, const int32_t *place, int32_t n);
 	/* Sets out[c * rows + r] = in[r * in_stride + c]. */
 	void (*transpose)(const float *in, int64_t in_stride, float *out, int32_t rows, int32_t cols);

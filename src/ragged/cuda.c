@@ -66,7 +66,7 @@ struct stk_ragged_cuda {
 	struct stk_gpu *gpu;
 	struct stk_gpu_device *dev;
 	stk_gpu_kernel kernel[KERNELS];
-	size_t shared; /* bytes of dynamic shared memory that a block of the assignment may use */
+	size_t shared; /* bytes of dynamic shared memory that a thread block of the assignment's kernels may use */
 };
 
 static enum stk_status load_kernels(struct stk_ragged_cuda *c, struct stk_error *err)
@@ -307,7 +307,7 @@ static size_t align_up(size_t n)
 	return (n + WORKSPACE_ALIGN - 1) & ~(size_t)(WORKSPACE_ALIGN - 1);
 }
 
-/* Returns the bytes of row_dual, col_of, row_of and path; see carve_shared in ragged_assign.cu. */
+/* Returns the size in bytes of the arrays row_dual, col_of, row_of and path of a thread block (struct shared_state in ragged_assign.cu). */
 static size_t shared_bytes(const struct stk_assign *a)
 {
 	return (size_t)smaller(a) * 12 + (size_t)larger(a) * 8;

@@ -36,7 +36,7 @@ union stk_filler {
 
 struct stk_gather_launch {
 	struct stk_gather g;
-	int64_t rows, inner; /* inner: counted in the units in which rows are moved */
+	int64_t rows, inner; /* number of rows, and of units (stk_unit1 to stk_unit16) in a row */
 	int32_t lanes_log2;  /* 2^lanes_log2 threads move a row */
 	union stk_filler filler;
 };
@@ -50,7 +50,7 @@ struct stk_keep_launch {
 
 struct stk_scatter_launch {
 	struct stk_scatter s;
-	int64_t tiles, inner; /* tiles: of STK_SCATTER_TILE targets, in a sample; inner: as in struct stk_gather_launch */
+	int64_t tiles, inner; /* number of tiles of STK_SCATTER_TILE targets in a sample; inner: as in struct stk_gather_launch */
 	union stk_filler filler;
 };
 
@@ -65,28 +65,28 @@ struct stk_index_mask_launch {
 	uint64_t *refused;
 };
 
-/* Rows in the ring of costs: the one being used, and those being fetched. */
+/* Number of rows in the ring of costs: the row that is used, and the rows that are being fetched. */
 #define STK_ASSIGN_AHEAD 4
 
 struct stk_assign_launch {
 	struct stk_assign a;
-	const void *turned; /* tall problems with rows and columns swapped: (problems, cols, rows), or NULL */
+	const void *turned; /* costs of tall problems with rows and columns swapped, of shape (problems, cols, rows); or NULL */
 	uint8_t *state;     /* for the kernel for large problems: state_bytes bytes for each problem */
 	int64_t state_bytes;
-	int32_t rows, cols; /* maximum numbers after the swap: rows <= cols */
-	int32_t ahead;      /* whether there is shared memory for the ring */
+	int32_t rows, cols; /* maximum numbers of rows and columns of a problem after the swap: rows <= cols */
+	int32_t ahead;      /* 1 if the thread blocks have shared memory for the ring of costs, otherwise 0 */
 };
 
 /* Number of threads that sum the segments of one polyline. */
 #define STK_POLYLINE_THREADS 128
 
-/* Number of queries of a thread block, and of the targets that it compares with them. */
+/* Number of queries of a thread block, and number of targets that a thread block compares with its queries. */
 #define STK_COST_TILE 128
 #define STK_COST_STRETCH 16
 
 struct stk_cost_launch {
 	struct stk_cost c;
-	int32_t table; /* whether the costs of all classes fit into shared memory */
+	int32_t table; /* 1 if the costs of all classes fit into shared memory, otherwise 0 */
 };
 
 #endif

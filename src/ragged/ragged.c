@@ -47,7 +47,8 @@ void stk_ragged_destroy(struct stk_ragged *r)
 	stk__free(r);
 }
 
-/* Returns whether the product fits in 64 bits and no extent is negative. An extent of 0 counts as 1, so that offsets in empty tensors can be computed too. */
+/* Returns true if no extent is negative and the product of the extents fits in 64 bits. An extent of 0 counts as 1, so that offsets in empty tensors fit
+ * too. */
 static bool product_fits(const int64_t *extents, size_t n)
 {
 	int64_t product = 1;
@@ -216,7 +217,7 @@ size_t stk_ragged_assign_workspace(const struct stk_ragged *r, const struct stk_
 	return !r || !a || r->device < 0 ? 0 : stk__cuda_assign_workspace(a, stk__cuda_shared(r));
 }
 
-/* Returns whether every cost is less than 2^63 bytes away from the first one. */
+/* Returns true if every cost of a call is less than 2^63 bytes away from the first cost. */
 static bool strides_fit(const struct stk_assign *a)
 {
 	const int64_t counts[] = {a->problems, a->rows, a->cols}, strides[] = {a->problem_stride, a->row_stride, a->col_stride};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Internals of the ragged layer: the handle, the CPU's loops and the CUDA launches that the functions of stoker/batching.h call after checking their
- * arguments. */
+ * Internals of the ragged layer: the handle, and the implementations for the CPU and for CUDA, which the functions of stoker/batching.h call after checking
+ * their arguments. */
 #ifndef STK_RAGGED_RAGGED_H
 #define STK_RAGGED_RAGGED_H
 
@@ -11,8 +11,8 @@ struct stk_ragged_cuda; /* cuda.c */
 
 struct stk_ragged {
 	int32_t device, threads;
-	unsigned cpu;                 /* features of the processor: base/cpu.h */
-	struct stk_ragged_cuda *cuda; /* NULL on the CPU */
+	unsigned cpu;                 /* features of the processor (base/cpu.h) */
+	struct stk_ragged_cuda *cuda; /* NULL if the handle is for the CPU */
 };
 
 /* Calls fn(ctx, i, worker) for i in 0 .. count-1 on up to `threads` threads, including the caller's, and returns when all calls have returned. Each thread
@@ -49,7 +49,7 @@ enum stk_status stk__cuda_assign(struct stk_ragged *r, const struct stk_assign *
 enum stk_status stk__cuda_cost(struct stk_ragged *r, const struct stk_cost *c, void *stream, struct stk_error *err);
 enum stk_status stk__cuda_polyline(struct stk_ragged *r, const struct stk_polyline *p, void *stream, struct stk_error *err);
 enum stk_status stk__cuda_heatmap(struct stk_ragged *r, const struct stk_heatmap *h, void *stream, struct stk_error *err);
-size_t stk__cuda_assign_workspace(const struct stk_assign *a, size_t shared); /* shared: bytes that a thread block may use */
+size_t stk__cuda_assign_workspace(const struct stk_assign *a, size_t shared); /* shared: bytes that stk__cuda_shared returns */
 size_t stk__cuda_shared(const struct stk_ragged *r);
 
 #endif

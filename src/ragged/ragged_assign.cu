@@ -44,7 +44,7 @@ STK_DEVICE int32_t tie_place(uint32_t tie)
 #define NOTHING 0xffffffffu
 #define BAD_COST (-2)
 
-/* Returns the lesser of the best entry so far and a column. A column whose tie is NOTHING is not in the search. */
+/* Returns the lesser of `best`, the least entry so far, and the entry of a column. A column whose tie is NOTHING is not in the search. */
 STK_DEVICE struct found lesser(struct found best, uint64_t code, uint32_t tie, int32_t col)
 {
 	uint64_t least = (uint64_t)best.high << 32 | best.low;
@@ -57,7 +57,7 @@ STK_DEVICE struct found lesser(struct found best, uint64_t code, uint32_t tie, i
 	return best;
 }
 
-/* Returns the lane with the warp's minimum. The high halves of the path lengths usually decide. */
+/* Returns the lane that has the least entry of the warp. Usually the high halves of the path lengths already differ. */
 STK_DEVICE int least_lane(struct found f)
 {
 	uint32_t high = stk__warp_min(f.high);
@@ -83,7 +83,7 @@ STK_DEVICE struct found block_least(struct found mine, struct found *slots)
 	return slots[least_lane(lane < warps ? slots[lane] : none)];
 }
 
-/* A problem as the search sees it: rows and columns are swapped if it is tall. */
+/* A problem in the form that the search uses: if it has more rows than columns (tall), both are swapped. */
 struct problem {
 	const void *cost;
 	int64_t row_stride, col_stride; /* distances in elements */
@@ -165,7 +165,7 @@ STK_DEVICE double fetched(const struct stk_assign_launch *l, const struct proble
 	return s->maximize ? -c : c;
 }
 
-/* Assigns the columns along the path to a free column; run by one thread. */
+/* Assigns the columns along the path from `row` to the free column `sink`. Only one thread runs this. */
 STK_DEVICE void augment(const struct shared_state *m, int32_t row, int32_t sink)
 {
 	int32_t j = sink, i;

@@ -38,7 +38,7 @@ STK_DEVICE int32_t read_target(const struct stk_heatmap *h, int64_t group, int64
 	return index == group && label == cls && out->radius >= 0;
 }
 
-/* Returns whether the target reaches pixels of rows y0..y1; if so, sets *out to it. Returns FAR if the target's numbers exceed LIMIT. */
+/* Returns whether a target reaches pixels of rows y0..y1; if it does, sets *out. Returns FAR, without setting *out, if the target's numbers exceed LIMIT. */
 STK_DEVICE enum reach reach_of(const struct stk_heatmap *h, const struct target *t, int64_t y0, int64_t y1, struct gaussian *out)
 {
 	if (t->radius > LIMIT || t->x < -LIMIT || t->x > LIMIT || t->y < -LIMIT || t->y > LIMIT)

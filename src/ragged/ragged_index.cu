@@ -97,7 +97,7 @@ STK_FOR_UNITS(GATHER)
 	}
 STK_FOR_UNITS(KEEP)
 
-/* Returns the target item of write j, or -1 if the index of the target or of the source is out of range. *from: set to the source item. */
+/* Returns the target item of write j of sample b, or -1 if its target or source index is out of range. Sets *from to the source item, or to -1. */
 STK_DEVICE int64_t scatter_target(const struct stk_scatter *s, int64_t b, int64_t j, int64_t size, int64_t source_size, int64_t *from)
 {
 	int64_t at = b * s->target.count + j, t = stk__resolve(stk__load_index(s->target.data, s->target.bytes, at), size);
@@ -242,8 +242,8 @@ SCATTER_ADDS(int64, uint64_t, uint64_t, SAME, SAME)
 SCATTER_ADDS(half, uint16_t, float, stk__half_to_float, stk__float_to_half)
 SCATTER_ADDS(bfloat, uint16_t, float, stk__bfloat_to_float, stk__float_to_bfloat)
 
-/* Lists the items whose mask is set: stores their numbers in m.index, followed by zeros; each item's place in this list, or -1, in m.rank; and their count in
- * m.count. A thread block processes one sample, BLOCK items at a time. */
+/* Lists the items whose mask is set: stores their indices in m.index, followed by zeros; their number in m.count; and in m.rank, for each item, its position in
+ * this list, or -1. A thread block processes one sample, BLOCK items at a time. */
 STK_KERNEL void ragged_mask_to_index(struct stk_mask m)
 {
 	__shared__ int32_t counts[2][BLOCK / 32]; /* used alternately, so that one barrier per step is enough */

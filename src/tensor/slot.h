@@ -66,10 +66,10 @@ struct stk_slot {
 	int64_t delivered;  /* number of the delivery, counted from 1 */
 	struct stk_slot_value *values;
 	struct stk_face *face;
-	size_t bytes[STK_SPACES]; /* bytes of the slot's blocks in each space */
+	size_t bytes[STK_SPACES]; /* total size in bytes of the slot's blocks in each space */
 	struct stk_uses uses;
-	stk_gpu_event written; /* recorded by stk__slot_written after the writer's work; NULL if never */
-	bool writing;          /* the work that `written` records may not have ended yet */
+	stk_gpu_event written; /* recorded by stk__slot_written after the writer's work; NULL before the first record */
+	bool writing;          /* true if the work before `written` may still be running */
 	bool laid_out;         /* the samples have their final addresses; only in a ring after stk__ring_fix */
 };
 
@@ -80,45 +80,45 @@ enum stk_ring_lack {
 	STK_RING_LACKS_NOTHING,
 	STK_RING_ALL_OUT,   /* `limit` slots are out, and the limit is hard; or all are being filled */
 	STK_RING_HELD,      /* the slot's held parts would exceed held_limit */
-	STK_RING_NO_MEMORY, /* memory for blocks is short */
+	STK_RING_NO_MEMORY, /* memory for blocks could not be allocated */
 };
 
 struct stk_ring_value {
 	struct stk_desc expected; /* shape that new batches are laid out for */
-	struct stk_desc known;    /* the part of the shape that is known when the ring is created */
-	size_t extra_bytes;       /* bytes for samples of unexpected shape, learnt from the last batches */
+	struct stk_desc known;    /* the shape as far as it is known when the ring is created */
+	size_t extra_bytes;       /* capacity in bytes for samples of other shapes, computed from the last batches */
 	bool on_gpu;
 	struct stk_block *spare_blocks;
 	int32_t n_spare_blocks;
 	int32_t n_kept_blocks; /* number of blocks that the ring has let go of and that are still held */
-	size_t kept_bytes;
+	size_t kept_bytes;     /* total size in bytes of these blocks */
 };
 
 struct stk_ring {
-	_Atomic int refs; /* one for the owner, for each slot that is out and for each kept part */
+	_Atomic int refs; /* number of references: one of the owner, one of each slot that is out, and one of each kept part */
 	pthread_mutex_t lock;
 	struct stk_slot *slots, *free_slots;
 	struct stk_ring_value *values;
 	int32_t batch, n_values, limit, n_slots;
-	bool limit_is_hard; /* if `limit` slots are out, none is taken back from its holders; only slots of which small blocks or the face are held are reused */
+	bool limit_is_hard; /* if `limit` slots are out, the ring lets go only of small blocks and faces */
 	int64_t n_takes, delivered;
-	int32_t peak_out, window_peak, last_peak; /* maximum of `n_out`: ever, in this window of takes, in the window before */
+	int32_t peak_out, window_peak, last_peak; /* maximum of n_out: ever, in the current window of takes, and in the window before it */
 	_Atomic int32_t n_out;                    /* number of slots that are being filled or held */
 	_Atomic bool taker_waits;                 /* no slot was available for a taker: call on_return at the next drop */
 	_Atomic bool pinned;                      /* the ring has let go of a block that is not small */
-	_Atomic size_t bytes;                     /* bytes of all slots' blocks and of spare blocks */
-	size_t sample_limit;                      /* bytes of an expected sample above which no region is made for it; 0: no limit */
-	size_t lag_limit;                         /* limit of `bytes` for slots made because the consumer lags; 0: no limit */
+	_Atomic size_t bytes;                     /* total size in bytes of the blocks of all slots and of the spare blocks */
+	size_t sample_limit;                      /* a sample that is expected to have more bytes gets no region; 0: no limit */
+	size_t lag_limit;                         /* maximum of `bytes` for making another slot because the consumer lags; 0: no limit */
 	struct {
-		size_t bytes;          /* bytes of kept blocks */
-		size_t limit;          /* most bytes of kept blocks */
+		size_t bytes;          /* total size in bytes of the kept blocks */
+		size_t limit;          /* maximum of `bytes` */
 		size_t measured_bytes; /* `bytes` when the limit was last computed from free memory; SIZE_MAX: the limit was given */
 	} kept_memory[STK_SPACES];
 	struct stk_block_source source;
-	bool fixed;            /* stk__ring_fix */
-	stk_gpu_stream stream; /* stream that moves samples next to each other, and downloads */
+	bool fixed;            /* stk__ring_fix was called */
+	stk_gpu_stream stream; /* stream on which samples are moved next to each other, and downloaded */
 	int64_t process; /* pid of the process that made the ring; in a forked child the lock may be held by a thread that does not exist there */
-	bool disowned; /* stk__ring_release_owner was called: parts are freed when they are dropped */
+	bool disowned; /* stk__ring_release_owner was called: a part is freed when its last holder drops it */
 	void (*on_free)(void *owner_data);
 	/* called under the ring's lock when a wanted slot may be available; NULL after the owner has gone */
 	void (*on_return)(void *owner);
@@ -150,9 +150,9 @@ enum stk_ring_lack stk__ring_lacks(struct stk_ring *ring);
 struct stk_desc stk__ring_largest(struct stk_ring *ring);
 /* Returns whether at most n slots are being filled or held. If not, on_return is called when the next slot or kept block is dropped. */
 bool stk__ring_out_at_most(struct stk_ring *ring, int32_t n);
-/* Reports how much of a value is held: the number of blocks, both kept ones and those of slots that are out, and their bytes. */
+/* Sets *blocks to the number of a value's blocks that are kept or belong to slots that are out, and *bytes to their total size in bytes. */
 void stk__ring_held_blocks(struct stk_ring *ring, int32_t value, int32_t *blocks, size_t *bytes);
-/* Returns the bytes of kept blocks in a space, and the limit for them (0: not yet computed). */
+/* Returns the total size in bytes of the kept blocks in a space. Sets *limit to its maximum, or to 0 if that is not computed yet. */
 size_t stk__ring_kept_bytes(struct stk_ring *ring, enum stk_space space, size_t *limit);
 
 /* ---- holds of the consumer ---- */
@@ -169,7 +169,7 @@ void stk__block_drop(struct stk_block *block);
 void stk__face_release(struct stk_face *face, struct stk_block *const *blocks, int32_t n, bool whole);
 /* Records that the consumer reads the block on this stream. */
 STK_MUST_USE enum stk_status stk__block_use_stream(struct stk_block *block, stk_gpu_stream stream, struct stk_error *err);
-/* Copies from the ring's GPU to host memory, and waits until the copy is done. */
+/* Copies `size` bytes from the ring's GPU to host memory, and waits until the copy is done. */
 STK_MUST_USE enum stk_status stk__ring_download(struct stk_ring *ring, void *to, stk_gpu_ptr from, size_t size, struct stk_error *err);
 
 /* ---- writing ---- */
@@ -184,23 +184,24 @@ STK_MUST_USE enum stk_status stk__slot_wait_streams(struct stk_slot *slot, struc
 STK_MUST_USE enum stk_status stk__slot_wait(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);
 /* Records that the slot is written by the work queued on `stream` so far. Call inside stk__gpu_enter. */
 STK_MUST_USE enum stk_status stk__slot_written(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);
-/* Sets *done to whether the work that stk__slot_written recorded has finished. Queries for some ten microseconds, since it has mostly finished or is about
- * to. */
+/* Sets *done to true if the work that stk__slot_written recorded has finished. Queries for about ten microseconds, since the work has usually finished or is
+ * about to. */
 STK_MUST_USE enum stk_status stk__slot_is_written(struct stk_slot *slot, bool *done, struct stk_error *err);
 
-/* Finds memory for sample i of value v and sets samples[v][i]. Returns false if memory is short. Several threads may call this for different i. */
+/* Gives sample i of value v memory in the slot, and sets samples[v][i] to it. Returns false if memory is short. Several threads may call this for different
+ * i. */
 bool stk__slot_place(struct stk_slot *slot, int32_t v, int32_t i, const struct stk_desc *desc);
 /* Like stk__slot_place, for memory that other code has filled, which is used without a copy (stk__block_adopt). Returns false if the caller has to copy:
  * samples of this shape have a region in which they lie dense, or the value lies on a GPU, or memory is short. */
 bool stk__slot_adopt(
 	struct stk_slot *slot, int32_t v, int32_t i, const struct stk_desc *desc, uint8_t *data, void (*release)(void *owner), void *owner);
 
-/* Call after a batch for a value that no consumer receives: records how much room it took. */
+/* Records how many bytes the samples of value v took, for the size of later slots. Call after a batch, for a value that no consumer receives. */
 void stk__slot_learn(struct stk_slot *slot, int32_t v);
 
 /* Call after a batch of n samples. If all samples of v have one shape, makes them lie dense in one allocation, which may move them, sets *dense to their
- * address and returns true. Sets *dense to NULL and returns false if shapes differ, if moving fails, or if n is 0. Records the shape and room to expect
- * next. */
+ * address and returns true. Sets *dense to NULL and returns false if shapes differ, if moving fails, or if n is 0. Also records shape and size for later
+ * slots. */
 bool stk__slot_make_dense(struct stk_slot *slot, int32_t v, int32_t n, void **dense);
 
 #endif

@@ -2,8 +2,8 @@
  *
  * Filters: each output is computed from the input values in a window around its position: a weighted sum, the minimum, the maximum or the median.
  *
- * An image is seen as `outer` volumes of depth x height x width positions with `channels` values each, dense and in this order. So one description serves
- * all layouts: frames, and channels that come before the height, count as outer dimensions, and an image has a depth of 1.
+ * An image consists of `outer` volumes of depth x height x width positions with `channels` values each, dense and in this order. This describes all
+ * layouts: frames, and channels that come before the height, count as outer dimensions, and an image has a depth of 1.
  *
  * There are two kinds of windows. A dense window has a weight for each of its positions, and is applied at once. A separable window is applied axis by axis,
  * from the innermost to the outermost, with float32 values in between; its cost grows with the sum of its extents, not with their product. A Laplacian is a
@@ -46,7 +46,7 @@ struct stk_filter {
 	int64_t outer;
 	/* the value that is read outside of the image for STK_BORDER_FILL. (Weighted sums over separable windows have other borders.) */
 	float fill;
-	/* address of an element of the input's type that is used instead of `fill`, on the side (CPU or GPU) that runs the filter; NULL: use `fill` */
+	/* address of an element of the input's type that is used instead of `fill`, in the memory of the CPU or GPU that runs the filter; NULL: use `fill` */
 	const void *fill_at;
 	struct stk_filter_window window[STK_FILTER_TERMS][STK_FILTER_AXES];
 };

@@ -137,7 +137,7 @@ STK_HD float stk__filter_dense_value(
 	return stk__filter_load(d->src, at->volume + (row * f->in[2] + x) * f->channels + at->channel, d->src_dtype);
 }
 
-/* Returns the median of an odd number of values. Finds the bits of the median's rank one by one, from the highest. */
+/* Returns the median of the `places` values (an odd number) of a window. Finds the bits of the median's rank one by one, from the highest. */
 STK_HD float stk__filter_median(
 	const struct stk_filter *f, const struct stk_filter_data *d, const struct stk_filter_place *at, int32_t places)
 {
@@ -167,7 +167,8 @@ STK_HD float stk__filter_dense(const struct stk_filter *f, const struct stk_filt
 	return value;
 }
 
-/* Applies the windows of terms begin .. end - 1 along one axis. `from`: the values of the previous phase; NULL: the input. */
+/* Returns value i of a phase: the windows of terms begin .. end - 1 along one axis, applied to `from`, the values of the previous phase (NULL: to the
+ * input). */
 STK_HD float stk__filter_line(
 	const struct stk_filter *f, const struct stk_filter_data *d, int axis, const float *from, int begin, int end, uint32_t i)
 {
@@ -193,8 +194,8 @@ STK_HD float stk__filter_line(
 	return value;
 }
 
-/* Makes value i of the phase along `axis`. phase: number of this phase; phases: number of all phases. In the last phase the value is output i, in others it
- * belongs to term i / (number of outputs). */
+/* Computes and stores value i of the phase along `axis`. phase: index of this phase; phases: number of phases. In the last phase the value is output i; in
+ * others it belongs to term i / (number of outputs). */
 STK_HD void stk__filter_one(const struct stk_filter *f, const struct stk_filter_data *d, int axis, int phase, int phases, uint32_t i)
 {
 	uint32_t n = (uint32_t)(f->outer * stk__filter_volume(f, f->out));
@@ -209,7 +210,7 @@ STK_HD void stk__filter_one(const struct stk_filter *f, const struct stk_filter_
 	stk__convert_one(d->dst + (int64_t)i * d->dst_size, d->dst_dtype, &value, STK_FLOAT);
 }
 
-/* Returns the memory of a job's filter. */
+/* Returns the addresses, types and element sizes of a filter job's memory. */
 STK_HD struct stk_filter_data stk__job_filter_data(const struct stk_job *job)
 {
 	struct stk_filter_data d;

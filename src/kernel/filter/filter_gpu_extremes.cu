@@ -55,7 +55,7 @@ template <int SIZE, int REDUCTION, int N> static __device__ __forceinline__ uint
 	return join(extreme);
 }
 
-/* Returns the address of row y. pitch: bytes of a row. The product of unsigned numbers takes a third of the instructions of a signed one. */
+/* Returns the address of row y. pitch: size of a row in bytes. A product of unsigned numbers takes a third of the instructions of a signed product. */
 template <typename T> static __device__ __forceinline__ T *at_row(T *from, uint32_t y, uint32_t pitch)
 {
 	return from + (uint64_t)y * pitch;

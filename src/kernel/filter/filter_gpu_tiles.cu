@@ -18,7 +18,7 @@ struct tile_job {
 	stk_filter_data d;
 	stk_filter_tiles t;
 	filter_tile tile;
-	int32_t begin, end; /* values of an input row that the tile reads, counted from the row's first value */
+	int32_t begin, end; /* the tile reads values begin to end - 1 of each input row */
 	int32_t rows;       /* number of input rows that the tile reads */
 	float fill;
 	float *weights, *memory; /* in shared memory */
@@ -41,7 +41,8 @@ static __device__ __forceinline__ float *load_row_of(const tile_job &j, int32_t 
 	return load_row(j.f, j.d, j.tile.src, j.tile.y + j.t.y.first + row, j.begin, j.end, j.fill, line);
 }
 
-/* A lane's outputs in a row: RUN values of one channel, from value `at` on. If the number of channels does not divide 32, some lanes have no outputs. */
+/* A lane's outputs in a row: RUN values of one channel, the first of which is value `at` of the row. mine: false if the lane has no outputs, as happens if the
+ * number of channels does not divide 32. */
 struct lane_run {
 	int32_t at;
 	bool mine;
@@ -157,7 +158,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3) job_filter_extremes(con
 
 /* ---- dense windows ---- */
 
-/* Rows of the input in shared memory, t.pitch floats apart. skew[k]: number of floats before the first value of row k. */
+/* Rows of the input in shared memory; each begins t.pitch floats after the previous one. skew[k]: number of unused floats before the first value of row k. */
 struct tile_rows {
 	const float *values;
 	const int32_t *skew;

@@ -66,8 +66,8 @@ static __device__ __forceinline__ void add_row(sums<SIZE> &s, const float (&x)[w
 	}
 }
 
-/* Called after row k of the input was added to the sums. If a row of outputs has its window's end at row k, stores that row. Then shifts the sums, so that
- * the next row of outputs begins. */
+/* Call after row k of the input has been added to the sums. If row k is the last row in the window of a row of outputs, stores that row of outputs. Then moves
+ * each sum one place down, and starts the sum of another row of outputs. */
 template <int SIZE> static __device__ __forceinline__ void end_row(sums<SIZE> &s, const column &c, int32_t k)
 {
 	if (k >= SIZE - 1)
@@ -81,8 +81,8 @@ template <int SIZE> static __device__ __forceinline__ void end_row(sums<SIZE> &s
 	clear(s.of[SIZE - 1]);
 }
 
-/* Makes a thread's column. exists: whether the column has outputs. All threads of a warp must call this. The warp reads words if all windows of its columns
- * lie within the rows; otherwise it reads values from computed positions. If threads took different branches, this would take twice as long. */
+/* Makes a thread's column, if `exists` is set. All threads of a warp must call this. All read words, unless a window of one of the warp's columns exceeds the
+ * rows of the input or reads the fill; then all read values from computed positions. If threads took different branches, this would take twice as long. */
 template <int SIZE>
 static __device__ __forceinline__ void make_column(const stk_filter &f, const column &c, const float *weights, bool exists)
 {

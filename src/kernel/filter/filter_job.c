@@ -64,7 +64,7 @@ static const struct stk_job_launch launches[] = {
 	[WORD_EXTREMES] = {"filter_gpu_extremes", "job_filter_word_extremes", 0},
 };
 
-/* Computes the size of a job's work memory. Filters in tiles need none; for others, *work already is the size that the job states. */
+/* Sets *work, the size in bytes of the work memory that the job requests, to 0 for filters in tiles, which need no work memory. */
 static void memory(const struct stk_job *job, uint64_t *constants, uint64_t *work)
 {
 	(void)constants;

@@ -34,7 +34,7 @@ static void load_bytes(float *restrict out, const uint8_t *restrict in, int n)
 		out[i] = (float)in[i];
 }
 
-/* Converts to bytes: to nearest, halves up (which is away from zero, since negative values become 0), saturating, NaN to 0. */
+/* Rounds to the nearest integer from 0 to 255. Halves are rounded up; NaN becomes 0. */
 static inline words to_bytes(lanes x)
 {
 	x = (lanes)((words)x & (x > 0));

@@ -16,13 +16,13 @@ struct run {
 	const struct stk_filter_kernels *k;
 	int32_t left, right;      /* number of positions that are added at each end of a row */
 	bool filters_width_first; /* rows are filtered along the width before they enter the ring */
-	int32_t kept;             /* number of rows in the ring for each input row: one, or one for each term */
+	int32_t kept;             /* number of rows that the ring has for each input row: one, or one for each term */
 	int64_t width;            /* number of values in a row of the ring */
 	int64_t slots; /* number of slots in the ring; slot r % slots contains row r of the volume if `row_numbers` has that row's number */
 	int64_t *row_numbers;
 	/* extended: a row of the input with its border; outside: a row of fill values; result: a row of outputs */
 	float *ring, *extended, *outside, *result;
-	const float **taps, **row_taps; /* addresses of the taps of the current sum, and of those of a sum along a row */
+	const float **taps, **row_taps; /* addresses of the taps of the current sum, and of the taps of a sum along a row */
 	float *weights;                 /* weights of the taps of the last phase */
 	/* if the last phase is along the depth: the results of the phase that precedes it, one volume for each term */
 	float *sets;
@@ -54,8 +54,8 @@ static void measure(struct run *r)
 	r->slots = deep ? (int64_t)f->in[0] * f->in[1] : whole ? f->in[1] : height;
 }
 
-/* Returns the maximum number of taps in a sum: of the whole window, or along the height and the depth, where one sum has the taps of all terms. *row: set to
- * the maximum number of taps along a row, where each term has a sum of its own. */
+/* Returns the maximum number of taps in a sum over a whole dense window, along the height or along the depth, where one sum has the taps of all terms. Sets
+ * *row to the maximum number of taps in a sum along a row, where each term has its own sum. */
 static int64_t count_taps(const struct stk_filter *f, int64_t *row)
 {
 	int64_t places = 0, height = 0, depth = 0;
@@ -154,8 +154,7 @@ static void run_width(const struct run *r, float *to)
 	}
 }
 
-/* Returns row `row` of the volume that begins at `volume`, as it is in the ring for term t; loads it first if necessary. The address is that of the first
- * position that is read. */
+/* Returns the address in the ring of row `row`, for term t, of the volume that begins at `volume`. Loads the row first if it is not in the ring. */
 static const float *kept_row(const struct run *r, const uint8_t *volume, int64_t row, int t)
 {
 	const struct stk_filter *f = r->f;
@@ -181,7 +180,7 @@ static void store(const struct run *r, const float *row, int64_t index, int64_t 
 
 /* ---- phases ---- */
 
-/* Collects the taps along the height for row (z, y) and terms begin .. end - 1. Returns their number. */
+/* Stores in r->taps the addresses of the taps along the height for row y of depth z and terms begin .. end - 1. Returns their number. */
 static int gather_height(const struct run *r, const uint8_t *volume, int32_t z, int32_t y, int begin, int end)
 {
 	const struct stk_filter *f = r->f;
@@ -213,7 +212,7 @@ static int gather_dense(const struct run *r, const uint8_t *volume, int32_t z, i
 	return n;
 }
 
-/* Collects the weights along `axis`, which is the last one, term by term. */
+/* Copies the weights along `axis`, the last axis, to r->weights, term by term. */
 static void gather_weights(const struct run *r, int axis)
 {
 	const struct stk_filter *f = r->f;

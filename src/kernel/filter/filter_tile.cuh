@@ -11,7 +11,7 @@
 
 /* The part of the output that a thread block makes. */
 struct filter_tile {
-	int32_t x, y, rows, values; /* (x, y): position of its first output; values: number of outputs in a row, over all channels */
+	int32_t x, y, rows, values; /* position of the tile's first output; number of rows; number of outputs in a row, over all channels */
 	int64_t src, dst;           /* indices of the image's first value, and of the tile's first output */
 };
 
@@ -56,7 +56,7 @@ static __device__ __forceinline__ void load_bytes(float *to, const uint8_t *row,
 }
 
 /* Loads values begin .. end - 1 of row y, counted from the row's first value. src: index of the image's first value. Values outside of the row come from the
- * border. `line` must have space for end - begin + 3 floats. Returns the address of the first loaded value in it. All lanes of a warp must call this. */
+ * border. line: shared memory for end - begin + 3 floats. Returns the address in `line` of the first value. All lanes of a warp must call this. */
 static __device__ __forceinline__ float *load_row(
 	const stk_filter &f, const stk_filter_data &d, int64_t src, int32_t y, int32_t begin, int32_t end, float fill, float *line)
 {
@@ -125,7 +125,7 @@ static __device__ __forceinline__ void slide_short(float (&sum)[N], const float 
 	}
 }
 
-/* Computes a weighted sum over a window of at least N positions. N weights are in registers at a time: the weight of position k in register k % N. */
+/* Computes the weighted sums of N outputs over windows of at least N positions. N weights are in registers at a time: that of position k in weight[k % N]. */
 template <int N>
 static __device__ __forceinline__ void slide_long(float (&sum)[N], const float *from, int32_t step, int32_t size, const float *weights)
 {
@@ -219,9 +219,9 @@ static __device__ __forceinline__ void store_bytes(uint8_t *to, const uint8_t *f
 	}
 }
 
-/* Stores a warp's row of n outputs, from value i of the destination on. A lane for which `any` is set has N outputs that are `step` values apart; the first
- * of them is number `at` of the row. The outputs are first collected in `line`, shared memory for n floats, so that adjacent values are stored together. All
- * lanes of a warp must call this. */
+/* Stores a warp's row of n outputs, from value i of the destination on. A lane for which `any` is set has N outputs, whose indices in the row are `at`, `at` +
+ * step and so on. The outputs are first collected in `line`, shared memory for n floats, so that adjacent values are stored together. All lanes of a warp must
+ * call this. */
 template <int N>
 static __device__ __forceinline__ void store_row(
 	const stk_filter_data &d, int64_t i, const float (&value)[N], bool any, int32_t at, int32_t step, float *line, int32_t n)

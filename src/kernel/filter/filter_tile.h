@@ -3,7 +3,7 @@
  * How the GPU divides filters of images into tiles. A thread block loads the input that a tile's windows cover into shared memory once, as float32 and
  * including the border, and makes all outputs of the tile from it. For separable windows it stores the results of the rows in shared memory too, and then
  * processes their columns. Other filters are computed value by value (filter_element.h): among them those of volumes, of more than 32 channels, with windows
- * that need too much shared memory, and medians of windows other than 3 x 3 and 5 x 5. Both ways give the same bits. */
+ * that need too much shared memory, and medians of windows other than 3 x 3 and 5 x 5. Tiles and single values give the same bits. */
 #ifndef STK_KERNEL_FILTER_TILE_H
 #define STK_KERNEL_FILTER_TILE_H
 
@@ -21,8 +21,8 @@ enum stk_filter_tiling {
 
 enum {
 	STK_FILTER_TILE_WARPS = 10,
-	STK_FILTER_TILE_RUN = 5,                              /* outputs of a lane in a row, all of one channel */
-	STK_FILTER_TILE_DEEP = 8,                             /* outputs of a thread in a column */
+	STK_FILTER_TILE_RUN = 5,                              /* number of outputs that a lane makes in a row, all of one channel */
+	STK_FILTER_TILE_DEEP = 8,                             /* number of outputs that a thread makes at a time in a column */
 	STK_FILTER_TILE_VALUES = 32 * STK_FILTER_TILE_RUN,    /* maximum number of outputs of a warp in a row */
 	STK_FILTER_TILE_THREADS = 2 * STK_FILTER_TILE_VALUES, /* two threads per column */
 	STK_FILTER_TILE_WEIGHTS = 256,                        /* maximum number of weights of all windows together */
@@ -37,9 +37,9 @@ struct stk_filter_cover {
 
 struct stk_filter_tiles {
 	struct stk_filter_cover x, y;
-	int32_t width, height; /* positions in a tile */
-	uint32_t across, down; /* tiles in an image */
-	int32_t pitch;         /* floats of an input row, including padding for alignment */
+	int32_t width, height; /* extents of a tile in positions */
+	uint32_t across, down; /* number of tiles along the width and the height of an image */
+	int32_t pitch;         /* number of floats of an input row, including padding for alignment */
 	uint32_t shared;       /* bytes of shared memory; if more than STK_FILTER_TILE_SHARED, the windows are too large for tiles */
 };
 
@@ -55,8 +55,8 @@ STK_HD struct stk_filter_cover stk__filter_cover(const struct stk_filter *f, int
 	return cover;
 }
 
-/* Returns the number of floats in shared memory after the weights. Separable windows: an input row with its padding for each warp, and rows of results for
- * each term. Dense windows: all rows of the input, the start of each, and a row of results for each warp. */
+/* Returns the number of floats in shared memory after the weights. Separable windows: an input row with its padding for each warp, and `rows` rows of results
+ * for each term. Dense windows: `rows` input rows, the position of each row's first value, and a row of results for each warp. */
 STK_HD int64_t stk__filter_tile_floats(const struct stk_filter *f, int32_t pitch, int32_t rows)
 {
 	if (f->dense)

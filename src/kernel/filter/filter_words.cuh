@@ -87,7 +87,7 @@ static __device__ __forceinline__ block_start find_place(const stk_filter &f, ui
 	return {strip, ends ? word + (word >= begin ? inside : 0) : begin + word};
 }
 
-/* Returns the column of the job's thread i. exists: set to whether the column has outputs. */
+/* Returns the column of the job's thread i. Sets `exists` to true if the column has outputs. */
 static __device__ __forceinline__ column find_column(const stk_filter &f, const stk_filter_data &d, uint32_t i, bool &exists)
 {
 	const block_start at = find_place(f, i);

@@ -14,9 +14,9 @@ enum {
 	STK_FILTER_WORDS_WEIGHTS = 56 /* maximum number of weights of a window, each row of which begins at a multiple of 8 */
 };
 
-/* Returns whether the fill value never affects the result. The windows must contain the output's own position. A fill of at least 255 then never affects a
- * minimum, and a fill of at most 0 never a maximum. So the outermost pixels can be used instead of the fill: a window that exceeds the image contains these
- * too. */
+/* Returns true if the fill value never affects the result of a minimum or maximum. This is so if windows contain the output's own position, and the fill is at
+ * least 255 for a minimum, at most 0 for a maximum. The outermost pixels can then be used instead of the fill, since a window that exceeds the image contains
+ * some of them too. */
 STK_HD bool stk__filter_keeps_fill_out(const struct stk_filter *f)
 {
 	const struct stk_filter_window *w = f->window[0];

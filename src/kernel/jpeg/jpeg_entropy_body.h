@@ -41,7 +41,7 @@ ALWAYS_INLINE void use(struct stk_jpeg_bits *b, uint64_t bits)
 	b->count -= bits;
 }
 
-/* Returns the value of the extra bits, which are the highest bits of t. shift: 64 - number of extra bits; bias: 1 - 2^(number of extra bits). */
+/* Returns the value of a coefficient whose extra bits are the highest bits of t. shift: 64 - number of extra bits; bias: 1 - 2^(number of extra bits). */
 ALWAYS_INLINE int64_t value_of(uint64_t t, uint64_t shift, int64_t bias)
 {
 	return (int64_t)(t >> shift) + (~((int64_t)t >> 63) & bias);
@@ -113,7 +113,8 @@ ALWAYS_INLINE bool one_symbol(struct stk_jpeg_bits *b, const struct stk_jpeg_cod
 	return found;
 }
 
-/* Returns whether k is a valid position at the end of a block: 64, or from END + 1 to END + 63. Any other position past 63 needs a closer look. */
+/* Returns true if a block ends properly at position k: at 64, or from END + 1 to END + 63. Any other k above 63 is a long code, a symbol of the next block, or
+ * damage. */
 ALWAYS_INLINE bool ended_well(uint64_t k)
 {
 	return k == 64 || k - (STK_JPEG_END + 1) < 63;

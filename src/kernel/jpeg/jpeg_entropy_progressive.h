@@ -144,7 +144,7 @@ ALWAYS_INLINE uint64_t corrections(struct stk_jpeg_bits *b, uint64_t m)
 	return deposit(value, m);
 }
 
-/* Does the same for more than 32 coefficients, with refills. */
+/* Like `corrections`, for more than 32 coefficients; refills the window. */
 NEVER_INLINE uint64_t many_corrections(struct stk_jpeg_bits *b, uint64_t m)
 {
 	refill(b);
@@ -153,7 +153,7 @@ NEVER_INLINE uint64_t many_corrections(struct stk_jpeg_bits *b, uint64_t m)
 	return grow | corrections(b, m & ~UINT64_C(0) >> 32);
 }
 
-/* Does the same for any number of coefficients. The window must have bits for 32 of them; refills if m has more. */
+/* Like `corrections`, for any number of coefficients. The window must have at least 32 bits; refills it if m has more coefficients. */
 ALWAYS_INLINE uint64_t some_corrections(struct stk_jpeg_bits *b, uint64_t m)
 {
 	if (__builtin_popcountll(m) <= 32)

@@ -25,7 +25,7 @@ STK__IDCT_INLINE void transform(__m256i x04, __m256i x26, __m256i x71, __m256i x
 	}
 }
 
-/* Runs the first pass. x: pairs of rows, in which the columns of the first half of a row are at even indices. rows: eight rows of 8 columns. */
+/* Runs the first pass. x: pairs of rows; elements with an even index have the first half of the columns. rows: eight rows of 8 columns. */
 STK__IDCT_INLINE void transform_columns(const __m256i x[8], __m256i rows[8])
 {
 	__m256i low[8], high[8];
@@ -35,7 +35,7 @@ STK__IDCT_INLINE void transform_columns(const __m256i x[8], __m256i rows[8])
 		rows[i] = _mm256_packs_epi32(_mm256_srai_epi32(low[i], COLUMN_SHIFT), _mm256_srai_epi32(high[i], COLUMN_SHIFT));
 }
 
-/* Runs the second pass. columns: the samples by columns, whose words are rows 0 4 1 5 2 6 3 7. */
+/* Runs the second pass. columns: one element for each column of samples, whose words are rows 0 4 1 5 2 6 3 7. */
 STK__IDCT_INLINE void transform_rows(const __m256i rows[8], __m256i columns[8])
 {
 	__m256i x[4], low[8], high[8];

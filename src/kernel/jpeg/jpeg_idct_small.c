@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Inverse DCT to 4x4, 2x2 and 1x1 samples in plain C, for images decoded at a fraction of their size. Computes the same as libjpeg's jidctred: the transform
- * of jpeg_idct.c with its outputs averaged over two by two (or four by four) samples, which leaves out the coefficients that cancel. Each dimension scales
- * by a further 1/2 (1/4), hence the larger shifts. */
+ * Inverse DCT to 4x4, 2x2 and 1x1 samples in plain C, for images decoded at a fraction of their size. The results equal those of libjpeg's jidctred: outputs
+ * of the transform of jpeg_idct.c, averaged over 2x2 (or 4x4) samples. Coefficients that cancel in the average are not used. Each dimension scales by a
+ * further 1/2 (1/4), so the shifts are larger. */
 #include "kernel/jpeg/jpeg_idct.h"
 #include "kernel/jpeg/jpeg_kernels.h"
 #include "kernel/jpeg/jpeg_layout.h"
@@ -25,7 +25,7 @@ static void transform_4(const int16_t x[8], int shift, int32_t out[4])
 	out[3] = stk__idct_difference(t10, odd2) >> shift;
 }
 
-/* Returns whether no column has AC terms, apart from row 4, which has no effect; libjpeg-turbo then shifts without saturating. */
+/* Returns true if all coefficients below the first row are 0, except those of row 4, which have no effect. libjpeg-turbo then shifts without saturating. */
 static bool flat_4(const int16_t *coefficients)
 {
 	for (int y = 1; y < 8; y++)

@@ -29,7 +29,7 @@ struct stk_jpeg_block {
 	const struct stk_jpeg_dc_table *dc;
 	const struct stk_jpeg_ac_table *ac;
 	int32_t *prediction; /* DC prediction of the block's component */
-	uint32_t at;         /* index of the block's first coefficient among those of the MCU */
+	uint32_t at;         /* index of the block's first coefficient in the coefficients of the MCU */
 };
 
 /* The blocks of a progressive image are stored in pairs too, row by row for each component, but without unused memory between pairs. */
@@ -50,7 +50,7 @@ struct stk_jpeg_band {
 
 struct stk_jpeg_unstuffed {
 	size_t read, written;
-	bool ended; /* whether it stopped at a marker or at the end of the source, not because dst was full */
+	bool ended; /* true if a marker or the end of the source was reached; false if dst was full */
 };
 
 struct stk_jpeg_kernels {
@@ -65,7 +65,7 @@ struct stk_jpeg_kernels {
 	/* Decodes n blocks into coefficients, which are stored in pairs; zeros are not stored. STK_JPEG_MCU_BYTES bytes must be readable at bits->next.
 	 * Returns a mask of the blocks that have AC coefficients, or -1 if a code does not exist or a run exceeds the block. */
 	int (*decode)(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n, int16_t *coefficients);
-	/* Does the same without storing coefficients, and only updates the DC prediction. Returns 0 or -1. */
+	/* Like decode, but only updates the DC predictions, without storing coefficients. Returns 0, or -1 for the same errors as decode. */
 	int (*skip)(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n);
 
 	/* Decode blocks from..to-1 of a row of a component in an AC scan of a progressive image: band_first in the first scan of these coefficients
@@ -75,17 +75,17 @@ struct stk_jpeg_kernels {
 	int (*band_first)(struct stk_jpeg_bits *bits, struct stk_jpeg_band *band, uint64_t *masks, int16_t *coefficients, int from, int to);
 	int (*band_refine)(
 		struct stk_jpeg_bits *bits, struct stk_jpeg_band *band, uint64_t *masks, int16_t *coefficients, int from, int to);
-	/* Decodes the DC differences of n blocks in the first DC scan, and adds each to its prediction. Returns 0 or -1. */
+	/* Decodes the DC differences of n blocks in the first DC scan, and adds each to its prediction. Returns 0, or -1 if a code does not exist. */
 	int (*dc_first)(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n);
 	/* Reads n bits, at most 32. */
 	uint32_t (*take_bits)(struct stk_jpeg_bits *bits, int n);
 
-	/* Dequantises a pair of blocks, transforms it [A.3.3] like libjpeg's jidctint, and stores 8x8 samples of the first block at out[0] and of the second
-	 * at out[1]. quant has the same layout as the pair. idct_flat is for pairs whose AC coefficients are all zero. */
+	/* Dequantises a pair of blocks, transforms it [A.3.3] like libjpeg's jidctint, and stores 8x8 samples of the first block at out[0] and of the second at
+	 * out[1]; stride: distance between rows of samples. quant has the same layout as the pair. idct_flat is for pairs without AC coefficients. */
 	void (*idct)(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
 	void (*idct_flat)(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
-	/* Do the same for blocks of 1x1, 2x2 and 4x4 samples, like libjpeg's jidctred, for images decoded at a fraction of their size. 1x1 reads only the DC
-	 * coefficients. */
+	/* Like idct, for blocks of 1x1, 2x2 and 4x4 samples (libjpeg's jidctred), for images that are decoded at a fraction of their size. The function for 1x1
+	 * reads only the DC coefficients. */
 	void (*idct_small[3])(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
 
 	/* Upsample n samples with triangle filters; h2 functions write 2 n samples. They read src[-1] and src[n], to which the caller copies the first and

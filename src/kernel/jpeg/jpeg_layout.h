@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The layouts of coefficients in a pair of blocks. Each implementation of the inverse DCT needs its own order, and the entropy decoder in the same table of
- * functions stores coefficients in that order. In every layout the second block's coefficients are 8 words after the first's, a pair takes 128 words, and
- * the DC coefficient is at 0. */
+ * The layouts of coefficients in a pair of blocks. Each implementation of the inverse DCT needs its own order; the entropy decoder in the same struct
+ * stk_jpeg_kernels stores coefficients in that order. In every layout a coefficient of the second block is 8 words after the same coefficient of the first
+ * block, a pair takes 128 words, and the first block's DC coefficient is at 0. */
 #ifndef STK_KERNEL_JPEG_LAYOUT_H
 #define STK_KERNEL_JPEG_LAYOUT_H
 
@@ -41,7 +41,7 @@ enum {
 	at(6, 0), at(6, 1), at(6, 2), at(6, 3), at(6, 4), at(6, 5), at(6, 6), at(6, 7), \
 	at(7, 0), at(7, 1), at(7, 2), at(7, 3), at(7, 4), at(7, 5), at(7, 6), at(7, 7)
 
-/* The same in zigzag order [T.81 figure A.6]. */
+/* Expands to at(row, column) for all coefficients in zigzag order [T.81 figure A.6]. */
 #define STK_JPEG_ZIGZAG(at) \
 	at(0, 0), at(0, 1), at(1, 0), at(2, 0), at(1, 1), at(0, 2), at(0, 3), at(1, 2), \
 	at(2, 1), at(3, 0), at(4, 0), at(3, 1), at(2, 2), at(1, 3), at(0, 4), at(0, 5), \

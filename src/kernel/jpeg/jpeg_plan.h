@@ -32,7 +32,7 @@ struct stk_jpeg_tables {
 struct stk_jpeg_component {
 	uint8_t id;
 	uint8_t h, v;   /* sampling factors, 1..4; both are 1 if the scan has only this component */
-	uint8_t quant;  /* id of its quantisation table; 0..3 if defined */
+	uint8_t quant;  /* id of its quantisation table; a valid id is 0..3 */
 	uint8_t dc, ac; /* ids of its Huffman tables in the first scan */
 	int32_t width;  /* in samples: ceil(image width * h / h_max), not padded to whole blocks */
 	int32_t height;
@@ -45,7 +45,7 @@ enum stk_jpeg_upsample {
 	STK_JPEG_UP_H2V1,      /* triangle along x */
 	STK_JPEG_UP_H1V2,      /* triangle along y */
 	STK_JPEG_UP_H2V2,      /* triangle in both */
-	STK_JPEG_UP_REPLICATE, /* integer factors */
+	STK_JPEG_UP_REPLICATE, /* each sample is repeated; all other integer factors */
 };
 
 /* A baseline or extended sequential Huffman scan with 8 bits that contains all components; the fast decoders of sequential files accept only such scans.
@@ -56,7 +56,7 @@ struct stk_jpeg_scan {
 	int32_t components;       /* 1 or 3 */
 	int32_t h_max, v_max;     /* largest sampling factors */
 	int32_t scale;            /* number of pixels that 8 pixels of the file become along each axis: 8, 4, 2 or 1 */
-	int32_t mcu_w, mcu_h;     /* pixels of an MCU: scale * h_max, scale * v_max */
+	int32_t mcu_w, mcu_h;     /* extents of an MCU in pixels: scale * h_max and scale * v_max */
 	int32_t mcus_x, mcus_y;   /* number of MCUs that cover the image */
 	int32_t blocks;           /* blocks in an MCU, 1..10 */
 	int32_t restart_interval; /* in MCUs; 0: no restart markers */

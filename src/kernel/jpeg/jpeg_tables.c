@@ -23,7 +23,7 @@ static void build_codes(struct stk_jpeg_codes *c, const struct stk_jpeg_huffman 
 /* A code and its meaning. */
 struct code {
 	uint8_t bits, symbol;
-	uint8_t size;    /* number of its extra bits */
+	uint8_t size;    /* number of extra bits after the code */
 	uint8_t advance; /* number of positions to advance, or END */
 	uint8_t zero;    /* index of a bit of the code that is 0; it exists, since no code consists only of ones */
 };
@@ -56,8 +56,8 @@ static int32_t extend(uint32_t extra, uint32_t size)
 
 /* ---- pairs ---- */
 
-/* Adds the second (or only) symbol to an entry. used: number of bits before its code. Its extra bits follow the code. If it has no extra bits, the entry
- * points to a bit of the code that is 0, which decodes to the value 0. */
+/* Returns entry e with c added as its second (or only) symbol. used: number of bits before the code of c. If c has no extra bits, the entry uses a bit of the
+ * code that is 0 instead, which decodes to the value 0. */
 static struct stk_jpeg_ac_entry with_second(struct stk_jpeg_ac_entry e, const struct code *c, uint32_t used)
 {
 	e.length = (uint8_t)(used + c->bits + c->size);
@@ -75,8 +75,8 @@ static void fill_pairs(struct stk_jpeg_ac_table *t, uint32_t at, uint32_t count,
 	memset(t->pair_length + at, e.length, count);
 }
 
-/* Fills the entries from `at` on, which begin with a first coefficient `value`. left: number of bits that follow it in the index. Makes one run of entries
- * for each second code that fits into these bits. */
+/* Fills the entries whose index begins with symbol `first` and the extra bits of its coefficient `value`; they begin at `at`. left: number of bits of the index
+ * that follow. Makes one run of entries for each second code that fits into these bits. */
 static void fill_seconds(
 	struct stk_jpeg_ac_table *t, const struct code_list *list, const struct code *first, int32_t value, uint32_t at, uint32_t left)
 {
@@ -116,13 +116,13 @@ void stk__jpeg_ac_table_build(struct stk_jpeg_ac_table *t, const struct stk_jpeg
 
 /* ---- skipping ---- */
 
-/* Lengths and advances for each index of some number of bits. */
+/* Tables of numbers of bits and of advances, both with one entry for each index. */
 struct runs {
 	uint8_t *length, *advance;
 };
 
-/* Sets `count` entries to the symbol c followed by the symbols of `rest`, whose index has fewer bits. If position 63 would be exceeded even from position 1,
- * the entries get only c. */
+/* Sets `count` entries to the symbol c followed by the symbols of the same entry of `rest`, or to only c if both together would exceed position 63 even from
+ * position 1. */
 static void join(struct runs to, struct runs rest, const struct code *c, uint32_t count)
 {
 	uint8_t used = (uint8_t)(c->bits + c->size), limit = (uint8_t)(64 - c->advance);

@@ -25,7 +25,7 @@ struct stk_jpeg_ac_entry {
 	uint8_t advance;      /* number of positions to advance, including END */
 	uint8_t first_at;     /* 64 if there is only one coefficient: its store then goes outside of the block */
 	uint8_t second_bits;  /* number of bits before the second coefficient's extra bits */
-	uint8_t second_shift; /* 64 - number of these extra bits */
+	uint8_t second_shift; /* 64 - number of extra bits of the second coefficient */
 	int8_t first_value;
 	int16_t second_bias; /* added if the first extra bit is 0: 1 - 2^number of extra bits [F.2.2.1, EXTEND] */
 };
@@ -42,15 +42,15 @@ struct stk_jpeg_codes {
 struct stk_jpeg_ac_table {
 	_Alignas(64) struct stk_jpeg_ac_entry pair[1 << STK_JPEG_PAIR_BITS];
 	uint8_t pair_length[1 << STK_JPEG_PAIR_BITS];
-	/* For skipping: total length and advance of all whole symbols that fit into SKIP_BITS bits. The advance is 255 if not even one fits. */
+	/* For skipping: number of bits and advance of all whole symbols that fit into SKIP_BITS bits. The advance is 255 if not even one symbol fits. */
 	uint8_t skip_length[1 << STK_JPEG_SKIP_BITS], skip_advance[1 << STK_JPEG_SKIP_BITS];
 	uint8_t first_length[1 << STK_JPEG_PAIR_BITS]; /* number of bits of only the first coefficient of a pair */
 	struct stk_jpeg_codes codes;
 };
 
 struct stk_jpeg_dc_entry {
-	uint8_t code; /* bits of the code */
-	uint8_t size; /* extra bits */
+	uint8_t code; /* number of bits of the code */
+	uint8_t size; /* number of extra bits */
 };
 
 struct stk_jpeg_dc_table {

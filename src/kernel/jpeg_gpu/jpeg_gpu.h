@@ -8,8 +8,8 @@
  * scan, or of one restart interval) is cut into subsequences of 4096 bits. The state of a decoder is its bit, its block in the MCU, and its coefficient in
  * the block. Phases:
  *   count, unstuff: 4 KiB chunks count the bytes that remain, then drop the 00 after FF. The first marker ends the bitstream.
- *   decode_subsequences: one thread for each subsequence decodes it from an arbitrary state (block 0, coefficient 0), and writes its state every 512 bits,
- *     at each checkpoint. These are row 0 of the checkpoints.
+ *   decode_subsequences: one thread for each subsequence decodes it from an arbitrary state (block 0, coefficient 0), and writes its state to row 0 of the
+ *     checkpoints every 512 bits.
  *   synchronise: each thread continues past its subsequence (the paper's overflow) until its state equals that of row 0 at the same checkpoint, for
  *     SYNC_INTERVALS checkpoints at most. It writes its states to row 1 in the subsequence after its own, to row 2 in the one after that, and so on.
  *   synchronise_stragglers: the few threads that have not synchronised by then would delay their warps, so they are gathered and continue in warps of their
@@ -105,13 +105,13 @@ struct stk_jpeg_gpu_set {
  * subsequence0 * SUBSEQUENCE / 8 of stk_jpeg_gpu_view.bits. */
 struct stk_jpeg_gpu_bitstream {
 	uint32_t image;
-	uint32_t src, src_size; /* the stuffed bytes: offset in raw, and number of bytes */
+	uint32_t src, src_size; /* offset in raw of the stuffed bytes, and their number */
 	uint32_t chunk0,
 		chunks; /* number of the first chunk, counted over the batch, and number of chunks; chunk i begins at (src & ~15) + i * CHUNK */
 	uint32_t subsequence0, subsequences; /* number of the first subsequence, counted over the batch, and upper bound of their number */
-	uint32_t mcu0;                       /* index in the image of its first MCU */
-	uint32_t blocks;                     /* number of blocks that the window needs */
-	uint32_t last;                       /* whether the window needs no later restart interval */
+	uint32_t mcu0;                       /* index in the image of the bitstream's first MCU */
+	uint32_t blocks;                     /* number of the bitstream's blocks that the window needs */
+	uint32_t last;                       /* 1 if the window needs no later restart interval */
 };
 
 struct stk_jpeg_gpu_plane {
@@ -120,14 +120,14 @@ struct stk_jpeg_gpu_plane {
 	uint32_t width, height; /* extents of the component without padding, counted from the plane's first sample */
 	uint32_t h, v;          /* sampling factors */
 	uint32_t quant;         /* index of the component's table in quant; tables have 64 entries in zigzag order */
-	uint32_t upsample;      /* enum stk_jpeg_upsample */
+	uint32_t upsample;      /* enum stk_jpeg_upsample: how the component is enlarged to the size of the image */
 };
 
 struct stk_jpeg_gpu_image {
 	uint32_t set;
 	uint32_t blocks_mcu;       /* blocks of an MCU */
-	uint32_t pairs;            /* 2 bits for each block of an MCU: its pair of tables */
-	uint32_t block_components; /* 2 bits for each block of an MCU: its component */
+	uint32_t pairs;            /* index of each block's pair of tables, 2 bits for each block of an MCU */
+	uint32_t block_components; /* index of each block's component, 2 bits for each block of an MCU */
 	uint32_t components, color, h_max, v_max;
 	uint32_t mcus_x;
 	uint32_t mcu_x0, mcu_y0, mcu_x1, mcu_y1; /* the window, in MCUs */
@@ -150,14 +150,14 @@ struct stk_jpeg_gpu_image {
 
 /* A scan of a progressive file [G.1]. It consists of units: MCUs, or single blocks if the scan has only one component. */
 struct stk_jpeg_gpu_scan {
-	uint32_t bitstream; /* index of its first bitstream; those of later restart intervals follow */
+	uint32_t bitstream; /* index of the scan's first bitstream; the bitstreams of later restart intervals follow */
 	uint32_t interval;  /* units in a restart interval; NONE: no restart intervals */
-	uint32_t delay;     /* number of rows of MCUs by which it follows the first scan */
+	uint32_t delay;     /* number of rows of MCUs by which the scan is decoded later than the first scan */
 	uint8_t start, end; /* band of coefficients, in zigzag order */
 	/* successive approximation: high is 0 in a first scan, in a refinement the lowest bit that was known before; low is the lowest bit that is known
 	 * afterwards */
 	uint8_t high, low;
-	uint8_t single, component;                                    /* whether the scan has only one component, and which */
+	uint8_t single, component;                                    /* single: 1 if the scan has only one component, `component` */
 	uint8_t parts;                                                /* blocks in a unit */
 	uint8_t part[STK_JPEG_MAX_BLOCKS], slot[STK_JPEG_MAX_BLOCKS]; /* for each block of a unit: its index in the MCU, and its table */
 	struct stk_jpeg_huffman table[3];

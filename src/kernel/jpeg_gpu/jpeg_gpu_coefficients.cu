@@ -11,8 +11,8 @@
 struct writer {
 	uint32_t dc, dc_end; /* indices in v.dc of the current block, and of the first block that is not needed */
 	uint32_t coef;       /* index in v.coef of the block if it is inside the window, otherwise of the next block inside */
-	/* numbers of blocks: until the writer next enters or leaves the window; inside the window in each row (NEVER if rows are inside as a whole); outside
-	 * of it between two such rows */
+	/* until: number of blocks until the writer next enters or leaves the window. in: number of blocks of a row inside the window; NEVER if the window has
+	 * whole rows. out: number of blocks outside of the window from one row of it to the next */
 	uint32_t until, in, out;
 	uint32_t inside; /* 1 if the block is inside the window, otherwise 0 */
 
@@ -118,7 +118,7 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_COEFFICIENT_THREADS)
 		 in_block = stk__keep(threadIdx.x % 32 * 4);
 	int16_t *mine = (int16_t *)(blocks + stk__keep(threadIdx.x * BLOCK_PITCH));
 	bool begun = own.state.z != 0;         /* the block began in an earlier piece, whose thread stores it */
-	bool keep = run && !begun && w.inside; /* whether the coefficients of this block are stored */
+	bool keep = run && !begun && w.inside; /* true if this thread stores the coefficients of the block */
 	int32_t dc = 0;
 	while (__any_sync(~0u, run)) {
 		uint32_t last = 0; /* table entry of the last symbol that the thread decoded */
@@ -190,7 +190,7 @@ static __device__ __forceinline__ void scan(int32_t sum[COMPONENTS], int32_t car
 	__syncthreads();
 }
 
-/* Adds up the differences of a bitstream's DC coefficients. Each thread processes one MCU at a time, so the thread block processes 256. */
+/* Replaces the differences of a bitstream's DC coefficients by their sums. A thread block processes 256 MCUs at a time, one in each thread. */
 extern "C" __global__ void __launch_bounds__(DC_THREADS) jpeg_gpu_dc(const __grid_constant__ stk_jpeg_gpu_view v)
 {
 	__shared__ int32_t sums[COMPONENTS][DC_THREADS / 32];

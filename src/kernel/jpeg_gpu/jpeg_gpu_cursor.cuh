@@ -29,7 +29,7 @@ template <int WORDS> struct stk_cursor {
 
 	const char *tables;            /* address in shared or global memory */
 	uint32_t split, pairs, blocks; /* from stk_jpeg_gpu_code */
-	uint32_t skip, size;           /* number that is subtracted from the index of long codes; bytes of a table */
+	uint32_t skip, size;           /* number that is subtracted from the index of long codes; size of a table in bytes */
 
 	char *shared;
 	const uint32_t *bits;
@@ -83,7 +83,7 @@ template <int WORDS> struct stk_cursor {
 		coming = word(p + 64);
 	}
 
-	/* Returns the table entry of the next symbol. waits: returns 0 instead, with which advance has no effect. */
+	/* Returns the table entry of the next symbol; if `waits` is set, returns 0, for which advance changes nothing. */
 	__device__ __forceinline__ uint32_t look(bool waits)
 	{
 		ahead = __funnelshift_l(low, high, p);

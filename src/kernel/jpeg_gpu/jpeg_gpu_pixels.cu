@@ -147,7 +147,7 @@ struct row_sources {
 	uint32_t round[2];
 };
 
-/* Returns whether color_rows supports the image. */
+/* Returns true if color_rows supports the image; color_row_slowly makes the rows of other images. */
 static __device__ __forceinline__ bool is_common(const stk_jpeg_gpu_image &im)
 {
 	if ((im.type != STK_RGB && im.type != STK_BGR) || im.plane[0].upsample != STK_JPEG_UP_NONE)
@@ -181,12 +181,12 @@ static __device__ __forceinline__ row_sources sources_of(const uint8_t *planes, 
 	return s;
 }
 
-/* Samples of the colour components for 8 pixels of a row. Element i has the samples for pixels i and i + 4 in the upper bytes of its two halves. */
+/* Samples of the colour components for 8 pixels of a row. The two halves of element i have the samples for pixels i and i + 4 in their upper bytes. */
 struct chroma8 {
 	uint32_t cb[4], cr[4];
 };
 
-/* The samples that 8 pixels need: four from column c on, and one on each side. at02 and at13 have two samples in a word. */
+/* The samples of columns c - 1 to c + 4, which 8 pixels need. at02 has those of columns c and c + 2 in its halves, at13 those of c + 1 and c + 3. */
 struct wide_samples {
 	uint32_t before, at02, at13, after;
 };
@@ -303,7 +303,7 @@ static __device__ __forceinline__ void convert8(uint2 luma, const chroma8 &chrom
 #define STEP 64               /* pixels of a row that a warp makes at a time */
 #define UNITS (STEP * 3 / 16) /* number of 16-byte units that these pixels take */
 #define WARP_ROWS 8
-#define HALF (WARP_ROWS / 2 * UNITS) /* number of these units in all upper rows */
+#define HALF (WARP_ROWS / 2 * UNITS) /* number of 16-byte units in all upper rows */
 #define WARP_BYTES (16 * WARP_ROWS * UNITS)
 
 /* Stores the pixels that a warp has made in shared memory: the 16-byte units of the upper rows, then those of the lower rows. The first 24 threads store 192
@@ -314,7 +314,7 @@ struct row_store {
 	uint32_t pitch, at, end[4]; /* end: number of bytes of each row, 0 if the row is not in the window */
 };
 
-/* Describes the units that this thread stores, and where. line: index in the window of the upper row of the warp's first pair. */
+/* Returns the source and the destination of the units that this thread stores. line: index in the window of the upper row of the warp's first pair. */
 static __device__ __forceinline__ row_store row_store_of(
 	const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_image &im, int32_t line, const uint4 *from)
 {

@@ -18,9 +18,9 @@ STK_HD int32_t stk__jpeg_gpu_saturate16(int32_t x)
 }
 
 /* Computes libjpeg's accurate integer inverse DCT ("islow": Loeffler, Ligtenberg and Moschytz 1989, 12 multiplications) of one column or row, in place.
- * Constants have 13 bits of fraction; shift is 11 for columns (which keep 2 bits) and 18 for rows. Inputs are 16 bits wide, and sums of two of them wrap, as
- * in libjpeg-turbo's vector code. That code also saturates the results of columns to 16 bits, which is left to the caller. (The results of rows are
- * saturated to 8 bits later, which makes saturation to 16 bits unnecessary.) This affects only damaged files. */
+ * Constants have 13 bits of fraction; shift is 11 for columns (which keep 2 bits) and 18 for rows. Inputs are 16 bits wide, and sums of two of them wrap, as in
+ * libjpeg-turbo's vector code. That code also saturates the results of columns to 16 bits; here the caller has to do this. (Results of rows do not need it,
+ * since they are saturated to 8 bits later.) Wrapping and saturation affect only damaged files. */
 STK_HD void stk__jpeg_gpu_idct8(int32_t x[8], int shift)
 {
 	uint32_t z1 = (uint32_t)(x[2] + x[6]) * 4433u;
@@ -47,8 +47,8 @@ STK_HD void stk__jpeg_gpu_idct8(int32_t x[8], int shift)
 	x[4] = (int32_t)(a3 - b0) >> shift;
 }
 
-/* Returns whether libjpeg-turbo wraps around a column that begins with `first`, instead of saturating it. It does so in blocks whose coefficients below the
- * first row are all 0: every value of the column is then 4 * first modulo 2^16. Only damaged files have such large values. */
+/* Returns true if 4 * first exceeds 16 bits. In a block whose coefficients below the first row are all 0, libjpeg-turbo then wraps the column that begins with
+ * `first`, instead of saturating it. Only damaged files have such large values. */
 STK_HD bool stk__jpeg_gpu_wraps(int32_t first)
 {
 	return first < -8192 || first > 8191;

@@ -7,7 +7,7 @@
 
 /* ---- unstuffing ---- */
 
-/* Sets the range of the chunk's bytes that belong to its bitstream, as offsets in raw. */
+/* Sets *begin and *end to the range of a chunk's bytes that belong to the bitstream, as offsets in raw. */
 static void chunk_range(const struct stk_jpeg_gpu_bitstream *s, uint32_t chunk, uint32_t *begin, uint32_t *end)
 {
 	uint32_t from = (s->src & ~15u) + (chunk - s->chunk0) * STK_JPEG_GPU_CHUNK, to = from + STK_JPEG_GPU_CHUNK,
@@ -82,7 +82,7 @@ static struct reader reader_of(const struct stk_jpeg_gpu_view *v, uint32_t bitst
 	return (struct reader){stk__jpeg_gpu_words(v, s), v->lut + set->at, stk__jpeg_gpu_code(image, set), v->bit_length[bitstream]};
 }
 
-/* Decodes until the end of the interval, at bit `end`, or of the bitstream. Returns the checkpoint there. */
+/* Decodes until bit `end`, where the interval ends, or until the bitstream ends. Returns the packed state at that point. */
 static uint32_t run_interval(const struct reader *r, struct stk_jpeg_gpu_state *state, uint32_t end)
 {
 	uint32_t blocks = 0, stop = end < r->length ? end : r->length;

@@ -58,7 +58,7 @@ static bool enter_interval(struct decoder *d)
 	return !d->flags;
 }
 
-/* Reads a code and returns its symbol. Sets flags if the code does not exist. */
+/* Reads a code and returns its symbol (0 to 255). If the code does not exist, sets STK_JPEG_GPU_BAD_CODE in d->flags and returns 0. */
 static uint32_t take_symbol(struct decoder *d, const struct stk_jpeg_huffman *table)
 {
 	uint32_t symbol = stk__jpeg_gpu_symbol(table, ahead(d), 16);

@@ -29,7 +29,7 @@ static_assert(3 << DC_BITS <= 1 << AC_BITS, "three DC tables fit");
  * line. */
 struct scan_bits {
 	const uint32_t *words;
-	uint32_t count, line; /* number of words in the bitstream, and index of the line's first word */
+	uint32_t count, line; /* number of words in the bitstream, and index in the bitstream of the line's first word */
 	uint32_t here, following;
 	uint32_t p, length;
 	uint32_t high, low, word2, word3; /* the word that contains bit p, and the next three words */
@@ -39,13 +39,13 @@ struct scan_bits {
 		return i < count ? words[i] : 0;
 	}
 
-	/* Returns word i, counted from the start of the line. It may also be in the next line. */
+	/* Returns word i (0 to 63) of this line and the next. */
 	__device__ __forceinline__ uint32_t word(uint32_t i) const
 	{
 		return __shfl_sync(~0u, i < 32 ? here : following, i & 31);
 	}
 
-	/* Returns the index, in its line, of the word that contains bit p. If that is in the next line, moves to that line first. */
+	/* Returns the index in its line of the word that contains bit p. If that word is in the next line, moves to the next line first. */
 	__device__ __forceinline__ uint32_t find_line()
 	{
 		uint32_t i = (p >> 5) - line;
@@ -79,7 +79,7 @@ struct scan_bits {
 		word3 = word(i + 3);
 	}
 
-	/* Moves p forward by one word, 32 bits, and the loaded words with it. */
+	/* Moves p forward by 32 bits, and loads the words from there on. */
 	__device__ __forceinline__ void step()
 	{
 		p += 32;

@@ -10,7 +10,7 @@
 /* Describes a symbol that cannot be decoded in the loop over symbols. */
 struct closer_look {
 	uint32_t symbol;        /* in the form of scan_symbols, if the lookup table does not contain the code; otherwise 0 */
-	uint32_t bits, end_run; /* bits: number of its bits; end_run: number of blocks that it ends, including this one */
+	uint32_t bits, end_run; /* number of the symbol's bits, and number of blocks that the symbol ends, including this one */
 	uint32_t flags;
 };
 
@@ -30,8 +30,8 @@ static __device__ __noinline__ closer_look look_at_table(const stk_jpeg_huffman 
 	return {scan_symbols::symbol_of(entry, ahead, !refinement), entry & 31, 0, 0};
 }
 
-/* Decodes the next symbol, which the loop over symbols cannot decode. length, leads: its number of bits, and its advance or run, from the lookup table. Sets
- * w.end_run, and flags if the code does not exist. */
+/* Decodes the next symbol, which the loop over symbols cannot decode. length, leads: the symbol's number of bits and its advance or run, from the lookup table.
+ * Sets w.end_run, and sets bits of w.flags if the code does not exist. */
 static __device__ __forceinline__ closer_look look_closely(const stk_jpeg_gpu_scan &scan, scan_warp &w, uint32_t length, uint32_t leads)
 {
 	const uint32_t ahead = w.bits.ahead();
@@ -92,8 +92,8 @@ static __device__ __forceinline__ bool first_block(const stk_jpeg_gpu_scan &scan
 
 /* The band of a refinement, as one lane needs it. These values are the same for all blocks. */
 struct scan_band {
-	bool inside0, inside1;     /* whether this lane's coefficients `lane` and `lane + 32` are in the band */
-	uint32_t before0, before1; /* number of coefficients of the band that precede each of these two */
+	bool inside0, inside1;     /* true if this lane's coefficient `lane`, or `lane + 32`, is in the band */
+	uint32_t before0, before1; /* number of coefficients of the band that precede coefficient `lane`, or `lane + 32` */
 	uint32_t below;            /* mask of the lanes before this one */
 	uint32_t size;
 	int32_t step;

@@ -25,7 +25,7 @@ static __device__ bool first_row(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_
 	return true;
 }
 
-/* Steps through the blocks of a row of a component. Has its own copies of the file's properties, so that these are read only once. */
+/* Steps through the blocks of a component's row. Copies the properties of file and scan that it needs, so that each is read only once. */
 struct block_row {
 	int16_t *at;
 	/* number of blocks of the component in a row of an MCU; position of this block in that row; distance in blocks from the row's last block to the

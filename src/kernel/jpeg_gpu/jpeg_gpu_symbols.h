@@ -22,8 +22,8 @@ STK_HD struct stk_jpeg_gpu_code stk__jpeg_gpu_code(const struct stk_jpeg_gpu_ima
 	return code;
 }
 
-/* Returns a code for a thread that has nothing to decode but executes the instructions of its warp. With this code it reads only the first 1024 entries of a
- * table. */
+/* Returns parameters for a thread that has nothing to decode, but executes the instructions of its warp. With them, the thread reads only the first 1024
+ * entries of a table. */
 STK_HD struct stk_jpeg_gpu_code stk__jpeg_gpu_no_code(void)
 {
 	struct stk_jpeg_gpu_code code = {0, 1, 0, 65536};
@@ -58,7 +58,7 @@ STK_HD int32_t stk__jpeg_gpu_value(uint32_t entry, uint32_t ahead)
 	return (int32_t)((uint32_t)((uint64_t)bits << extra >> 32) + (below << extra) - below);
 }
 
-/* Moves the state past the symbol of the entry. Returns whether that finished a block. */
+/* Moves the state past the symbol of a table entry. Returns true if the symbol finished a block. */
 STK_HD bool stk__jpeg_gpu_step(struct stk_jpeg_gpu_state *state, const struct stk_jpeg_gpu_code *code, uint32_t entry)
 {
 	state->p += stk__jpeg_gpu_entry_bits(entry);

@@ -33,7 +33,7 @@ static __device__ __forceinline__ thread_setup set_up(const stk_jpeg_gpu_view &v
 	return l;
 }
 
-/* Loads the tables of the thread block into shared memory, after its rings, and returns their address there. All threads of the block must call this. */
+/* Copies the tables of the thread block to shared memory, after the rings, and returns their address. All threads of the block must call this. */
 static __device__ __forceinline__ const uint16_t *load_tables(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_work &work, uint32_t *shared)
 {
 	const stk_jpeg_gpu_set &set = v.sets[work.set];

@@ -14,7 +14,7 @@ struct stk_jpeg_gpu_pair {
  * entries. */
 bool stk__jpeg_gpu_tables_measure(const struct stk_jpeg_gpu_pair *pairs, int n, struct stk_jpeg_gpu_set *set);
 
-/* Does the same and also writes the tables to lut, which must have space for size * tables entries. */
+/* Like stk__jpeg_gpu_tables_measure, but also writes the tables to lut, which must have space for set->size * set->tables entries. */
 bool stk__jpeg_gpu_tables_make(const struct stk_jpeg_gpu_pair *pairs, int n, struct stk_jpeg_gpu_set *set, uint16_t *lut);
 
 #endif

@@ -9,7 +9,7 @@ static_assert(THREADS * 16 == STK_JPEG_GPU_CHUNK, "a thread takes 16 bytes");
 /* A thread's 16 bytes. The masks have one bit for each byte. */
 struct piece {
 	uint32_t word[4];
-	uint32_t valid, stuffing, marker; /* marker: set for the byte that follows the FF of a marker */
+	uint32_t valid, stuffing, marker; /* bytes of the bitstream; 00 bytes after an FF; bytes that follow the FF of a marker */
 	uint32_t at;                      /* offset in raw */
 };
 
@@ -26,7 +26,8 @@ static __device__ __forceinline__ uint32_t bytes_00(uint32_t word)
 	return ~((word & ~TOPS) + ~TOPS | word) & TOPS;
 }
 
-/* Turns the top bits of 16 bytes into a mask of 16 bits: multiplies each byte, which is 0 or 128, by a power of 2 for its position, and adds the products. */
+/* Returns a mask of 16 bits, in which bit i is the top bit of byte i. All other bits of the 16 bytes must be 0. Multiplies each byte by a power of 2 for its
+ * position, and adds the products. */
 static __device__ __forceinline__ uint32_t gather(const uint32_t tops[4])
 {
 	uint32_t low = __dp4a(tops[1], 0x80402010u, __dp4a(tops[0], 0x08040201u, 0u));

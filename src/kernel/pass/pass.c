@@ -49,7 +49,7 @@ static struct stk_axis_map *last_map(struct stk_pass *p, int axis)
 	return p->sampler ? &p->post[axis] : &p->pre[axis];
 }
 
-/* Adds a step. Returns NULL if the pass was refused. Refuses it if there are too many steps or channels, or if it has a hole already. */
+/* Adds a step and returns it. Returns NULL if the pass is refused: if it was refused before, has too many steps or channels, or has a hole already. */
 static struct stk_step *add_step(struct stk_pass *p, enum stk_step_kind kind, enum stk_dtype dtype, int32_t channels)
 {
 	if (p->c > STK_PASS_MAX_CHANNELS || channels > STK_PASS_MAX_CHANNELS)
@@ -69,7 +69,7 @@ static struct stk_step *add_step(struct stk_pass *p, enum stk_step_kind kind, en
 	return step;
 }
 
-/* Limits the map's valid positions to an extent of `size`; the others become fill. */
+/* Sets m->low and m->high to the positions to which the map takes 0 .. size - 1, so that positions outside get the fill value. */
 static void limit_to_extent(struct stk_axis_map *m, int32_t size)
 {
 	int32_t last = m->first + m->step * (size - 1);
@@ -77,7 +77,7 @@ static void limit_to_extent(struct stk_axis_map *m, int32_t size)
 	m->high = (m->step > 0 ? last : m->first) + 1;
 }
 
-/* Converts values to numbers that the pass's type can hold. All implementations of passes use these numbers, so they agree. */
+/* Copies one value for each channel to `to`, rounded to the pass's type. All implementations of passes use the rounded values, so they agree. */
 static void take_values(const struct stk_pass *p, const float *value, float *to)
 {
 	memcpy(to, value, (size_t)p->c * sizeof *value);
@@ -95,7 +95,7 @@ static void add_fill(struct stk_pass *p, const float *value)
 		take_values(p, value, step->value);
 }
 
-/* Returns whether the map's first position can be moved by `by` positions without an overflow later. */
+/* Returns true if the map's first position, after it is moved by `by` positions, is within STK_PASS_MAX_EXTENT. */
 static bool reaches(const struct stk_axis_map *m, int32_t by)
 {
 	int64_t first = m->first + (int64_t)m->step * by;
@@ -297,7 +297,7 @@ struct stk_span stk__pass_valid(const struct stk_pass *p, int axis)
 	return s.begin < s.end ? s : (struct stk_span){0, 0};
 }
 
-/* Returns the span of positions to which the map takes a span of positions. */
+/* Returns the span of the previous stage's positions to which the map takes span s. */
 static struct stk_span map_span(const struct stk_axis_map *m, struct stk_span s)
 {
 	if (m->step > 0)
@@ -313,7 +313,8 @@ static struct stk_span resize_reads(const struct stk_filter_axis *a, int axis, s
 	return left < right ? (struct stk_span){left, right + a->n} : (struct stk_span){right, left + a->n};
 }
 
-/* Returns the positions that a warp reads along an axis. The positions of the output's corners bound all others. */
+/* Returns the span of positions of the sampler's input that a warp reads along an axis, for outputs in spans x and y. The positions of the corners bound all
+ * others. */
 static struct stk_span warp_reads(const struct stk_pass *p, int axis, struct stk_span x, struct stk_span y)
 {
 	const float *m = p->warp.m + 3 * axis;

@@ -33,7 +33,7 @@ struct stk_resize {
 	int32_t out_w, out_h;
 	float roi_x0, roi_y0, roi_x1, roi_y1;
 	uint8_t min_filter, mag_filter; /* enum stk_interp */
-	uint8_t antialias;
+	uint8_t antialias;              /* true: filters are widened where the image is made smaller */
 	/* how filters treat pixels outside of the image: true leaves them out and normalises the other weights (Pillow), false repeats the edge (DALI) */
 	uint8_t drop;
 	uint8_t dtype; /* type of the output: the source's type or STK_FLOAT */
@@ -106,7 +106,7 @@ struct stk_pass {
 	int32_t in_w, in_h, in_c;
 	/* if an image is processed plane by plane (in_c is 1): the channel that this pass processes; otherwise 0. Set after stk__pass_begin */
 	int32_t plane;
-	/* the source frame that is the first one of the output, if the output has only some frames, as with a window in the depth of a volume */
+	/* index of the source frame that becomes frame 0 of the output; not 0 if a window cuts frames off, such as a window in the depth of a volume */
 	int32_t first_frame;
 	/* The geometry maps output positions back to source positions: source -> pre -> sampler -> post -> output. Index 0 is x, 1 is y. Without a sampler,
 	 * all geometry is in `pre`. */
@@ -118,7 +118,7 @@ struct stk_pass {
 	uint8_t refused;                 /* enum stk_pass_refusal */
 	const struct stk_cancel *cancel; /* set by the caller: rows are no longer written after this is cancelled; NULL: the pass
 	                                  * cannot be cancelled */
-	/* set by the caller: the output will not be read soon, so stores bypass the cache. Call stk__stores_fence before reading it */
+	/* set by the caller: the output will not be read soon, so stores bypass the cache. Call stk__stores_fence before you read the output */
 	uint8_t stream;
 	union {
 		struct stk_resize resize;
@@ -133,8 +133,7 @@ struct stk_pass {
 	struct stk_hole hole; /* valid if has_hole */
 };
 
-/* The kinds of additions that an operator makes to a pass, as a set of bits. From these the compiler of graphs decides in advance whether the operator fits
- * into a pass. */
+/* The kinds of additions that an operator makes to a pass, as a set of bits. graph/fuse.c decides from these bits whether the operator fits into a pass. */
 enum stk_step_class {
 	STK_CLASS_WINDOW = 1, /* windows and mirrors inside the image */
 	STK_CLASS_FILL = 2,   /* windows that may reach outside of the image */
@@ -154,7 +153,8 @@ void stk__pass_begin(struct stk_pass *p, enum stk_dtype dtype, int32_t w, int32_
 
 /* In the functions below, an array with a value per channel begins with the value of channel p->plane. */
 
-/* Keeps only the window. value: for each channel, in the pass's current type, the value of positions outside of the image; NULL if the window is inside. */
+/* Crops to a window, which may reach outside of the image. value: value of the positions outside of the image, for each channel, in the pass's current type;
+ * NULL if the window is inside. */
 void stk__pass_window(struct stk_pass *p, struct stk_rect window, const float *value);
 void stk__pass_mirror(struct stk_pass *p, bool x, bool y);
 void stk__pass_resize(struct stk_pass *p, const struct stk_resize *r);
@@ -169,7 +169,7 @@ void stk__pass_channels(struct stk_pass *p, int32_t channels, const float *value
  * type. */
 void stk__pass_hole(struct stk_pass *p, struct stk_rect at, const float *value);
 
-/* Returns whether the pass was not refused and can run on its types and numbers of channels. Passes run on up to STK_PASS_MAX_CHANNELS channels and on types
+/* Returns true if the pass was not refused and can run on its types and numbers of channels. Passes run on up to STK_PASS_MAX_CHANNELS channels and on types
  * that float32 holds exactly (uint8 int8 uint16 int16 float16 bfloat16 float32, bool). Without a sampler they also run on int32, whose values are rounded to
  * float32 before steps. Pure geometry (no sampler or nearest neighbour, no steps except fill) runs on every type and any number of channels. */
 bool stk__pass_supports(const struct stk_pass *p);

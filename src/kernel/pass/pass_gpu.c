@@ -16,18 +16,18 @@ static const struct {
 } curves[] = {{stk__filter_triangle, 3}, {stk__filter_gaussian, 65}, {stk__filter_cubic, 129}, {stk__filter_lanczos3, 193}};
 enum { CURVE_BYTES = 2048 /* 390 floats, rounded up */ };
 
-/* Number of weights that may be read past the last one, because rows are made four at a time even if the output has fewer. */
+/* Number of weights that may be read past the last weight, because rows are made four at a time even if the output has fewer. */
 #define WEIGHTS_SLACK 3
 
 struct stk_pass_gpu {
-	struct stk_pass_gpu_limits limits; /* what the current batch may contain */
+	struct stk_pass_gpu_limits limits; /* limits of the current batch */
 	uint8_t *tables;
 	stk_gpu_ptr device_tables, device_work;
 	struct stk_pass_gpu_item *items; /* inside `tables` */
 	struct stk_step *steps;          /* allocated separately; stk__pass_gpu_end copies them into `tables` */
 	uint32_t n_items, n_steps, n_first, n_weights, n_blocks[STK_PASS_GPU_LAUNCHES];
 	uint32_t shared[STK_PASS_GPU_LAUNCHES]; /* bytes of dynamic shared memory that a block of a launch needs */
-	uint32_t each[STK_PASS_GPU_LAUNCHES];   /* number of thread blocks of each item so far; 0: the items' numbers differ */
+	uint32_t each[STK_PASS_GPU_LAUNCHES];   /* number of thread blocks of an item, if all items so far have the same; otherwise 0 */
 	struct stk_pass_gpu_view view;
 };
 
@@ -114,8 +114,8 @@ static const float *device_curve(const struct stk_pass_gpu *b, const float *curv
 	return NULL;
 }
 
-/* Returns how many bytes of shared memory `columns` outputs need: for the values that they read, in all rows of a thread block. Rows are read in words of 4
- * bytes, which adds up to 8 bytes. */
+/* Returns how many bytes of shared memory the intermediate values for `columns` outputs in each row of a thread block need. Rows are read in words of 4 bytes,
+ * which adds up to 8 values to a row. */
 static float shared_for(const struct stk_plan *plan, const struct stk_pass *p, int32_t columns)
 {
 	const struct stk_filter_axis *a = &plan->axis[0];
@@ -124,7 +124,7 @@ static float shared_for(const struct stk_plan *plan, const struct stk_pass *p, i
 	return (most * (float)p->in_c + 8) * element * STK_PASS_GPU_ROWS;
 }
 
-/* Returns the number of columns that a thread block makes at a time: a power of 2 for which the values they read fit into shared memory, or 0 if even one
+/* Returns the number of columns that a thread block makes at a time: the largest power of 2 whose intermediate values fit into shared memory, or 0 if even one
  * column needs too much. */
 static int32_t choose_columns(const struct stk_plan *plan, const struct stk_pass *p)
 {
@@ -241,7 +241,7 @@ static enum stk_pass_gpu_finish choose_finish(const struct stk_pass *p, int samp
 												   : STK_PASS_GPU_STEPS;
 }
 
-/* Chooses how a launch without filter taps finishes pixels. fills: whether the first step is a fill. */
+/* Chooses how a launch without filter taps finishes pixels. sampled: type of the sampler's results; fills: true if the first step is a fill. */
 static enum stk_pass_gpu_form choose_form(const struct stk_pass *p, int sampled, bool fills)
 {
 	const struct stk_step *step = &p->steps[fills];

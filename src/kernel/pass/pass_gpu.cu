@@ -28,7 +28,8 @@ static __device__ void quantize(float *weights, ptrdiff_t stride, int32_t n, boo
 	weights[largest * stride] = narrow ? (float)stk__taps_clamp(most + rest, 0, 65535) : __int_as_float((int16_t)(most + rest));
 }
 
-/* Returns the nearest position like stk__filter_nearest. summed: adds up positions, as the CPU does along rows. */
+/* Returns the position in the sampler's input that is nearest to an output, as stk__filter_nearest does. summed: adds up the step between positions, as the CPU
+ * does along rows, so that rounding is the same. */
 static __device__ int32_t nearest(const stk_filter_axis &a, bool summed, int32_t output)
 {
 	if (!summed)
@@ -100,7 +101,7 @@ static __device__ __forceinline__ void store_each(const ending &e, uint8_t *to, 
 	}
 }
 
-/* Finishes the pixels if the pass has one of the common endings, and returns whether it has. C: maximum number of channels. */
+/* If the pass has a common ending (e.finish), finishes and stores the pixels and returns true; otherwise returns false. C: maximum number of channels. */
 template <int C, int N>
 static __device__ __forceinline__ bool finish_soon(const ending &e, const float (&p)[N][CHANNELS], int32_t x, int32_t y, int32_t rows)
 {
@@ -143,10 +144,10 @@ static __device__ __forceinline__ reach find_reach(const stk_pass_gpu_view &v, c
  * are stored together as a quad, whose index is pitch * (row / TOGETHER) + b - origin. */
 struct strip {
 	int32_t origin, pitch;
-	bool words; /* whether the source's rows are read in aligned words */
+	bool words; /* true if the source's rows are read in aligned words */
 };
 
-/* Computes the layout of the intermediate values for outputs that read `r`. S: type of the source's values. */
+/* Computes the layout of the intermediate values for outputs that read part r of the source. S: type of the source's values. */
 template <typename S> static __device__ __forceinline__ strip lay_out(const stk_pass_gpu_item &it, const reach &r)
 {
 	const int32_t size = sizeof(S);
@@ -177,8 +178,7 @@ template <bool WORDS> static __device__ __forceinline__ float4 load_four(const f
 }
 
 /* The vertical half of a resize: makes TOGETHER rows of intermediate values, from output row y on. Each lane processes one word of the source's bytes at a
- * time, and the warps of the block work on adjacent parts. Rows outside of [top, bottom) read the same as the nearest row inside, and their results are not
- * used. */
+ * time, and the warps of the block work on adjacent parts. Rows outside of [top, bottom) are computed like the nearest row inside, but are not used. */
 template <typename K, bool WORDS>
 static __device__ __forceinline__ void vertical(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t y, int32_t top,
 	int32_t bottom, const reach &r, const strip &s, quad<K> *to)

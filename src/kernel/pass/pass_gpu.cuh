@@ -38,13 +38,13 @@ static __device__ __forceinline__ int32_t map(const stk_axis_map &m, int32_t k)
 	return m.first + m.step * k;
 }
 
-/* Returns the position in the source, along an axis, from which output k is made. */
+/* Returns the position along an axis of the source pixel that becomes output k; with weights, of the first tap. */
 static __device__ __forceinline__ int32_t position(const stk_pass_gpu_view &v, const stk_pass_gpu_axis &a, int32_t k)
 {
 	return a.filter.n ? v.first[a.first + k] : map(a.pre, map(a.post, k));
 }
 
-/* Converts like stk__float_to_half. The instruction gives the same bits except for NaN. */
+/* Converts a float to float16 with the same bits as stk__float_to_half. The GPU's instruction gives other bits only for NaN. */
 static __device__ __forceinline__ uint16_t to_half(float x)
 {
 	return x == x ? stk__half_bits(x) : stk__float_to_half(x);

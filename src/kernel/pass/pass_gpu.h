@@ -109,9 +109,9 @@ struct stk_pass_gpu_view {
 	const struct stk_pass_gpu_item *items;
 	const struct stk_step *steps;
 	int32_t *first;
-	float *weights; /* floats; for NARROW they are integers, for WIDE the memory has int32 instead */
+	float *weights; /* floats; integral ones for kind NARROW; for kind WIDE the memory holds int32 instead */
 	uint32_t n_items;
-	uint32_t each;  /* number of thread blocks of each item in this launch if all items have the same, otherwise 0 */
+	uint32_t each;  /* number of thread blocks of an item in this launch, if it is the same for all items; otherwise 0 */
 	int32_t launch; /* enum stk_pass_gpu_launch */
 };
 
@@ -120,11 +120,11 @@ struct stk_pass_gpu_limits {
 	uint32_t taps; /* total over all images: number of outputs along x times number of taps, plus the same along y */
 };
 
-/* Adds what a pass needs to the limits of the batch that it will be in. */
+/* Adds to *sum the image and the filter taps that the pass needs. */
 void stk__pass_gpu_need(const struct stk_pass *p, struct stk_pass_gpu_limits *sum);
 
 struct stk_pass_gpu_sizes {
-	size_t tables, work; /* bytes, 256-byte aligned */
+	size_t tables, work; /* sizes in bytes of the tables and of the memory for taps, multiples of 256 */
 };
 struct stk_pass_gpu_sizes stk__pass_gpu_sizes(const struct stk_pass_gpu_limits *limits);
 
@@ -141,8 +141,8 @@ STK_MUST_USE enum stk_status stk__pass_gpu_create(
 	const struct stk_pass_gpu_limits *limits, void *tables, struct stk_pass_gpu **out, struct stk_error *err);
 void stk__pass_gpu_destroy(struct stk_pass_gpu *batch);
 
-/* Begins a batch. limits: what this batch may contain, at most the limits given to stk__pass_gpu_create. device_tables and device_work: device memory for the
- * tables and for the taps of filters, of the sizes from stk__pass_gpu_sizes. */
+/* Begins a batch. limits: limits of this batch, at most those of stk__pass_gpu_create. device_tables and device_work: device memory for the tables and for the
+ * taps of filters, of the sizes from stk__pass_gpu_sizes. */
 void stk__pass_gpu_begin(
 	struct stk_pass_gpu *batch, const struct stk_pass_gpu_limits *limits, stk_gpu_ptr device_tables, stk_gpu_ptr device_work);
 

@@ -8,7 +8,7 @@
 #define CHANNELS STK_PASS_MAX_CHANNELS
 #define ANY_TYPE -1
 
-/* Loads a value. TYPE: its type if the compiler is to know it; otherwise ANY_TYPE, and dtype is the type. */
+/* Loads a value as float. TYPE: the value's type if it is known at compile time; with ANY_TYPE, dtype is the type. */
 template <int TYPE> static __device__ __forceinline__ float load(const uint8_t *from, int32_t dtype)
 {
 	switch (TYPE == ANY_TYPE ? dtype : TYPE) {
@@ -85,7 +85,7 @@ static __device__ void run_step(const stk_step &step, float *p, int32_t channels
 		p[c] = round_to(p[c], step.dtype);
 }
 
-/* Runs the steps over a pixel and stores it at output (x, y). If the pixel is not valid, the steps before the fill do not change it. */
+/* Runs the steps over a pixel and stores it at output (x, y). valid: true if the pixel comes from the source; otherwise the fill step sets it. */
 static __device__ __noinline__ void finish(
 	const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, float *p, bool valid, int32_t x, int32_t y)
 {
@@ -192,7 +192,7 @@ struct workspace {
 	float values[THREADS];
 };
 
-/* Returns the sum over a column's taps. from: address of the value in the first tap's row; tap: distance in bytes to the next tap's. */
+/* Returns the sum over a column's taps. from: address of the value in the first tap's row; tap: distance in bytes from one tap's row to the next. */
 template <int KIND, int TYPE>
 static __device__ __forceinline__ intermediate sum_column(
 	const stk_pass_gpu_axis &a, const float *weights, const uint8_t *from, int64_t tap, int32_t dtype)
@@ -232,7 +232,7 @@ static __device__ __forceinline__ void vertical(
 
 /* The horizontal half of a resize for one value. It continues from chunk to chunk. */
 struct horizontal {
-	int32_t first, t, sum; /* position of tap 0; number of the next tap; the sum so far, which is in `total` if weights are floats */
+	int32_t first, t, sum; /* position of tap 0; index of the next tap; the sum so far (in `total` if weights are floats) */
 	float total;
 };
 
@@ -266,7 +266,7 @@ template <int KIND> static __device__ __forceinline__ float finish_sum(const stk
 	return round_to(h.total, it.sampled);
 }
 
-/* Makes outputs [from, to) of row y in `values`, with in_c values each. Each thread makes one value. Chunks are processed in the order of the taps. */
+/* Makes outputs [from, to) of row y in w.values, with in_c values for each. Each thread makes one value. Chunks are processed in the order of the taps. */
 template <int KIND, int TYPE>
 static __device__ void resize_row(
 	const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t y, int32_t from, int32_t to, workspace &w)

@@ -47,7 +47,7 @@ struct quad {
 	int32_t x, y;
 };
 
-/* Extracts the twelve bytes of the quad, in the order of the output. */
+/* Sets `word` to the twelve bytes of the quad, in the order of the output. */
 static __device__ __forceinline__ void straighten(const quad &q, bool mirrored, uint32_t (&word)[3])
 {
 	stk__span_align(q.bytes, word);
@@ -110,7 +110,7 @@ static __device__ __forceinline__ void fill_hole(const stk_hole &hole, const qua
 		value[k] = (uint32_t)(q.x + k / 3 - at.x) < (uint32_t)at.w ? hole.value[k % 3] : value[k];
 }
 
-/* Makes a quad of floats. The host makes sure that no quad exceeds a row. */
+/* Computes a quad of floats and stores it. The host makes sure that no quad exceeds a row. */
 template <bool INTERLEAVED> static __device__ __forceinline__ void make_floats(const stk_pass_gpu_item &it, const ending &e, const quad &q)
 {
 	uint32_t word[3];

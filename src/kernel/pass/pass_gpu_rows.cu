@@ -93,7 +93,7 @@ static __device__ __forceinline__ int32_t row_begin(const stk_pass_gpu_item &it,
 	return e.dtype != STK_UINT8 ? 0 : -(int32_t)((e.interleaved ? 0 - past : past) & 3);
 }
 
-/* Makes a thread's quads, all of which were loaded before the first is stored. Skips those below the output. */
+/* Calls make for each of a thread's quads, except those below the output. All quads were loaded before the first one is stored. */
 template <typename F> static __device__ __forceinline__ void make_each(const stk_pass_gpu_item &it, const quad (&q)[QUADS], F make)
 {
 #pragma unroll

@@ -11,7 +11,7 @@ struct pixel_value {
 	float channel[CHANNELS];
 };
 
-/* Runs the steps over a pixel and stores it at output (x, y). If the pixel is not valid, the steps before the fill do not change it. */
+/* Runs the steps over a pixel and stores it at output (x, y). valid: true if the pixel comes from the source; otherwise the fill step sets it. */
 static __device__ __noinline__ void finish(
 	const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, pixel_value value, bool valid, int32_t x, int32_t y)
 {

@@ -20,7 +20,7 @@ struct narrow {
 	using total = float; /* the low 16 bits are the sum */
 	using kept = uint16_t;
 
-	/* Begins a sum of value * w >> shift. at: number of bits by which the values are shifted to the left in v; bias: the first value of the sum. */
+	/* Begins a sum of value * w >> shift. at: number of bits by which the values are shifted to the left; bias: the initial value of the sum. */
 	static __device__ __forceinline__ total begin(int at, int shift, int32_t bias)
 	{
 		return __int_as_float((at + shift + 1) << 23 | bias); /* 23 + at + shift - 149, with the exponent's bias of 127 */
@@ -132,7 +132,7 @@ struct real {
 	}
 };
 
-/* Does the same for a source of float32: four floats instead of a word of four bytes. */
+/* Like struct real, for a source of float32: four floats instead of a word of four bytes. */
 struct real_of_floats : real {
 	using source = float;
 

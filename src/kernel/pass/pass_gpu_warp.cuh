@@ -11,7 +11,7 @@
 struct warp_source {
 	const uint8_t *pixel; /* address of pixel (0, 0) of the sampler's input */
 	int64_t pitch;
-	int32_t step_x, channels; /* step_x: in elements */
+	int32_t step_x, channels; /* distance in elements to the next pixel of a row; number of channels */
 	int32_t w, h, sampled;
 	bool clamp;
 	float fill;
@@ -52,7 +52,7 @@ template <typename T> static __device__ __forceinline__ warp_source make_warp_so
 	return s;
 }
 
-/* Does the same as pixel_at in warp.c. */
+/* Sets p to the channels of pixel (x, y) of the sampler's input; outside of it, to the fill value or to the nearest pixel at the edge, as in warp.c. */
 template <typename T, int C>
 static __device__ __forceinline__ void warp_pixel(const warp_source &s, int32_t x, int32_t y, float p[CHANNELS])
 {

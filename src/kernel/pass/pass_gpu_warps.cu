@@ -18,8 +18,8 @@ template <typename T, int C> static __device__ __forceinline__ stk_texel<T, C> t
 	return t;
 }
 
-/* Returns whether pixels entirely outside of the image become exactly the fill value. Interpolating between equal integers gives that integer again;
- * interpolating between floats of 0 gives 0, but not for -0. */
+/* Returns true if pixels entirely outside of the image become exactly the fill value. Interpolating between equal integers gives the same integer;
+ * interpolating between zeros gives 0, but not between negative zeros. */
 template <typename T> static __device__ __forceinline__ bool becomes_fill(const stk_warp &w, bool linear)
 {
 	return !w.clamp && (!linear || __float_as_uint(w.fill) == 0 || (sizeof(T) == 1 && w.fill == (float)stk__to_byte(w.fill)));
@@ -42,7 +42,7 @@ static __device__ __noinline__ bool lies_outside(const stk_pass_gpu_item &it, bo
 	       __all_sync(~0u, at[1] >= (float)it.mid_h);
 }
 
-/* Makes a tile. ROWS: number of rows that a warp makes at a time. */
+/* Makes the outputs of a tile. ROWS: number of rows that a warp makes at a time. */
 template <typename T, int C, bool LINEAR, int ROWS>
 static __device__ __forceinline__ void make_tile(const stk_pass_gpu_item &it, const stk_texel_tile &tile)
 {

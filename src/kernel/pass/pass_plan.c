@@ -38,8 +38,8 @@ static void plan_resize(struct stk_plan *plan, const struct stk_pass *p)
 {
 	const struct stk_filter_axis *x = &plan->axis[0], *y = &plan->axis[1];
 	bool bytes = plan->kind != STK_RESAMPLE_FLOAT;
-	/* Chooses what is added for rounding (resample.h). Products are exact if pixel * 2^8 * weight has no bits below the 16th; the same is true of
-	 * products with exact intermediate values. */
+	/* Chooses the number that is added for rounding (resample.h). Products are exact if pixel * 2^8 * weight has no bits below the 16th; the same is true
+	 * of products with exact intermediate values. */
 	plan->bias[1] = (uint16_t)(y->grain <= 8 ? y->lone : y->n / 2);
 	plan->bias[0] = (uint16_t)(y->grain + x->grain <= 8 ? x->lone : x->n / 2);
 	size_t element = bytes ? 2 : 4, column = element * STK_BLOCK_ROWS * (size_t)p->in_c;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How the CPU runs a pass: values that are computed from a struct stk_pass before it runs, and the layout of its scratch memory. Private to the files of
- * passes, including the host side of the GPU, which uses the same geometry. */
+ * How the CPU runs a pass: values that are computed from a struct stk_pass before it runs, and the layout of its scratch memory. Only files of this folder
+ * include it; pass_gpu.c, the host's part of passes on the GPU, uses the same geometry. */
 #ifndef STK_KERNEL_PASS_PLAN_H
 #define STK_KERNEL_PASS_PLAN_H
 
@@ -12,7 +12,7 @@ struct stk_span {
 	int32_t begin, end;
 };
 
-/* Returns the range of output positions that come from the source; the others get the fill value. Returns {0, 0} if there is no such position. */
+/* Returns the range of output positions along an axis (0: x, 1: y) that come from the source, or {0, 0} if none do. Other positions get the fill value. */
 struct stk_span stk__pass_valid(const struct stk_pass *p, int axis);
 
 /* Returns whether the pass changes no value, so that elements of any type can be copied as bytes. */
@@ -37,7 +37,7 @@ struct stk_plan {
 	uint16_t bias[2]; /* for NARROW: the rounding of each axis (resample.h) */
 	int32_t chunk;    /* number of output columns made at a time, a multiple of 16 */
 	/* offsets in the scratch memory; 0 if not needed */
-	size_t at_nearest[2]; /* for each axis, a table of int32: the position in the sampler's input of each of its outputs */
+	size_t at_nearest[2]; /* for each axis, a table of int32: the position in the sampler's input for each of the sampler's outputs */
 	/* the block of rows; lines of float32 for one row; for each column its first source pixel and its weights; the weights of the rows of a block; the taps
 	 * of one output before they are quantised; the intermediate values of a resize; source rows as float32 */
 	size_t at_block, at_line, at_first, at_weights, at_row_weights, at_taps, at_turned, at_staged;
@@ -53,7 +53,7 @@ struct stk_run {
 	const struct stk_plan *plan;
 	const struct stk_pass_kernels *k;
 	struct stk_image src;
-	int32_t x0, y0; /* position of src's first pixel in the whole source */
+	int32_t x0, y0; /* position in the whole source of the first pixel of src */
 	struct stk_image dst;
 	uint8_t *scratch;
 };
@@ -64,7 +64,7 @@ static inline const uint8_t *stk__run_pixel(const struct stk_run *run, int32_t x
 	return (const uint8_t *)run->src.data + (ptrdiff_t)(y - run->y0) * run->src.row + (ptrdiff_t)(x - run->x0) * run->src.pixel;
 }
 
-/* Returns the position in the source, along an axis, from which output k is made. Not for passes with a filter that has weights. */
+/* Returns the position along an axis (0: x, 1: y) of the source pixel that becomes output k. Not for warps, nor for resizes that have weights. */
 static inline int32_t stk__run_position(const struct stk_run *run, int axis, int32_t k)
 {
 	const struct stk_axis_map *pre = &run->p->pre[axis], *post = &run->p->post[axis];
@@ -73,7 +73,7 @@ static inline int32_t stk__run_position(const struct stk_run *run, int axis, int
 	return pre->first + pre->step * k;
 }
 
-/* Computes the tables for columns; called once per run. */
+/* Computes the taps of all output columns. Call it once for each run, before stk__run_resize_rows. */
 void stk__run_resize_begin(const struct stk_run *run);
 /* Writes outputs y .. y + rows - 1 (rows <= 16) into the block, from column plan->x.begin on. Up to 15 columns past plan->x.end are overwritten. */
 void stk__run_resize_rows(const struct stk_run *run, int32_t y, int32_t rows);

@@ -7,8 +7,8 @@ static int32_t map(const struct stk_axis_map *m, int32_t k)
 	return m->first + m->step * k;
 }
 
-/* Stores the weights of output position k at `index` of a table of weights. Returns the source position of the first tap; the others follow in steps of
- * pre.step. */
+/* Stores the weights of output position k as entry `index` of the table `weights`. Returns the source position of the first tap; each further tap is pre.step
+ * positions after the previous one. */
 static int32_t make_taps(const struct stk_run *run, int axis, int32_t k, void *weights, int32_t index)
 {
 	const struct stk_filter_axis *a = &run->plan->axis[axis];
@@ -39,7 +39,8 @@ void stk__run_resize_begin(const struct stk_run *run)
 		first[i] = make_taps(run, 0, plan->x.begin + (i < count ? i : count - 1), run->scratch + plan->at_weights, i);
 }
 
-/* Returns the range of source positions that taps cover. a, b: first and last position at which a row of n taps begins, in either order. */
+/* Returns the range of source positions that the taps of several outputs cover. a, b: the first tap of the first and of the last output; n: number of taps of
+ * an output; step: distance between taps, 1 or -1. */
 static struct stk_span cover(int32_t a, int32_t b, int32_t n, int32_t step)
 {
 	int32_t low = a < b ? a : b, high = a < b ? b : a;

@@ -105,7 +105,7 @@ static void sample_warp(const struct stk_run *run, int32_t y, int32_t rows)
 	}
 }
 
-/* Samples output rows y .. y + rows - 1 into the block. All these rows come from the source. */
+/* Samples output rows y .. y + rows - 1, all of which come from the source, into the block. */
 static void sample(const struct stk_run *run, int32_t y, int32_t rows)
 {
 	const struct stk_pass *p = run->p;
@@ -134,8 +134,8 @@ static uint8_t fill_byte(float value)
 	return value > 0 ? (value < 255 ? (uint8_t)(value + 0.5f) : 255) : 0;
 }
 
-/* Fills the whole block. Columns that no sample overwrites keep the fill value for all later blocks: with small images, filling short margins for each block
- * would take most of the time. */
+/* Fills the whole block of rows, once for each run. Columns that no sample overwrites then have the fill value in all later blocks too. With small images,
+ * filling short margins for each block would take most of the time. */
 static void fill_block(const struct stk_run *run)
 {
 	for (int32_t c = 0; c < run->p->in_c; c++)
@@ -159,8 +159,8 @@ static void clamp(float *row, int32_t n, float lo, float hi)
 	}
 }
 
-/* Runs one step over a row. ch: the row's channels; *channels: their number, which the step may change; *x: the range of positions that have values, which
- * becomes the whole row with the fill. */
+/* Runs one step over a row. ch: the row's channels; *channels: their number, which the step may change; *x: the range of positions that have values, which the
+ * fill step extends to the whole row. */
 static void run_step(const struct stk_run *run, const struct stk_step *step, float *const *ch, int32_t *channels, struct stk_span *x)
 {
 	const struct stk_row_kernels *k = &run->k->rows;
@@ -199,7 +199,7 @@ static void run_step(const struct stk_run *run, const struct stk_step *step, flo
 		for (int32_t c = 0; c < step->channels; c++)
 			clamp(ch[c] + at, n, step->value[0], step->value[1]);
 		break;
-	default: /* a cast: the rounding below is all it does */
+	default: /* a cast, which only rounds */
 		break;
 	}
 	*channels = step->channels;
@@ -334,7 +334,7 @@ static void plan_stages(const struct stk_run *run, struct stages *s)
 	s->fills_bytes = s->leading_fill && s->finish != FINISH_STEPS;
 }
 
-/* Overwrites the hole. Writes its first row element by element, and copies this row to the others. */
+/* Writes the hole's values to the output: the hole's first row element by element, then copies of this row. */
 static void make_hole(const struct stk_run *run)
 {
 	const struct stk_pass *p = run->p;
@@ -371,7 +371,7 @@ static int32_t smaller(int32_t a, int32_t b)
 	return a < b ? a : b;
 }
 
-/* Makes all rows, in blocks. */
+/* Makes all rows of the output, in blocks of up to 16 rows. */
 static void run_blocks(struct stk_run *run, struct stk_plan *plan)
 {
 	const struct stk_pass *p = run->p;

@@ -36,9 +36,9 @@ struct stk_recipe_coin {
 	float chance;
 };
 
-/* The geometry of one operator. For each outcome of its coins (the first coin is bit 0), `map` says from which position of the input position k of the
- * output comes. The start of a random window is increased by a random number from 0 to positions - 1, which comes from draw number `draw` (0 .. 3) of the
- * stream. */
+/* The geometry of one operator. For each outcome of its coins (the first coin is bit 0), `map` maps positions of the output to positions of the input. The
+ * start of a random window is increased by a random number from 0 to positions - 1, which is computed from draw number `draw` (0 .. 3) of the stream with this
+ * key. */
 struct stk_recipe_move {
 	struct stk_axis_map map[STK_RECIPE_VARIANTS][2]; /* if `fills` is set, positions outside of low .. high - 1 get the fill value */
 	struct stk_recipe_coin coin[STK_RECIPE_COINS];
@@ -103,10 +103,10 @@ struct stk_recipe_batch {
 	const struct stk_recipe *recipe; /* NULL: only tables */
 	const uint8_t *images;           /* interleaved uint8; image i begins at i * image_bytes; bytes past the end must be readable as for
 	                         * stk__pass_run */
-	const int64_t *indices;          /* for each entry of the order its sample; NULL: entries are samples */
+	const int64_t *indices;          /* the sample of each entry of the order; NULL: entry i is sample i */
 	uint8_t *to;                     /* dense: image after image */
 	int64_t image_bytes;
-	int32_t count, planar; /* planar: whether outputs are CHW, otherwise HWC */
+	int32_t count, planar; /* number of samples; 1 if outputs are CHW, 0 if they are HWC */
 	int32_t n_runs, n_tables;
 	int32_t finish; /* enum stk_recipe_finish */
 	/* for STK_RECIPE_AFFINE: whether the affine step also applies to the fill; otherwise the fill is stored unchanged */
@@ -127,7 +127,7 @@ void stk__recipe_layout(struct stk_recipe_batch *b, const struct stk_recipe *r, 
 /* Makes the pass of the sample at a position of an epoch. */
 void stk__recipe_pass(const struct stk_recipe *r, uint32_t epoch, uint64_t position, struct stk_pass *p);
 
-/* Returns how many bytes of scratch memory the pass of any sample needs at most. */
+/* Returns the size in bytes of the scratch memory that suffices for the pass of any sample. */
 size_t stk__recipe_scratch(const struct stk_recipe *r);
 
 /* Load the kernel, and launch it for a batch. Call these inside stk__gpu_enter. */

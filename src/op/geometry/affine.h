@@ -15,10 +15,12 @@ struct stk_affine {
 
 void stk__affine_identity(struct stk_affine *a, int32_t ndim);
 
-/* Changes the map, whose T must be 0, to M * (x - center) + center. center: ndim values, one for all, or none. name: the argument's. */
+/* Changes the map, whose T must be 0, to M * (x - center) + center. center: ndim values, one for all dims, or none, which stands for 0. Fails with another
+ * number of values; the message names the argument as `name`. */
 enum stk_status stk__affine_about(struct stk_affine *a, const char *name, struct stk_floats center, struct stk_error *err);
 
-/* Set the map to a rotation about the origin: of 2 dims, from x to y; of 3 dims, about `axis`, whose length must not be 0. Angles are in radians. */
+/* Set the map to a rotation about the origin: in 2 dims, from the x axis to the y axis; in 3 dims, about `axis`, whose length must not be 0. Angles are in
+ * radians. */
 void stk__affine_rotate_2d(struct stk_affine *a, double angle);
 void stk__affine_rotate_3d(struct stk_affine *a, const double axis[3], double angle);
 
@@ -35,7 +37,7 @@ static inline double stk__radians(double degrees)
 
 /* ---- operators that make one map ---- */
 
-/* Returns the number of dims of the points of the map that is the operator's input: 0 without input, -1 if it is not known yet. */
+/* Returns ndim of the map that is the operator's input: 0 if there is no input, -1 if ndim is not known yet. */
 int32_t stk__affine_input_dims(const struct stk_call *call);
 
 /* Makes the operator's own map from its arguments. */
@@ -45,15 +47,15 @@ typedef enum stk_status (*stk__affine_make)(const struct stk_call *call, struct 
 enum stk_status stk__affine_infer(const struct stk_call *call, stk__affine_make make, struct stk_error *err);
 void stk__affine_run(const struct stk_call *call, bool reverse);
 
-/* Checks the desc of a map that is an input. */
+/* Fails if a tensor with this desc cannot be an affine map. */
 enum stk_status stk__affine_check(const struct stk_desc *desc, struct stk_error *err);
 void stk__affine_read(const struct stk_tensor *t, struct stk_affine *out);
 void stk__affine_write(const struct stk_affine *a, const struct stk_tensor *out);
 
-/* Combines two maps: `first` is applied, then `second`. */
+/* Sets *out to the map that applies `first`, then `second`. */
 void stk__affine_then(const struct stk_affine *first, const struct stk_affine *second, struct stk_affine *out);
 
-/* Returns the desc of a map of ndim dims, -1: not known yet. */
+/* Returns the desc of a map of ndim dims (-1: not known yet). */
 struct stk_desc stk__affine_desc(int32_t ndim);
 
 #define STK_AFFINE_REVERSE_ORDER(S)                                                                                                        \

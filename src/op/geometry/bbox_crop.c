@@ -45,8 +45,8 @@ bool stk__bbox_stays(const struct stk_bbox_search *s, const struct stk_span_box 
 	return inside > 0 && inside / all >= (double)s->prune;
 }
 
-/* With s->overlap, returns the share of the box that lies in the window: for a box without area, 1 or 0 by whether the window holds its centroid. Otherwise
- * returns the IoU of the two. */
+/* Returns the share of the box that lies in the window (for a box without area: 1 if the window contains its centroid, else 0), or, without s->overlap, the IoU
+ * (intersection over union) of window and box. */
 static double metric(const struct stk_bbox_search *s, const struct stk_span_box *window, const struct stk_span_box *box)
 {
 	double inside = common_volume(window, box, s->ndim), own = volume_of(box, s->ndim);
@@ -56,7 +56,7 @@ static double metric(const struct stk_bbox_search *s, const struct stk_span_box 
 	return all > 0 ? inside / all : 0;
 }
 
-/* Returns the smallest metric over all boxes, or the largest if it is enough that one box overlaps; 1 without boxes. */
+/* Returns the smallest metric of all boxes if s->all_boxes is set, otherwise the largest. */
 static double metric_of_all(const struct stk_bbox_search *s, const struct stk_span_box *window)
 {
 	double result = s->all_boxes ? 1 : 0;
@@ -80,7 +80,8 @@ static void fix_ratio(const struct stk_bbox_search *s, double size[], int i, int
 	size[i] = most > 1 ? other / most : other;
 }
 
-/* Draws extents uniformly from the scale's range, and changes pairs of dims for which only one ratio is allowed. Returns false if a ratio is not allowed. */
+/* Draws a window's extents uniformly from the scale's range. If only one ratio of two dims is allowed, changes the extents to that ratio. Returns false if
+ * another ratio is outside of its range. */
 static bool draw_extents(const struct stk_bbox_search *s, struct stk_random *r, double size[STK_BBOX_DIMS])
 {
 	static const int pairs[3][2] = {{0, 1}, {0, 2}, {1, 2}};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The search of random_bbox_crop: draws a random window of a coordinate space until it holds boxes as well as the arguments demand. Coordinates are
- * relative: the space's extents are 1. */
+ * The search of random_bbox_crop: draws random windows until one contains boxes as the arguments demand. Coordinates are relative to the space of the
+ * boxes, whose extents are 1. */
 #ifndef STK_OP_GEOMETRY_BBOX_CROP_H
 #define STK_OP_GEOMETRY_BBOX_CROP_H
 
@@ -16,21 +16,21 @@ struct stk_bbox_search {
 	int32_t ndim, n_boxes;
 	const struct stk_span_box *boxes;
 	/* how a window is drawn */
-	float scale[2], ratio[3][2];   /* scale: least and most; ratio: least and most of x/y, x/z, y/z */
+	float scale[2], ratio[3][2];   /* minimum and maximum of the window's extents, and of their ratios x/y, x/z and y/z */
 	float extent[STK_BBOX_DIMS];   /* extents in pixels of the space that is cropped; 1 if they are not known */
 	int64_t window[STK_BBOX_DIMS]; /* extents of the window in pixels, if `fixed` */
 	bool fixed;
 	/* which windows are accepted */
 	struct stk_floats thresholds;
 	bool overlap, all_boxes, allow_none;
-	/* least share of a box's area that must lie in the window for the box to stay; NAN: its centroid must lie in the window */
+	/* minimum share of a box's area that must lie in the window for the box to stay; NAN: its centroid must lie in the window */
 	float prune;
-	int64_t attempts, total_attempts; /* total below 0: unlimited */
+	int64_t attempts, total_attempts; /* number of windows to draw for one threshold, and in total (below 0: unlimited) */
 	const struct stk_cancel *cancel;
 };
 
 struct stk_bbox_found {
-	float lo[STK_BBOX_DIMS], size[STK_BBOX_DIMS]; /* relative, or in pixels with fixed */
+	float lo[STK_BBOX_DIMS], size[STK_BBOX_DIMS]; /* in pixels if the search's `fixed` is set, otherwise relative */
 	struct stk_span_box window;                   /* relative */
 	bool whole;                                   /* the window is the whole space: all boxes stay unchanged */
 };

@@ -85,7 +85,7 @@ static void rotate_point(const struct box_rotation *t, double x, double y, doubl
 		out[i] = t->map.m[i][0] * (x - t->in[0] / 2) + t->map.m[i][1] * (y - t->in[1] / 2) + t->out[i] / 2;
 }
 
-/* Replaces a box by its rotated form; both are left, top, right, bottom in pixels. */
+/* Replaces a box (left, top, right, bottom, in pixels) by the box of the rotated box, as `mode` defines it. */
 static void rotate_box(const struct box_rotation *t, const char *mode, double box[4])
 {
 	double centre[2], half[2], fixed[2] = {(box[2] - box[0]) / 2, (box[3] - box[1]) / 2};

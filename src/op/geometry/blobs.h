@@ -7,7 +7,7 @@
 
 struct stk_blob {
 	int32_t label;
-	int64_t lo[STK_MAX_DIMS], hi[STK_MAX_DIMS]; /* bounding box: the first element, and the one past the last */
+	int64_t lo[STK_MAX_DIMS], hi[STK_MAX_DIMS]; /* bounding box: it contains indices lo[d] to hi[d] - 1 of dim d */
 };
 
 /* The blobs in the order of their first elements. The memory belongs to the arena. */

@@ -65,8 +65,8 @@ static float iou(const float *a, const float *b)
 	return all > 0 ? both / all : 0;
 }
 
-/* Finds for each anchor the box that it matches, or -1: the one with the largest IoU above a->criteria. Then each box gets its best anchor, whatever their
- * IoU; if several boxes have the same best anchor, the last box gets it. */
+/* Sets matched[k] to the index of the box that has the largest IoU with anchor k, if that is above a->criteria, otherwise to -1. Then each box also gets its
+ * best anchor, whatever their IoU; if several boxes have the same best anchor, the last box gets it. */
 static void match(const struct box_encoder *a, const float *boxes, int64_t n_boxes, int32_t *matched, float *best)
 {
 	int32_t n = a->anchors.count / 4;

@@ -5,8 +5,9 @@
 
 #include "op/geometry/affine.h"
 
-/* Computes the smallest canvas that holds the whole image, of extents x, y (and z). rotation: maps the canvas to the image. An extent of the canvas is even
- * or odd like that of the image's axis nearest to it in direction, so that the centre stays at a pixel's centre or edge. This is DALI's rule. */
+/* Sets out[] to the extents x, y (and z) of the smallest canvas that contains the whole rotated image of extents in[]. rotation: maps the canvas to the image.
+ * As in DALI, an extent of the canvas is odd if the extent of the image's axis that is nearest in direction is odd, and else even: so the image's centre stays
+ * at a pixel's centre or edge. */
 void stk__canvas(const struct stk_affine *rotation, const int64_t *in, int64_t *out);
 
 /* Converts degrees to radians, rounded to float32 as in DALI: at 45 degrees this rounding decides which axis is nearest. */

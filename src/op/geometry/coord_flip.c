@@ -36,7 +36,7 @@ static const struct stk_arg_def coord_flip_args[] = {
 	STK_ARG_END,
 };
 
-/* Returns the axis of component k: 0 for x, 1 for y, 2 for z, or -1 if the layout names none. */
+/* Returns the axis of component k of a point: 0 for x, 1 for y, 2 for z, or -1 if the layout has no such letter at k. */
 static int axis_of(const struct coord_flip *a, int64_t k)
 {
 	static const char order[] = "xyz";

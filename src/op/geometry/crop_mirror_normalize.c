@@ -70,7 +70,7 @@ static enum stk_status check_values(const struct cmn *c, const struct cmn_state 
 	return STK_OK;
 }
 
-/* Computes factor and bias such that scale * (x - mean) / std + shift = factor * x + bias for channel k. */
+/* Computes *factor and *bias of channel k such that scale * (x - mean) / std + shift = *factor * x + *bias. */
 static void factors_of(const struct cmn *c, int32_t k, float *factor, float *bias)
 {
 	double a = (double)c->scale / c->std.v[c->std.count == 1 ? 0 : k];

@@ -87,7 +87,8 @@ static enum stk_status check_counts(const struct multi_paste *a, int32_t regions
 	return STK_OK;
 }
 
-/* Computes where region k lies in the input and on the canvas along dim d. canvas: the output's desc. */
+/* Computes the position of region k in the input and on the canvas along dim d (0: y, 1: x). Fails if the region reaches outside of either. canvas: the
+ * output's desc. */
 static enum stk_status locate_region(
 	const struct multi_paste *a, struct region *r, int32_t k, int32_t d, const struct stk_desc *canvas, struct stk_error *err)
 {
@@ -150,7 +151,7 @@ static enum stk_status read_regions(const struct stk_call *call, const struct st
 	return s;
 }
 
-/* Returns STK_SHAPE unless all images have the extents of `out`, which are the canvas's if output_size is not given. */
+/* Returns STK_SHAPE unless all images have the height and width of `out`, as they must if output_size is not given. */
 static enum stk_status common_extents(const struct stk_call *call, struct stk_desc *out, struct stk_error *err)
 {
 	int32_t n = by_ids(call) ? call->batch : call->n_in, h = out->ndim - 3;
@@ -197,8 +198,8 @@ struct area {
 	int64_t lo[2], hi[2];
 };
 
-/* Subtracts `by` from each area. Up to four pieces of an area remain, which are stored in `rest`; the parts that `by` covers are stored in `cut`. Returns
- * the number of pieces in `rest`, and sets *n_cut to that of parts in `cut`. */
+/* Subtracts `by` from each of n areas. Stores the pieces that remain, up to four for each area, in `rest`, and the parts that `by` covers in `cut`. Returns the
+ * number of pieces in `rest`, and sets *n_cut to the number of parts in `cut`. */
 static int32_t subtract(struct area *areas, int32_t n, const struct area *by, struct area *rest, struct area *cut, int32_t *n_cut)
 {
 	int32_t left = 0;

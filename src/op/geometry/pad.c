@@ -48,7 +48,7 @@ static const struct stk_arg_def pad_args[] = {
 	STK_ARG_END,
 };
 
-/* Checks the counts of arguments that are the same for all samples. */
+/* Fails if `shape` or `align` has neither one value nor one for each of n axes. Arguments with a value for each sample are not checked. */
 static enum stk_status check_counts(const struct stk_call *call, int32_t n, struct stk_error *err)
 {
 	const struct pad *a = call->args;
@@ -59,14 +59,14 @@ static enum stk_status check_counts(const struct stk_call *call, int32_t n, stru
 	return STK_OK;
 }
 
-/* Returns the extent that the argument shape gives for the i-th axis; -1: the batch's largest extent. */
+/* Returns the extent that the argument `shape` gives for the i-th axis, or -1 if the axis is padded to the batch's largest extent. */
 static int64_t extent_of_axis(const struct pad *a, int32_t i)
 {
 	int64_t extent = a->shape.count <= 0 ? -1 : a->shape.v[a->shape.count == 1 ? 0 : i];
 	return extent > 0 ? extent : -1;
 }
 
-/* Returns the padded extent. largest: the batch's largest; unknown extents (-1) stay unknown. */
+/* Returns the padded extent of the i-th axis, or -1 if its extent is not known (-1). largest: the batch's largest extent of that axis. */
 static int64_t padded(const struct pad *a, int32_t i, int64_t extent, int64_t largest)
 {
 	int64_t want = extent_of_axis(a, i) < 0 ? largest : extent_of_axis(a, i), to = want > extent ? want : extent;
@@ -112,7 +112,7 @@ static enum stk_status pad_infer(const struct stk_call *call, struct stk_error *
 	return STK_OK;
 }
 
-/* Returns whether the operator needs the whole batch: if it pads a dim to the batch's largest extent, and samples may differ in it. */
+/* Returns true if the operator needs the whole batch: it pads a dim to the batch's largest extent, and samples may have different extents in that dim. */
 static bool pad_gathers(const struct stk_call *call)
 {
 	const struct pad *a = call->args;

@@ -65,7 +65,8 @@ static int32_t random_bbox_crop_outputs(const void *args)
 	return 3 + ((const struct random_bbox_crop *)args)->output_bbox_indices;
 }
 
-/* Which coordinate the k-th value of a box is: 0 to ndim - 1 are the beginnings along each dim, and ndim + d is the end along dim d, or the extent. */
+/* coordinate[k] is the meaning of a box's k-th value: d stands for the box's start along dim d, ndim + d for its end along dim d, or, with `extents`, for its
+ * extent. */
 struct box_layout {
 	int32_t ndim, coordinate[2 * STK_BBOX_DIMS];
 	bool extents;
@@ -187,7 +188,7 @@ static enum stk_status make_search(const struct stk_call *call, int32_t ndim, st
 	return status || !s->fixed ? status : read_shape(a, "crop_shape", a->crop_shape, ndim, s->window, err);
 }
 
-/* The result of infer: the window, and the boxes that stay: stay[0 .. count - 1] are their indices in `boxes`. */
+/* The result of infer: the window, and the indices stay[0 .. count - 1] of the boxes that stay. */
 struct cropped {
 	struct stk_bbox_found found;
 	struct box_layout layout;

@@ -45,8 +45,8 @@ static struct margins margins_of(const struct random_crop *a)
 	return (struct margins){{v[0], v[1]}, {v[2], v[3]}};
 }
 
-/* Returns how many positions the window can have along an axis of `n` pixels with margins around it. A window that is larger than that has one position, at the
- * beginning. */
+/* Returns how many positions a window of `extent` pixels can have along an axis of n pixels with its margins. A window that does not fit has one position, at
+ * the start. */
 static uint32_t position_count(const struct margins *m, int axis, int64_t n, int64_t extent)
 {
 	int64_t positions = m->before[axis] + n + m->after[axis] - extent + 1;

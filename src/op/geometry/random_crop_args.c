@@ -36,7 +36,7 @@ static int32_t at_least_1(double v)
 	return v < 1 ? 1 : v < INT32_MAX ? (int32_t)v : INT32_MAX;
 }
 
-/* Takes the largest window of an allowed aspect ratio, and shrinks it if its area is above the largest. */
+/* Sets *out_w and *out_h to the largest window of an allowed aspect ratio whose area does not exceed the largest allowed area. */
 static void fall_back(const struct stk_random_crop_args *a, int32_t w, int32_t h, int32_t *out_w, int32_t *out_h)
 {
 	double lo = a->random_aspect_ratio.v[0], hi = a->random_aspect_ratio.v[1], ratio = (double)w / h;

@@ -12,11 +12,11 @@ struct stk_random_crop_args {
 };
 extern const struct stk_arg_def stk__random_crop_group[];
 
-/* Checks the ranges of pairs, which a table of arguments cannot express: two values each, in order. */
+/* Fails unless random_area and random_aspect_ratio have two values each, the lower one first. A table of arguments cannot express this. */
 enum stk_status stk__random_crop_check(const struct stk_random_crop_args *a, struct stk_error *err);
 
 /* Draws a window inside an image of w x h pixels (both > 0). Each attempt takes the stream's next two draws; the anchor takes the two draws after the last
- * attempt. If no attempt could succeed, none is made. The same stream and extents give the same window on every machine. */
+ * attempt. If no attempt could succeed, no attempt is made. The same stream and extents give the same window on every machine. */
 struct stk_rect stk__random_crop(const struct stk_random_crop_args *a, struct stk_random *r, int32_t w, int32_t h);
 
 #endif

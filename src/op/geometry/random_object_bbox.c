@@ -86,7 +86,7 @@ static enum stk_status object_bbox_infer(const struct stk_call *call, struct stk
 	return check_classes(call, err);
 }
 
-/* The classes among which a call draws: those that the user gave, or all labels in the mask. weights NULL: all are equally likely. */
+/* The classes among which a call draws: the user's classes, or all labels in the mask. weights NULL: all classes are equally likely. */
 struct classes {
 	int32_t count;
 	const float *weights;
@@ -155,7 +155,8 @@ static bool large_enough(const struct stk_blob *b, struct stk_ints threshold, in
 	return true;
 }
 
-/* Draws one of the blobs of a label (or of any label) that are large enough and among the k_largest; NULL: no such blob. `of` must have room for all blobs. */
+/* Draws a blob with this label (label NULL: with any label) that is large enough and among the k_largest such blobs. Returns NULL if there is no such blob. of:
+ * scratch memory for as many pointers as there are blobs. */
 static const struct stk_blob *draw_blob(const struct object_bbox *a, const struct stk_blobs *blobs, const int64_t *label, int32_t ndim,
 	const struct stk_blob **of, struct stk_random *r)
 {
@@ -174,7 +175,7 @@ static const struct stk_blob *draw_blob(const struct object_bbox *a, const struc
 	return n ? of[drawn] : NULL;
 }
 
-/* Draws one of the remaining classes, by weight; -1: none is left. */
+/* Draws a class that is not yet `gone`, by weight, and returns its index; -1: all classes are gone. */
 static int32_t draw_class(const struct classes *c, const bool *gone, struct stk_random *r)
 {
 	double total = 0, share = stk__random_double(r);

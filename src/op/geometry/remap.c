@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * experimental.remap: takes each output pixel from the place in the image that two maps give. */
+ * experimental.remap: reads each output pixel at the position in the image that two maps contain. */
 #include "kernel/common/border.h"
 #include "kernel/sample/sample.h"
 #include "op/geometry/displace.h"
@@ -28,7 +28,7 @@ static const struct stk_arg_def remap_args[] = {
 	STK_ARG_END,
 };
 
-/* The dim of a map's height, which the dim of its width follows, and 1 if the map has frames, else 0. */
+/* h: the dim of a map's height, which the dim of its width follows; frames: 1 if the map has frames, else 0. */
 struct map_dims {
 	int32_t h, frames;
 };

@@ -11,7 +11,7 @@ struct resize {
 	bool save_attrs;
 };
 
-/* The state that infer leaves: for images, and for other tensors. */
+/* The state that infer passes to lower (`image`) and to lower_jobs (`axes`). */
 struct resize_state {
 	struct stk_resize image;
 	struct stk_resize_axes axes;
@@ -95,7 +95,8 @@ static void resize_lower(const struct stk_call *call, struct stk_pass *pass)
 	stk__pass_resize(pass, &r->image);
 }
 
-/* Writes one element of out[1] as the fill value of a copy that reads no element: jobs of this kind run on the CPU and on the GPU. */
+/* Writes the input's extent along its d-th resized dim to element d of out[1]. Uses a copy job whose only element is fill, since copy jobs run on the CPU and
+ * on the GPU. */
 static enum stk_status write_extent(const struct stk_call *call, int32_t d, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct resize_state *r = call->state;

@@ -90,7 +90,7 @@ const struct stk_arg_def stk__extent_group[] = {
 
 enum mode { MODE_DEFAULT, MODE_STRETCH, MODE_NOT_LARGER, MODE_NOT_SMALLER };
 
-/* The arguments after defaults were filled in. Extents are in the order of `size`: the outermost dim first. */
+/* The extents that the arguments request, the outermost dim first. */
 struct request {
 	enum mode mode;
 	int32_t n;
@@ -115,7 +115,6 @@ static enum stk_status read_list(const char *name, struct stk_floats v, bool one
 	return STK_OK;
 }
 
-/* Returns whether the extents come sample by sample. */
 bool stk__extents_open(const struct stk_call *call, const struct stk_extent_args *a)
 {
 	return stk__varies(call, &a->size) || stk__varies(call, &a->resize_x) || stk__varies(call, &a->resize_y) ||
@@ -155,7 +154,7 @@ static enum stk_status read_request(const struct stk_extent_args *a, int32_t n, 
 	return s || a->max_size.count < 0 ? s : read_list("max_size", a->max_size, true, n, r->limit, err);
 }
 
-/* The region that is resized. flip: the user gave it from high to low, which mirrors it. */
+/* The region that is resized. flip: true if the user gave the start above the end, so that the output is mirrored. */
 struct region {
 	float lo[STK_MAX_DIMS], hi[STK_MAX_DIMS];
 	bool flip[STK_MAX_DIMS];
@@ -232,7 +231,7 @@ static double mean_scale(const struct request *r, const double *scale, const boo
 	return n == 0 ? 1 : n == 1 ? product : n == 2 ? sqrt(product) : stk__exp(stk__log(product) / n);
 }
 
-/* Computes all fractional extents, with their signs, from those given. extent: the region's. */
+/* Sets size[] to the output's fractional extents, computed from the requested ones. A negative extent mirrors. extent: extents of the region. */
 static void complete(const struct request *r, const float *extent, float *size)
 {
 	bool given[STK_MAX_DIMS], any = false;
@@ -260,7 +259,8 @@ static void complete(const struct request *r, const float *extent, float *size)
 	}
 }
 
-/* Rounds extents that follow from others down to whole pixels. Computes in exact arithmetic, since a quotient of floats may be just below a whole number. */
+/* Rounds extents that were computed from other extents down to whole pixels. Computes them in double, since a quotient of floats may be just below a whole
+ * number. */
 static void cut_extents(const struct request *r, const float *extent, float *size)
 {
 	for (int32_t d = 0; d < r->n; d++) {

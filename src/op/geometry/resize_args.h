@@ -17,7 +17,7 @@ extern const struct stk_arg_def stk__filter_group[];
 /* Fills filters and dtype of a resize over an image of type `in`; STK_UNSUPPORTED if dtype is neither that type nor float32. */
 enum stk_status stk__filter_of_args(const struct stk_filter_args *a, enum stk_dtype in, struct stk_resize *out, struct stk_error *err);
 
-/* Arguments that give the output's extents, and the region that is resized. */
+/* Arguments for the output's extents and for the region of the input that is resized. */
 struct stk_extent_args {
 	float resize_x, resize_y, resize_z, resize_shorter, resize_longer;
 	struct stk_floats size, max_size, roi_start, roi_end;
@@ -25,7 +25,7 @@ struct stk_extent_args {
 	const char *mode, *rounding;
 };
 extern const struct stk_arg_def stk__extent_group[];
-/* The same group without the argument `rounding`, whose field is then NULL, for operators that have such an argument from the group of crop. */
+/* Like stk__extent_group, but without the argument `rounding` (its field is then NULL), for operators that have the `rounding` of stk__window_group. */
 extern const struct stk_arg_def stk__extent_core_group[];
 
 /* Extents of one to STK_MAX_DIMS dims, in the order of `size`, the outermost first. */
@@ -33,13 +33,13 @@ struct stk_extents {
 	int32_t n;
 	int64_t in[STK_MAX_DIMS]; /* -1: not known yet */
 	char rounding;            /* of a fractional extent: 'r' to nearest, 't' down, 'c' up */
-	/* one value for each dim; NULL: the user gives sizes instead, and the resize is about the region's centre */
+	/* one value for each dim. scales NULL: the arguments give sizes. alignment NULL: the region changes about its centre */
 	const float *scales, *alignment;
 	int32_t out[STK_MAX_DIMS];                    /* -1: not known yet */
 	float begin[STK_MAX_DIMS], end[STK_MAX_DIMS]; /* the region that becomes the output; begin > end: mirrored */
 };
 
-/* Fills out, begin and end, as far as they are known. region_open: the region comes sample by sample, and is not known yet. */
+/* Sets x->out, x->begin and x->end as far as they are known. region_open: the region's arguments have a value for each sample, which is not known yet. */
 enum stk_status stk__extents_of_args(const struct stk_extent_args *a, bool region_open, struct stk_extents *x, struct stk_error *err);
 
 /* Returns whether the extents will come sample by sample. a: must be part of call->args. */

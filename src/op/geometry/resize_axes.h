@@ -7,7 +7,7 @@
 #include "kernel/resize/resize.h"
 #include "op/geometry/resize_args.h"
 
-/* The dims that change; infer leaves this in call->state. */
+/* The dims whose extents change, with their filters. infer stores this in call->state. */
 struct stk_resize_axes {
 	int32_t n, dims[STK_RESIZE_PHASES];
 	struct stk_filter_axis axis[STK_RESIZE_PHASES];

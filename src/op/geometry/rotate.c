@@ -33,7 +33,7 @@ static const struct stk_arg_def rotate_args[] = {
 	STK_ARG_END,
 };
 
-/* Makes the rotation that maps positions in the output to positions in the input. */
+/* Sets *r to the rotation that maps positions in the output to positions in the input. Fails if a volume has no valid axis. */
 static enum stk_status make_rotation(const struct rotate *a, int32_t ndim, struct stk_affine *r, struct stk_error *err)
 {
 	double angle = stk__canvas_radians(a->angle), axis[3];

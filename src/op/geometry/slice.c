@@ -30,7 +30,7 @@ static const struct stk_arg_def slice_args[] = {
 	STK_ARG_END,
 };
 
-/* Returns how the tensor continues outside, or STK_BORDER_FILL if it does not. */
+/* Returns how the tensor is continued outside of its extents, or STK_BORDER_FILL if it is not. */
 static enum stk_border border_of(const struct slice *a)
 {
 	return a->border[0] == 'e'   ? STK_BORDER_CLAMP

@@ -80,11 +80,11 @@ int32_t stk__axes_of(struct stk_ints axes, const char *names, const struct stk_d
 	return s ? -(int32_t)s : n;
 }
 
-/* One side of a window along an axis: a number of elements, or a fraction of the extent. */
+/* The start, end or shape of a window along an axis: a number of elements, or a fraction of the axis's extent. */
 struct bound {
 	bool is_set, relative;
 	double value;
-	bool wide; /* a fraction from an input: DALI multiplies those in double, and those from arguments in float32 (.51 of 50 is 25.5) */
+	bool wide; /* a fraction from an input, which is multiplied in double; fractions from arguments are multiplied in float32, as in DALI */
 };
 
 struct bounds {
@@ -201,8 +201,8 @@ static bool is_open(const struct stk_call *call, const struct stk_slice_args *a)
 	       stk__varies(call, &a->rel_start) || stk__varies(call, &a->rel_end) || stk__varies(call, &a->rel_shape);
 }
 
-/* An empty list means all dims. Without axes and axis_names, the axes are the width and the height of the layout that the tensor has or is taken to have; a
- * tensor without either has the axes 1 and 0, or only 0 if it has one dim. */
+/* An empty list means all dims. Without axes and axis_names, the axes are the dims of width and height. If the tensor has no layout, and none is assumed for
+ * its number of dims, the axes are 1 and 0, or only 0 if the tensor has one dim. */
 int32_t stk__slice_axes(const struct stk_slice_args *a, const struct stk_desc *desc, int32_t axes[STK_MAX_DIMS], struct stk_error *err)
 {
 	if (a->axes.count == 0 || (a->axes.count < 0 && a->axis_names && !a->axis_names[0])) {

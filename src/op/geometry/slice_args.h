@@ -13,7 +13,7 @@ struct stk_slice_args {
 };
 extern const struct stk_arg_def stk__slice_group[];
 
-/* Computes the window over a tensor of `desc`. Inputs 1 and 2 of the operator, if there are any, are its anchor and shape. */
+/* Computes the window in a tensor of `desc`. If the operator has inputs 1 and 2, they are the window's anchor and shape. */
 enum stk_status stk__window_of_slice(const struct stk_slice_args *a, const struct stk_call *call, const struct stk_desc *desc,
 	struct stk_window *out, struct stk_error *err);
 

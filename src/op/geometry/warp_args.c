@@ -138,7 +138,7 @@ enum stk_status stk__warp_end(const struct stk_call *call, const struct stk_warp
 	return STK_OK;
 }
 
-/* An input whose type is not known yet is taken for an image, so that the operator can join a pass. If it turns out to have another type, the operator runs on
+/* Assumes that an input of unknown type has a type that passes take, so that the operator can join a pass. If a sample has another type, the operator runs on
  * its own. */
 unsigned stk__warp_classify(const struct stk_warp_args *a, const struct stk_desc *in)
 {

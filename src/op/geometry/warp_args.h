@@ -16,7 +16,7 @@ extern const struct stk_arg_def stk__warp_group[];
 /* The layouts that passes take. Volumes, and types that float32 cannot hold exactly, run as jobs. */
 #define STK_WARP_LAYOUTS "HWC CHW HW FHWC FCHW FHW"
 
-/* The dims of height, width and, in volumes, depth: axis[0] is x. A tensor without layout is taken as an image. */
+/* Which dims of a tensor are width, height and, in volumes, depth: of.axis[0] is the width. A tensor without layout is taken as an image. */
 struct stk_warp_dims {
 	int32_t count; /* 2 or 3; 0: not known yet */
 	struct stk_sample_dims of;
@@ -33,7 +33,7 @@ struct stk_warp_state {
 /* Finds the dims. STK_SHAPE: desc is neither an image nor a volume, or has frames that are not its first dim. */
 enum stk_status stk__warp_dims(const struct stk_desc *desc, struct stk_warp_dims *out, struct stk_error *err);
 
-/* First half of infer: sets the output's type, and its shape, which is the input's unless size is given. */
+/* First half of infer: finds the dims, and sets the output's type and shape. The shape is the input's unless `size` is given. */
 enum stk_status stk__warp_begin(
 	const struct stk_call *call, const struct stk_warp_args *a, struct stk_warp_dims *dims, struct stk_error *err);
 
@@ -41,7 +41,7 @@ enum stk_status stk__warp_begin(
  * can overflow. */
 enum stk_status stk__check_map(const float *m, int32_t count, struct stk_error *err);
 
-/* Second half of infer, after the output's shape is known. map: from output to source, of dims.count dims. */
+/* Second half of infer, after the output's shape is known. map: maps positions in the output to positions in the input; it has dims->count dims. */
 enum stk_status stk__warp_end(const struct stk_call *call, const struct stk_warp_args *a, const struct stk_warp_dims *dims,
 	const struct stk_affine *map, struct stk_error *err);
 

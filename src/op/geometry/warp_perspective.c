@@ -55,7 +55,7 @@ static const struct stk_arg_def warp_perspective_args[] = {
 	STK_ARG_END,
 };
 
-/* Reads the matrix. Sets *known to false while it is not known yet. */
+/* Reads the matrix from the argument or from input 1, one of which must be given. Sets *known to false if its numbers are not known yet. */
 static enum stk_status read_matrix(const struct stk_call *call, double m[9], bool *known, struct stk_error *err)
 {
 	const struct warp_perspective *a = call->args;
@@ -92,7 +92,7 @@ static void multiply(const double a[9], const double b[9], double out[9])
 	memcpy(out, r, sizeof r);
 }
 
-/* Inverts m in place. The cofactors are divided by the determinant because the sign of a perspective matrix's scale matters, unlike its absolute value. */
+/* Inverts m in place, or fails if m has no inverse. Divides the cofactors by the determinant, since the sign of a perspective matrix matters. */
 static enum stk_status invert(double m[9], struct stk_error *err)
 {
 	double r[9];

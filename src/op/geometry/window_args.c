@@ -36,8 +36,8 @@ const struct stk_arg_def stk__window_group[] = {
 	STK_ARG_END,
 };
 
-/* Computes the window's start and extent along a dim of `size` elements (-1: not known). extent 0: the whole dim. pos: 0 to 1. The float32 pos is multiplied
- * exactly, in double: 0.7f of 5 is just below 3.5, and is rounded to 3. */
+/* Computes the window's *start and extent *out along a dim of `size` elements (-1: not known). extent 0: the whole dim. pos: 0 (at the start) to 1 (at the
+ * end). The float32 pos is multiplied in double: 0.7f * 5 is just below 3.5, and is rounded to 3. */
 static void resolve_axis(float extent, float pos, char rounding, int64_t size, int64_t *start, int64_t *out)
 {
 	if (extent > 0)
@@ -51,7 +51,8 @@ static void resolve_axis(float extent, float pos, char rounding, int64_t size, i
 		*start = (int64_t)(rounding == 't' ? trunc(edge) : round(edge));
 }
 
-/* Sets extents [d, h, w] from `crop`, or from crop_d, crop_h and crop_w; 0 for those that are not given. A single value of `crop` is height and width. */
+/* Sets extents[] to the window's depth, height and width, from `crop` or from crop_d, crop_h and crop_w; 0: not given. A single value of `crop` is height and
+ * width. Fails if both forms are given. */
 static enum stk_status read_extents(const struct stk_window_args *a, float extents[3], struct stk_error *err)
 {
 	extents[0] = a->crop_d;

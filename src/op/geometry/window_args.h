@@ -16,12 +16,12 @@ extern const struct stk_arg_def stk__window_group[];
 /* Returns the dim to which a window's depth applies: D, or the frames in a sequence without D; -1: none. */
 int32_t stk__window_depth(const struct stk_desc *desc);
 
-/* Computes the window over a tensor of `desc`, whose layout has H and W. Depth applies to the dim that stk__window_depth returns, and is ignored if there is
- * no such dim. Other dims are kept whole. */
+/* Computes the window in a tensor of `desc`, whose layout has H and W. The arguments for depth apply to the dim that stk__window_depth returns, and are ignored
+ * if there is no such dim. In other dims the window has the tensor's extent. */
 enum stk_status stk__window_of_args(
 	const struct stk_window_args *a, const struct stk_desc *desc, struct stk_window *out, struct stk_error *err);
 
-/* Returns STK_UNSUPPORTED if the window reaches outside of dim d, which counts frames: a pass cannot make frames that the input does not have. */
+/* Returns STK_UNSUPPORTED if the window reaches outside of dim d, the dim of frames: a pass cannot make frames that the input does not have. */
 enum stk_status stk__window_within(const struct stk_window *w, const struct stk_desc *desc, int32_t d, struct stk_error *err);
 
 #endif
