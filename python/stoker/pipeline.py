@@ -295,7 +295,8 @@ class Pipeline:
         self.set_outputs(*(nodes if isinstance(nodes, (list, tuple)) else (nodes,)))
 
     def _run_graph(self) -> None:
-        """Starts the workers, creates the library's pipeline from a graph whose outputs are set, and begins a session. Closes all of it after an error."""
+        """Starts the workers, creates the library's pipeline from a graph whose outputs are set, and begins a session. If a step fails, closes what was
+        opened."""
         self._given_up = False
         try:
             self.start_py_workers()
@@ -333,7 +334,7 @@ class Pipeline:
                 s.source.unused = bool(led) and s.op in unneeded
 
     def _go_on_with_seed(self, seed: int) -> None:
-        """Creates the library's pipeline again with the seed of a saved state, so that the random operators draw with it. Call before the first batch."""
+        """Creates the library's pipeline again with `seed`, from a saved state, if it differs from the seed in use. Call before the first batch."""
         if self._session is not None and seed != self.seed:
             self._session.core.close()
             self._settings.seed = seed
@@ -356,7 +357,7 @@ class Pipeline:
             raise StateError("the pipeline was closed while it was built")
 
     def _check_first(self, batch: _core.Batch) -> None:
-        """Raises InvalidArgumentError if an output of the first batch has another type, number of dimensions or layout than was declared."""
+        """Raises InvalidArgumentError if an output of the first batch differs in type, number of dimensions or layout from its declaration."""
         lists = [tensor_list(batch, i) for i in range(len(self._outputs or ()))]
         self._settings.check_outputs([(int(t.dtype), t.ndim(), t.layout()) for t in lists])
 
@@ -444,7 +445,7 @@ class Pipeline:
         return 1
 
     def _next(self) -> _core.Batch:
-        """Returns the next batch of the C module, before tensor lists are made from it."""
+        """Returns the next batch as the C module's object, which has no tensor lists."""
         return self._started().take()
 
     def _take(self, cuda_stream: Any = None) -> tuple[TensorList, ...]:
@@ -464,7 +465,7 @@ class Pipeline:
         return self.outputs(cuda_stream)
 
     def outputs(self, cuda_stream: Any = None) -> tuple[TensorList, ...]:
-        """Returns the next batch, and releases the previous one."""
+        """Releases the previous batch, and returns the next one."""
         self.release_outputs()
         return self.share_outputs(cuda_stream)
 
@@ -576,7 +577,7 @@ class Pipeline:
 
     def deserialize_and_build(self, serialized_pipeline: bytes | str) -> None:
         """Replaces this pipeline's graph by that of a serialised pipeline, and
-        compiles it. The batch size of this pipeline is kept.
+        compiles it. Keeps the batch size of this pipeline.
         """
         other = Pipeline.deserialize(serialized_pipeline, batch_size=self._settings.batch_size)
         self.__dict__.update(other.__dict__)
@@ -590,7 +591,7 @@ class Pipeline:
         return json.loads(text) if as_json else text
 
     def counters(self) -> dict[str, float]:
-        """Returns counters since the start, by name."""
+        """Returns a dict from names to values of the counters since the start."""
         return self._running().counters()
 
     def executor_statistics(self) -> dict[str, float]:
@@ -727,7 +728,7 @@ def _decorate(fn: Callable[..., Any], pipeline_kwargs: Arguments) -> Callable[..
     return create
 
 
-# DALI's older name for pipeline_def, which is an attribute and also a module to import from.
+# DALI also has pipeline_def in a module `experimental`, which can be imported, or read as an attribute of this module.
 experimental = ModuleType(f"{__name__}.experimental", "DALI's older place of pipeline_def.")
 experimental.pipeline_def = pipeline_def  # type: ignore[attr-defined]
 sys.modules[experimental.__name__] = experimental

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The outputs of a pipeline: a list of tensors for each output, over the pipeline's own memory, in host memory or on a GPU.
 
-Nothing is copied on the way to NumPy, torch or CuPy. You may write to the memory and keep it: it is reused only after the list and all objects made from it are
-gone. Each output holds only its own memory. Data on a GPU is complete when it is delivered. If a stream reads the data through DLPack, the memory is not
+NumPy, torch and CuPy read this memory without a copy. You may write to it and keep it: it is reused only after the list and all objects made from it are gone.
+Each output holds only its own memory. Data on a GPU is complete when it is delivered. If a stream reads the data through DLPack, the memory is not
 written again before that stream's work has ended, even if the tensor dies earlier; for other streams call use_stream.
 """
 
@@ -27,7 +27,7 @@ _PROPERTIES = ("epoch", "position", "index", "source_info", "padded", "replaced"
 
 
 def _writable(value: Any) -> Any:
-    """Returns a buffer over the value's memory; a copy if that memory is read-only or has no buffer that the tensor could use."""
+    """Returns a writable buffer over the value's memory, or over a copy if that memory is read-only or the tensor cannot use it."""
     buffer = as_buffer(value)
     return as_buffer(buffer, True) if memoryview(buffer).readonly else buffer
 
@@ -59,7 +59,7 @@ class _Tensor(_core.Tensor):
         return len(super().shape())
 
     def show(self, **options: Any) -> Any:
-        """Returns a picture of an image, or of a batch of them. options: as for stoker.view."""
+        """Returns a picture of an image, or of a batch of images. options: as for stoker.view."""
         from stoker._sheet import view  # only pictures need it
 
         return view(self, **options)
@@ -69,7 +69,7 @@ class _Tensor(_core.Tensor):
         return self._layout
 
     def source_info(self) -> str:
-        """Returns the path or URI of the sample; "" if it has none, or for a whole batch."""
+        """Returns the path or URI of the sample; "" if it has none, or if this tensor is a whole batch."""
         return "" if self._index < 0 else self._batch.sample(self._index)[3]
 
     def get_property(self, key: str) -> Any:
@@ -100,7 +100,7 @@ class TensorCPU(_Tensor):
     def _over(
         cls, object: Any = None, layout: str | None = None, is_pinned: bool = False, *, b: Any = None
     ) -> tuple[_core.Batch, int, int]:
-        """Makes (batch, output, index) from the constructor's arguments. The C module calls this if the first one is not a Batch."""
+        """Returns (batch, output, index) for the constructor's arguments. The C module calls this if the first argument is not a Batch."""
         object = b if object is None else object
         if isinstance(object, (list, tuple, str)):
             raise ArgumentError(f"TensorCPU takes an array or a tensor, not {type(object).__name__}: convert it with np.asarray")
@@ -111,7 +111,7 @@ class TensorCPU(_Tensor):
         self._become(TensorCPU(array, layout))
 
     def _array(self) -> npt.NDArray[Any]:
-        """Returns the elements as an array over a new tensor, because this object must not hold a reference to itself after _use_memory()."""
+        """Returns the elements as an array over a second tensor: an array over this one would refer to it, and _use_memory() would close the circle."""
         import numpy as np
 
         return np.asarray(TensorCPU(self._batch, self._output, self._index))
@@ -179,7 +179,7 @@ class TensorGPU(_Tensor):
         return copy
 
     def use_stream(self, stream: Any) -> None:
-        """Notes that a stream reads the tensor, so that its memory is not written again too early. See TensorListGPU.use_stream."""
+        """Notes that a stream reads the tensor, so that its memory is not written again before the stream's work has ended. See TensorListGPU.use_stream."""
         self._batch.use_stream(stream_handle(stream))
 
     def copy_to_external(self, ptr: Any, cuda_stream: Any = None, *_: Any, **__: Any) -> None:
@@ -207,7 +207,7 @@ class _TensorList(Generic[_T]):
     _device: str
 
     def __init__(self, batch: _core.Batch, output: int, about: tuple[int, bool, int, tuple[int, ...], str, int] | None = None) -> None:
-        self._batch = batch.only(output)  # a batch of this output, so that the memory of the other outputs can be reused
+        self._batch = batch.only(output)  # a batch with only this output, so that the memory of other outputs can be reused
         self._output = output
         self._about = about or batch.describe(output)
 
@@ -252,16 +252,16 @@ class _TensorList(Generic[_T]):
         return self._about[4]
 
     def as_tensor(self) -> _T:
-        """Returns the batch as one tensor whose first axis counts the samples. Raises an error that names two samples if their shapes differ."""
+        """Returns the batch as one tensor whose first axis counts the samples. If their shapes differ, raises an error that names two samples."""
         whole: _T = self._tensor(self._batch, self._output, -1)
         return whole
 
     def data_ptr(self) -> int:
-        """Returns the address of a dense batch's first element."""
+        """Returns the address of the first element. Raises an error if the batch is not dense."""
         return self.as_tensor().data_ptr()
 
     def copy_to_external(self, ptr: Any, *_: Any, **__: Any) -> None:
-        """Copies a dense batch to an address in host memory."""
+        """Copies a dense batch to an address in host memory. Raises an error if the batch is not dense."""
         self.as_tensor().copy_to_external(ptr)
 
     def source_info(self) -> list[str]:
@@ -284,8 +284,8 @@ class _TensorList(Generic[_T]):
 class TensorListCPU(_TensorList[TensorCPU]):
     """One output of a batch in host memory: one tensor for each sample. The output is dense if all samples have the same shape.
 
-    TensorListCPU(array, layout=None) uses the memory of an array whose first axis counts the samples. TensorListCPU(list, layout=None), from tensors or
-    arrays, makes a copy, which is dense if their shapes are equal; with contiguous=False it uses their memory.
+    TensorListCPU(array, layout=None) uses the memory of an array whose first axis counts the samples. TensorListCPU(list, layout=None) copies tensors or
+    arrays, and the copy is dense if their shapes are equal; with contiguous=False it uses their memory.
     """
 
     __slots__ = ()
@@ -356,7 +356,7 @@ class TensorListCPU(_TensorList[TensorCPU]):
         return tensor
 
     def as_array(self) -> npt.NDArray[Any]:
-        """Returns the batch as a NumPy array over the same memory."""
+        """Returns the batch as a NumPy array over the same memory. Raises an error if the batch is not dense."""
         import numpy as np
 
         return np.asarray(self.as_tensor())
@@ -393,7 +393,7 @@ def _batch_over(given: Any, layout: str | None, contiguous: bool) -> _core.Batch
 
 
 def _joined(samples: Sequence[Any]) -> Sequence[Any]:
-    """Returns copies of the samples, which lie one after the other in memory if their types and shapes are equal."""
+    """Returns a copy of each sample. If types and shapes are equal, the copies follow each other in memory."""
     import numpy as np
 
     arrays = [np.asarray(s) for s in samples]
@@ -415,7 +415,7 @@ class TensorListGPU(_TensorList[TensorGPU]):
         return self._about[5]
 
     def as_cpu(self) -> TensorListCPU:
-        """Copies the batch to host memory, and waits until the copy is complete. Shapes may differ. The copy does not keep the batch's memory."""
+        """Copies the batch to host memory, and waits until the copy is complete. Samples may differ in shape."""
         return TensorListCPU(self._batch.to_host(self._output), 0)
 
     def at(self, i: int) -> TensorGPU:
@@ -423,8 +423,8 @@ class TensorListGPU(_TensorList[TensorGPU]):
         return self[i]
 
     def use_stream(self, stream: Any) -> None:
-        """Notes that a stream (torch's, CuPy's or a handle) reads the batch. After the batch's last tensor has died, its memory is written again only when the
-        stream has done the work that it had at that time. DLPack does this for the stream that a tensor is made for; call it for other streams."""
+        """Notes that a stream (torch's, CuPy's or a handle) reads the batch. Once no tensor of the batch is left, its memory is reused only after the work that
+        the stream had at that time. DLPack notes the stream for which a tensor is made; call this method for other streams."""
         self._batch.use_stream(stream_handle(stream))
 
     @property
@@ -448,8 +448,8 @@ def tensor_list(batch: _core.Batch, output: int) -> TensorList:
 
 
 def stream_handle(stream: Any) -> int:
-    """Returns the handle of a stream as a number, from CUDA's __cuda_stream__, torch's cuda_stream, CuPy's ptr, the value of ctypes, or a number. 0 is the
-    legacy default stream."""
+    """Returns the handle of a stream as a number. stream: a number, or an object with __cuda_stream__ (CUDA), cuda_stream (torch), ptr (CuPy) or value
+    (ctypes). 0 is the legacy default stream."""
     if hasattr(stream, "__cuda_stream__"):
         version_and_handle = stream.__cuda_stream__
         return int((version_and_handle() if callable(version_and_handle) else version_and_handle)[1])

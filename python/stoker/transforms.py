@@ -2,8 +2,8 @@
 """Transforms for stoker.Loader, with torchvision's names, arguments and meaning; none of them needs torchvision.
 
 The objects only describe the transforms: the Loader compiles them into one pass over each image, in C. Values are on torchvision's scale (0..1), so that the
-usual mean and std apply. Geometry and colors agree with torchvision on PIL images within 1 of 255, with two exceptions: a class may say otherwise, and bicubic
-and lanczos differ by more at hard edges, because Pillow rounds and clips to bytes between its two passes (doc/from-torchvision.md has figures).
+usual mean and std apply. Geometry and colors agree with torchvision on PIL images within 1 of 255, with two exceptions: classes whose docstring says otherwise,
+and bicubic and lanczos at hard edges, because Pillow rounds and clips to bytes between its two passes (doc/from-torchvision.md has figures).
 """
 
 from __future__ import annotations
@@ -137,12 +137,12 @@ class RandomResizedCrop(Transform):
         self.ratio = arguments.range("RandomResizedCrop", "ratio", ratio, 1e-4)
         self.interpolation = arguments.interp("RandomResizedCrop", interpolation)
         self.antialias = bool(antialias)
-        self.drawn: list[types.DALIInterpType] | None = None  # interpolations of which one is drawn for each sample
+        self.drawn: list[types.DALIInterpType] | None = None  # if not None, each sample draws its interpolation from this list
 
 
 class Resize(Transform):
-    """Resizes to size=(height, width), or resizes the shorter edge to `size` and keeps the aspect ratio. In the second case the longer edge is truncated to a
-    whole number, as in torchvision, and is at most max_size."""
+    """Resizes to size=(height, width). If `size` is one number, resizes the shorter edge to it and keeps the aspect ratio; the longer edge is then truncated to
+    a whole number, as in torchvision, and is at most max_size."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class CenterCrop(Transform):
 
 
 class RandomAffine(Filled):
-    """Rotates the image about its center, shifts, scales and shears it. Each of the four is drawn for each sample."""
+    """Rotates the image about its center, shifts, scales and shears it. Angle, shift, scale and shear are drawn for each sample."""
 
     expand = False  # whether the output grows or shrinks to hold the whole rotated image
 
@@ -286,8 +286,9 @@ class GaussianBlur(Transform):
 
 
 class RandomErasing(Transform):
-    """Fills a window of random area and aspect ratio with a value, with probability p. value: one number, or one per channel, on the scale of the images at
-    this place in the list: 0..1, or the normalized scale after Normalize. "random" draws each value from a normal distribution; it must be last in the list."""
+    """Fills a window of random area and aspect ratio with a value, with probability p. value: one number, or one per channel, on the scale that images have
+    after the transforms before this one: 0..1, or normalized. "random" draws each value from a normal distribution; such a RandomErasing must be last in the
+    list."""
 
     def __init__(
         self,
@@ -306,7 +307,7 @@ class RandomErasing(Transform):
             "values" if isinstance(value, str) else None
         )  # draws one number for each value ("values") or channel ("channels"); None: `value` is used
         self.value = [0.0] if isinstance(value, str) else [float(v) for v in value] if isinstance(value, Sequence) else [float(value)]
-        self.unit = 1.0  # values of the image per unit of `value`, at this place in the list
+        self.unit = 1.0  # factor from the scale of `value` to that of the image; depends on the transforms before this one
 
 
 class Lambda(Transform):
@@ -331,8 +332,8 @@ class Normalize(Transform):
 
 
 class ToDtype(Transform):
-    """Converts images to a type. scale=True also scales values to the type's range (0..1 for floats). With scale=False, torchvision's default, uint8 images
-    stay on the scale 0..255."""
+    """Converts images to a type. scale=True also scales values to the type's range (0..1 for floats). scale=False, torchvision's default, keeps uint8 images on
+    the scale 0..255."""
 
     def __init__(self, dtype: Any, scale: bool = False) -> None:
         self.dtype = types.to_dtype(dtype)
@@ -358,7 +359,7 @@ class PILToTensor(Transform):
 
 
 class ToImage(PILToTensor):
-    """Does the same as PILToTensor."""
+    """The name that torchvision's v2 uses for PILToTensor."""
 
 
 class Identity(Transform):
@@ -366,7 +367,7 @@ class Identity(Transform):
 
 
 class RGB(Identity):
-    """Gives gray arrays three channels, if all arrays of the data set are gray. All other images of a Loader are RGB already."""
+    """Gives gray arrays three channels, if all arrays of the data set are gray. Changes nothing else, because all other images are RGB already."""
 
 
 class RandomApply(Group):
@@ -393,7 +394,7 @@ class RandomChoice(Group):
 
 
 class RandomOrder(Group):
-    """Applies all of `transforms` in an order drawn for each sample. At most five may be transforms whose order matters; flips do not count."""
+    """Applies all of `transforms` in an order drawn for each sample. At most five of them may give other results in another order; flips do not count."""
 
     MOST = 5  # each transform is compiled once for each position in the order
 
@@ -407,7 +408,7 @@ class RandomOrder(Group):
             )
 
     def in_random_order(self) -> list[Transform]:
-        """Returns the transforms whose order matters. Mirroring is left out if all other transforms give the same results, as often, before and after it."""
+        """Returns the transforms whose order matters. Flips are left out if all other transforms commute with them."""
         others = [t for t in self.transforms if not _mirrors(t)]
         turned = len(others) < len(self.transforms)
         commute = all(_commutes_with_mirroring(t) for t in others)
@@ -417,7 +418,7 @@ class RandomOrder(Group):
 
 
 def _commutes_with_mirroring(transform: Transform) -> bool:
-    """Returns whether the transform gives the same results, as often, before and after mirroring. It treats all pixels alike wherever they lie, or it is a crop
+    """Returns whether the results have the same probabilities if the transform runs before or after mirroring: it treats all pixels alike, or it is a crop
     whose windows are equally likely."""
     if isinstance(transform, Group):
         return all(_commutes_with_mirroring(t) for t in transform.transforms)
@@ -436,8 +437,8 @@ def _mirrors(transform: Transform) -> bool:
 
 
 def flatten(transforms: Any, pil: bool = False) -> list[Transform]:
-    """Makes a flat list of Stoker's transforms from a Compose, a list or one transform, and translates torchvision's and timm's. pil: functions get PIL
-    images, as in torchvision. Functions also get PIL images if they share a list with a transform of torchvision or timm."""
+    """Makes a flat list of Stoker's transforms from a Compose, a list or one transform, and translates those of torchvision and timm. pil: functions get PIL
+    images, as in torchvision. They also do if their list holds a transform of torchvision or timm."""
     if transforms is None:
         return []
     if isinstance(transforms, (list, tuple)):
@@ -462,7 +463,7 @@ def _is_of_pil_library(thing: Any) -> bool:
 
 
 class _Preset:
-    """A preset as torchvision's reference scripts write them: it stores its transforms in an attribute, and its __call__ only calls them."""
+    """A preset as torchvision's reference scripts write it: its attribute `transforms` holds the transforms, and __call__ only calls them."""
 
     transforms: Any
 
@@ -471,7 +472,7 @@ class _Preset:
 
 
 def _is_preset(thing: Any) -> bool:
-    """Returns whether an object is a preset like _Preset, that is, whether its __call__ has the same byte code as that of _Preset."""
+    """Returns whether the object's class has the same code in __call__ as _Preset."""
     code, known = getattr(getattr(type(thing), "__call__", None), "__code__", None), _Preset.__call__.__code__  # noqa: B004
     return code is not None and (code.co_code, code.co_names) == (known.co_code, known.co_names)
 
@@ -484,7 +485,7 @@ def _get(thing: Any, *names: str) -> list[Any]:
     return [getattr(thing, n) for n in names]
 
 
-# The presets that torchvision's weights.transforms() returns, as lists of transforms in the order in which the presets apply them.
+# For each class of preset that torchvision's weights.transforms() returns: its transforms, in the order in which the preset applies them.
 _PRESETS: dict[str, Callable[[Any], list[Transform]]] = {
     "ImageClassification": lambda t: [
         Resize(t.resize_size, t.interpolation, antialias=t.antialias is not False),
@@ -589,7 +590,7 @@ def _is_never_grouped(t: Transform) -> bool:
 
 
 def _group(own: Any, made: Group) -> Transform:
-    """Returns the translated group, or calls torchvision's own group as a function if one of its parts cannot be compiled inside a group."""
+    """Returns `made`, the translation of torchvision's group `own`. If a part cannot be compiled inside a group, returns a Lambda that calls `own`."""
     if isinstance(made, RandomOrder) and not made.in_random_order():  # the parts of this group are compiled one after the other
         return made
     return _calling(own, "PIL") if any(map(_is_never_grouped, made.transforms)) else made
@@ -638,7 +639,7 @@ def _name(mode: Any) -> str:
 
 
 def _fill(fill: Any) -> Any:
-    """Returns a fill for the transforms here. torchvision's v2 stores a dict of fills by type of input, which is empty if no fill was given."""
+    """Converts torchvision's fill to one for this module's transforms. In torchvision's v2 it is a dict by type of input, empty if no fill was given."""
     return 0 if fill is None or fill == {} else fill
 
 
@@ -649,8 +650,8 @@ def _calling(function: Any, takes: str) -> Lambda:
 
 
 def _translated(transform: Any, name: str) -> Transform:
-    """Translates one of torchvision's transforms. If Stoker cannot compile its arguments, such as a fill for each channel of a warp, torchvision's own
-    transform runs in Python."""
+    """Translates one of torchvision's transforms. If Stoker cannot compile its arguments, such as a fill for each channel of a warp, returns a Lambda that
+    calls torchvision's transform in Python."""
     try:
         made = _TRANSLATE[name](transform)
     except ValueError:

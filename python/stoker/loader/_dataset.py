@@ -47,8 +47,8 @@ _COMPARED = 16  # samples whose images are compared in size
 
 
 def forget_frames(error: BaseException | None) -> None:
-    """Removes the tracebacks of an error that is stored but not raised. The tracebacks refer to the frames of the callers, and these to the Loader. The library
-    holds a reference to the error that the garbage collector does not see, so the Loader would never be freed."""
+    """Removes the tracebacks of an error, and of the errors that caused it. A traceback refers to the callers' frames, and so to the Loader. The library stores
+    the error in C, where the garbage collector does not see the cycle, so the Loader would never be freed."""
     while error is not None:
         error.__traceback__ = None
         error = error.__cause__ or error.__context__
@@ -65,13 +65,13 @@ class DatasetArguments:
     context: Any = None  # a context of multiprocessing
     layout: str | None = None  # "HWC" or "CHW", for images that are arrays or tensors
     main: str = "image"  # the user's name of the field of images; `names` and `kinds` call it "image"
-    place: int = 0  # the image's number among the parts of tuples
+    place: int = 0  # if samples are tuples: the index of the image in the tuple
     sound: Any = None  # loader._sounds.Sounds if samples have sounds instead of images
-    plain: bool = False  # whether samples hold no image; `main` is then the first of their parts
+    plain: bool = False  # whether samples hold no image; `main` then names the first of their parts
     pad: float | None = None  # lists of numbers of samples without an image are padded with this number; None: they are not padded
 
     def of_columns(self, first: str, pad: float | None) -> None:
-        """Records that samples have no image, and that the column `first` takes the position of the image among their parts. pad: see the attribute."""
+        """Records that samples have no image, so that the column `first` is their first part. pad: see the attribute."""
         self.plain, self.main, self.pad = True, first, pad
         self.names = _fields.internal(self.names, first)
         self.kinds = None if self.kinds is None else {"image" if name == first else name: kind for name, kind in self.kinds.items()}
@@ -90,7 +90,7 @@ def spread(total: int, most: int) -> list[int]:
 
 
 def _too_large(fetched: Fetched, size: int, most: int) -> Fetched:
-    """Returns a sample that fails, because the dataset gave more bytes than memory_limit."""
+    """Returns `fetched` as a failed sample: its `size` bytes are more than memory_limit, which is `most` bytes."""
     where = "" if fetched.index is None else f" (in dataset[{fetched.index}])"
     text = f"the sample takes {size} bytes, over memory_limit, {most} bytes; raise that, or leave such samples out (on_error='skip'){where}"
     return replace(fetched, parts=None, error=LimitError(text))
@@ -105,7 +105,7 @@ class DatasetSource(Source):
     in_memory = True  # whether images that are arrays come from the user's memory; False if they were read from files
     unchanging = False  # whether a sample is the same in each epoch, so that samples of the next epoch may be fetched before it begins
     by_sample = True  # whether a single sample is cheap to fetch, so that some may be fetched before the run
-    compares_sizes = False  # whether `nodes` sets `sizes`
+    compares_sizes = False  # whether `nodes` shall set `sizes`
     sizes: list[tuple[int, int]] | None = (
         None  # heights and widths of a few images, the same ones on each rank; None: sizes were not compared
     )
@@ -152,8 +152,8 @@ class DatasetSource(Source):
         return self.size != before
 
     def let_begin(self, epoch: int) -> None:
-        """Allows the Dataset's code to run for samples of this epoch. Call when the consumer begins the epoch, not earlier, because a training loop may
-        change the dataset between epochs."""
+        """Allows the Dataset's code to run for samples of this epoch. Call when the consumer begins the epoch, not earlier: a training loop may change the
+        dataset between two epochs."""
         with self._begun:
             self._epoch = epoch
             self._begun.notify_all()
@@ -175,7 +175,7 @@ class DatasetSource(Source):
     # ---- state ----
 
     def facts(self, spec: Spec) -> dict[str, Any]:
-        """Returns the facts about the data and their order that a state stores."""
+        """Returns the facts about the data and their order that a saved state contains: size, shuffle, seed, and the digest if there is one."""
         found = self._digest()
         return {"size": self.size, "shuffle": spec.shuffle, "seed": spec.seed, **({} if found is None else {"digest": found})}
 
@@ -204,8 +204,8 @@ class DatasetSource(Source):
     # ---- order ----
 
     def _sequence(self, epoch: int, spec: Spec, indices: array[int] | None) -> tuple[Callable[[int], int], int]:
-        """Returns a function from positions to ids of samples, and the number of positions in an epoch. Caches the orders of this epoch and of those next to
-        it, because the callback thread may already be in the next epoch."""
+        """Returns a function from positions to ids of samples, and the number of positions in an epoch. Caches this order and those of the previous and the
+        next epoch, because the callback thread may already fetch the next epoch."""
         found = self._orders.get(epoch)
         if found is None:
             found = self._make_sequence(epoch, spec, indices)
@@ -229,7 +229,7 @@ class DatasetSource(Source):
         return ids.__getitem__, size
 
     def forget_orders(self) -> None:
-        """Deletes the cached orders, because the current epoch continues with other ids."""
+        """Deletes the cached orders. Call when the user's order for the current epoch changes."""
         self._orders = {}
 
     def steps_left(self, epoch: int, consumed: int, spec: Spec, indices: array[int] | None, per_rank: bool) -> bool:
@@ -239,8 +239,8 @@ class DatasetSource(Source):
         return consumed + together <= total if spec.last_batch == "drop" else consumed < total
 
     def has_step(self, epoch: int, consumed: int, spec: Spec) -> bool:
-        """Returns whether the epoch has another step, for a source of unknown length. Such a source overrides this method: it fetches the samples of that
-        step and keeps them."""
+        """Returns whether the epoch has another step after `consumed` samples. A source of unknown length overrides this: it fetches the samples of that step
+        and stores them."""
         return True
 
     def samples(self, epoch: int, positions: Sequence[int], spec: Spec, indices: array[int] | None) -> list[tuple[int, bool]]:
@@ -249,7 +249,7 @@ class DatasetSource(Source):
         return [(sample(min(p, total - 1)), p >= total) for p in positions]
 
     def batch(self, epoch: int, first: int, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[Item]:
-        """Returns the items (id, place that seeds random numbers) of this rank's batch that begins at position `first`; [] after the end of the epoch."""
+        """Returns an item (id, Place) for each sample of this rank's batch that begins at position `first`; [] after the end of the epoch."""
         rank = 0 if per_rank else spec.shard.rank
         if not self.steps_left(epoch, first - rank * spec.batch, spec, indices, per_rank):
             return []
@@ -286,8 +286,8 @@ class DatasetSource(Source):
         return known + [self.workers.submit(items[i : i + piece]) for i in range(0, len(items), piece)]
 
     def _take(self, spec: Spec, indices: array[int] | None, per_rank: bool, epoch: int, first: int) -> Any:
-        """Returns one batch, and starts to fetch the samples of the next batches. All samples that are fetched, with those of this batch, take about
-        memory_limit bytes, so large samples are not fetched ahead. Raises StopIteration at the end of the epoch."""
+        """Returns one batch, and starts to fetch the samples of up to two more, as far as all of them together fit into memory_limit. Raises StopIteration at
+        the end of the epoch."""
         batch_bytes = self._batch_bytes or sum(map(bytes_of, self._example)) * spec.batch
         stride = spec.batch * (1 if per_rank else spec.shard.world)
         if self._waiting and self._waiting[0][:2] != (epoch, first):
@@ -304,12 +304,12 @@ class DatasetSource(Source):
         return self._described([row for f in self._waiting.popleft()[2] for row in f.result()], spec)
 
     def most_bytes(self, spec: Spec) -> int:
-        """Returns the largest number of bytes of a sample as the dataset gave it."""
+        """Returns the largest size in bytes that a sample may have as the dataset returned it: memory_limit."""
         return _numbers.memory_limit(spec.settings.get("memory_limit"))
 
     def _described(self, given: Sequence[Fetched], spec: Spec) -> DescribedBatch:
-        """Makes a batch for the pipeline: a list for each part of the samples, and the metadata of each sample. For a failed sample the lists have the parts of
-        another sample, which the pipeline ignores because the metadata report the failure."""
+        """Makes a batch for the pipeline: a list for each part of the samples, and the metadata of each sample. In the place of a failed sample, the lists have
+        the parts of another one, which the pipeline ignores because the metadata report the failure."""
         sizes = [sum(map(bytes_of, f.parts or ())) for f in given]
         self._batch_bytes = sum(sizes)
         most = self.most_bytes(spec)
@@ -326,8 +326,8 @@ class DatasetSource(Source):
         return DescribedBatch(columns, tuple(f.description for f in fetched))
 
     def _first_items(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> Iterator[Item]:
-        """Yields this rank's items in the order in which they are needed. If nothing is left of the epoch in which the run begins, they are those of the next
-        epoch."""
+        """Yields this rank's items in the order in which they are needed, from the position where the run begins, or from the next epoch if no step of that
+        epoch is left. Raises InvalidArgumentError if the dataset is too small for one batch."""
         epoch, consumed, _ = self._start
         stride = spec.batch * (1 if per_rank else spec.shard.world)
         at = consumed + (0 if per_rank else spec.shard.rank * spec.batch)
@@ -346,8 +346,8 @@ class DatasetSource(Source):
             items = self.batch(epoch, at, spec, indices, per_rank)
 
     def _first(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> tuple[Any, ...]:
-        """Returns the parts of the first sample that does not fail. All samples must have its format. The samples that were fetched are kept in _probes until
-        their batches are made."""
+        """Returns the parts of the first sample that does not fail. All samples must have its format. Keeps the fetched samples in _probes until their batches
+        are made."""
         try:
             return self._first_of(self._first_items(spec, indices, per_rank), spec)
         except BaseException:
@@ -374,8 +374,8 @@ class DatasetSource(Source):
         raise failed
 
     def _sizes_of_some(self, spec: Spec) -> list[tuple[int, int]]:
-        """Fetches some samples, which are the same ones on all ranks and in all runs, and returns height and width of their images. Leaves out bad samples.
-        Returns [] if samples have several images. Large samples are fetched a few at a time, because memory_limit is for all that are fetched."""
+        """Fetches some samples, the same ones on all ranks and in all runs, and returns the (height, width) of their images. Leaves out bad samples. Returns []
+        if samples have several images. Fetches no more at once than fit into memory_limit."""
         workers = self.workers
         if workers is None or self.samples_of.several:
             return []
@@ -399,8 +399,8 @@ class DatasetSource(Source):
         return sizes
 
     def _size_of_fetched(self, fetched: Fetched, spec: Spec) -> tuple[int, int] | None:
-        """Returns height and width of a sample's image; None if the sample is bad, or if the size cannot be read. The batch with this sample reports the
-        error."""
+        """Returns height and width of a sample's image; None if fetching the sample failed or the size cannot be read. That error is reported with the batch
+        that holds the sample."""
         forget_frames(fetched.error)
         return None if fetched.parts is None else height_and_width(fetched.parts[0], self.samples_of.layout, spec.orientation)
 
@@ -429,8 +429,8 @@ class DatasetSource(Source):
     # ---- graph ----
 
     def begin(self, epoch: int, consumed: int, base: int) -> None:
-        """Sets the position where the run begins. consumed: the number of samples of the epoch that all ranks together have consumed. base: the epoch that the
-        pipeline numbers 0."""
+        """Sets the position where the run begins. consumed: the number of samples of the epoch that all ranks together have consumed. base: the epoch that is
+        number 0 for the pipeline."""
         self._start = (epoch, consumed, base)
         self._closed = False
 
@@ -458,7 +458,7 @@ class DatasetSource(Source):
             return self._take(spec, indices, per_rank, base + epoch, position)
 
         pictures = self.samples_of.pictures
-        # The numbers of the parts that are images: the first part, and further views of the image at the end.
+        # The indices of the parts that are images: the first part, and further views of the image, which come last.
         given = [] if self.asked.plain else [0, *range(len(example) - self.samples_of.views, len(example))]
         if len(given) > 1 and spec.images > 1:
             raise InvalidArgumentError(
@@ -474,7 +474,7 @@ class DatasetSource(Source):
             num_outputs=len(example),
             layout=[layouts.get(k) for k in range(len(example))],
             name="Dataset",
-            no_copy=True,  # buffers that the dataset reuses have been copied after the fetch
+            no_copy=True,  # the arrays are the source's own: buffers that the dataset reuses were copied after the fetch
         )
         moving = {k: self._field(nodes[k], kind, example[k], k, spec) for k, kind in enumerate(kinds, 1) if kind.name in (MASK, *PICTURES)}
         boxes = next(((nodes[k], kind.format) for k, kind in enumerate(kinds, 1) if kind.name == BOXES), None)
@@ -517,7 +517,7 @@ class DatasetSource(Source):
         return Field(node, kind.name, kind.format == VECTORS, example.dtype.kind == "f", channels == 1 and kind.name == IMAGE, channels)
 
     def _image(self, node: DataNode, example: Any, followers: Followers | None, spec: Spec) -> Image:
-        """Makes the Image, as HWC. The pipeline's workers transpose CHW arrays, because NumPy would take three times as long on one thread."""
+        """Makes the Image of the node, with arrays as HWC. Workers transpose CHW arrays, because NumPy would take three times as long on one thread."""
         if not is_array(example):
             return spec.image(node, followers)
         if spec.video is not None:
@@ -537,7 +537,7 @@ class DatasetSource(Source):
         return Image(node, None, followers, example.dtype.kind == "f", channels == 1, channels)
 
     def _finish(self, example: tuple[Any, ...], kinds: list[Kind]) -> dict[int, Finish]:
-        """Returns a dict from the number of a part to the conversion of its output in a batch. Parts that need no conversion are not in it."""
+        """Returns a dict from the index of a part to the conversion of its output in a batch. Parts that need no conversion have no entry."""
         shown = self.fields(self.asked.names)
         for name in self.asked.ragged:
             if not shown.get(name) and not (self.asked.plain and name in shown):
@@ -546,8 +546,8 @@ class DatasetSource(Source):
         finish: dict[int, Finish] = {}
         given = self.samples_of.given or {}
         names = dict(enumerate(self.samples_of.names_of_parts(), 1))
-        # If samples have boxes or points, other parts have a row for each of them. They become lists too, even if all samples of a batch have the same number
-        # of rows.
+        # If samples have boxes or points, other parts may have a row for each box or point. Such parts become lists as well, even if all samples of a batch
+        # have equally many rows.
         rows = any(kind.name in (BOXES, POINTS) for kind in kinds)
         images = (self.asked.kinds or {}).get("image", Kind()).format
         parts = list(enumerate(zip(kinds, example[1:], strict=False), 1))
@@ -563,14 +563,14 @@ class DatasetSource(Source):
         return finish
 
     def list_masks(self) -> None:
-        """Makes the stacks of masks of each batch a list, because the images are a list, too."""
+        """Lets batches hold each sample's masks as a list entry instead of one stack, as the images are lists too."""
         for finish in self.finishing.finish.values():
             if isinstance(finish, Planes):
                 finish.listed = True
 
     def _let_follow(self, followers: Followers, geometry: DataNode) -> None:
-        """Makes the conversions that move boxes and points, and remove those that transforms drop. They run for a whole batch, with the numbers in the output
-        that follows the targets."""
+        """Adds conversions that move boxes and points, and that remove the ones that transforms drop. They run for a whole batch, and read the moves from the
+        output after the targets."""
         numbers = self.targets + 1
         shown = {k: name for name, k in self.fields(self.asked.names).items()}
         for at, k in enumerate(self.samples_of.stacks, 2):
@@ -594,7 +594,7 @@ class DatasetSource(Source):
         self.finishing.needed = (numbers,)
 
     def _keep(self, followers: Followers, numbers: int) -> Keep | None:
-        """Returns the Keep that finds the remaining boxes; None if no transform removes boxes or samples have none."""
+        """Returns the Keep that finds the boxes that transforms do not remove; None if no transform removes boxes, or if samples have none."""
         if not any(isinstance(move, Remove) for move in followers.moves):
             return None
         for k, kind in enumerate(self.samples_of.kinds or (), 1):
@@ -603,7 +603,7 @@ class DatasetSource(Source):
         return None
 
     def _rows_of_boxes(self, followers: Followers) -> set[str]:
-        """Returns the names of the fields from which the rows of removed boxes are removed too."""
+        """Returns the names of the fields that lose a row for each removed box. Raises InvalidArgumentError if labels_getter names no field."""
         names = self.samples_of.names_of_parts()
         rows: set[str] = set()
         for wanted in followers.labels:
@@ -617,7 +617,7 @@ class DatasetSource(Source):
         return rows
 
     def _check_targets(self, spec: Spec, example: tuple[Any, ...]) -> None:
-        """Refuses a target that has the shape of a mask or of boxes and might have to follow the image, unless the user gave its kind."""
+        """Raises InvalidArgumentError for a target with the shape of a mask or of boxes, if transforms move the image and the user did not give the kind."""
         named = {k for k, name in enumerate(self.samples_of.names_of_parts(), 1) if name in (self.samples_of.given or {})}
         for k, (target, kind) in enumerate(zip(example[1:], self.samples_of.kinds or (), strict=False), 1):
             shape = getattr(target, "shape", ())

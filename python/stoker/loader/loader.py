@@ -182,7 +182,7 @@ class Loader(metaclass=BriefHelp):
         self._device = None if gpu is None else f"cuda:{gpu}"
         opened, order = _open_in_order(source, images, asked, self._spec, given)
         self._kinds, self._may_list = asked.kinds, self._may_list_images(opened, given, asked)
-        self._listed = False  # whether the images of each batch are a list, although the user has not said so
+        self._listed = False  # becomes True if the images turn out to differ in size, so that batches hold lists of images
         if isinstance(opened, DatasetSource):
             opened.compares_sizes = self._may_list and opened.by_sample
         if isinstance(opened, Source):
@@ -190,7 +190,7 @@ class Loader(metaclass=BriefHelp):
         self._run = Run(opened, self._spec, order)
         self._described = repr(self._run.source) if not isinstance(source, Pipeline) else "a Pipeline"
         self._generation = 0
-        self._untouched = False  # whether an iteration has begun from which no batch was taken
+        self._untouched = False  # True from the begin of an iteration until its first batch is taken
         self._one_thread = OneThread()
         self._narrowed_was_noticed = self._asks_dataset = False
         self._set_batch_options(kinds, pads, given)
@@ -200,7 +200,7 @@ class Loader(metaclass=BriefHelp):
             self._check_divided(asked)
 
     def _dataset_arguments(self, fields: Any, kinds: Any, parts: _Separated, given: dict[str, Any]) -> DatasetArguments:
-        """Returns the arguments about a Dataset's samples, and sets the names of the fields. kinds: the kinds of `fields`. given: all arguments."""
+        """Collects the arguments about a Dataset's samples, and sets self._main and self._names. given: all arguments of the Loader, by name."""
         self._main = parts.main or main_of(kinds)
         self._names = _fields.internal(_fields.names_of(fields), self._main)
         ragged, processes = parts.ragged, given["python_workers"]
@@ -217,7 +217,7 @@ class Loader(metaclass=BriefHelp):
         )
 
     def _set_batch_options(self, kinds: Any, pads: dict[str, float] | None, given: dict[str, Any]) -> None:
-        """Sets the attributes that determine how batches are made from the pipeline's outputs. given: all arguments."""
+        """Sets the attributes that determine how batches are made from the pipeline's outputs. given: all arguments of the Loader, by name."""
         self._batches: Any = None  # made with the first batch
         self._pin = bool(given["pin_memory"])
         self._collate = _collate.checked(given["collate_fn"])
@@ -233,7 +233,7 @@ class Loader(metaclass=BriefHelp):
         self._several = given["views"] is not None or self._spec.images > 1
 
     def _may_list_images(self, opened: Source | Pipeline, given: dict[str, Any], asked: DatasetArguments) -> bool:
-        """Returns whether the images of each batch become a list if the images of the data set differ in size, although the user has not said so."""
+        """Returns whether batches hold lists of images if the images differ in size. They do not if an argument or a transform demands one tensor."""
         spec, sampler = self._spec, given["sampler"]
         arranged = any(given[name] is not None for name in ("batch_sampler", "bucket_by", "batch_transforms", "views", "pad"))
         # A sampler that the user wrote may put images of one size into each batch; torch's samplers do not.
@@ -242,7 +242,7 @@ class Loader(metaclass=BriefHelp):
         return not (arranged or not images or spec.batch == 1 or _own_sizes.fixed(spec.views[0]) or "image" in lists_of(asked.kinds))
 
     def _list_images(self, fields: dict[str, int | None], batch: Any) -> None:
-        """Makes the images of all batches a list if they differ in size."""
+        """Lets all batches hold lists of images if the images differ in size, and prints a notice the first time."""
         source, recipe = self._run.source, self._spec.views[0]
         if isinstance(source, DatasetSource) and source.samples_of.several:
             return  # the Dataset gives a list of views, which stays as it is
@@ -276,7 +276,7 @@ class Loader(metaclass=BriefHelp):
         return len(shapes) > 1
 
     def _check(self, ordered: bool, asked: DatasetArguments) -> None:
-        """Raises an error about files or arguments if one can be found before the first batch. ordered: whether the user gave an order of samples."""
+        """Raises errors about files or arguments now instead of at the first batch, and prints notices. ordered: whether the user gave an order of samples."""
         if isinstance(self._run.source, DatasetSource):
             self._run.source.check(self._spec, ordered)
             return
@@ -287,7 +287,7 @@ class Loader(metaclass=BriefHelp):
         self._notice_skipped_files()
 
     def _check_divided(self, asked: DatasetArguments) -> None:
-        """Raises an error if each rank has another part of the Dataset, which the Loader would divide again."""
+        """Raises an error if the ranks' Datasets hold different samples: the user has divided the data, and the Loader would divide it again."""
         source = self._run.source
         if isinstance(source, DatasetSource) and not self._run.per_rank:
             from stoker.loader._divided import refuse_divided  # it imports hashlib and random
@@ -444,11 +444,11 @@ class Loader(metaclass=BriefHelp):
     remainder = -1
 
     def __iter__(self) -> Iterator[Batch]:
-        """Iterates over one epoch. After a state was loaded, it continues."""
+        """Iterates over one epoch, or over its rest after a state was loaded."""
         return reported(self, self, self._begin())
 
     def _begin(self) -> Epoch:
-        """Begins an epoch, or continues a restored one, without a report to Accelerate."""
+        """Begins an epoch, or continues a restored one. Does not notify Accelerate, as __iter__ does."""
         with self._one_thread:
             self._generation += 1
             self._run.begin()
@@ -485,7 +485,7 @@ class Loader(metaclass=BriefHelp):
         return made if self._collate is None else _collate.collated(self._collate, made)
 
     def _fields_of(self, source: Source | Pipeline) -> dict[str, int | None]:
-        """Returns the fields of a batch, each with the number of its output; None if it comes from a sample's metadata."""
+        """Returns the index of the pipeline's output for each field of a batch; None for a field that comes from a sample's metadata."""
         if isinstance(source, Pipeline):
             return _fields.of_pipeline(self._names, len(self._run.descs))
         fields = source.fields(self._names)
@@ -520,7 +520,7 @@ class Loader(metaclass=BriefHelp):
         return Batches(fields, batch, self._device, finishing, views, self._pin and _options.can_pin(), self._lists, self._main)
 
     def _dataset_facts(self, batch: Any) -> tuple[list[bool], list[int]]:
-        """Returns facts about a Dataset's samples that the library does not know: which are repeats, and their ids."""
+        """Returns, for each sample of a Dataset's batch, whether it only fills the batch, and in a second list its id in the Dataset."""
         facts = self._run.dataset_samples(batch)
         return [padded for _, padded in facts], [i for i, _ in facts]
 
@@ -533,8 +533,8 @@ class Loader(metaclass=BriefHelp):
         return self._run.last or (self._run.samples() is not None and self._run.step == len(self))
 
     def _samples_of_last_step(self) -> int:
-        """Returns how many samples of an epoch's last step, over all ranks, are not repeats; 0 if none of them is a repeat, as always without
-        last_batch="pad"."""
+        """Returns the number of samples, over all ranks, in an epoch's last step without those that only fill it; 0 if the step is full or last_batch is not
+        "pad"."""
         return (self._run.samples() or 0) % (self.batch_size * self._spec.shard.world) if self._spec.last_batch == "pad" else 0
 
     @property
@@ -544,7 +544,7 @@ class Loader(metaclass=BriefHelp):
 
     @property
     def step(self) -> int:
-        """Number of steps of the epoch that were taken, also before a restore."""
+        """Number of steps taken in this epoch, including those before a restore."""
         if self._run.in_stretches:
             return self._run.step
         state = self._run.position()
@@ -562,7 +562,7 @@ class Loader(metaclass=BriefHelp):
         )
 
     def __len__(self) -> int:
-        """Number of batches in an epoch, which is the same for all ranks."""
+        """Number of batches in an epoch, the same for all ranks. Raises TypeError if it is not known."""
         run = self._run
         if isinstance(run.source, Pipeline):
             return int(run.meta().get("steps", 0))
@@ -628,7 +628,7 @@ class Loader(metaclass=BriefHelp):
 
     @property
     def drop_last(self) -> bool:
-        """Returns whether the samples after the last full batch are left out."""
+        """Returns whether samples after the last full batch are dropped."""
         return self._spec.last_batch == "drop"
 
     @property
@@ -746,7 +746,7 @@ class Sampler:
 
 @functools.cache
 def _sequential() -> type[Sampler]:
-    """A Sampler that frameworks recognise as torch's sampler without shuffling: for Lightning, overfit_batches has then nothing to change."""
+    """Returns a subclass of Sampler and of torch's SequentialSampler. Lightning's overfit_batches then sees that nothing is shuffled."""
     from torch.utils.data import SequentialSampler
 
     return type("InOrder", (Sampler, SequentialSampler), {"__module__": __name__, "__doc__": _sequential.__doc__})

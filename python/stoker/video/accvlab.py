@@ -7,8 +7,8 @@
     frames = decoder.DecodeN12ToRGB(files, [30] * 6, as_bgr=False)
     batch = torch.stack([torch.as_tensor(frame, device="cuda") for frame in frames])
 
-Names, arguments and results are those of that library; doc/video.md lists what is missing. A frame is an array in host memory. Later calls do not overwrite
-it. Frame i is the i-th in order of presentation.
+Names, arguments and results are those of that library; doc/video.md lists what is missing. A frame is an array in host memory that later calls do not
+overwrite. Frame i of a video is the i-th that is shown, from 0 on.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _IDS = {"h264": 27, "hevc": 173, "av1": 226, "vp9": 167, "vp8": 139, "mpeg4": 12
 
 
 class Codec(Enum):
-    """Codecs, by the numbers of the Video Codec SDK."""
+    """Codecs, with their numbers in NVIDIA's Video Codec SDK."""
 
     h264 = 4
     hevc = 8
@@ -68,7 +68,7 @@ class Codec(Enum):
 
 
 class RGBFrame(np.ndarray):
-    """A frame: an array of uint8 of shape (height, width, 3). isBGR: its channels are blue, green, red."""
+    """A frame: an array of uint8 of shape (height, width, 3). isBGR: True if the channels are blue, green, red; False if they are red, green, blue."""
 
     isBGR: bool
 
@@ -78,9 +78,9 @@ class RGBFrame(np.ndarray):
 
 @dataclass
 class FastStreamInfo:
-    """Facts about a video stream. Methods accept it as an argument but do not use it, because they keep the list of packets from the first use of a file on.
-    Times are in units of time_base_num / time_base_den seconds, which are microseconds here. format is always -1; codec_id is -1 for codecs other than H.264,
-    HEVC, AV1, VP8, VP9 and MPEG-4."""
+    """Facts about a video stream. Methods accept it as an argument but do not use it, because Stoker stores a file's list of packets when the file is first
+    used. Times are in units of time_base_num / time_base_den seconds, which are microseconds here. format is always -1; codec_id is -1 for codecs other than
+    H.264, HEVC, AV1, VP8, VP9 and MPEG-4."""
 
     codec_type: int = 0
     codec_id: int = -1
@@ -98,7 +98,7 @@ class FastStreamInfo:
 
 
 def GetFastInitInfo(filepaths: Sequence[str]) -> list[FastStreamInfo]:
-    """Opens files and returns facts about their video streams."""
+    """Opens files and returns a FastStreamInfo for the video stream of each. Raises ValueError if no file is named."""
     if not filepaths:
         raise ValueError("filepaths is empty: name at least one video")
 
@@ -117,7 +117,7 @@ def GetFastInitInfo(filepaths: Sequence[str]) -> list[FastStreamInfo]:
 
 
 class _Open:
-    """The open decoders of the videos that were used last, at most `most`. Only one call runs at a time; it decodes several files in parallel."""
+    """The decoders of the last `most` videos that were used. Not for several threads at once; one call decodes several files in parallel."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -138,7 +138,8 @@ class _Open:
     def decode(
         self, paths: Sequence[str], frames: Sequence[int], as_bgr: bool, of: Callable[[str], VideoDecoder] | None = None
     ) -> list[RGBFrame]:
-        """Returns frame frames[k] of file paths[k] for each k. Frames of one file are planned together. of: returns a file's decoder; by default self.get."""
+        """Returns frame frames[k] of file paths[k] for each k. The frames of one file are decoded by one call. of: returns a file's decoder; by default
+        self.get."""
         _check(paths, frames, self._most)
         places: dict[str, list[int]] = {}
         for k, path in enumerate(paths):
@@ -204,14 +205,14 @@ class PyNvGopDecoder:
     def DecodeN12ToRGB(
         self, filepaths: Sequence[str], frame_ids: Sequence[int], as_bgr: bool = False, fastStreamInfos: Sequence[FastStreamInfo] = ()
     ) -> list[RGBFrame]:
-        """Decodes frame_ids[k] of filepaths[k] for each k."""
+        """Returns frame frame_ids[k] of filepaths[k] for each k."""
         return self._open.decode(filepaths, frame_ids, as_bgr)
 
     def GetGOPList(
         self, filepaths: Sequence[str], frame_ids: Sequence[int], fastStreamInfos: Sequence[FastStreamInfo] = ()
     ) -> list[tuple[Any, list[int], list[int]]]:
-        """Returns for each file the bytes of the group of pictures that holds the frame, its first frame and its number of frames. Nothing is decoded. The
-        bytes also hold the file's headers, so that nothing else is needed to decode them. filepaths: local files."""
+        """Returns for each file (array, [first], [count]): the bytes of the group of pictures with the frame, the number of the group's first frame, and how
+        many frames it has. The bytes include the file's headers; decoding needs nothing else. Decodes nothing. filepaths: local files."""
         _check(filepaths, frame_ids, self._maxfiles)
         return [_take_gop(os.fspath(path), int(frame)) for path, frame in zip(filepaths, frame_ids, strict=True)]
 
@@ -231,7 +232,7 @@ class PyNvGopDecoder:
     def DecodeFromGOPListRGB(
         self, numpy_datas: Sequence[Any], filepaths: Sequence[str], frame_ids: Sequence[int], as_bgr: bool = False
     ) -> list[RGBFrame]:
-        """Returns frames decoded from several arrays that GetGOP or GetGOPList returned. An array may hold the groups of several files."""
+        """Returns frame frame_ids[k] of filepaths[k] for each k, decoded from arrays that GetGOP or GetGOPList returned."""
         _check(filepaths, frame_ids)
         groups: dict[str, list[_Group]] = {}
         for data in numpy_datas:
@@ -247,7 +248,7 @@ class PyNvGopDecoder:
         return made
 
     def MergePacketDataToOne(self, packet_data_arrays: Sequence[Any]) -> Any:
-        """Returns one array with the groups of several arrays that GetGOP returned."""
+        """Returns one array with the groups of pictures of several arrays that GetGOP or GetGOPList returned."""
         if not len(packet_data_arrays):
             raise ValueError("packet_data_arrays is empty")
         for data in packet_data_arrays:
@@ -264,7 +265,7 @@ class PyNvGopDecoder:
         return made
 
     def LoadGops(self, file_paths: Sequence[str]) -> Any:
-        """Returns one array with the groups of several files that SavePacketsToFile wrote."""
+        """Returns one array with the groups of pictures of several files that SavePacketsToFile wrote."""
         return self.MergePacketDataToOne(self.LoadGopsToList(file_paths))
 
     def release_device_memory(self) -> None:
@@ -286,7 +287,7 @@ class PyNvGopDecoder:
 
 
 class _Recorder(io.RawIOBase):
-    """A file that records which of its bytes are read."""
+    """A binary file that records in `ranges` which of its bytes were read."""
 
     def __init__(self, path: str) -> None:
         self._file = open_binary(path)
@@ -307,7 +308,7 @@ class _Recorder(io.RawIOBase):
 
 
 class _Pieces(io.RawIOBase):
-    """A file of which only some ranges of bytes are available."""
+    """A file of `size` bytes of which only some ranges are in memory. pieces: (first byte, data) of each range."""
 
     def __init__(self, size: int, pieces: Sequence[tuple[int, Any]]) -> None:
         self._size, self._pieces, self._at = size, pieces, 0
@@ -326,7 +327,8 @@ class _Pieces(io.RawIOBase):
 
 
 class _Group:
-    """A group of pictures. head: its path, first frame, number of frames, the file's size, and the ranges of the file that follow each other in `data`."""
+    """A group of pictures. head: a dict with its path, first frame, number of frames, the file's size in bytes, and the ranges of the file that `data`
+    holds."""
 
     def __init__(self, head: dict[str, Any], data: Any) -> None:
         self.path, self.first, self.count, self._size = head["path"], head["first"], head["count"], head["size"]
@@ -402,7 +404,7 @@ def _groups_of(data: Any, where: str = "") -> list[_Group]:
 
 
 def SavePacketsToFile(numpy_data: Any, dst_filepath: str) -> None:
-    """Writes the bytes that GetGOP returned to a file. If this fails, an earlier file of that name stays as it was."""
+    """Writes the bytes that GetGOP returned to a file. If writing fails, an existing file of this name is unchanged."""
     folder, name = os.path.split(os.path.abspath(dst_filepath))
     handle, part = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
     try:
@@ -422,7 +424,7 @@ def _umask() -> int:
 
 
 class CachedGopDecoder(PyNvGopDecoder):
-    """A PyNvGopDecoder whose GetGOP and GetGOPList can keep, for each file, the group that was asked for last (useGOPCache=True)."""
+    """A PyNvGopDecoder that can cache the last group of pictures of each file (useGOPCache=True)."""
 
     def __init__(
         self, maxfiles: int, iGpu: int = 0, suppressNoColorRangeWarning: bool = False, gopCacheCapacity: int | None = None
@@ -440,8 +442,7 @@ class CachedGopDecoder(PyNvGopDecoder):
     def GetGOPList(
         self, filepaths: Sequence[str], frame_ids: Sequence[int], fastStreamInfos: Sequence[FastStreamInfo] = (), useGOPCache: bool = False
     ) -> list[tuple[Any, list[int], list[int]]]:
-        """Does the same as the method of PyNvGopDecoder. useGOPCache=True: does not read a group again that is kept from an earlier call, and keeps the
-        groups that it reads."""
+        """Does the same as the method of PyNvGopDecoder. useGOPCache=True: takes groups from the cache if they hold the frame, and adds the others to it."""
         _check(filepaths, frame_ids, self._maxfiles)
         self._hits, found = [], []
         for path, frame in zip(filepaths, frame_ids, strict=True):
@@ -465,15 +466,15 @@ class CachedGopDecoder(PyNvGopDecoder):
         return self._merged(self.GetGOPList(filepaths, frame_ids, fastStreamInfos, useGOPCache))
 
     def clear_cache(self) -> None:
-        """Drops all groups that are kept."""
+        """Removes all groups from the cache."""
         self._kept.clear()
 
     def isCacheHit(self) -> list[bool]:
-        """Returns for each file of the last call whether its group was one of those kept."""
+        """Returns for each file of the last call whether its group was in the cache."""
         return self._hits
 
     def get_cache_info(self) -> dict[str, Any]:
-        """Returns a dict that describes the groups that are kept."""
+        """Returns a dict with the cache's capacity, its number of files, and the frames and bytes of each file's group."""
         files = {
             path: {"first_frame_id": first, "gop_len": n, "frame_range": (first, first + n - 1), "packets_size_bytes": data.nbytes}
             for path, (data, first, n) in self._kept.items()
@@ -492,8 +493,8 @@ def CreateGopDecoder(
 
 
 class _Background:
-    """A result that is computed in the background, and the request that asked for it. There is one at a time: start() waits for an earlier one and drops it.
-    take() waits for the result, hands it out once, and raises RuntimeError if it was started for another request."""
+    """Computes one result at a time on a thread. start() waits for an earlier computation and drops its result. take() waits for the result, returns it once,
+    and raises RuntimeError if the result was started for another request."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1)
@@ -522,14 +523,14 @@ class _Background:
 
 
 class _Reader:
-    """Keeps files open, and computes one result at a time in the background."""
+    """Base of the readers: up to `files` open decoders, and one result at a time that is computed in the background."""
 
     def __init__(self, files: int) -> None:
         self._open = _Open(files)
         self._background = _Background()
 
     def clearAllReaders(self) -> None:
-        """Closes the files."""
+        """Waits for the computation in the background, drops its result, and closes the files."""
         self._background.wait()
         self._open.clear()
 
@@ -540,7 +541,7 @@ class _Reader:
 
 
 class PyNvSampleReader(_Reader):
-    """Decodes frames of files that are read from beginning to end: each file's decoder keeps its position, so that the next frame costs one packet.
+    """Decodes frames of files that are read from beginning to end. Each file's decoder stays at its position, so it decodes the next frame from one packet.
 
     num_of_set, num_of_file: num_of_set * num_of_file files stay open, and a call may name num_of_file of them. iGpu, suppressNoColorRangeWarning: accepted,
     without effect.
@@ -557,7 +558,7 @@ class PyNvSampleReader(_Reader):
         return self._open.decode(filepaths, frame_ids, as_bgr)
 
     def DecodeN12ToRGB(self, filepaths: Sequence[str], frame_ids: Sequence[int], as_bgr: bool = False) -> list[RGBFrame]:
-        """Decodes frame_ids[k] of filepaths[k] for each k."""
+        """Returns frame frame_ids[k] of filepaths[k] for each k."""
         self._background.wait()
         return self._decode(filepaths, frame_ids, as_bgr)
 
@@ -638,11 +639,11 @@ class GopRef(NamedTuple):
 
 
 class SharedGopStore:
-    """Keeps groups of pictures in memory that the processes of a user share, as files on /dev/shm. Workers call put() and send the GopRef that it returns to
-    the process that reads the group.
+    """Keeps groups of pictures in files on /dev/shm, which all processes of one user share. Workers call put() and send the GopRef that it returns to the
+    process that reads the group.
 
-    capacity: the most groups that are kept. When there are more, the one that was used least recently is removed, and reading it later is an error. So capacity
-    must be larger than the number of references that were sent but not yet read. store_id: a number for each training process, such as LOCAL_RANK.
+    capacity: the most groups in the store. When there are more, the one that was used least recently is removed, and reading it later raises KeyError. So
+    capacity must exceed the number of references that were sent but not yet read. store_id: a number for each training process, such as LOCAL_RANK.
     """
 
     def __init__(self, folder: Path, capacity: int) -> None:
@@ -657,7 +658,7 @@ class SharedGopStore:
 
     @staticmethod
     def _check_owner(folder: Path) -> None:
-        """Refuses a folder into which other users may write: they could cut a file while it is mapped, which ends the process by SIGBUS."""
+        """Raises PermissionError if other users may write into the folder: they could cut a file while it is mapped, which would end this process by SIGBUS."""
         found = folder.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
             raise PermissionError(f"{folder} belongs to another user: choose another store_id")
@@ -666,7 +667,7 @@ class SharedGopStore:
 
     @classmethod
     def create(cls, capacity: int, store_id: int = 0) -> SharedGopStore:
-        """Makes an empty store. Removes the groups that an earlier store with the same store_id has left."""
+        """Makes an empty store. Removes groups that an earlier store with the same store_id did not remove."""
         if capacity < 1:
             raise ValueError(f"capacity is {capacity}; it must be 1 or more")
         folder = cls._folder_of(store_id)
@@ -679,7 +680,7 @@ class SharedGopStore:
 
     @classmethod
     def attach(cls, capacity: int, store_id: int = 0) -> SharedGopStore:
-        """Opens the store that another process has made with create()."""
+        """Opens the store that another process made with create(). Raises FileNotFoundError if the store does not exist."""
         folder = cls._folder_of(store_id)
         if os.path.lexists(folder):
             cls._check_owner(folder)
@@ -699,7 +700,7 @@ class SharedGopStore:
             return [entry for entry in found if entry.name != "lock" and not entry.name.startswith(".")]
 
     def lookup(self, video_path: str, frame_id: int) -> GopRef | None:
-        """Returns a reference to the group that holds a frame; None if the store does not have it."""
+        """Returns a reference to the stored group that contains a frame; None if the store does not hold it."""
         prefix = self._prefix(video_path)
         for entry in self._entries():
             if entry.name.startswith(prefix):
@@ -739,7 +740,7 @@ class SharedGopStore:
             self._stats["evictions"] += 1
 
     def read(self, ref: GopRef) -> Any:
-        """Returns a group as an array over the shared memory, which stays valid if the group is removed."""
+        """Returns a group as an array over the shared memory, which stays valid if the group is removed later. Raises KeyError if it was removed before."""
         try:
             with (self._folder / ref.shm_name).open("rb") as file:
                 return np.frombuffer(mmap.mmap(file.fileno(), ref.data_size, prot=mmap.PROT_READ), np.uint8)
@@ -754,7 +755,7 @@ class SharedGopStore:
         return [self.read(ref) for ref in refs]
 
     def get_stats(self) -> dict[str, Any]:
-        """Returns counters of what this process has done with the store."""
+        """Returns this process's counters of hits, misses, puts and evictions, the share of hits, and how full the store is."""
         asked = self._stats["hits"] + self._stats["misses"]
         rate = self._stats["hits"] / asked if asked else 0.0
         return {**self._stats, "hit_rate": rate, "pool_usage": f"{len(self._entries())}/{self._capacity}"}
@@ -769,7 +770,7 @@ class SharedGopStore:
                 path.unlink(missing_ok=True)
 
     def cleanup(self) -> None:
-        """Removes the store. Call it in the process that made it."""
+        """Removes the store and its groups. Call it in the process that made the store."""
         with self._locked():
             self._remove_all()
             (self._folder / "lock").unlink(missing_ok=True)
@@ -777,7 +778,7 @@ class SharedGopStore:
         self._folder.rmdir()
 
     def close(self) -> None:
-        """Closes the store in this process; its groups stay."""
+        """Closes the store in this process only; other processes can still use it."""
         self._lock_file.close()
 
 
@@ -809,7 +810,7 @@ def drop_videos_cache(filepaths: Sequence[str]) -> DropCacheStatus:
     """Asks the system to drop the cached bytes of files from its page cache. Stops at the first file for which this fails."""
     for path in filepaths:
         try:
-            handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a FIFO has no writer to wait for
+            handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # without O_NONBLOCK, open waits for the writer of a FIFO
         except OSError:
             return DropCacheStatus.FILE_OPEN_FAILED
         try:

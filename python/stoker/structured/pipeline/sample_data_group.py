@@ -22,7 +22,7 @@ FieldMapping = Mapping[str | None, Any]
 
 
 class MissingFieldError(KeyError):
-    """Raised for the name of a field that does not exist. The message lists the fields that do."""
+    """Raised for a name or a path that leads to no field. The message lists the names that exist there."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
@@ -34,8 +34,8 @@ class FieldExistsError(MissingFieldError):
 
 @dataclass
 class _Field:
-    """A child of a group. type: the type of its elements, or SampleDataGroup for a child group. value: the data, the node, or the child group. mapping: see
-    SampleDataGroup.add_data_field. ragged: whether samples of a batch may differ in their first extent."""
+    """A child of a group. type: the type of its elements, or SampleDataGroup for a child group. value: the data, the node, or the child group. mapping: the
+    numbers that stand for texts, or None. ragged: whether samples of a batch may differ in their first extent."""
 
     type: Any
     value: Any = None
@@ -105,7 +105,7 @@ class SampleDataGroup:
             group._do_convert = convert
 
     def set_do_check_type(self, check_type: bool) -> None:
-        """Sets whether a field accepts only nodes of its type. The check happens while the pipeline is defined, and costs nothing when it runs."""
+        """Sets whether a field accepts only nodes of its type. Types are compared while a pipeline is defined, not when it runs."""
         for group in self._groups():
             group._do_check_type = check_type
 
@@ -135,7 +135,7 @@ class SampleDataGroup:
         return self._copy(True)
 
     def type_matches(self, other: SampleDataGroup) -> bool:
-        """Returns whether both trees have the same fields of the same types in the same order. If so, the flat values of one can be set in the other."""
+        """Returns whether `other` is a tree with the same names and types of fields, in the same order, at all levels. Mappings are not compared."""
         if not isinstance(other, SampleDataGroup) or list(self._fields) != list(other._fields):
             return False
         for name, field in self._fields.items():
@@ -145,7 +145,7 @@ class SampleDataGroup:
         return True
 
     def get_flat_index_first_discrepancy_to_other(self, other: SampleDataGroup) -> int:
-        """Returns the index of the first flat field whose name or type differs; -1 if all are equal."""
+        """Returns the first index at which the flat names or types of both trees differ, or the length of the shorter list; -1 if all are equal."""
         mine = list(zip(self.field_names_flat, self.field_types_flat, strict=True))
         theirs = list(zip(other.field_names_flat, other.field_types_flat, strict=True))
         if mine == theirs:
@@ -222,7 +222,7 @@ class SampleDataGroup:
         return field.value
 
     def _parent_and_name(self, path: Path) -> tuple[SampleDataGroup, Name]:
-        """Returns the group that contains the field at a path, and the field's name."""
+        """Returns the group that contains the field at a path, and the field's name. Raises MissingFieldError if the path leads to no field."""
         names = _names(path)
         if not names:
             raise ValueError("the empty path leads to the tree itself, which has no parent in it")
@@ -251,7 +251,7 @@ class SampleDataGroup:
         return group[name]
 
     def get_parent_of_path(self, path: Path) -> SampleDataGroup:
-        """Returns the group that holds the field at the path."""
+        """Returns the group that contains the field at the path. Raises ValueError for the empty path."""
         return self._parent_and_name(path)[0]
 
     def get_type_of_item_in_path(self, path: Path) -> Any:
@@ -276,11 +276,11 @@ class SampleDataGroup:
         return True
 
     def path_exists_and_is_data_group_field(self, path: Path) -> bool:
-        """Returns whether the path leads to a group."""
+        """Returns whether the path leads to a group field, or is empty."""
         return self.path_exists(path) and self.get_type_of_item_in_path(path) is SampleDataGroup
 
     def get_type_of_field(self, name: Name) -> Any:
-        """Returns the type of a child's elements (types.STRING for texts), or SampleDataGroup."""
+        """Returns the type of the elements of a child (types.STRING for texts), or SampleDataGroup if the child is a group."""
         return self._field(name).type
 
     # ---- text ----
@@ -296,7 +296,7 @@ class SampleDataGroup:
                 yield f"{' ' * indent}{name}: {field.type}{more}\n"
 
     def get_string_no_details(self) -> str:
-        """Returns the names and types of all fields."""
+        """Returns a text with the name and type of each field, one a line, indented by depth."""
         return "{\n" + "".join(self._lines(2, False)) + "}\n"
 
     def __str__(self) -> str:
@@ -312,11 +312,11 @@ class SampleDataGroup:
         return name in self._fields
 
     def is_data_field(self, name: Name) -> bool:
-        """Returns whether the child holds values."""
+        """Returns whether the child is a data field. Raises MissingFieldError if there is no child of this name."""
         return not self._field(name).is_group
 
     def is_data_group_field(self, name: Name) -> bool:
-        """Returns whether the child is a group."""
+        """Returns whether the child is a group. Raises MissingFieldError if there is no child of this name."""
         return self._field(name).is_group
 
     def _is_array_of(self, field: Name | None, group: bool | None) -> bool:
@@ -380,13 +380,13 @@ class SampleDataGroup:
         return tuple(f.type == types.STRING for _, f in self._leaves())
 
     def get_data(self, as_list_type: bool = False) -> Any:
-        """Returns the values of all data fields, in the order of field_names_flat. Texts are uint8 arrays of their bytes. A source returns such a list for each
-        sample, and a pipeline's definition returns one of nodes."""
+        """Returns the values of all data fields as a tuple, or as a list with as_list_type, in the order of field_names_flat. The value of a text is a uint8
+        array of its bytes."""
         values = [f.value for _, f in self._leaves()]
         return values if as_list_type else tuple(values)
 
     def set_data(self, data: Sequence[Any]) -> None:
-        """Sets the values of all data fields, in the order in which get_data returns them. They are stored without conversion."""
+        """Sets the values of all data fields, without conversion, in the order of get_data. Raises ValueError if their number is wrong."""
         leaves = list(self._leaves())
         if len(data) != len(leaves):
             names = ", ".join(path_text(path) for path, _ in leaves)
@@ -395,8 +395,8 @@ class SampleDataGroup:
             field.value = value
 
     def set_data_from_dali_generic_iterator_output(self, data: Sequence[Mapping[str, Any]], index: int) -> None:
-        """Sets the values of all data fields from a step of an iterator: `data` has one dict for each pipeline, and data[index] maps the flat names of the
-        fields to values."""
+        """Sets the values of all data fields from a result of DALI's generic iterator: `data` has one dict for each pipeline, and data[index] maps the flat
+        names of the fields to values."""
         given = data[index]
         if missing := [name for name in self.field_names_flat if name not in given]:
             raise MissingFieldError(f"the iterator gave no '{missing[0]}'; it gave: {', '.join(given)}")
@@ -443,8 +443,8 @@ class SampleDataGroup:
     def add_video_frame_field(self, name: Name, by_time: bool = False) -> None:
         """Adds a field for a frame of a video, which ImageDecoder decodes to an image. Only in Stoker.
 
-        The field is a group with the fields "video", a path, and "frame", the index of the frame, from 0 on. With by_time, it has "seconds" instead of "frame",
-        and means the frame that is shown at that time. A tuple can be assigned to it: sample["image"] = ("walk.mp4", 17).
+        The field is a group with the fields "video", a path, and "frame", the index of the frame, from 0 on. With by_time, the second field is "seconds", the
+        time at which the frame is shown. A tuple can be assigned to the group: sample["image"] = ("walk.mp4", 17).
         """
         group = SampleDataGroup()
         group.add_data_field("video", types.STRING)
@@ -493,12 +493,12 @@ class SampleDataGroup:
         del self._fields[name]
 
     def remove_all_occurrences(self, name_to_remove: Name) -> None:
-        """Removes all fields with this name, here and below."""
+        """Removes all fields with this name from this group and all groups below it."""
         for group in list(self._groups()):
             group._fields.pop(name_to_remove, None)
 
     def find_all_occurrences(self, name_to_find: Name) -> list[tuple[Name, ...]]:
-        """Returns the paths of all fields with this name, here and below."""
+        """Returns the paths of all fields with this name, in this group and all groups below it."""
         found: list[tuple[Name, ...]] = [(name_to_find,)] if name_to_find in self._fields else []
         for name, field in self._fields.items():
             if field.is_group:
@@ -506,7 +506,7 @@ class SampleDataGroup:
         return found
 
     def get_num_occurrences(self, name_to_find: Name) -> int:
-        """Returns the number of fields with this name, here and below."""
+        """Returns the number of fields with this name, in this group and all groups below it."""
         return len(self.find_all_occurrences(name_to_find))
 
     def change_type_of_data_and_remove_data(self, path: Path, new_type: Any, new_mapping: FieldMapping | None = None) -> None:
@@ -540,20 +540,20 @@ class SampleDataGroup:
         return group._fields[name].ragged
 
     def take_ragged(self, other: SampleDataGroup) -> None:
-        """Copies from another tree of the same format which fields are ragged. Only in Stoker."""
+        """Copies the flag `ragged` of each data field from another tree of the same format. Only in Stoker."""
         for (_, field), (_, theirs) in zip(self._leaves(), other._leaves(), strict=True):
             field.ragged = theirs.ragged
 
     # ---- in a definition ----
 
     def ensure_uniform_size_in_batch(self, fill_value: float) -> None:
-        """Pads all data fields to the largest extents of the batch, as fn.pad does."""
+        """Pads the values of all data fields with fill_value to the largest extents in the batch, as fn.pad does. Call while a pipeline is defined."""
         for _, field in self._leaves():
             field.value = fn.pad(field.value, fill_value=fill_value)
             field.ragged = False
 
     def ensure_uniform_size_in_batch_for_all_strings(self) -> None:
-        """Pads all texts with zeros to the longest of the batch. Reading a text removes the zeros."""
+        """Pads all texts with zeros to the length of the longest one in the batch. Reading a text outside of the pipeline removes the zeros."""
         for _, field in self._leaves():
             if field.type == types.STRING:
                 field.value = fn.pad(field.value, fill_value=0)
