@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sources of external_source: callables, iterables, generators, and feed_input.
 
-Each source has a method pull(epoch, batch, index, count, position). It returns a batch, as a list of arrays or one array for each output, or None at the end
-of the epoch. The method reset(epoch) begins an epoch. Both are called on the pipeline's callback thread, one call at a time.
+Each source has a method pull(epoch, batch, index, count, position). It returns a batch, with a list of arrays or one array for each output, or raises
+StopIteration at the end of the epoch. The method reset(epoch) begins an epoch. The pipeline's callback thread calls both, one call at a time.
 """
 
 from __future__ import annotations
@@ -22,21 +22,22 @@ from stoker._processes import Processes, Raised
 from stoker._types import BatchInfo, SampleInfo
 from stoker.errors import InvalidArgumentError
 
-# The property on which a source's samples depend. It decides where a restored run may begin. The values are those of enum stk_seek.
+# On what a source's samples depend: calls since the epoch began, the batch, the position, or all calls. Decides where a restored run may begin. The values
+# are those of enum stk_seek in the C library.
 BY_CALLS_OF_EPOCH, _BY_BATCH, _BY_POSITION, BY_ALL_CALLS = range(4)
 
 Pulled = list[Any] | None
 
 
 class KeptErrors:
-    """Finds exceptions that users' functions raised, which a _core.Source keeps until the consumer asks for the sample."""
+    """Finds exceptions of users' functions. A _core.Source stores them until the consumer asks for the sample."""
 
     handle: _core.Source
-    uploads = False  # whether its samples are copied to the GPU and read nowhere else
+    uploads = False  # whether the samples are only copied to the GPU, so that no code on the CPU reads them
     device_id: int | None = None  # ordinal of the GPU that the pipeline uses, if any
 
     def take_error(self, epoch: int, position: int) -> BaseException | None:
-        """Removes and returns the exception of a sample; the oldest exception if position is negative; None if there is no such exception."""
+        """Removes and returns the exception of a sample, or the oldest one if position is negative; None if there is no such exception."""
         errors = self.handle.errors
         for i, entry in enumerate(errors):
             if position < 0 or (entry[0] == epoch and entry[2] == position):
@@ -45,10 +46,10 @@ class KeptErrors:
 
 
 class Source(KeptErrors):
-    """Base of all sources: the number of outputs, their declared types, and the exceptions that are kept for the consumer."""
+    """Base of all sources. Converts the user's data to buffers for the C library, and stores exceptions until the consumer asks for them."""
 
     seek = BY_ALL_CALLS
-    shard = (0, 1)  # (i, n): in a pipeline without a reader, its batches are every n-th of the global sequence, from the i-th on
+    shard = (0, 1)  # (i, n): takes every n-th batch of the global sequence, from the i-th on. Used if the pipeline has no reader
     title = "external_source"  # the source's name in messages; the caller appends the user's line
     short_is_last = False  # whether a short batch ends the epoch; if not, only StopIteration does, as in DALI
 
@@ -90,7 +91,7 @@ class Source(KeptErrors):
             raise
 
     def _take_layouts(self, given: Any) -> None:
-        """Sets the layouts of outputs without a declared layout from the data, if the data are tensors of another pipeline."""
+        """Takes the layouts of outputs without a declared layout from the data, if the data are tensors of a pipeline."""
         if all(self.layouts):
             return
         parts = (given,) if self.single else given
@@ -118,7 +119,7 @@ class Source(KeptErrors):
         return lists
 
     def _parts(self, given: Any) -> Sequence[Any]:
-        """Returns the user's data with one entry for each output. Raises InvalidArgumentError if it has another number of entries."""
+        """Returns the user's data as one entry for each output. Raises InvalidArgumentError if the number of entries is wrong."""
         parts = (given,) if self.single else given
         if not isinstance(parts, (tuple, list)) or len(parts) != self.outputs:
             what = f"{len(parts)} things" if isinstance(parts, (tuple, list)) else type(parts).__name__
@@ -128,7 +129,7 @@ class Source(KeptErrors):
         return parts
 
     def split(self, given: Any, count: int) -> list[Any]:
-        """Splits a batch of at most `count` samples: for each output a list of buffers, or one buffer whose first axis counts the samples."""
+        """Splits the data into outputs: for each a list of buffers, one a sample, or one buffer whose first axis counts the samples, at most `count`."""
         parts = self._parts(given)
         for part in parts:
             wait_for(self.stream, part)
@@ -142,7 +143,7 @@ class Source(KeptErrors):
         return items if on_gpu is None else on_gpu
 
     def take(self, epoch: int, batch: int, index: int, count: int, position: int) -> Any:
-        """Returns the user's data: a batch, or with by_sample its sample `index`. Raises StopIteration at the end of the epoch."""
+        """Returns the user's data: a batch, or with by_sample sample `index` of it. Raises StopIteration at the end of the epoch."""
         raise NotImplementedError
 
     def reset(self, epoch: int) -> None:
@@ -153,11 +154,11 @@ class Source(KeptErrors):
         return epoch in self.ends
 
     def close(self) -> None:
-        """Ends each pull that waits, because the pipeline ends."""
+        """Ends each pull that waits. Called when the pipeline ends."""
 
 
 class CallableSource(Source):
-    """A source over a callable. It has no argument, or one: the number of the batch, a BatchInfo, or a SampleInfo if it returns samples."""
+    """A source over a callable, which takes no argument or one: the number of the batch, a BatchInfo, or a SampleInfo if it returns single samples."""
 
     def __init__(self, function: Callable[..., Any], batch_info: bool, ahead: int | None, **kwargs: Any) -> None:
         self.function = function
@@ -171,7 +172,7 @@ class CallableSource(Source):
         super().__init__(**kwargs)
 
     def start(self, batch_size: int, workers: int, method: str, pickler: Any) -> None:
-        """Starts the worker processes of parallel=True. A callable without an argument gets no processes, because its calls have an order: the
+        """Starts the worker processes of parallel=True. The calls of a callable without an argument have an order, so such a callable gets no processes; the
         pipeline's callback thread calls it."""
         if self.processes is not None and self._size != batch_size:
             raise InvalidArgumentError("external_source(parallel=True) serves pipelines of one batch size")
@@ -183,7 +184,7 @@ class CallableSource(Source):
             self.copy = False  # no other code has a reference to the results of a process
 
     def stop(self) -> None:
-        """Ends the processes after the pipeline could not be built. Another call of start() starts new ones."""
+        """Ends the processes, if the pipeline could not be built. start() may be called again."""
         if self.processes is not None:
             self.processes.close()
             self.processes = None
@@ -211,14 +212,14 @@ class CallableSource(Source):
             self.processes.close()
 
 
-# Describes a sample: its name in messages, its number in the user's data, why it could not be read, and that exception. Each may be None.
+# Describes a sample: its name for messages, its index in the user's data, why it could not be read, and the exception. Each may be None.
 Description = tuple[str | None, int | None, str | None, BaseException | None]
 
 
 @dataclass
 class DescribedBatch:
-    """A batch with a description of each sample. outputs: the samples of each output. samples: the descriptions. A sample that could not be read needs data of
-    some kind too, but the library does not read it."""
+    """A batch with a description of each sample. outputs: for each output, its samples. A sample that could not be read needs an entry in each output too,
+    which the library does not read."""
 
     outputs: tuple[Any, ...]
     samples: tuple[Description, ...]
@@ -227,7 +228,7 @@ class DescribedBatch:
 @dataclass
 class ByPosition:
     """A source over a function of (epoch, position, count). The function returns `count` samples of the epoch's global sequence, from `position` on, as
-    arrays or as DescribedBatch. Ranks share the sequence: rank i of n is asked for every n-th batch."""
+    arrays or as a DescribedBatch. shard: (rank, number of ranks): the ranks share the sequence, and rank i of n takes every n-th batch."""
 
     function: Callable[[int, int, int], Any]
     shard: tuple[int, int] = (0, 1)
@@ -260,8 +261,8 @@ class PositionSource(Source):
 
 
 class IterableSource(Source):
-    """A source over an iterable or generator of batches or samples. cycle: None or False: it ends once. True or "quiet": it starts over and never ends.
-    "raise": it ends each epoch and then starts over."""
+    """A source over an iterable or generator of batches or samples. cycle: None or False: it ends once. True or "quiet": starts over without an end of the
+    epoch. "raise": ends the epoch, and starts over in the next one."""
 
     def __init__(self, iterable: Any, cycle: str | bool | None, **kwargs: Any) -> None:
         self.iterable = iterable
@@ -271,7 +272,7 @@ class IterableSource(Source):
         super().__init__(**kwargs)
 
     def _restart(self) -> Iterator[Any]:
-        # A generator function makes a new generator. A generator itself cannot start again.
+        # A generator function is called for a new generator. A generator object cannot start again.
         self.iterator = iter(self.iterable() if _is_generator_function(self.iterable) else self.iterable)
         return self.iterator
 
@@ -291,7 +292,7 @@ class IterableSource(Source):
 
 
 class FedSource(Source):
-    """A source of the batches that the user passes to feed_input. After a restore the user feeds the batches that follow the saved state."""
+    """A source of the batches that the user passes to feed_input. After a restore, the user has to feed the batches that follow the saved position."""
 
     seek = _BY_POSITION
     unused = False  # whether no output of the pipeline needs the source; fed batches are dropped then
@@ -307,7 +308,7 @@ class FedSource(Source):
         super().__init__(**kwargs)
         self.parts: list[deque[tuple[Any, str]]] = [
             deque() for _ in range(self.outputs)
-        ]  # batches of each output that wait for those of the others
+        ]  # for each output, batches whose counterparts for other outputs were not fed yet
 
     def feed(self, data: Any, limit: int, layout: str | None = None, stream: Any = None) -> None:
         """Queues a batch of at most `limit` samples. Runs on the user's thread, which may write to the arrays again afterwards, unless no_copy=True."""
@@ -340,8 +341,8 @@ class FedSource(Source):
             self.ready.notify()
 
     def prepare(self, taken: int) -> bool:
-        """Returns whether the next run has data or may wait for it. taken: number of batches that were taken so far. With repeat_last, queues the last batch
-        again if there is no new one."""
+        """Returns whether the next run has data, or may wait for some. taken: number of batches taken so far. With repeat_last, queues the last batch again if
+        no other was fed."""
         if self.fed <= taken and self.last is not None:
             self._put(self.last)
         return self.fed > taken or self.closed or self.blocking

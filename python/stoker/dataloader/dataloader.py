@@ -25,7 +25,7 @@ from stoker.errors import InvalidArgumentError, StateError
 
 _T = TypeVar("_T", covariant=True)
 _MOST_WORKERS = 4096
-_MOST_AHEAD = 1 << 20  # batches; torch asks the workers for all of them in a loop before it waits for the first one
+_MOST_AHEAD = 1 << 20  # batches; torch requests all of them from the workers before it waits for the first one
 _MOST_SECONDS = (2**31 - 1) // 1000  # torch waits in milliseconds, as an int
 _OWN = ("_stoker_progress", "_stoker_resume", "_stoker_single")
 
@@ -100,13 +100,13 @@ class DataLoader(TorchDataLoader[_T]):
 
     @property
     def _is_accelerate_prepared(self) -> bool:
-        """Returns False. Accelerate reads this attribute before it makes another DataLoader for its shard from this one's arguments, which is the moment to
-        prepare its module."""
+        """Prepares Accelerate's module, and returns False. The module reads this attribute just before it makes a DataLoader for its shard from this one's
+        arguments."""
         _accelerate.expect(self)
         return False
 
     def _rebuilt(self, *arguments: Any, **named: Any) -> Any:
-        """Makes a DataLoader of this class with other arguments. It continues from the state that this one has loaded, if any."""
+        """Makes a DataLoader of this class with other arguments, and passes it the state that was loaded into this one, if any."""
         made = type(self)(*arguments, **{"snapshot_every_n_steps": self.snapshot_every_n_steps, **named})
         if self._stoker_resume is not None:
             made.load_state_dict(self._stoker_resume)
@@ -138,9 +138,7 @@ class DataLoader(TorchDataLoader[_T]):
         by_default = _progress.order_by_default(self)
         if not resume["inside"] and (by_default or (self.num_workers and self.generator is None)):
             now = torch.get_rng_state()
-            _progress.set_default_generator(
-                resume["default_generator"]
-            )  # the next epoch has the order that it would have had in the saved run
+            _progress.set_default_generator(resume["default_generator"])  # the next epoch then has the order of the saved run
             self._stoker_progress = _progress.begin(self, resume)
             iterator = self._make_iterator(0, resume)
             if not by_default:  # default_generator only gave the workers' seed, and not the order of later epochs
@@ -189,16 +187,16 @@ class DataLoader(TorchDataLoader[_T]):
     # ---- state ----
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the position of the loop, after the batches that it had. The
-        structure is the same at any time, as torch.distributed.checkpoint wants
-        it.
+        """Returns the position of the loop, after the last batch that it
+        received. The dict has the same keys at any time, which
+        torch.distributed.checkpoint requires.
         """
         if self._stoker_resume is not None:
             return dict(self._stoker_resume)
         return _progress.save(self, self._stoker_progress, self._state_of_dataset())
 
     def _state_of_dataset(self) -> Any:
-        """Returns the state of the Dataset, or of its iterator, if they have one and live in this process."""
+        """Returns the state of the Dataset, or of its iterator; None if it has no state, or if workers hold it."""
         if self.num_workers:
             return None
         single = None if self._stoker_single is None else self._stoker_single()
@@ -215,8 +213,8 @@ class DataLoader(TorchDataLoader[_T]):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Makes the next iteration continue from a state. Samples before it are
-        not read, except that an IterableDataset without a state gives them
-        again. Refuses a state of a Dataset of another length, or with another
+        not read, except that an IterableDataset without a state yields them
+        again. Raises StateError if the Dataset has another length, or another
         list of files if it is one of torchvision's folders, or a Subset or
         ConcatDataset of them.
         """
@@ -246,12 +244,12 @@ class DataLoader(TorchDataLoader[_T]):
 
 
 class _Tracked:
-    """The base of all iterators. Counts the batches, and skips those that an earlier run received."""
+    """Base of all iterators here. Counts the batches, and skips the batches that the loop received before it was saved."""
 
     _progress: Progress
     _skip = 0
-    _taken = 0  # number of batches that the loop received, including errors in their place
-    _expected: int | None = None  # the digest of the skipped batches' indices; None: not known
+    _taken = 0  # number of batches that the loop received; an error in the place of a batch counts too
+    _expected: int | None = None  # digest of the indices of the batches to skip; None: not checked
 
     def _stoker_begin(self, progress: Progress, skip: int, resume: dict[str, Any] | None) -> None:
         self._progress, self._skip = progress, skip
@@ -265,7 +263,8 @@ class _Tracked:
         return indices
 
     def _pass_over(self) -> None:
-        """Draws the indices of the batches that an earlier run received. Raises StateError if they are fewer, or if their digest is another one."""
+        """Draws the indices of the batches to skip. Raises StateError if the sampler ends earlier, or if the indices have another digest than in the saved
+        run."""
         if not self._skip or self._dataset_kind == _DatasetKind.Iterable:  # type: ignore[attr-defined]
             return
         skip, self._skip = self._skip, 0
@@ -287,7 +286,7 @@ class _Tracked:
         )
 
     def _pass_over_stream(self) -> None:
-        """Takes and drops the batches that an earlier run received from an IterableDataset, whose samples can be skipped in no other way."""
+        """Takes and drops the batches to skip. The samples of an IterableDataset can be skipped in no other way."""
         skip, self._skip = self._skip, 0
         for _ in range(skip):
             super().__next__()  # type: ignore[misc]
@@ -310,7 +309,7 @@ class _Tracked:
         return data
 
     def _number(self) -> int | None:
-        """Returns the number in the epoch of the batch that was received last; None: it was the next one in order."""
+        """Returns the index in the epoch of the batch that was received last; None if batches arrive in order."""
         return None
 
 
@@ -323,8 +322,8 @@ class _InC(_Tracked, CompiledIterator):
 
 
 def _same_workers(loader: Any, progress: Progress) -> Any:
-    """Returns the loader that torch's iterator gets. If its workers had epochs in an earlier run, they keep the seed of the first one, so a new generator
-    stands in for the loader's, which must not be used for another seed."""
+    """Returns the loader to pass to torch's iterator. Persistent workers that continue an earlier run keep its seed; torch would draw one from the loader's
+    generator, so the returned view has another generator."""
     return loader if not progress.turn else _worker_states.View(loader, generator=torch.Generator())
 
 
@@ -348,7 +347,7 @@ class _Single(_Tracked, _SingleProcessDataLoaderIter):
 
     @property
     def stream(self) -> Any:
-        """Returns the iterator of the IterableDataset; None before the first iteration."""
+        """Returns the iterator over the IterableDataset; None for other Datasets."""
         return getattr(self._dataset_fetcher, "dataset_iter", None)
 
 
@@ -370,11 +369,11 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
                 )
             progress.batches, skip = skip, 0
         self._stoker_begin(progress, skip, None if since else resume)
-        self._passed = set(progress.ahead)  # numbers of batches that the earlier run received before others that were drawn earlier
+        self._passed = set(progress.ahead)  # indices of batches that the earlier run received ahead of batches drawn before them
         self._mixed = not loader.in_order and not streams
-        self._numbers: dict[int, int] = {}  # torch's number of a task -> the number of its batch, for tasks without an answer yet
+        self._numbers: dict[int, int] = {}  # for each unanswered task: torch's number -> index of its batch in the epoch
         self._task = 0  # torch's number of the task that was answered last
-        self._ends: list[tuple[int, int, bytes | None]] = []  # workers that have ended: number of the task, worker, its state
+        self._ends: list[tuple[int, int, bytes | None]] = []  # for ended workers: number of the task, index of the worker, its state
         view = _same_workers(loader, progress)
         seed = progress.base_seed if progress.turn else None
         if self._states is not None or seed is not None:
@@ -388,7 +387,7 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
             self._repeat(since, resume)
 
     def _repeat(self, batches: int, resume: Any) -> None:
-        """Makes the batches between the last snapshot of the workers' states and the saved position once more."""
+        """Makes the batches between the last snapshot of the workers' states and the saved position again, and drops them."""
         progress = self._progress
         end = progress.batches + batches
         while progress.batches < end:
@@ -442,8 +441,8 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
                 return indices if self._every == 1 else _worker_states.Task(indices, self._wants_state(number))
 
     def _wants_state(self, number: int) -> bool:
-        """Returns whether the worker's state after a batch is needed: it may be the last batch of this worker before a snapshot, or before the next epoch.
-        number: the batch's number in the epoch."""
+        """Returns whether a worker has to send its state with a batch: the batch may be this worker's last one before a snapshot or before the next epoch.
+        number: index of the batch in the epoch."""
         every, workers = self._every, self._num_workers
         if self._dataset_kind == _DatasetKind.Iterable:  # workers may end before others; then they send their state in any case
             return bool(every) and self._progress.batches % every + 1 + workers * (1 + self._prefetch_factor) >= every
@@ -471,7 +470,7 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
         return answer
 
     def _keep_late_state(self, data: Any = None) -> None:
-        """Keeps the state that came with a batch of an epoch that the loop has left."""
+        """Stores the state that a worker sent with a batch, if the loop left the epoch without receiving the batch."""
         if isinstance(data, _worker_states.Sent):
             self._states.put(data.worker, data.state)
 
@@ -486,7 +485,7 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
         return super()._process_data(data, worker)
 
     def _note_ends(self, before: int | None = None) -> None:
-        """Keeps the states of workers whose IterableDataset has ended. before: only the states that came with a task below this number; None: all of them."""
+        """Stores the states of workers whose IterableDataset has ended. before: only of those that ended with a task below this number; None: of all."""
         while self._ends and (before is None or self._ends[0][0] < before):
             _, worker, state = self._ends.pop(0)
             self._states.put(worker, state)
@@ -510,8 +509,8 @@ def _length_of(sampler: Any) -> int | None:
 
 
 def _check_range(what: str, value: Any, most: int, advice: str) -> None:
-    """Raises an error for a number above `most`. torch accepts it, and then starts processes, or asks for batches, without an end, or fails in the first
-    epoch."""
+    """Raises InvalidArgumentError for a number above `most`. torch accepts such numbers, and then starts processes or requests batches endlessly, or fails in
+    the first epoch."""
     if isinstance(value, (int, float)) and value > most:
         raise InvalidArgumentError(f"DataLoader: {what} is at most {most}, not {value}: {advice}")
 
@@ -526,8 +525,8 @@ def _every(steps: Any) -> int:
 
 
 def _signature() -> inspect.Signature:
-    """Returns torch's signature, of the installed version, with the argument that this class adds. Frameworks read it when they make another DataLoader from
-    the arguments of this one."""
+    """Returns the installed torch's signature of DataLoader, plus this class's own argument. Frameworks read it to copy the arguments into another
+    DataLoader."""
     torchs = inspect.signature(TorchDataLoader.__init__)
     own = inspect.Parameter("snapshot_every_n_steps", inspect.Parameter.KEYWORD_ONLY, default=1)
     return torchs.replace(parameters=[*torchs.parameters.values(), own])

@@ -24,29 +24,29 @@ from stoker.loader._lower_policies import POLICIES
 from stoker.loader._lower_timm import augment, one_of
 
 FLOATS = (types.FLOAT, types.FLOAT16, types.BFLOAT16)
-WIDE = (types.UINT16, types.INT16)  # types of images whose values are not converted to uint8
+WIDE = (types.UINT16, types.INT16)  # types of images that are not converted to uint8
 
 
 @dataclass
 class Image:
-    """An image (HWC) in the graph, between two transforms. extent: its height and width, if they are known beforehand. floats: its values are float32, on a
-    scale that the user chose; otherwise they are uint8. gray: the source gave it with one channel. channels: the number of its channels, if it is known."""
+    """An image (HWC) in the graph, between two transforms. floats: values are float32, on a scale that the user chose; otherwise uint8. gray: the source's
+    image has one channel. channels: the number of channels; None if it is not known."""
 
     node: DataNode
-    extent: tuple[int, int] | None  # None: not known before the pipeline runs
+    extent: tuple[int, int] | None  # height and width; None: not known before the pipeline runs
     followers: Followers | None = None
     floats: bool = False
     gray: bool = False
     channels: int | None = None
-    clip: bool = False  # frames of one video (FHWC), which all get the same draws
+    clip: bool = False  # frames of one video (FHWC), which share their random draws
     sound: Any = None  # the sound of the clip, or of a sample that has a sound instead of an image (_lower_sounds.Sound)
 
     def moved(self, node: DataNode, extent: tuple[int, int] | None) -> Image:
-        """Returns the image with another node and extent, after its pixels have moved."""
+        """Returns the image with another node and extent, as the result of a transform. Drops the sound."""
         return Image(node, extent, self.followers, self.floats, self.gray, self.channels, self.clip)
 
     def colored(self) -> Image:
-        """Returns the image with three channels."""
+        """Returns the image with three channels, if it is gray: three equal ones."""
         node = fn.cat(self.node, self.node, self.node, axis=2) if self.gray else self.node
         return Image(node, self.extent, self.followers, self.floats)
 
@@ -108,7 +108,7 @@ def _flip(image: Image, horizontal: Any, vertical: Any) -> Image:
 
 
 def _coin(p: float, gate: DataNode | None) -> Any:
-    """Returns a node that is 1 with probability p, and else 0. If there is a gate, the node is also 0 for samples whose gate is 0."""
+    """Returns a node that is 1 with probability p, else 0. gate: None, or a node of 0 or 1 for each sample, by which the result is multiplied."""
     coin = fn.random.coin_flip(probability=p)
     return coin if gate is None else coin * gate
 
@@ -122,8 +122,8 @@ def _random_choice(image: Image, t: T.RandomChoice, gate: DataNode | None) -> Im
 
 
 def _random_order(image: Image, t: T.RandomOrder, gate: DataNode | None) -> Image:
-    """Applies the transforms whose order does not matter first. Then compiles all others at each position; the drawn permutation enables one of them at each
-    position."""
+    """Applies the transforms whose order does not matter first. Then compiles the others once for each position in the order; the permutation that a sample
+    draws decides which of them takes effect at each position."""
     shuffled = t.in_random_order()
     for part in t.transforms:
         if not any(part is s for s in shuffled):
@@ -173,7 +173,7 @@ def _perspective(image: Image, t: T.RandomPerspective, gate: DataNode | None) ->
 
 
 def _interpolation(field: Field, t: Any) -> Any:
-    """Returns the interpolation of a field in a warp."""
+    """Returns the interpolation with which a warp samples a field."""
     return types.INTERP_NN if field.kind == MASK else t.interpolation if field.kind == IMAGE else types.INTERP_LINEAR
 
 
@@ -222,7 +222,7 @@ def _sanitized(image: Image, t: T.SanitizeBoundingBoxes, gate: DataNode | None) 
 
 
 def _of_values(image: Image, t: T.Transform, gate: DataNode | None) -> DataNode | None:
-    """Returns the image's node after a transform that only changes values; None if this function does not handle the transform."""
+    """Returns the image's node after a transform that changes only values; None for other transforms."""
     node, always = image.node, 1 if gate is None else gate
     if isinstance(t, T.GaussianBlur):
         return _lower_values.blur(node, t, gate)
@@ -278,7 +278,7 @@ def _crops(image: Image, t: T.Crops) -> list[Image]:
     return crops
 
 
-# Transforms that change the geometry and may be inside RandomApply, RandomChoice and RandomOrder.
+# Transforms that change the geometry, and are also allowed inside RandomApply, RandomChoice and RandomOrder.
 _FREE: dict[type[T.Transform], Callable[[Image, Any, DataNode | None], Image]] = {
     T.ElasticTransform: _elastic,
     T.RandomIoUCrop: _iou_crop,
@@ -299,8 +299,7 @@ def _known(extent: tuple[Any, Any]) -> tuple[int, int] | None:
 
 
 def _apply(image: Image, t: T.Transform, gate: DataNode | None = None) -> Image:
-    """Applies a transform to an image and its followers. gate: a node with one number per sample, 1 if the transform is applied, else 0; None: it is always
-    applied."""
+    """Applies a transform to an image and its followers. gate: a node with 1 for samples to transform and 0 for others; None: all are transformed."""
     followers = image.followers
     if followers is None or not followers.images or not isinstance(t, (*_IN_PLACE, T.RGB)):
         return _apply_one(image, t, gate)
@@ -368,7 +367,7 @@ def _apply_one(image: Image, t: T.Transform, gate: DataNode | None) -> Image:
 
 
 def _takes_floats(t: T.Transform) -> bool:
-    """Returns whether a transform can be applied to float images of any scale, with the results of torchvision on float tensors."""
+    """Returns whether a transform accepts float images of any scale, with the results of torchvision on float tensors."""
     if isinstance(t, T.RandomErasing):
         return t.noise is None
     of_values = (T.GaussianBlur, T.Grayscale, T.Identity, T.RandomGrayscale, T.RandomInvert, T.RandomSolarize)
@@ -398,7 +397,7 @@ def _augmented(image: Image, t: T.Transform, gate: DataNode | None) -> Image:
 
 
 def _freely(image: Image, t: T.RandomAffine | T.Lambda, gate: DataNode | None) -> Image:
-    """Applies an affine transform to an image and its followers, or the user's function to an image. Raises an error for a function if there are followers."""
+    """Applies an affine transform to an image and its followers, or the user's function to an image. Raises an error if a function meets followers."""
     if isinstance(t, T.RandomAffine):
         if t.expand and gate is not None:
             raise _in_group(t)
@@ -435,7 +434,7 @@ _IN_PLACE = (
     T.RandomSolarize,
 )
 
-# Transforms that accept the frames of a clip. Their draws are made once for all frames, and each frame gets the pixels that an image would get.
+# Transforms that accept the frames of a clip. All frames share one draw, and each is changed as an image would be.
 _OF_CLIPS = (
     T.AugMix,
     T.AutoAugment,
@@ -488,8 +487,8 @@ def _keeps_places(t: T.Transform) -> bool:
 
 
 class _Values:
-    """The type of the image's values after the transforms that were read so far. unit: whether floats are on the scale 0..1, else 0..255. floats: images are
-    maps of floats, of any scale."""
+    """The type of the image's values after the transforms so far. unit: floats are on the scale 0..1; False: on 0..255. floats: images are maps of floats, of
+    any scale."""
 
     def __init__(self, floats: bool) -> None:
         self.dtype: types.DALIDataType | None = None  # None: no transform has set it
@@ -507,7 +506,7 @@ class _Values:
         self.dtype = types.DALIDataType(t.dtype)
 
     def scaled(self, t: T.RandomErasing) -> T.RandomErasing:
-        """Returns the transform with its unit set. Before normalization images are on the scale 0..255, so a value on the scale 0..1 has to be multiplied by
+        """Returns a copy of the transform with its unit set. Images are on the scale 0..255 before normalization, so a value on the scale 0..1 is multiplied by
         255."""
         made = copy.copy(t)
         made.unit = 255.0 if self.unit and self.dtype != types.UINT8 else 1.0
@@ -526,15 +525,15 @@ class _Values:
 
 
 def _begins_tail(t: T.Transform, values: _Values, normalize: T.Normalize | None, erasings: Sequence[T.RandomErasing]) -> bool:
-    """Returns whether a transform and all later ones must run in Python, on tensors: a function after a transform that sets the type, normalizes or erases, or
-    Normalize after an erasing with noise."""
+    """Returns whether this transform and all later ones must run in Python, on tensors. This is so for a function after a transform that sets the type,
+    normalizes or erases, and for Normalize after an erasing with noise."""
     if calls_function(t):
         return values.dtype is not None or normalize is not None or bool(erasings)
     return isinstance(t, T.Normalize) and normalize is None and values.dtype != types.UINT8 and any(e.noise for e in erasings)
 
 
 def refuse_other_tensors(transforms: Sequence[T.Transform]) -> None:
-    """Refuses torchvision's transforms whose pixels differ between tensors and PIL images. The Loader gives those of PIL images."""
+    """Raises InvalidArgumentError for transforms of torchvision whose pixels differ between tensors and PIL images. The Loader computes those of PIL."""
     for t in transforms:
         if t._of_tensors:
             name = type(t).__name__
@@ -546,8 +545,8 @@ def refuse_other_tensors(transforms: Sequence[T.Transform]) -> None:
 
 @dataclass
 class Recipe:
-    """A list of transforms, divided into the parts that are compiled: steps on images, one normalization with the type of the result, erasings, and the user's
-    functions."""
+    """A list of transforms, divided into parts that are compiled differently: steps on images, one normalization with the type of the result, erasings, and
+    the user's functions at the end."""
 
     steps: list[T.Transform]
     mean: list[float] | None
@@ -556,15 +555,14 @@ class Recipe:
     unit: bool  # whether floats are on the scale 0..1 before the normalization; else 0..255
     channels_last: bool
     erasings: list[T.RandomErasing]  # erasings of the finished image
-    tail: list[_lower_tail.Tail]  # functions that run in Python, on the finished image as a tensor
-    after_tail: types.DALIDataType | None = None  # the type to which the tail's result is converted; None: it keeps its type
+    tail: list[_lower_tail.Tail]  # the last transforms, which run in Python on the finished image as a tensor
+    after_tail: types.DALIDataType | None = None  # the type to which the tail's result is converted; None: it is not converted
     half: bool = False  # whether the tail gets bfloat16, for which NumPy has no type
     views: _lower_views.Views | None = None  # the user's function that makes several tensors of the image after `steps`
 
     @classmethod
     def of(cls, transforms: Sequence[T.Transform], dtype: types.DALIDataType | None, channels_last: bool, floats: bool = False) -> Recipe:
-        """Makes the recipe of a list of transforms. dtype: the Loader's argument, which overrides the type that the transforms set. floats: images are maps of
-        floats."""
+        """Makes the recipe of a list of transforms. dtype: the Loader's argument; None: the transforms set the type. floats: images are maps of floats."""
         steps: list[T.Transform] = []
         erasings: list[T.RandomErasing] = []
         normalize: T.Normalize | None = None
@@ -643,7 +641,7 @@ class Recipe:
 
     @property
     def images(self) -> int:
-        """Returns the number of images made from one input image."""
+        """Returns the number of images that the recipe makes of one image."""
         crops = numbers.prod(10 if isinstance(t, T.TenCrop) else 5 for t in self.steps if isinstance(t, T.Crops))
         return crops * (1 if self.views is None else self.views.count)
 
@@ -659,11 +657,11 @@ class Recipe:
 
     @property
     def counts_channels(self) -> bool:
-        """Returns whether a step depends on the first image's number of channels, so that all images must have that number."""
+        """Returns whether a step depends on the first image's number of channels. Then all images must have this number."""
         return any(map(_counts_channels, self.steps))
 
     def apply(self, image: Image) -> list[DataNode]:
-        """Returns the finished images, CHW or HWC, or the finished clip. There are several images if a step is FiveCrop or TenCrop, or if `views` is set."""
+        """Returns the finished images (CHW or HWC), or the finished clip. Several if a step is FiveCrop or TenCrop, or if `views` is set."""
         images = [image]
         if image.clip:
             self._refuse_for_clips()
@@ -694,7 +692,7 @@ class Recipe:
             raise UnsupportedError("memory_format: clips lie as (batch, frames, channels, height, width)")
 
     def _finished_all(self, image: Image) -> DataNode:
-        """Returns the finished image, and finishes the further ones with the same draws. Maps of floats keep their numbers."""
+        """Returns the finished image, and finishes the further images of its followers with the same draws. Does not change the numbers of float maps."""
         if image.followers is None:
             return self._finished(image)
         for field in image.followers.fields:
@@ -734,7 +732,7 @@ class Recipe:
             for t in self.erasings:
                 node = _lower_values.erase(node, t, image.size(), _coin(t.p, None))
             return node
-        # Noise cannot be part of a compiled pass. Both branches normalize, so that images without an erasing are written to their final place without a copy.
+        # Noise cannot be part of a compiled pass. Both branches normalize, so that images without an erasing are written directly to the output's memory.
         first, *others = self.erasings
         node = either(_coin(first.p, None), lambda: _lower_values.erase(normalized(), first, image.size(), 1), normalized)
         for t in others:

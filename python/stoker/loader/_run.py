@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds, restores, skips and saves the pipeline of a Loader, epoch after epoch."""
+"""Makes the pipelines of a Loader's epochs, takes batches from them, and saves and restores the Loader's position."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from stoker.pipeline import Pipeline
 
 
 class Run:
-    """Delivers the batches of a Loader's epochs, one epoch after another. Each epoch has its own pipeline if the user gives the order of samples, or if the
-    source reads only one epoch from front to back."""
+    """Delivers the batches of a Loader's epochs. An epoch has its own pipeline if the user gives the order of samples, or if the source reads only one epoch
+    from front to back; else one pipeline delivers all epochs."""
 
     def __init__(self, source: Source | Pipeline, spec: Spec, order: Order | None) -> None:
         self.source, self.spec, self.order = source, spec, order
@@ -34,16 +34,16 @@ class Run:
         self._made: Pipeline | None = None  # the pipeline while it is being built
         self.epoch = 0
         self.inside = False  # whether an epoch has begun and has not ended
-        self.base = 0  # number of the epoch that `pipe` counts as its epoch 0
+        self.base = 0  # number of the Loader's epoch that is epoch 0 for `pipe`
         self.resumed: dict[str, Any] | None = None  # state from which the next pipeline continues this epoch; None: from its first sample
         self.data: dict[str, Any] | None = None  # facts about the data, for states that are saved while there is no pipeline
         self.unchecked: dict[str, Any] | None = None  # facts about the data in a loaded state; the next pipeline compares them with its own
         self.indices: array[int] | None = None  # the user's order for the epoch `drawn`
         self.drawn = -1
-        self.ids: Ids | None = None  # summary of this epoch's ids for a state; None: no state was saved or loaded in this epoch
+        self.ids: Ids | None = None  # summary of this epoch's ids, from a loaded state or for saved ones; None: there is neither
         self.count: int | None = None  # number of ids in `indices`
-        self.before = 0  # batches of this epoch from earlier stretches of a sampler without an end
-        self.descs: list[tuple[int, list[int], str]] = []  # type, shape and layout of each output
+        self.before = 0  # batches of this epoch that earlier stretches delivered, if the sampler has no length
+        self.descs: list[tuple[int, list[int], str]] = []  # element type, shape and layout of each output of the pipeline
         self.total: int | None = None  # number of samples of a source of one epoch, if it was counted while the source was read
         self.bad: list[StokerError] = []  # bad samples of pipelines before this one
         self.narrowed = 0  # images of 16 bits a channel that were rounded to 8, when the last epoch ended
@@ -52,7 +52,7 @@ class Run:
     # ---- making pipelines ----
 
     def _indices(self) -> array[int] | None:
-        """Returns the user's order of this epoch; None if the user gave none. Calls the user's sampler once per epoch, and again after a change of the seed."""
+        """Returns the user's order of this epoch, or None if the user gave none. Calls the user's sampler only if the epoch's order is not known yet."""
         if self.order is not None and self.drawn != self.epoch:
             together = self.spec.batch * (1 if self.order.per_rank else self.spec.shard.world)
             self.order.most = together * max(1, Order.most // together)  # a stretch of ids holds whole batches
@@ -63,7 +63,7 @@ class Run:
         return self.indices
 
     def _check_ids(self) -> None:
-        """Raises an error if the user's order differs from that of the saved run, because some samples would then be delivered twice and others never."""
+        """Raises StateError if the user's order differs from that of the saved run: some samples would be delivered twice and others never."""
         if self._other_ids():
             assert self.order is not None
             raise StateError(
@@ -92,8 +92,8 @@ class Run:
         return self.pipe
 
     def _notice_ranks_that_repeat(self) -> None:
-        """Prints a notice if the last step of an epoch has samples for only some of the ranks, as is possible with last_batch="keep". The other ranks repeat
-        a sample, because with one step less they would let the others wait forever."""
+        """Prints a notice if the last step of an epoch has samples for only some of the ranks, as is possible with last_batch="keep". The other ranks repeat a
+        sample: with a step less, they would end while the first ones still wait for them."""
         assert self.pipe is not None
         assert self._session is not None
         if isinstance(self.source, DatasetSource):
@@ -153,8 +153,8 @@ class Run:
         return pipe
 
     def _check_order(self, pipe: Pipeline, trial: bool) -> None:
-        """Raises an error if the given order does not fit the reader's number of samples. Closes the pipeline after an error, and also
-        without one if `trial` is set."""
+        """Raises an error if the user's order does not fit the reader's number of samples. Closes the pipeline after an error, and in any case if `trial` is
+        set."""
         try:
             if self.order is not None:
                 self.order.check(pipe._started().meta()["samples"] or 0)
@@ -180,7 +180,7 @@ class Run:
                 self.epoch, self.resumed = epoch, None
 
     def _saved_data(self, now: dict[str, Any]) -> dict[str, Any]:
-        """Returns the facts about the data in the loaded state that the library has to compare with its own, which are in `now`."""
+        """Returns the facts about the data from the loaded state that the library compares with its own facts, `now`. Raises StateError if the sizes differ."""
         saved = self.unchecked or {}
         if bool(saved.get("streamed")) != bool(now.get("streamed")):  # tars with and without an index have different digests
             was = saved.get("size")
@@ -192,7 +192,7 @@ class Run:
         return {name: value for name, value in saved.items() if name not in own}
 
     def _keep_data(self) -> None:
-        """Keeps the facts about the data for a state that is saved between epochs, when there may be no pipeline."""
+        """Stores the facts about the data in self.data. A state that is saved between epochs, without a pipeline, needs them."""
         if self._session is not None and not isinstance(self.source, DatasetSource):
             core = self._session.state()
             self.data = {name: core[name] for name in OF_DATA if name in core}
@@ -200,8 +200,7 @@ class Run:
                 self.data["size"] = self.total
 
     def agree(self) -> None:
-        """Raises an error on all ranks if they were started with different files, orders, seeds or batch sizes. Does nothing if the ranks have no process
-        group."""
+        """Raises an error on all ranks if they were started with different files, orders, seeds or batch sizes. Does nothing if torch has no process group."""
         spec, order = self.spec, self.order
         if together(spec.shard) is None:
             return
@@ -225,7 +224,7 @@ class Run:
         return self.ready()._started().meta()
 
     def samples(self) -> int | None:
-        """Returns the number of samples in an epoch, of all ranks together, or of this rank if each has its own sequence; None if it is not known."""
+        """Returns the number of samples in an epoch, over all ranks, or of this rank if each rank has its own sequence; None if the number is not known."""
         if self.order is not None:
             if self.order.length() is None and self.count is None:
                 self._indices()
@@ -238,8 +237,8 @@ class Run:
         return self.total if size is None or size < 0 else int(size)
 
     def counted(self) -> int | None:
-        """Returns the number of samples in an epoch. If it is not known yet, because tars are being read from front to back, searches the tars, which may take
-        minutes. Returns None for other sources of unknown length."""
+        """Returns the number of samples in an epoch. If tars are read from front to back and were not counted yet, reads all of them, which may take minutes.
+        Returns None for other sources of unknown length."""
         if isinstance(self.source, Source) and self.source.one_epoch and self.samples() is None:
             if self.step or self.resumed is not None:
                 self.total = self.source.count(self.spec)
@@ -249,7 +248,7 @@ class Run:
         return self.samples()
 
     def data_size(self) -> int | None:
-        """Returns the number of samples in the data, of which an epoch may take fewer or more; None if it is not known."""
+        """Returns the number of samples in the data set; None if it is not known. An epoch may take fewer or more of them."""
         if isinstance(self.source, DatasetSource):
             return self.source.size
         size = self.meta().get("samples")
@@ -258,7 +257,7 @@ class Run:
     # ---- batches ----
 
     def begin(self) -> None:
-        """Begins an iteration over the rest of a restored epoch, or over a new epoch. If the last iteration was left early, its epoch ends here."""
+        """Begins an iteration over the rest of a restored epoch, or over a new epoch. If the loop left an epoch early, ends that epoch first."""
         if self.inside and self.step:
             self._leave()
         if isinstance(self.source, DatasetSource):
@@ -287,7 +286,7 @@ class Run:
         return self.order is not None or (isinstance(self.source, Source) and self.source.one_epoch)
 
     def _by_index(self) -> None:
-        """Makes the source read samples by index from now on. Only in the first epoch may a source read tars from front to back."""
+        """Makes the source read samples by index from now on. A source reads tars from front to back in the first epoch at most."""
         if isinstance(self.source, Source):
             self.source.one_epoch = False
 
@@ -299,11 +298,11 @@ class Run:
 
     @property
     def in_stretches(self) -> bool:
-        """Returns whether the ids of this epoch are drawn a stretch at a time, since its sampler has no length and perhaps no end."""
+        """Returns whether ids are drawn in parts ("stretches"), because the sampler of this epoch has no length."""
         return self.order is not None and (self.order.rest is not None or self.before > 0)
 
     def _next_stretch(self, done: int) -> bool:
-        """Continues with the next stretch of ids of a sampler that may have no end. Returns whether there is one. done: batches of the epoch so far."""
+        """Prepares the next stretch of ids. Returns False if the sampler has ended, or if the epoch has no stretches. done: batches of the epoch so far."""
         if self.order is None or self.order.rest is None:
             return False
         ids = self.order.more()
@@ -327,9 +326,8 @@ class Run:
             self.source.close()
 
     def take(self) -> _core.Batch | None:
-        """Returns the next batch that has samples; None at the end of the epoch. Leaves out batches of bad samples only, which still count as steps of the
-        epoch. Raises CorruptError at the end of an epoch that had no other batches. An epoch that was restored in its middle is not judged: it may have had
-        good batches before."""
+        """Returns the next batch that has samples; None at the end of the epoch. Skips batches whose samples are all bad, but counts them as steps. Raises
+        CorruptError at the end of an epoch whose batches were all skipped, unless the epoch was restored in its middle: earlier batches may have been good."""
         restored = self.resumed is not None
         batch, left_out = self._take(), 0
         while batch is not None and not len(batch):
@@ -361,7 +359,7 @@ class Run:
 
     @property
     def step(self) -> int:
-        """Returns the number of batches taken since the epoch began or was restored."""
+        """Returns the number of batches taken since the epoch began, or since it was restored."""
         return self.before + (0 if self._session is None else self._session.step)
 
     @property
@@ -373,7 +371,7 @@ class Run:
 
     def state(self) -> dict[str, Any]:
         """Returns the position of the run, its seed, facts about the data if no epoch has begun, and a digest of the user's order. Raises StateError if the
-        position cannot be saved."""
+        sampler has no length."""
         if self.in_stretches and self.step:
             raise StateError(
                 "a sampler without a length has no position that can be saved: give a function of the epoch that returns the ids of one epoch"
@@ -401,7 +399,7 @@ class Run:
             return {"epoch": self.epoch, "pipeline": self.resumed, **facts}
         core = self._session.state()
         if not own_order:
-            # Before its first batch an epoch may already have had samples: the user's pipeline may fill the last batch of one epoch from the next epoch.
+            # The last batch of one epoch of a user's pipeline may hold samples of the next epoch, which then has consumed samples before its first batch.
             begun = self._session.step > 0 or core["consumed"] > 0
             over = not begun or (core.get("streamed") and core["epoch"] > self.epoch)
             return {"epoch": core["epoch"], "pipeline": None if over else core}
@@ -418,14 +416,15 @@ class Run:
         return self.order is not None and self.order.per_rank
 
     def dataset_samples(self, batch: _core.Batch) -> list[tuple[int, bool]]:
-        """Returns (id, padded) for each sample of a Dataset's batch; padded: it is a repeat that only fills the batch. The library knows only the positions."""
+        """Returns (id, padded) for each sample of a Dataset's batch. padded: the sample is a repeat that fills the batch. The C library knows only
+        positions."""
         assert isinstance(self.source, DatasetSource)
         positions = [batch.sample(i)[1] for i in range(len(batch))]
         return self.source.samples(self.epoch, positions, self.spec, self.indices)
 
     def load(self, state: Saved) -> None:
-        """Sets the position from a saved state, after a check that the state belongs to this data. If the state is refused, the position stays the same. Only
-        if the user's sampler gives other ids than in the saved run, iterations are refused too, until the sampler gives these ids."""
+        """Sets the position from a saved state of the same data. Raises StateError for other states, and the position stays the same. If only the sampler gives
+        other ids than in the saved run, begin() also raises the error, until the sampler gives the same ids."""
         if isinstance(self.source, Pipeline) and self.source._started().delivered:
             raise StateError("a state is loaded before the first batch of a pipeline; make a new one")
         place, seed, ids = self.position(), self.spec.seed, self.ids
@@ -484,8 +483,8 @@ class Run:
                 self.order.go_on_with(seed)
 
     def _pass_ended_epoch(self) -> None:
-        """Moves on to the next epoch if less than one step of the restored epoch is left. This happens if the state comes from fewer ranks or smaller batches,
-        or was saved after the last batch, before the end of the epoch was known."""
+        """Goes to the next epoch if the restored epoch has less than one step left. This happens if the state comes from fewer ranks or smaller batches, or was
+        saved after the last batch of an epoch before the end was known."""
         if self.resumed is None:
             return
         consumed = int(self.resumed["consumed"])
@@ -505,7 +504,7 @@ class Run:
             self.resumed = self.ids = None
 
     def go_to(self, epoch: int) -> None:
-        """Goes to the beginning of an epoch, and drops the current pipeline. Raises StateError if the source is a user's Pipeline."""
+        """Goes to the beginning of an epoch, and closes the current pipeline. Raises StateError if the source is a user's Pipeline."""
         if isinstance(self.source, Pipeline):
             raise StateError("set_epoch: the user's Pipeline goes through its epochs in order")
         self._drop()
@@ -515,7 +514,7 @@ class Run:
         self.inside = False
 
     def close(self) -> None:
-        """Stops the work and keeps the position: the state stays the same, and a new iteration continues from it."""
+        """Stops the work but keeps the position: state() returns the same as before, and a new iteration continues there."""
         # In a forked child, the session belongs to the parent process. A Pipeline of the user keeps its own position.
         if self._session is not None and self.pipe is not self.source and self._session._pid == os.getpid():
             state = self.position()
@@ -530,7 +529,7 @@ class Run:
             session.interrupt(False)
 
     def interrupt(self) -> None:
-        """Makes the thread inside the Loader leave soon: its wait ends with an error. Call it from another thread."""
+        """Makes the thread that is inside the Loader leave soon, with an error. Call from another thread."""
         session, made = self._session, self._made
         if session is not None:
             session.interrupt(True)

@@ -25,15 +25,15 @@ from stoker.loader._fetch import Threads
 from stoker.loader._table_columns import DENSE
 from stoker.loader._table_kept import Kept, keep, load
 
-PARTITION = re.compile("([^=/]+)=([^/]*)")  # the name of a folder that defines the value of a column, as Hive and Spark write it
+PARTITION = re.compile("([^=/]+)=([^/]*)")  # a folder named COLUMN=VALUE, as Hive and Spark write it
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _TAIL = 1 << 16  # bytes at the end of a remote file that are read first: they hold the footer of most files
 _GAP = 1 << 16  # ranges that are closer than this are read together
 _MOST_FOOTER = 1 << 30
 _MAGIC = b"PAR1"
 _LARGE_CHUNK = 4 << 20  # bytes of a local column chunk above which its pages are read one after the other
-_PAGES = 1 << 20  # buffer size for reading page by page; the buffer grows to the size of a page
-_UNUSUAL = 16 << 20  # bytes of a dictionary that no usual program writes; their limit is about 1 MiB
+_PAGES = 1 << 20  # size in bytes of the buffer for reading page by page; pyarrow enlarges it for larger pages
+_UNUSUAL = 16 << 20  # bytes; writers stop filling a dictionary at about 1 MiB, so one of this size has long values
 _SLICE = 32 << 20  # a group that takes more than twice this many bytes is decoded in slices of this size
 _PATIENCE = 10  # seconds to wait for pyarrow's threads
 
@@ -53,8 +53,8 @@ def is_remote(name: str) -> bool:
 
 @dataclass
 class TableFile:
-    """A Parquet file with its footer. mark: values that differ if the file is replaced: size, times and inode of a local file; size and version of an
-    object."""
+    """A Parquet file with its footer. size: in bytes. mark: the identity of this version of the file: size, times and inode of a local file; size and version
+    of an object in a store."""
 
     name: str
     size: int
@@ -64,7 +64,7 @@ class TableFile:
     roots: list[str]  # for each column chunk of a row group, the name of its column
 
     def chunks(self, group: int, names: Collection[str]) -> list[Any]:
-        """Returns the column chunks of a row group that belong to columns of these names."""
+        """Returns pyarrow's metadata of a row group's column chunks, for the columns with these names."""
         footer = self.footer.row_group(group)
         return [footer.column(i) for i, name in enumerate(self.roots) if name in names]
 
@@ -74,7 +74,7 @@ class TableFile:
 
 
 def names_tables(source: Any) -> bool:
-    """Returns whether this is the name of a Parquet file, or a pattern of such names."""
+    """Returns whether this is the path or URL of a Parquet file, or a pattern for such names, by its ending."""
     if not isinstance(source, (str, bytes, os.PathLike)):
         return False
     name = os.fsdecode(source)
@@ -82,8 +82,8 @@ def names_tables(source: Any) -> bool:
 
 
 def tables_of(source: Any) -> list[str] | None:
-    """Returns the names and patterns of a source's Parquet files; None if it is not a source of Parquet files. Such a source is one name, several names, a
-    folder with Parquet files and without folders, or a folder of partitions."""
+    """Returns the names and patterns of a source's Parquet files; None for other sources. Such a source is one name, a list of names, a folder with Parquet
+    files and no folders, or a folder of partitions."""
     if names_tables(source) and not os.path.isdir(os.fsdecode(source)):
         return [os.fsdecode(source)]
     if isinstance(source, (list, tuple)) and source and all(map(names_tables, source)):
@@ -104,13 +104,13 @@ def tables_of(source: Any) -> list[str] | None:
 
 
 def partition_of(name: str) -> dict[str, str]:
-    """Returns the values of columns that the names of a file's folders define, as in `year=2024/city=Bern/part-0.parquet`."""
+    """Returns a dict from columns to values that the file's folders define, as in `year=2024/city=Bern/part-0.parquet`."""
     found = [PARTITION.fullmatch(folder) for folder in name.partition("?")[0].split("/")[:-1]]
     return {unquote(m[1]): unquote(m[2]) for m in found if m is not None}
 
 
 class Listed(NamedTuple):
-    """The name of a file, and what the listing of its store says: size, or -1, and the tag of its version, or 0."""
+    """A file in a listing. size: in bytes, or -1 if the listing has no sizes. tag: identifies the version of the file, 0 if not known."""
 
     name: str
     size: int = -1
@@ -118,7 +118,7 @@ class Listed(NamedTuple):
 
 
 def find(patterns: Sequence[str], storage: Storage) -> list[Listed]:
-    """Expands braces and globs, and returns the files in their order."""
+    """Expands braces and globs in `patterns`, and returns the files in order. Raises InvalidArgumentError if a pattern fits no file."""
     try:
         with library_call():
             found = storage.core().find([os.fsencode(p) for p in patterns])
@@ -128,7 +128,7 @@ def find(patterns: Sequence[str], storage: Storage) -> list[Listed]:
 
 
 def read_footers(files: Sequence[Listed], storage: Storage) -> list[TableFile]:
-    """Reads the footers of all files, many at a time. Those of files in stores are kept for the next start."""
+    """Reads the footers of all files, many at a time. Saves those of remote files in ~/.cache/stoker for the next start."""
     parquet()
     threads = min(128 if any(is_remote(f.name) for f in files) else 4, len(files) or 1)
     found = _side_by_side(threads, [(_read_footer, f, storage) for f in files])
@@ -139,8 +139,8 @@ def read_footers(files: Sequence[Listed], storage: Storage) -> list[TableFile]:
 
 
 def _side_by_side(count: int, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """Calls functions on `count` threads, and returns their results. calls: tuples of a function and its arguments. After Ctrl-C or an error, neither this
-    function nor the interpreter's exit waits for calls that still run, because a server may be silent."""
+    """Calls functions on `count` threads, and returns their results in order. calls: tuples of a function and its arguments. After Ctrl-C or an error, neither
+    this function nor the interpreter's exit waits for running calls, because a server may never answer."""
     threads = Threads(count)
     try:
         futures = [threads.submit(*call) for call in calls]
@@ -150,8 +150,8 @@ def _side_by_side(count: int, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
 
 
 def _read_footer(listed: Listed, storage: Storage) -> tuple[TableFile, bool]:
-    """Returns a file with its footer, and False if the footer should have been kept for the next start but could not be. Footers of local files are not
-    kept."""
+    """Returns a file with its footer, and whether the footer was saved for the next start as intended. Footers of local files need not be saved, and count
+    as saved."""
     name = listed.name
     if not is_remote(name):
         with _opening(name), open_binary(name) as file:
@@ -175,7 +175,7 @@ def _read_footer(listed: Listed, storage: Storage) -> tuple[TableFile, bool]:
 
 
 def _begin(listed: Listed, storage: Storage) -> tuple[_Ranges, bytes | None]:
-    """Opens a file in a store. If the listing gave the right size, reads the end of the file at once and returns it too; else returns None for the end."""
+    """Opens a remote file. If the listing gave the right size, also returns the end of the file, from its footer on; otherwise None in its place."""
     if listed.size > 0:
         ranges = _Ranges(listed.name, storage, listed.size, None)
         try:
@@ -186,7 +186,7 @@ def _begin(listed: Listed, storage: Storage) -> tuple[_Ranges, bytes | None]:
 
 
 def _of_kept(name: str, kept: Kept) -> TableFile | None:
-    """Makes a TableFile from a footer that an earlier start has kept; None if this footer cannot be read."""
+    """Makes a TableFile from a footer that an earlier start saved; None if pyarrow cannot read it."""
     try:
         return _file_of(name, kept.size, (kept.size, kept.version), kept.end)
     except Exception:
@@ -194,7 +194,8 @@ def _of_kept(name: str, kept: Kept) -> TableFile | None:
 
 
 def _end_of(name: str, size: int, read: Callable[[int, int], bytes]) -> bytes:
-    """Reads the end of a file, from its footer on. read(offset, length): returns bytes of the file. Raises CorruptError if this is no whole Parquet file."""
+    """Returns the end of a file, from its footer on. read(offset, length) returns bytes of the file. Raises CorruptError if the file is cut short, encrypted or
+    not a Parquet file."""
     if size < 12:
         raise CorruptError(f"{name}: it has {size} bytes, and no Parquet file is that small: it is empty or cut short")
     tail = read(size - min(_TAIL, size), min(_TAIL, size))
@@ -212,7 +213,7 @@ def _file_of(name: str, size: int, mark: tuple[Any, ...], end: bytes) -> TableFi
     import pyarrow as pa
 
     footer = parquet().read_metadata(pa.BufferReader(end))
-    # A column chunk that does not fit the schema would end the process in pyarrow, by an exception of C++ that it does not catch.
+    # pyarrow ends the process if a column chunk does not fit the schema, by a C++ exception that it does not catch. So the footer is checked first.
     fault = _core.footer_fault(end[-8 - int.from_bytes(end[-8:-4], "little") : -8])
     if fault is not None:
         kind, text = fault
@@ -244,8 +245,8 @@ def _check_footer(name: str, size: int, footer: Any) -> None:
 
 
 def roots_of(footer: Any, schema: Any) -> list[str]:
-    """Returns for each column chunk of a row group the name of the column that it belongs to. A chunk's path joins names by dots, which names may have too, so
-    the parts of each column's type are counted. Only if a type is not known here, names end at the first dot."""
+    """Returns for each column chunk of a row group the name of its column. A chunk's path joins names by dots, and names may contain dots, so the number of
+    chunks of each column follows from its type. If a type is unknown here, the name ends at the first dot of the path."""
     found = [field.name for field in schema for _ in range(_parts(field.type))]
     paths = [footer.schema.column(i).path for i in range(footer.num_columns)]
     if len(found) == len(paths) and all(p == name or p.startswith(name + ".") for p, name in zip(paths, found, strict=True)):
@@ -269,7 +270,7 @@ def _parts(type: Any) -> int:
 
 
 def span_of(column: Any) -> tuple[int, int]:
-    """Returns the offset and the number of bytes of a column's chunk."""
+    """Returns the offset in the file and the size in bytes of a column chunk, with its dictionary."""
     begin = column.data_page_offset
     if column.has_dictionary_page and column.dictionary_page_offset is not None and 0 < column.dictionary_page_offset < begin:
         begin = column.dictionary_page_offset
@@ -314,14 +315,14 @@ def _read_at(file: Any, offset: int, length: int) -> bytes:
 
 
 class _Changed(Exception):
-    """Raised if an object has another size than in the listing."""
+    """Raised if an object's size is not the one in the listing."""
 
 
 class _Ranges(io.RawIOBase):
-    """A remote object as a file. `load` reads ranges into memory, in place of those of its last call. A read outside of these ranges makes a request of its
-    own.
+    """A remote object as a file. `load` reads ranges into memory, and drops the ranges of an earlier call. A read outside of these ranges makes its own
+    request.
 
-    version: the version that every answer of the store must have. None: the version of the first answer is used.
+    version: the version of the object that each answer must have. None: the first answer sets it.
     """
 
     def __init__(self, name: str, storage: Storage, size: int, version: str | None) -> None:
@@ -332,7 +333,7 @@ class _Ranges(io.RawIOBase):
 
     @classmethod
     def begin(cls, name: str, storage: Storage) -> _Ranges:
-        """Opens an object, and asks the store for its size and version."""
+        """Opens an object, and asks the store for its size and version. Raises UnsupportedError if the store does not know the size."""
         _, size, version = storage.core().read(name, 0, 4)
         if size < 0:
             raise UnsupportedError(
@@ -341,7 +342,7 @@ class _Ranges(io.RawIOBase):
         return cls(name, storage, size, version)
 
     def load(self, spans: Sequence[tuple[int, int]]) -> None:
-        """Reads (offset, length) ranges into memory. Ranges that are close to each other are read as one."""
+        """Reads ranges of (offset, length) into memory. Ranges less than _GAP bytes apart are read as one."""
         merged: list[list[int]] = []
         for begin, length in sorted(spans):
             if merged and begin <= merged[-1][1] + _GAP:
@@ -391,12 +392,12 @@ class _Ranges(io.RawIOBase):
         return len(data)
 
 
-# pyarrow decodes on its own threads. They drop their last references to a file and its bytes shortly after the table was returned. If these are Python
-# objects, and the interpreter ends at that moment, the process is aborted.
+# pyarrow decodes on its own threads, which drop their last references to a file and its bytes shortly after pyarrow has returned the table. If these are
+# Python objects and the interpreter ends at that moment, the process is aborted.
 
 
 def _through(opened: Any, read: Callable[[Any], Any]) -> Any:
-    """Returns read(file) for an open file. If possible, `file` is one of pyarrow's own files, which refers to no Python object."""
+    """Returns read(file) for an open file. `file` is one of pyarrow's own files, without a reference to a Python object, if the system can open it by path."""
     import pyarrow as pa
 
     name = "" if isinstance(opened, _Ranges) else f"/proc/self/fd/{opened.fileno()}"
@@ -407,8 +408,8 @@ def _through(opened: Any, read: Callable[[Any], Any]) -> Any:
 
 
 def _released(opened: Any, read: Callable[[Any], Any]) -> Any:
-    """Returns read(file) for a Python file object. Waits at the end, up to _PATIENCE seconds, until pyarrow has dropped the object and all bytes that it
-    read. The object is made here, so that no variable of a caller refers to it."""
+    """Returns read(file) for a file object in Python. At the end, waits up to _PATIENCE seconds until pyarrow has dropped that object and all bytes that it
+    read. Makes the object itself, so that no variable of a caller refers to it."""
     file = _Given(opened)
     seen, itself = file.seen, weakref.ref(file)
     try:
@@ -449,8 +450,8 @@ class _Given(io.RawIOBase):
 
 
 def read_group(file: TableFile, group: int, columns: Sequence[str], storage: Storage, encoded: Collection[str] = ()) -> Any:
-    """Reads columns of a row group, and returns them as a pyarrow.Table. encoded: columns of texts or bytes that may be returned encoded by a dictionary; that
-    is done if the values would take much more memory than the file's pages, because long values are repeated."""
+    """Reads columns of a row group, and returns them as a pyarrow.Table. encoded: columns of texts or bytes that may be returned as indices into a dictionary,
+    which is done if repeated long values would otherwise take much more memory than the file's pages. Raises ReadError if the file was replaced."""
     import pyarrow as pa
 
     pq = parquet()
@@ -460,8 +461,8 @@ def read_group(file: TableFile, group: int, columns: Sequence[str], storage: Sto
     detail = f": row group {group}"
     where = file.name + detail
 
-    # A large column chunk of a local file is read a page at a time. A large group is decoded in slices of rows, because a buffer for all rows would grow by
-    # doubling.
+    # A large column chunk of a local file is read a page at a time. A large group is decoded in slices of rows: a buffer for all rows would be doubled as it
+    # grows.
     pages = _PAGES if not is_remote(file.name) and any(c.total_compressed_size > _LARGE_CHUNK for c in chunks) else 0
     size = sum(max(0, c.total_uncompressed_size) for c in chunks)
     rows = max(1, footer.num_rows * _SLICE // size) if size > 2 * _SLICE else footer.num_rows
@@ -492,8 +493,8 @@ def read_group(file: TableFile, group: int, columns: Sequence[str], storage: Sto
 
 
 def _repeats(source: Any, chunk: Any, rows: int) -> bool:
-    """Returns whether the values of a column chunk of texts or bytes have to stay encoded by the chunk's dictionary, because a copy of its value for each row
-    would take far more memory than the chunk's pages."""
+    """Returns whether the values of a column chunk of texts or bytes must stay indices into its dictionary, because a copy of the value for each row would take
+    far more memory than the chunk's pages."""
     path, _, leaf = chunk.path_in_schema.rpartition(".")
     if chunk.physical_type != "BYTE_ARRAY" or (path and leaf not in ("bytes", "path")) or rows * chunk.total_uncompressed_size <= DENSE:
         return False
@@ -507,7 +508,7 @@ def _repeats(source: Any, chunk: Any, rows: int) -> bool:
 
 
 def _dictionary_page(head: bytes) -> tuple[int, int]:
-    """Returns the number of bytes of a dictionary and the number of its values, from the first bytes of its page; (0, 1) if they are not such a header. The
+    """Returns a dictionary's size in bytes and its number of values, from the first bytes of its page; (0, 1) if they are not the header of such a page. The
     header is a struct in Thrift's compact protocol: the type of the page, two sizes, perhaps a checksum, and a struct whose first field is the number of
     values."""
     at = 0
@@ -553,8 +554,8 @@ def _reopened(file: TableFile, storage: Storage) -> Any:
 
 
 def _is_same(file: TableFile, opened: Any) -> bool:
-    """Returns whether the open file is still the one whose footer was read. If only its times have changed, as after a new link or a new owner, the footers are
-    compared."""
+    """Returns whether the open file is still the file whose footer was read. If size and inode are equal and only the times differ, as after chown, compares
+    the footers."""
     mark = _identity(opened)[1]
     if mark == file.mark or mark[:2] != file.mark[:2]:
         return mark == file.mark

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Divides the batches of pipelines into epochs: finds where an epoch ends, and fills, cuts or drops its last batch. The iterators of the frameworks use
-this."""
+"""Divides the batches of pipelines into epochs: finds the end of an epoch, and fills, cuts or drops its last batch. Base of the iterators for frameworks."""
 
 from __future__ import annotations
 
@@ -45,11 +44,11 @@ _FILL, _DROP, _PARTIAL = (
     LastBatchPolicy.FILL,
     LastBatchPolicy.DROP,
     LastBatchPolicy.PARTIAL,
-)  # globals are faster than attributes of the Enum, and each batch compares with them
+)  # read for each batch; globals are faster than attributes of the Enum
 
 
 class Taken(NamedTuple):
-    """A batch of one pipeline. valid: the iterator returns this many samples, from the beginning of the batch."""
+    """A batch of one pipeline. valid: number of samples, from the first on, that the iterator returns."""
 
     batch: _core.Batch
     valid: int
@@ -59,13 +58,13 @@ class Taken(NamedTuple):
 class EpochIterator:
     """Takes batches from pipelines until an epoch ends.
 
-    The epoch ends with the reader's epoch if reader_name is given, after `size` samples if size is given, else when the pipeline raises StopIteration (or
-    never).
+    The epoch ends with the reader's epoch if reader_name is given, or after `size` samples if size is given. Otherwise it ends when the pipeline raises
+    StopIteration, if it ever does.
 
-    valid_samples: for each pipeline, how many samples of the last step belong to the epoch. This is the number of samples in the step, with one exception: an
-    iterator over one pipeline with LastBatchPolicy.PARTIAL has no sample left for the epoch's last step. The step then has one sample that is not of the epoch,
-    and valid_samples is [0]: the mean of a loss over no samples would be NaN, and without a step the other ranks would wait for ever. An iterator over several
-    pipelines returns an empty batch then, as DALI's does.
+    valid_samples: for each pipeline, the number of samples in the last step that belong to the epoch. This is the number of samples in the step, except if an
+    iterator over one pipeline with LastBatchPolicy.PARTIAL has no sample left for the epoch's last step. The step then has one sample that is not in the epoch,
+    and valid_samples is [0]: the mean of a loss over no samples would be NaN, and if this rank left out the step, the others would wait for ever. An iterator
+    over several pipelines then returns an empty batch, as DALI's does.
     """
 
     def __init_subclass__(cls, **arguments: Any) -> None:
@@ -103,13 +102,13 @@ class EpochIterator:
         self._reader = reader_name
         self._shards: Shards | None = None
         self._auto_reset = _auto_reset(auto_reset)
-        self._counter = 0  # with size: samples taken in this epoch, from all pipelines together; with a reader: steps
+        self._counter = 0  # steps of this epoch if there is a reader; otherwise samples of all pipelines together
         self._ended = False
         self._begun = False
         self._given = 0  # number of steps returned in this epoch
         self._restored = 0  # number of these steps that were taken before the run was restored
-        self._kept: list[Taken] | None = None  # a step that was taken early, to find out whether the epoch has ended
-        self._counted_out = False  # whether the last epoch ended by `size`; the sources may then still raise StopIteration for its end
+        self._kept: list[Taken] | None = None  # a step that _is_over() took early and _take() has not returned yet
+        self._counted_out = False  # whether the last epoch ended by `size`; its sources may still raise StopIteration for it
         self._done = [False] * len(self._pipes)  # for each pipeline, whether it has delivered the last batch of its shard
         self._sessions = [pipe._started() for pipe in self._pipes]
         if reader_name is not None:
@@ -125,14 +124,14 @@ class EpochIterator:
             session.extra_state = weakref.WeakMethod(self._extra_state)  # weak, so that dropping the iterator ends the pipeline
         if any(session.restored for session in self._sessions):
             self._go_on()
-        self._shard_steps = self._steps(self._shards) if self._shards else 0  # number of steps in this epoch
+        self._shard_steps = self._steps(self._shards) if self._shards else 0  # steps in this epoch
         if prepare_first_batch:
             self._check_first_batch()
             for pipe in self._pipes:
                 pipe.start()
 
     def _check_first_batch(self) -> None:
-        """Raises an error if an epoch has no batch, because a training loop would do nothing without a message. DALI raises an error here too."""
+        """Raises InvalidArgumentError if an epoch has no batch, as DALI does: a training loop would silently do nothing."""
         if self._policy is _DROP and (self._reader is not None or self._samples >= 0) and len(self) == 0:
             raise InvalidArgumentError(
                 f"an epoch (samples: {self.size}) is smaller than a batch (samples: {self._pipes[0].batch_size}), and LastBatchPolicy.DROP drops "
@@ -140,7 +139,7 @@ class EpochIterator:
             )
 
     def _refuse_short(self) -> None:
-        """Refuses readers with tail="keep" unless the policy is PARTIAL: their last batches may be short."""
+        """Raises InvalidArgumentError for readers with tail="keep" unless the policy is PARTIAL: their last batches may be short."""
         if any(m["keeps"] and self._policy is not _PARTIAL for m in self._metas):
             raise InvalidArgumentError(
                 f'reader {self._reader!r} has tail="keep", whose last batches may be short: LastBatchPolicy.{self._policy.name} is not '
@@ -148,7 +147,7 @@ class EpochIterator:
             )
 
     def _agree(self) -> None:
-        """Raises an error unless all ranks shuffle the same files by the same seed: otherwise some samples would be read twice and others never."""
+        """Raises an error unless all ranks shuffle the same files with the same seed. Otherwise some samples would be read twice and others never."""
         for meta, session in zip(self._metas, self._sessions, strict=True):
             state = session.state()
             if state["shuffle"]:
@@ -158,8 +157,8 @@ class EpochIterator:
     # ---- restoring ----
 
     def _go_on(self) -> None:
-        """Sets the iterator's counters from the states that its pipelines were restored from. An epoch of the iterator may begin in the middle of an epoch of
-        a pipeline."""
+        """Sets the iterator's counters from the states to which its pipelines were restored. An iterator's epoch may begin in the middle of
+        an epoch of a pipeline."""
         states = [session.restored or {"epoch": 0, "consumed": 0} for session in self._sessions]
         places = {self._delivered(k, state) for k, state in enumerate(states)}
         if len(places) > 1:
@@ -180,8 +179,8 @@ class EpochIterator:
             self._counter = place
 
     def _delivered(self, k: int, state: dict[str, Any]) -> int:
-        """Returns how much pipeline k had delivered when `state` was saved. The unit depends on how epochs end. With DALI's shards it is batches since the run
-        began; with another reader, batches of the epoch; with size, samples of the iterator's epoch."""
+        """Returns how much pipeline k had delivered when `state` was saved: with DALI's shards, batches since the run began; with another reader, batches of
+        the epoch; with size, samples of the iterator's epoch; otherwise 0."""
         if self._reader is None:
             return self._restored_samples(state) if self._samples >= 0 else 0
         meta = self._metas[k]
@@ -196,7 +195,7 @@ class EpochIterator:
         return int(steps + self._shards.steps_before(meta["shard_id"], state["epoch"]))
 
     def _restored_samples(self, state: dict[str, Any]) -> int:
-        """Returns how many samples of the current epoch the restored iterator had taken. Only with size."""
+        """Returns the number of samples in the current epoch that were taken before the state was saved. Used only if `size` was given."""
         kept = state.get("iterator")
         if kept is None and state["consumed"] == 0:
             return 0
@@ -217,8 +216,8 @@ class EpochIterator:
         return taken
 
     def _extra_state(self, session: Session, state: dict[str, Any]) -> dict[str, Any]:
-        """Returns the entries that a saved state needs for the iterator: with size, its position in its epoch. After the last batch of an epoch that is the
-        beginning of the next one."""
+        """Returns the entries that a saved state of a pipeline needs for this iterator: with `size`, the position in the iterator's epoch; else {}. After the
+        last batch of an epoch, that is the beginning of the next epoch."""
         if self._kept is not None:
             raise StateError(
                 "reset() was called before the end of the epoch and has taken the next batch early: get that batch first, then save the state"
@@ -233,14 +232,14 @@ class EpochIterator:
         return {"iterator": {"samples": samples, "steps": steps}}
 
     def _carried(self) -> int:
-        """Returns how many samples of the next epoch were delivered with the last batch of this one. Only with size and FILL, and without padding."""
+        """Returns how many samples of the last batch count for the next epoch. 0 unless `size` is given, the policy is FILL and nothing pads."""
         carries = not self._padded and self._policy is _FILL
         return self._counter % self._samples if carries and self._counter > self._samples else 0
 
     # ---- one step ----
 
     def _take(self) -> list[Taken]:
-        """Returns the next batch of each pipeline, by the policy. Raises StopIteration at the end of the epoch."""
+        """Returns the next batch of each pipeline, filled or cut by the policy. Raises StopIteration at the end of the epoch."""
         if self._kept is None:
             try:
                 taken = self._step()
@@ -283,7 +282,7 @@ class EpochIterator:
         return taken.valid == 0 and len(taken.batch) < taken.batch.planned
 
     def _ranks(self) -> int:
-        """Returns the number of ranks, which must make equal numbers of steps."""
+        """Returns the number of ranks, all of which must make the same number of steps."""
         shards = max(int(s.meta(self._reader).get("number_of_shards", 1)) for s in self._sessions)
         return max(shards, len(self._sessions), resolve("auto").world)
 
@@ -324,8 +323,8 @@ class EpochIterator:
         raise StopIteration
 
     def _is_over(self) -> bool:
-        """Returns whether the epoch has ended, also if the caller stopped at its last batch and saw no StopIteration. In that case takes the step after it,
-        which drops the batches that the policy drops."""
+        """Returns whether the epoch has ended. If the caller stopped at the last batch and got no StopIteration, finds out by taking the next step, which drops
+        batches as the policy demands, and keeps it in self._kept."""
         last = all(self._done) or 0 <= self._samples <= self._counter or 0 < len(self) <= self._given
         if not self._ended and self._begun and last and self._kept is None:
             with contextlib.suppress(StopIteration):
@@ -333,7 +332,7 @@ class EpochIterator:
         return self._ended
 
     def _steps(self, shards: Shards) -> int:
-        """Returns the number of batches in this epoch of contiguous shards, which is equal for all shards."""
+        """Returns the number of batches in this epoch, which is equal for all shards. shards: DALI's contiguous shards."""
         if self._policy is _FILL:
             return shards.steps_filled()
         return shards.steps_partial() if self._policy is _PARTIAL else shards.steps_full()
@@ -350,8 +349,8 @@ class EpochIterator:
         return taken
 
     def _own_samples(self, k: int, batch: _core.Batch) -> int:
-        """Returns how many samples at the front of a batch count in this epoch of pipeline k. Returns 0 after the pipeline's last batch, or if DROP drops this
-        step on all ranks; with DALI's shards, returns all unless the policy is PARTIAL. Updates self._done[k], except for DALI's shards."""
+        """Returns how many of the first samples in a batch belong to this epoch of pipeline k: 0 after its last batch, or if DROP drops this step on all ranks.
+        With DALI's shards, returns all samples unless the policy is PARTIAL. Updates self._done[k], except with DALI's shards."""
         if self._shards is not None:
             # As in DALI, an epoch has as many samples as the shard, no matter where in the stream it begins.
             left = self._shards.size(self._metas[k]["shard_id"]) - self._counter * self._pipes[k].batch_size
@@ -364,7 +363,7 @@ class EpochIterator:
         return _own_samples(batch)
 
     def _others_drop(self, k: int, batch: _core.Batch) -> bool:
-        """Returns whether another rank's batch of this step is not full. Then all ranks drop the step, so that their numbers of steps are equal."""
+        """Returns whether the batch of another rank in this step is not full. DROP then drops the step on all ranks, so that they make equally many steps."""
         meta = self._metas[k]
         if not meta["wraps"]:
             return bool(self._counter >= len(self) and meta["epoch_size"] >= 0)
@@ -373,7 +372,7 @@ class EpochIterator:
         return bool(epoch != batch.epoch or step + meta["number_of_shards"] * self._pipes[k].batch_size > meta["epoch_size"])
 
     def _by_size(self, batches: list[_core.Batch]) -> list[Taken] | None:
-        count = sum(b.planned for b in batches)  # bad samples that were skipped count too, or the epoch would end later
+        count = sum(b.planned for b in batches)  # includes skipped bad samples: without them, the epoch would end later
         self._counter += count
         ends = 0 <= self._samples <= self._counter
         if ends and self._policy is _DROP and any(b.planned < p.batch_size for b, p in zip(batches, self._pipes, strict=True)):
@@ -392,7 +391,7 @@ class EpochIterator:
     # ---- epochs ----
 
     def reset(self) -> None:
-        """Begins the next epoch, if the last batch of this one was taken. In the middle of an epoch it only warns, as in DALI."""
+        """Begins the next epoch if all batches of this one were taken. Otherwise ignores the call, with a warning if a batch was taken, as in DALI."""
         if not self._is_over():
             if self._begun:
                 warnings.warn("reset() in the middle of an epoch is ignored: iterate to its end, or use stoker.Loader", stacklevel=2)
@@ -439,8 +438,8 @@ class EpochIterator:
 
     @property
     def size(self) -> int:
-        """Returns the number of samples that each pipeline delivers in the current epoch, including those that fill its last batch, as in DALI. It is at most
-        len() times the batch size. If the argument `size` was given, its value; -1 if the number is not known."""
+        """Returns the number of samples that each pipeline delivers in the current epoch, including those that fill its last batch, as in DALI. Returns the
+        argument `size` if it was given; -1 if neither it nor a reader was given."""
         if self._reader is None:
             return self._samples
         meta = self._metas[0]
@@ -458,13 +457,13 @@ class EpochIterator:
         return self._pipes[0].batch_size
 
     def checkpoints(self) -> list[bytes]:
-        """Returns the states of the pipelines, for Pipeline(checkpoint=...). An iterator over restored pipelines continues with the batch after the last one
-        that was taken, and ends its epoch where this one would. A state taken after the last batch of an epoch is that of the next epoch's beginning."""
+        """Returns the states of the pipelines, for Pipeline(checkpoint=...). An iterator over the restored pipelines continues after the last batch that was
+        taken, and its epoch ends where this one's would. After the last batch of an epoch, it continues with the next epoch."""
         return [p.checkpoint() for p in self._pipes]
 
 
 def _own_samples(batch: _core.Batch) -> int:
-    """Returns how many samples of a batch belong to its epoch and are not repeats. They are at its front."""
+    """Returns how many samples of a batch belong to the epoch that it began in and are not repeats. These come first in the batch."""
     if not batch.is_last:
         return len(batch)
     own = 0
