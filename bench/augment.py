@@ -24,12 +24,12 @@ import measure
 import peers
 from compare import check_statistics
 
-SETTLE = 0.5  # seconds at the start of a slice that are not timed: they use up the batches that were already ready
+SETTLE = 0.5  # seconds at the start of a slice that are not timed, in which ready batches are used up
 POLICIES = ("RandAugment", "TrivialAugmentWide", "AutoAugment", "AugMix", "none")
 
 
 def steps(module: Any, policy: str, interpolation: str, to_tensor: list[Any]) -> list[Any]:
-    """Builds the same list of transforms from torchvision's v1, its v2 or stoker's module."""
+    """Returns the list of transforms that `module` provides: torchvision's v1, its v2, or stoker.transforms."""
     mode = module.InterpolationMode(interpolation)
     augmentation = [] if policy == "none" else [getattr(module, policy)(interpolation=mode)]
     return [*plain_steps(module, augmentation, to_tensor), module.RandomErasing(0.25)]
@@ -66,7 +66,7 @@ def load_tensor(policy: str, interpolation: str) -> Callable[[bytes], Any]:
 
 
 def decoder() -> Callable[[bytes], Any]:
-    """Returns a function that decodes bytes to a tensor (C, H, W): with simplejpeg, the fastest, or else with torchvision."""
+    """Returns a function that decodes a file's bytes to a tensor (C, H, W): with simplejpeg, the fastest decoder, or else with torchvision."""
     import torch
 
     try:
@@ -99,7 +99,7 @@ def images_of(loader: Any) -> Iterator[Any]:
 
 
 def pace(batches: Iterator[Any], images: int) -> float:
-    """Measures images per second, without the batches that were ready at the start."""
+    """Returns images per second, measured after SETTLE seconds."""
     began, settled, taken = time.perf_counter(), 0.0, 0
     while not settled or taken < images:
         count = len(next(batches))
@@ -118,7 +118,7 @@ def beside_plain(files: list[Path], options: argparse.Namespace) -> dict[str, An
     for turn in range(options.rounds + 1):
         for name in sorted(loaders, reverse=turn % 2 == 1):
             rate = pace(batches[name], options.images)
-            if turn > 0:  # the first round warms up
+            if turn > 0:  # the first round only warms up
                 rates[name].append(rate)
     counters = loaders["augmented"].pipeline.counters()
     ratios = [a / p for a, p in zip(rates["augmented"], rates["plain"], strict=True)]
@@ -137,7 +137,7 @@ def beside_torchvision(files: list[Path], options: argparse.Namespace) -> dict[s
     load = (load_pil if options.peer == "pil" else load_tensor)(options.policy, options.interpolation)
     made = peers.torch_loader(files, load, options.batch, options.threads)
     theirs = peers.endless(lambda: (batch[0] for batch in made))
-    next(theirs)  # forks its workers before stoker starts threads
+    next(theirs)  # starts the DataLoader's workers by fork before stoker starts threads
     loader = stoker_loader(files, options)
     ours = peers.endless(lambda: (batch[0] for batch in loader))
     seen = check_statistics(ours, theirs, max(4, 4096 // options.batch))  # 4096 images, because a mean over 1024 is uncertain by 0.03

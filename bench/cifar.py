@@ -34,7 +34,7 @@ def write_files(folder: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def numpy_loader(images: np.ndarray, labels: np.ndarray) -> Iterator[Any]:
-    """Cuts the crops of a whole batch with one gather, from images that were padded once."""
+    """Yields batches whose crops are cut with one gather, from images that were padded once."""
     rng = np.random.default_rng(1)
     padded = np.pad(images, ((0, 0), (0, 0), (4, 4), (4, 4)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (32, 32), axis=(2, 3))
@@ -105,7 +105,7 @@ def main() -> None:
             raise SystemExit(f"the two sides do not make the same: standard deviations {sums}")
         takes = [peers.taker(side, lambda batch: len(batch[0])) for side in (ours, theirs)]
         measure.wait_idle()
-        # Our slices hold more images, so that the slices of both sides last long enough for the clock.
+        # Stoker's slices contain more images, so that they last long enough to be timed.
         factor = 20 if a.peer == "dataloader" else 4
         result = measure.Comparison(a.peer, [], [])
         for _ in range(a.rounds):

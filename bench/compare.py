@@ -21,7 +21,7 @@ from peers import Take
 
 
 class Statistics:
-    """Accumulates mean and standard deviation of the pixels of a loader's batches, in units of the normalised output."""
+    """Accumulates mean and standard deviation of the pixels in a loader's batches, in units of the normalised output."""
 
     def __init__(self) -> None:
         self.n, self.sum, self.squares = 0, 0.0, 0.0
@@ -30,7 +30,7 @@ class Statistics:
         import torch
 
         x = torch.as_tensor(pixels)
-        if x.dtype == torch.uint8:  # only the side with simplejpeg gives uint8: it leaves normalising to the GPU
+        if x.dtype == torch.uint8:  # only the side with simplejpeg returns uint8, since it leaves normalising to the GPU
             mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (peers.MEAN255, peers.STD255))
             x = (x.float() - mean) / std
         self.n += x.numel()
@@ -58,7 +58,7 @@ def check_statistics(ours: Iterator[Any], theirs: Iterator[Any], batches: int) -
 
 
 def check_epoch(files: list[Path], batch: int, threads: int) -> None:
-    """Checks that the full batches of an epoch hold no file twice. Here the labels are the files' indices. Ends the program if one does."""
+    """Checks that no file occurs twice in the full batches of an epoch, in which the labels are the files' indices. Ends the program if one does."""
     import stoker
 
     pipeline = peers.dali_pipeline(stoker, files, batch, threads)
@@ -96,7 +96,7 @@ def loader(files: list[Path], batch: int, threads: int) -> Iterator[Any]:
 def with_torch(files: list[Path], batch: int, threads: int, load: Any) -> tuple[Iterator[Any], Iterator[Any]]:
     made = peers.torch_loader(files, load, batch, threads)
     theirs = peers.endless(lambda: iter(made))
-    next(theirs)  # forks its workers before stoker starts threads
+    next(theirs)  # starts the workers by fork before stoker starts threads
     return loader(files, batch, threads), theirs
 
 

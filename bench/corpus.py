@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-# Photographs of scikit-image (the names of its functions) and of scikit-learn. Their drawings and microscopy are left out.
+# Photographs of scikit-image (as names of its functions) and of scikit-learn, without its drawings and microscope images.
 SKIMAGE = (
     "astronaut",
     "camera",
@@ -47,7 +47,7 @@ _photos: list[Image.Image] = []
 
 
 def packaged_photos() -> list[Path]:
-    """Returns the photographs inside the installed packages; nothing is downloaded."""
+    """Returns paths of the photographs inside the installed packages. Downloads nothing."""
     import skimage
     import sklearn.datasets
 
@@ -71,7 +71,7 @@ def draw_size(rng: np.random.Generator) -> tuple[int, int]:
 
 
 def draw_scene(rng: np.random.Generator, photo: Image.Image, width: int, height: int, grain: float) -> Image.Image:
-    """Cuts a random region of a photograph, changes its scale, mirroring and brightness, and adds the noise of a sensor."""
+    """Cuts a random region out of a photograph, changes its scale, mirroring and brightness, and adds a sensor's noise."""
     fit = min(photo.width / width, photo.height / height)
     zoom = fit if fit <= 1 else float(np.exp(rng.uniform(0, np.log(fit))))
     zoom *= float(rng.uniform(0.7, 1))
@@ -115,7 +115,7 @@ def make(
     kind: str = "imagenet",
     progressive: float = 0.005,
 ) -> dict:
-    """Cuts `count` images. Returns their description, which is also written to OUT/corpus.json."""
+    """Cuts `count` images. Returns a description of the corpus, which is also written to OUT/corpus.json."""
     paths = (
         [str(p) for s in sources for p in sorted(s.rglob("*")) if p.suffix.lower() in ENDINGS]
         if sources

@@ -57,11 +57,11 @@ def with_progress(batches: Iterable[Any], what: str, total: int) -> Iterator[Any
 
 
 def timed(what: str, loader: Any, epochs: int, images: int) -> measure.Slice:
-    """Times epochs over a loader, from the request of the first batch on. A DataLoader's workers must have been started before."""
+    """Times epochs over a loader from the request of the first batch on. The workers of a DataLoader must have started."""
     wall, cpu, done = time.perf_counter(), measure.cpu_seconds(), 0
 
     def batches() -> Iterator[Any]:
-        # This loop only takes batches, so it waits all the time. Loader would warn about that; here the table shows it.
+        # This loop does nothing but take batches, so it always waits. Loader would warn about that; the table shows it anyway.
         with contextlib.redirect_stderr(io.StringIO()):
             for _ in range(epochs):
                 yield from loader

@@ -149,10 +149,10 @@ static void draw_pass(struct setup *s, const struct photo *p, struct stk_pass *p
 	stk__pass_affine(pass, scale, bias, STK_FLOAT16);
 }
 
-/* Draws the items of a batch: a random run of files, with random crops. */
+/* Draws the items of a batch: consecutive files from a random one on, with random crops. */
 static void draw_batch(struct setup *s, int flight)
 {
-	/* The files are consecutive in memory, so that one copy transfers them all, as for files that a pipeline has read ahead. */
+	/* The files are consecutive in memory, so that one copy transfers them all, as it does for files that a pipeline has read ahead. */
 	int first = (int)(uniform(s) * s->n_photos);
 	for (int i = 0; i < s->batch; i++) {
 		struct photo *p = &s->photos[(first + i) % s->n_photos];
@@ -166,7 +166,7 @@ static void draw_batch(struct setup *s, int flight)
 			.pass = pass,
 			.dst = crop_image(s->out + at * OUT * OUT * 6)};
 		if (!stk__jpeg_gpu_need(&s->items[at], &s->items[at].need))
-			/* no batch has so much memory, so the decoder refuses this file and leaves it to the cores */
+			/* no batch has this much memory, so the decoder refuses the file and leaves it to the CPU */
 			s->items[at].need.files.bytes = UINT32_MAX;
 	}
 }

@@ -67,7 +67,7 @@ def main() -> None:
     for name, make in (("Loader", loader), ("DALIClassificationIterator", iterator)):
         try:
             measure(name, make(a), a)
-        except Exception as e:  # for example, CIFAR's files are not a folder of images
+        except Exception as e:  # for example, because CIFAR's files are not a folder of images
             print(f"{name}: {e}")
 
 

@@ -72,7 +72,7 @@ SIDES = {f.__name__: f for f in (stoker, simplejpeg, torchvision, opencv, pillow
 
 
 class Images:
-    """Dataset that decodes an image and returns one number of it, so that batches are small and the time is that of decoding."""
+    """A Dataset that decodes an image and returns one of its values, so that batches are small and the time is that of decoding."""
 
     def __init__(self, files: list[str], decode: Decode) -> None:
         self.files, self.decode = files, decode
@@ -86,7 +86,7 @@ class Images:
 
 def awkward(folder: Path) -> list[str]:
     """Writes files that occur in data sets and that some decoders refuse: CMYK, a PNG that is named .JPEG, gray, progressive, a file whose end is missing,
-    and one with bytes after its end. Returns their paths."""
+    and a file with bytes after its end. Returns their paths."""
     from PIL import Image
 
     rng = np.random.default_rng(3)

@@ -25,7 +25,7 @@ struct photo {
 	uint8_t *data;
 	size_t size;
 	struct stk_image_info info;
-	struct stk_rect window; /* window of a random resized crop */
+	struct stk_rect window; /* window of a random resized crop, in pixels of the image */
 	bool mirror;
 };
 
@@ -39,7 +39,7 @@ struct work {
 	struct stk_decoder *decoder;
 	struct stk_pass_kernels kernels;
 	uint8_t *pixels;
-	float *out; /* the result, CHW with CROP x CROP pixels */
+	float *out; /* the result: CHW, with CROP x CROP pixels */
 	void *scratch;
 	size_t scratch_size;
 };
@@ -60,7 +60,7 @@ static uint32_t hash(uint32_t seed, uint32_t x, uint32_t y)
 	return h ^ h >> 15;
 }
 
-/* Returns the value at (x, y), 0 to 255, of noise with details of one size: random values on a grid of 2^log pixels, interpolated. */
+/* Returns the value at (x, y), 0 to 255, of noise that is interpolated between random values on a grid of 2^log pixels. */
 static int lattice(uint32_t seed, int x, int y, int log)
 {
 	uint32_t gx = (uint32_t)x >> log, gy = (uint32_t)y >> log;
@@ -73,9 +73,9 @@ static int lattice(uint32_t seed, int x, int y, int log)
 static int brightness(uint32_t seed, int x, int y)
 {
 	int sum = 0;
-	for (int o = 0; o < OCTAVES; o++) /* an octave is half as strong as the one with details of twice its size */
+	for (int o = 0; o < OCTAVES; o++) /* details of half the size have half the strength */
 		sum += (lattice(seed + (uint32_t)o, x, y, OCTAVES - o) - 128) * 64 >> o;
-	int shape = lattice(seed + 90, x, y, 7) > 140 ? 40 : 0; /* areas that are brighter, with sharp edges */
+	int shape = lattice(seed + 90, x, y, 7) > 140 ? 40 : 0; /* some areas are brighter and have sharp edges */
 	uint32_t r = hash(seed + 91, (uint32_t)x, (uint32_t)y);
 	int grain = (int)((r & 7) + (r >> 8 & 7) + (r >> 16 & 7)) * 3 / 2 - 15;
 	return 128 + (sum >> 6) + shape + grain;

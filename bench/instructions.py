@@ -21,10 +21,10 @@ import tomllib
 from pathlib import Path
 
 RECORD = Path(__file__).resolve().with_suffix(".toml")
-WORK = ("window", "whole", "pass")  # the kinds of work of instructions.c
+WORK = ("window", "whole", "pass")  # kinds of work that instructions.c does
 LEVELS = ("avx2", "c")
 TOLERANCE = 0.05
-SLACK = 60  # a count may differ by so many instructions more, because TOLERANCE has no room for one more check in a call on ten numbers
+SLACK = 60  # a count may also differ by this number of instructions, since TOLERANCE of a call on ten numbers is less than one more check
 HEAD = """\
 # SPDX-License-Identifier: Apache-2.0
 # Instructions an image, counted by callgrind: `make instructions RECORD=1` writes this file, and a commit that changes it says why.
@@ -42,14 +42,14 @@ def environment(level: str) -> dict[str, str]:
 
 
 def about(build: Path, level: str) -> dict:
-    """Returns the facts that the program prints: `build`, the `level` that it really runs at, and the number of `images`."""
+    """Returns the facts that the program prints: the `build`, the `level` at which it really runs, and the number of `images`."""
     program = build / "bench" / "instructions"
     done = subprocess.run([program], env=environment(level), capture_output=True, text=True, check=True, timeout=60)
     return tomllib.loads(done.stdout)
 
 
 def count(build: Path, level: str, work: str) -> int:
-    """Returns the instructions per image: callgrind counts while the program is inside stk_measure."""
+    """Returns the number of instructions per image, counted by callgrind while the program is inside stk_measure."""
     command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=stk_measure"]
     command += [str(build / "bench" / "instructions"), work]
     done = subprocess.run(command, env=environment(level), capture_output=True, text=True, timeout=300)
@@ -60,7 +60,7 @@ def count(build: Path, level: str, work: str) -> int:
 
 
 def count_ops(build: Path, level: str) -> dict[str, int]:
-    """Returns the number of instructions of one call, for each operator's case. Callgrind writes a file each time that stk_measure returns."""
+    """Returns, for each operator's case, the number of instructions of one call. Callgrind writes a file each time that stk_measure returns."""
     with tempfile.TemporaryDirectory() as folder:
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", "--toggle-collect=stk_measure"]
         command += ["--dump-after=stk_measure", str(build / "bench" / "instructions"), "ops"]
@@ -83,13 +83,13 @@ def levels(build: Path) -> list[str]:
 
 
 def recorded() -> tuple[str, Counts]:
-    """Returns the kind of build from which the recorded counts are, and the counts."""
+    """Returns the kind of build for which counts are recorded, and the counts."""
     record = tomllib.loads(RECORD.read_text())
     return record.pop("build"), record
 
 
 def why_not(build: Path) -> str | None:
-    """Returns the reason why counts cannot be compared on this machine, or None."""
+    """Returns the reason why counts on this machine cannot be compared with the record, or None if they can."""
     if not shutil.which("valgrind"):
         return "valgrind is not installed"
     ours, theirs = about(build, "c")["build"], recorded()[0]

@@ -123,7 +123,7 @@ static void *make_values(const struct stk_desc *d)
 	return to;
 }
 
-/* Parses an argument's value at the start of `text`, such as "1,2" or "word", up to the first blank. Stores it in `values`, laid out as in the operator's
+/* Parses an argument's value, such as "1,2" or "word", at the start of `text`, up to the first blank. Stores it in `values` at the offset in the operator's
  * table. */
 static void set_arg(struct ops_work *w, const struct stk_arg_def *a, const char *text, void *values)
 {
@@ -186,7 +186,7 @@ static void begin(struct ops_work *w, const struct ops_case *c)
 		.def = def, .args = values, .in = w->in, .out = &w->out, .n_in = n, .n_out = 1, .state = w->state, .tools = &w->tools};
 }
 
-/* Runs the operator for one sample as a chain does, without preparing the call. */
+/* Runs the operator on one sample as a chain does. Preparing the call is not included. */
 static void run(void *user)
 {
 	struct ops_work *w = user;

@@ -109,7 +109,7 @@ static void decode_ours(struct bench *b, const struct file *f, struct stk_rect w
 		die(err.message, f->path);
 }
 
-/* Decodes the window with libjpeg-turbo to b->out. Rows have *row bytes, and the window's first pixel is at offset *skip. */
+/* Decodes the window with libjpeg-turbo to b->out. Sets *row to the size of a row in bytes, and *skip to the offset of the window's first pixel. */
 static void decode_peer(struct bench *b, const struct file *f, struct stk_rect w, size_t *row, size_t *skip)
 {
 	j_decompress_ptr c = &b->peer;

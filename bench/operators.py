@@ -26,9 +26,9 @@ from typing import Any
 import measure
 import numpy as np
 
-SLICE = 0.05  # seconds
-MOST = 64  # largest number of batches in a slice of time
-AHEAD = 32  # largest number of batches that a library may have ready; on the GPU, timing starts after these
+SLICE = 0.05  # in seconds
+MOST = 64  # maximum number of batches in a slice
+AHEAD = 32  # maximum number of batches that a library may have ready; on the GPU, they are taken before timing starts
 GPU_THREADS = 8
 
 
@@ -38,8 +38,8 @@ class Call:
     kwargs: dict[str, Any] = field(default_factory=dict)
     dtype: str = "uint8"
     channels: int = 3  # 0: images (height, width) without channels
-    inputs: tuple[np.ndarray, ...] = ()  # further inputs after the image, the same for all samples
-    again: int = 1  # number of inputs that are the image itself: 2 passes it twice
+    inputs: tuple[np.ndarray, ...] = ()  # inputs after the image, the same for all samples
+    again: int = 1  # how often the image is passed as an input
 
     @property
     def name(self) -> str:
@@ -125,7 +125,7 @@ def arithmetic(image: Any) -> Any:
 
 
 def torch_cuda() -> Any:
-    """Returns torch if it has a GPU, else None."""
+    """Returns the module torch if torch finds a GPU, else None."""
     try:
         import torch
     except ImportError:
@@ -135,7 +135,7 @@ def torch_cuda() -> Any:
 
 @functools.cache
 def gpu_images(shape: tuple[int, ...], dtype: str) -> Any:
-    """Returns a batch on the GPU, the same for all calls; in host memory if torch has no GPU."""
+    """Returns a batch of random images on the GPU, the same in all calls; in host memory if torch finds no GPU."""
     torch = torch_cuda()
     if torch is None:
         return np.random.default_rng(7).integers(0, 256, shape).astype(dtype)
@@ -179,7 +179,7 @@ def row_of(call: Call, dali: float, ours: float, ratio: float, spread: list[floa
 
 
 def compare(call: Call, size: tuple[int, int], count: int, rounds: int) -> dict[str, Any]:
-    """Compares both libraries for one operator on the CPU."""
+    """Compares Stoker and DALI for one operator on the CPU."""
     rng = np.random.default_rng(7)
     shape = (*size, call.channels) if call.channels else size
     batch = [rng.integers(0, 256, shape).astype(call.dtype) for _ in range(count)]
@@ -196,7 +196,7 @@ def compare(call: Call, size: tuple[int, int], count: int, rounds: int) -> dict[
 
 
 def seconds_of(run: Callable[[], Any], batches: int) -> float:
-    """Returns seconds per batch. Batches that were ready when the slice began are not timed, so that filling a queue between slices brings no advantage."""
+    """Returns seconds per batch. Takes the batches that are ready before the clock starts, so that filling a queue between slices brings no advantage."""
     torch = torch_cuda()
     for _ in range(AHEAD):
         run()
@@ -214,7 +214,7 @@ def seconds_of(run: Callable[[], Any], batches: int) -> float:
 
 def compare_gpu(call: Call, size: tuple[int, int], count: int, rounds: int) -> dict[str, Any]:
     batch = gpu_images((count, *size, call.channels) if call.channels else (count, *size), call.dtype)
-    other = "nvidia.dali" if torch_cuda() is not None else "stoker"  # without torch's CUDA this only checks that the program works
+    other = "nvidia.dali" if torch_cuda() is not None else "stoker"  # without torch's CUDA, only checks that the program works
     runs = [pipeline(package, call, batch, True) for package in (other, "stoker")]
     for run in runs:
         seconds_of(run, 4)

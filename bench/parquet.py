@@ -54,7 +54,7 @@ def write(folder: Path, rows: int, side: int) -> list[str]:
 
 
 def cpu_seconds() -> float:
-    """Returns the processor time of this process and of its ended children."""
+    """Returns the CPU time of this process and of its children that have ended, in seconds."""
     return sum(u.ru_utime + u.ru_stime for u in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
 
 
@@ -102,7 +102,7 @@ def of_litdata(paths: list[str], crop: int) -> Iterator[Any]:
     from litdata.streaming.item_loader import ParquetLoader
     from PIL import Image
 
-    torch.set_num_threads(1)  # torch uses one thread in a worker of a DataLoader, too
+    torch.set_num_threads(1)  # as in a worker of a DataLoader
     steps, folder = torchvision_steps(crop), os.path.dirname(paths[0])
     if not os.path.exists(folder + "/index.json"):
         litdata.index_parquet_dataset(folder, num_workers=1)
@@ -112,7 +112,7 @@ def of_litdata(paths: list[str], crop: int) -> Iterator[Any]:
         return {"image": steps(Image.open(io.BytesIO(image["bytes"])).convert("RGB")), "label": label}
 
     rows = litdata.StreamingDataset(folder, item_loader=ParquetLoader(), shuffle=True, seed=1, transform=made)
-    # Polars forbids workers that are forked, and the imports of spawned ones would count: without workers, litData needs the fewest CPU-seconds.
+    # Uses no workers, which need the fewest CPU seconds here: Polars forbids forked workers, and the imports of spawned ones would count.
     yield from litdata.StreamingDataLoader(rows, batch_size=BATCH, num_workers=0)
 
 
@@ -120,7 +120,7 @@ SIDES: dict[str, Callable[[list[str], int], Iterator[Any]]] = {"stoker": of_stok
 
 
 def measure(name: str, paths: list[str], crop: int) -> dict[str, float]:
-    """Returns rows a CPU-second, rows a second, the seconds to the first batch, and the largest memory in MB of this process, without its workers."""
+    """Returns rows per CPU second, rows per second, seconds to the first batch, and peak memory in MB of this process, without its workers."""
     warm = SIDES[name](paths, crop)
     next(warm)
     del warm

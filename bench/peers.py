@@ -36,7 +36,7 @@ def taker(batches: Iterator[Any], size: Callable[[Any], int], watch: Callable[[A
 
 
 def import_torchvision() -> Any:
-    """Imports torchvision's transforms. If its compiled operators are missing (a build for another torch), declares only their names first."""
+    """Imports torchvision's transforms. If its compiled operators do not load, because it was built for another torch, first declares their names to torch."""
     import torch
 
     try:
@@ -56,7 +56,7 @@ def import_torchvision() -> Any:
 
 
 class Files:
-    """A map-style dataset over JPEG files; `load` makes a tensor of one file's bytes."""
+    """A map-style dataset over JPEG files. load: makes a tensor from a file's bytes."""
 
     def __init__(self, files: list[Path], load: Callable[[bytes], Any]) -> None:
         self.files, self.load = files, load
@@ -86,7 +86,7 @@ def load_with_torchvision() -> Callable[[bytes], Any]:
 
 
 def load_with_simplejpeg() -> Callable[[bytes], Any]:
-    """Returns a function that decodes, crops and flips to uint8 tensors, which the GPU would normalise."""
+    """Returns a function that decodes, crops and flips a file's bytes to a uint8 tensor. Normalising is left to the GPU."""
     import simplejpeg
     import torch
 
@@ -98,7 +98,7 @@ def load_with_simplejpeg() -> Callable[[bytes], Any]:
 
 
 def load_with_pil() -> Callable[[bytes], Any]:
-    """Returns a function that does decode, RandomResizedCrop, flip and normalise without torchvision, for machines that lack it."""
+    """Returns a function that decodes, crops (RandomResizedCrop), flips and normalises a file's bytes without torchvision."""
     import math
     import random
 
@@ -145,7 +145,7 @@ def torch_loader(files: list[Path], load: Callable[[bytes], Any], batch: int, th
 
 
 def dali_pipeline(namespace: Any, files: list[Path], batch: int, threads: int, seed: int = 1) -> Any:
-    """Builds the same pipeline for DALI and for stoker: `namespace` is nvidia.dali or stoker."""
+    """Builds the same pipeline with DALI or with Stoker. namespace: the module nvidia.dali or stoker."""
     fn, types = namespace.fn, namespace.types
     names = [str(f) for f in files]
 

@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape
 
 NAMES = {"dali": "NVIDIA DALI, CPU", "torchvision": "DataLoader + torchvision", "simplejpeg": "DataLoader + simplejpeg"}
 WIDTH, LEFT, RIGHT, ROW, TOP = 760, 210, 150, 26, 58
-OURS, THEIRS, TEXT = "#1f6feb", "#9aa4af", "#57606a"  # the text colour is readable on white and on GitHub's dark background
+OURS, THEIRS, TEXT = "#1f6feb", "#9aa4af", "#57606a"  # the colour of text is readable on white and on GitHub's dark background
 
 
 def bar(y: int, length: float, colour: str, label: str) -> str:

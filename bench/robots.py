@@ -26,7 +26,7 @@ DELTAS = {"action": [k / FPS for k in range(16)]}
 
 
 def write(root: str, episodes: int, frames: int) -> None:
-    """Records episodes of two moving pictures with noise."""
+    """Records episodes in which two pictures with noise move."""
     import numpy as np
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
@@ -65,12 +65,12 @@ SIDES: dict[str, Callable[[str, int], Iterator[Any]]] = {"stoker": of_stoker, "l
 
 
 def cpu_seconds() -> float:
-    """Returns the processor time of this process and of its ended children."""
+    """Returns the CPU time of this process and of its children that have ended, in seconds."""
     return sum(u.ru_utime + u.ru_stime for u in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
 
 
 def measure(name: str, root: str, batch: int) -> dict[str, float]:
-    # If the first iterator were dropped after a batch, its next batches would still be decoded while the clock runs.
+    # Warms up with a whole epoch: after an iterator is dropped, its next batches would still be decoded while the clock runs.
     sum(1 for _ in SIDES[name](root, batch))
     begin, cpu, samples = time.perf_counter(), cpu_seconds(), 0
     for made in SIDES[name](root, batch):

@@ -27,7 +27,7 @@ IMAGES, FRAMES = 4800, 240
 
 
 def child(*command: str | Path) -> dict | None:
-    """Runs a measuring program and returns its result. If the program fails, prints its error output and returns None."""
+    """Runs a measuring program, and returns its result. If the program fails, prints its error output and returns None."""
     print(f"... {' '.join(Path(c).name for c in map(str, command[:3]))}", file=sys.stderr)
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
     for line in done.stdout.splitlines():
@@ -91,7 +91,7 @@ def run_cifar(folder: Path, build: Path) -> list[dict | None]:
 
 
 def run_listing(folder: Path, build: Path) -> list[dict | None]:
-    """Lists a million empty files in a thousand folders twice, and reports the second time."""
+    """Lists a million empty files in a thousand folders twice, and reports the second run."""
     subprocess.run(["ninja", "-C", build, "--quiet", "bench/file_list"], check=True, stdout=sys.stderr)
     with tempfile.TemporaryDirectory(prefix="stoker-listing-") as scratch:
         done = subprocess.run(
@@ -152,7 +152,7 @@ def main() -> int:
     if "cameras" in names:
         own["cameras"] = a.cameras or made(Path(".demo") / "cameras", FRAMES, "cameras")
     inputs = measure.describe(peers.list_files(folder))
-    for file in peers.list_files(folder):  # warms the page cache for all programs
+    for file in peers.list_files(folder):  # reads all files into the page cache
         file.read_bytes()
     found = [r for name in names for r in RUNS[name](own.get(name, folder), a.build)]
     results = [r for r in found if r]

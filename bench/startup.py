@@ -34,7 +34,7 @@ assert len(pipeline.run()[0]) == 128
 
 
 def once(name: str, folder: Path, threads: int) -> tuple[float, float]:
-    """Returns seconds to the first batch, and CPU-seconds of the whole process."""
+    """Returns the seconds from the process's start to its first batch, and the CPU seconds of the whole process."""
     program = PROGRAM.format(here=str(Path(__file__).parent), name=name, folder=str(folder), threads=threads)
     start = time.perf_counter()
     process = subprocess.Popen([sys.executable, "-c", program + "\nprint('first batch', flush=True)"], stdout=subprocess.PIPE, text=True)
@@ -61,7 +61,7 @@ def main() -> None:
     for turn in range(a.rounds + 1):
         for name in names:
             took, used = once(name, a.folder, a.threads)
-            if turn:  # the first round is not counted: it reads the libraries from the disk
+            if turn:  # does not count the first round, which reads the libraries from the disk
                 times[name].append(took)
                 cpu[name].append(used)
     medians = {f"{n}_s": round(statistics.median(t), 3) for n, t in times.items()}

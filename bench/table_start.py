@@ -41,7 +41,7 @@ def write(folder: Path, files: int) -> None:
 
 
 def start(pattern: str) -> None:
-    """Starts a Loader, and prints its figures: the time to the first batch, and the memory of this process."""
+    """Starts a Loader, and prints the time to its first batch and the memory of this process."""
     begin, cpu = time.perf_counter(), time.process_time()
     with Loader(pattern, 32, shuffle="groups", seed=0, fields={"image": "Image", "label": None}) as loader:
         made = time.perf_counter()
@@ -72,7 +72,7 @@ def from_store(program: str, latency: str, root: Path, rounds: int) -> None:
     url = f"http://127.0.0.1:{port}"
     keys = {"AWS_ENDPOINT_URL_S3": url, "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "XDG_CACHE_HOME": str(caches)}
     try:
-        time.sleep(1)  # gives the server time to read its folder
+        time.sleep(1)  # waits until the server has listed its folder
         for _ in range(rounds):
             shutil.rmtree(caches, ignore_errors=True)
             in_child("store, no footers kept:", "s3://bucket/*.parquet", keys)

@@ -51,7 +51,7 @@ ROWS = [
 
 
 class Side:
-    """Runs one version on one row."""
+    """Runs one version of Stoker on one row."""
 
     def __init__(self, site: Path, row: Row, folder: Path) -> None:
         command = [sys.executable, HERE / "gpu" / "child.py", "stoker", row.kind, folder]
@@ -102,7 +102,7 @@ def compare(row: Row, sites: list[Path], folder: Path, rounds: int, seconds: flo
 
 
 def startup(sites: list[Path], folder: Path, rounds: int) -> str:
-    """Returns a line with the milliseconds that a process takes to start, run one batch on the CPU, and end: medians and spreads of old and new."""
+    """Returns a line with the milliseconds in which a process starts, runs one batch on the CPU, and ends: medians and spreads of old and new."""
     code = f"""
 import sys; sys.path.insert(0, {str(HERE / "gpu")!r})
 import sides
@@ -114,7 +114,7 @@ p.build(); assert len(p.run()[0]) == 64
     for turn in range(2 * rounds + 2):
         begin = time.perf_counter()
         subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(sites[turn % 2])})
-        if turn > 1:  # the first turn of each side is not counted: it reads the library from the disk
+        if turn > 1:  # does not count the first turn of each side, which reads the library from the disk
             times[turn % 2].append(time.perf_counter() - begin)
     return "startup: " + ", ".join(f"{1e3 * statistics.median(t):.0f} ms ({1e3 * min(t):.0f} to {1e3 * max(t):.0f})" for t in times)
 
@@ -135,7 +135,7 @@ def main() -> None:
     a = parser.parse_args()
     names = a.only.split(",") if a.only else [r.name for r in ROWS] + ["startup"]
     gpu = has_gpu()
-    for file in sorted(a.folder.rglob("*.jpg")):  # warms the page cache for both sides
+    for file in sorted(a.folder.rglob("*.jpg")):  # reads all files into the page cache
         file.read_bytes()
     with tempfile.TemporaryDirectory() as temporary:
         sites = [Path(temporary) / name for name in ("old", "new")]

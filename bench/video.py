@@ -29,7 +29,7 @@ MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
 
 def make_videos(folder: Path, size: str, gop: int, codec: str) -> list[Path]:
-    """Makes videos that zoom into fractals, with noise, so that motion and residuals are not trivial."""
+    """Makes videos that zoom into a fractal, with noise, so that motion and residuals are not trivial."""
     folder.mkdir(parents=True, exist_ok=True)
     for i in range(8):
         path = folder / f"{i}.mp4"
@@ -85,7 +85,7 @@ def single_stoker(files: list[Path]) -> Iterator[Any]:
 
 
 def single_of(opened: Callable[[str], Any]) -> Callable[[list[Path]], Iterator[Any]]:
-    """Returns a reader of single frames. It keeps its decoders open, and stacks frames into batches as a DataLoader does."""
+    """Returns a function that reads single frames. It keeps its decoders open, and stacks frames to batches as a DataLoader does."""
 
     def side(files: list[Path]) -> Iterator[Any]:
         decoders = [opened(str(f)) for f in files]
@@ -106,7 +106,7 @@ SINGLE = {"stoker": single_stoker, "VideoDecoder": single_of(stoker.VideoDecoder
 
 
 def finish(frames: torch.Tensor) -> torch.Tensor:
-    """Applies the same transforms as Stoker's side with torch, to frames (T, C, H, W) of uint8."""
+    """Applies the transforms of Stoker's side with torch, to frames (T, C, H, W) of uint8."""
     height, width = frames.shape[-2:]
     area = height * width * random.uniform(0.08, 1)
     ratio = random.uniform(3 / 4, 4 / 3)
@@ -119,7 +119,7 @@ def finish(frames: torch.Tensor) -> torch.Tensor:
 
 
 def from_decoder(files: list[Path]) -> Iterator[Any]:
-    """Reads clips with Stoker's VideoDecoder, which opens each file again, and applies torch's transforms."""
+    """Yields clips that are read with Stoker's VideoDecoder, which opens a file for each clip, and transformed with torch."""
     while True:
         decoder = stoker.VideoDecoder(random.choice(files))
         first = random.randint(0, len(decoder) - (FRAMES - 1) * STRIDE - 1)

@@ -30,7 +30,7 @@ BATCH = 10  # number of moments in a request of a consecutive reader
 
 
 def make_videos(folder: Path, cameras: int, gop: int, frames: int) -> list[Path]:
-    """Makes videos that pan over a fractal, with noise, so that motion and residuals are not trivial."""
+    """Makes videos of a camera that moves over a fractal, with noise, so that motion and residuals are not trivial."""
     folder.mkdir(parents=True, exist_ok=True)
     for i in range(cameras):
         pan = f"crop=1600:900:x=mod(n*{i + 3}\\,800):y=mod(n*{i + 1}\\,450)"
@@ -68,12 +68,12 @@ class FromPyNv:
         return len(self.decoder)
 
     def read(self, frames: list[int]) -> Any:
-        """Returns copies of the frames, as a user needs who keeps them: the decoder overwrites its memory in the next call."""
+        """Returns copies of the frames, since the decoder overwrites its memory in the next call."""
         return torch.stack([torch.from_dlpack(f) for f in self.decoder.get_batch_frames_by_index(frames)])
 
 
 def measure(decoders: list[list[Any]], requests: Callable[[], list[int]], threads: int, seconds: float) -> float:
-    """Returns frames a second. decoders: for each camera, the decoders that work at the same time."""
+    """Returns frames per second. decoders: for each camera, a list of the decoders that work at the same time."""
     work = [d for several in zip(*decoders, strict=True) for d in several]
     count = 0
     with ThreadPoolExecutor(threads) as pool:
@@ -90,7 +90,7 @@ def measure(decoders: list[list[Any]], requests: Callable[[], list[int]], thread
 
 
 def consecutive(length: int, count: int) -> Callable[[], list[int]]:
-    """Returns a function that returns the next `count` frames at each call, and begins again at the end of the video."""
+    """Returns a function that returns the numbers of the next `count` frames at each call, and begins again at the end of the video."""
     at = 0
 
     def requests() -> list[int]:
@@ -103,7 +103,7 @@ def consecutive(length: int, count: int) -> Callable[[], list[int]]:
 
 
 def measure_engines(files: list[Path], streams: int, seconds: float) -> float:
-    """Returns the frames a second that `streams` decoders of PyNvVideoCodec give together, in a thread each."""
+    """Returns how many frames per second `streams` decoders of PyNvVideoCodec decode together, in a thread each."""
     import PyNvVideoCodec as nvc
 
     end = 0.0

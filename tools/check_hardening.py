@@ -19,12 +19,12 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-SHIPPED = ("libstoker.so", "cli/stoker", "python/stoker/_core.abi3.so")  # paths of the shipped files in a build folder
+SHIPPED = ("libstoker.so", "cli/stoker", "python/stoker/_core.abi3.so")  # paths of the shipped binaries in a build folder
 IN_WHEEL = re.compile(
     r"^stoker/(_bin/stoker|_lib/lib(stoker-[^/]*|curl-stoker\.so|av\w+-stoker\.so\.\d+)|[^/]*\.(abi3|cpython-\d+t-[\w-]+)\.so)$"
 )  # other libraries in a wheel are copies of the system's
 ENDBR64 = b"\xf3\x0f\x1e\xfa"
-FEW = 10  # the start files of a C library contain fewer marks than this
+FEW = 10  # a C library's start files contain fewer ENDBR64 instructions than this
 
 
 def readelf(binary: Path, *what: str) -> str:
@@ -32,7 +32,7 @@ def readelf(binary: Path, *what: str) -> str:
 
 
 def faults(binary: Path) -> list[str]:
-    """Describes each protection that a binary lacks."""
+    """Returns a description of each protection that a binary lacks."""
     header, segments, dynamic = readelf(binary, "-h"), readelf(binary, "-l"), readelf(binary, "-d")
     imports = set(re.findall(r" UND (\w+)", readelf(binary, "--dyn-syms")))
     loads = re.findall(r"^\s+(LOAD|GNU_STACK)\s+(?:0x\w+\s+){5}([RWE ]{3})", segments, re.M)
@@ -47,13 +47,13 @@ def faults(binary: Path) -> list[str]:
         "it cannot be loaded anywhere (-pie)": re.search(r"Type:\s+DYN", header),
     }
     if "X86-64" in header:
-        # The ELF note for CET is no proof: the linker drops it if the C library's start files lack it, as Debian's do. So this counts the marks.
+        # The ELF note for CET is not reliable: the linker drops it if the C library's start files lack it, as Debian's do. So this counts the instructions.
         checks["targets of jumps are not marked (-fcf-protection)"] = binary.read_bytes().count(ENDBR64) > FEW
     return [text for text, holds in checks.items() if not holds]
 
 
 def binaries(path: Path, scratch: Path) -> dict[str, Path]:
-    """Returns name -> file of the binaries that are shipped from `path`."""
+    """Returns a dict from name to file of the shipped binaries in `path`: a build folder, a wheel or a binary."""
     if path.is_dir():
         return {name: path / name for name in SHIPPED if (path / name).exists()}
     if path.suffix != ".whl":

@@ -16,12 +16,12 @@ import python_imports
 ROOT = Path(__file__).resolve().parent.parent
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 SUFFIXES = {".c", ".h", ".cu", ".cuh", ".inc"}
-# Batched losses (ragged) may include only these layers, because they do not depend on the pipeline.
+# The layers that batched losses (src/ragged) may include, since they do not depend on the pipeline.
 RAGGED_SEES = {"base", "trace", "thread", "gpu", "tensor", "kernel", "ragged"}
 
 
 def listed(path: Path, name: str) -> list[str]:
-    """Reads the list `name` from a meson.build."""
+    """Reads the list `name` from a meson.build file. Ends the program if the file has no such list."""
     found = re.search(rf"^{name} = \[(.*?)\]", path.read_text(encoding="utf-8"), re.M | re.S)
     if not found:
         raise SystemExit(f"check_includes: {path} has no '{name} = [...]'")
@@ -29,7 +29,7 @@ def listed(path: Path, name: str) -> list[str]:
 
 
 def includes(path: Path) -> list[tuple[int, bool, str]]:
-    """Returns (line, quoted, name) of each include."""
+    """Returns (line, whether it is quoted, file name) of each include."""
     text = path.read_text(encoding="utf-8")
     return [(text.count("\n", 0, m.start(2)) + 1, m.group(1) == '"', m.group(2)) for m in INCLUDE.finditer(text)]
 
@@ -80,7 +80,7 @@ def check(root: Path) -> list[str]:
     for folder in ("cli", "python", "examples"):
         for path in files(folder):
             for line, quoted, name in includes(path):
-                generated = name.endswith(".inc")  # the build writes files with this ending into its own folder
+                generated = name.endswith(".inc")  # the build writes files with this ending to its own folder
                 if quoted and not generated and not name.startswith("stoker/") and not (path.parent / name).is_file():
                     faults.append(f'{path.relative_to(root)}:{line}: only the public API may be used here, not "{name}"')
                 if "../" in name:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SCREEN, HARD = 60, 150
-LISTED = 10  # number of rows in each list
+LISTED = 10  # number of rows in each list of the largest items
 C_FOLDERS = ("src", "include", "cli", "python", "examples", "test", "bench", "tools")
 # A C function's body starts at a brace in the first column (Linux style) and ends at the next closing brace in the first column.
 OPENING = re.compile(r"^\{\s*$")
@@ -62,7 +62,7 @@ def check_text(name: str, text: str, is_c: bool) -> list[str]:
 
 
 def struct_fields(text: str) -> list[tuple[str, int]]:
-    """Returns (name, number of fields) of each struct at the outermost level. A struct that is declared inside another counts as one field."""
+    """Returns (name, number of fields) of each struct at the outermost level. A nested struct counts as one field."""
     text = re.sub(r"/\*.*?\*/|^#.*?(?<!\\)$", "", text, flags=re.S | re.M)
     found = []
     for head in re.finditer(r"^struct (\w+) \{", text, re.M):

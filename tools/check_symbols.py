@@ -23,7 +23,7 @@ from check_includes import listed
 ROOT = Path(__file__).resolve().parent.parent
 SYMBOLS = ROOT / "tools" / "symbols.txt"
 NEEDED = {"libc.so", "libm.so", "libjpeg.so", "libspng.so", "libjansson.so", "libz.so", "libwebp.so", "libdeflate.so", "ld-linux-x86-64.so"}
-# Globals that are permitted: (object, name), each with its reason.
+# Writable globals that are permitted: (object, name), and the reason.
 GLOBALS = {
     ("src_base_memory.c.o", "alloc_count"): "a counter for the tests: how often anything was allocated in the process",
     ("src_base_memory.c.o", "fault_at"): "fault injection, only in builds for tests",
@@ -36,7 +36,7 @@ EXEC_ORDER = (
     "describe decode_side feed fetch_ahead pin_workers submit device_memory device_trace by_frame pass call failures frames fetch_read inflight "
     "survey orders"
 ).split()
-# Calls against the order, by which parts notify the engine: (caller, callee, function).
+# Calls that may break the order, because a part notifies the engine: (caller, callee, function).
 UP = {
     ("exec_fetch_read", "exec_engine", "stk__on_bytes"),
     ("exec_feed", "exec_engine", "stk__on_fed"),
@@ -77,7 +77,7 @@ def check_needed(library: Path) -> list[str]:
 
 
 def check_objects(archive: Path) -> list[str]:
-    """Checks the names shared between files, writable data and constructors of each object file."""
+    """Checks, for each object file, the names that files share, writable data, and constructors."""
     faults, member = [], "?"
     for line in output("objdump", "-t", str(archive)).splitlines():
         head = re.match(r"^(\S+):\s+file format", line)
@@ -102,8 +102,7 @@ def check_objects(archive: Path) -> list[str]:
 
 
 def calls_between_files(objects: list[Path]) -> dict[tuple[str, str], set[str]]:
-    """Returns for each pair of files the symbols that the first takes from the second, as their objects show. Leaves out the calls in UP. Files are
-    named like their objects."""
+    """Returns, for each pair of files, the symbols of the second that the first uses. Leaves out the calls in UP. Files are named like their objects."""
     owner: dict[str, str] = {}
     needs: list[tuple[str, str]] = []
     for path in sorted(objects):
@@ -122,7 +121,7 @@ def calls_between_files(objects: list[Path]) -> dict[tuple[str, str], set[str]]:
 
 
 def check_circles(calls: dict[tuple[str, str], set[str]]) -> list[str]:
-    """Repeatedly removes files without callers or callees among the remaining ones. The calls that remain are part of a circle, or connect two circles."""
+    """Removes files that call no other file, or that no other file calls, until none are left. The remaining calls are in a circle, or connect two circles."""
     left = set(calls)
     while True:
         callers, called = {a for a, _ in left}, {b for _, b in left}
@@ -134,7 +133,7 @@ def check_circles(calls: dict[tuple[str, str], set[str]]) -> list[str]:
 
 
 def check_layers(calls: dict[tuple[str, str], set[str]]) -> list[str]:
-    """Checks that no file of src calls a later layer. Includes cannot show this for public functions, whose headers belong to no layer."""
+    """Checks that no file of src calls a later layer. Includes cannot show this for public functions, since public headers belong to no layer."""
     order = {name: i for i, name in enumerate(listed(ROOT / "meson.build", "layers"))}
     up = sorted((a, b) for a, b in calls if order[a.split("_")[0]] < order[b.split("_")[0]])
     return [f"{a} calls {b}, of a layer above it ({', '.join(sorted(calls[a, b]))})" for a, b in up]

@@ -22,7 +22,7 @@ QUOTED = re.compile(r"`[^`]*`|\"[^\"]*\"|--[\w-]+|\w+\.py\b", re.S)
 
 
 def unused_words() -> list[str]:
-    """Returns the words of the glossary's last column."""
+    """Returns the words in the glossary's last column, "not used"."""
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     rows = text[text.index("| word | means | not used |") :].split("\n\n")[0].splitlines()[2:]
     words = [word.strip() for row in rows for word in row.strip().strip("|").split("|")[-1].split(",")]

@@ -6,7 +6,7 @@ import json
 import sys
 import textwrap
 
-WIDTH = 110  # width of paragraphs in characters; rows of tables cannot be wrapped
+WIDTH = 110  # width of paragraphs in characters; rows of tables are not wrapped
 
 
 def cell(text: str) -> str:
@@ -14,7 +14,7 @@ def cell(text: str) -> str:
 
 
 def prose(text: str, first: str = "", rest: str = "") -> list[str]:
-    """Wraps a text of one or several paragraphs. first, rest: the beginnings of a list item's first line and of its other lines."""
+    """Wraps a text of one or more paragraphs. first, rest: prefixes of the first line and of all other lines."""
     lines: list[str] = []
     for paragraph in text.split("\n\n"):
         lines += [""] if lines else []

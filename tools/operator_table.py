@@ -37,7 +37,7 @@ TYPES = {
 }
 WHOLE = ["uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"]
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
-# Sets of types that have a name in the table, the largest first.
+# Sets of types that have names in the table, the largest first.
 SETS = {"all": [*TYPES], "whole numbers": WHOLE, "floats": FLOATS}
 WIDTH = 110  # width of paragraphs in characters
 
@@ -55,7 +55,7 @@ def npy() -> np.ndarray:
     return np.frombuffer(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + bytes(8), np.uint8)
 
 
-# Inputs of the kinds that operators take: values that every element type can hold, and a layout.
+# Inputs of the kinds that operators take: values that every element type can represent, and a layout.
 INPUTS: dict[str, tuple[Any, str]] = {
     "image": (np.arange(12 * 16 * 3).reshape(12, 16, 3) % 100, "HWC"),
     "gray image": (np.arange(12 * 16).reshape(12, 16) % 100, "HW"),
@@ -80,7 +80,7 @@ INPUTS: dict[str, tuple[Any, str]] = {
     "array": (npy(), ""),
     "block": (np.frombuffer(b"\x40abcd", np.uint8), ""),
 }
-# Values that a required argument may have, by its type.
+# Values to try for a required argument, by its type.
 GUESSES: dict[str, list[Any]] = {
     "bool": [True],
     "int": [1, 2],
@@ -93,7 +93,7 @@ GUESSES: dict[str, list[Any]] = {
     "list[float]": [[0.5], [0.5, 0.5], [0.1, 0.2, 0.8, 0.9], [1, 0, 0, 0, 1, 0]],
     "list[str]": [["a"]],
 }
-# Calls that no guess finds, or that make more sense than those that a guess finds: kinds of the inputs, their types, arguments.
+# Calls that trying values does not find, or that make more sense: kinds of the inputs, their element types, and arguments.
 CALLS: dict[str, tuple[list[str], list[str], dict[str, Any]]] = {
     "affine_augmentation": (["size"], ["int64"], {"output_hw": [4, 4]}),
     "affine_points": (["points", "transform"], ["float32", "float32"], {}),
@@ -136,7 +136,7 @@ CALLS: dict[str, tuple[list[str], list[str], dict[str, Any]]] = {
     "transforms.translation": (["transform"], ["float32"], {"offset": [0.5, 0.5]}),
     "warp_affine": (["image"], ["float32"], {"matrix": [1, 0, 0, 0, 1, 0]}),
 }
-# Operators that take names of files, whole videos, or a user's function. The element types of their inputs are given here, because pipelines cannot find them.
+# Operators that take names of files, whole videos, or a user's function, with the element types of their inputs, which pipelines cannot find out.
 ASIDE = {"io.file.read": "uint8", "io.video.frame": "uint8", "decoders.video": "uint8", "python_function": "all"}
 
 
@@ -153,7 +153,7 @@ def source_of(value: np.ndarray) -> Callable[[], Any]:
 
 
 def runs(name: str, kinds: list[str], dtypes: list[str], arguments: dict[str, Any]) -> bool:
-    """Returns whether a pipeline of this operator runs, with inputs of these kinds and element types."""
+    """Returns whether a pipeline with this operator runs on inputs of these kinds and element types."""
     pipe = Pipeline(batch_size=1, num_threads=1, device_id=None, seed=1, prefetch_queue_depth=1)
     try:
         with pipe:
@@ -171,7 +171,7 @@ def runs(name: str, kinds: list[str], dtypes: list[str], arguments: dict[str, An
 
 
 def candidates(op: dict) -> Iterator[tuple[list[str], list[str], dict[str, Any]]]:
-    """Yields kinds and types of inputs, and required arguments, with which the operator may run."""
+    """Yields kinds and element types of inputs, and required arguments, with which the operator may run."""
     if op["name"] in CALLS:
         yield CALLS[op["name"]]
         return
@@ -186,7 +186,7 @@ def candidates(op: dict) -> Iterator[tuple[list[str], list[str], dict[str, Any]]
 
 
 def types_of(op: dict) -> str:
-    """Returns the element types that the operator's first input may have, as the table shows them."""
+    """Returns the element types that the operator's first input may have, as text for the table."""
     name = op["name"]
     if op["max_inputs"] == 0:
         return ""
@@ -199,7 +199,7 @@ def types_of(op: dict) -> str:
 
 
 def named(found: list[str]) -> str:
-    """Writes a set of types by the names of SETS, and the types that remain."""
+    """Describes a set of types by names of SETS and the remaining types."""
     parts, left = [], list(found)
     for name, members in SETS.items():
         if set(members) <= set(left):

@@ -100,10 +100,10 @@ LAYERS = {
     "advise": ["_advise", "metrics"],
     "package": ["__init__", "__main__", "tools"],
 }
-# Batched losses do not depend on the pipeline: they import only the lowest layer. Only the package, the Loader and structured samples, which make
-# ragged batches, import them.
+# Batched losses do not depend on the pipeline, so they import only the lowest layer. Only the package, the Loader and structured samples, which make ragged
+# batches, import them.
 BESIDE = "batching"
-# Imports of later layers at run time, by importlib: (file, imported file), each with its reason. ARCHITECTURE.md names them.
+# Permitted imports of later layers at run time, through importlib: (file, imported file), and the reason. ARCHITECTURE.md names them.
 UP = {
     ("fn/__init__", "_eager"): "fn.eager runs an operator at once, for which it makes a pipeline",
     ("_transforms_base", "loader/_one_image"): "a transform that is called on one image runs as in a Loader",
@@ -111,7 +111,7 @@ UP = {
 
 
 def imports(package: Path) -> dict[str, dict[str, int]]:
-    """Returns for each file ("loader/_run") the files of the package that it imports, with the line of each import."""
+    """Returns, for each file ("loader/_run"), the files of the package that it imports, each with the line of the import."""
     files = {path.relative_to(package).with_suffix("").as_posix(): path for path in sorted(package.rglob("*.py"))}
     return {name: _imports_of(name, path, package.name, set(files)) for name, path in files.items()}
 
@@ -152,7 +152,7 @@ def _imports_of(name: str, path: Path, package: str, files: set[str]) -> dict[st
 
 
 def circles(edges: dict[str, dict[str, int]]) -> list[list[str]]:
-    """Returns sets of files of which each imports the others, directly or through them (Tarjan's strongly connected components)."""
+    """Returns the circles: sets of files of which each imports all others, directly or indirectly (Tarjan's strongly connected components)."""
     order: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []

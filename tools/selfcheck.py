@@ -29,13 +29,13 @@ FAULTS = ROOT / "tools" / "faults.toml"
 @dataclass(frozen=True)
 class Fault:
     name: str
-    why: str  # the harm that the fault would do to a user
+    why: str  # the harm that the fault would do to users
     file: str
     find: str
     put: str
     c_tests: tuple[str, ...] = ()  # names of meson tests
     py_tests: tuple[str, ...] = ()  # pytest node ids
-    commands: tuple[str, ...] = ()  # run in the tree
+    commands: tuple[str, ...] = ()  # commands that are run in the tree and must fail
 
     def apply(self, tree: Path) -> str:
         """Plants the fault; returns the original text of the file."""
@@ -57,7 +57,7 @@ def load() -> list[Fault]:
 
 
 class Tree:
-    """A copy of the tree with a build of its own; rebuilding after one changed file takes seconds."""
+    """A copy of the tree with its own build folder, in which rebuilding after a change takes seconds."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.build = folder, folder / "build"
@@ -81,16 +81,16 @@ class Tree:
         return self.run("ninja", "-C", str(self.build), "--quiet").returncode == 0
 
     def failing(self, fault: Fault) -> list[str]:
-        """Returns the fault's tests that fail; a test that hangs fails too."""
+        """Returns which of the fault's tests and commands fail. A test that hangs also counts as failing."""
         failed = []
         for name in fault.c_tests:
-            if name not in self.c_tests:  # meson accepts unknown names without an error
+            if name not in self.c_tests:  # meson ignores unknown names
                 raise RuntimeError(f"meson has no test {name}")
             if self.run("meson", "test", "-C", str(self.build), "--no-rebuild", name).returncode:
                 failed.append(name)
         for node in fault.py_tests:
             done = self.run(sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", node)
-            if done.returncode not in (0, 1):  # 4 is also the code if all tests of the file are skipped; the output says why
+            if done.returncode not in (0, 1):  # code 4 also means that all tests of the file are skipped; the output says why
                 raise RuntimeError(f"pytest cannot run {node} (code {done.returncode}):\n{done.stdout.rstrip()}")
             if done.returncode:
                 failed.append(node)
@@ -98,7 +98,7 @@ class Tree:
 
 
 def check(tree: Tree, fault: Fault) -> str | None:
-    """Returns None if the fault is caught, else the reason why not."""
+    """Returns None if all of the fault's tests fail with the fault and pass without it, else the reason why not."""
     wanted = list(fault.c_tests + fault.py_tests + fault.commands)
     if not wanted:
         return "names no test"

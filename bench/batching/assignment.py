@@ -53,7 +53,7 @@ def on_cpu(cost, reference, row):
 
 def on_gpu(cost, reference, row):
     tensor = torch.from_numpy(cost).cuda()
-    turned = tensor.transpose(1, 2).contiguous().transpose(1, 2)  # detection_cost returns tensors of this memory layout
+    turned = tensor.transpose(1, 2).contiguous().transpose(1, 2)  # the memory layout of the tensors that detection_cost returns
     functions = {"ours": lambda: sb.linear_sum_assignment(tensor), "ours_query_dense": lambda: sb.linear_sum_assignment(turned)}
     try:
         import torch_linear_assignment as tla
@@ -77,7 +77,7 @@ def on_gpu(cost, reference, row):
 
 
 def complexity():
-    """Measures how the time per problem grows with its size: at worst rows^2 x cols; on random costs about rows x cols times a short path."""
+    """Measures how the time per problem grows with its size: at worst as rows^2 x cols; with random costs, about as rows x cols times a short path."""
     rng = np.random.default_rng(1)
     for q, g in [(100, 100), (200, 200), (400, 400), (800, 800), (900, 25), (900, 50), (900, 100), (900, 200), (900, 400), (900, 800)]:
         tensor = torch.from_numpy(costs(rng, 2, q, g, "uniform"))

@@ -16,7 +16,7 @@ import torch
 
 
 def gpu_ms(function, repeats=15, inner=10, warm=3):
-    """Returns milliseconds per call in a steady stream of calls: median, minimum and maximum over `repeats` slices of `inner` calls."""
+    """Returns milliseconds per call of a function that is called again and again: median, minimum and maximum over `repeats` slices of `inner` calls."""
     for _ in range(warm):
         function()
     torch.cuda.synchronize()
@@ -31,7 +31,7 @@ def gpu_ms(function, repeats=15, inner=10, warm=3):
 
 
 def interleaved(functions, repeats=9, inner=10):
-    """Times several functions like gpu_ms, but alternates between them slice by slice. Returns {name: (median, min, max)}."""
+    """Times several functions like gpu_ms, but in turns, slice by slice. Returns {name: (median, minimum, maximum)} in milliseconds."""
     times: dict[str, list[float]] = {name: [] for name in functions}
     for function in functions.values():
         for _ in range(3):

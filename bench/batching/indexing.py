@@ -12,7 +12,7 @@ import stoker.batching as sb
 
 
 def places(index, sizes, extent):
-    """Returns (ok, wrapped): which indices are valid, and all indices, with the negative ones counted from the end. Invalid ones may be out of range."""
+    """Returns (ok, wrapped). wrapped: the indices, with negative ones counted from the end, some of which may be out of range. ok: a mask of the valid ones."""
     wrapped = torch.where(index < 0, index + extent, index)
     ok = (torch.arange(index.shape[1], device=index.device) < sizes[:, None]) & (wrapped >= 0) & (wrapped < extent)
     return ok, wrapped
@@ -143,7 +143,7 @@ def run(shape):
         times = interleaved(calls, 7, 30)
         row = {"eager_us": times["ours"][0] * 1e3, "plain_us": times["plain"][0] * 1e3, "eager": times["plain"][0] / times["ours"][0]}
         eager.append(row["eager"])
-        del got, want  # their autograd graphs would bind the leaves to the current stream, which a capture must not use
+        del got, want  # their autograd graphs would tie the tensors to the current stream, which a capture must not use
         if name != "batched_bool_indexing":  # its shape depends on the data
             replays = interleaved({k: captured(f) for k, f in calls.items()}, 7, 50)
             row.update(

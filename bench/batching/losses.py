@@ -45,7 +45,7 @@ class Case:
 
 
 def loop_criterion(case):
-    """Returns the criterion as a loop over layers and samples."""
+    """Returns a function that computes the criterion in a loop over layers and samples."""
     device, boxes, labels, box, cls = case.device, case.boxes, case.labels, case.box, case.cls
 
     def loop():
@@ -66,7 +66,7 @@ def loop_criterion(case):
 
 
 def padded_criterion(case):
-    """Returns the criterion that is batched over targets padded to the longest sample's, with one copy to the host for SciPy."""
+    """Returns a function that computes the criterion in batches: pads targets to the longest sample, and copies once to the host for SciPy."""
     device, counts, box, cls, most = case.device, case.counts, case.box, case.cls, max(case.counts)
     padded_box = torch.nn.utils.rnn.pad_sequence(case.boxes, batch_first=True)
     padded_cls = torch.nn.utils.rnn.pad_sequence(case.labels, batch_first=True)
@@ -95,7 +95,7 @@ def padded_criterion(case):
 
 
 def stoker_criterion(case):
-    """Returns the criterion with stoker.batching."""
+    """Returns a function that computes the criterion with stoker.batching."""
     target_boxes = sb.combine_data(case.boxes)
     target_labels = sb.combine_data(case.labels, other_with_same_sample_sizes=target_boxes)
 
@@ -108,7 +108,7 @@ def stoker_criterion(case):
 
 
 def gradient_error(case, loop, ours):
-    """Returns the largest difference between the gradients of two criteria, as a share of the largest gradient."""
+    """Returns the largest difference between the gradients of two criteria, divided by the largest gradient."""
     grads = []
     for criterion in (loop, ours):
         case.both_ways(criterion)()
@@ -118,7 +118,7 @@ def gradient_error(case, loop, ours):
 
 
 def report_kernels(run):
-    """Reports the number of kernels in one run, their total time on the GPU, and the time of the longest eight."""
+    """Reports the number of kernels in one run, their total GPU time, and the times of the eight longest kernels."""
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CUDA]) as prof:

@@ -20,7 +20,7 @@ import torch
 from shapely import get_coordinates, line_interpolate_point, linestrings
 from stoker.batching import polylines
 
-# (batch, points, distances): times shapely, from evaluation_results/polyline_runtime_evaluation at 5418854
+# (batch, points, distances): how many times faster than shapely, from evaluation_results/polyline_runtime_evaluation of ACCV-Lab at commit 5418854
 PUBLISHED = {
     (1, 2, 1): 5.75,
     (1, 20, 20): 9.26,

@@ -31,7 +31,7 @@ def synchronize() -> None:
 
 
 def gpu_memory() -> int:
-    """Returns the bytes in use on GPU 0, by all processes."""
+    """Returns the number of bytes in use on GPU 0, by all processes."""
     query = ["nvidia-smi", "--id=0", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
     try:
         words = subprocess.run(query, capture_output=True, text=True).stdout.split()

@@ -21,7 +21,7 @@ LIMIT = 50 << 20
 
 
 def spread(files: list[Path], count: int) -> list[Path]:
-    """Picks `count` files at even distances."""
+    """Returns `count` of the files, at even distances."""
     if len(files) < count:
         raise SystemExit(f"there are {len(files)} JPEG files, not {count}")
     return [files[i * len(files) // count] for i in range(count)]
@@ -44,7 +44,7 @@ def pack(out: Path, sources: list[str]) -> None:
 
 
 def marked(data: bytes, copy: int) -> bytes:
-    """Returns the photograph with the copy's number in a comment after its SOI marker. Copy 0 is the photograph itself."""
+    """Returns the photograph with the copy's number in a JPEG comment after its SOI marker; unchanged for copy 0."""
     text = f"copy {copy}".encode()
     return data if copy == 0 else data[:2] + b"\xff\xfe" + (len(text) + 2).to_bytes(2, "big") + text + data[2:]
 

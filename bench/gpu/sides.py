@@ -42,8 +42,8 @@ def decode_arguments(side: str, load: float, device_id: int | None = 0) -> dict[
 
 
 def crops(side: str, files: list[str], batch: int, threads: int, load: float, form: str = "", device_id: int | None = 0) -> Any:
-    """Builds a pipeline: decode, random resized crop of 224, flip, normalise to float CHW; label. The crop follows the decoder, since that is fastest for
-    DALI's engines; with form "crop" the decoder does it."""
+    """Builds a pipeline: decode, random resized crop of 224, flip, normalise to float CHW; label. The crop is a separate operator after the decoder, which
+    is fastest with DALI's engines; with form "crop" the decoder crops."""
     library = package(side)
     fn, types = library.fn, library.types
 
@@ -117,7 +117,7 @@ SMALL = {"prefetch": 1, "gpu_memory_limit": 256 << 20}
 
 
 def take_from_loader(files: list[str], batch: int, threads: int, form: str) -> Take:
-    """Builds a stoker.Loader on the GPU, as users do. form "small": it has the outputs of two batches, as DALI has, and less memory for decoding."""
+    """Builds a stoker.Loader on the GPU, as users do. form "small": with output memory for two batches, as in DALI, and less memory for decoding."""
     from stoker import Loader
     from stoker import transforms as T
 

@@ -33,14 +33,14 @@ from typing import Any
 Facts = dict[str, Any]
 BATCH, PORT, TIMES = 64, 9471, 4
 CAP = {"A": 150e6, "B": 1250e6}
-# For profile B: requests and bytes in flight, enough for its 10 Gbit/s at its latency.
+# For profile B: enough requests and bytes in flight for 10 Gbit/s at the profile's latency.
 WIDE: Facts = {"read_requests": 3072, "read_bytes": 1 << 30}
 
 # ---- stoker's side, in its own process ----
 
 
 def child(source: str, objects: int, seed: int, what: str, config: Facts) -> Facts:
-    """Reads from the source and returns the figures. what: "bytes", "decode", or "digest" (a digest of all bytes in order)."""
+    """Reads from the source, and returns the figures. what: "bytes" only reads, "decode" also decodes, "digest" computes a digest of all bytes in order."""
     import numpy as np
     from stoker import fn, pipeline_def
 
@@ -71,7 +71,7 @@ def child(source: str, objects: int, seed: int, what: str, config: Facts) -> Fac
         "steady": BATCH * (high - low) / (ends[high] - ends[low]) if high > low else 0,
         "cpu": used
         / max(len(ends) * BATCH, counters.get("storage_requests", 0))
-        * 1000,  # per 1000 objects read, including those that were not consumed
+        * 1000,  # milliseconds per 1000 objects that were read, even if they were not consumed
         "mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "again": counters.get("storage_hedges", 0) + counters.get("storage_retries", 0),
         "digest": digest.hexdigest()[:16],
@@ -137,7 +137,8 @@ class Bench:
         return {**facts, "rate": rate, "steady": steady, "cpu": facts["cpu"] / facts["objects"] * 1000}
 
     def turns(self, rate: float, in_flight: int, **config: Any) -> tuple[Facts, Facts]:
-        """Runs both sides in turns and returns their medians. A turn takes about --seconds at `rate` objects per second."""
+        """Runs both sides in turns, and returns the median figures of Stoker's and of the bare client. A turn takes about --seconds at `rate` objects per
+        second."""
         ours, bare = [], []
         for seed in range(self.args.turns):
             bare.append(self.bare(rate * self.args.seconds, in_flight, seed))
@@ -146,7 +147,7 @@ class Bench:
 
     @functools.cached_property
     def steady(self) -> tuple[Facts, Facts]:
-        """Measures both sides in profile A, which several bars use."""
+        """Measures both sides in profile A; several bars use the result."""
         with self.server("A"):
             return self.turns(1250, 300)
 
@@ -230,7 +231,7 @@ def faults(b: Bench) -> Row:
     ), f"digests {ours['digest']} and {right['digest']}, {ours['again']:.0f} retries and second requests"
 
 
-# name: (function, description, bar, goal, whether less is better)
+# name: (function, description, required value, desired value, whether less is better)
 BARS: dict[str, tuple[Callable[[Bench], Row], str, float, float, bool]] = {
     "share": (share, "A: bytes as share of the cap", 0.97, 0.985, False),
     "decode": (decode, "A: the same with decode and RandomResizedCrop, of what is possible", 0.95, 0.97, False),

@@ -28,7 +28,7 @@ PORT, BATCH = 9472, 64
 
 
 def child(source: str, searched_first: bool) -> dict[str, float]:
-    import torch  # noqa: F401 - imported here, because the import takes seconds that must not be counted
+    import torch  # noqa: F401 - imported before the clock starts, because the import takes seconds
     from stoker import Loader, Storage
     from stoker import transforms as T
 

@@ -22,8 +22,8 @@ CAMERA = ("lidar2img", "intrinsics", "extrinsics", "img_timestamp")
 
 
 class Today:
-    """Wraps DALI's fn for ACCV-Lab's AffineTransformer, which expects an older DALI: in today's, the matrices of fn.transforms have a layout, and the types in
-    both branches of an `if` must agree."""
+    """Wraps DALI's fn for ACCV-Lab's AffineTransformer, which expects an older DALI: in the current one, matrices of fn.transforms have a layout, and both
+    branches of an `if` must have the same types."""
 
     def __getattr__(self, name: str) -> Any:
         from nvidia.dali import fn
@@ -35,7 +35,7 @@ class Today:
 
 
 def compile_once() -> None:
-    """Makes numba compile functions with the same code, constants and types only once. Otherwise it compiles each of 121 operators, which takes minutes."""
+    """Makes numba reuse a compiled function if code, constants and types are the same. Otherwise it compiles each of 121 operators, which takes minutes."""
     from nvidia.dali.plugin import numba as plugin
 
     of: Any = plugin.NumbaFunction
@@ -63,7 +63,7 @@ def compile_once() -> None:
 
 
 def framework() -> Any:
-    """Imports the package and patches it for today's NumPy and DALI."""
+    """Imports the package, and patches it for current versions of NumPy and DALI."""
     if not hasattr(np, "float"):
         np.float = float  # type: ignore[attr-defined]  # ShiftInsideOriginalImage uses np.float, which NumPy has removed
     compile_once()
@@ -100,7 +100,7 @@ def structure(group: Any, types: Any, cameras: int) -> Any:
 
 
 def provider(inputs: Any, pipelines: Any, types: Any, data: tables.Tables) -> Any:
-    """Returns a DataProvider over the tables. It prepares once all data that stay the same in every epoch."""
+    """Returns a DataProvider over the tables, which prepares all data that do not change between epochs once."""
     rows = [data.sample(i) for i in range(len(data))]
 
     class Provider(inputs.DataProvider):
@@ -140,7 +140,7 @@ def provider(inputs: Any, pipelines: Any, types: Any, data: tables.Tables) -> An
 
 
 def sampler(inputs: Any, data: tables.Tables, batch: int, seed: int) -> Any:
-    """Returns a sampler with the same order as the other sides."""
+    """Returns a sampler with the order of examples/streampetr/streaming.py, which the other sides use too."""
 
     class Sampler(inputs.SamplerBase):
         def __init__(self) -> None:

@@ -38,7 +38,7 @@ def torch_side(args: argparse.Namespace, config: reference.Config) -> Iterator[A
     loader = reference.Loader(args.folder, args.version, config, args.batch, workers=args.threads)
     if args.device == "cpu":
         return iter(loader)
-    train: Any = importlib.import_module("train")  # the example's train.py; bench/ has a folder of the same name
+    train: Any = importlib.import_module("train")  # the example's module; bench/ has a folder of the same name
     return (train.onto(batch, torch.device(args.device)) for batch in loader)
 
 

@@ -27,11 +27,11 @@ import measure
 import torch
 import torch.distributed as dist
 
-train: Any = importlib.import_module("train")  # the example's train.py; bench/ has a folder of the same name
+train: Any = importlib.import_module("train")  # the example's module; bench/ has a folder of the same name
 
 
 def rate(trainer: Any, batches: Iterator[Any], steps: int) -> float:
-    """Returns steps per second; the clock stops when the device has finished all of them."""
+    """Returns steps per second, measured until the device has finished all steps."""
     start = time.perf_counter()
     for _ in range(steps):
         trainer.train_step(train.onto(next(batches), trainer.place.device))

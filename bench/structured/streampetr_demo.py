@@ -49,7 +49,7 @@ def main() -> None:
     args.folder, args.batch, args.threads, args.device = scenes(args.data), BATCH, measure.machine()["cores"], "cpu"
     config = reference.Config()
     torch.set_num_threads(1)
-    measure.IDLE_STEP = 0.3  # seconds; longer than the default, since a user's machine may be busy with other work
+    measure.IDLE_STEP = 0.3  # in seconds; longer than the default, since a user's machine may be busy with other work
     theirs = beside.torch_side(args, config)
     ours, loader = beside.stoker_side(args, config)
     drawn = CACHE.parent / "streampetr.png"

@@ -20,12 +20,12 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import peers
 
-KEPT = 8  # number of batches that the synthetic arm makes once and repeats
+KEPT = 8  # number of batches that the synthetic arm copies once and then repeats
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Settings that all arms share. threads: number of threads of a loader, or of its worker processes."""
+    """Settings of all arms. threads: number of threads or worker processes of a loader."""
 
     files: list[str]
     batch: int
@@ -54,7 +54,7 @@ class Arm:
 
 
 def stoker_arm(s: Setting, store: str = "") -> Arm:
-    """Builds the arm with Stoker. store: reads the files from this copy of the folder, as s3://BUCKET/PREFIX."""
+    """Builds the arm with Stoker. store: s3://BUCKET/PREFIX of a copy of the folder, from which the files are read; "": they are read from the folder."""
     from stoker import Loader
     from stoker import transforms as T
 
@@ -75,7 +75,7 @@ def stoker_arm(s: Setting, store: str = "") -> Arm:
 
 
 def synthetic_arm(s: Setting, other: Arm) -> Arm:
-    """Builds an arm that repeats a few batches of another arm: same type, same layout, no loader."""
+    """Builds an arm that repeats a few batches of another arm, so that no loader runs."""
     kept = [tuple(t.detach().clone() for t in other.next()) for _ in range(KEPT)]
     return Arm("synthetic", peers.endless(lambda: iter(kept)), 0)
 
@@ -149,7 +149,7 @@ def dataloader_arm(s: Setting) -> Arm:
 
 
 def make(names: list[str], s: Setting) -> tuple[list[Arm], dict[str, str]]:
-    """Returns the arms (the synthetic one, Stoker's, and the other ones of `names`), and for each that cannot run the reason."""
+    """Returns the arms (the synthetic one, Stoker's, and those in `names`), and a dict from the name of each arm that cannot run to the reason."""
     found, missing = [stoker_arm(s)], {}
     for name in names:
         kind, _, argument = name.partition(":")

@@ -26,12 +26,12 @@ from torch import nn
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import peers
 
-SIZE, BATCH, HELD = 32, 64, 797  # side of an image in pixels, images per batch, number of images that are held back for tests
+SIZE, BATCH, HELD = 32, 64, 797  # side of an image in pixels, images per batch, number of images that are used only for testing
 Epochs = Callable[[], Iterable[Any]]
 
 
 def digits() -> tuple[np.ndarray, np.ndarray]:
-    """Returns RGB images of 32 x 32, and labels; the last HELD are for testing."""
+    """Returns RGB images of 32 x 32 pixels, and their labels. The last HELD are for testing."""
     from PIL import Image
     from sklearn.datasets import load_digits
 
@@ -43,7 +43,7 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
 
 
 def steps(module: Any, plain: bool) -> list[Any]:
-    """Builds the same list of transforms from torchvision's or stoker's module."""
+    """Returns the list of transforms that `module` provides: torchvision's or stoker's."""
     augmentation, erasing = ([], []) if plain else ([module.RandAugment(2, 9)], [module.RandomErasing(0.25, value="random")])
     crop = module.RandomCrop(SIZE, padding=2)
     return [crop, *augmentation, module.ToTensor(), module.Normalize([0.3] * 3, [0.3] * 3), *erasing]
@@ -61,7 +61,7 @@ def by_stoker(x: np.ndarray, y: np.ndarray, seed: int, plain: bool) -> Epochs:
 
 
 class Images(torch.utils.data.Dataset[Any]):
-    """Dataset that returns arrays as PIL images."""
+    """A Dataset that converts arrays to PIL images and transforms them."""
 
     def __init__(self, x: np.ndarray, y: np.ndarray, transform: Any) -> None:
         self.x, self.y, self.transform = x, y, transform

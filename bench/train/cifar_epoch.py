@@ -55,7 +55,7 @@ def stoker_epochs(folder: Path, a: argparse.Namespace) -> Callable[[], Iterator[
 
 
 def shifted(images: Any, shift: Any, dim: int) -> Any:
-    """Cuts 32 rows (or columns) out of each image, from that image's shift on."""
+    """Returns 32 rows (dim 2) or columns (dim 3) of each image, from the image's own shift on."""
     shape = list(images.shape)
     shape[dim] = 32
     made = torch.empty(shape, dtype=images.dtype, device=images.device)
@@ -86,7 +86,7 @@ def torch_epochs(images: Any, labels: Any, a: argparse.Namespace) -> Callable[[]
 
 
 def timed(epoch: Callable[[], Iterator[Any]], epochs: int, device: str) -> list[float]:
-    """Returns the milliseconds of each epoch, until the device has finished it."""
+    """Returns the duration of each epoch in milliseconds, until the device has finished it."""
     took = []
     for _ in range(epochs):
         batches = 0

@@ -32,11 +32,11 @@ import measure
 import models
 import peers
 
-_SETTLE = 5  # steps at the start of a slice that are not counted, in addition to those that use up ready batches
+_SETTLE = 5  # number of uncounted steps at the start of a slice, in addition to those that use up ready batches
 
 
 class Loop:
-    """The training step of a loop, as a user writes it."""
+    """A training step as a user writes it."""
 
     def __init__(self, model: str, device: torch.device) -> None:
         self.device = device
@@ -77,7 +77,7 @@ class Loop:
 
 
 class GraphLoop(Loop):
-    """The same step as one CUDA graph. The batches of every arm are copied to the tensors that the graph reads."""
+    """The training step as one CUDA graph. Each batch is copied to the tensors that the graph reads."""
 
     def __init__(self, model: str, device: torch.device) -> None:
         super().__init__(model, device)
@@ -96,7 +96,7 @@ class GraphLoop(Loop):
         current, side = torch.cuda.current_stream(), torch.cuda.Stream()
         side.wait_stream(current)
         with torch.cuda.stream(side):
-            for _ in range(3):  # allocates everything that is allocated only once, before the capture
+            for _ in range(3):  # makes all one-time allocations before the capture
                 self.train(self.images, self.labels)
         current.wait_stream(side)
         self.graph = torch.cuda.CUDAGraph()
@@ -106,7 +106,8 @@ class GraphLoop(Loop):
 
 
 def gpu_ms(arm: Arm, batches: int = 100) -> float:
-    """Returns the GPU time for one batch of a loader while nothing else runs: the union of its kernels' and copies' times, which overlap."""
+    """Returns the GPU time in milliseconds for one batch of a loader while nothing else runs: the union of the times of its kernels and copies, which
+    overlap."""
     from torch.autograd import DeviceType
     from torch.profiler import ProfilerActivity, profile
 
@@ -124,8 +125,8 @@ def gpu_ms(arm: Arm, batches: int = 100) -> float:
 
 
 def run_slice(loop: Loop, arm: Arm, steps: int) -> dict[str, Any]:
-    """Runs a slice of `steps` steps with one arm, after steps that use up its ready batches. Returns the slice's seconds, CPU-seconds, times of steps,
-    and steps per second."""
+    """Runs `steps` steps with one arm, after steps that use up its ready batches. Returns the slice's seconds, CPU seconds, step times, and steps per
+    second."""
     for _ in range(arm.ahead + _SETTLE):
         loop.step(arm)
     loop.synchronize()
@@ -140,7 +141,7 @@ def run_slice(loop: Loop, arm: Arm, steps: int) -> dict[str, Any]:
 
 
 def steps_for(loop: Loop, arm: Arm, seconds: float) -> int:
-    """Returns the number of steps that take `seconds`. Rank 0 decides, since all ranks must run the same number. Also warms up."""
+    """Returns the number of steps that take `seconds`, as measured on rank 0, since all ranks must run the same number. Also warms up."""
     for _ in range(arm.ahead + 10):
         loop.step(arm)
     loop.synchronize()
@@ -175,7 +176,7 @@ def summary(slices: dict[str, list[dict[str, Any]]], images: int) -> dict[str, A
 
 
 def place(device: str) -> torch.device:
-    """Returns this process's device, and joins the other ranks."""
+    """Returns this process's device, and joins the process group if there are several ranks."""
     gpu = device == "cuda" or (device == "auto" and torch.cuda.is_available())
     found = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if gpu else torch.device("cpu")
     if gpu:

@@ -23,7 +23,7 @@ import measure
 
 HERE = Path(__file__).resolve().parent
 
-# Required and desired share of the loop's speed, by network and cores per GPU.
+# Required and desired share of the loop's speed, by network and number of cores per GPU.
 BARS = {
     ("mobilenet_v3_small", 16): (0.96, 0.99),
     ("mobilenet_v3_small", 2): (0.93, 0.98),
@@ -35,7 +35,7 @@ BARS = {
 
 
 def gpus() -> int:
-    """Counts the GPUs of this machine. A child process asks, so that this process creates no context."""
+    """Returns the number of this machine's GPUs. A child process counts them, so that this process creates no CUDA context."""
     done = subprocess.run([sys.executable, "-c", "import torch; print(torch.cuda.device_count())"], capture_output=True, text=True)
     return int(done.stdout or 0)
 

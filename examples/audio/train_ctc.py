@@ -41,13 +41,13 @@ def loader(manifest: Path, batch: int, train: bool, threads: int = 2) -> Loader:
 
 
 def words_of(row: Tensor) -> list[str]:
-    """Returns the words of a text that is padded with zeros."""
+    """Returns the words of a text (a tensor of bytes) that is padded with zeros."""
     return bytes(row.tolist()).rstrip(b"\0").decode().split()
 
 
 def network(tokens: int, width: int = 96) -> nn.Sequential:
-    """Returns a network of convolutions over time: (N, bands, frames) becomes (N, tokens, steps). Two of them halve the rate; the last ones see more than a
-    second."""
+    """Returns a network of convolutions over time, from (N, bands, frames) to (N, tokens, steps). Two convolutions halve the rate; the last ones see more
+    than a second."""
     layers: list[nn.Module] = []
     for inside, stride, dilation in ((BANDS, 2, 1), (width, 2, 1), (width, 1, 1), (width, 1, 2), (width, 1, 4)):
         layers += [nn.Conv1d(inside, width, 5, stride, 2 * dilation, dilation), nn.BatchNorm1d(width), nn.ReLU()]
@@ -55,13 +55,13 @@ def network(tokens: int, width: int = 96) -> nn.Sequential:
 
 
 def heard(probabilities: Tensor, steps: int, vocabulary: list[str]) -> list[str]:
-    """Returns the words of the likeliest tokens: repetitions are one word, and blanks are left out."""
+    """Returns the words of the likeliest tokens: repeated tokens count once, and blanks are left out."""
     best = torch.unique_consecutive(probabilities[:steps].argmax(1)).tolist()
     return [vocabulary[token - 1] for token in best if token != BLANK]
 
 
 def distance(a: list[str], b: list[str]) -> int:
-    """Returns the least number of words to change, insert or delete to make `b` of `a`."""
+    """Returns the edit distance: the minimum number of words to change, insert or delete to turn `a` into `b`."""
     row = list(range(len(b) + 1))
     for i, x in enumerate(a, 1):
         before, row[0] = row[0], i

@@ -23,7 +23,7 @@ from torch.nn.functional import pad
 
 
 def written_out(image: np.ndarray) -> torch.Tensor:
-    """Does RandomCrop(32, padding=4), RandomHorizontalFlip(), ToTensor() and Normalize(MEAN, STD), with numbers from torch's generator."""
+    """Does RandomCrop(32, padding=4), RandomHorizontalFlip(), ToTensor() and Normalize(MEAN, STD), with random numbers from torch's generator."""
     y, x = torch.randint(0, 9, (2,)).tolist()
     padded = pad(torch.from_numpy(image), (4, 4, 4, 4))[:, y : y + 32, x : x + 32]
     return normalized((padded.flip(2) if torch.rand(()) < 0.5 else padded).numpy())
@@ -35,7 +35,7 @@ def normalized(image: np.ndarray) -> torch.Tensor:
 
 
 def augmentation() -> tuple[str, Any]:
-    """Returns the name of the augmentation, and a function from uint8 (3, 32, 32) to a tensor."""
+    """Returns a name for messages, and the transform from a uint8 array (3, 32, 32) to a tensor."""
     try:
         from torchvision.transforms import v2
     except (ImportError, RuntimeError):

@@ -17,7 +17,7 @@ CLASSES, SIDE, PER_FILE = 10, 32, 10_000
 
 
 def pictures(rng: np.random.Generator, labels: np.ndarray) -> np.ndarray:
-    """Draws images (N, 3, 32, 32), uint8."""
+    """Draws images (N, 3, 32, 32) of uint8, whose textures show the labels."""
     look = np.random.default_rng(7)  # this generator draws the textures of the classes
     angle, wave = look.uniform(0, np.pi, CLASSES), look.uniform(0.3, 1.2, CLASSES)
     colour = look.normal(0, 18, (CLASSES, 3))
@@ -30,7 +30,7 @@ def pictures(rng: np.random.Generator, labels: np.ndarray) -> np.ndarray:
 
 
 def records(seed: int, count: int, wrong: float = 0.05) -> np.ndarray:
-    """Returns records as in the files: a label and 3072 bytes."""
+    """Returns records as in the files, a label and 3072 bytes each. wrong: share of wrong labels."""
     rng = np.random.default_rng(seed)
     labels = np.arange(count) % CLASSES
     images = pictures(rng, labels)

@@ -44,19 +44,20 @@ class Residual(nn.Module):
 
 
 def network(width: int) -> nn.Sequential:
-    """Returns a network of nine layers: three halvings, two of them followed by a residual block."""
+    """Returns a network of nine layers, with three halvings of the size. A residual block follows two of them."""
     w = width
     body = [unit(3, w), unit(w, 2 * w, True), Residual(2 * w), unit(2 * w, 4 * w, True), unit(4 * w, 8 * w, True), Residual(8 * w)]
     return nn.Sequential(*body, nn.AdaptiveMaxPool2d(1), nn.Flatten(), nn.Linear(8 * w, 10))
 
 
 def with_stoker(folder: Path, batch: int, device: str, seed: int, images: int | None = None) -> tuple[Loader, Loader]:
-    """Returns Loaders for training and for testing. images: uses only the first `images` for training, and a fifth of that number for testing."""
+    """Returns Loaders for training and testing. images: number of images to train on, the first ones; a fifth of that number is for testing. None: all
+    images."""
     common: dict[str, Any] = {"batch_size": batch, "device": device, "memory_format": torch.channels_last}
     augment = [T.RandomCrop(32, padding=4), T.RandomHorizontalFlip(), T.Normalize(MEAN, STD)]
     order: dict[str, Any] = {"shuffle": True}
     first: dict[str, Any] = {}
-    if images is not None:  # the program may pass its own order, as a function of the epoch
+    if images is not None:  # the order may be a function of the epoch
         order = {"sampler": lambda epoch: random.Random(f"{seed} {epoch}").sample(range(images), images), "last_batch": "drop"}
         first = {"sampler": lambda epoch: range(images // 5)}
     train = Loader(folder, seed=seed, transforms=augment, **order, **common)
@@ -76,7 +77,7 @@ def accuracy(model: nn.Module, batches: Batches, device: str) -> float:
 def train(
     loaders: Callable[[], tuple[Batches, Batches]], epochs: int, steps: int, *, width: int, lr: float, device: str, seed: int
 ) -> tuple[float, float]:
-    """Returns the accuracy on the test images, and the seconds of training. steps: number of steps in an epoch."""
+    """Returns the accuracy on the test images, and the duration of training in seconds. steps: number of steps per epoch."""
     torch.manual_seed(seed)
     model = network(width).to(device, memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9, weight_decay=5e-4, nesterov=True)

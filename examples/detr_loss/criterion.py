@@ -27,7 +27,7 @@ def batched_criterion(logits: Tensor, boxes: Tensor, labels: RaggedBatch, target
 
 
 def loop_criterion(logits: Tensor, boxes: Tensor, labels: list[Tensor], targets: list[Tensor]) -> dict[str, Tensor]:
-    """Returns the same losses, with lists that hold one tensor per sample."""
+    """Returns the same losses as batched_criterion, for lists with one tensor per sample."""
     total = {name: logits.new_zeros(()) for name in ("class", "l1", "giou")}
     for layer_logits, layer_boxes in zip(logits, boxes, strict=False):
         for x, box, label, target in zip(layer_logits, layer_boxes, labels, targets, strict=False):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the networks: torchvision's if it is installed, else the same ones from this file.
+"""Makes networks: those of torchvision if it is installed, else the same networks from this file.
 
-ResNet: He et al., Deep Residual Learning for Image Recognition, 2015, with the stride in the 3x3 convolution. MobileNetV3 small: Howard et al., Searching for
-MobileNetV3, 2019, table 2.
+ResNet: He et al., Deep Residual Learning for Image Recognition, 2015, with the stride in the 3x3 convolution. MobileNetV3 small: Howard et al., Searching
+for MobileNetV3, 2019, table 2.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _block(inside: int, width: int, stride: int, bottleneck: bool) -> Residual:
 
 
 def resnet(depths: tuple[int, ...], bottleneck: bool, classes: int = 1000, width: int = 64) -> nn.Sequential:
-    """Returns a ResNet of four stages."""
+    """Returns a ResNet of four stages. depths: number of blocks of each stage."""
     layers: list[nn.Module] = [unit(3, width, 7, 2, act=nn.ReLU(inplace=True)), nn.MaxPool2d(3, 2, 1)]
     inside = width
     for stage, depth in enumerate(depths):
@@ -74,7 +74,7 @@ def resnet(depths: tuple[int, ...], bottleneck: bool, classes: int = 1000, width
 
 
 class Excitation(nn.Module):
-    """Scales each channel by a factor that follows from the means of all channels."""
+    """Scales each channel by a factor that is computed from the means of all channels."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -113,7 +113,7 @@ OWN = {
     "resnet18": partial(resnet, (2, 2, 2, 2), False),
     "resnet50": partial(resnet, (3, 4, 6, 3), True),
     "mobilenet_v3_small": mobilenet_v3_small,
-    "tiny": partial(resnet, (1, 1), False, width=8),  # a small network to try the loop on a CPU
+    "tiny": partial(resnet, (1, 1), False, width=8),  # trains on a CPU, to try the loop
 }
 
 

@@ -34,7 +34,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 @dataclass
 class Place:
-    """Rank and device of this process."""
+    """Rank, number of ranks, and device of this process."""
 
     rank: int
     world: int
@@ -46,7 +46,8 @@ class Place:
 
 
 def join(name: str) -> Place:
-    """Joins the other ranks, if torchrun started some. Call it before the Loaders are made: they ask the process group for their part of the data."""
+    """Joins the process group if torchrun started several ranks, and chooses the device. Call it before making Loaders, which get their part of the data
+    from the group."""
     gpu = name != "cpu" and torch.cuda.is_available()
     if name == "cuda" and not gpu:
         raise SystemExit("--device cuda: torch finds no GPU that it can use")
@@ -80,7 +81,7 @@ def loaders(args: argparse.Namespace, place: Place) -> tuple[Loader, Loader]:
     )
     valid = Loader(
         args.folder / "val",
-        last_batch="pad",  # all ranks get full batches, and `valid` marks the samples that count
+        last_batch="pad",  # all ranks get full batches; `valid` marks the samples that count
         transforms=[T.Resize(args.size * 8 // 7), T.CenterCrop(args.size), T.Normalize(MEAN, STD)],
         **common,
     )
@@ -108,7 +109,7 @@ def optimizer_of(model: torch.nn.Module, device: torch.device) -> torch.optim.SG
 
 @torch.no_grad()
 def validate(model: torch.nn.Module, loader: Loader, place: Place) -> tuple[float, int]:
-    """Returns the accuracy over the images of all ranks, and the number of images."""
+    """Returns the accuracy on the images of all ranks, and their number."""
     model.eval()
     counts = torch.zeros(2, dtype=torch.float64, device=place.device)
     for images, labels, valid in loader:
@@ -123,7 +124,7 @@ def validate(model: torch.nn.Module, loader: Loader, place: Place) -> tuple[floa
 
 
 def save(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, train: Loader) -> None:
-    """Writes the checkpoint atomically. The Loader's state is the same on all ranks."""
+    """Writes the checkpoint atomically. One rank is enough, since the Loader's state is the same on all ranks."""
     state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "loader": train.state_dict()}
     partial = path.with_suffix(".partial")
     torch.save(state, partial)
@@ -131,7 +132,7 @@ def save(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, t
 
 
 class Trainer:
-    """The training loop, with its network, optimizer and data."""
+    """The training loop with its network, optimizer and Loaders."""
 
     def __init__(self, args: argparse.Namespace, place: Place) -> None:
         self.args, self.place = args, place
@@ -147,7 +148,7 @@ class Trainer:
         self.parallel: torch.nn.Module = self.model
         if place.world > 1:
             self.parallel = DistributedDataParallel(self.model, device_ids=[place.device.index] if place.device.type == "cuda" else None)
-        self.steps = 0  # number of steps that this process has made
+        self.steps = 0  # number of steps in this process
         self.length = len(self.train)
 
     def step(self, images: torch.Tensor, labels: torch.Tensor, progress: float) -> torch.Tensor:
@@ -161,11 +162,11 @@ class Trainer:
         return loss.detach()
 
     def epoch(self, batches: Any, epoch: int) -> bool:
-        """Trains the rest of an epoch; returns False if --max-steps ended it."""
-        done = self.train.step  # the step is not 0 if the epoch was resumed
+        """Trains until the epoch ends; returns False if --max-steps ended the training before that."""
+        done = self.train.step  # not 0 if the epoch was resumed
         total, seen, start = torch.zeros((), device=self.place.device), 0, time.perf_counter()
         for images, labels in batches:
-            total += self.step(images, labels, epoch + done / self.length)  # no .item() in the loop: it would wait for the GPU
+            total += self.step(images, labels, epoch + done / self.length)  # no .item() in the loop, since it would wait for the GPU
             done, seen, self.steps = done + 1, seen + 1, self.steps + 1
             stop = self.steps == self.args.max_steps
             if self.args.checkpoint and (stop or self.steps % self.args.save_every == 0) and self.place.leads:

@@ -19,11 +19,13 @@ import pyarrow.parquet as pq
 from reach import CAMERAS, FPS, SIZE, Table
 
 TASK = "move the hand to the square"
-Episode = tuple[list[np.ndarray], list[np.ndarray], list[tuple[np.ndarray, np.ndarray]]]  # states, actions, and the cameras' pictures
+Episode = tuple[
+    list[np.ndarray], list[np.ndarray], list[tuple[np.ndarray, np.ndarray]]
+]  # states, actions, and pairs of the cameras' pictures
 
 
 def record(seed: int) -> Episode:
-    """Lets the expert do the task once, from random places."""
+    """Returns one episode in which the expert does the task, from random positions."""
     table, states, actions, pictures = Table(np.random.default_rng(seed)), [], [], []
     while not states or not table.reached:
         goal = table.expert()
@@ -65,7 +67,7 @@ def columns_of(episodes: list[Episode], lengths: np.ndarray) -> dict[str, np.nda
 
 
 def write_meta(root: Path, columns: dict[str, np.ndarray], lengths: np.ndarray) -> None:
-    """Writes the description of the data set, the statistics of its columns, and the list of tasks."""
+    """Writes the description of the data set, statistics of its columns, and the list of tasks."""
     total = int(lengths.sum())
     features = {name: {"dtype": str(v.dtype), "shape": list(v.shape[1:]) or [1], "names": None} for name, v in columns.items()}
     features |= {name: {"dtype": "video", "shape": [SIZE, SIZE, 3], "names": ["height", "width", "channels"]} for name in CAMERAS}
@@ -91,7 +93,8 @@ def write_meta(root: Path, columns: dict[str, np.ndarray], lengths: np.ndarray) 
 
 
 def episode_rows(lengths: np.ndarray) -> list[dict[str, object]]:
-    """Returns the rows of the table of episodes: for each, the range of its frames in the table, and of its time in each camera's video."""
+    """Returns the rows of the table of episodes. Each has the range of the episode's frames in the table of frames, and its range of time in each camera's
+    video."""
     rows: list[dict[str, object]] = []
     for e, (end, length) in enumerate(zip(np.cumsum(lengths).tolist(), lengths.tolist(), strict=True)):
         row = {"episode_index": e, "length": length, "tasks": [TASK], "data/chunk_index": 0, "data/file_index": 0}

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import numpy as np
 
-SIZE, SPEED, FPS = 64, 0.07, 10  # pixels per side of a picture, the longest step, steps a second
+SIZE, SPEED, FPS = 64, 0.07, 10  # side of a picture in pixels, longest step, steps per second
 CAMERAS = ("observation.images.top", "observation.images.wrist")
 
 
 class Table:
-    """The hand and the square, in random places at the beginning."""
+    """The hand and the square on the table, at random positions at first."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.hand, self.square = rng.uniform(0.1, 0.9, 2), rng.uniform(0.1, 0.9, 2)
@@ -30,7 +30,7 @@ class Table:
         return bool(np.linalg.norm(self.hand - self.square) < 0.06)
 
     def pictures(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns what the two cameras see: the table from above, and the surroundings of the hand at twice the size."""
+        """Returns the pictures of two cameras: the table from above, and the surroundings of the hand at twice the size."""
         top = self._grain.copy()
         y, x = np.mgrid[0:SIZE, 0:SIZE] / (SIZE - 1)
         top[np.maximum(abs(x - self.square[0]), abs(y - self.square[1])) < 0.06] = (40, 220, 60)

@@ -18,7 +18,7 @@ import torch
 from reach import CAMERAS, FPS, Table
 from torch import nn
 
-AHEAD = 8  # number of actions that are predicted at a time
+AHEAD = 8  # number of actions that are predicted together
 
 
 class Policy(nn.Module):
@@ -33,7 +33,7 @@ class Policy(nn.Module):
 
     @staticmethod
     def _mean_positions(features: torch.Tensor) -> torch.Tensor:
-        """Returns the mean position of each feature, weighted by its softmax over the picture."""
+        """Returns the mean position of each feature in the picture, weighted by the softmax of its values."""
         n, c, height, width = features.shape
         weights = features.flatten(2).softmax(-1).view(n, c, height, width)
         x = (weights.sum(2) * torch.linspace(0, 1, width, device=features.device)).sum(-1)
@@ -41,7 +41,7 @@ class Policy(nn.Module):
         return torch.cat([x, y], 1)
 
     def forward(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-        """Returns the next positions, relative to the hand: (N, AHEAD, 2)."""
+        """Returns the next positions relative to the hand, with shape (N, AHEAD, 2)."""
         seen = [self._mean_positions(eye(batch[camera])) for eye, camera in zip(self.eyes, CAMERAS, strict=True)]
         return self.head(torch.cat([*seen, batch["observation.state"]], 1)).view(-1, AHEAD, 2)
 
@@ -83,7 +83,7 @@ def main() -> None:
         losses = []
         for batch in loader:
             wanted = batch["action"] - batch["observation.state"][:, None]
-            known = ~batch["action_is_pad"]  # False after the end of an episode
+            known = ~batch["action_is_pad"]  # actions after an episode's end are padding
             loss = ((policy(batch) - wanted) ** 2).sum(-1)[known].mean()
             optimizer.zero_grad()
             loss.backward()

@@ -16,7 +16,7 @@ from stoker.structured.processing_steps import ImageDecoder, ImageMeanStdDevNorm
 root, videos, tables = sys.argv[1], sys.argv[2], (sys.argv[3:] or ["v1.0-mini"])[0]
 subprocess.run(["stoker", "pack-video", root, "-o", videos, "--tables", tables, "--gop", "10"], check=True)
 data = NuScenes(root, tables, fields=["image", "lidar2img", "timestamp"], video_root=videos)
-# Two scenes at a time, each in the order of its frames.
+# Reads two scenes at a time, each in the order of its frames.
 order = SamplerInputIterable(data, SequenceSampler(2, data.sequence_lengths, seed=1))
 steps = [ImageDecoder("image", use_device_mixed=True), ImageMeanStdDevNormalizer("image", [123.7, 116.3, 103.5], [58.4, 57.1, 57.4])]
 definition = PipelineDefinition(order, steps)

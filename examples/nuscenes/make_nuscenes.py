@@ -39,7 +39,7 @@ TABLES = (
     "sensor",
     "visibility",
 )
-# Names of scenes as in NuScenes' mini set, so that the devkit's splits find them; further ones are numbered.
+# Names of the scenes of NuScenes' mini set, so that the devkit's splits find them. Further scenes are numbered.
 MINI = ("0061", "0103", "0553", "0655", "0757", "0796", "0916", "1077", "1094", "1100")
 PERIOD = 0.5  # seconds between samples
 VISIBILITY = ("v0-40", "v40-60", "v60-80", "v80-100")
@@ -47,7 +47,7 @@ LOCATIONS = ("boston-seaport", "singapore-onenorth", "singapore-queenstown", "si
 
 
 class _Maker:
-    """Collects the rows of the tables. A row's token is a digest of the seed, the table and the row's number."""
+    """Collects the rows of the tables. A row's token is a hash of the seed, the table and the row's number."""
 
     def __init__(self, root: Path, seed: int, size: tuple[int, int], quality: int, points: int, sweeps: int) -> None:
         self.root, self.seed, self.size, self.quality, self.points, self.sweeps = root, seed, size, quality, points, sweeps
@@ -93,12 +93,12 @@ def _link(rows: list[dict[str, Any]]) -> None:
 
 
 def _plain(values: world.Array) -> Any:
-    """Converts an array to the numbers of a JSON table, rounded to 15 digits."""
+    """Converts an array to lists of numbers for a JSON table, rounded to 15 significant digits."""
     return [_plain(v) for v in values] if values.ndim > 1 else [float(f"{v:.15g}") for v in values]
 
 
 class _Scene:
-    """Makes one scene: its rows, which refer to their neighbours in time, and the data of its sensors."""
+    """Makes the rows of one scene, which refer to the previous and next rows in time, and its sensor data."""
 
     def __init__(self, maker: _Maker, number: int, samples: int, cameras: tuple[str, ...], objects: int) -> None:
         self.maker, self.number, self.samples = maker, number, samples
@@ -186,7 +186,7 @@ class _Scene:
             cloud.astype("<f4").tofile(path)
             if not sweep:
                 counts.append({id(thing): n for thing, n in zip(things, inside, strict=True)})
-        elif sweep:  # a sweep gets a copy of the key frame, since readers of sweeps only follow the chain of rows
+        elif sweep:  # copies the key frame for a sweep, since readers of sweeps only follow the chain of rows
             m.copies.append((m.frames[-1][0], path))
         else:
             part = k / max(1, self.samples - 1)
@@ -244,7 +244,7 @@ def _draw_frames(maker: _Maker, photos: list[Path]) -> None:
 
 
 def _write_map(maker: _Maker) -> None:
-    """Writes one map for each location, because the devkit requires them."""
+    """Writes one map for each location, because NuScenes' devkit requires maps."""
     from PIL import Image
 
     (maker.root / "maps").mkdir(parents=True, exist_ok=True)

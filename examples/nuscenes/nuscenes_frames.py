@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 ENDINGS = {".jpg", ".jpeg", ".png", ".webp"}
-# The six sides of a box. Each lists the numbers of its corners (see Thing.corners) in the order around its border.
+# The six sides of a box, each as the numbers of its corners (see Thing.corners) in order around the side.
 SIDES = ((0, 2, 6, 4), (1, 3, 7, 5), (0, 1, 5, 4), (2, 3, 7, 6), (0, 1, 3, 2), (4, 5, 7, 6))
-NEAR = 0.1  # metres in front of a camera: nothing nearer is drawn
+NEAR = 0.1  # metres: parts of objects that are nearer to a camera are not drawn
 
 
 def find_photos(folder: str | os.PathLike[str]) -> list[Path]:
@@ -30,7 +30,7 @@ def find_photos(folder: str | os.PathLike[str]) -> list[Path]:
 
 
 def _texture(rng: np.random.Generator, size: tuple[int, int]) -> Image:
-    """Draws a sky and a ground with clouds of several scales, so that decoding a frame takes about as long as decoding a photograph."""
+    """Draws sky and ground with clouds of several scales. Decoding such a frame takes about as long as decoding a photograph."""
     from PIL import Image
 
     width, height = size
@@ -60,7 +60,7 @@ def backdrop(rng: np.random.Generator, photos: list[Path], size: tuple[int, int]
 
 
 def _clip_near(corners: Array) -> Array:
-    """Returns the part of a side's border that is at least NEAR metres in front of the camera, in the camera's coordinates."""
+    """Returns the corners of the part of a side that is at least NEAR metres in front of the camera, in the camera's coordinates."""
     kept = []
     for a, b in zip(corners, np.roll(corners, -1, axis=0), strict=True):
         if a[2] >= NEAR:
@@ -88,7 +88,7 @@ def _paint(image: Image, sensor: Sensor, ego: Pose, things: list[Thing], t: floa
             border = corners[list(side)]
             outward = border.mean(axis=0) - middle
             border = _clip_near(border)
-            if len(border) < 3 or outward @ border.mean(axis=0) > 0:  # the side faces away from the camera
+            if len(border) < 3 or outward @ border.mean(axis=0) > 0:  # skips sides that face away from the camera
                 continue
             flat = border @ sensor.intrinsic.T
             flat = np.clip(flat[:, :2] / flat[:, 2:], -reach, reach)
@@ -108,7 +108,7 @@ def write_frame(
     scene: tuple[Sensor, Pose, list[Thing], float],
     quality: int,
 ) -> None:
-    """Writes one camera frame. part: position in the scene from 0 to 1, which determines the part of the background that the frame shows."""
+    """Writes one camera frame. part: time in the scene from 0 to 1, which determines the part of the background that the frame shows."""
     from PIL import Image
 
     room_x, room_y = behind.width - size[0], behind.height - size[1]
@@ -121,7 +121,7 @@ def write_frame(
 
 
 def inside(points: Array, thing: Thing, t: float) -> npt.NDArray[np.bool_]:
-    """Returns which points, given in the global frame, lie in the object's box."""
+    """Returns a mask of the points that are in the object's box at time t. points: in the global frame."""
     w, l, h = thing.size
     return np.asarray((np.abs(thing.pose(t).into(points)) <= np.array([l, w, h]) / 2).all(axis=1))
 
@@ -129,9 +129,8 @@ def inside(points: Array, thing: Thing, t: float) -> npt.NDArray[np.bool_]:
 def scan(
     rng: np.random.Generator, sensor: Sensor, ego: Pose, things: list[Thing], t: float, count: int
 ) -> tuple[npt.NDArray[np.float32], list[int]]:
-    """Returns one turn of the lidar: points (n, 5) of x, y, z, intensity and ring in the lidar's coordinates, and the number of points in each object.
-
-    Three quarters of the points lie in rings on the ground, and the others on objects: more on near than on far ones, and none on some."""
+    """Returns one turn of the lidar: points (n, 5) of x, y, z, intensity and ring in the lidar's coordinates, and the number of points in each object. Three
+    quarters of the points are in rings on the ground, the others on objects: more on near objects than on far ones, and none on some."""
     ground = count * 3 // 4
     ring = rng.integers(0, 24, ground)
     distance = 1.84 / np.tan(np.deg2rad(1.5 + 1.2 * (23 - ring)))

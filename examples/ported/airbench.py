@@ -42,7 +42,7 @@ def network(widths: tuple[int, int, int]) -> nn.Sequential:
 
 
 def main(argv: list[str] | None = None) -> float:
-    """Returns the accuracy."""
+    """Trains the network, and returns the accuracy on the test images."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder")
     parser.add_argument("--batch-size", type=int, default=1000)

@@ -16,7 +16,7 @@ from torchvision.transforms import v2
 
 
 def main(argv: list[str] | None = None) -> list[torch.Tensor]:
-    """Computes the loss of each batch of one epoch. Returns the labels of all batches."""
+    """Computes the loss of each batch of one epoch, and returns the labels of all batches."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder")
     parser.add_argument("--size", type=int, default=224)

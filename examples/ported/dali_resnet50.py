@@ -76,7 +76,7 @@ def loader(folder: str, args: argparse.Namespace, training: bool) -> Any:
 
 
 def main(argv: list[str] | None = None) -> tuple[int, int]:
-    """Trains for an epoch and validates. Returns the number of images of each."""
+    """Trains for one epoch, then validates. Returns the number of images of each."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder")
     parser.add_argument("--batch-size", type=int, default=256)

@@ -38,7 +38,7 @@ def preset(data_augmentation: str, size: int) -> list[Any]:  # was: class Detect
 
 
 class Objects(Dataset[tuple[Path, dict[str, torch.Tensor]]]):
-    """Images and boxes of a file in COCO's format. Images without boxes are left out."""
+    """Images and boxes from a file in COCO's format. Leaves out images without boxes."""
 
     def __init__(self, images: str, annotations: str) -> None:
         given = json.loads(Path(annotations).read_text())
@@ -68,7 +68,7 @@ def for_detectors(batch: Any) -> tuple[list[torch.Tensor], list[dict[str, torch.
 
 
 class Detector(nn.Module):
-    """Predicts, for each cell of 8 x 8 pixels, the class of the box whose middle lies there, and its size."""
+    """Predicts, for each cell of 8 x 8 pixels, the class and the size of the box whose centre is in the cell."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class Detector(nn.Module):
 
 
 def main(argv: list[str] | None = None) -> list[float]:
-    """Trains the detector. Returns the loss of each step."""
+    """Trains the detector, and returns the loss of each step."""
     parser = argparse.ArgumentParser()
     parser.add_argument("images")
     parser.add_argument("annotations")

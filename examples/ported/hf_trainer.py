@@ -32,7 +32,7 @@ class StokerTrainer(Trainer):  # type: ignore[misc]
 
 
 class Classifier(nn.Module):
-    """Replaces AutoModelForImageClassification."""
+    """A small network in place of AutoModelForImageClassification."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Classifier(nn.Module):
 
 
 def main(argv: list[str] | None = None) -> Any:
-    """Returns the Trainer's result."""
+    """Trains the network, and returns the Trainer's result."""
     (folder,) = sys.argv[1:] if argv is None else argv
     table = load_dataset("imagefolder", data_dir=folder, split="train")
     arguments = TrainingArguments(output_dir="outputs", per_device_train_batch_size=8, num_train_epochs=1, report_to=[], use_cpu=True)

@@ -38,7 +38,7 @@ class Clip(nn.Module):
 
 
 def main(argv: list[str] | None = None) -> list[float]:
-    """Returns the losses."""
+    """Trains the network, and returns the loss of each step."""
     parser = argparse.ArgumentParser()
     parser.add_argument("table")
     parser.add_argument("--csv-img-key", default="filepath")

@@ -40,7 +40,7 @@ def dino(size: int, local_crops_number: int = 6) -> list[tuple[int, list[Any]]]:
 
 
 def nt_xent(first: torch.Tensor, second: torch.Tensor, temperature: float = 0.07) -> torch.Tensor:
-    """Returns SimCLR's loss: each view's positive is the other view of its image."""
+    """Returns SimCLR's loss, in which the positive of each view is the other view of the same image."""
     z = nn.functional.normalize(torch.cat([first, second]), dim=1)
     similarity = (z @ z.T / temperature).fill_diagonal_(float("-inf"))
     n = len(first)

@@ -40,7 +40,7 @@ def loaders(args: argparse.Namespace) -> tuple[Loader, Loader]:
 
 
 def main(argv: list[str] | None = None) -> tuple[Loader, float]:
-    """Returns the Loader, and the accuracy."""
+    """Trains the network. Returns the training Loader, and the accuracy on the validation images."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder")
     parser.add_argument("--img-size", type=int, default=224)
@@ -59,7 +59,7 @@ def main(argv: list[str] | None = None) -> tuple[Loader, float]:
     optimizer = torch.optim.AdamW(model.parameters())
     for _ in range(args.epochs):
         for images, target in loader_train:
-            loss = nn.functional.cross_entropy(model(images), target)  # targets are shares of classes, as for timm's SoftTargetCrossEntropy
+            loss = nn.functional.cross_entropy(model(images), target)  # targets are shares of classes, as in timm's SoftTargetCrossEntropy
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

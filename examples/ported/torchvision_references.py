@@ -53,7 +53,7 @@ class ClassificationPresetEval:
 
 
 def main(argv: list[str] | None = None) -> tuple[Loader, float]:
-    """Returns the Loader, and the accuracy."""
+    """Trains the network. Returns the training Loader, and the accuracy on the validation images."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder")
     parser.add_argument("--batch-size", type=int, default=32)

@@ -44,7 +44,7 @@ class UNet(nn.Module):
 
 
 def main(argv: list[str] | None = None) -> list[float]:
-    """Returns the losses."""
+    """Trains the network, and returns the loss of each step."""
     parser = argparse.ArgumentParser()
     parser.add_argument("images")
     parser.add_argument("masks")

@@ -26,7 +26,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def network_for(loader: Loader) -> nn.Module:
-    """Makes the network. This is a separate function: if `torch` and a name such as `classes` meet, Ray tries to pickle the module torch.classes."""
+    """Makes the network in a function of its own: if a function uses `torch` and a name such as `classes`, Ray tries to pickle the module torch.classes."""
     body = [nn.Conv2d(3, 16, 7, stride=4), nn.ReLU(), nn.Conv2d(16, 32, 5, stride=2), nn.ReLU()]
     return nn.Sequential(*body, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, len(loader.classes)))
 
@@ -42,7 +42,7 @@ def validate(model: nn.Module, loader: Loader, device: torch.device) -> tuple[fl
 
 
 def work(config: dict[str, Any]) -> None:
-    """Trains in one worker."""
+    """Trains in one worker process of Ray."""
     device = ray.train.torch.get_device()
     common = {"global_batch_size": config["batch_size"], "device": str(device)}
     augment = [T.RandomResizedCrop(config["size"]), T.RandomHorizontalFlip(), T.Normalize(MEAN, STD)]
@@ -69,7 +69,7 @@ def work(config: dict[str, Any]) -> None:
 
 
 def report(metrics: dict[str, Any], model: nn.Module, optimizer: torch.optim.Optimizer, train: Loader) -> None:
-    """Reports the metrics to Ray. Rank 0 also gives it a checkpoint of the model, the optimizer and the Loader."""
+    """Reports the metrics to Ray, and from rank 0 also a checkpoint of the model, the optimizer and the Loader."""
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = None
         if dist.get_rank() == 0:

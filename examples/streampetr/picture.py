@@ -11,17 +11,17 @@ import numpy as np
 from reference import MEAN, STD
 from tables import corners
 
-ROWS = ((2, 0, 1), (4, 3, 5))  # indices into CAMERAS: front left, front, front right; then the same at the back
+ROWS = ((2, 0, 1), (4, 3, 5))  # indices into CAMERAS: front left, front, front right; then the same three at the back
 EDGES = [(a, b) for a in range(8) for b in range(a) if bin(a ^ b).count("1") == 1]
 COLOURS = np.array(
     [[255, 158, 0], [255, 99, 71], [233, 150, 70], [255, 127, 80], [255, 140, 0], [112, 128, 144], [255, 61, 99], [220, 20, 60], [0, 0, 230],
      [47, 79, 79]]
 )  # fmt: skip
-NEAR = 0.5  # metres in front of the camera: nearer parts of lines are cut off
+NEAR = 0.5  # metres: parts of lines that are nearer to the camera are cut off
 
 
 def box_corners(box: np.ndarray) -> np.ndarray:
-    """Returns the corners (8, 3) of a box (centre, length, width, height, yaw, ..)."""
+    """Returns the corners (8, 3) of a box, which has centre, length, width, height, yaw, and further values."""
     c, s = np.cos(box[6]), np.sin(box[6])
     return corners(box[:3], box[3:6], np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]]))
 
@@ -39,7 +39,7 @@ def draw_box(image: np.ndarray, points: np.ndarray, lidar2img: np.ndarray, colou
 
 
 def draw(batch: dict[str, Any], path: Path, slot: int = 0) -> None:
-    """Draws one sample of a batch: 3-D boxes in their class's colour, 2-D boxes in white."""
+    """Draws one sample of a batch to an image file: 3-D boxes in their class's colour, 2-D boxes in white."""
     images = batch["img"][slot].float().cpu().numpy().transpose(0, 2, 3, 1) * np.array(STD, np.float32) + np.array(MEAN, np.float32)
     images = np.ascontiguousarray(np.clip(images + 0.5, 0, 255).astype(np.uint8))
     matrices = batch["lidar2img"][slot].double().cpu().numpy()

@@ -10,9 +10,9 @@ import numpy as np
 
 
 class Item(NamedTuple):
-    sample: int  # index of the sample; the samples of a scene have consecutive indices, in order of time
-    prev_exists: bool  # whether the slot's previous sample is also the previous sample of the scene
-    position: int  # number among all samples of the run, which determines the random draws
+    sample: int  # index of the sample; a scene's samples have consecutive indices, in order of time
+    prev_exists: bool  # the slot's previous sample is also the previous sample of the scene
+    position: int  # number of the sample in the run, which determines its random draws
 
 
 class StreamingSampler:
@@ -34,7 +34,7 @@ class StreamingSampler:
 
     @property
     def epoch_length(self) -> int:
-        """Returns the number of steps in which the batches hold as many samples as the data set has."""
+        """Returns the number of steps in which batches contain as many samples as the data set."""
         return max(1, self.first[-1] // self.batch)
 
     def _slot(self, slot: int) -> Iterator[Item]:

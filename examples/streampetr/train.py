@@ -36,7 +36,7 @@ SLOT = [field.name for field in fields(model.Memory)]
 
 @dataclass
 class Place:
-    """Rank and device of this process."""
+    """Rank, number of ranks, and device of this process."""
 
     rank: int
     world: int
@@ -48,7 +48,7 @@ class Place:
 
 
 def join(name: str) -> Place:
-    """Joins the other ranks, if torchrun started some."""
+    """Joins the process group if torchrun started several ranks, and chooses the device."""
     gpu = name != "cpu" and torch.cuda.is_available()
     if name == "cuda" and not gpu:
         raise SystemExit("--device cuda: torch finds no GPU that it can use")
@@ -62,7 +62,7 @@ def join(name: str) -> Place:
 
 
 def loader_of(args: argparse.Namespace, place: Place, state: str | None = None) -> Any:
-    """Returns the endless Loader of this rank; with a state, it continues in the middle of scenes."""
+    """Returns the endless Loader of this rank. state: position in the scenes at which it continues; None: the start."""
     config = reference.Config(hw=args.size)
     common: dict[str, Any] = {"state": state, "rank": place.rank, "world": place.world}
     if args.loader == "torch":
@@ -72,7 +72,7 @@ def loader_of(args: argparse.Namespace, place: Place, state: str | None = None) 
 
 
 def onto(value: Any, device: torch.device) -> Any:
-    """Moves a batch to the device."""
+    """Moves all tensors of a batch to the device."""
     if isinstance(value, dict):
         return {name: onto(inside, device) for name, inside in value.items()}
     if isinstance(value, list):
@@ -81,7 +81,7 @@ def onto(value: Any, device: torch.device) -> Any:
 
 
 def gathered(memory: model.Memory, world: int) -> dict[str, Tensor]:
-    """Gathers the memory of all ranks' slots, in the order of the slots."""
+    """Gathers the memory of all ranks' slots, in the order of the slots. All ranks must call it."""
     whole = {}
     for name in SLOT:
         mine = getattr(memory, name).contiguous()
@@ -93,7 +93,7 @@ def gathered(memory: model.Memory, world: int) -> dict[str, Tensor]:
 
 
 class Trainer:
-    """The training loop, with its network, optimizer and data."""
+    """The training loop with its network, optimizer and Loader."""
 
     def __init__(self, args: argparse.Namespace, place: Place) -> None:
         self.args, self.place, self.step = args, place, 0
@@ -107,7 +107,7 @@ class Trainer:
         groups = [{"params": slow, "scale": 0.25}, {"params": others, "scale": 1.0}]
         self.optimizer = torch.optim.AdamW(groups, lr=args.lr, weight_decay=0.01)
         self.memory = model.Memory.empty(args.batch_size // place.world, self.sizes, place.device)
-        self.loaded: str | None = None  # the loader's state, if a checkpoint was loaded
+        self.loaded: str | None = None  # the Loader's state in the checkpoint; None without a checkpoint
         if args.checkpoint and args.checkpoint.exists():
             self.load(args.checkpoint)
         self.loader = loader_of(args, place, self.loaded)
@@ -131,7 +131,7 @@ class Trainer:
         self.step, self.loaded = state["step"], state["loader"]
 
     def save(self, path: Path) -> None:
-        """Writes the checkpoint atomically. All ranks call it: each holds the memory of its own slots."""
+        """Writes the checkpoint atomically. All ranks must call it, since each holds the memory of its own slots."""
         memory = gathered(self.memory, self.place.world)
         if not self.place.leads:
             return
@@ -167,7 +167,7 @@ class Trainer:
         stop = end if args.max_steps is None else min(end, self.step + args.max_steps)
         total, seen, began = torch.zeros((), device=self.place.device), 0, time.perf_counter()
         while self.step < stop:
-            total += self.train_step(onto(next(self.batches), self.place.device))  # no .item() in the loop: it would wait for the GPU
+            total += self.train_step(onto(next(self.batches), self.place.device))  # no .item() in the loop, since it would wait for the GPU
             self.step, seen = self.step + 1, seen + 1
             if args.checkpoint and (self.step == stop or self.step % args.save_every == 0):
                 self.save(args.checkpoint)

@@ -19,7 +19,7 @@ from stoker import transforms as T
 from torch import nn
 
 DIRECTIONS = {"down": (0, 1), "left": (-1, 0), "right": (1, 0), "up": (0, -1)}  # the classes, in the order of the labels
-SIZE, LENGTH = 64, 40  # side of a picture in pixels, number of frames
+SIZE, LENGTH = 64, 40  # side of a picture in pixels, number of frames in a video
 
 
 def write_video(path: Path, direction: tuple[int, int], rng: random.Random) -> None:

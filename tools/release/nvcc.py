@@ -27,7 +27,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 KEPT = ROOT / "build-release" / "kernels"
 
-# NVRTC does not see the system's headers. These replace the parts that kernels use.
+# Replacements for the parts of system headers that kernels use, since NVRTC does not find those headers.
 HEADERS = {
     **{f"{name}.h": "" for name in "assert float limits math stdarg stdbool stdio stdlib string".split()},
     "stddef.h": "#define offsetof(type, member) ((size_t) &((type *)0)->member)\n",
@@ -61,7 +61,7 @@ typedef unsigned long uint64_t, uintptr_t;
 }
 CONSTANTS = ["-DINFINITY=__int_as_float(0x7f800000)", "-DNAN=__int_as_float(0x7fc00000)"]
 HEADERS = {name: "#pragma once\n" + text for name, text in HEADERS.items()}
-# Functions without __device__ are host functions, which NVRTC refuses. These flags make them device functions, and drop those that no kernel calls.
+# NVRTC refuses functions without __device__, which are host functions. -default-device makes them device functions; those that no kernel calls are dropped.
 OPTIONS = [*CONSTANTS, "-default-device"]
 FOLDERS = [f"-I{ROOT / 'include'}", f"-I{ROOT / 'src'}"]
 
@@ -113,7 +113,7 @@ def assemble(source: Path, arch: str, out: Path) -> None:
 
 
 def kept(out: Path, parts: list[str], make: Callable[[], None]) -> None:
-    """Makes `out`, or copies the result of an earlier call, perhaps for another machine's wheel. `parts`: all inputs of `out` except this file."""
+    """Makes `out`, or copies the result of an earlier call with equal inputs. parts: all inputs of `out` except this file's text."""
     key = hashlib.sha256("\0".join([Path(__file__).read_text(), *parts]).encode()).hexdigest()
     copy = KEPT / (key + out.suffix)
     if copy.exists():

@@ -23,12 +23,12 @@ def zig() -> Path:
 
 
 def licence() -> Path:
-    """Returns the licence of the code that Zig's linker adds to programs."""
+    """Returns the path of the licence of the code that Zig's linker adds to programs."""
     return zig().parent / "LICENSE"
 
 
 def script(words: str, machine: str, folder: Path) -> str:
-    """Returns a shell script that runs a command of Zig. `folder` holds its cache."""
+    """Returns the text of a shell script that runs a command of Zig. `folder` contains Zig's cache."""
     root = Path(__file__).resolve().parent.parent.parent
     lines = ["#!/bin/sh", f'export ZIG_GLOBAL_CACHE_DIR="{folder}/zig" ZIG_LOCAL_CACHE_DIR="{folder}/zig"']
     if words == "cc":
@@ -38,14 +38,14 @@ def script(words: str, machine: str, folder: Path) -> str:
         lines += [f'*" -dM "*) target={target} ;;', '" -Wl,--version "*) echo "LLD (compatible with GNU linkers)"; exit ;;']
         # Zig passes -O2 to clang for -O3.
         lines += ['*" -O3 "*" -c "* | *" -c "*" -O3 "*) set -- "$@" -Xclang -O3 ;;', "esac"]
-        # Keeps paths of this machine out of the binaries.
+        # Replaces paths of this machine in the binaries.
         words = f'cc -target $target {ALWAYS} "-ffile-prefix-map={folder}=." "-ffile-prefix-map={root}=."'
     lines.append(f'exec "{zig()}" {words} "$@"')
     return "\n".join(lines) + "\n"
 
 
 def identity(machine: str) -> str:
-    """Returns a text that changes if Zig, or anything in this file that binaries depend on, changes."""
+    """Returns a text that changes if Zig changes, or if a part of this file on which binaries depend changes."""
     text = "".join(script(words, machine, Path()) for words in ("cc", "ar", "ranlib"))
     for path in (str(zig()), str(Path(__file__).resolve().parent.parent.parent)):
         text = text.replace(path, "")
