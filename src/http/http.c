@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The HTTP source: accepts requests, and starts and ends its loops. */
+ * The HTTP source: accepts requests, and starts and ends the threads (loops) that serve them. */
 #include "http/http_impl.h"
 
 #include "base/error.h"
@@ -125,7 +125,8 @@ static void facts(void *source, struct stk_source_facts *out)
 	out->hedges += s->hedged_requests;
 	out->slowdowns += s->slowdowns;
 	out->limit +=
-		s->settings.google && !s->loop_count ? 0 : s->limit; /* gs:// has a source of its own, which most programs never use */
+		s->settings.google && !s->loop_count ? 0 : s->limit; /* a source for gs:// exists in every program and is seldom used, so
+								      * its limit does not count before its first request */
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -146,9 +147,9 @@ static void describe(void *source, const char *uri, struct stk_storage_report *o
 	stk__http_account_unref(a);
 }
 
-/* Divides the descriptors among the loops, and lowers the limit of requests to the number of connections that fit. Connections get half of the files that
- * may be open, and the last quarter is always left to the rest of the process. Each loop itself holds two descriptors. If few files may be open, only one
- * loop runs. */
+/* Divides the descriptors among the loops, and lowers the limit of requests to the number of connections that the descriptors allow. Connections get half of
+ * the files that may be open, and never one of the last quarter of the numbers, which the rest of the process may use. Each loop needs two descriptors for
+ * itself. If few files may be open, only one loop runs. */
 static void share_descriptors(struct stk_http_source *s)
 {
 	enum { MANY = 1 << 16, FEW = 256, OF_LOOP = 2, LEAST = STK_CURL_MULTI_FDS + 1 };
@@ -225,7 +226,7 @@ struct stk_http_library stk__http_library(void)
 		return (struct stk_http_library){0};
 	const curl_version_info_data *v = c.curl_version_info(CURLVERSION_NOW);
 	struct stk_http_library library = {
-		v->version, v->ssl_version}; /* the texts belong to the library, which is never unloaded (NODELETE) */
+		v->version, v->ssl_version}; /* these texts live as long as the library, which is never unloaded (NODELETE) */
 	stk__curl_unload(&c);
 	return library;
 }

@@ -1,40 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0
- * http://, https://, s3:// and gs:// as sources of bytes: a few threads, each with hundreds of requests under way. libcurl opens connections and carries TLS.
+ * http://, https://, s3:// and gs:// as sources of bytes: a few threads, each with hundreds of requests under way. libcurl opens connections and encrypts TLS.
  *
- * Requests that name a whole object are one GET, others a GET of a range. If a body ends early, a request for the remaining range follows, if the ETag shows
- * that the object is unchanged. 404, 410, a range that ends after the object, and a 403 for one object of a bucket from which others were read are failures of
- * the object. Nearly all other errors of servers and networks are failures of the source, which io retries. */
+ * A request for a whole object is one GET, any other a GET of a range. If a body ends early, a request for the remaining range follows, if the ETag shows that
+ * the object is unchanged. 404, 410, a range that ends after the object, and a 403 for one object of a bucket from which others were read are failures of the
+ * object. Nearly all other errors of servers and networks are failures of the source, which io retries. */
 #ifndef STK_HTTP_H
 #define STK_HTTP_H
 
 #include "aws/aws.h"
 #include "io/io.h"
 
-enum { STK_HTTP_THREADS = 16 }; /* most threads of a source */
+enum { STK_HTTP_THREADS = 16 }; /* maximum number of threads of a source */
 
-/* Settings of the source. 0 stands for the default, which the comment names. */
+/* Settings of the source. 0 in a number means its default. */
 struct stk_http_settings {
 	const struct stk_aws_given
 		*given; /* settings that take precedence over the environment; must live as long as the source. NULL: none */
-	int threads;    /* 2 */
-	/* most requests under way; 2048. Is lowered to the number of connections for which half of the process's descriptors (ulimit -n) suffice */
+	int threads;    /* number of threads; default 2 */
+	/* Maximum number of requests under way; default 2048. At most the number of connections for which half of the process's descriptors (ulimit -n)
+	 * suffice. */
 	int requests;
-	int64_t connect_ms;      /* longest time to open a connection; 5 000 */
-	int64_t first_byte_ms;   /* longest time from the beginning of a request to the first byte of its answer; 20 000 */
-	int64_t stall_ms;        /* time in which at least 4 KiB of a body must arrive; 10 000 */
-	int32_t retries;         /* 10; -1: none */
-	int64_t backoff_ms;      /* upper bound of the first wait; 100 */
-	int64_t most_backoff_ms; /* upper bound of later waits; 5 000 */
+	int64_t connect_ms;      /* time limit of opening a connection; default 5 000 */
+	int64_t first_byte_ms;   /* time limit from the beginning of a request to the first byte of its answer; default 20 000 */
+	int64_t stall_ms;        /* time in which at least 4 KiB of a body must arrive; default 10 000 */
+	int32_t retries;         /* number of retries; default 10; -1: none */
+	int64_t backoff_ms;      /* upper bound of the first wait before a retry; default 100 */
+	int64_t most_backoff_ms; /* upper bound of later waits; default 5 000 */
 	bool no_hedging;
-	bool google; /* serves gs:// with the settings of Google's tools, instead of s3:// and http:// */
+	bool google; /* true: serves gs:// with the settings of Google's tools; false: serves s3:// and http:// */
 };
 
-/* Registers the source with io, and reads the settings of object stores from the environment; mistakes in them are errors of requests for s3:// and gs://
- * URIs. `settings` may be NULL. In a build without libcurl, the source fails each request with a message that says so. */
+/* Adds the source to io, and reads the settings of object stores from the environment; mistakes in them become errors of requests for s3:// and gs:// URIs.
+ * `settings` may be NULL. In a build without libcurl, the source fails each request with a message that says so. */
 STK_MUST_USE enum stk_status stk__http_add(struct stk_io *io, const struct stk_http_settings *settings, struct stk_error *err);
 
-/* Return the versions of libcurl and its TLS library, like "8.22.0" and "OpenSSL/3.5.7", which live as long as the process; NULL without
- * libcurl. Loads libcurl. */
+/* The versions of libcurl and its TLS library, such as "8.22.0" and "OpenSSL/3.5.7", in texts that live as long as the process; NULL without libcurl.
+ * stk__http_library loads libcurl. */
 struct stk_http_library {
 	const char *curl, *tls;
 };

@@ -10,12 +10,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* LOOK_UPS: curl resolves the names of at most this many of a loop's connections at the same time, because each look-up takes a thread and up to four
- * descriptors; later connections find the address cached. KEPT_DIALERS: number of unused dialers that are kept; each holds two descriptors. FEW: a loop
- * opens this many connections even if the process has nearly no descriptor left. OF_SOCKET: number of descriptors of a connection's socket. */
+/* LOOK_UPS: maximum number of a loop's connections whose names curl resolves at the same time, because each look-up takes a thread and up to four
+ * descriptors; later connections find the address in a cache. KEPT_DIALERS: maximum number of unused dialers; each has two descriptors. FEW: a loop opens
+ * this many connections even if the process has nearly no descriptor left. OF_SOCKET: number of descriptors of a connection's socket. */
 enum { LOOK_UPS = 4, KEPT_DIALERS = 64, FEW = 2, OF_SOCKET = 1 };
 
-#define STARVED_NS INT64_C(50000000)         /* how long no connection is opened after there was no descriptor for one */
+#define STARVED_NS INT64_C(50000000)         /* time for which no connection is opened after no descriptor was free for one */
 #define LONGEST_IDLE_NS INT64_C(60000000000) /* idle connections are closed after this time, since NATs and proxies may have dropped them */
 
 /* ---- lists ---- */
@@ -72,7 +72,7 @@ static void unwatch(struct stk_http_loop *l, int fd)
 
 /* ---- opening ---- */
 
-/* Called by curl while a connection is being opened: watches its socket for the events that `what` names, or no longer watches it. */
+/* Called by curl while it opens a connection: begins to watch the socket for the events that `what` names, or stops watching it. */
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *known)
 {
 	struct stk_dialer *d = user;
@@ -97,15 +97,15 @@ static int on_timer(CURLM *multi, long ms, void *user)
 	return 0;
 }
 
-/* Records that a thread of curl no longer resolves the name, because it has finished or was stopped. */
+/* Records that no thread of curl resolves the dialer's name any more. */
 static void end_lookup(struct stk_dialer *d)
 {
 	d->loop->looking_up -= d->looks_up;
 	d->looks_up = false;
 }
 
-/* Opens a socket. Connections may use half of the files that may be open, but the rest of the process may use more than the other half, so no socket is
- * opened that would take one of the last descriptors, unless the loop has at most FEW connections. Updates the number of the loop's descriptors. */
+/* Opens a socket for curl. Fails if its descriptor is one of the last numbers, which are for the rest of the process (share_descriptors in http.c), unless
+ * the loop has at most FEW connections. Updates the number of the loop's descriptors. */
 static curl_socket_t open_socket(void *user, curlsocktype purpose, struct curl_sockaddr *address)
 {
 	struct stk_dialer *d = user;
@@ -183,8 +183,8 @@ static struct stk_dialer *take_dialer(struct stk_http_loop *l)
 	return d;
 }
 
-/* Ends the dialer's work on its connection, and keeps the dialer for another connection. Frees a dialer if more than KEPT_DIALERS are unused then. curl closes
- * the sockets that it still has. */
+/* Ends the dialer's work on its connection, and makes the dialer available for another connection. Frees a dialer if more than KEPT_DIALERS are unused then.
+ * curl closes the sockets that it still has. */
 static void close_dialer(struct stk_http_loop *l, struct stk_dialer *d)
 {
 	l->source->curl.curl_multi_remove_handle(d->multi, d->curl_handle);
@@ -220,7 +220,7 @@ static bool set_up(struct stk_connection *c, const struct stk_route *to)
 	code |= curl->curl_easy_setopt(e, CURLOPT_SHARE, c->loop->curl_share);
 #if LIBCURL_VERSION_NUM >= 0x075500
 	curl->curl_easy_setopt(
-		e, CURLOPT_PROTOCOLS_STR, "http,https"); /* a libcurl without this option has its own list of allowed protocols */
+		e, CURLOPT_PROTOCOLS_STR, "http,https"); /* without this option, libcurl has its own list of allowed protocols */
 #endif
 	c->dialer->reason[0] = 0;
 	c->dialer->connection = c;
@@ -243,9 +243,9 @@ static void close_connection(struct stk_connection *c)
 	stk__free(c);
 }
 
-/* Takes the socket of a plain connection from curl: curl calls its function for closing the socket, which leaves it open, and forgets it. (An older curl
- * does so only when it opens the next one.) A duplicate of the descriptor would work too, but leave a gap in the numbers below it, and other code concludes
- * from these numbers how many files are open. */
+/* Takes the socket of a plain connection from curl: closes the dialer, and curl's call of close_socket then leaves this socket open. (An older curl makes
+ * that call only when it opens the next connection.) A duplicate of the descriptor would work too, but leave a gap in the numbers below it, and other code
+ * concludes from these numbers how many files are open. */
 static CURLcode take_socket(struct stk_connection *c)
 {
 	struct stk_http_loop *l = c->loop;
@@ -286,7 +286,7 @@ static void opened(struct stk_connection *c, CURLcode code)
 	close_connection(c);
 }
 
-/* Calls curl so that it continues to open the connection. */
+/* Calls curl to continue opening the connection. fd, events: the socket and its events for curl_multi_socket_action. */
 static void continue_opening(struct stk_connection *c, int fd, int events)
 {
 	const struct stk_curl *curl = &c->loop->source->curl;
@@ -333,7 +333,7 @@ static void close_idle(struct stk_connection *c)
 	close_connection(c);
 }
 
-/* Returns whether no bytes have arrived after the end of the last answer. Such bytes would be taken for the next answer. */
+/* Returns whether no bytes have arrived after the end of the last answer. Such bytes would be read as the next answer. */
 static bool is_silent(struct stk_connection *c)
 {
 	char byte;
@@ -362,7 +362,7 @@ static bool fits(struct stk_http_loop *l)
 	return l->fds + OF_SOCKET + (l->dialers ? 0 : STK_CURL_MULTI_FDS) <= l->most_fds;
 }
 
-/* Closes the connections that have been idle the longest until one more may be opened. */
+/* Closes the connections that have been idle the longest until one more may be opened, or none is idle. */
 static void close_surplus(struct stk_http_loop *l)
 {
 	while (l->idle_connections && (l->connections >= l->source->settings.requests || !fits(l))) {
@@ -453,7 +453,7 @@ ssize_t stk__connection_recv(struct stk_connection *c, void *bytes, size_t n)
 	if (c->tls) {
 		const struct stk_curl *curl = &c->loop->source->curl;
 		if (!c->strict)
-			/* set here, because libcurl does not know the connection before the first bytes were sent */
+			/* here, because libcurl does not know the connection before the first bytes were sent */
 			stk__curl_expect_close(curl, c->dialer->curl_handle);
 		c->strict = true;
 		CURLcode code = curl->curl_easy_recv(c->dialer->curl_handle, bytes, n, &got);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Connections to servers, on a loop's thread. libcurl opens them: it resolves names, connects, builds tunnels through proxies, and checks
- * certificates. After that a plain connection is a socket that libcurl no longer knows, and a connection with TLS is read and written through libcurl.
+ * Connections to servers, on a loop's thread. libcurl opens connections: it resolves names, connects, builds tunnels through proxies, and checks certificates.
+ * After that a plain connection is a socket that libcurl no longer knows, and a connection with TLS is read and written through libcurl.
  *
- *   opening -> busy      a transfer uses it
- *   busy    -> idle      its response has ended, and it waits for the next request
- *   idle    -> busy
- *   any     -> closed    which frees it
- */
+ *   opening -> busy      a transfer uses the connection
+ *   busy    -> idle      its response has ended, and the connection waits for the next request
+ *   idle    -> busy      another transfer uses the connection
+ *   any     -> closed    the connection is closed and freed */
 #ifndef STK_HTTP_CONNECTION_H
 #define STK_HTTP_CONNECTION_H
 
@@ -22,19 +21,20 @@ struct stk_dialer {
 	CURL *curl_handle;
 	struct stk_connection *connection;
 	struct stk_http_loop *loop;
-	int64_t timer_ns;             /* when curl wants to be called next; -1: never */
-	bool looks_up;                /* a thread of curl resolves a name */
+	int64_t timer_ns;             /* time at which curl wants to be called next; -1: never */
+	bool looks_up;                /* true while a thread of curl resolves a name */
 	int owned_socket;             /* a socket that now belongs to a connection, so that curl must not close it; -1: none */
-	bool starved;                 /* no descriptor was free for a socket */
-	char reason[CURL_ERROR_SIZE]; /* why the connection could not be opened, by curl; "" if curl has not said */
+	bool starved;                 /* true if no descriptor was free for a socket */
+	char reason[CURL_ERROR_SIZE]; /* reason of curl why the connection could not be opened; "" if curl gives none */
 };
 
 /* Events of a connection that its transfer handles. */
 struct stk_connection_user {
 	void (*connected)(struct stk_transfer *t);
-	void (*ready)(struct stk_transfer *t, bool writable); /* bytes can be read or the input has ended; or bytes can be written */
+	void (*ready)(struct stk_transfer *t, bool writable); /* called if bytes can be read or the input has ended; writable: bytes can
+							       * be written */
 	void (*failed)(struct stk_transfer *t, CURLcode code,
-		const char *why); /* the connection could not be opened, and no longer belongs to the transfer */
+		const char *why); /* called if the connection could not be opened; it no longer belongs to the transfer */
 };
 
 struct stk_connection {
@@ -43,25 +43,25 @@ struct stk_connection {
 	struct stk_transfer *transfer; /* the transfer that uses the connection; NULL: idle */
 	const struct stk_connection_user *user;
 	struct stk_dialer
-		*dialer; /* opens the connection. A plain connection has a dialer until it is open, a TLS connection as long as it exists */
+		*dialer; /* opens the connection; a plain connection has a dialer until it is open, a TLS connection as long as it exists */
 	struct stk_text key;
 	int fd; /* the socket; -1: not open yet */
 	bool tls;
-	bool used;       /* has served a request, so the server may have closed the connection since */
-	bool writes;     /* the transfer is notified when bytes can be written */
-	bool strict;     /* TLS: the TLS library requires a close_notify at the end */
+	bool used;       /* true if the connection has served a request, so that the server may have closed it since */
+	bool writes;     /* true if the transfer is notified when bytes can be written */
+	bool strict;     /* with TLS: true if the TLS library requires a close_notify at the end */
 	int low;         /* number of received bytes from which the connection counts as readable */
-	int64_t idle_ns; /* when the connection became idle, by stk__clock_ns */
+	int64_t idle_ns; /* time at which the connection became idle, by stk__clock_ns */
 };
 
-/* Gives t a connection for the route: an idle one, or a new one if `fresh` or if none is idle. Calls t's `connected` or `failed`, within this call or later.
- * Returns false if memory is short. */
+/* Connects t for the route: with an idle connection, or with a new one if `fresh` or if none is idle. Calls user->connected or user->failed, within this
+ * call or later. Returns false if memory is short. */
 bool stk__connection_take(struct stk_transfer *t, const struct stk_route *to, bool fresh, const struct stk_connection_user *user);
-/* Ends the transfer's use of its connection. keep: another transfer may use it. */
+/* Ends the transfer's use of its connection. keep: true if another transfer may use it; otherwise it is closed. */
 void stk__connection_leave(struct stk_connection *c, bool keep);
 
-/* Like send and recv. Return the number of bytes, 0 if the server has ended its output, STK_WOULD_BLOCK, STK_BROKEN after a reset, or
- * STK_CUT if the connection ended although the server may have had more to send (TLS without close_notify). */
+/* Like send and recv. Return the number of bytes, 0 if the server has ended its output, STK_WOULD_BLOCK, STK_BROKEN after a reset, or STK_CUT if the
+ * connection ended although the server may have had more to send (TLS without close_notify). */
 enum { STK_WOULD_BLOCK = -1, STK_BROKEN = -2, STK_CUT = -3 };
 ssize_t stk__connection_send(struct stk_connection *c, const void *bytes, size_t n);
 ssize_t stk__connection_recv(struct stk_connection *c, void *bytes, size_t n);
@@ -69,19 +69,19 @@ ssize_t stk__connection_recv(struct stk_connection *c, void *bytes, size_t n);
 void stk__connection_watch_writes(struct stk_connection *c, bool on);
 /* Turns on or off whether the connection's transfer is notified when bytes can be read. */
 void stk__connection_watch_reads(struct stk_connection *c, bool on);
-/* Sets the number of received bytes from which the connection counts as readable. At its end and on errors it is readable at once. */
+/* Sets the number of received bytes from which the connection counts as readable. At the end of the input and on errors it is readable at once. */
 void stk__connection_await(struct stk_connection *c, int bytes);
 
-/* Returns whether a request that begins now finds a connection or may open one. Counts the open descriptors: one for a socket, and two for the curl handle
- * that opens it, which a TLS connection keeps. Returns false while several names are being resolved, and for a moment after there was no free descriptor;
- * otherwise the loop's first connection may always be opened. */
+/* Returns whether a request that begins now finds a connection or may open one. Counts the descriptors: one for a socket, and two for its dialer, which a
+ * TLS connection keeps. Returns false while several names are being resolved, and for a moment after no descriptor was free; otherwise the loop's first
+ * connection may always be opened. */
 bool stk__connections_have_room(struct stk_http_loop *l, int64_t now);
 
-/* The loop calls these: stk__connection_event handles an event of a descriptor, stk__connection_timers continues to open connections whose timers have run
- * out, and stk__connections_close, after all transfers have ended, closes the idle connections and frees the unused dialers. */
+/* For the loop. stk__connection_event handles an event of a descriptor. stk__connection_timers continues to open connections whose timers have run out.
+ * stk__connections_close, called after all transfers have ended, closes the idle connections and frees the unused dialers. */
 void stk__connection_event(struct stk_http_loop *l, int fd, uint32_t events);
 void stk__connection_timers(struct stk_http_loop *l, int64_t now);
-/* Returns when stk__connection_timers must be called next; -1: never. */
+/* Returns the time at which stk__connection_timers must be called next; -1: never. */
 int64_t stk__connection_due(const struct stk_http_loop *l);
 void stk__connections_close(struct stk_http_loop *l);
 

@@ -7,10 +7,10 @@
 enum { ENOUGH = 64, LEAST_NS = 20000000 };
 enum {
 	MOST_HEDGES = 6
-	/* limit of second transfers for one request. Each begins after twice the wait of the previous one, so that an object whose answers stall does not get
-	 * ever more */
+	/* maximum number of second transfers for one request; each begins after twice the wait of the previous one, so that their number stays low if an
+	 * object's answers stall */
 };
-enum { LATE = 4, LATE_AND_NEEDED = 3 }; /* numbers of mean deviations above the mean, from which on an answer is late */
+enum { LATE = 4, LATE_AND_NEEDED = 3 }; /* number of mean deviations above the mean from which on an answer is late */
 
 static double hedge_delay_ns(const struct stk_http_statistics *a, int deviations)
 {
@@ -18,8 +18,8 @@ static double hedge_delay_ns(const struct stk_http_statistics *a, int deviations
 	return late > LEAST_NS ? late : LEAST_NS;
 }
 
-/* Updates the mean and the deviation by an answer. Caps its time at twice the time from which answers are late, so that a few slow answers do not raise that
- * time much. */
+/* Updates the mean and the deviation with the time to an answer's first byte. Caps that time at twice the time from which answers are late, so that a few
+ * slow answers do not raise the latter much. */
 void stk__hedge_add_time(struct stk_http_source *s, int64_t first_byte_ns)
 {
 	struct stk_http_statistics *a = &s->statistics;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Structures and functions inside the HTTP source. A request waits in the source's queue until a loop takes it and gives it a transfer. The request keeps
- * that transfer when it is resumed:
+ * Structures and functions inside the HTTP source. A request waits in the source's queue until a loop takes it and starts a transfer for
+ * it. The transfer continues if the request is resumed:
  *
  *   queue -> loop takes it (http_loop.c) -> transfer: a connection, the request, the response (http_transfer.c) -> verdict (http_verdict.c) -> stk__io_finish
  *                                                       ^                                                            |
@@ -25,12 +25,12 @@
 
 enum { STK_HTTP_TEXT = 2048, STK_HTTP_RESUMES = 8, STK_HTTP_MOVES = 5, STK_HTTP_SLACK = 64, STK_HTTP_SCRATCH = 64 << 10 };
 
-/* One snapshot of the environment; each request holds the snapshot with which it began. */
+/* One snapshot of the environment; each request refers to the snapshot with which it began. */
 struct stk_http_account {
 	_Atomic int refs;
 	struct stk_aws_settings aws;
 	struct stk_proxies proxies;
-	struct stk_error error; /* describes the fault in the settings, unless its code is STK_OK */
+	struct stk_error error; /* error of the settings; its code is STK_OK if they are valid */
 };
 
 /* A bucket whose region differs from the one in the settings. */
@@ -48,37 +48,39 @@ struct stk_http_statistics {
 struct stk_http_loop {
 	struct stk_http_source *source;
 	pthread_t thread;
-	int epoll, event; /* event: written to wake the loop */
-	int64_t round_ns; /* when epoll_wait last returned */
+	int epoll, event; /* epoll: descriptor of the epoll instance; event: of an eventfd that wakes the loop */
+	int64_t round_ns; /* time at which epoll_wait last returned */
 	/* active, idle: transfers that have a request, and those without one; ended: active transfers whose response has ended, before its result is decided */
 	struct stk_transfer *active, *idle, *ended;
 	struct stk_certificates *certificates;
 	CURLSH *curl_share;                                /* caches of DNS names and TLS sessions */
-	struct stk_connection **by_fd;                     /* for each descriptor, the connection that receives its events; NULL: none */
-	int fd_count;                                      /* entries of by_fd */
-	int connections;                                   /* open connections of all kinds */
-	int fds, most_fds;                                 /* descriptors of connections and their dialers, and the limit */
-	int looking_up;                                    /* connections whose name curl is resolving */
+	struct stk_connection **by_fd;                     /* number of entries of by_fd */
+	int fd_count;                                      /* number of open connections of all kinds */
+	int connections;                                   /* number of descriptors of connections and their dialers, and its maximum */
+	int fds, most_fds;                                 /* number of connections whose name curl is resolving */
+	int looking_up;                                    /* no connections are opened before this time, since no descriptor was free
+							    * for one; 0: no such time */
 	int64_t starved_until_ns;                          /* no descriptor was free for a connection: opens none before this time */
-	struct stk_connection *opening, *idle_connections; /* idle ones are sorted by their last use */
+	struct stk_connection *opening, *idle_connections; /* idle ones are sorted by their last use, the latest first */
 	struct stk_dialer *dialers;                        /* dialers that no connection uses */
 	int dialer_count;
-	char *scratch;                  /* STK_HTTP_SCRATCH bytes, for received bytes that cannot be stored in place at once */
-	int count;                      /* active transfers; guarded by the source's lock */
-	_Atomic bool look_at_cancelled; /* a request was cancelled since the loop last looked at its transfers */
-	_Atomic int waiting_for_memory; /* transfers that wait until their bytes are admitted */
-	_Atomic bool can_admit;         /* some of the transfers that are held back may be admitted now */
+	char *scratch;                  /* STK_HTTP_SCRATCH bytes for received bytes that cannot be read directly into the object's
+					 * memory */
+	int count;                      /* number of active transfers; guarded by the source's lock */
+	_Atomic bool look_at_cancelled; /* true if a request was cancelled since the loop last looked at its transfers */
+	_Atomic int waiting_for_memory; /* number of transfers that wait until their bytes are admitted */
+	_Atomic bool can_admit;         /* true if some of these transfers may be admitted now */
 	struct stk_http_signer signer;
-	struct stk_http_statistics statistics; /* copy of the source's statistics, made whenever the loop looks over its transfers */
-	bool sleeping;                         /* the loop waits and would take a request; guarded by the source's lock */
+	struct stk_http_statistics statistics; /* the loop's copy of the source's statistics, updated by stk__hedge_copy_statistics */
+	bool sleeping;                         /* true if the loop waits and would take a request; guarded by the source's lock */
 };
 
 struct stk_http_source {
 	struct stk_io *io;
 	struct stk_source_ops ops;
 	struct stk_http_settings settings;
-	int most_fds; /* limit on the descriptors of the connections of one loop */
-	int last_fd;  /* connections take no descriptor of this number or above */
+	int most_fds; /* maximum number of descriptors for the connections of one loop */
+	int last_fd;  /* connections get no descriptor with this number or above */
 	struct stk_curl curl;
 	pthread_mutex_t pieces; /* guards the pieces of large requests (io/io_split.h) */
 	pthread_mutex_t lock;   /* guards all members below */
@@ -87,34 +89,38 @@ struct stk_http_source {
 	pthread_t keeper; /* the thread that renews keys before they expire */
 	pthread_cond_t keeper_wake;
 	bool keeper_runs;
-	bool keys_refused; /* the store reports that the account's keys have expired, although their own date has not passed */
+	bool keys_refused; /* true if the store reports that the account's keys have expired, although their own date has not passed */
 	struct stk_http_region *regions;
-	/* the servers' clock minus ours, by which requests are signed; 0 until a server refuses a request because the two differ */
+	/* difference in seconds between the servers' clock and ours, by which requests are signed; 0 until a server refuses a request because of it */
 	int64_t skew_s;
-	double limit;                  /* limit of the requests under way */
-	bool limit_was_exceeded;       /* the limit has once been too high: since then it is adjusted instead of doubled */
-	int64_t slowed_ns, changed_ns; /* when the limit was last halved, or last set */
+	double limit;                  /* maximum number of requests under way */
+	bool limit_was_exceeded;       /* true if the limit has once been too high: since then it is adjusted instead of doubled */
+	int64_t slowed_ns, changed_ns; /* times at which the limit was last halved, and last set */
 	struct stk_http_window {
 		int count;
 		int64_t ns, bytes; /* sums over the requests that succeeded in this window: their time and bytes */
-		int64_t begun_ns;  /* when the first of these requests ended */
-		bool limited;      /* other requests were waiting while these ran */
+		int64_t begun_ns;  /* time at which the first of these requests ended */
+		bool limited;      /* true if other requests were waiting while these ran */
 	} window;
-	double base_ns, base_size; /* ns that a request takes if it waits for no other request; mean size of such requests */
+	double base_ns, base_size; /* time in ns that a request takes if it waits for no other request; mean size in bytes of such
+				    * requests */
 	/* limit and requests per ns of the last window, if the limit was lowered after it; `last_limit` is 0 otherwise */
 	double last_limit, last_limit_rate;
 	unsigned windows; /* number of windows since `limit_was_exceeded` was set */
 	struct stk_http_statistics statistics;
-	int under_way, hedges; /* requests under way; second transfers for them */
+	int under_way, hedges; /* number of requests under way, and of second transfers for them */
 	uint64_t requests, hedged_requests,
-		slowdowns;              /* totals: requests, second transfers for them, and how often a server asked for fewer */
-	_Atomic int64_t clock_s;        /* the servers' clock minus ours, by the last answer; INT64_MIN: no answer had a date */
+		slowdowns;              /* total numbers of requests, of second transfers for them, and of times that a server asked for
+					 * fewer requests */
+	_Atomic int64_t clock_s;        /* difference in seconds between the servers' clock and ours, by the last answer; INT64_MIN: no
+					 * answer had a date */
 	_Atomic uint64_t endpoint_hash; /* hash of the current account's endpoint */
-	_Atomic bool
-		heard; /* some server has answered before, so a server that does not answer is probably out of order and not a mistake in the user's settings */
-	/* Most retries of a request while no server has answered yet: of one that could not be sent or got an invalid answer, and of one that timed out. */
+	_Atomic bool heard; /* true if some server has answered before: then a server that does not answer is probably out of order, and the
+		        * user's settings are right */
+	/* Maximum number of retries while no server has answered yet: of a request that could not be sent or got an invalid answer, and of a request that
+	 * timed out. */
 	int32_t unheard_retries, unheard_waits;
-	/* One bit for each bucket or host (by hash) from which an object has been read: a 403 from there concerns the object, not the
+	/* One bit for each bucket or host, by hash: set if an object of it has been read. A 403 from such a bucket or host concerns the object, not the
 	 * credentials. */
 	_Atomic uint64_t read_well;
 	bool cancelled;
@@ -126,38 +132,41 @@ struct stk_http_source {
 struct stk_transfer {
 	/* Fields that the loop reads for every transfer; they fill one cache line. */
 	struct stk_transfer *next;
-	struct stk_transfer *
-		twin; /* a second transfer for the same request, on another connection; the one whose answer begins first continues, the other stops */
+	struct stk_transfer
+		*twin; /* a second transfer for the same request, on another connection; when an answer begins, the other transfer stops */
 	struct stk_request *r;             /* the request; if several were joined, the first (r->http.joined is the next) */
 	struct stk_connection *connection; /* NULL: the transfer has no connection */
 	struct stk_http_loop *loop;
-	int64_t window_ns;     /* when `window_bytes` began to count: a stall is measured in windows */
-	int64_t awaited_ns;    /* since when the transfer waits for more than one byte of the body */
-	uint8_t resumes;       /* how often the rest of a cut body was requested */
+	int64_t window_ns;     /* time from which on `window_bytes` counts: a stall is measured in windows */
+	int64_t awaited_ns;    /* time since which the transfer waits for more than one byte of the body */
+	uint8_t resumes;       /* number of times that the rest of a cut body was requested */
 	uint8_t hedges;        /* number of second transfers for its request */
-	bool response_begun;   /* the first byte of this response has been received */
-	bool has_body_memory;  /* the response's header was read, and memory was requested for its body */
-	bool piecewise;        /* the rest of the body is read piece by piece (http_rest.c) */
-	bool complete;         /* no more bytes are needed: all requested ones have been received, or `text` is full with an error's body */
-	bool waits_for_memory; /* the body is not read until its bytes are admitted; body bytes that arrived with the header are in `text` */
-	bool starved;          /* no descriptor was free for its connection */
-	bool stale;          /* the server may have closed the idle connection before the request arrived: it is sent again on a new one */
-	size_t window_bytes; /* bytes received since `window_ns` */
+	bool response_begun;   /* true if the first byte of this response has been received */
+	bool has_body_memory;  /* true if the response's header was read, and memory was requested for its body */
+	bool piecewise;        /* true if the rest of the body is read piece by piece (http_rest.c) */
+	bool complete;         /* true if no more bytes are needed: all requested bytes have been received, or an error's body has filled
+			        * `text` */
+	bool waits_for_memory; /* true if the body is not read until its bytes are admitted; body bytes that arrived with the header are
+			        * in `text` */
+	bool starved;          /* true if no descriptor was free for its connection */
+	bool stale;            /* true if the server may have closed the idle connection before the request arrived: the request is sent
+			      * again on a new one */
+	size_t window_bytes;   /* number of bytes received since `window_ns` */
 	struct stk_transfer *before;
 	/* The object, across all responses. */
 	uint8_t *data;
-	size_t capacity, used;     /* size of the memory at `data`, and bytes of the object that are there */
+	size_t capacity, used;     /* size of the memory at `data`, and number of the object's bytes in it */
 	struct stk_buffer *buffer; /* NULL if the request's owner provides the memory */
-	int64_t first, length;     /* requested bytes; length -1: to the end */
-	int64_t expected;          /* bytes that the request receives in all; -1: not known before the body ends */
-	/* value that `used` will have at the end of this body: all expected bytes, or those of a part that a 206 answer contains; -1: unknown */
+	int64_t first, length;     /* requested range in bytes; length -1: to the end of the object */
+	int64_t expected;          /* total number of bytes that the request receives; -1: not known before the body ends */
+	/* value that `used` will have at the end of this body: `expected`, or less if a 206 answer contains only a part; -1: unknown */
 	int64_t end_used;
-	int64_t skip;        /* bytes of this body before the requested ones */
-	int64_t object_size; /* bytes of the whole object, as the first response reported them; -1: unknown */
-	int64_t begun_ns;    /* when a loop took the request, by stk__clock_ns */
+	int64_t skip;        /* number of bytes of this body that precede the requested ones */
+	int64_t object_size; /* size of the whole object in bytes, as the first response reported it; -1: unknown */
+	int64_t begun_ns;    /* time at which a loop took the request, by stk__clock_ns */
 	/* The request and its response. */
-	struct stk_text request; /* the text of the request, which is sent */
-	size_t sent;             /* bytes of `request` that were sent */
+	struct stk_text request; /* the request as it is sent */
+	size_t sent;             /* number of bytes of `request` that were sent */
 	struct stk_response_reader response;
 	struct stk_http_account *account;
 	struct stk_http_target target;
@@ -167,9 +176,10 @@ struct stk_transfer {
 	char etag[128];               /* the ETag in the first response, or the date of the last change if it has none */
 	/* How the transfer ended. */
 	struct stk_transfer *next_ended;
-	CURLcode code;            /* CURLE_OK: the response has ended as it should */
-	enum stk_status failed;   /* the failure; its error is filled in, and the rest of the response is not read */
-	char text[STK_HTTP_TEXT]; /* the beginning of an error's body, or the received part of a body that is held back */
+	CURLcode code;            /* CURLE_OK: the response has ended properly */
+	enum stk_status failed;   /* the failure, whose error is already filled in; the rest of the response is not read. STK_OK: no
+				   * failure */
+	char text[STK_HTTP_TEXT]; /* the beginning of an error's body, or body bytes of a transfer that waits for memory */
 	size_t text_size;
 	char reason[CURL_ERROR_SIZE];
 };
@@ -179,19 +189,19 @@ struct stk_transfer *stk__transfer_create(struct stk_http_loop *l);
 void stk__transfer_destroy(struct stk_transfer *t);
 /* Requests the object, or the rest of its bytes. stk__transfer_ended is called once later, unless stk__transfer_stop is called before. */
 STK_MUST_USE enum stk_status stk__transfer_begin(struct stk_transfer *t);
-/* Detaches the transfer from its request: releases the account, the texts, and the buffer unless end() in http_loop.c has moved it to the request. */
+/* Detaches the transfer from its request: releases the account, the texts, and the buffer unless the request has it already. */
 void stk__transfer_clear(struct stk_transfer *t);
 /* Fills in the error and returns STK_TIMEOUT if the answer has not begun within first_byte_ms, or if fewer than 4 KiB of it have arrived in the last
- * stall_ms. A transfer that is held back is never late. */
+ * stall_ms. A transfer that waits for memory is never late. */
 STK_MUST_USE enum stk_status stk__transfer_check_pace(struct stk_transfer *t, int64_t now);
 
 /* http_receive.c: receives responses, on the loop's thread. stk__transfer_receive reads and processes the bytes that have arrived. */
 void stk__transfer_receive(struct stk_transfer *t);
 /* Notes that the response has ended or cannot end. The loop handles that after it has served all ready descriptors. */
 void stk__transfer_ended(struct stk_transfer *t, CURLcode code, const char *why);
-/* Notes that the transfer's connection delivers nothing more. how: 0, STK_BROKEN or STK_CUT. */
+/* Notes that the transfer's connection delivers nothing more. how: 0 (the server has ended its output), STK_BROKEN or STK_CUT. */
 void stk__transfer_disconnected(struct stk_transfer *t, ssize_t how);
-/* Asks again whether the bytes of a transfer that is held back are admitted, and continues if so. Returns false if they are not. */
+/* Asks again whether the bytes of a transfer that waits for memory are admitted, and continues if so. Returns false if they are not. */
 bool stk__transfer_continue(struct stk_transfer *t);
 /* Abandons the transfer and its connection. */
 void stk__transfer_stop(struct stk_transfer *t);
@@ -205,7 +215,7 @@ bool stk__rest_is_worth_waiting(const struct stk_transfer *t);
 void stk__rest_wait(struct stk_transfer *t);
 void stk__rest_check(struct stk_transfer *t, int64_t now);
 
-/* http_verdict.c: decides the result of a transfer that has ended. Sets *resume if the transfer must begin again, and returns STK_OK then. */
+/* http_verdict.c: decides the result of a transfer that has ended. If the transfer must begin again, sets *resume and returns STK_OK. */
 STK_MUST_USE enum stk_status stk__http_verdict(struct stk_transfer *t, bool *resume);
 /* Fills in the error of an answer that did not begin in time. */
 STK_MUST_USE enum stk_status stk__http_fail_silent(struct stk_transfer *t);
@@ -224,44 +234,44 @@ void stk__http_loop_join(struct stk_http_loop *l); /* call after `ending` was se
  * source's statistics. */
 void stk__hedge_add_time(struct stk_http_source *s, int64_t first_byte_ns);
 void stk__hedge_copy_statistics(struct stk_http_loop *l); /* copies the statistics that all loops have gathered */
-/* Returns whether t's request should get another second transfer: this is the first response of t, no byte of it has been received, the answers of t and of its
- * twin, if there is one, are late, enough answers were measured to judge that, and the request has had fewer second transfers than the limit. */
+/* Returns whether t's request should get another second transfer: this is t's first response, no byte of it has been received, the answers of t and of its
+ * twin are late, enough answers were measured to judge that, and the request has had fewer second transfers than the limit. */
 bool stk__hedge_due(const struct stk_http_loop *l, const struct stk_transfer *t, int64_t now);
 
 /* http_join.c: joins requests for neighbouring bytes of one object that are next in the queue. */
 
-/* Takes the requests that can be joined with r off the queue and links them to r. Call with the source's lock held. */
+/* Removes the requests that can be joined with r from the queue and links them to r. Call with the source's lock held. */
 void stk__http_join(struct stk_request_queue *queue, struct stk_request *r);
-/* Returns the number of bytes, from the first request's offset on, that hold all joined requests; -1: to the object's end. */
+/* Returns the number of bytes, from the first request's offset on, that contain all joined requests; -1: to the object's end. */
 int64_t stk__http_span(const struct stk_request *r);
 bool stk__http_all_cancelled(const struct stk_request *r);
-/* Ends each joined request with its part of the bytes. If the object failed, the failure may concern only some of the requests, so they are sent
- * again one by one. */
+/* Ends each joined request with its part of the bytes. After a failure of the object, sends the requests again one by one, since it may concern only some of
+ * them. */
 void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, const uint8_t *data, enum stk_status status);
 
-/* http_share.c: the source's shared state; these functions take its lock. stk__http_next returns the next request for a loop, with the requests joined to it.
- * NULL: none may begin now. The loop then counts as sleeping and is woken for the next request, unless the reason is that the loop itself has no room. */
+/* http_share.c: the source's shared state; these functions take its lock. stk__http_next returns the next request for a loop, with the requests joined to
+ * it. NULL: no request may begin now; the loop then counts as sleeping and is woken for the next request, unless the loop itself has no room. */
 struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_loop *l);
 /* Puts requests that found no free descriptor back into the queue. A request that has waited for a descriptor for longer than first_byte_ms ends
  * with an error. */
 void stk__http_requeue(struct stk_http_source *s, struct stk_http_loop *l, struct stk_request *r, int64_t now);
-/* Returns whether one more second transfer may begin: in all at most four plus a twentieth of the requests so far, at a time at most two plus a twentieth of
- * those under way, and none in the five seconds after a server has asked for fewer requests. Counts the transfer. After true, call stk__http_end_hedge once. */
+/* Returns whether one more second transfer may begin, and counts it: in total at most four plus a twentieth of the requests so far, at a time at most two
+ * plus a twentieth of those under way, and none in the five seconds after a server has asked for fewer requests. After true, call stk__http_end_hedge once. */
 bool stk__http_begin_hedge(struct stk_http_source *s, int64_t now);
 void stk__http_end_hedge(struct stk_http_source *s);
 /* Notes that the loop is awake and asks for the next request itself. */
 void stk__http_awake(struct stk_http_source *s, struct stk_http_loop *l);
 struct stk_http_end {
 	bool well, slow;          /* well: the request succeeded; slow: the server asked for fewer requests */
-	int64_t begun_ns, now_ns; /* when a loop took the request, and when the request ended */
-	size_t bytes;             /* bytes of the object that were received */
+	int64_t begun_ns, now_ns; /* times at which a loop took the request, and at which the request ended */
+	size_t bytes;             /* number of the object's bytes that were received */
 };
-/* Notes that a request under way has ended: adapts the limit of requests under way, and wakes a sleeping loop if another request may begin. */
+/* Records that a request under way has ended: adapts the limit of requests under way, and wakes a sleeping loop if another request may begin. */
 void stk__http_ended(struct stk_http_source *s, struct stk_http_loop *l, const struct stk_http_end *e);
 /* Copies the bucket's region if an answer has shown that it differs from the one in the settings; otherwise returns false. */
 bool stk__http_region(struct stk_http_source *s, const char *bucket, char region[64]);
 void stk__http_set_region(struct stk_http_source *s, const char *bucket, const char *region);
-int64_t stk__http_now(struct stk_http_source *s); /* returns seconds since 1970 by the servers' clock */
+int64_t stk__http_now(struct stk_http_source *s); /* returns the time by the servers' clock, in seconds since 1970 */
 void stk__http_set_now(struct stk_http_source *s, int64_t now);
 
 /* http_keys.c: accounts, and the thread that renews their keys. */
@@ -271,10 +281,10 @@ uint64_t stk__http_endpoint_hash(const struct stk_http_account *a);
 void stk__http_account_unref(struct stk_http_account *a);
 void stk__http_refresh(void *source, const char *uri, const struct stk_access *access);
 void stk__http_keeper_join(struct stk_http_source *s); /* call after `ending` was set */
-/* Handles a store's report that the account's keys have expired: requests new keys soon. Returns false if the keys do not come from an issuer, or no thread
- * renews them. */
+/* Handles a store's report that the account's keys have expired: has new keys requested soon. Returns false if the keys do not come from an issuer, or no
+ * thread renews them. */
 bool stk__http_keys_refused(struct stk_http_source *s, const struct stk_http_account *a);
-/* http_share.c: returns the least busy of the sleeping loops, or NULL. Call with the lock held. */
+/* http_share.c: returns the sleeping loop with the fewest transfers, or NULL. Call with the lock held. */
 struct stk_http_loop *stk__http_sleeping(struct stk_http_source *s);
 
 #endif

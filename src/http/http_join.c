@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Joins requests for neighbouring ranges into one, whose answer serves them all: a consumer that reads a tar from front to back requests one sample
+ * Joins requests for neighbouring ranges into one request, whose answer serves all of them: a consumer that reads a tar from front to back requests one sample
  * after another. */
 #include "http/http_impl.h"
 
@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-/* GAP: bytes between two requests that are read and dropped. MOST: bytes of one answer. A connection delivers this much in the time that a
- * store takes to begin an answer; a longer answer would delay the first of the requests. */
+/* GAP: maximum number of bytes between two requests, which are received and dropped. MOST: maximum size of one answer in bytes. A connection delivers this
+ * much in the time that a store takes to begin an answer; a longer answer would delay the first of the requests. */
 enum { GAP = 64 << 10, MOST = 4 << 20 };
 
 static bool may_join(const struct stk_request *r)
@@ -63,7 +63,7 @@ static enum stk_status give_part(struct stk_http_source *s, struct stk_request *
 	return STK_OK;
 }
 
-/* Queues r again, to be sent without others. Returns false if r was cancelled or the source is ending. */
+/* Puts r back into the queue, to be sent without others. Returns false if r was cancelled or the source is ending. */
 static bool requeue(struct stk_http_source *s, struct stk_request *r)
 {
 	pthread_mutex_lock(&s->lock);
@@ -86,7 +86,7 @@ void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, cons
 	if (status && r->error)
 		why = *r->error;
 	for (struct stk_request *next; r; r = next) {
-		next = r->http.joined; /* read it before r ends, because its owner may reuse r then */
+		next = r->http.joined; /* before r ends, because its owner may reuse r then */
 		r->http.joined = NULL;
 		r->no_retry = no_retry;
 		r->got_size = whole;

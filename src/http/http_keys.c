@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-/* EARLY_S: keys are renewed this long before they expire. AGAIN_S: wait after a failure. SOON_S: wait after a store has refused the keys. */
+/* EARLY_S: seconds before their expiry at which keys are renewed. AGAIN_S: wait after a failure. SOON_S: wait after a store has refused the keys. */
 enum { EARLY_S = 600, AGAIN_S = 30, SOON_S = 2 };
 
 struct stk_http_account *stk__http_read_account(const struct stk_http_settings *settings)
@@ -58,8 +58,8 @@ uint64_t stk__http_endpoint_hash(const struct stk_http_account *a)
 	return endpoint ? stk__xxh64(endpoint, strlen(endpoint), 0) : 0;
 }
 
-/* Makes `a` the current account, with the next number, and drops the reference to the previous one. replaced: if this is no longer the current account, `a`
- * is dropped instead; NULL: `a` always becomes current. */
+/* Makes `a` the current account, with the next number, and releases the previous one. replaced: if another account is current by now, `a` is released
+ * instead; NULL: `a` always becomes current. */
 static void use_account(struct stk_http_source *s, struct stk_http_account *a, const struct stk_http_account *replaced)
 {
 	pthread_mutex_lock(&s->lock);
@@ -137,7 +137,7 @@ bool stk__http_keys_refused(struct stk_http_source *s, const struct stk_http_acc
 {
 	pthread_mutex_lock(&s->lock);
 	const bool issued = a->aws.expires && s->keeper_runs;
-	if (issued && a == s->account) { /* if `a` is not the current account, its keys were renewed already */
+	if (issued && a == s->account) { /* otherwise these keys were renewed already */
 		s->keys_refused = true;
 		pthread_cond_signal(&s->keeper_wake);
 	}
@@ -156,7 +156,8 @@ void stk__http_keeper_join(struct stk_http_source *s)
 
 /* ---- the environment ---- */
 
-/* Copies the keys of the current account to `a` if both have the same issuer settings and the keys stay valid for long enough. Returns whether it did. */
+/* Copies the keys of the current account to `a` if both have the same issuer settings and the keys stay valid for EARLY_S seconds. Returns whether `a` has
+ * keys now. */
 static bool copy_current_keys(struct stk_http_source *s, struct stk_http_account *a)
 {
 	struct stk_http_account *before = stk__http_account(s);
@@ -182,12 +183,12 @@ static void issue_keys(struct stk_http_source *s, struct stk_http_account *a, co
 	if (!status)
 		status = stk__aws_issue(&a->aws, &s->curl, &s->ending, access, &a->error);
 	if (status == STK_NOT_FOUND)
-		/* no error here: a request without keys fails when it is signed, with a message that says where to put keys */
+		/* no error here: a request without keys fails when it is signed, with a message about where to put keys */
 		a->error = (struct stk_error){0};
 }
 
-/* Reads the environment again and uses its settings from now on. For a URI of a store whose keys must be issued, first gets such keys, which may take seconds,
- * unless the present ones are still valid. If memory is short, the settings stay as they were. */
+/* Reads the environment again and uses its settings from now on. If the URI's store needs issued keys and the present ones expire soon, first gets new ones,
+ * which may take seconds. If memory is short, the settings stay as they were. */
 void stk__http_refresh(void *source, const char *uri, const struct stk_access *access)
 {
 	struct stk_http_source *s = source;

@@ -24,7 +24,7 @@ static void unlink_active(struct stk_transfer *t)
 		t->next->before = t->before;
 }
 
-/* Detaches the transfer from its request and makes it idle. Its twin, if there is one, continues. */
+/* Detaches the transfer from its request and makes it idle. Its twin continues. */
 static void retire(struct stk_transfer *t)
 {
 	if (t->twin) {
@@ -38,14 +38,14 @@ static void retire(struct stk_transfer *t)
 	t->loop->idle = t;
 }
 
-/* Abandons a transfer before its end. */
+/* Stops a transfer and makes it idle. */
 static void drop(struct stk_transfer *t)
 {
 	stk__transfer_stop(t);
 	retire(t);
 }
 
-/* Ends the request. The transfer becomes idle before the owner is notified, because the owner may submit another request at once. */
+/* Ends the request with this status. The transfer becomes idle before the owner is notified, because the owner may submit another request at once. */
 static void end(struct stk_transfer *t, enum stk_status status)
 {
 	struct stk_http_loop *l = t->loop;
@@ -87,7 +87,7 @@ static void abandon(struct stk_transfer *t, enum stk_status status)
 	end(t, status);
 }
 
-/* Returns a transfer for the request, or NULL if memory is short. */
+/* Returns an idle or a new transfer for the request, or NULL if memory is short. */
 static struct stk_transfer *take_transfer(struct stk_http_loop *l, struct stk_request *r, int64_t begun_ns)
 {
 	struct stk_transfer *t = l->idle;
@@ -123,8 +123,8 @@ static void begin(struct stk_http_loop *l, struct stk_request *r)
 		end(t, status);
 }
 
-/* Gives a late transfer a twin. If the transfer and its twin are both late, the one that has waited longer stays and gets a new twin; returns true if
- * the other one was dropped. It is no error if the twin cannot be started. */
+/* Starts a second transfer (twin) for the request of a late transfer. If a twin exists already and is late too, drops the transfer of the two that has
+ * waited for less time, and returns true. If the new twin cannot be started, this is no error. */
 static bool hedge(struct stk_transfer *t, int64_t now)
 {
 	struct stk_http_source *s = t->loop->source;
@@ -154,7 +154,7 @@ static void handle_ended(struct stk_http_loop *l)
 {
 	for (struct stk_transfer *t; (t = l->ended);) {
 		l->ended = t->next_ended;
-		if (t->twin && !t->response_begun) { /* the twin may still succeed */
+		if (t->twin && !t->response_begun) { /* the twin may still get an answer */
 			retire(t);
 			continue;
 		}
@@ -175,10 +175,10 @@ static void handle_ended(struct stk_http_loop *l)
 	}
 }
 
-/* Which transfers may belong to cancelled requests. If none does, check_transfer need not read the requests, which lie elsewhere in memory. */
+/* The number of transfers that may belong to cancelled requests. If none does, check_transfer need not read the requests, which are elsewhere in memory. */
 enum cancelled { NONE, SOME, ALL };
 
-/* Ends a transfer that was cancelled or has waited for too long; gives a late one a twin. Returns true if a transfer has ended. */
+/* Ends a transfer that was cancelled or has waited for too long; starts a twin for a late one. Returns true if a transfer has ended. */
 static bool check_transfer(struct stk_http_loop *l, struct stk_transfer *t, int64_t now, enum cancelled which)
 {
 	struct stk_request *r = t->r;
@@ -199,8 +199,8 @@ static int by_deadline(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Asks again to admit transfers that were not admitted, the earliest deadline first. After a refusal, later transfers of the same caller wait too, so
- * that small transfers do not overtake a large one. */
+/* Asks again to admit the transfers that wait for memory, the earliest deadline first. After a refusal, later transfers of the same caller wait too, so that
+ * small transfers do not overtake a large one. */
 static void retry_admission(struct stk_http_loop *l)
 {
 	enum { MOST = 2048, CALLERS = 16 };
@@ -221,7 +221,7 @@ static void retry_admission(struct stk_http_loop *l)
 	}
 }
 
-/* Calls check_transfer for all active transfers. Ending one may remove its twin from the list too, so the scan then starts again. */
+/* Calls check_transfer for all active transfers. If one has ended, its twin may have left the list too, so the scan starts again. */
 static void check_transfers(struct stk_http_loop *l, enum cancelled which)
 {
 	int64_t now = stk__clock_ns();
@@ -276,7 +276,7 @@ static void *run(void *arg)
 	while (!atomic_load(&l->source->ending)) {
 		for (struct stk_request *r; (r = stk__http_next(l->source, l));)
 			begin(l, r);
-		if (n < EVENTS) /* otherwise more events are ready already, so there is no pause */
+		if (n < EVENTS) /* otherwise more events are ready, so a pause is useless */
 			pause_reading(l);
 		n = epoll_wait(l->epoll, events, EVENTS, timeout_ms(l, look_ns));
 		l->round_ns = stk__clock_ns();
@@ -320,7 +320,7 @@ static bool watch_event(struct stk_http_loop *l)
 	return l->epoll >= 0 && l->event >= 0 && !epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->event, &e);
 }
 
-/* Makes a share object without locks, because only one thread uses it. */
+/* Makes a share object for DNS names and TLS sessions, without locks, because only one thread uses it. NULL: memory is short. */
 static CURLSH *make_share(const struct stk_curl *curl)
 {
 	CURLSH *share = curl->curl_share_init();

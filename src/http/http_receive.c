@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Receives responses: reads the header to learn how much memory the body needs and which part of the object it is, and moves the body from the socket
- * to its memory. */
+ * Receives responses: reads the header to learn how much memory the body needs and which part of the object it is, and reads the body into its memory. */
 #include "http/http_connection.h"
 
 #include "base/clock.h"
@@ -30,7 +29,7 @@ void stk__transfer_ended(struct stk_transfer *t, CURLcode code, const char *why)
 }
 
 /* Handles the end of the connection. A body without a length is complete only if the server itself closed the connection: after a reset or a cut TLS
- * connection, bytes may be missing. A reused connection may have been closed before this request arrived; the request is then sent again. */
+ * connection, bytes may be missing. If a reused connection was closed before this request arrived, the request is sent again. */
 void stk__transfer_disconnected(struct stk_transfer *t, ssize_t how)
 {
 	if (!how && stk__response_closed(&t->response)) {
@@ -68,8 +67,8 @@ static enum stk_status check_size(const struct stk_transfer *t, uint64_t size)
 								      : STK_OK;
 }
 
-/* Asks to admit buffers of `bytes` in all. If they are not admitted, holds the transfer back, stops reading, and returns false. A range has a known length,
- * which was admitted beforehand. */
+/* Asks to admit buffers of `bytes` bytes in total. If they are not admitted, makes the transfer wait for memory, stops reading, and returns false. The
+ * length of a range is known, and was admitted before. */
 static bool admit(struct stk_transfer *t, size_t bytes)
 {
 	struct stk_request *r = t->r;
@@ -78,13 +77,13 @@ static bool admit(struct stk_transfer *t, size_t bytes)
 	if (!t->waits_for_memory) {
 		t->waits_for_memory = true;
 		atomic_fetch_add(&t->loop->waiting_for_memory, 1);
-		stk__connection_watch_reads(t->connection, false); /* has no effect if the transfer was already held back */
+		stk__connection_watch_reads(t->connection, false); /* already done if the transfer was waiting for memory */
 	}
 	return false;
 }
 
-/* Grows the memory to `size` bytes and keeps the bytes received so far. If the growth is not admitted, changes nothing and returns STK_OK; the transfer is then
- * held back (admit). */
+/* Grows the memory to `size` bytes, and copies the bytes received so far. If the growth is not admitted, changes nothing and returns STK_OK; the transfer
+ * then waits for memory (admit). */
 static enum stk_status reserve(struct stk_transfer *t, size_t size)
 {
 	struct stk_request *r = t->r;
@@ -103,13 +102,13 @@ static enum stk_status reserve(struct stk_transfer *t, size_t size)
 	t->data = data;
 	t->capacity = b ? stk__buffer_capacity(b) : size;
 	if (grows && !own && t->length < 0 && r->admission)
-		r->admission->admit(r->admission, r, t->capacity); /* reports that the smaller buffer was freed */
+		r->admission->admit(r->admission, r, t->capacity); /* the smaller buffer was freed */
 	return STK_OK;
 }
 
 /* ---- the header of a response ---- */
 
-/* Returns the size of the whole object according to the header; -1: not given. */
+/* Returns the size of the whole object according to the header; -1: the header does not say. */
 static int64_t size_given(const struct stk_response *p)
 {
 	return p->status == 200 ? p->length : p->size;
@@ -161,15 +160,15 @@ static enum stk_status fail_other_part(const struct stk_transfer *t)
 		asked_for(t, asked), sent);
 }
 
-/* Returns whether a 206 begins at the next requested byte and contains no byte after the last requested one. If the request goes to the object's end, the
- * 206 must too. */
+/* Returns whether a 206 answer begins at the next requested byte and contains no byte after the last requested one. If the request is for all bytes to the
+ * object's end, the answer must have them all. */
 static bool is_part_asked(const struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.message;
-	const int64_t end = t->length > 0 ? t->first + t->length : p->size; /* offset after the last requested byte */
+	const int64_t end = t->length > 0 ? t->first + t->length : p->size; /* offset of the first byte after the requested ones */
 	const int64_t at = t->first + (int64_t)t->used;
 	if ((t->length <= 0 && !at) || p->multipart || p->first != at || end < 0 ||
-		p->last >= end) /* without a Range a server must not send a part */
+		p->last >= end) /* a server must send the whole object if no range was requested */
 		return false;
 	return t->length > 0 || p->last == end - 1;
 }
@@ -188,8 +187,8 @@ static enum stk_status check_part(const struct stk_transfer *t)
 	return STK_OK;
 }
 
-/* Prepares to continue a body that was cut: fails if the object has changed since, and sets how many bytes of the answer to skip, because a server without
- * ranges sends the whole body again. */
+/* Prepares to continue a body that was cut: fails if the object has changed since, and sets t->skip, the number of bytes of the answer to skip, because a
+ * server without ranges sends the whole body again. */
 static enum stk_status continue_body(struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.message;
@@ -213,7 +212,7 @@ static enum stk_status begin_object(struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.message;
 	const struct stk_request *r = t->r;
-	memcpy(t->etag, version_of(p), strlen(version_of(p)) + 1); /* both arrays have the same size */
+	memcpy(t->etag, version_of(p), strlen(version_of(p)) + 1); /* t->etag is as large as the fields of the response */
 	t->object_size = size_given(p);
 	if (r->object) {
 		r->object->size = t->object_size;
@@ -252,14 +251,13 @@ static enum stk_status begin_body(struct stk_transfer *t)
 
 /* ---- the body ---- */
 
-/* Returns whether the body's bytes are bytes of the object, and not for example an error's text. */
+/* Returns whether the body's bytes are bytes of the object, and not, for example, the text of an error. */
 static bool is_object_data(const struct stk_transfer *t)
 {
 	return t->response.message.status == 200 || t->response.message.status == 206;
 }
 
-/* Grows the buffer of a body of unknown length. There is always room for another piece, or reading stops. The buffer grows by half, up to the request's
- * limit (r->max_bytes) and one piece. */
+/* Grows the buffer of a body of unknown length by half, up to the request's limit (r->max_bytes) and one piece, if less than a piece of it is free. */
 static enum stk_status grow_text(struct stk_transfer *t)
 {
 	enum { PIECE = 16 << 10 };
@@ -271,7 +269,7 @@ static enum stk_status grow_text(struct stk_transfer *t)
 	return size > t->capacity ? reserve(t, size) : STK_OK;
 }
 
-/* Returns the error for a part of unknown length that continues after the end that its Content-Range gives. */
+/* Returns the error for a part whose body is longer than its Content-Range. */
 static enum stk_status fail_too_long(const struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.message;
@@ -279,19 +277,19 @@ static enum stk_status fail_too_long(const struct stk_transfer *t)
 		SHOWN(t), (long long)p->first, (long long)p->last);
 }
 
-/* Checks further bytes of a body of unknown length against the limits. */
+/* Fails if `more` further bytes of a body of unknown length exceed the request's limit or the object's known size. */
 static enum stk_status check_growth(struct stk_transfer *t, size_t more)
 {
 	enum stk_status status = check_size(t, t->used + more);
 	if (!status && t->r->object_size && !t->r->http.joined && t->first + (int64_t)(t->used + more) > t->r->object_size) {
-		t->r->got_size = t->first + (int64_t)(t->used + more); /* the object has at least this many bytes */
+		t->r->got_size = t->first + (int64_t)(t->used + more); /* this is a lower bound of the object's size */
 		status = stk__io_check_size(t->r, stk__request_error(t->r));
 	}
 	return status;
 }
 
-/* Stores n bytes of the body's content: in the object's memory, or in t->text if they belong to an error's body. Returns false if the transfer needs no more
- * bytes or has failed (t->failed). */
+/* Stores n bytes of the body: in the object's memory, or in t->text if they are an error's body. Returns false if the transfer needs no more bytes or has
+ * failed (t->failed). */
 static bool take_content(struct stk_transfer *t, const char *bytes, size_t n)
 {
 	size_t take = n, capacity = sizeof t->text - 1 - t->text_size;
@@ -319,7 +317,7 @@ static bool take_content(struct stk_transfer *t, const char *bytes, size_t n)
 	return true;
 }
 
-/* Returns whether all requested bytes have been received, although the server would send more. The rest is not awaited. */
+/* Returns whether all requested bytes have been received while the server would send more, for which the transfer does not wait. */
 static bool has_enough(const struct stk_transfer *t)
 {
 	/* for a part in chunks, the last chunk must still be read, to check that it ends where the part ends */
@@ -328,8 +326,8 @@ static bool has_enough(const struct stk_transfer *t)
 	       t->response.state == STK_RESPONSE_IN_CONTENT;
 }
 
-/* Handles bytes that were read into the scratch buffer, or were held back in t->text. Returns false if the transfer needs no more bytes, has failed
- * (t->failed), or got an invalid response. */
+/* Handles bytes in the scratch buffer, or bytes that waited in t->text. Returns false if the transfer needs no more bytes, has failed (t->failed), or got an
+ * invalid response. */
 static bool take_bytes(struct stk_transfer *t, const char *bytes, size_t n)
 {
 	struct stk_response_reader *p = &t->response;
@@ -341,7 +339,7 @@ static bool take_bytes(struct stk_transfer *t, const char *bytes, size_t n)
 				return false;
 			continue;
 		}
-		if (p->state == STK_RESPONSE_ENDED) { /* the server has sent bytes after the end of its response */
+		if (p->state == STK_RESPONSE_ENDED) { /* bytes after the end of the response: the connection cannot be used again */
 			p->keep_alive = false;
 			return true;
 		}
@@ -362,7 +360,7 @@ static bool take_bytes(struct stk_transfer *t, const char *bytes, size_t n)
 	return true;
 }
 
-/* Called at the first byte of a response: records how long the answer took, and stops the twin, if there is one, while this transfer continues. */
+/* Called at the first byte of a response: records how long the answer took, and stops the twin. */
 static void first_byte(struct stk_transfer *t)
 {
 	stk__hedge_add_time(t->loop->source, stk__clock_ns() - t->window_ns);
@@ -371,7 +369,8 @@ static void first_byte(struct stk_transfer *t)
 	t->response_begun = true;
 }
 
-/* Returns where the next bytes are read to, and sets *capacity to their largest number. *direct: this is the object's memory and not the scratch buffer. */
+/* Returns the address to which the next bytes are read, and sets *capacity to their maximum number. *direct: set to true if this is the object's memory, and
+ * not the scratch buffer. */
 static void *find_destination(const struct stk_transfer *t, bool *direct, size_t *capacity)
 {
 	enum { HEAD = 2048, SMALL = 16 << 10 };
@@ -382,14 +381,14 @@ static void *find_destination(const struct stk_transfer *t, bool *direct, size_t
 		*capacity = p->content_left >= 0 && (uint64_t)p->content_left < left ? (size_t)p->content_left : left;
 		return t->data + t->used;
 	}
-	const bool large = t->length < 0 || t->length > SMALL; /* reads few bytes with the header, the rest directly */
+	const bool large = t->length < 0 || t->length > SMALL; /* few bytes together with the header, the rest directly */
 	*capacity = p->state == STK_RESPONSE_IN_HEAD && large ? HEAD : STK_HTTP_SCRATCH;
 	if (is_object_data(t) && t->data && t->expected < 0 && t->capacity - t->used < *capacity)
 		*capacity = t->capacity - t->used;
 	return t->loop->scratch;
 }
 
-/* Handles the n bytes of one read. direct: they are content, and were read to their place in the body's memory. Returns false if the transfer has ended. */
+/* Handles the n bytes of one read. direct: they are already in the object's memory. Returns false if the transfer has ended. */
 static bool take_piece(struct stk_transfer *t, const void *bytes, size_t n, bool direct)
 {
 	struct stk_response_reader *p = &t->response;
@@ -421,7 +420,7 @@ static bool take_piece(struct stk_transfer *t, const void *bytes, size_t n, bool
 	return on && !t->complete;
 }
 
-/* Returns whether the transfer has memory to continue reading: false if its bytes are not admitted, or it has ended. */
+/* Returns whether the transfer has memory to continue reading. If memory is short, ends the transfer. */
 static bool has_room(struct stk_transfer *t)
 {
 	t->failed = grow_text(t);
@@ -430,7 +429,7 @@ static bool has_room(struct stk_transfer *t)
 	return !t->failed && !t->waits_for_memory;
 }
 
-/* Reads once. Returns true if more bytes may be readable at once. */
+/* Reads once. Returns true if more bytes may be available at once. */
 static bool read_piece(struct stk_transfer *t)
 {
 	bool direct;
@@ -458,12 +457,12 @@ void stk__transfer_receive(struct stk_transfer *t)
 	const size_t before = t->window_bytes;
 	while (read_piece(t))
 		if (t->window_bytes - before > TURN && !t->connection->tls)
-			break; /* other transfers wait; the loop reports the socket as readable again */
+			break; /* other transfers get their turn; the loop reports the socket as readable again */
 	if (t->connection && !t->waits_for_memory)
 		stk__rest_wait(t);
 }
 
-/* Allocates the memory that was not admitted when begin_body asked for it. */
+/* Allocates the memory that was not admitted earlier, if it is admitted now. */
 static enum stk_status allocate_body(struct stk_transfer *t)
 {
 	return t->data ? grow_text(t) : reserve(t, t->expected >= 0 ? (size_t)t->expected : FIRST_SIZE);

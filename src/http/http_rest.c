@@ -10,10 +10,10 @@
 #include "base/clock.h"
 
 enum { PATIENCE_NS = 100000000, LEAST = 16 << 10, MOST = 256 << 10 };
-enum { RECORD = 24 << 10 }; /* more than the size of a TLS record: bytes of the body may already be in the TLS library */
+enum { RECORD = 24 << 10 }; /* size in bytes, larger than a TLS record: this many bytes of the body may already be in the TLS library */
 
-/* Returns how long the loop pauses so that more pieces arrive. Waking up for each piece takes more time than handling it. If a store takes
- * long to answer, a pause of a twentieth of that time measurably affects neither the first batch nor the rate. */
+/* Returns the time in ns for which the loop pauses so that more pieces arrive, since waking up for each piece takes more time than handling it. If a store
+ * takes long to answer, a pause of a twentieth of that time measurably affects neither the first batch nor the rate. */
 int64_t stk__rest_pause(const struct stk_http_loop *l)
 {
 	const int64_t longest_ns = 8000000, shortest_ns = 100000, part = (int64_t)(l->statistics.first_ns / 20);

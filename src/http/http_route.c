@@ -50,7 +50,8 @@ void stk__proxies_clear(struct stk_proxies *p)
 
 /* ---- hosts without a proxy ---- */
 
-/* Returns whether an address is in a network like "10.0.0.0/8", or equals the pattern's address if that has no slash. */
+/* Returns whether an address, binary and of this family, is in the network of a pattern like "10.0.0.0/8", or equals the address of a pattern without a
+ * slash. */
 static bool in_network(int family, const uint8_t address[16], const char *pattern, size_t n)
 {
 	char text[64];
@@ -71,7 +72,7 @@ static bool in_network(int family, const uint8_t address[16], const char *patter
 	return memcmp(address, network, (size_t)bits / 8) == 0 && (!part || !((address[bits / 8] ^ network[bits / 8]) >> (8 - part)));
 }
 
-/* Returns whether a host matches a name: the name itself, or any name that ends with a dot and the name. */
+/* Returns whether a host matches a name: it is the name itself, or ends with a dot and the name. */
 static bool in_domain(const char *host, size_t n, const char *pattern, size_t size)
 {
 	if (size && *pattern == '.') {
@@ -109,7 +110,7 @@ size_t stk__url_origin(const char *url)
 	return (size_t)(host - url) + strcspn(host, "/?#");
 }
 
-/* Returns the name or address in "http://name:port", without brackets. */
+/* Returns the name or address in "http://name:port", without brackets; *n: set to its length. */
 static const char *host_of(const char *origin, size_t *n)
 {
 	const char *host = strstr(origin, "://") + 3;
@@ -151,7 +152,7 @@ static void authorize(struct stk_text *out, const char *user, size_t n)
 	stk__text_add(out, "\r\n");
 }
 
-/* Makes the route lead to an HTTP proxy: a server that receives requests with whole URLs, so that libcurl need not know that it is a proxy. */
+/* Directs the route to an HTTP proxy, as a server that receives requests with whole URLs: libcurl does not know that it is a proxy. */
 static void use_http_proxy(struct stk_route *r, const char *proxy)
 {
 	const char *scheme = strstr(proxy, "://"), *rest = scheme ? scheme + 3 : proxy;

@@ -33,7 +33,7 @@ bool stk__http_region(struct stk_http_source *s, const char *bucket, char region
 	return g;
 }
 
-/* Remembers a bucket's region. If memory is short, the next request to the bucket finds the region out again. */
+/* Stores a bucket's region. If memory is short, the next request to the bucket finds the region out again. */
 void stk__http_set_region(struct stk_http_source *s, const char *bucket, const char *region)
 {
 	pthread_mutex_lock(&s->lock);
@@ -77,13 +77,13 @@ struct stk_http_loop *stk__http_sleeping(struct stk_http_source *s)
 void stk__http_loop_wake(struct stk_http_loop *l)
 {
 	uint64_t one = 1;
-	ssize_t n = write(l->event, &one, sizeof one); /* fails only if the counter is full, in which case the loop is awake */
+	ssize_t n = write(l->event, &one, sizeof one); /* fails only if the counter is full; then the loop is awake */
 	(void)n;
 }
 
 struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_loop *l)
 {
-	/* checked before the lock is taken, because the check makes system calls */
+	/* before the lock is taken, because the check makes system calls */
 	const bool open = l->count < s->settings.requests && stk__connections_have_room(l, stk__clock_ns());
 	pthread_mutex_lock(&s->lock);
 	int share = (s->settings.requests + s->loop_count - 1) / s->loop_count;
@@ -99,8 +99,8 @@ struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_lo
 	return r;
 }
 
-/* Puts a request back into the queue. Returns false if the request must end instead: the source is ending, the request was cancelled, or it has waited for too
- * long. */
+/* Puts a request that found no free descriptor back into the queue. Returns false if the request must end instead: the source is ending, the request was
+ * cancelled, or it has waited for first_byte_ms. */
 static bool may_requeue(struct stk_http_source *s, struct stk_request *r, int64_t now)
 {
 	r->http.starved_ns = r->http.starved_ns ? r->http.starved_ns : now;
@@ -189,11 +189,11 @@ static double next_factor(struct stk_http_source *s, double mean, double rate)
 	return factor < least ? least : factor;
 }
 
-/* Sets the limit after a window of requests that all began under the present limit. If they took longer on average than s->base_ns, the shortest mean time so
- * far, the rest of that time is spent waiting for each other (as in TCP Vegas). The new limit is the number of requests that delivers the full rate, plus a
- * third, so that the network is never idle. One window in PROBE has a lower limit, to measure the shortest time again. If the lower limit also lowered the
- * rate, s->base_ns was too short and is set to the present mean; so it is when the mean size of objects has doubled or halved. The limit stays as it is if no
- * other request waited during the window. */
+/* Sets the limit after a window of requests that all began under the present limit. If they took longer on average than s->base_ns, the shortest mean time
+ * so far, they spent the rest of the time waiting for each other (as in TCP Vegas). The new limit is the number of requests that delivers the full rate,
+ * plus a third, so that the network is never idle. One window in PROBE has a lower limit, to measure the shortest time again. If the lower limit also
+ * lowered the rate, s->base_ns was too short and is set to the present mean; this also happens when the mean size of objects has doubled or halved. If no
+ * other request waited during the window, the limit does not change. */
 static void end_window(struct stk_http_source *s, int64_t now)
 {
 	const struct stk_http_window w = s->window;
@@ -210,8 +210,7 @@ static void end_window(struct stk_http_source *s, int64_t now)
 		set_limit(s, s->limit * next_factor(s, mean, rate), now);
 }
 
-/* Adapts the limit after a request has ended. Halves the limit if the server asks to slow down, but only once for the refusals of one burst.
- * Call with the lock held. */
+/* Adapts the limit after a request has ended. Halves the limit if the server asks to slow down, but only once per BURST_NS. Call with the lock held. */
 static void adapt_limit(struct stk_http_source *s, const struct stk_http_end *e)
 {
 	enum { BURST_NS = 500000000 };

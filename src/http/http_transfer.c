@@ -15,7 +15,7 @@
 
 enum { STALL_BYTES = 4096 };
 
-/* Lines that the header of each request contains. */
+/* Lines in the header of every request. */
 static const char ALWAYS[] = "User-Agent: stoker/" STK_VERSION "\r\nAccept: */*\r\nAccept-Encoding: identity\r\n";
 
 #define SHOWN(t) stk__uri_shown((t)->r->uri), (t)->r->uri
@@ -47,7 +47,7 @@ static void ready(struct stk_transfer *t, bool writable)
 		stk__transfer_receive(t);
 }
 
-/* Copies the request's URL to the target, with bytes that a URL must not contain written as %XX. Refuses a URL without a server, or with a password. */
+/* Sets the target's URL to the request's URL, with bytes that a URL must not contain written as %XX. Fails if the URL has no server, or a password. */
 static enum stk_status plain_target(struct stk_transfer *t)
 {
 	const char *allowed = "!#$%&'()*+,/:;=?@[]", *uri = t->r->uri;
@@ -92,7 +92,7 @@ static enum stk_status find_target(struct stk_transfer *t)
 	return status;
 }
 
-/* Adds the headers of the target, the range, and when resuming the condition that the object is unchanged. */
+/* Appends the target's headers, the range, and in a resumed transfer the condition that the object is unchanged. */
 static void add_headers(struct stk_transfer *t)
 {
 	struct stk_text *q = &t->request;
@@ -108,14 +108,13 @@ static void add_headers(struct stk_transfer *t)
 		stk__text_add(q, "Range: bytes=%lld-%lld\r\n", (long long)first, (long long)(t->first + t->length - 1));
 	else if (first > 0)
 		stk__text_add(q, "Range: bytes=%lld-\r\n", (long long)first);
-	if (t->resumes &&
-		t->etag[0] == '"') /* only for a strong ETag, since If-Match never accepts a weak one; begin_body compares weak ones */
+	if (t->resumes && t->etag[0] == '"') /* If-Match never accepts a weak ETag; begin_body compares weak ones */
 		stk__text_add(q, "If-Match: %s\r\n", t->etag);
 	stk__text_append(q, "\r\n", 2);
 }
 
-/* Returns whether the request's header can be written: no value contains a line end, which would begin another field, and the URL has only visible characters
- * of ASCII. */
+/* Returns whether the request's header can be written: no value contains a line end, which would begin another field, and the URL has only visible ASCII
+ * characters. */
 static bool plain_lines(const struct stk_transfer *t)
 {
 	for (int i = 0; i < t->target.header_count; i++)
@@ -229,7 +228,7 @@ enum stk_status stk__transfer_check_pace(struct stk_transfer *t, int64_t now)
 {
 	const struct stk_http_settings *set = &t->loop->source->settings;
 	if (t->waits_for_memory)
-		return STK_OK; /* the transfer itself delays the response, so the server is not late */
+		return STK_OK; /* the transfer itself delays the response, so it is not the server that is late */
 	int64_t limit = (t->response_begun ? set->stall_ms : set->first_byte_ms) * 1000000;
 	if (now - t->window_ns < limit)
 		return STK_OK;

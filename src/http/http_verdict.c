@@ -13,7 +13,7 @@
 
 enum { LONGEST_SKEW_S = 300 };
 
-/* Copies the text of an element from the store's XML, if it contains no markup; "" if the element is missing. */
+/* Copies the text of an element of the store's XML to `out`: up to the next tag; "" if the element is missing. Replaces control characters by blanks. */
 static void find_element(const struct stk_transfer *t, const char *name, char *out, size_t capacity)
 {
 	char tag[32];
@@ -25,14 +25,14 @@ static void find_element(const struct stk_transfer *t, const char *name, char *o
 		*c = (unsigned char)*c < ' ' ? ' ' : *c;
 }
 
-/* Limits the request to two retries in all: this kind of failure rarely goes away, but for example a permission may just have been granted. */
+/* Stops further retries after the second one: this kind of failure rarely goes away, but for example a permission may just have been granted. */
 static void limit_retries(struct stk_transfer *t)
 {
 	t->r->no_retry |= t->r->retries >= 2;
 }
 
-/* Keeps the bucket's region if an error answer names it, in a header or, with MinIO, in the error's text. Returns whether a retry makes sense, since the region
- * differs from the one in the signature. */
+/* Stores the bucket's region if an error answer names it, in a header or, as MinIO does, in the error's text. Returns whether a retry makes sense, since the
+ * request was signed for another region. */
 static bool learn_region(struct stk_transfer *t, const char *code)
 {
 	struct stk_http_source *s = t->loop->source;
@@ -45,10 +45,10 @@ static bool learn_region(struct stk_transfer *t, const char *code)
 	if (!stk__http_region(s, t->target.bucket, known))
 		snprintf(known, sizeof known, "%s", t->account->aws.region);
 	stk__http_set_region(s, t->target.bucket, region);
-	return strcmp(known, region) != 0 && t->r->retries < 3; /* stops after three tries, in case a store names a new region each time */
+	return strcmp(known, region) != 0 && t->r->retries < 3; /* three tries at most, in case a store names a new region each time */
 }
 
-/* Corrects the region, the clock or the keys if an error answer shows that they were wrong. Returns whether the next try may then succeed. */
+/* Corrects the region, the clock or the keys if an error answer shows that they were wrong. Returns whether a retry may then succeed. */
 static bool correct_settings(struct stk_transfer *t, const char *code)
 {
 	struct stk_http_source *s = t->loop->source;
@@ -64,14 +64,14 @@ static bool correct_settings(struct stk_transfer *t, const char *code)
 	return true;
 }
 
-/* Returns whether a server reports that it expects TLS and got a plain request. */
+/* Returns whether the server answers that a plain request must use TLS. */
 static bool wants_tls(const struct stk_transfer *t)
 {
 	return t->response.message.status == 400 && strncmp(t->target.url.s, "http://", 7) == 0 &&
 	       memmem(t->text, t->text_size, "HTTPS", 5);
 }
 
-/* Returns advice on a store's own error codes. */
+/* Returns advice on an error code of a store, as the end of a message; "" for other codes. */
 static const char *store_error_hint(const char *code)
 {
 	static const struct {
@@ -128,7 +128,7 @@ static const char *hint(const char *uri, int status, const char *code)
 		      : "";
 }
 
-/* Returns the bit in stk_http_source.read_well for a URI's bucket or host, as in "s3://bucket/key" and "http://host/path". */
+/* Returns the bit in stk_http_source.read_well for a URI's bucket or host: "s3://bucket" in "s3://bucket/key", "http://host" in "http://host/path". */
 static uint64_t root_bit(const char *uri)
 {
 	const char *name = strstr(uri, "://");
@@ -136,7 +136,7 @@ static uint64_t root_bit(const char *uri)
 	return UINT64_C(1) << stk__xxh64(uri, n, 0) % 64;
 }
 
-/* Returns whether access to only this object is denied: the same keys read other objects there, and two retries had the same result. */
+/* Returns whether access to only this object is denied: the same keys have read other objects of the bucket or host, and two retries had the same result. */
 static bool denied_object(const struct stk_transfer *t, const char *code)
 {
 	const bool denied = t->response.message.status == 403 && (!*code || strcmp(code, "AccessDenied") == 0);
@@ -153,7 +153,7 @@ static enum stk_status status_failed(struct stk_transfer *t)
 	bool bucket = strcmp(code, "NoSuchBucket") == 0;
 	enum stk_status result = (status == 404 && !bucket) || status == 410 || denied_object(t, code) ? STK_NOT_FOUND : STK_IO;
 	bool better = correct_settings(t, code);
-	t->r->no_retry |= moved_for_good(status) && !better; /* a retry would bring the same answer */
+	t->r->no_retry |= moved_for_good(status) && !better; /* a retry would get the same answer */
 	if (result == STK_IO && status < 500 && status != 408 && status != 429 && !better)
 		limit_retries(t);
 	return stk__fail(stk__request_error(t->r), result, "%.*s: the server answers %d%s%s%s%s%s", SHOWN(t), status, *code ? " " : "",
@@ -175,8 +175,8 @@ enum stk_status stk__http_fail_short(const struct stk_transfer *t)
 		(long long)(t->first + t->length), (long long)t->length, (long long)t->first);
 }
 
-/* Returns true if bytes have arrived since the last try and more are missing: the rest is then requested at once. Counts this, and returns false after
- * STK_HTTP_RESUMES times. */
+/* Returns whether to request the rest of a cut body at once: bytes have arrived since the last try, and this happens at most STK_HTTP_RESUMES times, which
+ * this function counts. */
 static bool may_resume(struct stk_transfer *t)
 {
 	bool ok = t->response.message.status == 200 || t->response.message.status == 206;
@@ -186,8 +186,8 @@ static bool may_resume(struct stk_transfer *t)
 	return true;
 }
 
-/* Returns whether no server has answered yet. If so, the server's name is probably wrong or the network is down, so this sets a lower limit of retries. waited:
- * the request timed out. */
+/* Returns whether no server has answered yet. Then the server's name is probably wrong or the network is down, so this also lowers the number of retries.
+ * waited: the request timed out. */
 static bool is_unanswered(struct stk_transfer *t, bool waited)
 {
 	const struct stk_http_source *s = t->loop->source;
@@ -197,7 +197,7 @@ static bool is_unanswered(struct stk_transfer *t, bool waited)
 	return true;
 }
 
-/* Returns advice on what to check if no server has answered. */
+/* Returns advice for the case that no server has answered, as the end of a message. */
 static const char *no_answer_hint(const struct stk_transfer *t)
 {
 	return strncmp(t->r->uri, "http", 4) == 0
@@ -212,7 +212,7 @@ enum stk_status stk__http_fail_silent(struct stk_transfer *t)
 		is_unanswered(t, true) ? no_answer_hint(t) : "");
 }
 
-/* Returns whether OpenSSL or another TLS library reports that the server does not speak TLS. */
+/* Returns whether the TLS library's error `why` shows that the server does not speak TLS. */
 static bool server_lacks_tls(CURLcode code, const char *why)
 {
 	static const char *const words[] = {"wrong version number", "packet length too long", "unexpected TLS packet", "unknown protocol"};
@@ -222,7 +222,7 @@ static bool server_lacks_tls(CURLcode code, const char *why)
 	return met;
 }
 
-/* Returns advice for the user as the end of a message, and limits retries if they are useless. */
+/* Returns advice about a failed connection, as the end of a message, and limits retries if they are useless. */
 static const char *advise(struct stk_transfer *t, CURLcode code, const char *why)
 {
 	const bool plain = strncmp(t->target.url.s, "http://", 7) == 0;
@@ -249,7 +249,7 @@ static const char *advise(struct stk_transfer *t, CURLcode code, const char *why
 static enum stk_status transfer_failed(struct stk_transfer *t, bool *resume)
 {
 	const CURLcode code = t->code;
-	/* If libcurl does not understand a proxy's URL, it quotes the URL with its password. */
+	/* libcurl quotes a proxy's URL that it does not understand, with its password */
 	const bool tells = t->reason[0] && !strchr(t->reason, '@') && !strcasestr(t->reason, "%40");
 	const char *why = tells ? t->reason : t->loop->source->curl.curl_easy_strerror(code);
 	if (code == CURLE_OUT_OF_MEMORY)
@@ -257,7 +257,7 @@ static enum stk_status transfer_failed(struct stk_transfer *t, bool *resume)
 	if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL)
 		return stk__fail(
 			stk__request_error(t->r), STK_INVALID, "%.*s: %s", SHOWN(t), t->loop->source->curl.curl_easy_strerror(code));
-	/* If an answer is not understood, as where a chunk is longer than its size, the bytes before that place may be wrong too: none is kept. */
+	/* In an answer that is not understood, such as a chunk that is longer than its size, earlier bytes may be wrong too: none is kept. */
 	*resume = code != CURLE_WEIRD_SERVER_REPLY && may_resume(t);
 	if (*resume)
 		return STK_OK;
@@ -265,7 +265,7 @@ static enum stk_status transfer_failed(struct stk_transfer *t, bool *resume)
 		advise(t, code, why));
 }
 
-/* Sets the object's size, and the hash of its ETag or else of its date, in the request, for the cache. */
+/* Sets the object's size and the hash of its version in the request, for the cache. */
 static void set_object(struct stk_transfer *t)
 {
 	t->r->got_size = t->object_size > 0 ? t->object_size : 0;
@@ -304,8 +304,8 @@ static enum stk_status empty(struct stk_transfer *t)
 	return STK_OK;
 }
 
-/* Handles status 416: the range begins after the end of the object. A range without an end is then empty, as with a file; one with an end is an error, and
- * so is an answer that contradicts itself. */
+/* Handles status 416: the range begins after the end of the object. A range without an end is then empty, as with a file. A range with an end is an error,
+ * and so is an answer that contradicts earlier ones. */
 static enum stk_status range_after_end(struct stk_transfer *t)
 {
 	const int64_t at = t->first + (int64_t)t->used, size = t->response.message.size;
@@ -331,7 +331,7 @@ static enum stk_status range_after_end(struct stk_transfer *t)
 
 /* ---- redirects ---- */
 
-/* Returns whether to follow a redirect. A request to a store is signed for one host, so it is sent nowhere else. */
+/* Returns whether to follow a redirect: never for a store, since its requests are signed for one host. */
 static bool redirects(const struct stk_transfer *t)
 {
 	const int status = t->response.message.status;
@@ -341,13 +341,13 @@ static bool redirects(const struct stk_transfer *t)
 static enum stk_status fail_location(struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.message;
-	t->r->no_retry = true; /* a retry would bring the same answer */
+	t->r->no_retry = true; /* a retry would get the same answer */
 	return stk__fail(stk__request_error(t->r), STK_IO, "%.*s: the server answers %d, a redirect, %s: give the URL of the object itself",
 		SHOWN(t), p->status, p->long_location ? "to a URL that is too long" : "without a Location that says where");
 }
 
-/* Sets t->redirect_url to the target of the response's Location, which may be relative. Returns false if Stoker does not go there, or if memory is
- * short. *weaker: the redirect is from https:// to http://. */
+/* Sets t->redirect_url to the target of the response's Location, which may be relative. Returns false if Stoker does not follow such a URL, or if memory is
+ * short. *weaker: set to whether the redirect is from https:// to http://. */
 static bool find_location(struct stk_transfer *t, bool *weaker)
 {
 	const struct stk_curl *c = &t->loop->source->curl;

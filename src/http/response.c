@@ -30,7 +30,7 @@ static void copy_text(char *out, size_t capacity, const char *value, size_t n)
 	out[n] = 0;
 }
 
-/* Reads "bytes 0-99/1000". A star stands for an unknown size, or for a missing range. Fields of a value that is not understood stay -1. */
+/* Parses a Content-Range such as "bytes 0-99/1000". A star stands for an unknown size, or for a missing range. Fields that cannot be parsed stay -1. */
 static void read_range(struct stk_response *r, const char *value, size_t n)
 {
 	r->ranged = true;
@@ -72,7 +72,7 @@ static void forget(struct stk_response *r)
 	r->etag[0] = r->modified[0] = r->region[0] = r->location[0] = 0;
 }
 
-/* Reads "HTTP/1.1 200 OK". This function and those that read the other lines return false after an error, which they have noted with wrong(). */
+/* Parses "HTTP/1.1 200 OK". Like the functions for other lines, calls wrong() and returns false if the line is not valid. */
 static bool read_status(struct stk_response_reader *p, const char *line, size_t n)
 {
 	if (n < 12 || memcmp(line, "HTTP/1.", 7) != 0 || !digit(line[7]) || line[8] != ' ')
@@ -89,7 +89,7 @@ static bool read_status(struct stk_response_reader *p, const char *line, size_t 
 	return true;
 }
 
-/* Returns whether a comma-separated list contains the word. */
+/* Returns whether a comma-separated list contains the word, in upper or lower case. */
 static bool has_word(const char *value, size_t n, const char *word)
 {
 	const size_t size = strlen(word);
@@ -148,8 +148,8 @@ static bool take_range(struct stk_response_reader *p, const char *value, size_t 
 	return true;
 }
 
-/* Returns whether an encoding leaves the bytes unchanged. Some S3 clients store aws-chunked, which is only their way of uploading, as the
- * encoding of an object; its bytes are plain. */
+/* Returns whether an encoding leaves the bytes unchanged. Some S3 clients store "aws-chunked", which only describes their upload, as the encoding of an
+ * object whose bytes are plain. */
 static bool is_plain_encoding(const char *value, size_t n)
 {
 	return !n || (n == 8 && strncasecmp(value, "identity", 8) == 0) || (n == 11 && strncasecmp(value, "aws-chunked", 11) == 0);
@@ -248,8 +248,8 @@ static bool header_ended(struct stk_response_reader *p)
 	return true;
 }
 
-/* Reads the line before a chunk, such as "1f40;name=value": the chunk's size in hexadecimal, and extensions, which have no effect. Returns false if the line is
- * not valid. */
+/* Parses the line before a chunk, such as "1f40;name=value": the chunk's size in hexadecimal, and extensions, which have no effect. Returns false if the
+ * line is not valid. */
 static bool read_chunk_size(struct stk_response_reader *p, const char *line, size_t n)
 {
 	int64_t size = 0;
@@ -274,7 +274,7 @@ static bool read_chunk_size(struct stk_response_reader *p, const char *line, siz
 	return true;
 }
 
-/* Handles a line; its line end is not included. whole: false if these are only its first bytes. */
+/* Handles a line without its line end. whole: false if these are only its first bytes. */
 static bool take_line(struct stk_response_reader *p, const char *line, size_t n, bool whole)
 {
 	if (p->next == STK_STATUS_LINE)
@@ -299,7 +299,7 @@ static void line_ended(struct stk_response_reader *p, const char *line, size_t n
 	if (size && n == size && line[n - 1] == '\r') {
 		n--;
 		size--;
-		/* these lines must end in CR LF: if LF were enough, a chunk that is a byte longer than its size would not be noticed */
+		/* here the line must end in CR LF: if LF were enough, a chunk that is a byte longer than its size would not be noticed */
 	} else if (frames && n == size) {
 		wrong(p, p->next == STK_CHUNK_END ? "a chunk is longer than its size" : "the size of a chunk is not a number");
 		return;

@@ -17,36 +17,42 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { STK_RESPONSE_LINE = 2048, STK_RESPONSE_HEAD = 128 << 10 }; /* longest line that is understood; longest header or trailer, in bytes */
+enum {
+	STK_RESPONSE_LINE = 2048,
+	STK_RESPONSE_HEAD = 128 << 10
+}; /* maximum size of a line that is understood, and of a header or
+								   * trailer, in bytes */
 
 /* The fields of the header that the library uses. */
 struct stk_response {
 	int status;
-	int64_t length;            /* bytes of the body; -1: not given */
-	int64_t first, last, size; /* Content-Range: the bytes, and the size of the whole object; -1: not given */
-	bool ranged;               /* the header has a Content-Range */
-	bool encoded;              /* Content-Encoding: the bytes differ from the object's */
-	bool multipart;            /* Content-Type: several ranges, each with its own header */
-	int64_t date;              /* seconds since 1970; 0: not given */
+	int64_t length;            /* size of the body in bytes; -1: the header does not say */
+	int64_t first, last, size; /* Content-Range: first and last byte, and size of the whole object in bytes; -1: the header does not
+				    * say */
+	bool ranged;               /* true if the header has a Content-Range */
+	bool encoded;              /* Content-Encoding: true if the bytes are not the object's */
+	bool multipart;            /* Content-Type: true if the body has several ranges, each with its own header */
+	int64_t date;              /* Date, in seconds since 1970; 0: the header has none */
 	char etag[128], region[64];
-	char modified[48]; /* Last-Modified */
+	char modified[48]; /* Last-Modified, as text; "" if the header has none */
 	char location[STK_RESPONSE_LINE];
-	bool long_location; /* the header has a Location that is too long to keep, and `location` is empty */
+	bool long_location; /* true if the header has a Location that is too long to store; `location` is then empty */
 };
 
 enum stk_response_state { STK_RESPONSE_IN_HEAD, STK_RESPONSE_IN_CONTENT, STK_RESPONSE_IN_FRAME, STK_RESPONSE_ENDED, STK_RESPONSE_BAD };
 
 struct stk_response_reader {
 	enum stk_response_state state;
-	bool keep_alive;      /* the connection can serve another request after this response */
-	int64_t content_left; /* in state CONTENT: bytes that are left of the body or of its current chunk; -1: until the connection ends */
+	bool keep_alive;      /* true if the connection can serve another request after this response */
+	int64_t content_left; /* in state CONTENT: number of bytes left in the body or in the current chunk; -1: all until the connection
+			       * ends */
 	const char *reason;   /* in state BAD: what is wrong with the response, as the end of a sentence */
 	struct stk_response message;
 	/* private to response.c */
 	enum { STK_STATUS_LINE, STK_FIELD, STK_CHUNK_SIZE, STK_CHUNK_END, STK_TRAILER } next; /* the kind of the next line */
 	bool chunked, is_http_1_0;
-	size_t line_bytes; /* bytes so far of the header, of the lines around a chunk, or of the trailer */
-	size_t line_size;  /* size so far of the incomplete line whose beginning is in `line` */
+	size_t line_bytes; /* number of bytes so far of the header, of the lines around a chunk, or of the trailer */
+	size_t line_size;  /* number of bytes so far of the incomplete line, whose beginning is in `line` */
 	char line[STK_RESPONSE_LINE];
 };
 
@@ -56,9 +62,9 @@ void stk__response_begin(struct stk_response_reader *p);
  * the response's end, or at an error. Returns the number of bytes read. If all n bytes were read and the state is still HEAD or FRAME, call it again with
  * the bytes that follow. */
 size_t stk__response_read(struct stk_response_reader *p, const char *bytes, size_t n);
-/* Notes that the caller has read n bytes of content in state CONTENT; n is at most `content_left`. Changes the state if the chunk or the body has ended. */
+/* Reports that the caller has read n bytes of content in state CONTENT; n is at most `content_left`. Changes the state if the chunk or the body has ended. */
 void stk__response_took(struct stk_response_reader *p, size_t n);
-/* Notes that the connection has ended, and returns whether the response is complete then. */
+/* Reports that the connection has ended. Returns whether the response is complete. */
 bool stk__response_closed(struct stk_response_reader *p);
 
 #endif

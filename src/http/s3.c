@@ -52,7 +52,7 @@ static enum stk_status parse(const char *uri, struct s3_uri_parts *p, struct stk
 	return STK_OK;
 }
 
-/* Returns whether the bucket's name can be part of a host's name: it must be valid for every resolver, and with TLS it must not contain a dot, because a
+/* Returns whether the bucket's name can be part of a host's name. The name must be valid for every resolver, and with TLS must not contain a dot, because a
  * wildcard in a certificate does not match a dot. */
 static bool fits_host(const char *bucket, bool tls)
 {
@@ -61,7 +61,7 @@ static bool fits_host(const char *bucket, bool tls)
 	       bucket[n - 1] != '-' && !(tls && strchr(bucket, '.'));
 }
 
-/* Scheme and host of an endpoint, and the path after them. */
+/* Scheme and host of an endpoint, and its path. */
 struct endpoint {
 	const char *scheme;
 	char host[512], path[256];
@@ -188,7 +188,7 @@ void stk__http_target_reset(struct stk_http_target *t)
 	empty(&t->host);
 	empty(&t->path);
 	for (size_t i = 0; i < sizeof t->headers / sizeof *t->headers; i++) {
-		if (t->headers[i].s) /* one of the headers contains the session's token */
+		if (t->headers[i].s) /* a header may contain the session's token */
 			stk__erase(t->headers[i].s, t->headers[i].length);
 		empty(&t->headers[i]);
 	}
