@@ -11,7 +11,7 @@
 #include <strings.h>
 
 /* Reads the keys. Keys from the program take precedence, then a profile named by the program, even over keys in the environment. The id, the secret and the
- * token are all read from the same place. If an issuer must be asked for keys, sets only s->issuer. */
+ * token always come from the same source. If an issuer must be asked for keys, sets only s->issuer. */
 static enum stk_status read_keys(
 	struct stk_aws_settings *s, const struct stk_aws_profile *p, const struct stk_aws_given *g, struct stk_error *err)
 {
@@ -61,7 +61,7 @@ enum stk_status stk__aws_check_endpoint(const char *e, const char *name, struct 
 
 static enum stk_status read_style(struct stk_aws_settings *s, const struct stk_aws_profile *p, struct stk_error *err)
 {
-	if (s->style != STK_S3_AUTO) /* the user has set it */
+	if (s->style != STK_S3_AUTO) /* the program has set it */
 		return STK_OK;
 	static const char *const names[] = {"auto", "path", "virtual"};
 	char *style = stk__aws_env("STOKER_S3_ADDRESSING");

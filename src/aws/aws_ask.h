@@ -15,35 +15,36 @@ enum { STK_AWS_HEADERS = 6 };
 struct stk_aws_asking {
 	const struct stk_curl *curl;
 	const _Atomic bool *stop;
-	const struct stk_access *access; /* lets the user interrupt the wait; nullable */
-	const char *ca, *proxy;          /* file of certificates, and proxy; NULL: the system's */
+	const struct stk_access *access; /* lets the user interrupt the wait; may be NULL */
+	const char *ca, *proxy;          /* path of the file of trusted certificates, and URL of the proxy; NULL: the system's */
 };
 
 struct stk_aws_question {
 	const char *url, *method;
-	const char *headers[STK_AWS_HEADERS]; /* lines of the header; the list ends at the first NULL */
-	const char *body;                     /* NULL: none */
-	bool local; /* the issuer is a service of this machine: it is asked without a proxy, and with a shorter timeout */
+	const char *headers[STK_AWS_HEADERS]; /* lines of the request's header; the list ends at the first NULL */
+	const char *body;                     /* body of the request; NULL: no body */
+	bool local; /* true if the issuer is a service of this machine: it is asked without a proxy, and with a shorter timeout */
 };
 
 /* Issued keys, which the caller clears. */
 struct stk_aws_fresh {
-	char *key, *secret, *token; /* token nullable */
+	char *key, *secret, *token; /* token may be NULL */
 	int64_t expires;            /* seconds since 1970; 0: they do not expire, or the issuer gives no time */
 };
 void stk__aws_fresh_clear(struct stk_aws_fresh *f);
 
-/* Returns whether the wait for keys should end, because the storage ends or the user has interrupted. Call on the asking thread. */
+/* Returns whether the wait for keys should end, because the storage ends or the user has interrupted. Call on the thread that waits. */
 bool stk__aws_is_over(const struct stk_aws_asking *how);
-/* Sends the request `q` and waits for the answer, which replaces the contents of `out`. Returns the HTTP status, or 0 if there was no answer, if the answer was
- * longer than 1 MiB, or if stk__aws_is_over ended the wait. */
+/* Sends the request `q` and waits for the answer, which replaces the contents of `out`. Returns the HTTP status; 0: no answer, an answer longer than 1 MiB,
+ * or stk__aws_is_over has ended the wait. */
 long stk__aws_ask(const struct stk_aws_asking *how, const struct stk_aws_question *q, struct stk_text *out);
-/* Appends the token in a file, without trailing line ends; returns false if there is none. */
+/* Appends the contents of a token's file, without trailing line ends. Returns false if the file cannot be read or has no token. */
 bool stk__aws_read_token(const char *path, struct stk_text *out);
 
-/* Converts "2026-01-31T12:00:00Z" to seconds since 1970; returns 0 for NULL or a text that is not a time. */
+/* Converts a time such as "2026-01-31T12:00:00Z" to seconds since 1970; returns 0 for NULL or a text that is not a time. */
 int64_t stk__aws_time(const char *text);
-/* Stores keys in *out. Returns false if an id or a secret is missing, or if `expires` is not a time, because such keys would never be renewed. */
+/* Stores copies of the keys in *out. Returns false if the id or the secret is missing, if `expires` is not a time (such keys would never be renewed), or if
+ * memory is short. */
 bool stk__aws_take_keys(struct stk_aws_fresh *out, const char *id, const char *secret, const char *token, const char *expires);
 /* Reads {"AccessKeyId": .., "SecretAccessKey": .., "Token" or "SessionToken": .., "Expiration": ..}. Returns false like stk__aws_take_keys, or if the answer
  * is not JSON. */
@@ -52,8 +53,8 @@ bool stk__aws_take_json(struct stk_aws_fresh *out, const struct stk_text *answer
 bool stk__aws_take_sts(struct stk_aws_fresh *out, const struct stk_text *answer);
 bool stk__aws_take_portal(struct stk_aws_fresh *out, const struct stk_text *answer);
 
-/* Functions that obtain keys, one for each issuer. answer: receives the issuer's answer, which the caller erases. On failure the message names the issuer and
- * never quotes its answer. */
+/* Functions that obtain keys, one for each issuer. answer: filled with the issuer's answer, which the caller erases. On failure the message names the issuer
+ * and never quotes its answer. */
 typedef enum stk_status stk_aws_issue_fn(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_text *answer,
 	struct stk_aws_fresh *out, struct stk_error *err);
 stk_aws_issue_fn stk__aws_ask_web_identity, stk__aws_ask_sso, stk__aws_ask_process, stk__google_ask_user, stk__google_ask_service,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copies and compares settings of object stores, and erases them from memory when they are freed, because some of their many strings are secret. */
+ * Copies and compares settings of object stores, and erases their secrets from memory when they are freed. */
 #include "aws/aws.h"
 
 #include "base/memory.h"
@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The offsets of the strings in each struct. */
+/* The offsets of the strings that are not secret in each struct. */
 static const size_t settings_strings[] = {offsetof(struct stk_aws_settings, endpoint), offsetof(struct stk_aws_settings, region),
 	offsetof(struct stk_aws_settings, ca_bundle), offsetof(struct stk_aws_settings, proxy), offsetof(struct stk_aws_settings, key),
 	offsetof(struct stk_aws_settings, profile)};
@@ -18,7 +18,7 @@ static const size_t issuer_strings[] = {offsetof(struct stk_aws_issuer, where), 
 	offsetof(struct stk_aws_issuer, session), offsetof(struct stk_aws_issuer, external_id), offsetof(struct stk_aws_issuer, seconds),
 	offsetof(struct stk_aws_issuer, token_file), offsetof(struct stk_aws_issuer, key), offsetof(struct stk_aws_issuer, account),
 	offsetof(struct stk_aws_issuer, renewal), offsetof(struct stk_aws_issuer, profile), offsetof(struct stk_aws_issuer, region)};
-/* The offsets of those strings that are secret and in memory of base/secret.h. */
+/* The offsets of the strings that are secret, which are allocated with base/secret.h. */
 static const size_t settings_secrets[] = {offsetof(struct stk_aws_settings, secret), offsetof(struct stk_aws_settings, token)};
 static const size_t issuer_secrets[] = {offsetof(struct stk_aws_issuer, secret), offsetof(struct stk_aws_issuer, token)};
 enum { SECRETS = 2 };

@@ -11,10 +11,9 @@
 
 #include <stdatomic.h>
 
-/* Requests keys from the issuer of the settings and stores them in key, secret, token and expires. Blocks for seconds if the issuer does
- * not answer. *stop ends that within a second, and so does access->interrupted, which is called on this thread; access is nullable.
- * STK_NOT_FOUND: there is no issuer here, as on machines outside EC2; otherwise the message names the issuer that failed, and never quotes
- * its answer. */
+/* Requests keys from the issuer of the settings, and stores them in key, secret, token and expires. May block for seconds. Ends within a second if *stop
+ * becomes true, or if access->interrupted, which is called on this thread, returns true; access may be NULL. STK_NOT_FOUND: there is no issuer, as on
+ * machines outside EC2. After other errors the message names the issuer that failed, and never quotes its answer. */
 STK_MUST_USE enum stk_status stk__aws_issue(struct stk_aws_settings *s, const struct stk_curl *curl, const _Atomic bool *stop,
 	const struct stk_access *access, struct stk_error *err);
 

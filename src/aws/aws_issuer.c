@@ -13,14 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEEPEST = 8 }; /* levels of profiles that refer to each other */
+enum { DEEPEST = 8 }; /* maximum length of a chain of profiles that refer to each other */
 
 static void take_config(char **slot, const struct stk_aws_profile *p, const char *key)
 {
 	stk__aws_take(slot, stk__aws_config(p, NULL, key));
 }
 
-/* Returns a copy of the profile's value of `key`, which may be in either of AWS's two files. */
+/* Returns a copy of the profile's value of `key` from one of AWS's two files; NULL if neither has one. */
 static char *copy_line(const struct stk_aws_profile *p, const char *key)
 {
 	char *value = stk__aws_config(p, NULL, key);
@@ -44,7 +44,7 @@ static char *sts_address(const struct stk_aws_profile *p, const char *region)
 	return address(p, "sts", "AWS_ENDPOINT_URL_STS", "sts", region);
 }
 
-/* ---- keys that a file holds ---- */
+/* ---- keys in a file ---- */
 
 static bool read_static(const char *text, const char *section, struct stk_aws_issuer *i)
 {
@@ -118,8 +118,8 @@ static bool use_web_identity(const struct stk_aws_profile *p, const char *region
 
 /* ---- single sign-on ---- */
 
-/* Returns the path of the file in which `aws sso login` stores the token, or NULL. name: the session's name, or the address in profiles without
- * a session, of which the file's name is a hash. */
+/* Returns the path of the file in which `aws sso login` stores the token, or NULL. name: the name of the session, or the address in profiles without a
+ * session; the file's name is its hash. */
 static char *token_path(const char *name)
 {
 	const char *home = getenv("HOME");
@@ -171,7 +171,7 @@ static enum stk_status use_sso(const struct stk_aws_profile *p, struct stk_aws_i
 
 /* ---- roles ---- */
 
-/* Finds the issuer of a profile's keys. left: how many more profiles may refer to another one, which limits circles. */
+/* Finds the issuer of a profile's keys. left: maximum number of further profiles that may refer to another one, which ends circles. */
 static enum stk_status use_profile(
 	const struct stk_aws_profile *p, const char *region, int left, struct stk_aws_issuer *i, struct stk_error *err);
 
@@ -184,7 +184,7 @@ static enum stk_status use_source(const struct stk_aws_profile *p, const char *s
 		return stk__fail(err, STK_INVALID,
 			"the profile \"%.64s\" has source_profile = %.64s, which is in neither of AWS's files (~/.aws/config, ~/.aws/credentials)",
 			p->name, source);
-	if (strcmp(source, p->name) == 0) /* the profile's own keys assume the role */
+	if (strcmp(source, p->name) == 0) /* the profile's own keys assume its role */
 		return read_static(p->credentials, p->name, base) || read_static(p->config, p->section, base)
 			       ? STK_OK
 			       : stk__fail(err, STK_INVALID, "the profile \"%.64s\" is its own source_profile and holds no keys", source);
@@ -265,7 +265,7 @@ static bool use_process(const struct stk_aws_profile *p, struct stk_aws_issuer *
 	return i->where;
 }
 
-/* Uses the issuer that the profile itself names. */
+/* Uses the issuer that the profile itself names, if it names one. */
 static enum stk_status use_profile(
 	const struct stk_aws_profile *p, const char *region, int left, struct stk_aws_issuer *i, struct stk_error *err)
 {

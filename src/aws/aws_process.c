@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Obtains keys from a program: a profile's credential_process. The program may ask for a code or a touch and so take minutes, but it is ended when
- * the storage ends or the user interrupts. */
+ * Obtains keys from a program: a profile's credential_process. The program may ask the user for a code or a touch, and so take minutes; it is killed when the
+ * storage ends, the user interrupts, or LONGEST_S seconds have passed. */
 #include "aws/aws_ask.h"
 
 #include "base/clock.h"
@@ -19,9 +19,9 @@ extern char **environ;
 
 enum { LONGEST_ANSWER = 1 << 20, LOOK_MS = 50, LONGEST_S = 120 };
 
-/* Starts the program with an empty signal mask, because the library's threads block all signals. If standard input is a terminal, on which the
- * program may ask, it stays in our process group. Otherwise it leads a group of its own, so that its children can be ended with it. Returns
- * its id, or -1. */
+/* Starts the program with an empty signal mask, because the library's threads block all signals. If standard input is a terminal, on which the program may
+ * ask, the program stays in this process group. Otherwise it leads a group of its own (*leads), so that its children can be killed with it. Returns its
+ * process id, or -1. */
 static pid_t start(const char *command, int out, bool *leads)
 {
 	const char *const words[] = {"sh", "-c", command, NULL};
@@ -45,15 +45,15 @@ static pid_t start(const char *command, int out, bool *leads)
 	return pid;
 }
 
-/* State of the wait for the program. */
+/* Whether to continue the wait for the program. */
 enum wait { ON, GIVEN_UP, TOO_LONG };
 static enum wait look(const struct stk_aws_asking *how, int64_t until_ns)
 {
 	return stk__aws_is_over(how) ? GIVEN_UP : stk__clock_ns() >= until_ns ? TOO_LONG : ON;
 }
 
-/* Appends the program's output to `answer` until the output is closed, cannot be read or has LONGEST_ANSWER bytes. Returns ON then, and another value if the
- * wait for the program must end. */
+/* Appends the program's output to `answer` until the output is closed, cannot be read or has LONGEST_ANSWER bytes; returns ON. Returns another value if the
+ * wait for the program must end before that. */
 static enum wait collect(int fd, const struct stk_aws_asking *how, int64_t until_ns, struct stk_text *answer)
 {
 	char part[4096];

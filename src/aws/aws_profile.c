@@ -38,7 +38,7 @@ static char *read_file(const char *path)
 	return text ? text : stk__calloc(1, 1);
 }
 
-/* Returns the text of the file that the variable names, or of ~/.aws/NAME; "" if it cannot be read. NULL: memory is short. */
+/* Returns the text of the file that the variable names, or of ~/.aws/NAME; "" if the file cannot be read. NULL: memory is short. */
 static char *read_profile_file(const char *variable, const char *name)
 {
 	const char *given = getenv(variable), *home = getenv("HOME");

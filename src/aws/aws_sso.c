@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Obtains keys by single sign-on (IAM Identity Center). `aws sso login` stores a token, for which the portal returns keys of a role. A token that is
- * about to end is exchanged for a new one, which replaces it in the file for AWS's own tools. */
+ * Obtains keys by single sign-on (IAM Identity Center). `aws sso login` stores a token, for which the portal returns keys of a role. A token that expires soon
+ * is exchanged for a new one, which replaces it in the file for AWS's own tools. */
 #include "aws/aws_ask.h"
 
 #include "base/error.h"
@@ -17,7 +17,7 @@
 #include <time.h>
 
 enum {
-	EARLY_S = 900, /* tokens are exchanged this long before their end, as AWS's tools do */
+	EARLY_S = 900, /* seconds before their expiry at which tokens are exchanged, as AWS's tools do */
 	YEAR_S = 366 * 86400,
 	LONGEST_TOKEN = 1 << 20
 };
@@ -37,7 +37,7 @@ static enum stk_status log_in(const struct stk_aws_issuer *i, const char *what, 
 
 /* ---- the token ---- */
 
-/* Stores a token in its file. If that fails, the old token stays there, and is used until it expires. */
+/* Stores a token in its file. If that fails, the file keeps the old token, which is used until it expires. */
 static void keep_token(const char *path, const json_t *token)
 {
 	struct stk_new_file f;
@@ -81,7 +81,7 @@ static json_t *exchange(const struct stk_aws_issuer *i, const struct stk_aws_ask
 	return code == 200 ? json_loadb(answer->s, answer->length, 0, NULL) : NULL;
 }
 
-/* Replaces a token that is about to end by a new one, if the session can be renewed. */
+/* Exchanges a token that expires soon for a new one, if the session can be renewed. On failure the token stays as it is. */
 static void renew(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, json_t *token, struct stk_text *answer)
 {
 	time_t now = time(NULL);
@@ -96,7 +96,7 @@ static void renew(const struct stk_aws_issuer *i, const struct stk_aws_asking *h
 		set_time(token,
 			now + (seconds > 0 && seconds < YEAR_S
 					      ? (time_t)seconds
-					      /* a token with an invalid lifetime counts as expired, so that it is exchanged again next time */
+					      /* without a valid lifetime the token counts as expired, so that it is exchanged again next time */
 					      : 0));
 		if (text_of(o, "refreshToken"))
 			json_object_set(token, "refreshToken", json_object_get(o, "refreshToken"));

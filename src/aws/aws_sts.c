@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Obtains the keys of a role from STS, with a web identity's token or with other keys. */
+ * Obtains the keys of a role from STS, by a web identity's token or by other keys. */
 #include "aws/aws_ask.h"
 
 #include "aws/sigv4.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Appends the text of an element of STS's answer. */
+/* Appends the text of an element of STS's answer; nothing if the element is missing. */
 static void find_element(const char *xml, const char *name, struct stk_text *out)
 {
 	char open[40];
@@ -33,7 +33,7 @@ bool stk__aws_take_sts(struct stk_aws_fresh *out, const struct stk_text *answer)
 	return ok;
 }
 
-/* Appends ", AccessDenied": the code in an error's XML, if that is a word. */
+/* Appends the code in an error's XML, such as ", AccessDenied", if it is a word. */
 static void add_code(struct stk_text *out, const struct stk_text *answer)
 {
 	struct stk_text code = {0};
@@ -82,7 +82,7 @@ enum stk_status stk__aws_ask_web_identity(const struct stk_aws_issuer *i, const 
 
 /* ---- signed ---- */
 
-/* Splits an address into host[:port] and path, which is "/" if missing. */
+/* Splits a URL into host[:port] and path, which is "/" if missing. */
 static void split(const char *url, struct stk_text *host, struct stk_text *path)
 {
 	const char *at = strstr(url, "://");

@@ -24,7 +24,7 @@ static char *own_copy(const char *value)
 	return value && *value ? stk__strdup(value) : NULL;
 }
 
-/* Returns the endpoint of an emulator, which the environment may give without a scheme; NULL: none. */
+/* Returns the endpoint of an emulator, which the environment may give without a scheme; NULL: no emulator, or memory is short. The caller frees it. */
 static char *emulator(void)
 {
 	char *host = stk__aws_env("STORAGE_EMULATOR_HOST"), url[512];
@@ -56,7 +56,8 @@ static char *token_uri_of(const json_t *o)
 	return stk__strdup(uri ? uri : "https://oauth2.googleapis.com/token");
 }
 
-/* Reads the fields of a user's refresh token, as `gcloud auth application-default login` writes them. Returns false if one is missing or memory is short. */
+/* Reads the fields of a user's refresh token, as `gcloud auth application-default login` writes them, into *i. Returns false if one is missing or memory is
+ * short. */
 static bool read_user(const json_t *o, struct stk_aws_issuer *i)
 {
 	i->kind = STK_GOOGLE_USER;
@@ -77,7 +78,7 @@ static bool read_service(const json_t *o, struct stk_aws_issuer *i)
 	return i->where && i->role && i->secret;
 }
 
-/* Reads Google's file of credentials, which are a user's or a service account's, into *i. */
+/* Reads a file of Google's credentials into *i: those of a user or of a service account. */
 static enum stk_status read_file(const char *path, struct stk_aws_issuer *i, struct stk_error *err)
 {
 	size_t n = 0;
@@ -106,7 +107,8 @@ static enum stk_status read_file(const char *path, struct stk_aws_issuer *i, str
 	return status;
 }
 
-/* Returns the path of the file that gcloud writes for application default credentials. NULL: it cannot be read, or memory is short. */
+/* Returns the path of the file that gcloud writes for application default credentials, which the caller frees. NULL: the file cannot be read, or memory is
+ * short. */
 static char *well_known_file(void)
 {
 	char *folder = stk__aws_env("CLOUDSDK_CONFIG"), path[4096];

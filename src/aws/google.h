@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Google's object store: its settings, and the tokens that its issuers give. */
+ * Google's object store: its settings, and the tokens of its issuers. */
 #ifndef STK_AWS_GOOGLE_H
 #define STK_AWS_GOOGLE_H
 
@@ -8,8 +8,8 @@
 
 struct stk_curl;
 
-/* Reads the settings of gs:// from the environment and the files of Google's tools. STK_INVALID or STK_UNSUPPORTED if a file of credentials is not
- * understood. The caller clears *out, also on failure. given: nullable. */
+/* Reads the settings of gs:// from the environment and the files of Google's tools. STK_INVALID or STK_UNSUPPORTED: a file of credentials is not understood.
+ * The caller clears *out, also on failure. given: may be NULL. */
 STK_MUST_USE enum stk_status stk__google_settings_read(
 	const struct stk_aws_given *given, struct stk_aws_settings *out, struct stk_error *err);
 

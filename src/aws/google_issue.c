@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Obtains OAuth tokens from Google's issuers: from the token endpoint, by a user's refresh token or by a statement that is signed with a service account's key;
- * or from the metadata server of Google's machines. */
+ * Obtains OAuth tokens from Google's issuers: from the token endpoint, with a user's refresh token or with a statement signed by a service account's key; or
+ * from the metadata server of Google's machines. */
 #include "aws/aws_ask.h"
 
 #include "base/error.h"
@@ -17,8 +17,8 @@
 
 static const char scope[] = "https://www.googleapis.com/auth/devstorage.read_only";
 
-/* Reads {"access_token": .., "expires_in": ..}, and stores the token as the secret key. Returns false if the answer has no token or no time of expiry, or if
- * memory is short. */
+/* Parses {"access_token": .., "expires_in": ..}, and stores the token as the secret key. Returns false if the answer has no token or no time of expiry, or
+ * if memory is short. */
 static bool take_token(struct stk_aws_fresh *out, const struct stk_text *answer)
 {
 	json_t *o = json_loadb(answer->s ? answer->s : "", answer->length, 0, NULL);
@@ -79,7 +79,7 @@ enum stk_status stk__google_ask_user(const struct stk_aws_issuer *i, const struc
 
 /* ---- service accounts ---- */
 
-/* The functions of OpenSSL that sign. They are looked up at run time, since OpenSSL is installed on most systems as a dependency of libcurl. */
+/* The functions of OpenSSL for signatures. They are looked up at run time, since OpenSSL is installed on most systems as a dependency of libcurl. */
 #define SIGNING(X)                                                                                                                         \
 	X(BIO_new_mem_buf, void *, (const void *bytes, int n))                                                                             \
 	X(BIO_free, int, (void *bio))                                                                                                      \
@@ -118,7 +118,7 @@ static bool load_signing(struct signing *s)
 	return ok;
 }
 
-/* Appends base64 with the alphabet of URLs and without padding. */
+/* Appends the bytes in base64 with the alphabet of URLs and without padding. */
 static void add_base64(struct stk_text *out, const unsigned char *bytes, size_t n)
 {
 	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -130,7 +130,7 @@ static void add_base64(struct stk_text *out, const unsigned char *bytes, size_t 
 	}
 }
 
-/* Appends the RS256 signature of the text so far. Returns false if the key cannot be read or cannot sign. */
+/* Appends "." and the RS256 signature of the text so far. Returns false if the key cannot be read or cannot sign. */
 static bool add_signature(const struct signing *s, const char *pem, struct stk_text *jwt)
 {
 	unsigned char signature[1024]; /* large enough for an RSA key of 8 192 bits */
@@ -162,7 +162,7 @@ static void add_part(struct stk_text *jwt, json_t *o)
 	json_decref(o);
 }
 
-/* Appends the signed statement (a JWT) that names the service account and the access that it asks for. */
+/* Appends the signed statement (a JWT), which names the service account and the access for which it asks. */
 static enum stk_status add_statement(const struct stk_aws_issuer *i, struct stk_text *jwt, struct stk_error *err)
 {
 	struct signing s;

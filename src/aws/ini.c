@@ -33,7 +33,7 @@ static bool is(struct span a, const char *text)
 	return a.n == strlen(text) && memcmp(a.s, text, a.n) == 0;
 }
 
-/* Takes the next line off the text, without its end; returns false if there is none. */
+/* Sets *line to the next line of the text, without its end, and moves *text to the line after it. Returns false at the end of the text. */
 static bool next_line(const char **text, struct span *line)
 {
 	if (!**text)

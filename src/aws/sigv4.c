@@ -15,8 +15,8 @@ static char *put(char *to, int64_t value, int digits)
 	return to + digits;
 }
 
-/* Writes the time like "20130524T000000Z". Counts years from March on, so that February is the last month (H. Hinnant, chrono-Compatible Low-Level Date
- * Algorithms). gmtime would take a lock and read the time zone. */
+/* Writes a time such as "20130524T000000Z". Counts years from March on, so that February is the last month (H. Hinnant, chrono-Compatible Low-Level Date
+ * Algorithms). (gmtime would take a lock and read the time zone.) */
 void stk__sigv4_date(time_t t, char date[STK_SIGV4_DATE])
 {
 	enum { DAY = 86400, TO_1970 = 719468, IN_400_YEARS = 146097 };
@@ -98,7 +98,7 @@ static bool derive_key(const struct stk_sigv4_request *q, const char *secret, st
 	return true;
 }
 
-/* Makes *k the key for the request's day, region and service: derives it, unless *k is that key already. Returns false if memory is short. */
+/* Sets *k to the key for the request's day, region and service, unless *k is that key already. Returns false if memory is short. */
 static bool find_key(const struct stk_sigv4_request *q, const char *secret, struct stk_sigv4_key *k)
 {
 	if (memcmp(k->day, q->date, sizeof k->day) == 0 && strcmp(k->region, q->region) == 0 && strcmp(k->service, q->service) == 0)

@@ -10,15 +10,15 @@
 #include <time.h>
 
 struct stk_aws_keys {
-	const char *id, *secret, *token; /* token: the session's token; NULL for keys that have none */
+	const char *id, *secret, *token; /* token: token of the session, or NULL */
 };
 
 struct stk_sigv4_header {
-	const char *name, *value; /* name in lower case; value without surrounding blanks */
+	const char *name, *value; /* name in lower case, and value without surrounding blanks */
 };
 
 struct stk_sigv4_request {
-	const char *method, *path, *query;      /* path encoded, from '/' on; query encoded and sorted by name, "" for none */
+	const char *method, *path, *query;      /* path: encoded, begins with '/'; query: encoded and sorted by name, "" if there is none */
 	const struct stk_sigv4_header *headers; /* headers to sign, sorted by name; they include host and x-amz-date */
 	int header_count;
 	const char *payload; /* hash of the body in hex, or "UNSIGNED-PAYLOAD" */
@@ -31,18 +31,19 @@ struct stk_sigv4_request {
 enum { STK_SIGV4_DATE = 17 };
 void stk__sigv4_date(time_t t, char date[STK_SIGV4_DATE]);
 
-/* The signing key for one day, region and service. Deriving it from the secret is most of a signature's work, so it is kept. Zeroed: not derived yet. */
+/* The signing key for one day, region and service. Deriving it from the secret is most of a signature's work, so it is stored for further requests. All
+ * zero: not derived yet. */
 struct stk_sigv4_key {
 	char day[8], region[64], service[16];
 	struct stk_hmac_sha256 hmac;
 };
 
-/* Appends the value of the Authorization header. kept: the signing key of earlier requests with the same secret, which is updated if it does not fit; or
- * NULL. */
+/* Appends the value of the Authorization header. kept: the signing key of earlier requests with the same secret, which is replaced if it is for another day,
+ * region or service; may be NULL. */
 void stk__sigv4_authorization(
 	const struct stk_sigv4_request *q, const struct stk_aws_keys *keys, struct stk_sigv4_key *kept, struct stk_text *out);
 
-/* Appends s with all bytes except letters, digits and -._~ written as %XX; `keep` names further bytes that stay ("/" for paths). */
+/* Appends s with all bytes except letters, digits and -._~ written as %XX; `keep` names further bytes that stay as they are ("/" for paths). */
 void stk__uri_encode(struct stk_text *out, const char *s, const char *keep);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The global sequence of an epoch, dealt to ranks in turns of a batch. */
+ * The global sequence of an epoch, distributed to ranks batch by batch. */
 #include "order/order.h"
 
 #include "base/error.h"
@@ -50,13 +50,13 @@ enum stk_status stk__order_check(const struct stk_order *o, struct stk_error *er
 	return STK_OK;
 }
 
-/* Returns the first position of an epoch that this run takes. Not for STK_TAIL_WRAP, with which a run's positions count on from start_epoch. */
+/* Returns the first position of an epoch in this run. Not for STK_TAIL_WRAP, with which a run's positions count on from start_epoch. */
 static int64_t first_position(const struct stk_order *o, int64_t epoch)
 {
 	return epoch == o->start_epoch ? o->start_position : 0;
 }
 
-/* For STK_TAIL_WRAP: returns how many steps of this run precede those of `epoch`. */
+/* For STK_TAIL_WRAP: returns the number of steps of this run before the first step of `epoch`. */
 static int64_t steps_before(const struct stk_order *o, int64_t epoch)
 {
 	return ceil_div((epoch - o->start_epoch) * o->size - o->start_position, global_batch(o));
@@ -76,7 +76,7 @@ int64_t stk__order_steps(const struct stk_order *o, int64_t epoch)
 	return ceil_div(left, global_batch(o));
 }
 
-/* Returns the position of the rank's first sample at a step, counted from where the epoch began in this run. */
+/* Returns the position of the rank's first sample at a step, counted from the position at which the epoch begins in this run. */
 static int64_t rank_position(const struct stk_order *o, int64_t step)
 {
 	return (step * o->ranks + o->rank) * o->batch;
@@ -109,8 +109,8 @@ struct stk_batch_place stk__order_batch(const struct stk_order *o, int64_t k)
 	return b;
 }
 
-/* Returns the entry at a position of an epoch whose blocks are shuffled. In each epoch blocks are counted from another sample, so that their borders move.
- * The few samples that fill no block come last; they too differ between epochs. */
+/* Returns the entry at a position of an epoch whose blocks are shuffled. Each epoch counts blocks from another sample, so that their borders move. The few
+ * samples that fill no block come last; which ones they are differs between epochs. */
 static int64_t block_entry(const struct stk_order *o, int64_t epoch, int64_t position)
 {
 	int64_t blocks = o->size / o->block, at = position;
@@ -124,7 +124,7 @@ static int64_t block_entry(const struct stk_order *o, int64_t epoch, int64_t pos
 	return (int64_t)((at + (int64_t)(stk__random_double(&r) * (double)o->size)) % o->size);
 }
 
-/* Returns the sample at a position, 0 <= position < size. */
+/* Returns the sample at a position of an epoch, 0 <= position < size. */
 static int64_t sample_at(const struct stk_order *o, int64_t epoch, int64_t position)
 {
 	int64_t i = position;
@@ -166,8 +166,8 @@ struct stk_place stk__order_place(const struct stk_order *o, int64_t k, int32_t 
 	return p;
 }
 
-/* Returns whether `count` samples from *first to *last are one run: positions of an epoch advance by a fixed step unless a shard starts again, so the two ends
- * show it. */
+/* Returns whether `count` samples from *first to *last are one run. Within an epoch positions advance by a fixed step unless a shard starts again, so
+ * comparing the two ends is enough. */
 static bool is_run(const struct stk_place *first, const struct stk_place *last, int32_t count)
 {
 	return first->epoch == last->epoch && first->padded == last->padded &&
@@ -177,7 +177,7 @@ static bool is_run(const struct stk_place *first, const struct stk_place *last, 
 int32_t stk__order_runs(const struct stk_order *o, int64_t k, int32_t count, struct stk_order_run *out, int32_t most)
 {
 	int32_t n = 0;
-	struct stk_order plain = *o; /* only the positions matter here, not the samples at them */
+	struct stk_order plain = *o; /* without the samples, since only positions matter here */
 	plain.shuffle = false;
 	plain.indices = NULL;
 	plain.streams = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Contiguous shards: each epoch for itself where its tail is filled, kept or dropped; one endless stream of shards where it wraps. */
+ * Contiguous shards. With STK_TAIL_FILL, KEEP and DROP each epoch is separate; with STK_TAIL_WRAP a rank's shards are one endless stream. */
 #include "order/shard.h"
 
 #include "order/wide.h"
@@ -16,7 +16,7 @@ static int64_t ceil_div(int64_t a, int64_t b)
 	return (a + b - 1) / b;
 }
 
-/* Returns the start of shard s. For s >= ranks the result continues past the data set's end, as rotation needs. */
+/* Returns the first position of shard s. For s >= ranks the result is after the data set's end, as rotation needs. */
 static int64_t shard_start(const struct stk_order *o, int64_t s)
 {
 	return stk__wide_divide(o->size, s, 0, o->ranks).whole;
@@ -37,8 +37,8 @@ static int64_t start_step(const struct stk_order *o)
 	return o->start_position / ((int64_t)o->batch * o->ranks);
 }
 
-/* The next functions are for STK_TAIL_WRAP. samples_before returns how many samples the rank has in the epochs 0 to `epoch` - 1, and steps_before how many
- * steps, which is the number of the rank's first step in `epoch`. */
+/* The next functions are for STK_TAIL_WRAP. samples_before returns the number of samples that the rank has in the epochs 0 to `epoch` - 1; steps_before
+ * returns the number of its steps in them, which is the number of its first step in `epoch`. */
 static int64_t samples_before(const struct stk_order *o, int64_t epoch)
 {
 	if (o->stick_to_shard)
@@ -66,7 +66,7 @@ static struct stk_place stream_place(const struct stk_order *o, int64_t t)
 	return (struct stk_place){.epoch = epoch, .position = position, .sample = position};
 }
 
-/* For STK_TAIL_WRAP: returns the run's first step, counted from epoch 0. */
+/* For STK_TAIL_WRAP: returns the number of the run's first step, counted from epoch 0. */
 static int64_t stream_start(const struct stk_order *o)
 {
 	int64_t step = steps_before(o, o->start_epoch) + start_step(o), end = steps_before(o, o->start_epoch + 1);
@@ -90,7 +90,7 @@ int64_t stk__shard_steps(const struct stk_order *o, int64_t epoch)
 	return steps > 0 ? steps : 0;
 }
 
-/* Returns the batch's step, counted from the epoch's own start even if the epoch was restored. */
+/* Returns the batch's step, counted from the beginning of the epoch even if the run was restored in its middle. */
 static int64_t whole_step(const struct stk_order *o, const struct stk_batch_place *b)
 {
 	return b->step + (b->epoch == o->start_epoch ? start_step(o) : 0);

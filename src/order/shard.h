@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * DALI's contiguous shards, which order.h uses if `contiguous` is set: shard s of R is floor(N*s/R) .. floor(N*(s+1)/R) - 1. In epoch e rank r reads shard r
- * + e modulo R, or always shard r with `stick_to_shard`. */
+ * DALI's contiguous shards, which order.c uses if `contiguous` is set: shard s of R is floor(N*s/R) .. floor(N*(s+1)/R) - 1. In epoch e rank r reads shard (r
+ * + e) modulo R, or always shard r with `stick_to_shard`. */
 #ifndef STK_ORDER_SHARD_H
 #define STK_ORDER_SHARD_H
 
 #include "order/order.h"
 
-/* stk__order_steps, stk__order_batch and stk__order_consumed for contiguous shards. */
+/* These functions do the work of stk__order_steps, stk__order_batch and stk__order_consumed for contiguous shards. */
 int64_t stk__shard_steps(const struct stk_order *o, int64_t epoch);
 struct stk_batch_place stk__shard_batch(const struct stk_order *o, int64_t k);
-/* Like stk__order_place, but `sample` is a position (the sample's own, or the one that it repeats): the user's indices are not applied yet. */
+/* Like stk__order_place, but `sample` is a position (the sample's own, or that of the sample that it repeats): the user's indices are not applied yet. */
 struct stk_place stk__shard_place(const struct stk_order *o, int64_t k, int32_t i);
 int64_t stk__shard_consumed(const struct stk_order *o, int64_t epoch, int64_t step);
 

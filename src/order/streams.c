@@ -7,16 +7,16 @@
 
 enum { MOST_CYCLES = 512, MOST_PIECES = 1 << 18 };
 
-/* A sequence in a slot. begin: number of the slot's samples before it; first: its first sample. */
+/* A sequence in a slot. begin: number of samples that the slot has before it; first: its first sample. */
 struct piece {
 	int64_t begin;
 	int32_t first;
 };
 
 struct stk_streams {
-	struct piece *pieces; /* of slot 0, then of slot 1, ... */
-	int64_t *piece;       /* index of each slot's first piece, and then the number of all pieces */
-	int64_t *period;      /* number of samples of each slot after which its pieces repeat */
+	struct piece *pieces; /* pieces of slot 0, then of slot 1, and so on */
+	int64_t *piece;       /* [slot]: index of its first piece; the last entry is the number of all pieces */
+	int64_t *period;      /* [slot]: number of samples after which its pieces repeat */
 	int32_t slots;
 };
 
@@ -35,7 +35,7 @@ int32_t stk__streams_slots(const struct stk_streams *s)
 	return s->slots;
 }
 
-/* Returns the sequence at a place of a cycle. */
+/* Returns the sequence with the number `place` of a cycle. */
 static int64_t sequence_at(const struct stk_streams_options *o, const struct stk_shuffle *permutation, int64_t cycle, int64_t place)
 {
 	if (o->order)

@@ -18,10 +18,10 @@ enum { FILE_THREADS = 16, MOST_FETCH_THREADS = 4096, MOST_MS = 1000000000 };
 
 struct stk_storage {
 	_Atomic int refs;
-	pid_t process; /* the process that made the storage, whose threads do not survive a fork */
+	pid_t process; /* id of the process that made the storage: the threads do not exist in a forked child */
 	struct stk_aws_given given;
 	struct stk_io *io;
-	struct stk_cache *cache; /* belongs to io; NULL: no cache */
+	struct stk_cache *cache; /* owned by io; NULL: no cache */
 };
 
 /* ---- settings from the program ---- */
@@ -31,7 +31,7 @@ static enum stk_status bad_string(const char *name, const char *why, struct stk_
 	return stk__fail(err, STK_INVALID, "storage: %s %s", name, why);
 }
 
-/* Checks the settings. No message quotes a value, because it may have been meant for another setting, such as a key. */
+/* Checks the settings. The message never quotes a value, because it may have been meant for another setting, such as a key. */
 static enum stk_status check(const struct stk_storage_config *c, struct stk_error *err)
 {
 	if (!c->access_key != !c->secret_key)
@@ -122,12 +122,12 @@ static enum stk_status add_sources(struct stk_storage *s, const struct stk_stora
 	enum stk_status status = stk__io_create(file_threads, &s->io, err);
 	if (c->fetch && status && c->fetch_done)
 		c->fetch_done(c->fetch_user);
-	if (!status && c->fetch) /* the user's function is added before the other sources, so that it can replace their schemes */
+	if (!status && c->fetch) /* before the other sources, so that the user's function can replace them for their schemes */
 		status = stk__user_source_add(s->io, c, err);
 	if (!status)
 		status = stk__http_add(s->io, &http, err);
 	http.google = true;
-	if (!status && !(c->fetch && !c->fetch_schemes)) /* a user's function for all other schemes also gets gs:// */
+	if (!status && !(c->fetch && !c->fetch_schemes)) /* a user's function without named schemes also reads gs:// */
 		status = stk__http_add(s->io, &http, err);
 	if (!status && c->cache)
 		status = stk__cache_add(s->io, c->cache, (uint64_t)c->cache_limit, &s->cache, err);
@@ -191,7 +191,7 @@ void stk_storage_unref(struct stk_storage **storage)
 	*storage = NULL;
 	if (!s || atomic_fetch_sub(&s->refs, 1) != 1)
 		return;
-	if (s->process != getpid()) /* a forked child has no threads to join, so it keeps their resources */
+	if (s->process != getpid()) /* a forked child has no threads to end, so the resources stay */
 		return;
 	stk__io_destroy(s->io);
 	forget_given(&s->given);

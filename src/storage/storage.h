@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The inside of a storage: an io with all its sources, and the settings that they were made with. */
+ * The inside of a storage: an io with all its sources, and the settings with which they were made. */
 #ifndef STK_STORAGE_STORAGE_H
 #define STK_STORAGE_STORAGE_H
 
@@ -8,16 +8,16 @@
 #include "io/io.h"
 #include "stoker/storage.h"
 
-/* Like stk_storage_create, but does not check the settings' values. file_threads: largest number of threads for blocking reads of local files. */
+/* Like stk_storage_create, but does not check the settings' values. file_threads: maximum number of threads for blocking reads of local files. */
 STK_MUST_USE enum stk_status stk__storage_create(
 	const struct stk_storage_config *config, int file_threads, struct stk_storage **out, struct stk_error *err);
 bool stk__storage_has_cache(const struct stk_storage *s);
-/* Copies a notice of the storage's cache if there is a new one, and returns whether there is. */
+/* Copies a new notice of the storage's cache to `text`. Returns false if there is none. */
 bool stk__storage_notice(const struct stk_storage *s, char text[512]);
 struct stk_io *stk__storage_io(const struct stk_storage *s);
 
-/* Finds the storage with which to read this URI; the caller owns a reference to *out. Unless access->known is set, the URI's source reads the environment
- * again. If `access` is NULL or has no storage, a new storage is created. STK_CANCELLED: the user has interrupted. */
+/* Sets *out to the storage with which to read this URI: access->storage, or a new one if `access` is NULL or has none. The caller owns a reference. Unless
+ * access->known is set, the URI's source reads the environment again. STK_CANCELLED: the user has interrupted. */
 STK_MUST_USE enum stk_status stk__access_open(
 	const struct stk_access *access, const char *uri, struct stk_storage **out, struct stk_error *err);
 /* Returns whether the objects below a URI can be listed: for s3://, for gs:// unless a user's function that does not list reads it, and for other schemes

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Finds how many processors this process may use. */
+ * Determines the number of processors that this process may use. */
 #include "thread/thread.h"
 
 #include "base/memory.h"
@@ -10,8 +10,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Counts the processors in the affinity mask; returns `otherwise` if that fails. The kernel returns EINVAL until the mask has room for all processors of the
- * machine, which may be more than CPU_SETSIZE. */
+/* Returns the number of processors in the affinity mask, or `otherwise` on failure. The kernel returns EINVAL until the mask has room for all processors of
+ * the machine, which may be more than CPU_SETSIZE. */
 static int count_affinity(int otherwise)
 {
 	for (int cpus = CPU_SETSIZE; cpus <= 1 << 20; cpus *= 4) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The CPU quota of this process's control groups: cpu.max (v2) or cpu.cfs_quota_us and cpu.cfs_period_us (v1), the least from the process's own
- * group up to where the hierarchy is mounted. See cgroups(7) and the kernel's admin-guide/cgroup-v2. */
+ * The CPU quota of this process's control groups: cpu.max (v2) or cpu.cfs_quota_us and cpu.cfs_period_us (v1). The result is the least quota from the
+ * process's own group up to the mount of the hierarchy. See cgroups(7) and the kernel's admin-guide/cgroup-v2. */
 #include "thread/thread.h"
 
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Reads a file, up to capacity - 1 bytes, as a string. Returns false if the file cannot be opened or is empty. */
+/* Reads at most capacity - 1 bytes of a file as a string. Returns false if the file cannot be opened or is empty. */
 static bool read_text(const char *path, char *text, size_t capacity)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -32,7 +32,7 @@ static double quota_v2(const char *dir)
 	long long quota, period;
 	snprintf(path, sizeof path, "%s/cpu.max", dir);
 	if (!read_text(path, text, sizeof text) || sscanf(text, "%lld %lld", &quota, &period) != 2 || quota <= 0 || period <= 0)
-		return 0; /* also for "max 100000" */
+		return 0; /* "max 100000" is no quota */
 	return (double)quota / (double)period;
 }
 
@@ -68,7 +68,7 @@ static double quota_upwards(const char *mount, const char *group, bool v2)
 	}
 }
 
-/* Returns whether `list`, separated by commas, contains "cpu". */
+/* Returns whether the comma-separated `list` contains "cpu". */
 static bool has_cpu(const char *list)
 {
 	for (const char *p = list; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
@@ -77,7 +77,8 @@ static bool has_cpu(const char *list)
 	return false;
 }
 
-/* Finds the process's group in the hierarchy, from /proc/self/cgroup: "0::/path" (v2) or "4:cpu,cpuacct:/path". Returns false if there is none. */
+/* Copies the path of the process's group from `text`, the contents of /proc/self/cgroup: from "0::/path" (v2), or from "4:cpu,cpuacct:/path". Returns false
+ * if there is no such line. */
 static bool find_group(const char *text, bool v2, char *group, size_t capacity)
 {
 	for (const char *line = text; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
@@ -94,9 +95,8 @@ static bool find_group(const char *text, bool v2, char *group, size_t capacity)
 	return false;
 }
 
-/* Reads the quota of the mount in one line of /proc/self/mountinfo: "36 35 98:0 /root /mount options - type source superoptions". Inside a container the
- * mount's root is often the group itself; then nothing remains of the group's path below the root. Returns 0 if there is
- * no quota, or if the mount is not part of a hierarchy that controls CPU time. */
+/* Returns the CPU quota of the mount in one line of /proc/self/mountinfo: "36 35 98:0 /root /mount options - type source superoptions"; 0 if it has none or
+ * does not control CPU time. Inside a container the mount's root is often the group itself; then nothing remains of the group's path below the root. */
 static double quota_of_mount(const char *line, const char *root, const char *cgroup)
 {
 	char inner[PATH_MAX], mount[PATH_MAX], type[32], super[512], group[PATH_MAX], full[PATH_MAX];

@@ -13,9 +13,10 @@ struct work {
 	const struct stk_crew *crew;
 	pthread_mutex_t lock; /* guards all fields below */
 	pthread_cond_t change;
-	int32_t next, done, bad; /* bad: index of the first item that failed, or count */
+	int32_t next, done, bad; /* next: number of started items; done: number of items that have ended; bad: index of the first item
+				  * that failed, or crew->count */
 	bool gave_up;
-	int running; /* number of threads that have not ended */
+	int running; /* number of threads that have not ended, including the caller if it runs items */
 	struct stk_error error;
 };
 
@@ -42,7 +43,7 @@ static void *run(void *user)
 	return NULL;
 }
 
-/* Reports progress until all threads have ended. If the caller's function returns false, sets its flag `stop`, and no further item is started. */
+/* Calls the caller's progress function until all threads have ended. If it returns false, sets the flag `stop`, and no further item is started. */
 static void report_progress(struct work *w)
 {
 	pthread_mutex_lock(&w->lock);
@@ -70,7 +71,7 @@ enum stk_status stk__crew_run(const struct stk_crew *crew, struct stk_error *err
 	struct work w = {.crew = crew, .bad = crew->count};
 	int wanted = crew->threads < STK_MOST_CREW ? crew->threads : STK_MOST_CREW, n = 0;
 	wanted = crew->count < wanted ? crew->count : wanted;
-	wanted -= !crew->progress; /* the caller runs items itself, unless it has to report progress */
+	wanted -= !crew->progress; /* the caller runs items itself, unless it must report progress */
 	pthread_mutex_init(&w.lock, NULL);
 	pthread_cond_init(&w.change, NULL);
 	w.running = wanted > 0 ? wanted : 0;

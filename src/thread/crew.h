@@ -8,22 +8,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { STK_MOST_CREW = 64 }; /* limit of threads at a time, even if more are asked for */
+enum { STK_MOST_CREW = 64 }; /* maximum number of threads at a time */
 
 struct stk_crew {
 	int32_t count; /* number of items */
-	/* most threads; without `progress` the caller is one of them. If fewer start, they do all the work; if none starts, the caller does it */
+	/* maximum number of threads; without `progress` the caller is one of them. If the system starts fewer, these do all the work; if it starts none, the
+	 * caller does it */
 	int threads;
 	enum stk_status (*run)(void *user, int32_t i, struct stk_error *err);
-	/* Called on the caller's thread, ten times a second. If it returns false, no more items are started, `stop` is set, and stk__crew_run returns
-  * STK_CANCELLED. Nullable. */
+	/* Called on the caller's thread, ten times a second, with the number of items that have ended. If it returns false, no more items are started,
+	 * `stop` is set, and stk__crew_run returns STK_CANCELLED. May be NULL. */
 	bool (*progress)(void *user, int32_t done);
 	void *user;
-	_Atomic bool *stop; /* flag that long items should check; nullable if progress is NULL */
+	_Atomic bool *stop; /* flag that long items should check; may be NULL if progress is NULL */
 };
 
-/* Runs all items. They are started in order, and none is started after a failure; each item that was started is finished. So the first item that fails,
- * whose error the caller gets, does not depend on the threads' speed. */
+/* Runs all items. They are started in order, and none is started after a failure; every started item is finished. So the first item that fails, whose error
+ * the caller gets, does not depend on the threads' speed. */
 STK_MUST_USE enum stk_status stk__crew_run(const struct stk_crew *crew, struct stk_error *err);
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Parses a list such as "0-15,32-47". Sets the cores that are both in the list and in `allowed`, and counts all cores in the list. */
+/* Parses a list such as "0-15,32-47". Sets in `out` the cores that are both in the list and in `allowed`, and counts all cores of the list. */
 static void read_list(const char *text, const cpu_set_t *allowed, struct stk_device_cores *out)
 {
 	for (const char *p = text; *p;) {
@@ -27,7 +27,7 @@ static void read_list(const char *text, const cpu_set_t *allowed, struct stk_dev
 	}
 }
 
-/* Writes the cores as a list such as "0-15,32-47", which ends in ",..." if not all of them fit. */
+/* Writes the cores as a list such as "0-15,32-47"; if they do not all fit, the list ends in ",...". */
 static void write_list(const cpu_set_t *cpus, char *text, size_t capacity)
 {
 	size_t used = 0;
@@ -59,7 +59,7 @@ void stk__device_cores(const char *root, const char *pci, const cpu_set_t *allow
 	char id[32], path[PATH_MAX], text[4096] = "";
 	size_t n = 0;
 	*out = (struct stk_device_cores){0};
-	for (; pci[n] && n + 1 < sizeof id; n++) /* the driver writes 0000:3B:00.0 */
+	for (; pci[n] && n + 1 < sizeof id; n++) /* the driver writes capital letters, as in 0000:3B:00.0 */
 		id[n] = (char)tolower((unsigned char)pci[n]);
 	id[n] = 0;
 	if (!id[0] || strchr(id, '/'))

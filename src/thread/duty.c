@@ -4,8 +4,9 @@
 #include <stdatomic.h>
 
 enum {
-	LEAST = 4, /* this many stay on duty: 4 threads take no more CPU time for the same work than 1 does, but 16 take half as much again */
-	HEADROOM = 4,          /* threads on duty for each that was awake on average */
+	LEAST = 4,    /* minimum number of threads on duty: 4 threads take no more CPU time for the same work than 1 does, but 16 take half
+		    * as much again */
+	HEADROOM = 4, /* number of threads on duty for each thread that was awake on average */
 	PATIENCE_NS = 5000000, /* time without a pause after which the number on duty doubles */
 };
 
@@ -14,7 +15,8 @@ void stk__duty_init(struct stk_duty *d, int32_t threads, int64_t now)
 	*d = (struct stk_duty){.on = threads, .most = threads, .awake = threads, .window_ns = now, .last_ns = now};
 }
 
-/* Adds up the time of awake threads, and changes their number. A thread that should rest counts until it has finished its unit of work. */
+/* Adds the time of awake threads since the last change, and then changes their number by `awake`. A thread that should rest counts as awake until it has
+ * finished its unit of work. */
 static void set_awake(struct stk_duty *d, int32_t awake, int64_t now)
 {
 	d->awake_ns += d->awake * (now - d->last_ns);
@@ -35,7 +37,7 @@ void stk__duty_wakes(struct stk_duty *d, int64_t now)
 	update_all_awake_since(d, now);
 }
 
-/* Records that a thread goes to sleep. If a window of time has passed, also computes the load in it, and lowers the number of threads on duty to what was
+/* Records that a thread goes to sleep. At the end of a window, also computes the load in it, and lowers the number of threads on duty to the number that was
  * needed. Only stk__duty_raise raises that number again. */
 void stk__duty_sleeps(struct stk_duty *d, int64_t now)
 {
@@ -45,7 +47,7 @@ void stk__duty_sleeps(struct stk_duty *d, int64_t now)
 		atomic_store(&d->load, (int32_t)(100 * d->awake_ns / (window * d->most)));
 		int64_t wanted = (HEADROOM * d->awake_ns + window - 1) / window;
 		wanted = wanted > LEAST ? wanted : LEAST;
-		if (wanted < atomic_load(&d->on)) /* never true in a small pool */
+		if (wanted < atomic_load(&d->on)) /* never in a pool of at most LEAST threads */
 			atomic_store(&d->on, (int32_t)wanted);
 		d->window_ns = now;
 		d->awake_ns = 0;
@@ -66,7 +68,7 @@ bool stk__duty_busy(const struct stk_duty *d, int64_t now)
 
 void stk__duty_raise(struct stk_duty *d, int64_t now)
 {
-	if (!stk__duty_busy(d, now)) /* another thread was faster */
+	if (!stk__duty_busy(d, now)) /* another thread has raised the number already */
 		return;
 	int32_t on = 2 * atomic_load(&d->on);
 	atomic_store(&d->on, on < d->most ? on : d->most);

@@ -13,13 +13,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STK_DUTY_WINDOW_NS 100000000 /* least length of a window in which awake threads are counted: some batches of a training loop */
+#define STK_DUTY_WINDOW_NS 100000000 /* minimum length of a window in which awake threads are counted: some batches of a training loop */
 
 struct stk_duty {
-	_Atomic int32_t on;       /* how many threads are on duty: those with the lowest numbers */
-	_Atomic int64_t since_ns; /* time since when all threads on duty are awake; 0: not all are, or their number was just doubled */
-	_Atomic int32_t load;     /* threads per hundred that were awake on average in the last window */
-	int32_t most, awake;      /* numbers of: all threads; threads that are awake now */
+	_Atomic int32_t on;       /* number of threads on duty, which are those with the lowest numbers */
+	_Atomic int64_t since_ns; /* time since which all threads on duty are awake; 0: not all are, or their number was just doubled */
+	_Atomic int32_t load;     /* percentage of threads that were awake on average in the last window */
+	int32_t most, awake;      /* number of all threads, and of awake ones */
 	int64_t window_ns, last_ns,
 		awake_ns; /* time of the window's beginning; time of the last change; sum of the awake threads' time since the window began */
 };
@@ -28,15 +28,15 @@ struct stk_duty {
 void stk__duty_init(struct stk_duty *d, int32_t threads, int64_t now);
 /* Records that a thread on duty wakes. */
 void stk__duty_wakes(struct stk_duty *d, int64_t now);
-/* Records that a thread goes to sleep or to rest. At the end of a window, also lowers the number of threads on duty to what was needed. */
+/* Records that a thread goes to sleep or to rest. At the end of a window, also lowers the number of threads on duty to the number that was needed. */
 void stk__duty_sleeps(struct stk_duty *d, int64_t now);
 /* Returns whether all threads on duty are awake while others rest. Call it between two units of work, without the lock. If it returns false there is no need
  * to read the clock for stk__duty_busy. */
 bool stk__duty_full(const struct stk_duty *d);
 /* Returns whether stk__duty_full has held for so long that more threads should be on duty; stk__duty_raise adds them. */
 bool stk__duty_busy(const struct stk_duty *d, int64_t now);
-/* Returns how many threads per hundred were awake on average in the last finished window; 100 if all have been awake for a window's length. Call it without the
- * lock. */
+/* Returns the percentage of threads that were awake on average in the last finished window; 100 if all have been awake for a window's length. Call it
+ * without the lock. */
 int32_t stk__duty_load(const struct stk_duty *d, int64_t now);
 /* Doubles the number of threads on duty if stk__duty_busy holds. */
 void stk__duty_raise(struct stk_duty *d, int64_t now);

@@ -21,17 +21,17 @@ struct pool_thread {
 struct stk_pool {
 	pthread_mutex_t lock;
 	pthread_cond_t work_cond, resting_cond,
-		removal_cond;            /* waited for by threads on duty, by resting threads, and by a caller that removes a client */
-	struct stk_pool_client *clients; /* a list in the order in which the clients joined */
-	_Atomic uint64_t wakes; /* counts calls of stk__pool_wake, so that a wake between a worker's search and its sleep is not lost */
-	_Atomic int32_t sleeping_threads; /* threads that wait for `work_cond` and that a wake reaches; resting threads are not counted */
+		removal_cond;            /* conditions for threads on duty, for resting threads, and for a caller that removes a client */
+	struct stk_pool_client *clients; /* list of clients, in the order in which they joined */
+	_Atomic uint64_t wakes; /* number of calls of stk__pool_wake, so that a wake between a worker's search and its sleep is not lost */
+	_Atomic int32_t sleeping_threads; /* number of threads that wait for `work_cond`; resting threads are not counted */
 	struct stk_duty duty;
 	bool stop;
 	int32_t n_threads;
 	struct pool_thread threads[];
 };
 
-/* Asks every client for one unit of work, and returns whether any client had some. The list cannot change at a client that is busy. */
+/* Asks every client for one unit of work, and returns whether any client had one. While a client is busy, it stays in the list. */
 static bool ask_clients(struct stk_pool *pool, int32_t worker)
 {
 	bool worked = false;
@@ -69,8 +69,8 @@ static bool must_rest(const struct pool_thread *t)
 	return t->index >= atomic_load(&t->pool->duty.on);
 }
 
-/* Waits until there may be work, or as long as the thread is not on duty. seen: the number of wakes before the worker searched for work. Returns false if the
- * pool ends. */
+/* Waits until there may be work, or while the thread is not on duty. seen: value of `wakes` before the worker searched for work. Returns false if the pool
+ * ends. */
 static bool wait_for_work(const struct pool_thread *t, uint64_t seen)
 {
 	struct stk_pool *pool = t->pool;
@@ -208,7 +208,7 @@ void stk__pool_leave(struct stk_pool *pool, struct stk_pool_client *client)
 
 bool stk__pool_leave_within(struct stk_pool *pool, struct stk_pool_client *client, int64_t ms)
 {
-	enum { LONGEST_MS = 1 << 30 }; /* twelve days: a caller with a later limit calls again */
+	enum { LONGEST_MS = 1 << 30 }; /* twelve days; a caller with a later limit calls again */
 	struct timespec until;
 	clock_gettime(CLOCK_REALTIME, &until);
 	ms = ms < LONGEST_MS ? ms : LONGEST_MS;
@@ -224,8 +224,8 @@ bool stk__pool_leave_within(struct stk_pool *pool, struct stk_pool_client *clien
 	return left;
 }
 
-/* Counts a wake, and returns whether a worker sleeps. A worker that is about to sleep either sees the new count, or is asleep after the lock has been taken
- * and released. */
+/* Counts a wake, and returns whether a worker sleeps. A worker that goes to sleep meanwhile either sees the new count, or sleeps by the time this function
+ * has taken and released the lock. */
 static bool count_wake(struct stk_pool *pool)
 {
 	atomic_fetch_add(&pool->wakes, 1);

@@ -13,9 +13,10 @@
 struct stk_pool;
 
 struct stk_pool_client {
-	/* Does at most one unit of 50 to 200 us. Returns false if there was nothing to do. Several workers may call it at once. */
+	/* Does at most one unit of work, of 50 to 200 us. Returns false if there was none. Several workers may call it at the same time. worker: number of
+	 * the calling worker. */
 	bool (*work)(struct stk_pool_client *client, int32_t worker);
-	struct stk_pool_client *next; /* the following fields belong to the pool */
+	struct stk_pool_client *next; /* from here on: private to the pool */
 	int32_t busy;
 	bool leaving;
 };
@@ -24,25 +25,25 @@ STK_MUST_USE enum stk_status stk__pool_create(int32_t threads, struct stk_pool *
 /* Ends the workers after their current unit, and waits for them. All clients must have left. */
 void stk__pool_destroy(struct stk_pool *pool);
 int32_t stk__pool_threads(const struct stk_pool *pool);
-/* Restricts the first `most` workers to these cores; returns for how many that worked. */
+/* Restricts the first `most` workers to these cores. Returns the number of workers that were restricted. */
 int32_t stk__pool_bind(struct stk_pool *pool, const cpu_set_t *cpus, int32_t most);
 
 void stk__pool_join(struct stk_pool *pool, struct stk_pool_client *client);
 /* Removes a client. Returns when no worker is inside client->work, and none will enter it. */
 void stk__pool_leave(struct stk_pool *pool, struct stk_pool_client *client);
-/* Starts to remove a client: no worker enters client->work from here on. Returns false if one is still inside after `ms` milliseconds. stk__pool_leave
+/* Starts to remove a client: from now on no worker enters client->work. Returns false if a worker is still inside after `ms` milliseconds. stk__pool_leave
  * completes the removal. */
 bool stk__pool_leave_within(struct stk_pool *pool, struct stk_pool_client *client, int64_t ms);
 
 /* Returns whether the calling thread is one of the pool's workers. */
 bool stk__pool_is_worker(const struct stk_pool *pool);
 
-/* Returns how many workers per hundred were awake on average lately (duty.h). Any thread. */
+/* Returns the percentage of workers that were awake on average lately (duty.h). Any thread. */
 int32_t stk__pool_load(const struct stk_pool *pool);
 
 /* Wakes sleeping workers because there is work. Any thread; cheap if no worker sleeps. */
 void stk__pool_wake(struct stk_pool *pool);
-/* Wakes one worker. That worker wakes the others if there is work for them too, so that the consumer's thread pays for only one wake. */
+/* Wakes one worker. That worker wakes others if there is work for them, so that the consumer's thread pays for only one wake. */
 void stk__pool_wake_one(struct stk_pool *pool);
 
 #endif

@@ -12,7 +12,7 @@
 
 enum stk_status stk__thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg, struct stk_error *err)
 {
-	/* The new thread inherits the mask, so that no signal can reach it before it has blocked them itself. */
+	/* The new thread inherits the signal mask, so that it never receives a signal. */
 	sigset_t all, before;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);

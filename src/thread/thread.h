@@ -9,29 +9,29 @@
 #include <pthread.h>
 #include <sched.h>
 
-/* Starts a thread with every signal blocked (the program's handlers run on the program's own threads) and a name of up to 15 characters that tools show.
- * STK_SYSTEM if the system refuses. The caller must join or detach the thread. */
+/* Starts a thread with every signal blocked (the program's handlers run on the program's own threads). name: at most 15 characters of it are shown by tools.
+ * The caller must join or detach the thread. STK_SYSTEM: the system refuses. */
 STK_MUST_USE enum stk_status stk__thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg, struct stk_error *err);
 void stk__thread_join(pthread_t thread);
-/* Initialises a condition variable whose timed waits count by CLOCK_MONOTONIC, as stk__clock_ns does. */
+/* Initialises a condition variable whose timed waits use CLOCK_MONOTONIC, as stk__clock_ns does. */
 void stk__cond_init(pthread_cond_t *cond);
 
-/* The limits of this process, each on its own, and the number of threads that follows from them. */
+/* The limits of this process, each by itself, and the number of threads that follows from them. */
 struct stk_cpu_budget {
-	int online;           /* processors of the machine that are up */
-	int affinity;         /* processors in the affinity mask */
+	int online;           /* number of the machine's processors that are online */
+	int affinity;         /* number of processors in the affinity mask */
 	double quota;         /* number of processors whose time the control groups allow (the least of all levels); 0: no limit */
-	int local_world_size; /* ranks on this host, LOCAL_WORLD_SIZE; 1 if that is unset or not a number above 0 */
-	int64_t nofile;       /* limit of open files; -1: no limit */
-	int64_t memlock;      /* limit of the bytes that may be pinned; -1: no limit */
-	int cpus;             /* the least of online, affinity and quota (rounded up), for all ranks on the host together */
-	int threads;          /* cpus divided by the ranks, at least 1: how many workers to start */
+	int local_world_size; /* number of ranks on this host, LOCAL_WORLD_SIZE; 1 if that is unset or not a number above 0 */
+	int64_t nofile;       /* maximum number of open files; -1: no limit */
+	int64_t memlock;      /* maximum number of pinned bytes; -1: no limit */
+	int cpus;             /* the least of online, affinity and quota (rounded up): number of processors for all ranks on the host
+			       * together */
+	int threads;          /* number of workers to start: cpus divided by the number of ranks, at least 1 */
 };
 
-/* Reads the limits; each call reads them again, which takes some 100 us. Any thread. */
+/* Reads the limits, which takes some 100 us. Any thread. */
 void stk__cpu_budget(struct stk_cpu_budget *b);
-/* Returns the number of processors whose time the control groups allow; 0: no limit, or not known. Reads files below `root` instead of "/"; "" stands for
- * "/". */
+/* Returns the number of processors whose time the control groups allow; 0: no limit, or not known. root: prefix of the paths to read; "" except in tests. */
 double stk__cgroup_quota(const char *root);
 
 /* The cores that the kernel reports as local to a PCI device. */
@@ -42,10 +42,10 @@ struct stk_device_cores {
 	char list[96];  /* cpus as "0-15,32-47"; ends in "..." if the text does not fit */
 };
 
-/* Finds the cores near a device. pci: "0000:3B:00.0". allowed: the cores that this process may use. Reads files below `root` instead of "/". If the machine
- * does not say which cores are near, *out is all zero. */
+/* Finds the cores near a device. pci: "0000:3B:00.0". allowed: the cores that this process may use. root: prefix of the paths to read. If the machine does
+ * not report which cores are near, *out is all zero. */
 void stk__device_cores(const char *root, const char *pci, const cpu_set_t *allowed, struct stk_device_cores *out);
-/* Fills count and list from cpus. */
+/* Sets count and list from cpus. */
 void stk__device_cores_list(struct stk_device_cores *cores);
 
 #endif

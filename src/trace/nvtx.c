@@ -3,11 +3,11 @@
 
 #ifdef STK_NVTX
 
-/* Switches off static injection: for it, this library would have to export a symbol. */
+/* Switches off static injection, for which this library would have to export a symbol. */
 #define NVTX_SUPPORT_STATIC_INJECTION_LIBRARY 0
 #include <nvtx3/nvToolsExt.h>
 
-/* struct stk_ranges has no definition: a pointer to it is the domain's handle, which is NULL if no tool listens. */
+/* struct stk_ranges has no definition: a pointer to it is the handle of the domain, which is NULL if no tool listens. */
 static nvtxDomainHandle_t domain_of(struct stk_ranges *r)
 {
 	return (nvtxDomainHandle_t)(void *)r;

@@ -12,7 +12,7 @@
 
 struct row {
 	char name[32];
-	_Atomic size_t written; /* number of spans so far; the log keeps the last `spans` of them */
+	_Atomic size_t written; /* number of spans that were added so far; the log has the last `spans` of them */
 	struct stk_trace_span *log;
 };
 
@@ -94,7 +94,8 @@ const char *stk__span_name(enum stk_span_kind kind)
 	return names[kind];
 }
 
-/* Writes one event for a span. phase: X for an event with a duration; b and e for its two ends, paired by `number`, if spans of a row overlap. */
+/* Writes one event for a span. phase: 'X' for an event with a duration; 'b' or 'e' for the beginning or end of a span that overlaps others of its row;
+ * `number` pairs the two. */
 static void write_event(FILE *f, const struct stk_trace_span *s, char phase, int64_t at_ns, size_t number)
 {
 	const char *kind = stk__span_name(s->kind);
