@@ -17,34 +17,35 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Maximum size in bytes of an object of a store that is fetched as a whole, and of the samples of a sound that is decoded when it is opened. */
+/* Maximum size in bytes of an object that is fetched as a whole, and of the samples of a sound that is decoded when it is opened. */
 #define MOST_BYTES ((size_t)1 << 31)
 
 struct stk_audio {
 	char *path;                      /* NULL: the caller gave the file's bytes */
-	int fd;                          /* descriptor of a local file; -1: the file is not local */
-	struct stk_media_source *source; /* an object of a store, of which ranges are read */
-	struct stk_storage *storage;     /* belongs to the caller; nullable */
-	uint8_t *fetched;                /* the whole object, if a store's object is not read in ranges; else NULL */
-	uint8_t *window;                 /* of a local file or an object: the last STK_SOUND_READ bytes that were read, or fewer */
+	int fd;                          /* descriptor of a local file; -1: `path` is not a local file */
+	struct stk_media_source *source; /* reads ranges of an object of a store; NULL: the file is not read in ranges of an object */
+	struct stk_storage *storage;     /* owned by the caller; may be NULL */
+	uint8_t *fetched;                /* bytes of the whole object, if an object of a store is not read in ranges; otherwise NULL */
+	uint8_t *window;                 /* for a local file or an object: the bytes that were read last, at most STK_SOUND_READ; their
+					  * offset is window_at, their number window_size */
 	uint64_t window_at;
 	size_t window_size;
 	struct stk_sound_bytes bytes;
 	struct stk_sound_info info;
-	unsigned cpu; /* base/cpu.h */
+	unsigned cpu; /* features of the CPU, as flags of base/cpu.h */
 	bool lenient;
-	/* For files that are neither WAV nor FLAC. */
+	/* For files that are neither WAV nor FLAC: FFmpeg's libraries, and the open file. */
 	struct stk_sound_library *library;
 	struct stk_sound_stream *stream;
 	struct stk_cancel_poll poll;
 	struct stk_cancel cancel;
-	uint8_t *decoded; /* all samples, if the file does not say how many there are */
+	uint8_t *decoded; /* all samples, if the file does not state their number */
 	size_t decoded_capacity;
 };
 
 /* ---- bytes ---- */
 
-/* Sets *out to the n bytes of a local file from `at` on. They are in a->window, which is read again if it does not have all of them. */
+/* Sets *out to n bytes of a local file, from offset `at` on. They are in a->window, which is read again if it does not contain all of them. */
 static enum stk_status read_window(void *user, uint64_t at, size_t n, const uint8_t **out, struct stk_error *err)
 {
 	struct stk_audio *a = user;
@@ -88,7 +89,7 @@ static enum stk_status open_file(struct stk_audio *a, struct stk_error *err)
 enum {
 	LEAST = 1 << 15,
 	LEAST_FLAC = 1 << 18
-}; /* least bytes of a request; FLAC needs more, because its blocks are found by searching the bytes */
+}; /* minimum sizes of a request in bytes; larger for FLAC, because its blocks are found by searching the bytes */
 
 static bool is_interrupted(void *user)
 {
@@ -121,7 +122,7 @@ static enum stk_status open_object(struct stk_audio *a, struct stk_error *err)
 	if (!stk__is_object(a->path))
 		return fetch_whole(a, err);
 	enum stk_status s = stk__media_source_open(a->path, &access, &a->source, err);
-	if (s == STK_UNSUPPORTED) /* its size is unknown */
+	if (s == STK_UNSUPPORTED) /* the store does not report the object's size */
 		return fetch_whole(a, err);
 	if (s)
 		return s;
@@ -173,8 +174,8 @@ static enum stk_status keep_samples(void *user, const uint8_t *samples, int64_t 
 	return STK_OK;
 }
 
-/* Opens the file as a stream, after fetching all of it if it is an object of a store. If it does not say how many frames it has, decodes all of them to
- * a->decoded and closes the stream. */
+/* Opens the file as a stream; first fetches all of it if it is an object of a store. If the file does not state how many frames it has, decodes all of them
+ * to a->decoded and closes the stream. */
 static enum stk_status open_stream(struct stk_audio *a, bool lenient, struct stk_error *err)
 {
 	enum stk_status s = a->source ? fetch_whole(a, err) : STK_OK;
@@ -215,14 +216,15 @@ static enum stk_status convert_samples(void *user, const uint8_t *samples, int64
 static enum stk_status read_stream(struct stk_audio *a, int64_t first, int64_t count, struct reading *r, struct stk_error *err)
 {
 	enum stk_status s = stk__stream_decode(a->stream, first, count, convert_samples, r, &a->cancel, err);
-	if (!s && r->left) /* only of a file that is cut off, and read leniently: its end is silence */
+	if (!s && r->left) /* only in a file that was cut off and is read leniently: its end is silence */
 		memset(r->to, 0, (size_t)r->left * (size_t)(r->mono ? 1 : a->info.channels) * stk_dtype_size(r->dtype));
 	return s;
 }
 
 /* ---- the public functions ---- */
 
-/* If the message lacks the file's name, puts it before the message, and into err->uri if that is empty. Returns s. Does nothing if the caller gave bytes. */
+/* If the message lacks the file's name, inserts it at the beginning; sets err->uri if that is empty. Returns s. Does nothing if the caller gave bytes
+ * instead of a path. */
 static enum stk_status name_file(const struct stk_audio *a, enum stk_status s, struct stk_error *err)
 {
 	if (!err || !a->path)

@@ -14,18 +14,18 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Maximum size in bytes of an image's file, and of the memory that decoding it takes. */
+/* Maximum size in bytes of an image's file, and of the memory for decoding it. */
 #define MOST_BYTES ((size_t)1 << 31)
 
 struct stk_image_decoder {
 	struct stk_arena arena;
-	struct stk_codec_limits limits;       /* from the environment */
+	struct stk_codec_limits limits;       /* the limits of the environment */
 	struct stk_decoder *lenient, *strict; /* created when first needed */
 	struct stk_image_request request;
 	struct stk_image_info info;
 	enum stk_image_type type; /* type and dtype of the pixels of the open image */
 	enum stk_dtype dtype;
-	uint8_t *file; /* the bytes read from request.path */
+	uint8_t *file; /* memory of the bytes that were read from request.path; NULL: the caller gave the bytes */
 	const uint8_t *data;
 	size_t size;
 	bool open;
@@ -68,8 +68,8 @@ void stk_image_decoder_destroy(struct stk_image_decoder *d)
 	stk__free(d);
 }
 
-/* Sets d->data and d->size to the file's bytes, followed by the slack that decoders may read: reads the file, or takes the caller's bytes, which are copied
- * unless memory after them may be read. */
+/* Sets d->data and d->size to the file's bytes, followed by the slack that decoders may read. Reads the file, or uses the caller's bytes, which are copied
+ * unless the memory after them is readable. */
 static enum stk_status take_bytes(struct stk_image_decoder *d, struct stk_error *err)
 {
 	const struct stk_image_request *q = &d->request;
@@ -94,7 +94,8 @@ static enum stk_status take_bytes(struct stk_image_decoder *d, struct stk_error 
 	return STK_OK;
 }
 
-/* If the message lacks the file's name, puts it before the message, and into err->uri if that is empty. Returns s. Does nothing if the caller gave bytes. */
+/* If the message lacks the file's name, inserts it at the beginning; sets err->uri if that is empty. Returns s. Does nothing if the caller gave bytes
+ * instead of a path. */
 static enum stk_status name_file(const struct stk_image_decoder *d, enum stk_status s, struct stk_error *err)
 {
 	if (!err || !d->request.path)
@@ -149,7 +150,7 @@ enum stk_dtype stk_image_dtype(const struct stk_image_decoder *d)
 	return d && d->open ? d->dtype : STK_NO_DTYPE;
 }
 
-/* Converts an image's elements to the range of another type, as decoders.image does. */
+/* Converts the elements of an image to another type, and scales them from the range of the one type to that of the other, as decoders.image does. */
 static void scale_elements(const struct stk_image *from, void *to, enum stk_dtype dtype)
 {
 	enum { CHUNK = 512 };

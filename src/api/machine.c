@@ -12,8 +12,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* Returns the control group's limit in bytes: version 2 as a container sees it, else version 1, which uses a huge number for "no limit". -1: there is none
- * below `memory`, the machine's memory. */
+/* Returns the memory limit of the control group in bytes: that of version 2 as a container sees it, otherwise that of version 1, which uses a huge number
+ * for "no limit". -1: no limit below `memory`, the machine's memory. */
 static int64_t memory_limit(int64_t memory)
 {
 	int64_t limit = stk__kernel_number("/sys/fs/cgroup/memory.max", "");

@@ -58,7 +58,7 @@ enum stk_status stk_nuscenes_describe(const struct stk_nuscenes_view *v, struct 
 
 int64_t stk_nuscenes_sequence(const struct stk_nuscenes_view *v, int64_t i)
 {
-	if (!v || i < 0 || i > v->sequence_count) /* the sequence after the last one has a value too: the number of samples */
+	if (!v || i < 0 || i > v->sequence_count) /* i may be the number of sequences, for which the result is the number of samples */
 		return -1;
 	return v->sequences[i];
 }
@@ -92,8 +92,8 @@ size_t stk_nuscenes_file(const struct stk_nuscenes_view *v, int64_t sample, int3
 	return stk__nuscenes_path(v, sample, camera, out, capacity);
 }
 
-/* Sets *count to the number of the field's rows, or of the token's characters. A field of boxes in an image has only those that the camera sees: they are
- * stored in *seen, which the caller frees. */
+/* Sets *count to the number of the field's rows, or of the token's characters. If the field is about boxes in an image, *count has all boxes that the camera
+ * sees, which are stored in *seen; the caller frees *seen. */
 static enum stk_status count_rows(const struct stk_nuscenes_view *v, int64_t id, int32_t camera, enum stk_nuscenes_field f, int64_t *count,
 	struct stk_nuscenes_seen **seen, struct stk_error *err)
 {

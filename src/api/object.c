@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reads parts of remote objects, and finds their names, for programs that understand a format themselves. */
+ * Reads parts of remote objects, and finds the names of objects, for programs that understand a format themselves. */
 #include "format/format.h"
 #include "format/list.h"
 #include "format/names.h"
@@ -30,12 +30,12 @@ static enum stk_status check_object(const struct stk_storage_object *o, struct s
 	return stk__fail(err, STK_INVALID, "stk_storage_object.size is %zu; this library expects %zu", o->size, sizeof *o);
 }
 
-/* Reads as stk_storage_read_again does. known: nullable; without it a cache is not used if `object` is wanted, since entries of a cache do not have the text of
- * a version. object: nullable. */
+/* Does the work of stk_storage_read and stk_storage_read_again. known: may be NULL; then a cache is not used if `object` is wanted, since entries of a cache
+ * lack the text of a version. object: may be NULL. */
 static enum stk_status read_part(struct stk_storage *s, const char *uri, int64_t offset, size_t length, void *data,
 	const struct stk_storage_object *known, struct stk_storage_object *object, struct stk_error *err)
 {
-	static const char untouched[] = "\1"; /* a cache leaves `found` as it is */
+	static const char untouched[] = "\1"; /* marks `found` as not filled: a cache does not write to it */
 	struct stk_object found = {.size = -1};
 	if (STK_NEED(err, s, uri, data))
 		return STK_INVALID;

@@ -14,8 +14,8 @@
 
 enum { QUESTIONS = 5 };
 
-/* Reads the first `length` bytes of an object (-1: all), not from the cache, and returns how many milliseconds that took. *status: its status; STK_OK too for
- * an object without bytes. answer: the finished request, whose buffer the caller must release; nullable. */
+/* Reads the first `length` bytes of an object (-1: all), not from the cache. Returns the time that this took in milliseconds. *status: set to the request's
+ * status; STK_OK also for an object without bytes. answer: filled with the ended request, whose buffer the caller must release; may be NULL. */
 static double ask(
 	struct stk_io *io, const char *uri, int64_t length, struct stk_request *answer, enum stk_status *status, struct stk_error *err)
 {
@@ -36,7 +36,7 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Replaces the name `asked` at the start of the message by `uri`, the name that the user gave. */
+/* If the message begins with the name `asked`, replaces that by `uri`, the name that the user gave. */
 static void name_again(struct stk_error *err, const char *asked, const char *uri)
 {
 	char text[sizeof err->message];
@@ -65,7 +65,8 @@ static enum stk_status pass_by(void *user, const char *prefix, struct stk_error 
 	return STK_OK;
 }
 
-/* Reads the first byte of the first object in a listing, since permission to list does not imply permission to read. *found: the listing has an object. */
+/* Reads the first byte of the first object in a listing, since permission to list does not imply permission to read. *found: set to whether the listing has
+ * an object. */
 static enum stk_status ask_first(
 	struct stk_io *io, const char *list, const char *bucket, const struct stk_request *answer, bool *found, struct stk_error *err)
 {
@@ -74,7 +75,7 @@ static enum stk_status ask_first(
 	enum stk_status status = stk__s3_page_parse((const char *)answer->data, answer->size, list, &visitor, &token, err);
 	*found = !status && key.length > 0;
 	if (*found)
-		stk__text_add(&uri, "%.2s://%s/%s", list, bucket, key.s); /* "s3" or "gs" */
+		stk__text_add(&uri, "%.2s://%s/%s", list, bucket, key.s); /* %.2s: "s3" or "gs" */
 	if (key.failed || uri.failed)
 		status = stk__fail(err, STK_NO_MEMORY, "out of memory to ask a store");
 	else if (*found)
@@ -85,8 +86,8 @@ static enum stk_status ask_first(
 	return status;
 }
 
-/* Returns whether the URI itself names an object that may be read. Used if the bucket could not be listed. key: the URI's part after the bucket, with its
- * slash; without a key, returns false. */
+/* Returns whether the URI itself names an object that may be read. Called if the bucket could not be listed. key: the URI from the slash after the bucket
+ * on; if that has no more characters, returns false. */
 static bool is_there(struct stk_io *io, const char *uri, const char *key)
 {
 	enum stk_status status = STK_NOT_FOUND;

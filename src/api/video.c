@@ -20,20 +20,20 @@ struct stk_video {
 	struct stk_video_request request;
 	char *path;
 	struct stk_storage *storage;
-	struct stk_media_source *source; /* for a path */
+	struct stk_media_source *source; /* reads the file of a path; NULL: the caller gave bytes or a function */
 	struct stk_media_input input;
 	struct stk_video_index *index;
 	struct stk_video_decoder *decoder;
-	struct stk_video_gpu *gpu; /* NULL until stk_video_use_gpu */
+	struct stk_video_gpu *gpu; /* NULL until stk_video_use_gpu is called */
 	uint8_t *frames;
 	size_t capacity;
-	bool kept; /* the index was kept by an earlier run */
+	bool kept; /* true if an earlier run has stored the index */
 	struct stk_cancel_poll poll;
-	int64_t latest; /* the last frame that the last call read; -1: no call yet, or it failed */
-	int64_t steps;  /* number of calls in a row that began soon after the last frame of the call before */
+	int64_t latest; /* number of the last frame that the last call read; -1: no call yet, or it failed */
+	int64_t steps;  /* number of consecutive calls that began soon after the last frame of the call before */
 };
 
-/* Puts the file's name before the message, unless the message has it, and into err->uri if that is empty. Returns s. Does nothing without a path, or if s is
+/* If the message lacks the file's name, inserts it at the beginning; sets err->uri if that is empty. Returns s. Does nothing without a path, or if s is
  * STK_CANCELLED. */
 static enum stk_status name_file(const struct stk_video *v, enum stk_status s, struct stk_error *err)
 {
@@ -62,7 +62,7 @@ static enum stk_status read_user(void *user, int64_t offset, void *to, size_t n,
 	return v->request.read(v->request.read_user, offset, to, n, err);
 }
 
-/* Opens the file or object. Its index may be one that an earlier run has kept; v->kept is set then. */
+/* Opens the file or object of v->path. Sets v->kept if an earlier run has stored the index. */
 static enum stk_status open_path(struct stk_video *v, struct stk_error *err)
 {
 	const struct stk_access access = {.storage = v->storage, .interrupted = is_interrupted, .user = v};
@@ -226,7 +226,7 @@ struct reading {
 	int64_t total; /* number of frames in the output, which may contain a frame several times */
 	int32_t width, height;
 	bool planar;
-	/* on a GPU: */
+	/* only for the GPU: */
 	bool on_gpu;
 	uint64_t to;
 	stk_gpu_stream stream;
@@ -248,7 +248,7 @@ static size_t frame_bytes(const struct reading *r)
 	return (size_t)r->width * (size_t)r->height * 3;
 }
 
-/* Sets the reading's width and height from its first frame, and makes v->frames large enough for all of its frames. STK_LIMIT: they need over 32 GiB. */
+/* Sets the reading's size from its first frame, and makes v->frames large enough for all frames. STK_LIMIT: they need over 32 GiB. */
 static enum stk_status take_memory(struct reading *r, int32_t width, int32_t height, struct stk_error *err)
 {
 	const size_t most = (size_t)1 << 35;
@@ -283,7 +283,7 @@ static struct stk_image place_frame(void *user, int32_t k, int32_t width, int32_
 	return r->planar ? stk__image_chw(to, STK_UINT8, width, height, 3) : stk__image_hwc(to, STK_UINT8, width, height, 3);
 }
 
-/* Copies each frame that was asked for several times from its first position in the output to the others. `asked` is sorted by frame. */
+/* Copies each frame that was asked for several times from its first position in the output to its other positions. `asked` is sorted by frame. */
 static enum stk_status copy_frames(const struct reading *r, const struct asked *asked, struct stk_error *err)
 {
 	const size_t size = frame_bytes(r);
@@ -305,13 +305,13 @@ static enum stk_status copy_frames(const struct reading *r, const struct asked *
 	return s;
 }
 
-/* Returns whether the next call will probably want frames soon after those of this one, so that the decoder should continue from there. It then decodes all
- * packets, even of pictures to which no other refers, since the next call may want them. Beginning at a key frame again costs less than that if the caller
- * leaves out most of the frames from one key frame to the next. On the cores this also holds for a call that leaves out frames between others. Also updates
- * v->steps. */
+/* Returns whether the next call will probably want frames soon after those of this one, so that the decoder should continue from them. The decoder then
+ * decodes all packets, even of pictures to which no other refers, since the next call may want them. If the caller leaves out most of the frames from one
+ * key frame to the next, it costs less to begin at a key frame again. On the cores this also holds for a call that leaves out frames between others. Also
+ * updates v->steps. */
 static bool reads_on(struct reading *r, const struct asked *asked)
 {
-	enum { PART = 3 }; /* of the frames from one key frame to the next, which a step may leave out */
+	enum { PART = 3 }; /* a step may leave out one PART-th of the frames from one key frame to the next */
 	struct stk_video *v = r->v;
 	const struct stk_video_facts *f = stk__video_facts(v->index);
 	const int64_t first = asked[0].frame, step = first - v->latest;
@@ -339,7 +339,7 @@ static enum stk_status decode(struct reading *r, const struct asked *asked, stru
 	return s;
 }
 
-/* Reads the frames that the caller asks for, and stores them as `r` specifies. */
+/* Reads the frames with these numbers, and stores them as `r` specifies. */
 static enum stk_status read_frames(struct reading *r, const int64_t *frames, struct stk_error *err)
 {
 	struct stk_video *v = r->v;

@@ -19,10 +19,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { MOST_TEXT = 4 << 20, MOST_ASKED = 128 /* sockets that are asked at the same time */ };
+enum { MOST_TEXT = 4 << 20, MOST_ASKED = 128 /* maximum number of sockets that are asked at the same time */ };
 static const int64_t PATIENCE_NS = 2000000000;
 
-/* Returns whether the process at the other end is this user's. */
+/* Returns whether the process at the other end of the socket belongs to this user. */
 static bool is_ours(int fd)
 {
 	struct ucred who;
@@ -30,16 +30,16 @@ static bool is_ours(int fd)
 	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) && who.uid == geteuid();
 }
 
-/* A socket that was asked. */
+/* A socket that is asked. */
 struct asked {
-	int fd; /* -1: it was not opened, or has ended */
+	int fd; /* -1: the socket was not opened, or was closed */
 	bool connected;
 	int64_t pid;
 	char name[32];
-	struct stk_text text; /* its answer so far */
+	struct stk_text text; /* the answer so far */
 };
 
-/* Connects to the socket, if it takes connections now. Ends `a` if it never will, and removes a socket whose process has ended without doing so. */
+/* Connects to the socket, if it accepts connections now. Closes `a` if it never will. Removes a socket whose process has ended without removing it. */
 static void try_connect(struct asked *a, const char *folder, int folder_fd)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -47,7 +47,7 @@ static void try_connect(struct asked *a, const char *folder, int folder_fd)
 	const bool fits = n < (int)sizeof address.sun_path;
 	const int failure = !fits ? ENAMETOOLONG : connect(a->fd, (const struct sockaddr *)&address, sizeof address) ? errno : 0;
 	if (failure == EAGAIN || failure == EINTR)
-		return; /* its queue of waiting connections is full */
+		return; /* the socket's queue of connections is full, so try again later */
 	a->connected = !failure && is_ours(a->fd);
 	if (a->connected)
 		return;
@@ -57,7 +57,7 @@ static void try_connect(struct asked *a, const char *folder, int folder_fd)
 	a->fd = -1;
 }
 
-/* Appends what has arrived to the answer. Ends `a` when the other end has closed, or has sent more than MOST_TEXT bytes. */
+/* Appends the bytes that have arrived to the answer. Closes `a` when the other end has closed, or after more than MOST_TEXT bytes. */
 static void read_more(struct asked *a)
 {
 	char buffer[16384];
@@ -70,7 +70,7 @@ static void read_more(struct asked *a)
 	a->fd = -1;
 }
 
-/* Reads the answers of all sockets at the same time, and waits PATIENCE_NS at most: one process may be stopped, or send its answer byte by byte. */
+/* Reads the answers of all sockets at the same time, and waits at most PATIENCE_NS: a process may be stopped, or send its answer byte by byte. */
 static void read_answers(struct asked *all, size_t count, const char *folder, int folder_fd)
 {
 	const int64_t end = stk__clock_ns() + PATIENCE_NS;
@@ -95,7 +95,7 @@ static void read_answers(struct asked *all, size_t count, const char *folder, in
 	}
 }
 
-/* Parses PID.N; returns the pid, or 0 for any other name. */
+/* Returns the pid in a name of the form PID.N, or 0 for any other name. */
 static int64_t pid_of(const char *name)
 {
 	char *end;
@@ -105,7 +105,7 @@ static int64_t pid_of(const char *name)
 	return end[1] && strspn(end + 1, "0123456789") == strlen(end + 1) ? (int64_t)pid : 0;
 }
 
-/* Asks the sockets of `all`, and appends their answers. */
+/* Asks the sockets of `all`, and appends their answers to the array `answers`. */
 static void ask(struct asked *all, size_t count, const char *folder, int folder_fd, json_t *answers)
 {
 	for (size_t i = 0; i < count; i++)
@@ -163,7 +163,7 @@ enum stk_status stk_watch(int64_t pid, char **json, struct stk_error *err)
 	const bool none = json_array_size(answers) == 0;
 	char *text = json_dumps(answers, JSON_COMPACT);
 	json_decref(answers);
-	struct stk_text copy = {0}; /* in memory that stk_text_free takes */
+	struct stk_text copy = {0}; /* in memory that stk_text_free frees */
 	if (text)
 		stk__text_add(&copy, "%s", text);
 	free(text);

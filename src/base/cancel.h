@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A flag that asks long work to end early. The code that wants the work to end sets the flag. Long loops check the flag about once a millisecond and, if it
- * is set, return with their output unfinished. Any thread. */
+ * A flag that asks long work to end early. Code that wants the work to end sets the flag. Long loops check it about once a millisecond; if it is set, they
+ * return with their output unfinished. Any thread. */
 #ifndef STK_BASE_CANCEL_H
 #define STK_BASE_CANCEL_H
 
@@ -9,21 +9,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Asks the caller about twenty times per second whether work on the caller's own thread was interrupted. After `interrupted` has returned true, it is not
- * called again. */
+/* Asks the caller's function `interrupted` about twenty times per second whether work on the caller's own thread was interrupted. Does not call it again
+ * after it has returned true. */
 struct stk_cancel_poll {
-	bool (*interrupted)(void *user); /* nullable */
+	bool (*interrupted)(void *user); /* may be NULL */
 	void *user;
-	int64_t next;         /* time of the next call of `interrupted`; 0: not set yet, so the first check sets it and does not call */
-	bool has_interrupted; /* `interrupted` has returned true */
+	int64_t next;         /* time of the next call of `interrupted`; 0: not set yet: the first check sets the time and does not call */
+	bool has_interrupted; /* true if `interrupted` has returned true */
 };
 
 struct stk_cancel {
 	_Atomic bool requested;
-	struct stk_cancel_poll *poll; /* nullable; only for work that runs on one thread */
+	struct stk_cancel_poll *poll; /* only for work that runs on one thread; may be NULL */
 };
 
-/* Returns whether `interrupted` has returned true. Calls it if it was not called for a twentieth of a second. */
+/* Returns whether `interrupted` has returned true. Calls it if the last call was a twentieth of a second ago or more. */
 bool stk__cancel_polled(struct stk_cancel_poll *p);
 
 /* Returns whether the work should end. NULL stands for work that is never cancelled. */

@@ -13,7 +13,7 @@ static inline int64_t stk__clock_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Returns the nanoseconds since 1970, for comparison with times of files. */
+/* Returns the time in nanoseconds since 1970, for comparison with times of files. */
 static inline int64_t stk__wall_ns(void)
 {
 	struct timespec t;
@@ -21,7 +21,7 @@ static inline int64_t stk__wall_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Returns the time `ms` milliseconds after `from_ns`, or INT64_MAX (which no clock reaches) if the sum overflows. Neither argument may be negative. */
+/* Returns from_ns plus `ms` milliseconds in nanoseconds, or INT64_MAX, which no clock reaches, if the sum overflows. Neither argument may be negative. */
 static inline int64_t stk__clock_after_ms(int64_t from_ns, int64_t ms)
 {
 	int64_t t;

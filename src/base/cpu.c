@@ -16,7 +16,7 @@ static bool wide_registers_are_saved(void)
 	return (low & 6) == 6;
 }
 
-/* Returns whether the processor has AVX2 and the instruction sets that come with it. first: register ECX of CPUID's leaf 1. */
+/* Returns whether the processor has AVX2 and the instruction sets that come with it. first: register ECX of leaf 1 of CPUID. */
 static bool has_avx2(unsigned first)
 {
 	unsigned a, b, c, d, seventh = 0, extended = 0;

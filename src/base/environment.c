@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The environment variables that Stoker reads. A value must be one of `words`, or a whole number up to `most`; any text is valid if neither is set. */
+/* The environment variables that Stoker reads. A value must be one of `words`, or a whole number from 0 to `most`; if neither is set, any text is valid. */
 static const struct setting {
 	const char *name;
 	int64_t most;
@@ -21,7 +21,7 @@ static const struct setting {
 	{"STOKER_MAX_IMAGE_SIZE", .most = INT64_MAX}, {"STOKER_MAX_JPEG_SCANS", .most = INT32_MAX}, {"STOKER_POISON", .most = UINT8_MAX},
 	{"STOKER_QUIET", .words = {"0", "1"}}, /* read by the Python package */
 	{"STOKER_TOP", .words = {"0", "1"}},
-	{"STOKER_S3_ADDRESSING"}, /* the storage layer checks its values, since a profile can hold them, too */
+	{"STOKER_S3_ADDRESSING"}, /* the storage layer checks its values, since a profile can contain them too */
 };
 enum { KNOWN = sizeof known / sizeof *known };
 

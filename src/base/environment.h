@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reads the library's environment variables, and finds misspelt names and values so that they do not silently do nothing. */
+ * Reads the library's environment variables, and finds misspelt names and invalid values, which would otherwise have no effect. */
 #ifndef STK_BASE_ENVIRONMENT_H
 #define STK_BASE_ENVIRONMENT_H
 
@@ -8,9 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Finds the i-th variable that begins with STOKER_ and that neither the library nor the project's own tools read. Sets *meant to the known name that is most
- * similar, or to NULL if no name is similar. Returns "NAME=VALUE", or NULL after the last variable. Do not call it while another thread changes the
- * environment. */
+/* Returns "NAME=VALUE" for the i-th variable that begins with STOKER_ and that neither the library nor the project's own tools read; NULL after the last
+ * one. Sets *meant to the most similar known name, or to NULL if no name is similar. Do not call it while another thread changes the environment. */
 const char *stk__environment_unknown(size_t i, const char **meant);
 
 /* Returns the value of a numeric variable, or 0 if it is not set. Call stk__environment_check first. */

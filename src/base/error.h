@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Sets code and message, and resets op, uri and positions. */
+/* Sets code and message, and clears all other members of *err. Returns code. err may be NULL. */
 STK_MUST_USE enum stk_status stk__fail(struct stk_error *err, enum stk_status code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -18,15 +18,15 @@ STK_MUST_USE enum stk_status stk__fail(struct stk_error *err, enum stk_status co
  * else IO. */
 STK_MUST_USE enum stk_status stk__fail_errno(struct stk_error *err, int errnum, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* Fails with STK_LIMIT because a sample takes more than memory_limit. need: the bytes that are known to be needed so far. */
+/* Fails with STK_LIMIT because a sample takes more than memory_limit. need: number of bytes that are known to be needed so far. */
 STK_MUST_USE enum stk_status stk__fail_memory_limit(struct stk_error *err, size_t need, size_t limit);
 
-/* Returns how many bytes of a URI a message may show: all, unless it begins with http:// or https://. Such a URI is shown up to its query, which can hold a
- * signature that opens the object to anyone. If a user's name, perhaps with a password, stands before the host, only the scheme is shown. */
+/* Returns the number of bytes of a URI that a message may show: all, unless it begins with http:// or https://. Of such a URI, the part before the query,
+ * which can contain a signature that gives everyone access to the object; if a user's name, perhaps with a password, precedes the host, only the scheme. */
 int stk__uri_shown(const char *uri);
 
-/* Returns whether a message names a file. A name with a dot or a slash may stand anywhere in it. Any other name may also be a word of the message, as "empty"
- * is in "it is empty". So it counts only before a colon or quotation mark, and after a blank or quotation mark or at the beginning. */
+/* Returns whether a message contains the name of a file. A name with a dot or a slash counts anywhere in the message. Any other name may also be a word of
+ * the message, as "empty" is in "it is empty". So it counts only before a colon or quotation mark, and after a blank or quotation mark or at the beginning. */
 bool stk__names_file(const char *message, const char *name);
 
 /* Returns STK_INVALID with the name of the function and of the first pointer that is NULL, or STK_OK if no pointer is NULL. */
@@ -36,7 +36,7 @@ bool stk__names_file(const char *message, const char *name);
 STK_MUST_USE enum stk_status stk__need(
 	const char *function, const char *names, const void *const *pointers, size_t n, struct stk_error *err);
 
-/* Add the operator or the sample to an error that a lower layer set without knowing them. Fields that are already set stay. */
+/* Add the operator or the sample to an error of a lower layer, which does not know them. Members that are already set stay. */
 void stk__error_set_op(struct stk_error *err, const char *op);
 void stk__error_set_sample(struct stk_error *err, const char *uri, int64_t epoch, int64_t sample);
 

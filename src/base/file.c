@@ -25,8 +25,8 @@ const char *stk__file_kind(mode_t mode)
 	return S_ISSOCK(mode) ? "a socket" : "a device";
 }
 
-/* Opens a file whose open with O_NONBLOCK failed with EAGAIN because of a lease. First opens the path with O_PATH and checks that it is a regular file, then
- * opens the file through that descriptor, so that no FIFO can replace it in between. */
+/* Opens a file for reading after open() with O_NONBLOCK has failed with EAGAIN because of a lease. First opens the path with O_PATH and checks that it is a
+ * regular file, then opens the file through that descriptor, so that no FIFO can replace it in between. Returns a descriptor, or -1 with errno set. */
 static int open_leased(const char *path)
 {
 	struct stat st;
@@ -107,7 +107,7 @@ uint64_t stk__random_name(void)
 {
 	uint64_t bits = 0;
 	if (syscall(SYS_getrandom, &bits, sizeof bits, 1 /* GRND_NONBLOCK */) !=
-		sizeof bits) /* O_EXCL protects the file even if the name can be guessed */
+		sizeof bits) /* O_EXCL protects the file even if another process guesses its name */
 		bits = ((uint64_t)stk__clock_ns() + (uint64_t)(uintptr_t)&bits) * 0x9e3779b97f4a7c15u ^ (uint64_t)getpid() << 32;
 	return bits;
 }
@@ -124,8 +124,8 @@ bool stk__write_bytes(int fd, const void *data, size_t n)
 	return true;
 }
 
-/* Returns whether the path is a device or pipe that the user names on purpose, such as /dev/null, /dev/stdout or the /dev/fd/63 of a shell. /dev/shm does
- * not count: it is a folder in which every user may create files. */
+/* Returns whether the path is a device or pipe that the user names on purpose, such as /dev/null, /dev/stdout or a shell's /dev/fd/63. Files of /dev/shm do
+ * not count, since every user may create files there. */
 static bool is_written_directly(const char *path)
 {
 	struct stat st;
@@ -140,7 +140,7 @@ static bool open_directly(struct stk_new_file *f, const char *path)
 	return flags >= 0 && !fcntl(f->fd, F_SETFL, flags & ~O_NONBLOCK);
 }
 
-/* Opens the folder of a path, and copies the path's last part to f->name. Returns false and sets errno on failure. */
+/* Opens the folder of a path as f->folder, and copies the path's last part to f->name. Returns false and sets errno on failure. */
 static bool open_folder(struct stk_new_file *f, const char *path)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -161,7 +161,7 @@ static bool open_folder(struct stk_new_file *f, const char *path)
 	return f->folder >= 0;
 }
 
-/* Checks the object that already has the file's name: a regular file may be replaced, and so may a link itself. Returns true also if there is none;
+/* Returns whether the file may be written although its name is in use: a regular file or a link is replaced. Returns true also if the name is free;
  * otherwise false, with errno set. *keeps: set to whether a regular file of this user is replaced; *mode is then set to that file's mode. */
 static bool may_replace(const struct stk_new_file *f, mode_t *mode, bool *keeps)
 {
@@ -186,7 +186,7 @@ static bool create_part(struct stk_new_file *f, mode_t mode, bool keeps)
 			break;
 	}
 	if (f->fd >= 0 && keeps && fchmod(f->fd, mode))
-		errno = 0; /* a file system without modes is no failure */
+		errno = 0; /* no failure: the file system may not have modes */
 	return f->fd >= 0;
 }
 

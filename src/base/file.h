@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Opens and writes files in folders that other users may write to.
+ * Opens and writes files in folders to which other users may write.
  *
- * Reading: a path may lead to a FIFO, a device or an endless file of /proc. stk__file_open opens regular files only and never waits for a writer.
- *
- * Writing: a file is written under a random name next to its final one, and is renamed when it is complete. A link that stands at either name is replaced or
- * refused, and never followed. Devices and pipes of /dev and /proc are written
- * directly. */
+ * Reading: a path may lead to a FIFO, a device or an endless file of /proc. stk__file_open opens only regular files and never waits for a writer.
+ * Writing: a file is written under a random name in the folder of its final name, and is renamed when it is complete. A link with one of these names is
+ * replaced or refused, and never followed. Devices and pipes of /dev and /proc are written directly. */
 #ifndef STK_BASE_FILE_H
 #define STK_BASE_FILE_H
 
@@ -16,26 +14,27 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-/* Files that report a size of 0 but still give bytes, like those of /proc, are read up to this many bytes. */
+/* Maximum number of bytes that are read from files which report a size of 0 but still have contents, like those of /proc. */
 enum { STK_FILE_UNSIZED_MOST = 16 << 20 };
 
-/* Returns the path that a "file://" URI names (RFC 8089): what follows "file://" or "file://localhost". Other paths are returned as they are. Escapes such as
- * %20 are not decoded. */
+/* Returns the path of a "file://" URI (RFC 8089): the part after "file://" or "file://localhost". Returns other paths as they are. Does not decode escapes
+ * such as %20. */
 const char *stk__file_path(const char *path);
-/* Returns a hint for the message about a path that does not exist, if the path is a "file:" URI of another form than stk__file_path reads; else "". */
+/* Returns advice, as the end of a message about a path that does not exist, if the path is a "file:" URI of a form that stk__file_path does not read;
+ * otherwise "". */
 const char *stk__file_uri_hint(const char *path);
-/* Opens a regular file for reading; follows symbolic links. Returns its descriptor and fills *st, or returns -1 and sets errno. *st is zeroed if the path
- * could not be opened at all; otherwise st->st_mode holds the type of the object that is not a regular file. */
+/* Opens a regular file for reading; follows symbolic links. Returns its descriptor and fills *st, or returns -1 and sets errno. On failure, *st is zero if
+ * the path could not be opened; otherwise st->st_mode is the type of the object, which is not a regular file. */
 int stk__file_open(const char *path, struct stat *st);
-/* Opens a file of any kind with O_NONBLOCK: a FIFO must not make it wait for a writer. If another process holds a lease on a regular file (servers of Samba
- * and NFS take leases for their clients), waits until the lease is given up. -1: errno is set. */
+/* Opens a file of any kind for reading with O_NONBLOCK, so that a FIFO does not make it wait for a writer. If another process has a lease on a regular file
+ * (servers of Samba and NFS take leases for their clients), waits until the lease ends. Returns a descriptor, or -1 with errno set. */
 int stk__file_open_any(const char *path);
-/* Returns the error of a stk__file_open that has just failed; reads errno. */
+/* Returns the error of a stk__file_open that has just failed, from errno and *st. */
 STK_MUST_USE enum stk_status stk__file_not_opened(const char *path, const struct stat *st, struct stk_error *err);
-/* Returns "a FIFO", "a directory", ... */
+/* Returns the kind of a file that is not regular, for messages: "a FIFO", "a directory" and so on. */
 const char *stk__file_kind(mode_t mode);
 
-/* Returns a time of a file in nanoseconds. */
+/* Converts a time of a file to nanoseconds since 1970. */
 static inline int64_t stk__file_ns(struct timespec t)
 {
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
@@ -44,7 +43,7 @@ static inline int64_t stk__file_ns(struct timespec t)
 /* A file that is being written. */
 struct stk_new_file {
 	int fd;     /* descriptor to write to */
-	int folder; /* descriptor of the file's folder; -1: a device or pipe of /dev or /proc, which is written to directly */
+	int folder; /* descriptor of the file's folder; -1: the path is a device or pipe of /dev or /proc and is written directly */
 	char part[256], name[256];
 };
 
@@ -56,7 +55,7 @@ bool stk__new_file_write(struct stk_new_file *f, const void *data, size_t n);
  * errno if closing or renaming failed; leaves errno unchanged if good is false. */
 bool stk__new_file_end(struct stk_new_file *f, bool good);
 
-/* Returns the error of a write that has just failed; reads errno. what: a noun for the file in the message, such as "index". */
+/* Returns the error of a write that has just failed, from errno. what: a noun for the file in the message, such as "index". */
 STK_MUST_USE enum stk_status stk__file_not_written(const char *path, const char *what, struct stk_error *err);
 
 /* Writes the whole buffer to fd. Returns false and sets errno on failure. */

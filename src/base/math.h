@@ -6,7 +6,7 @@
 #define STK_BASE_MATH_H
 
 double stk__exp(double x);
-double stk__log(double x); /* -infinity for 0, NaN for negative numbers */
+double stk__log(double x); /* returns -infinity for 0, NaN for negative numbers */
 
 /* x is in radians. For |x| from 1e5 on, more than any angle that users give, the result is libm's. */
 double stk__sin(double x);

@@ -28,7 +28,8 @@ STK_HD double stk__math_exp(double x)
 		return 0;
 	double k = floor(x * STK__INV_LN2 + 0.5);
 	double hi = x - k * STK__LN2_HI, lo = k * STK__LN2_LO, r = hi - lo;
-	/* e^r = 1 + r + r * tail for |r| <= 0.35. The series is summed from its smallest term. r is added as hi - lo, so that its rounding is not lost. */
+	/* e^r = 1 + r + r * tail for |r| <= 0.35. The series is summed from its smallest term. r is added in its two parts, hi - lo, so that its rounding
+	 * error is not lost. */
 	double tail = 0;
 	for (int n = 14; n >= 2; n--)
 		tail = (tail + 1.0) * r / n;
@@ -49,7 +50,7 @@ STK_HD double stk__math_log(double x)
 		m *= 2;
 		k--;
 	}
-	/* log m = 2 atanh(s) with s = f / (2 + f); written so that f, which is exact, is the leading term. */
+	/* log m = 2 atanh(s) with s = f / (2 + f), in a form whose leading term is f, which is exact. */
 	double f = m - 1, s = f / (2 + f), z = s * s, series = 0;
 	for (int n = 23; n >= 3; n -= 2)
 		series = (series + 1.0 / n) * z;
@@ -60,7 +61,7 @@ STK_HD double stk__math_log(double x)
 /* The largest |x| for which the parts of pi/2 are precise enough to reduce the argument. */
 #define STK__MATH_REDUCIBLE 1e5
 
-/* x = n * pi/2 + *r with |*r| <= pi/4; returns n mod 4. */
+/* Sets *r so that x = n * pi/2 + *r with |*r| <= pi/4, and returns n mod 4. */
 STK_HD unsigned stk__math_quadrant(double x, double *r)
 {
 	double n = floor(x * 0x1.45f306dc9c883p-1 + 0.5);
@@ -123,8 +124,8 @@ STK_HD double stk__math_whole_power(double x, int n)
 	return n < 0 ? 1 / result : result;
 }
 
-/* Returns x^y with the special cases of C. Multiplies if y is a whole number from -64 to 64, takes the square root if y is 0.5, and else computes exp(y log
- * x), with a relative error of up to 1e-13. */
+/* Returns x^y, with the special cases of C. Multiplies if y is a whole number from -64 to 64, takes the square root if y is 0.5, and otherwise computes
+ * exp(y log x), with a relative error of up to 1e-13. */
 STK_HD double stk__math_pow(double x, double y)
 {
 	if (y == 0 || x == 1)

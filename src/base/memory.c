@@ -108,7 +108,7 @@ void *stk__map(size_t size)
 		return NULL;
 	if (!spare)
 		return p;
-	size_t before = (HUGE - (uintptr_t)p % HUGE) % HUGE; /* bytes before the first huge page's boundary, and after the last huge page */
+	size_t before = (HUGE - (uintptr_t)p % HUGE) % HUGE; /* number of bytes up to the first boundary of a huge page */
 	if (before)
 		munmap(p, before);
 	if (spare > before)
@@ -144,7 +144,7 @@ void stk__arena_init(struct stk_arena *a)
 	*a = (struct stk_arena){0};
 }
 
-/* Frees extra blocks down to `last`, which stays. */
+/* Frees extra blocks, the newest first, until `last` is the newest. */
 static void free_extra(struct stk_arena *a, const struct stk_arena_extra *last)
 {
 	while (a->extra != last) {
@@ -194,7 +194,7 @@ void stk__arena_discharge(struct stk_arena *a, size_t size)
 	a->charged -= size;
 }
 
-/* Gives the unused pages of the block back to the system. Its capacity does not change. */
+/* Returns the unused pages of the block to the system. The block's capacity does not change. */
 static void give_back_idle(struct stk_arena *a)
 {
 	uintptr_t from = ((uintptr_t)a->block + a->used + LARGEST_PAGE - 1) & ~(uintptr_t)(LARGEST_PAGE - 1);
@@ -246,7 +246,7 @@ static void resize_block(struct stk_arena *a, size_t capacity)
 {
 	stk__free(a->block);
 	a->block = stk__alloc(capacity);
-	a->capacity = a->block ? capacity : 0; /* without a block, later takes use extra blocks or fail, so no error is hidden */
+	a->capacity = a->block ? capacity : 0; /* without a block, later calls use extra blocks or fail, so no error is hidden */
 	a->calm = 0;
 }
 
@@ -264,7 +264,7 @@ bool stk__readable_past(const void *end)
 	return !STK__WATCHED && ((uintptr_t)end - 1) % SMALLEST_PAGE + STK_ARENA_SLACK < SMALLEST_PAGE;
 }
 
-/* Returns the block's new capacity. It grows by half until `need` fits, but does not exceed the limit if `need` is within it. */
+/* Returns a new capacity for the block. It grows by half until `need` fits, but does not exceed the limit if `need` is within it. */
 static size_t grown(const struct stk_arena *a, size_t need)
 {
 	size_t capacity = ARENA_MIN;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Memory: the only functions of the library that call the allocator, so that tests can make allocations fail and count them; and the arena, which gives each
- * worker its scratch memory. */
+ * Memory: the only functions of the library that call the allocator, so that tests can make allocations fail and count them; and the arena, from which each
+ * worker allocates scratch memory. */
 #ifndef STK_BASE_MEMORY_H
 #define STK_BASE_MEMORY_H
 
@@ -11,7 +11,8 @@
 
 #define STK_CACHE_LINE 64
 
-/* Return NULL if memory is short. stk__alloc aligns to STK_CACHE_LINE; stk__calloc zeroes the memory; both accept size 0. Free with stk__free. */
+/* Return NULL if memory is short. stk__alloc aligns to STK_CACHE_LINE and leaves the contents undefined; stk__calloc zeroes the memory; both accept size 0.
+ * Free the memory with stk__free, which accepts NULL. */
 void *stk__alloc(size_t size) __attribute__((malloc));
 void *stk__calloc(size_t count, size_t size) __attribute__((malloc));
 void *stk__realloc(void *p, size_t size);
@@ -23,7 +24,7 @@ void stk__free(void *p);
 void *stk__map(size_t size);
 void stk__unmap(void *p, size_t size);
 
-/* Returns how often the functions above were asked for memory since the process started; tests show that a warm pipeline adds no calls. */
+/* Returns the number of times that the functions above were asked for memory since the process started; tests show that a warm pipeline adds none. */
 uint64_t stk__alloc_count(void);
 
 /* Deliberate faults, in builds with -Dfaults=true: the Nth call of stk__fault with this kind, counted from 0 since the fault was set, returns true, and the
@@ -31,7 +32,7 @@ uint64_t stk__alloc_count(void);
 enum stk_fault { STK_FAULT_ALLOC, STK_FAULT_READ, STK_FAULT_THREAD, STK_FAULT_KINDS };
 #ifdef STK_FAULTS
 bool stk__fault(enum stk_fault kind);
-void stk__fault_set(enum stk_fault kind, int64_t nth);      /* nth < 0: no call fails */
+void stk__fault_set(enum stk_fault kind, int64_t nth);      /* nth is negative: no call fails */
 void stk__fault_set_from(enum stk_fault kind, int64_t nth); /* the Nth call and all later ones fail, until the fault is set again */
 int64_t stk__fault_passed(enum stk_fault kind);
 #else
@@ -42,20 +43,18 @@ static inline bool stk__fault(enum stk_fault kind)
 }
 #endif
 
-/* Scratch memory that grows to the size that the largest sample needed and is reused for the next sample: take, take, reset. One owner at a time.
- *
- * A sample that does not fit takes further blocks; the reset replaces them by one block that is large enough for such a sample. After 64 samples in a row
- * that needed less than a quarter of the block, the block is halved, so that one giant image does not hold memory for ever.
- *
- * If there is a limit, a take that would exceed it fails, and the size is kept in `refused`. Takes of less than a page are not counted, so that the need of
- * a sample does not depend on what else its chain does. Memory kept from earlier samples counts as well: it is returned to the system before it could
- * exceed the limit together with the sample's own.  */
+/* Scratch memory that grows to the size that the largest sample needed and is reused for the next sample: take, take, reset. One owner at a time. A sample
+ * that does not fit takes further blocks; the reset replaces them by one block that is large enough for such a sample. After 64 samples in a row that needed
+ * less than a quarter of the block, the block is halved, so that one giant image does not occupy memory forever. If there is a limit, a take that would
+ * exceed it fails, and `refused` is set. Takes of less than a page do not count, so that the need of a sample does not depend on other work of its chain.
+ * Memory that is left from earlier samples counts as well: it is returned to the system before it could exceed the limit together with the sample's own. */
 struct stk_arena {
 	uint8_t *block;
-	size_t capacity, used;     /* bytes of the block: in total, and taken */
-	size_t in_use, need, peak; /* bytes taken from all blocks: now; at most since the last reset; at most ever */
+	size_t capacity, used;     /* size of the block in bytes, and number of its bytes in use */
+	size_t in_use, need, peak; /* number of bytes taken from all blocks: now; at most since the last reset; at most ever */
 	size_t limit, charged,
-		refused; /* limit 0: no limit; bytes charged to the sample; total that the first refused take would have needed */
+		refused; /* limit 0: no limit; charged: number of bytes charged to the sample; refused: total that the first refused take
+			  * would have needed */
 	struct stk_arena_extra *extra;
 	unsigned calm; /* number of samples in a row that needed less than a quarter of the block */
 };
@@ -67,32 +66,33 @@ void stk__arena_destroy(struct stk_arena *a);
 #define STK_ARENA_SLACK 64
 void *stk__arena_take(struct stk_arena *a, size_t size);
 
-/* Returns the most that an arena takes for a block of `size` bytes. */
+/* Returns the maximum number of bytes that an arena uses for a take of `size` bytes. */
 static inline size_t stk__scratch_bytes(size_t size)
 {
 	return size + STK_ARENA_SLACK + STK_CACHE_LINE;
 }
 
-/* Returns whether the address lies in memory that was taken from the arena, and so is followed by readable slack. */
+/* Returns whether the address is in memory that was taken from the arena, so that readable slack follows. */
 bool stk__arena_holds(const struct stk_arena *a, const void *p);
 
-/* Begins the account of a sample: until the next call, at most `limit` bytes may be taken and charged; 0: no limit. */
+/* Begins the account of a sample: until the next call, at most `limit` bytes may be taken and charged together; 0: no limit. */
 void stk__arena_limit(struct stk_arena *a, size_t limit);
-/* Returns whether `size` more bytes are within the limit; if not, keeps the total in `refused`. */
+/* Returns whether `size` more bytes are within the limit; if not, stores the total in `refused`. */
 bool stk__arena_allows(struct stk_arena *a, size_t size);
-/* Counts memory that is taken elsewhere towards the limit. Returns false and counts nothing if that would exceed the limit. */
+/* Counts memory that is allocated elsewhere towards the limit. Returns false and counts nothing if that would exceed the limit. */
 bool stk__arena_charge(struct stk_arena *a, size_t size);
 void stk__arena_discharge(struct stk_arena *a, size_t size);
-/* Returns how many bytes may still be taken; SIZE_MAX without a limit. */
+/* Returns the number of bytes that may still be taken; SIZE_MAX without a limit. */
 size_t stk__arena_left(const struct stk_arena *a);
 
-/* For memory outside of arenas: returns true if STK_ARENA_SLACK bytes past `end` can be read without a fault, because they lie on the same page as the last
- * byte before `end`. Always false under sanitizers, which check allocations and not pages. */
+/* For memory outside of arenas: returns true if STK_ARENA_SLACK bytes from `end` on can be read without a fault, because they are on the same page as the
+ * last byte before `end`. Always false under sanitizers, which check allocations and not pages. */
 bool stk__readable_past(const void *end);
-/* Releases everything that was taken, for the next sample. */
+/* Releases all memory that was taken, for the next sample. */
 void stk__arena_reset(struct stk_arena *a);
 
-/* Releases everything that was taken since the mark, for nested use. Resets the arena if nothing else is in use. */
+/* A mark of the memory in use, for nested use: stk__arena_release releases all memory that was taken since the mark. Resets the arena if nothing else is in
+ * use. */
 struct stk_arena_mark {
 	size_t used, in_use, charged;
 	struct stk_arena_extra *extra;

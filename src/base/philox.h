@@ -19,16 +19,16 @@ struct stk_random {
 	uint64_t key;
 	uint64_t position;
 	uint32_t epoch, draw;
-	struct stk_philox_block block; /* the block number draw / 4, valid if draw % 4 != 0 */
+	struct stk_philox_block block; /* block number draw / 4, valid if draw % 4 != 0 */
 };
 
-/* Returns the beginning of a stream for one sample. seed: the pipeline's seed, or the operator's own; stream: the operator's number, or stk__random_stream of a
- * name. */
+/* Returns the beginning of a stream for one sample. seed: the pipeline's seed, or the operator's own; stream: the operator's number, or stk__random_stream
+ * of a name, which is a hash. */
 struct stk_random stk__random(uint64_t seed, uint64_t stream, int64_t epoch, int64_t position);
 uint64_t stk__random_stream(const char *name);
 
 uint32_t stk__random_u32(struct stk_random *r);
-/* Draws a number in [0, 1) with 24 random bits, which a float holds exactly. */
+/* Draws a number in [0, 1) with 24 random bits, which a float represents exactly. */
 float stk__random_float(struct stk_random *r);
 /* Draws a number in [0, 1) with 53 random bits; takes two draws. */
 double stk__random_double(struct stk_random *r);

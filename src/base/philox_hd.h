@@ -39,10 +39,10 @@ STK_HD float stk__unit_hd(uint32_t draw)
 	return (float)(draw >> 8) * 0x1p-24f;
 }
 
-/* One epoch's permutation of 0 .. n-1; stk__order_shuffle (order/order.h) makes it, stk__shuffle_hd gives its entries. */
+/* One epoch's permutation of 0 .. n-1; stk__order_shuffle (order/order.h) makes it, and stk__shuffle_hd returns its entries. */
 struct stk_shuffle {
 	uint64_t key, n;
-	uint32_t half, rounds; /* half: bits of half a position in the Feistel network; 0: swap-or-not */
+	uint32_t half, rounds; /* half: half the number of bits of a position in the Feistel network; 0: swap-or-not */
 };
 
 STK_HD uint64_t stk__shuffle_round_key(const struct stk_shuffle *s, uint32_t round)
@@ -50,8 +50,8 @@ STK_HD uint64_t stk__shuffle_round_key(const struct stk_shuffle *s, uint32_t rou
 	return s->key + (uint64_t)(round + 1) * 0x9E3779B97F4A7C15u;
 }
 
-/* The swap-or-not shuffle. A round pairs each x with its partner `turn` - x (mod n) and tosses a coin for each pair whether the two change places.
- * Rounds converge to the uniform distribution over all permutations, not only over the even ones. n < 2^32. */
+/* The swap-or-not shuffle. A round pairs each x with its partner `turn` - x (mod n), and tosses a coin for each pair: heads swaps the two. Rounds converge
+ * to the uniform distribution over all permutations, not only over the even ones. n < 2^32. */
 STK_HD uint64_t stk__shuffle_swap(const struct stk_shuffle *s, uint64_t x)
 {
 	for (uint32_t i = 0; i < s->rounds; i++) {
@@ -62,8 +62,8 @@ STK_HD uint64_t stk__shuffle_swap(const struct stk_shuffle *s, uint64_t x)
 	return x;
 }
 
-/* One application of the balanced Feistel network on 2 * half bits. The round function mixes the right half with a round key. Its results must be hard to
- * guess from those of neighbours, but it need not be cryptographically secure. */
+/* One application of the balanced Feistel network on 2 * half bits. The round function mixes the right half with a round key. Results for neighbouring
+ * inputs must look unrelated, but the function need not be cryptographically secure. */
 STK_HD uint64_t stk__shuffle_feistel(const struct stk_shuffle *s, uint64_t x)
 {
 	const uint64_t mask = ((uint64_t)1 << s->half) - 1;
@@ -80,7 +80,7 @@ STK_HD uint64_t stk__shuffle_hd(const struct stk_shuffle *s, uint64_t x)
 {
 	if (!s->half)
 		return stk__shuffle_swap(s, x);
-	do /* fewer than 4 times on average: the domain is below 4n */
+	do /* fewer than 4 times on average, since the domain has fewer than 4n numbers */
 		x = stk__shuffle_feistel(s, x);
 	while (x >= s->n);
 	return x;

@@ -51,7 +51,7 @@ static bool has_plain_keys(const char *scheme, size_t n)
 	return false;
 }
 
-/* Returns the text after the first colon, which may be encoded, among the first `n` bytes; NULL if there is none. */
+/* Returns the text after the first colon, plain or encoded, among the first `n` bytes; NULL if there is no colon. */
 static const char *after_colon(const char *host, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -63,11 +63,11 @@ static const char *after_colon(const char *host, size_t n)
 	return NULL;
 }
 
-/* Size from which text before the first slash is no host or bucket, but credentials whose @ was cut off with the end of a long URL. */
+/* From this size in bytes on, text before the first slash is not a host or bucket, but credentials whose @ was cut off with the end of a long URL. */
 enum { NO_HOST = 180 };
 
-/* Returns the offset after the last @ among the first `look` bytes, which may be encoded among the first `authority` bytes. Without such an @, an encoded one
- * may be anywhere in `look`. If these bytes hold no @, returns 0, or the size of the whole word if they are too many for a host. */
+/* Returns the offset after the last @ among the first `look` bytes; among the first `authority` bytes an encoded @ counts too. Without such an @, an encoded
+ * one counts anywhere in `look`. If these bytes have no @ at all, returns 0, or the size of the whole word if they are too many for a host. */
 static size_t find_user_end(const char *host, size_t look, size_t authority)
 {
 	size_t end = 0, encoded = 0;
@@ -84,11 +84,11 @@ static size_t find_user_end(const char *host, size_t look, size_t authority)
 	return end ? end : encoded;
 }
 
-/* Removes "user:password@" at `host`; if not `any`, only if there is a password. A password may contain a slash, at which the host seems to end: the text
- * after the colon is then not a port. */
+/* Removes "user:password@" at `host`; if not `any`, only if it has a password. If a password contains a slash, the host seems to end at that slash; but then
+ * the text after the colon is not a port. */
 static void remove_user(char *host, bool any)
 {
-	static const char ours[] = "NAME:PASSWORD@"; /* from our own message that says how to give a proxy */
+	static const char ours[] = "NAME:PASSWORD@"; /* begins the advice in Stoker's own message about proxies */
 	if (strncmp(host, ours, sizeof ours - 1) == 0)
 		return;
 	const size_t n = word_size(host);
@@ -101,8 +101,8 @@ static void remove_user(char *host, bool any)
 		cut_out(host, host + find_user_end(host, look, authority));
 }
 
-/* Removes all up to an @ before the first slash: a bucket's name has none, but users write credentials there. Keys may have an @. After a colon, which only
- * the names of a few stores have, the secret may contain slashes. */
+/* Removes all up to an @ before the first slash: a bucket's name has no @, but users write credentials before it. (Keys may have an @.) After a colon, which
+ * only the names of a few stores have, the secret may contain slashes. */
 static void remove_user_of_bucket(char *bucket)
 {
 	const size_t n = word_size(bucket), slash = strcspn(bucket, "/"), authority = slash < n ? slash : n;
@@ -110,7 +110,7 @@ static void remove_user_of_bucket(char *bucket)
 	cut_out(bucket, bucket + find_user_end(bucket, look, authority));
 }
 
-/* Returns the offset of the query or the fragment, or the word's end if there is neither. */
+/* Returns the offset of the query or the fragment, or n if the URL has neither. */
 static size_t find_query(const char *url, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -154,7 +154,7 @@ static bool begins_parameter(const char *text, const char *name)
 	       (strncasecmp(name - 3, "%26", 3) == 0 || strncasecmp(name - 3, "%3F", 3) == 0 || strncasecmp(name - 3, "%2D", 3) == 0);
 }
 
-/* Returns the size of the "=" after a name, which URLs may encode once or twice; 0: something else follows. */
+/* Returns the size of the "=" after a name, which URLs may encode once or twice; 0: another character follows. */
 static size_t equals_size(const char *s)
 {
 	return *s == '=' ? 1 : strncasecmp(s, "%3D", 3) == 0 ? 3 : strncasecmp(s, "%253D", 5) == 0 ? 5 : 0;
@@ -181,8 +181,8 @@ static void clean_parameters(char *text)
 
 /* ---- control characters ---- */
 
-/* Returns the size of the character at s if it cannot control a terminal, else 0. Invalid UTF-8 is left to the program that decodes the text, except for
- * bytes that 8-bit terminals obey. */
+/* Returns the size of the character at s if it cannot control a terminal, otherwise 0. Invalid UTF-8 counts as one plain byte, except for bytes that control
+ * 8-bit terminals. */
 static size_t plain_character(const unsigned char *s)
 {
 	if (*s < 0x80)

@@ -10,7 +10,7 @@
 
 /* Each secret has its own mapping, which begins with this struct. */
 struct head {
-	size_t size; /* bytes of the mapping */
+	size_t size; /* size of the mapping in bytes */
 	char text[];
 };
 

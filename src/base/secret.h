@@ -4,13 +4,13 @@
 #ifndef STK_BASE_SECRET_H
 #define STK_BASE_SECRET_H
 
-/* Copies a secret text into memory that core dumps leave out. Returns NULL if `text` is NULL or memory is short. */
+/* Returns a copy of a secret text in memory that core dumps leave out; NULL if `text` is NULL or memory is short. Free it with stk__secret_free. */
 char *stk__secret_copy(const char *text);
-/* Copies a text like stk__secret_copy, then erases and frees the original, which malloc has allocated. */
+/* Returns a copy like stk__secret_copy, and erases and frees the original, which malloc has allocated. */
 char *stk__secret_take(char *text);
-/* Erases and frees a text that stk__secret_copy or stk__secret_take returned. Takes NULL. */
+/* Erases and frees a text that stk__secret_copy or stk__secret_take returned. Accepts NULL. */
 void stk__secret_free(char *text);
-/* Erases and frees a text that malloc has allocated. Takes NULL. */
+/* Erases and frees a text that malloc has allocated. Accepts NULL. */
 void stk__erase_free(char *text);
 
 #endif

@@ -7,7 +7,7 @@
 
 enum { STK_SHA1_HEX = 41 };
 
-/* Writes the hash of a short text in lower-case hex, NUL-terminated. */
+/* Writes the hash of n bytes in lower-case hex, which ends with NUL. */
 void stk__sha1_hex(const void *data, size_t n, char hex[STK_SHA1_HEX]);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * SHA-256 (FIPS 180-4) and HMAC (RFC 2104) of short texts, for signatures of requests. The library has its own, since a signature takes some ten blocks, and
- * a cryptography library would be another that every program loads in addition to libcurl's TLS library. */
+ * SHA-256 (FIPS 180-4) and HMAC (RFC 2104) of short texts, for signatures of requests. A signature hashes only some ten blocks; a cryptography library for
+ * them would be one more that every program loads in addition to libcurl's TLS library. */
 #ifndef STK_BASE_SHA256_H
 #define STK_BASE_SHA256_H
 
@@ -17,7 +17,7 @@ struct stk_sha256 {
 
 void stk__sha256_init(struct stk_sha256 *s);
 void stk__sha256_add(struct stk_sha256 *s, const void *data, size_t n);
-/* Writes the digest. The state cannot be used further until it is set again. */
+/* Writes the digest. Afterwards call stk__sha256_init before the state is used again. */
 void stk__sha256_end(struct stk_sha256 *s, uint8_t digest[STK_SHA256_SIZE]);
 
 /* An HMAC key, prepared for many texts: the hash states after its two blocks. For each text: s = k->inner, then stk__sha256_add as often as needed, then
@@ -27,7 +27,7 @@ struct stk_hmac_sha256 {
 };
 
 void stk__hmac_sha256_key(struct stk_hmac_sha256 *k, const void *key, size_t n);
-/* Writes the HMAC of the text that was added to `s`, which cannot be used further. */
+/* Writes the HMAC of the text that was added to `s`. Afterwards `s` must be set again before it is used. */
 void stk__hmac_sha256_end(const struct stk_hmac_sha256 *k, struct stk_sha256 *s, uint8_t digest[STK_SHA256_SIZE]);
 /* Computes the HMAC of one text. */
 void stk__hmac_sha256(const void *key, size_t key_size, const void *data, size_t n, uint8_t digest[STK_SHA256_SIZE]);

@@ -24,7 +24,7 @@ static inline ssize_t stk__getdents(int folder, void *entries, size_t size)
 	return syscall(SYS_getdents64, folder, entries, size);
 }
 
-/* Zeroes a secret. The compiler cannot drop the stores although nothing reads the memory afterwards. */
+/* Overwrites a secret with zeros, with stores that the compiler does not remove although nothing reads the memory afterwards. */
 static inline void stk__erase(void *p, size_t size)
 {
 	memset(p, 0, size);

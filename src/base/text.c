@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Makes room for `more` further bytes and a NUL; returns false, and sets t->failed, if memory is short. Erases the old memory when the text moves: it may
- * hold a token, of which no copy may remain. */
+/* Makes room for `more` further bytes and a NUL. Returns false and sets t->failed if memory is short. If the text moves, erases the old memory, which may
+ * contain a token. */
 static bool reserve(struct stk_text *t, size_t more)
 {
 	size_t need = t->length + more + 1;
@@ -84,8 +84,8 @@ static size_t least(size_t a, size_t b, size_t c)
 	return m < c ? m : c;
 }
 
-/* Returns how many letters must be inserted, left out or replaced to turn one name into the other; case does not matter. Returns LONGEST_NAME if a name is
- * longer than that. */
+/* Returns the number of letters that must be inserted, left out or replaced to turn one name into the other; case does not matter. Returns LONGEST_NAME if a
+ * name is longer than that. */
 static size_t edit_distance(const char *a, const char *b)
 {
 	size_t row[LONGEST_NAME + 1], m = strlen(a), n = strlen(b);
@@ -109,7 +109,7 @@ static size_t edit_distance(const char *a, const char *b)
 const char *stk__nearest(const char *name, const char *(*next)(const void *from, size_t i), const void *from)
 {
 	const char *best = NULL;
-	size_t bound = strlen(name) / 3 + 2, distance = bound; /* a more distant name would mislead */
+	size_t bound = strlen(name) / 3 + 2, distance = bound; /* maximum distance: a less similar name would mislead */
 	for (size_t i = 0;; i++) {
 		const char *candidate = next(from, i);
 		if (!candidate)

@@ -6,19 +6,20 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A text that grows as needed. A failed allocation sets `failed` and later appends do nothing, so that one check at the end is enough. */
+/* A text that grows as needed. A failed allocation sets `failed`, and later appends do nothing, so that one check at the end is enough. All zero: an empty
+ * text. */
 struct stk_text {
-	char *s; /* NUL-terminated after the first append; NULL before */
+	char *s; /* the text, which ends with NUL; NULL before the first append */
 	size_t length, capacity;
 	bool failed;
 };
 
 /* Appends text that is formatted as by printf. */
 void stk__text_add(struct stk_text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Appends n bytes unchanged. */
+/* Appends n bytes as they are. */
 void stk__text_append(struct stk_text *t, const char *s, size_t n);
 void stk__text_free(struct stk_text *t);
-/* Frees a text that may hold a secret, after it has erased it. */
+/* Erases and frees a text that may contain a secret. */
 void stk__text_erase_free(struct stk_text *t);
 
 /* Returns the candidate at the smallest edit distance (Levenshtein) from `name`, or NULL if none is similar enough. next: returns the i-th candidate, or
