@@ -36,6 +36,10 @@ copy_settings() {
 	cp /etc/ssl/certs/ca-certificates.crt "$1/etc/ssl/certs/"
 	python3 -m pip config list 2>/dev/null | sed -n "s/^global\.\([a-z-]*\)='\(.*\)'$/\1 = \2/p" |
 		awk 'BEGIN { print "[global]" } { gsub(/\\n/, " "); print }' > "$1/etc/pip.conf"
+	# pip does not start if a file of constraints that its settings name is missing.
+	for file in $(sed -n 's/^constraint = //p' "$1/etc/pip.conf"); do
+		[ ! -f "$file" ] || install -D -m 644 "$file" "$1$file"
+	done
 }
 
 make_system() {
