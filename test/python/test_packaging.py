@@ -40,6 +40,13 @@ def test_the_conda_recipe_agrees_with_the_project():
             assert line.split()[0] in PROJECT["scripts"]
 
 
+def test_the_conda_package_fits_every_python():
+    """Without this setting, the files lie in lib/python3.X of the Python that built the package, where no other Python looks."""
+    text = (ROOT / "packaging" / "conda" / "recipe.yaml").read_text()
+    (build,) = re.findall(r"^build:\n((?:  .*\n)+)", text, re.MULTILINE)
+    assert "  python:\n    version_independent: true\n" in build
+
+
 def test_the_dockerfile_installs_this_version():
     text = (ROOT / "packaging" / "docker" / "Dockerfile").read_text()
     lines = [line for line in re.sub(r"\\\n", " ", text).splitlines() if line and not line.startswith("#")]
