@@ -19,8 +19,8 @@ static inline void ok(enum stk_status s, const struct stk_error *err)
 struct device_graph {
 	const char *what;
 	struct stk_graph *(*make)(const char *folder);
-	bool photographs; /* whether some files are decoded on the GPU */
-	bool divides;     /* whether at least one batch of each epoch divides by zero, which is an error */
+	bool photographs; /* some files are decoded on the GPU */
+	bool divides;     /* at least one batch of each epoch divides by zero, which is an error */
 };
 extern const struct device_graph device_graphs[];
 extern const int n_device_graphs;
@@ -36,8 +36,8 @@ struct device_settings {
 	bool no_fuse, trace;
 };
 
-/* The results of a run: an entry for each sample of each batch, in order. A batch that failed has one entry: {code of the error, sample of the error, -2,
- * hash of the message}. */
+/* The results of a run: an entry for each sample of each batch, in order. A batch that failed has one entry instead: {code of the error, index of the
+ * sample, -2, hash of the message}. */
 struct device_run {
 	struct run run;
 	int batches, errors;
@@ -49,7 +49,7 @@ struct device_run {
 /* Sets options of the emulated driver, which apply to later contexts. Call it while no context exists. */
 void emulate(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool is_emulated(void);
-/* Returns the number of calls, since the last context was created, of the function that the options of emulate() make fail. */
+/* Returns the number of calls, since the last context was created, of the function that emulate()'s options name. */
 long emulated_calls_seen(void);
 /* Returns whether the GPU can be used. */
 bool have_device(void);
@@ -57,14 +57,13 @@ bool have_device(void);
 void need_device(void);
 
 struct stk_context *make_context(int32_t threads);
-/* Make a pipeline and free the graph. make_device_pipeline fails the test on an error. */
+/* Make a pipeline, and free the graph. make_device_pipeline fails the test on an error; try_device_pipeline returns NULL and sets err. */
 struct stk_pipeline *make_device_pipeline(struct stk_context *ctx, struct stk_graph *g, const struct device_settings *s);
-/* Returns NULL and sets err on failure. */
 struct stk_pipeline *try_device_pipeline(
 	struct stk_context *ctx, struct stk_graph *g, const struct device_settings *s, struct stk_error *err);
-/* Takes the next batch and appends it, or its error, to *r. Returns false at the end of an epoch. */
+/* Takes the next batch, and appends it or its error to *r. Returns false at the end of an epoch. */
 bool take_batch(struct stk_pipeline *p, struct device_run *r);
-/* Runs six epochs and skips the rest of each after 0 to 3 batches. */
+/* Begins six epochs, and leaves each after 0 to 3 batches. */
 void leave_epochs(struct stk_pipeline *p, struct device_run *r);
 void add_batch_seen(struct device_run *r, struct stk_batch *b);
 double counter_of(struct stk_pipeline *p, const char *name);

@@ -12,18 +12,18 @@ struct test_flac {
 	uint32_t rate;
 	int block;        /* number of frames in a block; with `variable`, in the largest block */
 	int variable;     /* blocks have different sizes */
-	int seek_table;   /* number of blocks from one seek point to the next; 0: the file has no seek table */
-	int id3, padding; /* number of bytes of an ID3 tag before the file, and of padding in its header */
+	int seek_table;   /* number of blocks between seek points; 0: the file has no seek table */
+	int id3, padding; /* sizes in bytes of an ID3 tag before the file, and of padding in its header */
 	int no_total;     /* the header does not state the number of frames */
 	int first_number; /* number in the first block's header */
-	int loud;         /* samples are random numbers from the full range */
+	int loud;         /* samples are random numbers in the full range */
 };
 
 struct test_flac_file {
 	uint8_t *data;
 	size_t size, begin; /* begin: offset of the first block */
-	int32_t *samples;   /* interleaved */
-	size_t *blocks;     /* n_blocks + 1 offsets: of each block, and of the end of the file */
+	int32_t *samples;   /* the file's samples, interleaved */
+	size_t *blocks;     /* n_blocks + 1 offsets in the file: of each block, and of the end */
 	int n_blocks;
 };
 
@@ -33,7 +33,7 @@ struct test_bits {
 	uint8_t *data;
 	size_t size, room;
 	uint32_t last;
-	int used; /* number of bits of `last` that are in use */
+	int used; /* number of bits in `last` */
 };
 
 static inline void test_byte(struct test_bits *b, uint32_t v)
@@ -212,7 +212,7 @@ static inline void test_flac_block(
 	for (int k = 1; k < 12; k++)
 		rate = rates[k] == f->rate && f->channels % 2
 			       ? k
-			       : rate; /* all blocks of a file state the rate in the same way, as encoders do */
+			       : rate; /* all blocks state the rate in the same form, as encoders write them */
 	if (!rate && f->bits % 8 == 0)
 		rate = f->rate % 1000 == 0 && f->rate < 256000 ? 12 : f->rate < 65536 ? 13 : f->rate % 10 == 0 ? 14 : 0;
 	for (int k = 1; k < 8; k++)

@@ -65,7 +65,7 @@ struct test_file hostile_jpeg(int width, int height)
 {
 	struct test_file f = {calloc(1, ROOM), 0};
 	static const uint8_t scan[] = {1, 1, 0x00, 1, 63, 0};
-	/* bits of the longest run; chosen so that repeating the code never gives a byte FF, which would need a stuffed byte after it */
+	/* number that the 14 bits after the code add to the run, chosen so that repeating the code never gives a byte FF, after which a byte must be stuffed */
 	enum { EXTRA = 0x3efd, RUN = (1 << 14) + EXTRA };
 	put_frame(&f, width, height);
 	put_table(&f);
@@ -89,7 +89,7 @@ struct test_file hostile_jpeg(int width, int height)
 	return f;
 }
 
-/* ---- PNG ---- */
+/* ---- PNG chunks ---- */
 
 static uint32_t crc_of(const uint8_t *data, size_t n)
 {
@@ -161,7 +161,7 @@ static void set16(struct test_file *f, size_t at, unsigned v)
 	}
 }
 
-/* Moves the bytes from offset `at` on back by n bytes. */
+/* Moves the bytes from offset `at` on by n bytes towards the end. */
 static void open_gap(struct test_file *f, size_t at, size_t n)
 {
 	memmove(f->data + at + n, f->data + at, f->size - at);
@@ -232,7 +232,7 @@ static void mutate_segment(struct test_file *f, size_t at, uint64_t *seed)
 	}
 }
 
-/* Returns the offset of the k-th marker segment, or 0. */
+/* Returns the offset of the k-th marker segment, or 0 if the file has fewer. */
 static size_t find_segment(const struct test_file *f, unsigned k)
 {
 	size_t at = 2;

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* A model of a machine and of a training loop. Costs are in seconds of one core. */
+/* A model of a machine and of a training loop. Costs are in seconds of one core per image. */
 struct machine {
 	double cores, others; /* number of cores, and how many of them other programs use */
 	double rate;          /* images per second that the loop takes; INFINITY: as fast as they are made */
@@ -15,7 +15,7 @@ struct machine {
 
 static const double READ = 0.00006, DECODE = 0.0006;
 
-/* Returns what a time window at this level would show. *rate: set to the images per second in the window. */
+/* Returns the load that a time window at this level would measure. *rate: set to the images per second in the window. */
 static struct stk_window_load window(const struct machine *m, int32_t level, double *rate)
 {
 	double share = level > 0 ? level / 100.0 : 0, cost = READ + share * DECODE, free = m->cores - m->others - m->loop;
@@ -33,8 +33,8 @@ static struct stk_window_load window(const struct machine *m, int32_t level, dou
 }
 
 struct course {
-	int32_t least, most;           /* lowest and highest level in the windows that are described */
-	double busiest, rate;          /* largest load and lowest rate in these windows */
+	int32_t least, most;           /* lowest and highest level in the last windows */
+	double busiest, rate;          /* largest load and lowest rate in the last windows */
 	struct stk_decode_level level; /* level at the end */
 };
 
@@ -126,7 +126,7 @@ static void test_a_slow_consumer_does_not_matter(void **state)
 	assert_true(c.busiest < 0.2);
 }
 
-/* Another program takes half of the cores in the middle of a run, and gives them back later. */
+/* In the middle of a run, another program takes half of the cores for a while. */
 static void test_cores_that_are_taken_away(void **state)
 {
 	(void)state;
@@ -187,7 +187,7 @@ static void test_ranks_with_many_cores_decode_on_them(void **state)
 	assert_int_equal(follow(&m, l, 10000, 1).level.level, STK_LEVEL_MOST);
 }
 
-/* After two short stalls, which lower the level to 0, the cores get their work back. */
+/* After two short stalls, which lower the level to 0, the level rises again. */
 static void test_stalls_are_forgotten(void **state)
 {
 	(void)state;
@@ -203,7 +203,7 @@ static void test_stalls_are_forgotten(void **state)
 	}
 }
 
-/* Windows at the start in which the ranks' cores are full do not count as a failed try. */
+/* Windows at the start in which the cores are full do not count as a failed try. */
 static void test_full_cores_before_the_first_try(void **state)
 {
 	(void)state;
@@ -218,7 +218,7 @@ static void test_full_cores_before_the_first_try(void **state)
 	assert_int_equal(follow(&m, l, 100, 1).level.level, STK_LEVEL_MOST);
 }
 
-/* No file is decoded on the cores before it is known how long one takes. */
+/* While the time to decode a file is unknown, the cores decode no file. */
 static void test_unknown_cost(void **state)
 {
 	(void)state;
@@ -229,7 +229,7 @@ static void test_unknown_cost(void **state)
 	assert_int_equal(l.level, 0);
 }
 
-/* A single late or disturbed window among many is an accident, which changes nothing. */
+/* A single late or disturbed window changes nothing. */
 static void test_single_disturbances_change_nothing(void **state)
 {
 	(void)state;

@@ -17,7 +17,7 @@ static char *folder;
 static const char *const graphs[] = {"a value used twice", "gathered between levels", "arrays"};
 enum { GRAPHS = sizeof graphs / sizeof *graphs };
 
-/* Makes a folder of baseline JPEGs, except for file 4, which is progressive. */
+/* Makes the tests' folder of baseline JPEGs, in which file 4 is progressive. */
 static int set_up(void **state)
 {
 	(void)state;
@@ -47,7 +47,7 @@ static int tear_down(void **state)
 struct outcome {
 	enum stk_status status;
 	struct stk_error err;
-	int32_t counts[BATCHES]; /* 0: the batch was not delivered, or could not be read */
+	int32_t counts[BATCHES]; /* number of samples of each batch; 0: the batch was not delivered, or could not be read */
 	uint64_t hashes[BATCHES][BATCH];
 };
 
@@ -114,7 +114,7 @@ static void take_epoch(struct stk_pipeline *p, struct outcome *o)
 	}
 }
 
-/* Runs the graph and frees it. */
+/* Runs the graph, frees it, and returns the results. */
 static struct outcome run_graph(struct stk_graph *g, int device)
 {
 	struct outcome o = {0};
@@ -123,7 +123,7 @@ static struct outcome run_graph(struct stk_graph *g, int device)
 	const struct stk_context_config c = {.size = sizeof c, .threads = 2};
 	const struct device_settings s = {
 		.device = device, .batch = BATCH, .prefetch = 1, .max_batches = 2}; /* few batches, so that slots are reused */
-	alarm(SECONDS);                                                             /* ends the test instead of waiting for ever */
+	alarm(SECONDS);                                                             /* ends the test if it hangs */
 	if (!note(&o, stk_context_create(&c, &ctx, &err), &err)) {
 		struct stk_pipeline *p = try_device_pipeline(ctx, g, &s, &err);
 		if (p)
@@ -159,7 +159,8 @@ static void check_outcome(const struct outcome *got, const struct outcome *want,
 
 /* ---- faults of the driver ---- */
 
-/* reported: whether the fault must lead to an error. If not, the pipeline must continue without the resource, and deliver the same bytes. */
+/* Fails each call of a function in turn. reported: each fault must lead to an error. Otherwise the pipeline must continue without the resource, and deliver
+ * the same bytes. */
 static void fault_loop(const char *function, const char *mode, bool reported)
 {
 	char what[128];

@@ -22,7 +22,7 @@ static int set_up(void **state)
 	(void)state;
 	const char *given = getenv("STOKER_EMULATED_CUDA");
 	snprintf(options, sizeof options, "%s", given ? given : "");
-	alarm(SECONDS); /* ends the test with a failure instead of waiting for ever */
+	alarm(SECONDS); /* ends the test with a failure if it hangs */
 	folder = make_folder(FILES, 31);
 	bool have = have_device();
 	emulated = have && is_emulated();
@@ -106,7 +106,7 @@ static void test_held_batches_stay_what_they_are(void **state)
 
 enum { PIXELS = 3 * 24 * 32 };
 
-/* Checks a graph's batches with a consumer that reads them late (late_reader.h), against the same graph on the cores. words: further options for the emulated
+/* Checks a graph's batches with a consumer that reads them late (late_reader.h), against the same graph on the cores. words: more options for the emulated
  * driver. sample: size in bytes of a sample of the graph's first output. */
 static void run_late(const char *graph, int64_t sample, uint64_t seed, const char *words)
 {
@@ -140,7 +140,7 @@ static void test_no_stream_waits_for_a_reader(void **state)
 	need_device();
 	if (!emulated) /* only the emulated driver counts calls */
 		skip();
-	/* This graph runs no other operators on the decoded files. */
+	/* This graph runs no operators but the decoders. */
 	run_late("several decoders of a sample", PIXELS, test_seed(), "fail=cuStreamWaitEvent:0");
 	assert_int_equal(emulated_calls_seen(), 0);
 }
@@ -156,7 +156,7 @@ static void test_too_many_streams(void **state)
 	const struct device_settings s = {.batch = 2};
 	struct stk_pipeline *p = make_device_pipeline(ctx, device_graph("the usual")->make(folder), &s);
 	struct stk_batch *b = next(p);
-	for (int again = 0; again < 3; again++) /* a stream that is used several times counts once */
+	for (int again = 0; again < 3; again++) /* a stream that is passed several times counts once */
 		for (int i = 0; i < STK_SLOT_STREAMS; i++)
 			ok(stk_batch_use_stream(b, (uint64_t)(uintptr_t)l.streams[i], &err), &err);
 	assert_int_equal(stk_batch_use_stream(b, 0, &err), STK_LIMIT);
@@ -326,7 +326,7 @@ static void test_no_such_device(void **state)
 	close_pipeline(p, ctx);
 }
 
-/* In a forked child, inherited objects must return errors or nothing, and never hang. */
+/* Uses inherited objects in a forked child: calls must return errors or nothing, and must not hang. */
 static int live_as_child(struct stk_pipeline *p, struct stk_context *ctx, struct stk_batch *held)
 {
 	struct stk_error err = {0};
@@ -383,7 +383,7 @@ static void run_on(struct stk_pipeline *p, int batches)
 	}
 }
 
-/* Returns the number of batches under way when the pipeline opens no more of them. */
+/* Returns the number of open batches, once the pipeline opens no more. */
 static int under_way(struct stk_pipeline *p)
 {
 	for (double last = -1, now;; last = now) {
@@ -394,7 +394,7 @@ static int under_way(struct stk_pipeline *p)
 	}
 }
 
-/* A consumer that takes all batches at once waits for the GPU, so that the number of batches under way rises. It must fall when the consumer no longer
+/* If a consumer takes all batches at once, it waits for the GPU, and the number of open batches rises. The number must fall when the consumer no longer
  * waits. */
 static void test_batches_that_nobody_waits_for_are_not_kept(void **state)
 {
@@ -423,8 +423,8 @@ static void test_batches_that_nobody_waits_for_are_not_kept(void **state)
 	close_pipeline(p, ctx);
 }
 
-/* Looks for 50 consecutive batches without an allocation among the first 1200. A pipeline allocates nothing more when all objects that can be in use
- * together have been in use together, which depends on timing. */
+/* Searches the first 1200 batches for 50 consecutive ones without an allocation. A pipeline stops allocating when as many objects as possible have been in
+ * use together, which depends on timing. */
 static void assert_no_growth_of(const char *function)
 {
 	enum { PAUSE = 10, STEADY = 50, MOST = 1200 };
@@ -438,7 +438,7 @@ static void assert_no_growth_of(const char *function)
 	for (int k = 0; k < MOST && steady < STEADY; k++) {
 		run_on(p, 1);
 		if (k % PAUSE == 0)
-			usleep(20000); /* waits until all work that can be done ahead of need is done */
+			usleep(20000); /* waits until the pipeline has done all work that it may do ahead of need */
 		double now = counter_of(p, "allocations");
 		long calls = emulated ? emulated_calls_seen() : 0;
 		steady = now == made && calls == called ? steady + 1 : 0;
@@ -451,7 +451,7 @@ static void assert_no_growth_of(const char *function)
 	close_pipeline(p, ctx);
 }
 
-/* Streams beyond the hardware's eight queues would silently wait for each other. One additional stream copies slots, which is rare. */
+/* Streams beyond the hardware's eight queues would silently wait for each other. One more stream copies slots, which is rare. */
 static void test_streams_are_no_more_than_queues(void **state)
 {
 	(void)state;

@@ -63,7 +63,7 @@ static int end_of_child(const char *options, const char *act)
 
 /* ---- order ---- */
 
-/* Fills memory on one stream and copies it on another. waits: whether the second stream waits for the first. Returns whether the copy was complete. */
+/* Fills memory on one stream and copies it on another. waits: the second stream waits for the first. Returns whether the copy has the complete fill. */
 static bool copy_behind_fill(uint64_t seed, bool waits)
 {
 	char options[64];
@@ -110,7 +110,7 @@ static void a_missing_wait_shows(void **state)
 	assert_true(wrong > 0);
 }
 
-/* Uploads from memory that is overwritten right afterwards. Returns whether the original content arrived. */
+/* Uploads from memory that is overwritten right after the call. Returns whether the original contents arrived. */
 static bool upload_and_overwrite(uint64_t seed, bool pinned)
 {
 	char options[64];
@@ -156,7 +156,7 @@ static void overrun(const struct gpu *g, stk_gpu_ptr p)
 	g->cu->cuModuleUnload(module);
 }
 
-/* What a child process does, as end_of_child starts it: allocates memory on device 0, does what `what` names ("overrun", "touch", or "leak": does not free
+/* Runs in a child process that end_of_child starts: allocates memory on device 0, does what `what` names ("overrun", "touch", or "leak", which does not free
  * the memory), and closes the device. Returns the exit status. */
 static int act(const char *what, const char *options)
 {
@@ -234,7 +234,7 @@ static void addresses_and_handles_of_nobody_are_errors(void **state)
 	close_gpu(&g);
 }
 
-/* Neighbors without a gap: copies and frees must still treat each as a separate allocation. */
+/* Allocations that follow each other without a gap: copies and frees must treat each one separately. */
 static void neighbours_are_two_allocations(void **state)
 {
 	(void)state;
@@ -278,7 +278,7 @@ static void the_nth_call_fails(void **state)
 	stk_gpu_ptr a, b;
 	ok(stk__gpu_alloc(g.dev, 64, &a, &err));
 	assert_int_equal(stk__gpu_alloc(g.dev, 64, &b, &err), STK_NO_MEMORY);
-	assert_null(strstr(err.message, "start the process again")); /* after this error the process can continue to use the GPU */
+	assert_null(strstr(err.message, "start the process again")); /* after this error the process can still use the GPU */
 	ok(stk__gpu_alloc(g.dev, 64, &b, &err));
 	stk__gpu_free(g.dev, a);
 	stk__gpu_free(g.dev, b);

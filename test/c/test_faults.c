@@ -17,9 +17,9 @@
 
 enum { FILES = 7, BATCH = 4, BATCHES = 2, SECONDS = 120, MOST_FAULTS = 20000 };
 static char *folder;
-static char tar[300], tar_index[320]; /* a tar of the folder's files, and the index that the reader writes for it */
+static char tar[300], tar_index[320]; /* path of a tar of the folder's files, and path of the index that the reader writes for it */
 
-static char sounds[300]; /* a folder of sounds of different lengths */
+static char sounds[300]; /* path of a folder of sounds of different lengths */
 
 static bool make_sounds(void)
 {
@@ -72,8 +72,8 @@ struct outcome {
 	enum stk_status status; /* the first error, or STK_OK */
 	struct stk_error err;
 	uint64_t hashes[BATCHES][BATCH];
-	int32_t counts[BATCHES];         /* 0: the batch was not delivered */
-	int destroyed, pulled, released; /* numbers of calls of a source's functions */
+	int32_t counts[BATCHES];         /* number of samples of each batch; 0: the batch was not delivered */
+	int destroyed, pulled, released; /* number of calls of a source's functions */
 };
 
 /* Returns whether there is an error. Stores the first one. */
@@ -131,7 +131,7 @@ static enum stk_status file_graph(struct stk_graph *g, struct outcome *o, struct
 	return stk_graph_output(g, label, err);
 }
 
-/* A graph that pads to the largest sample of the batch, so that the batch is gathered between two levels. */
+/* Makes a graph that pads to the largest sample of the batch, so that the batch is gathered between two levels. */
 static enum stk_status gather_graph(struct stk_graph *g, struct outcome *o, struct stk_error *err)
 {
 	(void)o;
@@ -142,7 +142,7 @@ static enum stk_status gather_graph(struct stk_graph *g, struct outcome *o, stru
 	return s ? s : stk_graph_output(g, image, err);
 }
 
-/* A graph that decodes and resamples windows of sounds. */
+/* Makes a graph that decodes and resamples windows of sounds. */
 static enum stk_status sound_graph(struct stk_graph *g, struct outcome *o, struct stk_error *err)
 {
 	(void)o;
@@ -157,7 +157,7 @@ static enum stk_status sound_graph(struct stk_graph *g, struct outcome *o, struc
 	return s ? s : stk_graph_output(g, node, err);
 }
 
-/* A graph that reads from a tar file in which samples are still being searched while it runs. */
+/* Makes a graph that reads from a tar file, whose samples are still being searched while the graph runs. */
 static enum stk_status survey_graph(struct stk_graph *g, struct outcome *o, struct stk_error *err)
 {
 	(void)o;
@@ -176,7 +176,7 @@ static void count_release(void *user)
 	((struct outcome *)user)->released++;
 }
 
-/* A source of 7 tensors of 3 x 2 elements in each epoch; each tensor is filled with its position plus 1. */
+/* Returns one of the 7 tensors of 3 x 2 bytes of an epoch; all bytes of a tensor are its position plus 1. */
 static enum stk_status pull(void *user, const struct stk_feed_request *request, struct stk_feed *feed, struct stk_error *err)
 {
 	static uint8_t pixels[FILES][6];
@@ -283,7 +283,7 @@ static void run_plain(struct stk_context *ctx, graph_fn build, struct outcome *o
 	stk_pipeline_destroy(p);
 }
 
-/* Requests another batch after a thread could not be started. The pipeline must report the failure again or deliver a batch, and must not wait for ever. */
+/* Requests another batch after a thread could not be started. The pipeline must report the failure again or deliver a batch; it must not hang. */
 static void run_stubbornly(struct stk_context *ctx, graph_fn build, struct outcome *o)
 {
 	struct stk_batch *b = NULL;
@@ -433,7 +433,7 @@ static void test_texts(void **state)
 
 /* ---- late reads ---- */
 
-/* Returns the number of requests after it has not changed for a while. */
+/* Returns the number of requests so far, once it has stayed the same for a while. */
 static int64_t calm(struct slow_source *s)
 {
 	int64_t before = -1, now = 0;
@@ -445,8 +445,8 @@ static int64_t calm(struct slow_source *s)
 	return now;
 }
 
-/* Takes `count` batches that are not shuffled, and skips those that fail because memory runs out. Stores the batches in `kept`, or releases them if
- * it is NULL. */
+/* Takes `count` batches that are not shuffled, and ignores those that fail because memory runs out. Stores the batches in `kept`, or releases them if it is
+ * NULL. */
 static void expect_batches(struct stk_pipeline *p, int count, struct stk_batch **kept)
 {
 	for (int k = 0; k < count; k++) {
@@ -466,8 +466,8 @@ static void expect_batches(struct stk_pipeline *p, int count, struct stk_batch *
 	}
 }
 
-/* Batches that get no slot end before the reads that were begun for them. The memory of such a batch must not be used for another batch while one of its
- * reads is in flight. */
+/* A batch that gets no slot ends before the reads that were begun for it. Its memory must not be used for another batch while one of these reads is in
+ * flight. */
 static void test_reads_later_than_their_batch(void **state)
 {
 	(void)state;
@@ -482,7 +482,7 @@ static void test_reads_later_than_their_batch(void **state)
 	enum stk_status status = STK_OK;
 	alarm(SECONDS);
 	expect_batches(p, WARM, NULL);
-	expect_batches(p, HELD, held); /* a new batch then needs a new slot */
+	expect_batches(p, HELD, held); /* a further batch needs a new slot */
 	calm(s);
 	pthread_mutex_lock(&s->lock);
 	s->all_stalled = true;
@@ -502,7 +502,7 @@ static void test_reads_later_than_their_batch(void **state)
 	slow_source_release(s);
 	expect_batches(p, 100, NULL);
 	stk_pipeline_destroy(p);
-	stk_context_unref(&ctx); /* asserts that all buffers were given back */
+	stk_context_unref(&ctx); /* checks that all buffers were released */
 	alarm(0);
 }
 

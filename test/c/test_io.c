@@ -99,10 +99,10 @@ static struct stk_io *make_io(int threads)
 	return io;
 }
 
-static _Thread_local int32_t retries; /* number of retries of this thread's last read_one */
+static _Thread_local int32_t retries; /* number of retries in this thread's last call of read_one */
 
-/* Reads on the calling thread if `try` is set and that is possible, otherwise on another thread. After a success, checks that it read `want` bytes, that these
- * are the bytes from `offset` on, and that 64 zeros follow them. */
+/* Reads on the calling thread if `try` is set and io can do so, otherwise on another thread. If that succeeds, checks that it read `want` bytes, which are
+ * those from `offset` on, and that 64 zeros follow them. */
 static enum stk_status read_one(
 	struct stk_io *io, const char *uri, int64_t offset, int64_t length, bool try, int64_t want, struct stk_error *err)
 {
@@ -234,7 +234,7 @@ static void test_cached_files_need_no_thread(void **state)
 	stk__io_destroy(io);
 }
 
-/* The limit is a byte more than the file has, exactly its size, or a byte less. Reads whole files and ranges: on the calling thread, into a buffer that may be
+/* The limit is one byte more than the file has, its size, or one byte less. Reads whole files and ranges: on the calling thread, into a buffer that may be
  * larger than the file, and on another thread, which first asks for the size. */
 static void test_objects_over_a_limit_are_refused(void **state)
 {
@@ -268,7 +268,7 @@ static void test_objects_over_a_limit_are_refused(void **state)
 	stk__io_destroy(io);
 }
 
-/* Files grow and shrink while they are read. The result must be a prefix of the written bytes, or an error that says so; never other bytes or a hang. */
+/* Changes the length of files while they are read. The result must be a prefix of the written bytes, or an error that says so; never other bytes or a hang. */
 struct changer {
 	_Atomic bool stop;
 	int fd;
@@ -332,7 +332,7 @@ static void test_queue_is_ordered(void **state)
 			count[requests[i].deadline]++;
 			stk__queue_push(&q, &requests[i]);
 			held++;
-			if (stk__random_below(&random, 3) == 0) { /* releases the smallest buffer in use */
+			if (stk__random_below(&random, 3) == 0) { /* takes the most urgent request */
 				struct stk_request *r = stk__queue_pop(&q);
 				for (int d = 0; d < r->deadline; d++)
 					assert_int_equal(count[d], 0);
@@ -349,8 +349,8 @@ static void test_queue_is_ordered(void **state)
 	}
 }
 
-/* Blocks io's only thread in a request's `done` function while other requests are queued, since a read of a file cannot block it for as long as needed.
- * Records the order in which requests complete. */
+/* Blocks io's only thread in a request's `done` function while other requests are queued. (A read of a file would not block for long enough.) Records the
+ * order in which requests complete. */
 struct holder {
 	struct gate gate;
 	pthread_barrier_t in, out;
@@ -435,7 +435,7 @@ static void test_destroy_cancels_what_waits(void **state)
 		struct stk_io *io = make_io(2);
 		gate_init(&g);
 		for (int i = 0; i < N; i++) {
-			/* the length is more than the file has; the failed request must not leak its buffer */
+			/* the length exceeds the file's, so the request fails, and must not leak its buffer */
 			requests[i] = (struct stk_request){
 				.uri = path, .length = 300000, .deadline = i, .done = gate_done, .user = &g, .error = &errors[i]};
 			stk__io_submit(io, &requests[i]);
@@ -517,7 +517,7 @@ static void test_reverse_source(void **state)
 		stk__io_submit(io, &requests[i]);
 	}
 	gate_wait(&g, N);
-	/* A slow machine may need more than one wave; within each wave the order is reversed. */
+	/* A slow machine may serve the requests in more than one wave, of which each is reversed. */
 	if (reverse_source_peak(s) == N)
 		for (int i = 0; i < N; i++)
 			assert_int_equal(g.order[i], N - 1 - i);
@@ -538,8 +538,8 @@ static void test_reverse_source(void **state)
 }
 
 #ifdef STK_FAULTS
-/* Runs each scenario with each kind of fault at every possible call. A run must return an error or, if the source failed and was tried again, the bytes, and
- * leak nothing (the sanitizers check that). */
+/* Runs each scenario with each kind of fault at every possible call. A run must leak nothing (the sanitizers check that), and must return an error or, if a
+ * failed read was retried, the bytes. */
 static void test_fault_loop(void **state)
 {
 	(void)state;

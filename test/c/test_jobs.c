@@ -117,8 +117,8 @@ static double sum_of(const struct stk_job *job, uint32_t group, double mean, boo
 	return g->count < STK_JOB_SERIAL ? sum : sums[0];
 }
 
-/* Allocates the job's work memory, for the caller to free. For a normalization, stores the mean and the factor of each group in it, and makes job->src[1] refer
- * to them. */
+/* Allocates the job's work memory, which the caller frees. For a normalization, stores the mean and the factor of each group in it, and makes job->src[1]
+ * refer to them. */
 static double *measure(struct stk_job *job)
 {
 	double *stats = malloc(job->work_bytes + 1);
@@ -132,7 +132,7 @@ static double *measure(struct stk_job *job)
 	return stats;
 }
 
-/* Runs all phases of a filter, one value after the other. */
+/* Runs all phases of a filter, one value at a time. */
 static void run_filter(struct stk_job *job)
 {
 	int axes[STK_FILTER_PHASES], phases = stk__filter_phases(&STK_PARAMS(stk_filter, job), axes);
@@ -186,7 +186,7 @@ static void run_enhance(struct stk_job *job)
 		stk__enhance_one(e, job->src[0], job->dst, means, i);
 }
 
-/* Computes a group's elements one by one, and combines them as reduce.h describes. */
+/* Computes the elements of a group one by one, and combines them as reduce.h describes. */
 static void reduce_one(const struct stk_job *job, uint32_t group)
 {
 	const struct stk_job_groups *g = &STK_PARAMS(stk_job_reduce, job).groups;
@@ -310,7 +310,7 @@ static bool run_image(struct stk_job *job)
 	}
 }
 
-/* Runs a job on the calling thread, one output at a time or, for the kinds of run_image, phase by phase. Returns false if integers are divided by 0. */
+/* Runs a job on the calling thread, one output at a time or, for the kinds of run_image, phase by phase. Returns false if it divides integers by 0. */
 static bool run_one_by_one(struct stk_job *job)
 {
 	bool right = true;
@@ -345,7 +345,7 @@ static void loops_do_what_elements_do(void **state)
 	static struct kept_jobs kept;
 	int ran = 0, failed = 0;
 	for (int i = 0; i < CALLS * BATCHES; i++) {
-		static struct call c; /* static, since the stack that AddressSanitizer substitutes is not aligned to 64 bytes with GCC */
+		static struct call c; /* static, since GCC's AddressSanitizer does not align its substitute for the stack to 64 bytes */
 		used = 0;
 		if (call_open(&c)) {
 			kept.jobs.keep = keep_job;
@@ -386,7 +386,7 @@ static stk_gpu_ptr at_gpu(stk_gpu_ptr base, const void *p)
 	return base + (size_t)((const uint8_t *)p - space);
 }
 
-/* Adds the call's jobs, with tensors at the same offsets in device memory. */
+/* Adds the call's jobs to `kept`, with tensors at the same offsets in device memory from `base` on. */
 static void lower_for_gpu(struct call *c, stk_gpu_ptr base, struct kept_jobs *kept)
 {
 	struct stk_tensor in[4], out = c->out;
@@ -404,7 +404,7 @@ static void lower_for_gpu(struct call *c, stk_gpu_ptr base, struct kept_jobs *ke
 	c->n_jobs = kept->count - c->first_job;
 }
 
-/* Runs all calls in one batch, and copies the GPU's results to `space` and the flags. */
+/* Runs all calls in one batch. Copies the GPU's results to `space`, and its flags to `flags`. */
 static void run_batch(struct stk_gpu_device *dev, struct call *calls, int n, uint32_t *flags)
 {
 	static struct kept_jobs kept;

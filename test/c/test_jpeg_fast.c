@@ -19,7 +19,7 @@
 static const int samplings[][6] = {{1, 1, 1, 1, 1, 1}, {2, 1, 1, 1, 1, 1}, {2, 2, 1, 1, 1, 1}, {1, 2, 1, 1, 1, 1}, {4, 1, 1, 1, 1, 1},
 	{4, 2, 1, 1, 1, 1}, {2, 2, 2, 1, 2, 1}, {2, 2, 1, 2, 1, 2}, {2, 2, 2, 1, 1, 2}, {1, 4, 1, 1, 1, 1}, {1, 1, 2, 2, 1, 1},
 	{3, 1, 1, 1, 1, 1}, {1, 1, 2, 1, 2, 1}, {4, 1, 2, 1, 1, 1}, {2, 4, 1, 1, 1, 1}, {2, 2, 2, 2, 1, 1}, {3, 3, 1, 1, 1, 1}};
-/* All but the last entry, 3x3, which has more blocks than a scan may have. */
+/* number of samplings in use: all but the last one, 3x3, which has more blocks than a scan may have */
 enum { SAMPLINGS = sizeof samplings / sizeof *samplings - 1 };
 
 static struct test_jpeg random_baseline(uint64_t *r)
@@ -54,7 +54,7 @@ static struct test_jpeg random_progressive(uint64_t *r)
 	return j;
 }
 
-/* Our decoders, with the kernels for certain features of the processor. */
+/* Our decoders, with the kernels for a set of processor features. */
 struct decoders {
 	unsigned cpu;
 	struct stk_jpeg_kernels kernels;
@@ -79,7 +79,7 @@ static void destroy_decoders(struct decoders d[2])
 
 enum { MOST_SCANS = 4096 };
 
-/* Decodes only with our decoder, without the fallback. */
+/* Decodes with our decoder, without libjpeg-turbo as a fallback. */
 static enum stk_status decode_fast(const struct decoders *d, struct stk_arena *scratch, struct test_file file, enum stk_image_type type,
 	int denom, struct stk_rect w, uint8_t *out)
 {
@@ -177,7 +177,7 @@ static void test_it_takes_progressive_and_equals_libjpeg(void **state)
 	take_and_compare(random_progressive, test_seed() + 8, rounds ? atoi(rounds) : 800);
 }
 
-/* libjpeg-turbo smooths images whose scans leave coefficients undetermined, so our decoder leaves such files to it. */
+/* libjpeg-turbo smooths images whose scans leave coefficients undetermined, so our decoder must refuse such files. */
 static void test_it_leaves_unfinished_scans_to_libjpeg(void **state)
 {
 	(void)state;
@@ -276,7 +276,7 @@ static struct test_file make_extreme(uint64_t *r, int width, int height, int mos
 struct catcher {
 	struct jpeg_error_mgr base;
 	jmp_buf escape;
-	bool cut_off; /* the file has no end marker, and libjpeg added one */
+	bool cut_off; /* the file has no end marker, so libjpeg added one */
 };
 
 static void catch_message(j_common_ptr cinfo, int level)
@@ -312,7 +312,7 @@ enum { OVERFLOWS_ARE_LIBJPEGS = 1 };
 enum { OVERFLOWS_ARE_LIBJPEGS = 0 };
 #endif
 
-/* Continues the FNV-1a hash `h` with more bytes. */
+/* Continues the FNV-1a hash `h` with `size` more bytes. */
 static uint64_t digest(uint64_t h, const uint8_t *data, size_t size)
 {
 	for (size_t i = 0; i < size; i++)
@@ -320,7 +320,7 @@ static uint64_t digest(uint64_t h, const uint8_t *data, size_t size)
 	return h;
 }
 
-/* Decodes files of extreme coefficients and compares with libjpeg-turbo if possible; returns the hash of their pixels. */
+/* Decodes files of extreme coefficients, and compares with libjpeg-turbo where its results are defined. Returns a hash of the pixels. */
 static uint64_t decode_extremes(uint64_t r)
 {
 	struct decoders decoders[2];
@@ -477,7 +477,7 @@ static void compare_verdicts(struct judges *j, struct test_file f, uint64_t *r, 
 
 static struct stk_decoder *make_decoder(bool lenient, const char *which, int level)
 {
-	static struct stk_arena scratch; /* shared by all decoders, which run one after the other */
+	static struct stk_arena scratch; /* shared by all decoders, which run in turn */
 	struct stk_decoder *d;
 	setenv("STOKER_JPEG", which, 1);
 	assert_int_equal(stk__decoder_create(&(struct stk_codec_limits){.lenient = lenient}, level, &scratch, &d, NULL), STK_OK);

@@ -61,7 +61,7 @@ struct file {
 	struct stk_rect window;
 };
 
-/* Counters of a batch's results. */
+/* Numbers of images that were decoded correctly, flagged, and refused. */
 struct tally {
 	int right, flagged, refused;
 };
@@ -102,7 +102,7 @@ static void compare(const struct file *f, const uint8_t *got, uint32_t pitch)
 	free(want);
 }
 
-/* Decodes the files as one batch and compares those that have no error flags. */
+/* Decodes the files as one batch, and compares the images without error flags. Returns the counts. */
 static struct tally run_batch(struct bench *b, struct file *files, int n)
 {
 	static uint8_t raw[24 << 20];
@@ -211,7 +211,7 @@ static struct tally made_files(struct bench *b, int batches, struct jpeg_shape (
 	return total;
 }
 
-/* STOKER_TEST_ROUNDS multiplies the rounds. */
+/* Returns the number of rounds, which STOKER_TEST_ROUNDS multiplies. */
 static int rounds(void)
 {
 	const char *text = getenv("STOKER_TEST_ROUNDS");
@@ -253,7 +253,7 @@ static void damage_to_progressive_files_is_flagged_or_harmless(void **state)
 			     * missing */
 }
 
-/* Blocks of pure noise look the same to all tables, so a thread that starts with the wrong block of the MCU seldom synchronises. */
+/* Blocks of pure noise look alike to all tables, so a thread that starts at the wrong block of an MCU seldom synchronises. */
 static void what_never_synchronises_is_flagged(void **state)
 {
 	struct jpeg_shape s = {.width = 640, .height = 480, .components = 3, .h = {2, 1, 1}, .v = {2, 1, 1}, .quality = 99, .texture = 1};
@@ -264,7 +264,7 @@ static void what_never_synchronises_is_flagged(void **state)
 	f.window = (struct stk_rect){0, 0, s.width, s.height};
 	struct tally t = run_batch(*state, &f, 1);
 	assert_int_equal(t.flagged, 1);
-	/* With restart markers, each interval has a known start. */
+	/* Restart markers make the start of each interval known. */
 	free(data);
 	s.restart = 1;
 	data = jpeg_reference_encode(&s, 5, &f.size);
@@ -275,7 +275,7 @@ static void what_never_synchronises_is_flagged(void **state)
 	free(data);
 }
 
-/* The GPU must refuse files with large scans, because their batch would have to wait for them too long. */
+/* The GPU must refuse files with large scans, since other files of the batch would wait too long for them. */
 static void files_with_large_scans_are_refused(void **state)
 {
 	struct jpeg_shape s = {.width = 1200, .height = 700, .components = 1, .h = {1}, .v = {1}, .quality = 99, .texture = 1, .scans = 1};
@@ -303,7 +303,7 @@ static void room_for_what_files_need_suffices(void **state)
 	struct stk_jpeg_gpu_file file[FILES];
 	uint8_t *data[FILES];
 	for (int i = 0; i < FILES; i++) {
-		/* Each file has its own tables, with three pairs where two are usual. */
+		/* Each file has its own tables, and three pairs of them instead of the usual two. */
 		struct jpeg_shape s = {.width = 64 + i, .height = 64, .components = 3, .h = {1, 1, 1}, .v = {1, 1, 1}};
 		s.quality = 80 + i % 16;
 		s.optimize = s.three_tables = 1;

@@ -36,7 +36,7 @@ static void take_out(int level, const int16_t *pair, int16_t natural[2][64])
 
 /* ---- unstuffing ---- */
 
-/* Removes stuffed bytes one by one, as B.1.1.5 says. */
+/* Removes stuffed bytes one at a time, as B.1.1.5 says. */
 static struct stk_jpeg_unstuffed unstuff_slowly(const uint8_t *src, size_t size, uint8_t *dst, size_t capacity)
 {
 	struct stk_jpeg_unstuffed u = {0, 0, false};
@@ -89,8 +89,7 @@ static void test_unstuffing(void **state)
 
 /* ---- entropy decoding ---- */
 
-/* Makes a random prefix code for `symbols`, which are shuffled. For each length from a random one to 16 bits, draws how
- * many symbols get codes of that length. */
+/* Returns a random prefix code for `symbols`, which it shuffles. Draws a shortest length, and for each length from that to 16 bits the number of codes. */
 static struct stk_jpeg_huffman random_code(uint64_t *r, uint8_t *symbols, int count)
 {
 	struct stk_jpeg_huffman h;
@@ -174,7 +173,7 @@ static int random_value(uint64_t *r, int most)
 	return test_random(r) & 1 ? v : -v;
 }
 
-/* Draws a block and writes its code. block: the coefficients in natural order; block[0] is the DC difference. */
+/* Draws a block and writes its codes. block: set to the coefficients in natural order; block[0] is the DC difference. */
 static void put_random_block(struct writer *w, uint64_t *r, const struct stk_jpeg_huffman *dc, const struct stk_jpeg_huffman *ac,
 	int density, int most, int16_t block[64])
 {
@@ -272,7 +271,7 @@ static void test_entropy_decoding(void **state)
 	}
 }
 
-/* All versions must refuse invalid codes, and runs past a block's end. On random bits they must agree about everything. */
+/* All versions must refuse invalid codes, and runs past a block's end. On random bits all versions must return the same results. */
 static void test_entropy_decoding_of_noise(void **state)
 {
 	(void)state;
@@ -325,7 +324,7 @@ static void test_entropy_decoding_of_noise(void **state)
 
 /* ---- inverse DCT ---- */
 
-/* Returns a sample of the inverse DCT by the formula of A.3.3. */
+/* Returns sample (x, y) of the inverse DCT by the formula of A.3.3. */
 static double idct_at(const double *c, int x, int y)
 {
 	double sum = 0;
@@ -340,7 +339,7 @@ static double idct_at(const double *c, int x, int y)
 static void random_pair(uint64_t *r, int16_t pair[2][64], int16_t quant[2][64])
 {
 	int kind = test_random_in(r, 0, 5), most = kind == 5 ? 32767 : kind == 4 ? 2047 : 60, density = test_random_in(r, 0, 100);
-	int rows = test_random_in(r, 1, 8); /* all rows below are zero */
+	int rows = test_random_in(r, 1, 8); /* rows from this one on are zero */
 	for (int i = 0; i < 128; i++) {
 		pair[i / 64][i % 64] = 0;
 		quant[i / 64][i % 64] = (int16_t)(uint16_t)test_random_in(r, 1, kind == 5 ? 65535 : 6);
@@ -385,7 +384,7 @@ static void test_idct(void **state)
 	assert_true(worst > 0 && worst < 1.1); /* both passes round, so the error may be up to 1.1 */
 }
 
-/* Returns the mean over a square of side x side samples, before they are clamped. */
+/* Returns the mean of the inverse DCT over square (x, y) of side x side samples, before clamping. */
 static double mean_at(const double *c, int x, int y, int side)
 {
 	double sum = 0;
@@ -408,7 +407,7 @@ static void test_small_idct_gives_means(void **state)
 		double c[64];
 		bool moderate = n % 20 < 3;
 		random_pair(&r, natural, steps);
-		for (int i = 8; i < 64 && n % 7 == 0; i++) /* keeps only rows 0 and 4, of which a 4x4 inverse DCT does not use row 4 */
+		for (int i = 8; i < 64 && n % 7 == 0; i++) /* keeps only rows 0 and 4; a 4x4 inverse DCT does not use row 4 */
 			if (i / 8 != 4)
 				natural[0][i] = 0;
 		for (int level = 0; level < LEVELS; level++) {
@@ -515,7 +514,7 @@ static void test_colour_of_all_chroma(void **state)
 		}
 }
 
-/* A row of n pixels must not write a byte after them. */
+/* The kernels for a row of n pixels must not write past the row. */
 static void test_rows_end_where_they_should(void **state)
 {
 	(void)state;

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
-/* Memory that may be used in addition to the limit. pipeline.h allows it for code, tables, stacks and idle buffers. */
+/* Memory that the process may use in addition to the limit: for code, tables, stacks and idle buffers, as pipeline.h says. */
 #define BESIDE (16 * MIB)
 /* Allowance for allocations of less than a page, which are not counted. */
 #define SMALL (64 << 10)
@@ -53,7 +53,7 @@ static void write_file(const char *path, struct test_file f)
 
 /* ---- the process's memory ---- */
 
-/* Resets the peak of the resident memory, and returns the resident bytes. */
+/* Resets the peak of the resident memory, and returns the resident memory in bytes. */
 static size_t watch(void)
 {
 	forget_peak();
@@ -77,8 +77,8 @@ struct setting {
 	enum stk_on_error on_error;
 	int32_t batch;
 	bool no_fuse, reads_only;
-	int64_t crop;    /* size in pixels of a window, so that only the window is decoded; 0: whole images */
-	int64_t resized; /* resizes to this many pixels a side, and back to 8; 0: no resize */
+	int64_t crop;    /* side in pixels of a window, if only a window is decoded; 0: whole images */
+	int64_t resized; /* side in pixels to which images are resized, and then back to 8; 0: no resize */
 };
 
 static struct stk_graph *make_graph(const char *const *files, size_t n, const struct setting *s)
@@ -102,10 +102,10 @@ struct outcome {
 	enum stk_status status;
 	int32_t size; /* number of samples in the first batch */
 	double bytes_read, scratch;
-	struct stk_error err, bad; /* bad: the first bad sample */
+	struct stk_error err, bad; /* bad: the error of the first bad sample */
 };
 
-/* Takes the first batch of these files, in this order. */
+/* Takes the first batch of a pipeline over these files, in this order. */
 static struct outcome run(const char *const *files, size_t n, const struct setting *s)
 {
 	struct stk_context *ctx;
@@ -173,7 +173,7 @@ static void test_coefficients_of_a_small_file(void **state)
 	setenv("STOKER_JPEG", "libjpeg-turbo", 1);
 	refuse(path, &(struct setting){.limit = 64 * MIB, .crop = 16}, "a window of it, by libjpeg-turbo");
 	unsetenv("STOKER_JPEG");
-	write_file(path, hostile_jpeg(1024, 1024)); /* such a file is valid */
+	write_file(path, hostile_jpeg(1024, 1024)); /* a valid file */
 	struct outcome o = run(&(const char *){path}, 1, &(struct setting){.limit = 64 * MIB});
 	if (o.status)
 		fail_msg("%s", o.err.message);
@@ -194,7 +194,7 @@ static void test_a_file_of_3_gb(void **state)
 	unlink(path);
 }
 
-/* A file in the page cache is read without a question for its size. If it is larger than the limit, it is refused before any byte is read. */
+/* A file in the page cache is read without asking for its size first. If it is larger than the limit, it is refused before any byte is read. */
 static void test_the_size_of_a_cached_file(void **state)
 {
 	(void)state;

@@ -21,7 +21,8 @@
 
 /* ---- plans ---- */
 
-/* Two groups: I P B B | I B B P, where the B frames after the second I are presented before it and refer to the first group. */
+/* Two groups of pictures: I P B B
+ *  I B B P. The B frames after the second I are presented before it, and refer to the first group. */
 static const int64_t times[] = {0, 3, 1, 2, 6, 4, 5, 7};
 static const int32_t packet_of[] = {0, 2, 3, 1, 5, 6, 4, 7}, keys[] = {0, 4};
 static const struct stk_frame_table open_groups = {packet_of, times, keys, 8, 2};
@@ -68,7 +69,7 @@ static uint8_t exact(double v)
 	return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
 }
 
-/* Compares all luma values and some of chroma with the formula in doubles. */
+/* Compares all luma values, and some chroma values, with the formula in double. */
 static void check_colors(double red, double blue, bool full, int bits, int sub_x, int sub_y)
 {
 	enum { W = 64, H = 16 };
@@ -230,7 +231,7 @@ static uint8_t *make_avi(size_t *size)
 	return avi;
 }
 
-/* Opens the video from `path` or, if that is NULL, from memory, and reads frames. Returns the first error. */
+/* Opens the video from `path` or, if that is NULL, from memory, and reads frames. Sets *hash to a hash of the frames. Returns the first error. */
 static enum stk_status use_video(const uint8_t *avi, size_t size, const char *path, uint64_t *hash, struct stk_error *err)
 {
 	struct stk_video_request request = {
@@ -304,7 +305,8 @@ static void test_faults_are_reported(void **state)
 
 /* ---- frames by path ---- */
 
-/* Reads frames in such an order that one decoder continues, one goes back to earlier frames, and one is closed for another video. Returns the first error. */
+/* Reads frames in an order in which a decoder continues, a decoder returns to earlier frames, and a decoder is closed for another video. Returns the first
+ * error. */
 static enum stk_status use_cache(const char *path, uint64_t *hash, struct stk_error *err)
 {
 	const int64_t wanted[] = {1, 2, 4, 0};
@@ -365,7 +367,7 @@ static void test_frames_by_path(void **state)
 	unlink(path);
 }
 
-/* Makes an index, converts it to bytes and back. Returns the first error. */
+/* Makes an index, and converts it to bytes and back. Returns the first error. */
 static enum stk_status pack_index(const uint8_t *avi, size_t size, struct stk_error *err)
 {
 	const struct stk_media_input in = {.size = (int64_t)size, .data = avi};
@@ -458,7 +460,7 @@ static void test_units_follow_start_codes(void **state)
 	stk__annex_b_free(&a);
 }
 
-/* A picture of HEVC to which its own temporal layer does not refer is only unneeded in the highest layer. */
+/* In HEVC, a picture to which no picture of its temporal layer refers is unneeded only in the highest layer. */
 static void test_unneeded_pictures_of_hevc(void **state)
 {
 	(void)state;
@@ -475,7 +477,7 @@ static void test_unneeded_pictures_of_hevc(void **state)
 	assert_false(stk__annex_b_unneeded(&a, trail_n, sizeof trail_n));
 	assert_true(stk__annex_b_unneeded(&a, higher, sizeof higher));
 	stk__annex_b_free(&a);
-	assert_int_equal(stk__annex_b_create(STK_UNITS_HEVC, NULL, 0, &a, NULL), STK_OK); /* the number of layers is not known */
+	assert_int_equal(stk__annex_b_create(STK_UNITS_HEVC, NULL, 0, &a, NULL), STK_OK); /* the number of layers is unknown */
 	assert_false(stk__annex_b_unneeded(&a, trail_n, sizeof trail_n));
 }
 

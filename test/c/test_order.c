@@ -43,7 +43,7 @@ static void test_shuffle_is_a_bijection(void **state)
 		assert_bijection(i, (int64_t)i, sizes[i]);
 }
 
-/* n is 10^9: a million samples at consecutive positions must not collide, and must fill 1000 bins evenly. */
+/* A shuffle of 10^9 samples: a million consecutive positions must have different samples, which fill 1000 bins evenly. */
 static void test_shuffle_of_a_billion(void **state)
 {
 	(void)state;
@@ -66,7 +66,8 @@ static void test_shuffle_of_a_billion(void **state)
 	stk__free(seen);
 }
 
-/* Checks that the chi^2 of a table of counts, whose expected values are equal, is within 5 sigma of its mean. The seeds are fixed. */
+/* Checks that the chi^2 of `cells` counts, which should be equal, is within 5 sigma of its mean. freedom: degrees of freedom. The seeds are fixed, so the
+ * test does not fail by chance. */
 static void assert_even(const int *counts, int cells, double total, double freedom, const char *what, int64_t n)
 {
 	double expect = total / cells, chi = 0;
@@ -101,7 +102,7 @@ static void test_small_shuffles_are_even(void **state)
 	}
 }
 
-/* Returns the rank of a permutation of 0 .. n-1, which is below n!. */
+/* Returns the number of a permutation of 0 .. n-1 among all permutations, which is below n!. */
 static int permutation_number(const int *p, int n)
 {
 	int number = 0;
@@ -135,7 +136,7 @@ static void test_all_permutations(void **state)
 		}
 }
 
-/* Any two positions have each pair of samples equally often. Checks neighbours, and the first and last position. */
+/* All pairs of samples are equally frequent at two positions: at neighbours, and at the first and the last position. */
 static void test_pairs(void **state)
 {
 	(void)state;
@@ -157,7 +158,8 @@ static void test_pairs(void **state)
 	stk__free(counts);
 }
 
-/* Within one epoch of realistic size, the differences of neighbors, the fixed points, and the agreement with the next epoch are as in a random permutation. */
+/* In one epoch of realistic size, the differences of neighbours, the fixed points, and the samples at the same position in the next epoch are as in a random
+ * permutation. */
 static void test_large_shuffle_has_no_pattern(void **state)
 {
 	(void)state;
@@ -180,7 +182,8 @@ static void test_large_shuffle_has_no_pattern(void **state)
 		}
 		assert_even(pairs, CELLS * CELLS, (double)n, (CELLS - 1) * (CELLS - 1), "pairs", n);
 		assert_even(steps, CELLS, (double)n, CELLS - 1, "differences", n);
-		assert_true(same < 10 && fixed < 10 && next < 10); /* Poisson with mean 1: 10 or more in 1e-7 of all cases */
+		assert_true(
+			same < 10 && fixed < 10 && next < 10); /* expected: Poisson with mean 1, which is 10 or more in 1e-7 of all cases */
 	}
 }
 
@@ -370,7 +373,7 @@ static void test_contiguous_shards_are_dalis(void **state)
 	(void)state;
 	static const struct {
 		int size, batch, ranks, rank, pad, stick;
-		const char *samples; /* one letter per sample */
+		const char *samples; /* one letter for each sample */
 	} known[] = {
 #include "order_dali.inc"
 	};
@@ -391,7 +394,7 @@ static void test_contiguous_shards_are_dalis(void **state)
 	}
 }
 
-/* Runs epochs of the restored rank. It must deliver the batches that follow in an uninterrupted run. */
+/* Runs epochs on a rank that was restored from a state. It must deliver the same batches as an uninterrupted run. */
 static void test_contiguous_shards_restore(void **state)
 {
 	(void)state;
@@ -431,7 +434,7 @@ static void test_contiguous_shards_restore(void **state)
 				}
 }
 
-/* Runs of consecutive places describe the order more compactly. Checks that they give the same places, for every kind of order. */
+/* Checks that runs, which describe consecutive positions compactly, give the same positions as stk__order_place, for every kind of order. */
 static void test_runs_are_the_places(void **state)
 {
 	(void)state;

@@ -17,7 +17,7 @@
 
 enum { CANARY = 64 };
 
-/* An image in its own memory, with random padding of rows and pixels, and guard bytes (or garbage) around it. */
+/* An image in its own memory, with random padding between rows and pixels, and guard bytes (or garbage) around it. */
 struct picture {
 	uint8_t *memory;
 	size_t bytes;
@@ -146,8 +146,8 @@ static double curve(int filter, double x)
 	}
 }
 
-/* As in the library, the filter's curve is interpolated between 32 samples per unit (16 for the Gaussian, which ends at 2). After the last sample it falls
- * to 0 within one sample's distance. */
+/* Returns the filter's curve at x. As in the library, it is interpolated between 32 samples per unit (16 for the Gaussian, which ends at 2). After the last
+ * sample it falls to 0 within one sample's distance. */
 static double sampled_curve(int filter, double x)
 {
 	double density = filter == STK_INTERP_GAUSSIAN ? 16 : 32, radius = filter == STK_INTERP_LANCZOS3 ? 3 : 2;
@@ -192,7 +192,7 @@ static void reference_axis(const struct stk_resize *r, bool vertical, int32_t in
 static void one_resize(double *equal_share, double *worst)
 {
 	int32_t w = between(1, 90), h = between(1, 90), c = between(1, 4), ow = between(1, 70), oh = between(1, 70);
-	/* The Gaussian is cut off at a value that is not 0. So it is not compared if positions are exactly on a pixel's edge; the parity tests do that. */
+	/* The Gaussian is cut off at a value that is not 0. So positions exactly on a pixel's edge are not compared here, but in the parity tests. */
 	int filter = between(1, 5), other = next() % 3 ? filter : between(1, 5);
 	bool whole = next() % 2;
 	struct stk_resize r = {ow, oh, 0, 0, (float)w, (float)h, (uint8_t)filter, (uint8_t)other, next() % 2, next() % 4 == 0,
@@ -200,7 +200,7 @@ static void one_resize(double *equal_share, double *worst)
 	if (!whole || filter == STK_INTERP_GAUSSIAN || other == STK_INTERP_GAUSSIAN) {
 		r.roi_x0 = uniform(-2, (float)w), r.roi_x1 = uniform(-2, (float)w + 2) + 0.0137f;
 		r.roi_y0 = uniform(-2, (float)h), r.roi_y1 = uniform(-2, (float)h + 2) + 0.0173f;
-		r.drop = 0; /* with `drop`, taps outside of the image are ignored, and here all taps might be outside */
+		r.drop = 0; /* with `drop`, taps outside of the image are ignored, and here they might be all taps */
 	}
 	struct picture src = picture_make(STK_UINT8, w, h, c, (int)next() % 3);
 	picture_randomize(&src);
@@ -254,7 +254,7 @@ static void test_resize_equals_reference(void **state)
 	assert_true(sum / ROUNDS >= 0.99);
 }
 
-/* For scales whose weights are exact, each rounding must equal the reference's, including halves to even. */
+/* At scales whose weights are exact, results are rounded exactly as in the reference, with halves to even. */
 static void test_exact_scales_are_exact(void **state)
 {
 	(void)state;
@@ -364,7 +364,7 @@ static bool draw(struct operation *o, const struct stk_pass *p, bool plain_types
 	o->resize = (struct stk_resize){between(1, 50), between(1, 50), uniform(0, w / 2), uniform(0, h / 2), uniform(w / 2, w) + 0.01f,
 		uniform(h / 2, h) + 0.01f, (uint8_t)filter, (uint8_t)(next() % 3 ? filter : between(0, 5)), next() % 2, 0,
 		(uint8_t)sampled};
-	if (next() % 3 == 0) { /* flipped in a separate step */
+	if (next() % 3 == 0) { /* flips by exchanging the region's borders */
 		float left = o->resize.roi_x0;
 		o->resize.roi_x0 = o->resize.roi_x1;
 		o->resize.roi_x1 = left;
@@ -522,7 +522,7 @@ static void test_steps_equal_their_definitions(void **state)
 	}
 }
 
-/* Interpolates as a warp does, by its definition, in double. */
+/* Compares a warp with an interpolation by its definition, in double. */
 static void test_warp_equals_reference(void **state)
 {
 	(void)state;

@@ -24,8 +24,8 @@ static int threads_now(void)
 	return n;
 }
 
-/* What look_at_window counts. The source calls it after a request has ended, and after the pipeline has submitted the next request in the same call. So the
- * number in flight does not depend on timing: it equals the window, unless the maximum number of samples has been read ahead. */
+/* Counts the requests in flight: the source calls look_at_window after a request has ended, and after the pipeline has submitted the next one. So the number
+ * does not depend on timing: it equals the window, unless the maximum number of samples has been read ahead. */
 struct window {
 	struct stk_pipeline *pipeline;
 	int least;
@@ -66,10 +66,10 @@ static void test_latency_is_hidden_by_requests_in_flight(void **state)
 		stk_batch_unref(&b);
 	}
 	pthread_mutex_lock(&s->lock);
-	w.pipeline = NULL; /* from here on the pipeline is being destroyed */
+	w.pipeline = NULL; /* the pipeline is about to be destroyed, so look_at_window must not use it */
 	pthread_mutex_unlock(&s->lock);
 	assert_int_equal(count, N);
-	assert_true(s->most_in_flight <= WINDOW + 2); /* beyond the window, each worker sends a request if its own read would block */
+	assert_true(s->most_in_flight <= WINDOW + 2); /* each worker may send one more request, if its own read would block */
 	print_message("of %lld requests that ended, %lld left %d or more in flight, %lld fewer since as many lay read\n", (long long)w.ends,
 		(long long)w.full, w.least, (long long)w.early);
 	assert_true(w.ends >= N / 2);
@@ -96,7 +96,7 @@ static void test_a_straggler_holds_nobody_up(void **state)
 	s->stalled = "slow://3"; /* without shuffling this object belongs to batch 0 */
 	struct stk_pipeline *p = slow_pipeline(ctx, 200, BATCH, false);
 	assert_int_equal(stk_pipeline_start(p, NULL), STK_OK);
-	/* batches 1 and 2 are made while batch 0 waits: all of their chains have run */
+	/* batches 1 and 2 are made while batch 0 waits, so all of their chains run */
 	struct stk_batch *b = NULL;
 	struct stk_error err = {0};
 	int done = 0;
@@ -127,7 +127,7 @@ static void test_a_straggler_holds_nobody_up(void **state)
 	stk_context_unref(&ctx);
 }
 
-/* Number of requests for a read that fails: the first one and its retries. */
+/* TRIES: number of requests for a read that fails, the first one and its retries. */
 enum { TRIES = 1 + STK_IO_RETRIES, FILES = 200 };
 
 /* Makes a pipeline that reads so little ahead that two epochs never request a file at the same time. */
@@ -164,7 +164,7 @@ static void test_faults_of_the_source_are_retried(void **state)
 	}
 }
 
-/* One read fails permanently. Under every policy the error is raised with the last message, after all allowed tries, and all other batches arrive. */
+/* One read fails permanently. Under every policy, its error is returned with the last message after all allowed tries, and all other batches are delivered. */
 static void check_failure(enum stk_on_error policy, enum stk_status status)
 {
 	struct stk_context *ctx = two_workers();
@@ -207,7 +207,7 @@ static void test_a_source_that_keeps_failing_is_raised_whatever_the_policy(void 
 	}
 }
 
-/* The consumer takes no batch: the pipeline reads the open batches' samples, then as much as read_bytes allows, however fast the source is. */
+/* If the consumer takes no batch, the pipeline reads the samples of the open batches, then at most read_bytes ahead, however fast the source is. */
 static void test_bytes_ahead_are_bounded(void **state)
 {
 	(void)state;
@@ -232,8 +232,8 @@ static void test_bytes_ahead_are_bounded(void **state)
 	stk_context_unref(&ctx);
 }
 
-/* The consumer takes no batch: the pipeline reads the open batches' samples, then one window ahead of its turn, and the requests that were in flight when
- * that window was full. This source's data is never available at once, as on a file system without non-blocking reads. */
+/* If the consumer takes no batch, the pipeline reads the samples of the open batches, then one window ahead of its turn, and completes the requests that
+ * were in flight when that window was full. This source's data is never available at once, as on a file system without non-blocking reads. */
 static void test_samples_ahead_are_bounded(void **state)
 {
 	(void)state;
@@ -278,7 +278,7 @@ static void test_ending_with_reads_under_way(void **state)
 	}
 }
 
-/* From some moment on, no request completes: the pipeline still ends, and cancels every request. */
+/* If requests stop completing, the pipeline can still be ended, and cancels every request. */
 static void test_ending_waits_for_no_request_that_has_not_begun(void **state)
 {
 	(void)state;
@@ -320,7 +320,7 @@ static void *validate(void *arg)
 	return NULL;
 }
 
-/* A training run in the middle of its epoch, and a loader that starts: both get their share of a source that serves one object at a time. */
+/* A pipeline in the middle of its epoch, and one that starts: both get their share of a source that serves one object at a time. */
 static void test_pipelines_share_a_source(void **state)
 {
 	(void)state;

@@ -61,7 +61,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* Skips tests of values under ThreadSanitizer, where they take minutes; they do not test threads. */
+/* Skips tests of values under ThreadSanitizer: they take minutes, and do not test threads. */
 static void skip_under_tsan(void)
 {
 #ifdef __SANITIZE_THREAD__
@@ -114,7 +114,7 @@ static struct reading listed(struct reading how)
 	return how;
 }
 
-/* The ways to run: on the CPU with separate calls of operators and without fusion; on the CPU; on the GPU. */
+/* The forms in which a graph runs: on the CPU with separate calls of operators, without fusion; on the CPU; on the GPU. */
 enum side { CALLS, CORES_TOO, ON_GPU, SIDES };
 
 /* Returns a boolean member of explain's JSON. */
@@ -136,7 +136,7 @@ static bool has_recipes(struct stk_pipeline *p)
 	return explained(p, "recipes") || explained(p, "resident");
 }
 
-/* Compares the batches of all sides; checks that recipes made them if the graph qualifies. */
+/* Compares the batches of all forms; checks that recipes made the batches on the GPU if the graph qualifies. */
 static void assert_sides_agree(const struct recipe *r, struct reading how, struct device_settings s, int batches)
 {
 	struct device_run runs[SIDES] = {0};
@@ -196,7 +196,7 @@ static void test_each_order(void **state)
 		}
 }
 
-/* A batch spans more epochs than one launch can. */
+/* A batch spans more epochs than one launch can process. */
 static void test_batches_larger_than_the_data_set(void **state)
 {
 	(void)state;
@@ -317,7 +317,7 @@ static void test_many_batches_are_kept(void **state)
 			add_batch_seen(&runs[gpu], kept[k]);
 		for (int k = 0; k < KEPT; k += 2)
 			stk_batch_unref(&kept[k]);
-		for (int k = 0; k < KEPT; k++) { /* reuses the memory of the released batches */
+		for (int k = 0; k < KEPT; k++) { /* the memory of released batches is reused */
 			struct stk_batch *b;
 			ok(stk_pipeline_next(p, &b, &err), &err);
 			add_batch_seen(&runs[gpu], b);
@@ -335,7 +335,7 @@ static void test_many_batches_are_kept(void **state)
 	free_device_run(&runs[1]);
 }
 
-/* A batch has only one launch, which must wait until all readers have finished with its slot. */
+/* A batch needs only one launch, which must wait until all readers of its slot have finished. */
 static void test_a_late_reader_sees_its_batch(void **state)
 {
 	(void)state;
@@ -375,7 +375,7 @@ static void test_it_is_told(void **state)
 	close_pipeline(p, ctx);
 }
 
-/* The consumer submits each batch and the GPU makes it, in separate spans; no worker has any. */
+/* The trace has separate spans for the consumer, which submits a batch, and for the GPU, which makes it. No worker has spans. */
 static void test_spans(void **state)
 {
 	(void)state;
@@ -408,7 +408,7 @@ static void test_spans(void **state)
 	close_pipeline(p, ctx);
 }
 
-/* If the GPU is slow, waits must end when their time is over, and the next call must return the same batch. */
+/* If the GPU is slow, a wait ends when its time is over, and the next call returns the batch that it waited for. */
 static void test_a_wait_that_ends_early(void **state)
 {
 	(void)state;
@@ -447,7 +447,7 @@ static void test_a_wait_that_ends_early(void **state)
 	free_device_run(&runs[1]);
 }
 
-/* Whichever call of the driver fails, there is an error with a message, at once or for a batch, and nothing is left on the device ("strict"). */
+/* Whichever call of the driver fails, a call reports an error with a message, at once or for a batch, and nothing is left on the device ("strict"). */
 static void test_calls_that_fail(void **state)
 {
 	(void)state;
@@ -457,7 +457,7 @@ static void test_calls_that_fail(void **state)
 		skip();
 	static const char *const functions[] = {"cuDevicePrimaryCtxRetain", "cuModuleLoadData", "cuModuleGetFunction",
 		"cuStreamCreateWithPriority", "cuEventCreate", "cuMemAlloc", "cuMemGetInfo", "cuMemcpyHtoDAsync", "cuLaunchKernel",
-		"cuEventRecord", "cuEventQuery"}; /* calls that the tests themselves use to read batches are left out */
+		"cuEventRecord", "cuEventQuery"}; /* without the calls that the tests themselves make to read batches */
 	for (size_t f = 0; f < sizeof functions / sizeof *functions; f++) {
 		bool met = true;
 		for (long nth = 1; met; nth += 1 + nth / 4) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Sound files: compares the values of all kinds of samples with formulas in double; forms of headers, windows, damaged files, and the public functions. */
+ * Sound files: compares samples of all types with formulas in double; tests headers, windows, damaged files, and the public functions. */
 #include "test.h"
 
 #include "flac_files.h"
@@ -32,7 +32,7 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 
 /* ---- references ---- */
 
-/* Returns the value of a byte of A-law or mu-law by the text of G.711: 13 or 14 bits, here scaled to 16. */
+/* Returns the value of a byte of A-law or mu-law as the text of G.711 defines it, scaled from 13 or 14 bits to 16. */
 static double law(int tag, unsigned v)
 {
 	if (tag == TEST_WAV_ALAW) {
@@ -165,7 +165,7 @@ static void test_sizes_in_headers(void **state)
 		int64_t missing;
 	} cases[] = {
 		{UINT32_MAX, 0, 50, STK_OK, 0},             /* ffmpeg, writing to a pipe */
-		{0x7ffff000 / 6 * 6, 0, 50, STK_OK, 0},     /* SoX */
+		{0x7ffff000 / 6 * 6, 0, 50, STK_OK, 0},     /* written by SoX */
 		{301, 0, 50, STK_OK, 0},                    /* the size ends within a frame, and the incomplete frame is ignored */
 		{600, 0, 50, STK_CORRUPT, 50},              /* cut in half */
 		{4000000000, 0, 0, STK_CORRUPT, 666666666}, /* promises 4 GB and has no samples */
@@ -192,7 +192,7 @@ static void test_sizes_in_headers(void **state)
 	}
 }
 
-/* A recorder that was not stopped leaves a size of 0 in the header. */
+/* Reads a file whose header states a size of 0, as a recorder leaves it that was not stopped. */
 static void test_unfinished_recording(void **state)
 {
 	(void)state;
@@ -208,7 +208,7 @@ static void test_unfinished_recording(void **state)
 	free(f.data);
 }
 
-/* A file that is cut off at any byte is an error or, if it was cut in its samples and `lenient` is set, is shorter. */
+/* A file that is cut off at any byte is refused. With `lenient` it is shorter instead, if the cut is in its samples. */
 static void test_truncated(void **state)
 {
 	(void)state;
@@ -271,7 +271,7 @@ static void test_refusals(void **state)
 	}
 }
 
-/* A hundred thousand empty chunks are refused instead of searched. */
+/* Refuses a file of a hundred thousand empty chunks, instead of visiting all of them. */
 static void test_many_chunks(void **state)
 {
 	(void)state;
@@ -289,7 +289,7 @@ static void test_many_chunks(void **state)
 /* A source of bytes that returns them in pieces, as reading from a file does. */
 struct pieces {
 	const uint8_t *data;
-	uint8_t *last; /* the last piece, in its own memory, so that AddressSanitizer finds reads outside of it */
+	uint8_t *last; /* the last piece, in its own memory, so that AddressSanitizer finds reads outside of it; freed by the next read */
 	int64_t read;
 };
 
@@ -362,14 +362,14 @@ static void test_flac_values(void **state)
 	}
 }
 
-/* Draws a signed number of up to `bits` bits. */
+/* Returns a random signed number of up to `bits` bits. */
 static int32_t drawn(uint64_t *seed, int32_t bits)
 {
 	const uint32_t all = test_draw(seed, 1 << 16) << 16 | test_draw(seed, 1 << 16);
 	return bits ? (int32_t)all >> (32 - bits) : 0;
 }
 
-/* Draws a subframe. Residuals may be so large that samples wrap around, as in files that are meant to do harm. */
+/* Returns a random subframe. Residuals may be so large that samples wrap around, as in malicious files. */
 static struct stk_flac_task draw_task(uint64_t *seed, int32_t n, int32_t *x)
 {
 	static const int32_t fixed[5][4] = {{0}, {1}, {2, -1}, {3, -3, 1}, {4, -6, 4, -1}};
@@ -384,7 +384,7 @@ static struct stk_flac_task draw_task(uint64_t *seed, int32_t n, int32_t *x)
 	return t;
 }
 
-/* Checks that the loops for all processors give the same samples, and that checksums equal those of the definition, computed bit by bit. */
+/* Checks that the loops for all processors give the same samples, and the checksums of the definition, computed bit by bit. */
 static void test_flac_loops(void **state)
 {
 	enum { MOST = 9, LONGEST = 700 };
@@ -421,7 +421,7 @@ static void test_flac_loops(void **state)
 	}
 }
 
-/* Compares all types of samples, and means of channels, with those that stk__pcm_convert makes from the same samples. */
+/* Compares all types of samples, and means of channels, with the results of stk__pcm_convert for the same samples. */
 static void test_flac_types(void **state)
 {
 	(void)state;
@@ -470,7 +470,7 @@ static void test_flac_windows_read_little(void **state)
 	}
 }
 
-/* A file that is cut anywhere is refused or, with `lenient`, has the samples of the blocks before the cut. */
+/* A file that is cut off at any byte is refused. With `lenient` it has the samples of the complete blocks. */
 static void test_flac_cut(void **state)
 {
 	(void)state;
@@ -558,7 +558,7 @@ static void test_flac_damage(void **state)
 	test_flac_free(&made);
 }
 
-/* The numbers in blocks' headers show that blocks are missing or repeated. */
+/* The numbers in the headers of blocks show that a block is missing or repeated. */
 static void test_flac_missing_block(void **state)
 {
 	(void)state;
@@ -580,7 +580,7 @@ static void test_flac_missing_block(void **state)
 	test_flac_free(&made);
 }
 
-/* Headers that state large sizes, in files of a few bytes, are refused before memory is allocated. */
+/* Refuses small files whose headers state large sizes, before memory is allocated. */
 static void test_flac_hostile(void **state)
 {
 	(void)state;
@@ -623,7 +623,7 @@ static void test_flac_cancelled(void **state)
 static void test_public(void **state)
 {
 	(void)state;
-	const struct test_wav w = {TEST_WAV_PCM, 2, 16, 100000, 16000}; /* larger than the window that is read at once */
+	const struct test_wav w = {TEST_WAV_PCM, 2, 16, 100000, 16000}; /* larger than what one read returns */
 	struct test_wav_file f = test_wav_make(&w, 9);
 	char path[] = "/tmp/stoker-sound-XXXXXX";
 	int fd = mkstemp(path);

@@ -34,7 +34,7 @@ static void check_epochs(bool per_sample, int64_t samples)
 	stk_pipeline_destroy(p);
 	stk_context_unref(&ctx);
 	source_assert_balanced(&s);
-	assert_true(s.resets >= 2); /* the pipeline begins later epochs ahead of need, and calls reset for each */
+	assert_true(s.resets >= 2); /* the pipeline begins epochs before they are needed, and calls reset for each */
 	assert_int_equal(s.last_reset, s.resets);
 }
 
@@ -75,7 +75,7 @@ static void test_batches_outlive_source_and_pipeline(void **state)
 
 /* ---- tensors at the end of readable memory ---- */
 
-/* A source of one image per sample. The image ends at the end of readable memory, so that a read past the image crashes. */
+/* A source of one image per sample. The image ends where readable memory ends, so that a read past the image crashes. */
 struct edge {
 	uint8_t *end;
 	enum stk_dtype dtype;
@@ -273,7 +273,7 @@ static void test_source_beside_a_reader(void **state)
 		for (int64_t at = 0; at < FILES; at += BATCH) {
 			assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_OK);
 			source_assert_batch(b, epoch, at, (int32_t)(FILES - at < BATCH ? FILES - at : BATCH));
-			for (int32_t i = 0; i < stk_batch_size(b); i++) /* files are sorted by class */
+			for (int32_t i = 0; i < stk_batch_size(b); i++) /* files are sorted by class, so labels rise with the position */
 				assert_int_equal(*(int32_t *)stk_batch_output(b, 2)->samples[i].data, at + i < 4 ? 0 : at + i < 7 ? 1 : 2);
 			stk_batch_unref(&b);
 		}
@@ -286,7 +286,7 @@ static void test_source_beside_a_reader(void **state)
 	remove_folder(folder);
 }
 
-/* If a source ends before the reader, that must be an error: otherwise the reader's remaining samples would be missing without a message. */
+/* It must be an error if a source ends before the reader; otherwise the reader's remaining samples would be dropped silently. */
 static void test_a_source_shorter_than_the_reader_is_an_error(void **state)
 {
 	(void)state;
@@ -308,7 +308,7 @@ static void test_a_source_shorter_than_the_reader_is_an_error(void **state)
 	remove_folder(folder);
 }
 
-/* The pipeline holds no lock while the user's functions run: neither when a batch is taken, nor when an epoch is left or the pipeline is destroyed. */
+/* The pipeline holds no lock while the user's functions run, whether a batch is taken, an epoch is left, or the pipeline is destroyed. */
 static void test_callbacks_may_ask_the_pipeline(void **state)
 {
 	(void)state;
@@ -336,8 +336,8 @@ static void test_callbacks_may_ask_the_pipeline(void **state)
 
 /* ---- functions ---- */
 
-/* A user's function (call_function). It adds 1 to each byte of the input, in new memory that release_function frees, and also returns each sample's position in
- * the batch. It fails in the way that `fault` names. */
+/* A user's function (call_function), which adds 1 to each byte of the input, in new memory that release_function frees, and also returns each sample's
+ * position in the batch. It fails in the manner that `fault` names. */
 struct function {
 	bool by_batch;
 	enum fault fault;
@@ -456,7 +456,7 @@ static void test_an_end_that_waits_for_a_source(void **state)
 	assert_int_equal(stk_pipeline_end_within(p, 20, &err), STK_TIMEOUT);
 	assert_non_null(strstr(err.message, "has not returned"));
 	assert_int_equal(stk_pipeline_end_within(p, 60000, &err), STK_OK);
-	assert_int_equal(s.pulls, 1); /* the pipeline does not call the source again */
+	assert_int_equal(s.pulls, 1); /* the pipeline does not call the source any more */
 	assert_int_equal(stk_pipeline_end_within(p, 0, &err), STK_OK);
 	assert_int_equal(stk_pipeline_next(p, &b, &err), STK_CANCELLED);
 	stk_pipeline_destroy(p);
@@ -481,6 +481,6 @@ int main(void)
 		cmocka_unit_test(test_functions_of_samples_and_batches),
 		cmocka_unit_test(test_an_end_that_waits_for_a_source),
 	};
-	alarm(250); /* a hang counts as a failure too */
+	alarm(250); /* a hang ends the test with a failure */
 	return cmocka_run_group_tests_name("source", tests, NULL, NULL);
 }

@@ -72,7 +72,7 @@ static void test_a_refused_start_is_an_error(void **state)
 struct tokens {
 	struct stk_pool_client client;
 	_Atomic int left, done;
-	_Atomic int made; /* take_token_and_make_one stops making new units when `done` reaches this number */
+	_Atomic int made; /* take_token_and_make_one stops making units when `done` reaches this number */
 };
 
 static bool take_token(struct stk_pool_client *client, int32_t worker)
@@ -87,7 +87,7 @@ static bool take_token(struct stk_pool_client *client, int32_t worker)
 	return false;
 }
 
-/* Adds one unit at a time, each with one wake-up, before and while workers fall asleep. If a wake-up were lost, the unit would never be done. */
+/* Adds one unit of work at a time, each with one wake-up, before and while workers fall asleep. If a wake-up were lost, the unit would never be done. */
 static void test_one_wake_is_enough_for_one_unit(void **state)
 {
 	(void)state;
@@ -109,7 +109,7 @@ static void test_one_wake_is_enough_for_one_unit(void **state)
 	stk__pool_destroy(pool);
 }
 
-/* Does a unit and makes another one without waking a worker for it. A worker that makes a unit and then rests must pass it on. */
+/* Does a unit of work, and adds another one without waking a worker. If the worker then rests, it must wake another worker for the unit. */
 static bool take_token_and_make_one(struct stk_pool_client *client, int32_t worker)
 {
 	struct tokens *t = (struct tokens *)client;
@@ -147,7 +147,7 @@ static void test_what_resting_workers_leave_is_done_by_the_others(void **state)
 
 enum { MS = 1000000 };
 
-/* A load that keeps one of 16 threads busy half of the time: only a few threads stay on duty. */
+/* If one of 16 threads is busy half of the time, only a few threads stay on duty. */
 static void test_few_threads_are_on_duty_for_little_work(void **state)
 {
 	(void)state;
@@ -165,7 +165,7 @@ static void test_few_threads_are_on_duty_for_little_work(void **state)
 	assert_int_equal(atomic_load(&d.on), 4);
 }
 
-/* Without pauses, the number of threads on duty doubles repeatedly. */
+/* Without pauses, the number of threads on duty doubles until all are on duty. */
 static void test_all_threads_are_on_duty_for_who_takes_all(void **state)
 {
 	(void)state;
@@ -188,7 +188,7 @@ static void test_all_threads_are_on_duty_for_who_takes_all(void **state)
 		now += 6 * MS;
 		assert_true(stk__duty_busy(&d, now));
 		stk__duty_raise(&d, now);
-		stk__duty_raise(&d, now); /* two threads may notice this at the same time, so a second call must do nothing */
+		stk__duty_raise(&d, now); /* a second call for the same window, as from another thread, must do nothing */
 	}
 	assert_int_equal(atomic_load(&d.on), 10);
 	assert_false(stk__duty_busy(&d, now + 20 * MS));
@@ -212,7 +212,7 @@ static void test_the_load_is_that_of_the_last_window(void **state)
 	assert_int_equal(stk__duty_load(&d, now + 150 * MS), 100);
 }
 
-/* A thread that finishes a unit although it should rest is no reason to wake others. When it rests, only the pauses of the threads on duty count. */
+/* A thread that finishes a unit although it should rest must not wake others. While it rests, only pauses of the threads on duty count. */
 static void test_threads_that_are_to_rest_do_so(void **state)
 {
 	(void)state;
@@ -229,7 +229,7 @@ static void test_threads_that_are_to_rest_do_so(void **state)
 	assert_int_equal(atomic_load(&d.since_ns), 0);
 }
 
-/* A pool that is too small has no threads to spare. */
+/* A pool that is too small lets no thread rest. */
 static void test_a_small_pool_never_rests(void **state)
 {
 	(void)state;
@@ -299,7 +299,7 @@ static void test_v2_takes_the_least_of_all_levels(void **state)
 	assert_quota(2.5);
 }
 
-/* Docker with its own cgroup namespace: the group is "/", and the limit is in the mount itself. */
+/* Docker with its own cgroup namespace: the group's path is "/", and its limit is in the root of the mount. */
 static void test_v2_inside_a_container(void **state)
 {
 	(void)state;

@@ -8,16 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The distance between stacks is not a power of two, so that their tops do not compete for the same cache lines. */
+/* Stacks are a distance apart that is not a power of two, so that their tops do not compete for the same cache lines. */
 enum { MOST_THREADS = 1024, WARP = 32, STACK = 128 << 10, STRIDE = STACK + 576, JUNK = 0xa5, COPIES = 64 };
 
 struct emulated emulated;
 
-/* A warp's lanes as bits. ready: may run; waiting: wait for the warp's other lanes; at_block: wait at a barrier of the block. Other lanes have returned. */
+/* A warp's lanes, as bits. ready: may run; waiting: wait for other lanes of the warp; at_block: wait at a barrier of the block. All other lanes have
+ * returned. */
 struct warp {
 	uint32_t ready, waiting, at_block;
 	const char *what;
-	unsigned turn; /* index of the set of values that the lanes write now, 0 or 1; lanes may still read the other */
+	unsigned turn; /* index, 0 or 1, of the set of values that the lanes write now, while some may still read the other */
 	uint32_t votes[2];
 	uint64_t values[2][WARP];
 };
@@ -40,7 +41,7 @@ static struct {
 	unsigned free[MOST_THREADS], frees, fiber_of[MOST_THREADS];
 	bool started[MOST_THREADS];
 	unsigned threads, current, returned, at_block, launches;
-	size_t shared; /* bytes of the launch's dynamic shared memory */
+	size_t shared; /* number of bytes of the launch's dynamic shared memory */
 	const struct emulated_kernel *kernel;
 	const void *packed;
 	const char *error;
@@ -111,7 +112,7 @@ static void open_warp(struct warp *w)
 	w->what = NULL;
 }
 
-/* Makes the current thread's lane wait for its warp. Returns the index of the set of values that the lanes gave in the meantime. */
+/* Makes the current thread's lane wait for its warp. Returns the index of the set of values that the lanes have written. */
 static unsigned wait_for_warp(const char *what)
 {
 	struct warp *w = &run.warps[run.current / WARP];
@@ -209,7 +210,7 @@ static void run_thread(void)
 	open_block();
 }
 
-/* A fiber runs one thread after another to its end. The fiber that became free last takes the next thread, because its stack is still in the cache. */
+/* Runs one thread after another. The fiber that became free last takes the next thread, because its stack is still in the cache. */
 static void fiber_main(void)
 {
 	fiber_entered(&run.scheduler);
@@ -246,7 +247,7 @@ static void begin_block(void)
 	run.returned = run.at_block = 0;
 }
 
-/* Runs the warp's lanes until all of them wait for other warps or have returned. Returns false if that was so already, and no lane was run. */
+/* Runs the warp's lanes until all of them wait for other warps or have returned. Returns whether it ran any lane. */
 static bool run_warp(unsigned w, bool backwards)
 {
 	bool moved = false;
@@ -261,7 +262,7 @@ static bool run_warp(unsigned w, bool backwards)
 	return moved;
 }
 
-/* Runs the threads from first to last or, with `backwards`, from last to first: a missing barrier shows in one of the two orders. */
+/* Runs the block's threads from first to last or, with `backwards`, from last to first: one of the two orders shows a missing barrier. */
 static void run_block(bool backwards)
 {
 	unsigned warps = (run.threads + WARP - 1) / WARP;
@@ -311,7 +312,7 @@ const char *emulated_launch(
 	}
 	run.launches++;
 	free(emulated.shared);
-	if (run.error) { /* after an error some fibers have not finished, and must not run on */
+	if (run.error) { /* after an error some fibers have not finished, and must not run again */
 		free(run.stacks);
 		run.stacks = NULL;
 	}

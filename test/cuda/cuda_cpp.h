@@ -171,7 +171,7 @@ static inline double __fma_rn(double x, double y, double z)
 {
 	return fma(x, y, z);
 }
-/* Returns x * y + z rounded down. A double holds the product exactly; it must also hold the sum exactly. */
+/* Returns x * y + z rounded down. A double represents the product exactly; the sum must also be exact in a double. */
 static inline float __fmaf_rd(float x, float y, float z)
 {
 	double exact = (double)x * (double)y + (double)z;
@@ -189,7 +189,7 @@ static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shi
 	return (unsigned)(((uint64_t)high << 32 | low) >> (shift & 31));
 }
 
-/* Byte i of the result is byte (select >> 4 i & 7) of y:x. The sign mode (8) is not implemented. */
+/* Returns 4 of the 8 bytes of y:x. Byte i of the result is byte (select >> 4 i & 7). The sign mode (8) is not implemented. */
 static inline unsigned __byte_perm(unsigned x, unsigned y, unsigned select)
 {
 	uint64_t both = (uint64_t)y << 32 | x;
@@ -207,7 +207,7 @@ static inline unsigned __dp4a(unsigned x, unsigned y, unsigned z)
 	return z;
 }
 
-/* Each byte of the result is ff if the two bytes are equal, else 00. */
+/* Returns a word whose bytes are ff if the two bytes are equal, else 00. */
 static inline unsigned __vcmpeq4(unsigned x, unsigned y)
 {
 	unsigned result = 0;
@@ -259,7 +259,7 @@ static inline uint16_t stk__half_bits(float x)
 	return (uint16_t)(sign | (((uint32_t)(exponent + 14) << 10) + steps));
 }
 
-/* Converts to bfloat16 in the same way. */
+/* Converts to bfloat16, rounded to nearest even. */
 static inline uint16_t stk__bfloat_bits(float x)
 {
 	uint32_t sign = __float_as_uint(x) >> 16 & 0x8000, size = __float_as_uint(x) & 0x7fffffff;
@@ -269,7 +269,7 @@ static inline uint16_t stk__bfloat_bits(float x)
 
 /* ---- memory ---- */
 
-/* These compile to instructions that only reach global memory, even if the pointer points elsewhere. */
+/* On a GPU these are instructions that reach only global memory, even if the pointer points to other memory. */
 template <typename T> static inline T __ldg(const T *p)
 {
 	emulated_global("__ldg", p);
@@ -289,7 +289,7 @@ static inline void __threadfence()
 {
 }
 
-/* Implements the atomic exchange. It needs no atomic instructions, because fibers do not interrupt each other. */
+/* Returns the old value, for atomic functions. Needs no atomic instruction, because fibers do not interrupt each other. */
 template <typename T> static inline T stk__replace(T *p, T v)
 {
 	T old = *p;
@@ -363,7 +363,7 @@ static inline void __syncthreads()
 	emulated_sync_block();
 }
 
-/* Expects the mask of the whole warp, which is all that our kernels use. */
+/* Accepts only the mask of the whole warp, since our kernels use no other. */
 static inline unsigned stk__vote(const char *what, unsigned mask, int set)
 {
 	if (mask != ~0u)

@@ -70,26 +70,26 @@ enum {
 struct options {
 	bool async, idle, open, strict, adjacent;
 	uint64_t seed;
-	unsigned delay; /* microseconds */
+	unsigned delay; /* maximum delay in microseconds */
 	size_t memory;
 	char fail[48];
-	long fail_at, lost; /* number of the call that fails, and number of operations before the device is lost; 0: never */
+	long fail_at, lost; /* number of the call that fails, and number of operations after which the device is lost; 0: never */
 };
 void emulated_read_options(struct options *o);
 
 struct device {
 	int retained;
 	size_t used;
-	int objects; /* number of streams, events and modules that were not destroyed */
+	int objects; /* number of streams, events and modules that have not been destroyed */
 };
 
 /* The only global state of the driver. */
 struct driver {
-	pthread_mutex_t lock;   /* protects all members that follow */
+	pthread_mutex_t lock;   /* protects the members below */
 	pthread_cond_t changed; /* signaled when a stream makes progress */
-	_Atomic pid_t pid;      /* 0: cuInit was not called */
+	_Atomic pid_t pid;      /* process that called cuInit; 0: no process did */
 	struct options options;
-	long calls, operations; /* calls of the function that is to fail; operations on streams */
+	long calls, operations; /* number of calls of the function that is to fail, and number of operations on streams */
 	int sticky;             /* the error that every call returns after emulated_lose; CUDA_OK before */
 	struct device devices[DEVICES];
 };
@@ -104,15 +104,15 @@ __attribute__((visibility("default"))) long emulated_calls(void);
 /* Every driver function calls this first: checks that the driver is initialized and that this call is not chosen to fail. With needs_context, also checks
  * that no device was lost, and sets *device to the device of the thread's context. Takes the lock if it returns CUDA_OK. */
 int emulated_enter(const char *function, bool needs_context, int *device);
-/* Does the same for functions that free: they free even if the device is lost or the call is chosen to fail. Returns the result that the caller must return
- * in the end. */
+/* Like emulated_enter, for functions that free: they free even if the device is lost or the call is chosen to fail. Returns the result that the caller must
+ * return in the end. */
 int emulated_enter_to_free(const char *function, int *device);
-/* Makes every later call fail with this error. Prints `why`, if it is not NULL and no call was made to fail before. Call with the lock held. */
+/* Makes every later call fail with `error`. Prints `why`, unless it is NULL or calls fail already. Call with the lock held. */
 void emulated_lose(int error, const char *why);
 
 /* ---- capture.c; call with the lock held ---- */
 
-/* Checks a call that is not allowed during a capture. Returns CUDA_OK, or invalidates the running capture and returns the error. */
+/* Checks a call that is not allowed during a capture. Returns CUDA_OK, or invalidates the running capture and returns the error for the caller to return. */
 int emulated_check_capture(const char *function);
 /* Returns whether the stream is being captured. */
 bool emulated_captures(const void *stream);
@@ -125,7 +125,7 @@ bool emulated_on_device(uint64_t at, size_t size);
 bool emulated_is_pinned(const void *at, size_t size);
 /* Returns the number of bytes that are allocated on a device. */
 size_t emulated_memory_left(int device);
-/* Call these before and after the device's work: its memory is accessible in between. */
+/* Call these before and after work of the device, whose memory is accessible only in between. */
 void emulated_open_memory(void);
 void emulated_close_memory(void);
 
@@ -137,23 +137,23 @@ struct operation {
 	struct operation *next;
 	enum operation_kind kind;
 	void *to;
-	const void *from; /* of a copy: the source, which may be in `packed`; of a kernel: its arguments, also in `packed` */
-	size_t size;      /* bytes to copy or fill; of a kernel: bytes of its dynamic shared memory */
+	const void *from; /* of a copy: the source, which may be in `packed`; of a kernel: its arguments, in `packed` */
+	size_t size;      /* number of bytes to copy or fill; of a kernel: number of bytes of dynamic shared memory */
 	int value;
 	const struct emulated_kernel *kernel;
 	struct emulated_dim grid, block;
 	struct emulated_event *event;
-	uint64_t number; /* number of the event's recording that the operation makes or waits for */
+	uint64_t number; /* number of the recording of `event` that the operation makes or waits for */
 	_Alignas(16) unsigned char packed[];
 };
 
-/* Allocates an operation with `packed` bytes of room, for the caller to fill and pass to emulated_submit. Returns NULL if memory runs out. */
+/* Allocates an operation with `packed` bytes after it. The caller fills it and passes it to emulated_submit. Returns NULL if memory runs out. */
 struct operation *emulated_operation(enum operation_kind kind, size_t packed);
-/* Submits the operation to the stream and takes ownership of it. Returns a CUDA result. */
+/* Submits the operation to the stream, and takes ownership of it. Returns a result of the CUDA driver. */
 int emulated_submit(int device, void *stream, struct operation *op);
-/* Waits for all streams of the device. */
+/* Waits for all streams of the device; releases the lock meanwhile. */
 void emulated_wait_for_device(int device);
-/* Waits for one stream. Returns CUDA_INVALID_HANDLE if the stream does not exist. */
+/* Waits for one stream; releases the lock meanwhile. Returns CUDA_INVALID_HANDLE if the stream does not exist; else CUDA_OK, or the error of a lost device. */
 int emulated_wait_for_stream(int device, void *stream);
 
 #endif

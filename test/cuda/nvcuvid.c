@@ -52,7 +52,7 @@ static const struct {
 struct packet {
 	uint8_t *data;
 	int size;
-	bool decoded; /* the user called cuvidDecodePicture for this packet */
+	bool decoded; /* the user has called cuvidDecodePicture for this packet */
 	bool damaged;
 	AVFrame *frame;
 };
@@ -76,10 +76,10 @@ struct decoder {
 	struct {
 		struct run *run;
 		int packet;
-		int place; /* number of the surface's picture, in the order of cuvidDecodePicture */
+		int place; /* number of the surface's picture, counted by calls of cuvidDecodePicture */
 	} surfaces[SURFACES];
 	int sent,
-		done; /* sent: number of pictures to decode so far; done: largest `place` that was mapped, so that the engine has finished up to there */
+		done; /* sent: number of pictures to decode so far; done: largest `place` that was mapped, up to which the engine has finished */
 	uint64_t outputs[OUTPUTS];
 };
 
@@ -169,8 +169,8 @@ static void take_frames(struct run *r, AVCodecContext *context, int packet)
 	av_frame_free(&frame);
 }
 
-/* Decodes those of the run's packets 0 .. last that the user has decoded (cuvidDecodePicture). Starts at the first packet each time,
- * since a libavcodec decoder that was drained takes no more packets. */
+/* Decodes those of the packets 0 .. last for which the user has called cuvidDecodePicture. Starts at the first packet each time, since a libavcodec decoder
+ * that was drained accepts no more packets. */
 static void decode(struct run *r, int last)
 {
 	enum AVCodecID id = AV_CODEC_ID_NONE;
@@ -227,7 +227,7 @@ int cuvidDestroyVideoParser(void *parser)
 }
 
 /* Calls the user's sequence callback with the format of the run's first picture, if that can be decoded. Returns FAILED if the callback refuses the format,
- * else 0. */
+ * otherwise 0. */
 static int start(struct parser *p)
 {
 	struct packet *first = &p->run->v[0];
@@ -389,7 +389,7 @@ int cuvidDecodePicture(void *decoder, struct stk_cuvid_picture *picture)
 	return fails(__func__);
 }
 
-/* Decodes the picture of a surface if needed. Returns the picture's packet, or NULL if the surface has none. */
+/* Decodes the picture of a surface if necessary. Returns the picture's packet, or NULL if the surface has no picture. */
 static struct packet *packet_of(struct decoder *d, int surface)
 {
 	struct run *r = surface >= 0 && surface < SURFACES ? d->surfaces[surface].run : NULL;
@@ -424,7 +424,7 @@ static void copy_sample(const AVFrame *f, const AVPixFmtDescriptor *d, int plane
 	memcpy(to, &v, sizeof v);
 }
 
-/* Writes the picture as the GPU's engine does: luma, then interleaved chroma pairs; for 4:4:4 three planes. */
+/* Writes the picture in the layout of the GPU's engine: luma, then interleaved chroma pairs; for 4:4:4 three planes. pitch: distance between rows in bytes. */
 static void write_picture(const struct decoder *d, const AVFrame *f, size_t pitch, uint8_t *to)
 {
 	const AVPixFmtDescriptor *p = av_pix_fmt_desc_get(f->format);
@@ -442,7 +442,8 @@ static void write_picture(const struct decoder *d, const AVFrame *f, size_t pitc
 static int maps, maps_idle;
 __attribute__((visibility("default"))) int emulated_nvdec_maps(int *idle);
 
-/* Returns how many pictures were mapped since the last call. *idle: how many of them were mapped when the engine had no other picture to decode. */
+/* Returns the number of pictures mapped since the last call. *idle: set to the number of those that were mapped when the engine had no other picture to
+ * decode. */
 int emulated_nvdec_maps(int *idle)
 {
 	*idle = __atomic_exchange_n(&maps_idle, 0, __ATOMIC_SEQ_CST);

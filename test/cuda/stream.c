@@ -12,7 +12,7 @@ struct emulated_event {
 	struct emulated_event *next; /* in the list of all events */
 	int device, users;           /* users: number of references, from the handle and from operations */
 	bool timing;
-	uint64_t recorded, done; /* how many recordings were submitted, and how many have been executed */
+	uint64_t recorded, done; /* number of recordings that were submitted, and number of those that were executed */
 	double milliseconds;
 };
 
@@ -20,11 +20,11 @@ struct stream {
 	struct stream *next; /* in the list of all streams */
 	int device;
 	bool threaded, stop;
-	int waiters; /* threads that wait in drain; the stream stays until they have woken */
+	int waiters; /* number of threads that wait in drain; the stream is not freed before they have woken */
 	pthread_t thread;
 	struct operation *first;
-	/* number: counts the streams that were created, so that no two have the same delays; submitted, finished: numbers of operations; draws: state of the
-	 * random delays */
+	/* number: of the stream, counted over all that were created, so that no two have the same delays; submitted, finished: numbers of operations; draws: state
+	 * of the random delays */
 	uint64_t number, submitted, finished, draws;
 };
 
@@ -37,7 +37,7 @@ static pthread_mutex_t processor = PTHREAD_MUTEX_INITIALIZER; /* held while a ke
 
 static struct stream *find_stream(int device, const void *handle)
 {
-	if ((uintptr_t)handle <= 2) /* NULL, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD */
+	if ((uintptr_t)handle <= 2) /* NULL, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD */
 		return &defaults[device];
 	struct stream *s = streams;
 	while (s && s != handle)
@@ -139,7 +139,7 @@ static void execute(struct stream *s, struct operation *op)
 	free(op);
 }
 
-/* Delays half of the operations for a random time. */
+/* Waits for a random time before half of the operations. */
 static void dawdle(struct stream *s)
 {
 	s->draws = s->draws * 6364136223846793005u + 1442695040888963407u;
@@ -208,7 +208,7 @@ int emulated_submit(int device, void *stream, struct operation *op)
 	return CUDA_OK;
 }
 
-/* Waits until the operations that were submitted so far have ended. Call with the lock held; the wait releases it. */
+/* Waits until the operations submitted so far have ended. Call with the lock held; the lock is released during the wait. */
 static void drain(struct stream *s)
 {
 	uint64_t until = s->submitted;
@@ -221,7 +221,7 @@ static void drain(struct stream *s)
 
 void emulated_wait_for_device(int device)
 {
-	for (struct stream *s = streams; s; s = s->next) /* cuStreamDestroy also waits before it unlinks a stream */
+	for (struct stream *s = streams; s; s = s->next) /* cuStreamDestroy waits before it unlinks a stream */
 		if (s->device == device)
 			drain(s);
 }
@@ -319,7 +319,7 @@ static int submit_event(int device, void *stream, enum operation_kind kind, stru
 	return emulated_submit(device, stream, op);
 }
 
-/* Accepts no flags: they only matter in graphs, which are not emulated. */
+/* Refuses flags, which only matter in graphs that are being captured. */
 int cuStreamWaitEvent(void *stream, void *event, unsigned flags)
 {
 	int device = 0, result = emulated_enter(__func__, true, &device);

@@ -16,22 +16,22 @@
 enum {
 	MAX_PIXELS = 1 << 18,
 	MAX_FILES = 3,
-	ALIGNMENT = 256, /* of tables and results */
-	AROUND = 16,     /* bytes around the files that may be read, if the files have their own memory (view.raw) */
-	RAW_SLACK = 64   /* bytes before the first file, if the files share memory with the results, as in jpeg_gpu.c */
+	ALIGNMENT = 256, /* in bytes, of tables and results */
+	AROUND = 16,     /* number of readable bytes before and after the files, if they have their own memory (view.raw) */
+	RAW_SLACK = 64   /* number of bytes before the first file, if the files are in the memory of the results, as in jpeg_gpu.c */
 };
 
-/* Larger than the files of an input may need; larger inputs are skipped. */
+/* Limits that are larger than the files of an input may need; larger inputs are skipped. */
 static const struct stk_jpeg_gpu_plan_limits roomy_limits = {
 	.images = 64, .bytes = 8 << 20, .blocks = 1 << 20, .scans = 64 * STK_JPEG_GPU_MAX_SCANS, .tables = 64 * STK_JPEG_GPU_MAX_SET};
 
 static const int32_t max_scans[] = {0, 4, 12, 20};
 enum { DECODERS = sizeof max_scans / sizeof *max_scans };
 
-/* The first input creates these; they are never freed. */
+/* The first input creates the decoders; they are never freed. */
 static struct stk_decoder *decoders[DECODERS]; /* indexed by max_scans */
 static struct stk_arena scratch;               /* shared by all decoders */
-static struct stk_jpeg_gpu_plan *roomy; /* plans the batches of many inputs one after the other; each plan must depend only on its files */
+static struct stk_jpeg_gpu_plan *roomy;        /* plans batches of many inputs in turn; each plan must depend only on its files */
 static void *roomy_tables;
 
 /* Files that share a batch with the input: the first baseline file and the first progressive file of the seeds. */
@@ -128,7 +128,8 @@ static void prepare(void)
 	keep_whole();
 }
 
-/* Adds a file. Returns false if it is not a JPEG, or too large. Reads the header first, as pipelines do before they ask whether the GPU supports a file. */
+/* Adds a file to the batch. Returns false if it is not a JPEG, or is too large. Parses the header first, as pipelines do before they ask whether the GPU
+ * supports a file. */
 static bool add_file(struct batch *b, const uint8_t *data, size_t size, uint32_t hash, bool is_whole)
 {
 	static const enum stk_image_type types[] = {STK_RGB, STK_BGR, STK_GRAY, STK_YCBCR};
@@ -159,7 +160,7 @@ static bool make_batch(struct batch *b, const uint8_t *data, size_t size, uint32
 
 /* ---- planning ---- */
 
-/* Plans the batch with much larger limits than needed, which must not change the result. */
+/* Plans the batch with limits that are much larger than needed, which must not change the result. */
 static void plan_roomily(struct batch *b, bool *takes, struct stk_jpeg_gpu_view *view)
 {
 	stk__jpeg_gpu_plan_begin(roomy, &roomy_limits);
@@ -171,15 +172,15 @@ static void plan_roomily(struct batch *b, bool *takes, struct stk_jpeg_gpu_view 
 	stk__jpeg_gpu_plan_view(roomy, (uintptr_t)roomy_tables, 0, 0, view);
 }
 
-/* Returns the most bytes of such files that jpeg_gpu.c copies. */
+/* Returns the maximum number of bytes that jpeg_gpu.c copies for such files. */
 static size_t raw_room(const struct stk_jpeg_gpu_plan_limits *l)
 {
 	size_t bytes = (size_t)l->bytes + l->bytes / 8 + (size_t)l->images * 1024 + 2 * RAW_SLACK;
 	return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* Removes the files that the GPU does not support under any limits, and sums up the needs of the others. Returns false if none is left, or if they need too
- * much. */
+/* Removes the files that the GPU does not support under any limits, and sums up the limits for the others. Returns false if no file is left, or if the sum
+ * is too large. */
 static bool add_needs(struct batch *b)
 {
 	int kept = 0;
@@ -203,7 +204,7 @@ static bool add_needs(struct batch *b)
 	return kept && b->limits.bytes <= roomy_limits.bytes && b->limits.blocks <= roomy_limits.blocks;
 }
 
-/* Assigns an offset to each file. Returns the end of the last file. */
+/* Assigns an offset to each file, from `at` on. Returns the offset of the last file's end. */
 static size_t place_files(struct batch *b, uint32_t hash, size_t at)
 {
 	for (int i = 0; i < b->count; i++) {
@@ -226,7 +227,7 @@ static bool same_tables(const struct stk_jpeg_gpu_view *a, const struct stk_jpeg
 	       memcmp(a->lut + s->at, b->lut + s->at, sizeof *a->lut * s->size * s->tables) == 0;
 }
 
-/* Checks that limits which equal the files' needs accept the same files as larger limits, and give the same tables. */
+/* Checks that limits which are just large enough for the files accept the same files as larger limits, and give the same tables. */
 static void check_plan(const struct batch *b, const bool *takes, const struct stk_jpeg_gpu_view *v, const struct stk_jpeg_gpu_view *more)
 {
 	for (int i = 0; i < b->count; i++) {

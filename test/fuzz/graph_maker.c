@@ -61,7 +61,7 @@ static double random_float(uint64_t *rng, int hostile, const struct stk_arg_def 
 
 enum data_kind { DATA_TENSORS, DATA_NUMBERS, DATA_FILES };
 
-/* A source that generates each sample of each batch from the seed on request. */
+/* A source that generates the samples of each batch from the seed. */
 struct data {
 	uint64_t seed;
 	enum data_kind kind;
@@ -159,11 +159,11 @@ struct maker {
 	uint64_t rng;
 	struct stk_graph *graph;
 	bool on_gpu;
-	bool passes; /* draws images, and mostly operators that can be fused into passes; if all operators were equally likely, these would rarely be neighbors */
-	int hostile; /* percentage of numbers that are extreme */
+	bool passes; /* draws images, and mostly operators that can be fused; if all operators were equally likely, these would seldom follow each other */
+	int hostile; /* percentage of extreme values among numbers */
 	struct stk_node values[MOST_VALUES];
 	int32_t n_values;
-	struct stk_condition when[MOST_NESTED + 1]; /* conditions of the nested branches to which operators are being added */
+	struct stk_condition when[MOST_NESTED + 1]; /* conditions of the nested branches to which operators are currently added */
 	size_t n_when;
 };
 
@@ -203,8 +203,8 @@ static struct data *new_data(struct maker *m, enum data_kind kind)
 	return d;
 }
 
-/* Adds a source: with `passes` of images, mostly of bytes; else also of tensors with any number of dimensions. Rarely, tensors are empty or images have many
- * channels. */
+/* Adds a source of tensors with any number of dimensions, or of images; with `passes` only of images, mostly of bytes. Seldom, tensors are empty or images
+ * have many channels. */
 static void add_tensors(struct maker *m)
 {
 	static const char *const layouts[] = {"HWC", "CHW", "HW", "FHWC", "FCHW", "DHWC", "C", "F", "NCDHW", "ABC"};
@@ -277,8 +277,8 @@ static const char *random_text(uint64_t *rng, const struct stk_arg_def *def, cha
 	return text;
 }
 
-/* Returns an argument that is a node, with a number or, for arguments that are lists, a list for each sample: a new source or, less often, an
- * existing value. */
+/* Returns an argument whose value is a node: for each sample a number or, for list arguments, a list. The node is a new source or, less often, an existing
+ * value. */
 static struct stk_arg per_sample(struct maker *m, const struct stk_arg_def *def)
 {
 	struct stk_node node = m->values[test_random(&m->rng) % (uint32_t)m->n_values];
@@ -296,7 +296,7 @@ static struct stk_arg per_sample(struct maker *m, const struct stk_arg_def *def)
 	return stk_arg_node(def->name, node);
 }
 
-/* Lowers numbers that would give thousands of tiles or as large a window, which take minutes on an emulated GPU. */
+/* Returns n, or less if n would give thousands of tiles or as large a window, which take minutes on an emulated GPU. */
 static int64_t bounded(const struct maker *m, const struct stk_arg_def *def, int64_t n)
 {
 	bool costly = strncmp(def->name, "tiles", 5) == 0 || strcmp(def->name, "mask_size") == 0;
@@ -365,7 +365,7 @@ static const struct stk_op_def *random_op(struct maker *m)
 	}
 }
 
-/* Returns whether a GPU may give different bytes: it has its own math functions, and its NaNs have other bits, which `reinterpret` exposes. */
+/* Returns whether a GPU may give other bytes: it has its own math functions, and its NaNs have other bits, which `reinterpret` shows. */
 static bool may_differ(const struct stk_op_def *def, const struct stk_arg *args, size_t n)
 {
 	if (strcmp(def->name, "_arithmetic") != 0)
@@ -401,8 +401,8 @@ static void add_operator(struct maker *m)
 	}
 }
 
-/* Adds both branches of a coin, each with up to two operators and perhaps nested branches. Then merges their results. If their types differ, tries the newest
- * value from before the branches with the second branch's result, and at last that value with itself. */
+/* Adds both branches of a coin, each with up to two operators and perhaps nested branches, then merges their results. If the results' types differ, merges
+ * the newest value from before the branches with the second result, or at last with itself. */
 static void add_branches(struct maker *m)
 {
 	struct stk_node in[3], sides[2];
@@ -439,7 +439,7 @@ struct stk_graph *make_random_graph(uint64_t seed, bool on_gpu)
 	static const uint8_t hostilities[] = {0, 2, 6, 30};
 	for (int i = 0; i < 4; i++)
 		test_random(&m.rng);
-	m.passes = seed % 5 == 4; /* a fifth of the graphs; independent of the seed's bits that choose how a graph runs */
+	m.passes = seed % 5 == 4; /* a fifth of the graphs; does not depend on the bits of the seed that choose how a graph runs */
 	m.hostile = hostilities[test_random(&m.rng) % (m.passes ? 2 : sizeof hostilities)];
 	if (stk_graph_create(&m.graph, NULL))
 		return NULL;

@@ -29,8 +29,8 @@ struct connection {
 	size_t in_size;
 	struct s3_text head;  /* status line, header lines, and bodies that are not objects */
 	uint8_t *body;        /* a copy of the requested part of the object */
-	size_t body_size, at; /* body_size: bytes of it to send; at: bytes sent of head and body */
-	int64_t due_ns;       /* when WAIT ends, or when the next drop is sent */
+	size_t body_size, at; /* body_size: number of bytes to send of `body`; at: number of bytes sent of `head` and `body` together */
+	int64_t due_ns;       /* time at which WAIT ends, or at which the next drop is sent */
 	bool close, reset, hang, drops;
 };
 
@@ -41,7 +41,7 @@ struct s3_server {
 	struct s3_counts counts;
 	struct s3_keys keys;
 	char *strings[4];
-	char posted[4096]; /* the body of the last request that had one */
+	char posted[4096]; /* body of the last request that had a body */
 	uint64_t under_way;
 	int listener, epoll, port, stop[2];
 	struct connection *connections;
@@ -63,7 +63,7 @@ static uint64_t mix(uint64_t x)
 	return x ^ (x >> 31);
 }
 
-/* Draws a number from 0 to 1 that depends only on the object and on how often it was requested, not on the order of requests to different objects. */
+/* Returns a random number from 0 to 1 that depends only on the object and on the number of its requests, not on the order of requests to different objects. */
 static double draw(const struct s3_server *s, const struct s3_object *o, int what)
 {
 	uint64_t h = (uint64_t)s->knobs[S3_SEED] + (uint64_t)what * 1000003;
@@ -102,7 +102,7 @@ static void read_object(const struct s3_object *o, size_t first, uint8_t *out, s
 		close(fd);
 }
 
-/* Parses "bytes=a-b" and "bytes=a-". Returns false if the object does not have these bytes. */
+/* Parses "bytes=a-b" and "bytes=a-" to the positions of the first and last byte. Returns false if the object does not have these bytes. */
 static bool parse_range(const char *text, size_t size, size_t *first, size_t *last)
 {
 	unsigned long long a = 0, b = size ? size - 1 : 0;
@@ -129,9 +129,9 @@ static void plant(struct s3_server *s, struct connection *c, struct s3_object *o
 	o->size -= fault == S3_CHANGE && s->knobs[S3_UNTAGGED] == 2;
 	if (fault > S3_P403 && fault != S3_LENGTH && fault != S3_SILENT)
 		return;
-	if (fault == S3_LENGTH) { /* as another header, which is the one that counts */
+	if (fault == S3_LENGTH) { /* inserts a 9 before the first digit of Content-Length */
 		const size_t n = c->head.n;
-		s3_text_add(&c->head, "\n"); /* room for one more, which the answer's last character is when all have moved */
+		s3_text_add(&c->head, "\n"); /* makes room for one more character */
 		char *length = strstr(c->head.s, "Content-Length: ") + 16;
 		memmove(length + 1, length, n - (size_t)(length - c->head.s));
 		*length = '9';
@@ -247,7 +247,7 @@ static bool answer_own(struct s3_server *s, struct connection *c, const char *pa
 	return true;
 }
 
-/* Plays the portal of single sign-on: gives keys to a client that sends the current token. */
+/* Acts as the portal of single sign-on, which gives keys to clients that send the current token. Returns whether it has refused the request. */
 static bool refuse_portal(struct s3_server *s, struct connection *c, const char *name, const char *headers)
 {
 	const struct s3_object *token = s3_store_find(&s->store, "portal/token");
@@ -260,7 +260,8 @@ static bool refuse_portal(struct s3_server *s, struct connection *c, const char 
 	return true;
 }
 
-/* Plays an instance's metadata service, under latest/. As in version 2, a PUT returns a token, and other requests must send it. */
+/* Acts as an instance's metadata service under latest/. As in version 2, a PUT returns a token, which other requests must send. Returns whether it has
+ * refused the request. */
 static bool refuse_metadata(struct s3_server *s, struct connection *c, const char *method, const char *name, const char *headers)
 {
 	const struct s3_object *token = s3_store_find(&s->store, "latest/api/token");
@@ -332,7 +333,7 @@ static void watch(struct s3_server *s, struct connection *c, uint32_t events)
 	epoll_ctl(s->epoll, EPOLL_CTL_MOD, c->fd, &e);
 }
 
-/* Handles a request whose header and body are complete. Returns false if it is malformed. */
+/* Handles a complete request. Returns false if it is malformed. */
 static bool take_request(struct s3_server *s, struct connection *c, char *end, size_t length)
 {
 	char method[16], target[12000], body[4096];
@@ -364,7 +365,7 @@ static bool take_request(struct s3_server *s, struct connection *c, char *end, s
 	return true;
 }
 
-/* Ends a response that was sent completely. Returns true if the connection was closed. */
+/* Ends a response that was sent completely. Returns whether it closed the connection. */
 static bool response_ended(struct s3_server *s, struct connection *c)
 {
 	if (c->close || c->reset) {
@@ -459,7 +460,7 @@ static void accept_all(struct s3_server *s)
 	}
 }
 
-/* Starts the responses that are due. Returns the time until the next one in ms. */
+/* Starts the responses that are due. Returns the time in ms until the next one is due. */
 static int serve_due(struct s3_server *s)
 {
 	int64_t now = now_ns(), next_ns = INT64_MAX;

@@ -15,7 +15,7 @@ struct s3_server;
  *   p503 p500 p403          an error with its XML instead of the object
  *   reset truncate stall    half of the body, then RST, FIN, or silence
  *   change                  half of the body, then FIN; from then on the object has another ETag
- *   length                  Content-Length is twice the body's length
+ *   length                  Content-Length is larger than the body
  *   trickle                 the body comes in drops of 64 bytes
  *   silent                  no response at all
  *   latency_ms jitter_ms    delay before the first byte

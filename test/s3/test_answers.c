@@ -136,9 +136,9 @@ static struct stk_request ask(struct stk_io *io, const char *uri, struct stk_err
 #define BODY "0123456789abcdefghijklmnopqrstuvwxyz"
 
 static const struct {
-	const char *name, *answer, *next; /* next: the response to a follow-up request */
+	const char *name, *answer, *next; /* next: the response to the client's second request, or NULL */
 	enum stk_status status;
-	const char *said; /* the body, or a part of the error message */
+	const char *said; /* the expected body, or a part of the expected error message */
 	int connections;
 } cases[] = {
 	{"a length", "HTTP/1.1 200 OK\r\nContent-Length: 36\r\n\r\n" BODY, NULL, STK_OK, BODY, 1},
@@ -250,7 +250,7 @@ static const struct {
 	int64_t offset, length, listed; /* listed: the size in the listing; 0: unknown */
 	const char *answer, *next;
 	enum stk_status status;
-	const char *said; /* the body, or a part of the error message */
+	const char *said; /* the expected body, or a part of the expected error message */
 } parts[] = {
 	{"the range", 2, 3, 0, PART "2-4/9\r\nContent-Length: 3\r\n\r\ncde", NULL, STK_OK, "cde"},
 	{"a range without the object's size", 2, 3, 0, PART "2-4/*\r\nContent-Length: 3\r\n\r\ncde", NULL, STK_OK, "cde"},
@@ -382,7 +382,7 @@ static void test_connections_are_kept(void **state)
 			assert_int_equal(r.size, 3);
 			assert_memory_equal(r.data, "abc", 3);
 			stk__buffer_release(r.buffer);
-			usleep(20000); /* waits until the server has closed or reset the connection */
+			usleep(20000); /* waits until the server has closed or reset its connection */
 		}
 		stk__io_destroy(io);
 		stop(&s);
@@ -391,7 +391,7 @@ static void test_connections_are_kept(void **state)
 	}
 }
 
-/* A body of unknown length moves to larger memory as it grows, also when a list or an index is read whole. */
+/* A body of unknown length moves to larger memory as it grows; so does a list or an index that is read whole. */
 static void test_a_body_that_grows(void **state)
 {
 	enum { LENGTH = 300000, CHUNK = 6000 };
@@ -423,7 +423,7 @@ static void test_a_body_that_grows(void **state)
 	free(body);
 }
 
-/* The client reads a header with thousands of fields, but does not wait for the end of an endless one. */
+/* The client reads a header with thousands of fields, but ends a request whose header is endless. */
 static void test_large_headers(void **state)
 {
 	enum { FIELD = 40 };

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * http:// and s3:// against the test server: reads bytes and ranges of every kind, survives or reports each fault, cancels requests, and keeps keys out of
- * messages. */
+ * http:// and s3:// against the test server: reading bytes and ranges of every kind, faults, cancelled requests, and keys that must not appear in messages. */
 #include "test.h"
 
 #include "base/memory.h"
@@ -186,7 +185,7 @@ static void test_names(void **state)
 	stk__io_destroy(io);
 }
 
-/* The server announces the object's size once, before its bytes. */
+/* Allocates memory for an object; io calls it once with the object's size, before its bytes. */
 static uint8_t *give_room(void *user, size_t size)
 {
 	uint8_t **place = user;
@@ -225,7 +224,7 @@ static void test_room_and_most(void **state)
 	stk__io_destroy(io);
 }
 
-/* Plain URLs: the client follows a redirect, and messages show a URL only up to its query. */
+/* Plain URLs: the client follows a redirect, and messages show a URL without its query. */
 static void test_plain_http(void **state)
 {
 	(void)state;
@@ -261,7 +260,7 @@ static void test_plain_http(void **state)
 
 enum { MANY = 300 };
 
-/* Reads many objects at once, each of which must arrive once and intact. Returns the number of retries. */
+/* Reads many objects at the same time. Each must arrive once and intact. Returns the number of retries. */
 static int read_many(struct stk_io *io)
 {
 	struct gate g = GATE;
@@ -319,7 +318,7 @@ static void test_faults_are_got_over(void **state)
 	}
 }
 
-/* Some requests are never answered. The client sends each a second time, and gets an answer long before it would time out. */
+/* The server never answers some requests. The client sends each a second time, and gets an answer long before the time limit. */
 static void test_late_answers_are_hedged(void **state)
 {
 	(void)state;
@@ -337,7 +336,7 @@ static void test_late_answers_are_hedged(void **state)
 	stk__io_destroy(io);
 }
 
-/* After a body is cut off, the client continues from that byte: without counting a retry, and without requesting a byte twice. */
+/* If a body is cut off, the client continues at that byte, without counting a retry and without requesting a byte twice. */
 static void test_resumption(void **state)
 {
 	(void)state;
@@ -347,7 +346,7 @@ static void test_resumption(void **state)
 	s3_server_set(server, "truncate=1");
 	uint64_t before = s3_server_counts(server).requests;
 	struct stk_request r = read_range(io, "s3://b/object", 0, -1, 0, &err);
-	assert_int_equal(r.status, STK_IO); /* each response brings half of the rest: the client stops after eight */
+	assert_int_equal(r.status, STK_IO); /* each response contains half of the remaining bytes; the client stops after eight */
 	assert_non_null(strstr(err.message, "after a part of it"));
 	assert_true(s3_server_counts(server).requests - before > 8);
 	s3_server_set(server, "change=1");
@@ -355,7 +354,7 @@ static void test_resumption(void **state)
 	assert_int_equal(r.status, STK_IO);
 	assert_non_null(strstr(err.message, "it changed while it was read: "));
 	assert_non_null(strstr(err.message, "its ETag "));
-	/* For servers without ETags, compares the date of the last change, or at least the size. */
+	/* If the server sends no ETags, the client compares the date of the last change, or at least the size. */
 	s3_server_set(server, "change=1&untagged=1");
 	r = read_range(io, "s3://b/object", 0, -1, 0, &err);
 	assert_int_equal(r.status, STK_IO);
@@ -399,7 +398,7 @@ static void test_errors_are_named(void **state)
 	stk__io_destroy(io);
 }
 
-/* The client signs a session's token, and learns a bucket's region from the server's refusal. */
+/* The client sends a session's token signed, and learns the bucket's region from the server's refusal. */
 static void test_token_and_region(void **state)
 {
 	(void)state;

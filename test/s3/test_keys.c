@@ -192,7 +192,7 @@ static void check_failure(const char *message)
 	stk__io_destroy(io);
 }
 
-/* A program gives keys once, and hangs when they are to be renewed: closing the storage must not hang. */
+/* A program provides keys once, and hangs when asked again. Closing the storage must not hang. */
 static void check_storage_ends_without_new_keys(void)
 {
 	char text[1024], expires[32];
@@ -244,7 +244,7 @@ static void test_services(void **state)
 	struct stk_error err;
 	struct stk_io *io = make_io();
 	uint64_t asked = s3_server_counts(issuing).requests;
-	stk__io_refresh(io, "s3://b/object", NULL); /* the keys are valid for long, so this does not request new ones */
+	stk__io_refresh(io, "s3://b/object", NULL); /* the keys do not expire soon, so this does not request new ones */
 	assert_int_equal(read_object(io, &err), STK_OK);
 	assert_int_equal(s3_server_counts(issuing).requests, asked);
 	stk__io_destroy(io);
@@ -271,7 +271,7 @@ static void test_web_identity(void **state)
 
 /* ---- roles ---- */
 
-/* A role of a profile whose source_profile has its keys in the other file, and a second role that is based on the first: STS verifies the signatures. */
+/* A role of a profile whose source_profile has its keys in the other file, and a second role that is based on the first. STS verifies the signatures. */
 static void test_roles_of_profiles(void **state)
 {
 	(void)state;
@@ -346,7 +346,7 @@ static void test_single_sign_on(void **state)
 	check_failure("the single sign-on of the profile \"default\" has left no token (~/.aws/sso/cache): run `aws sso login`");
 	put_token("work", "tOkEn-1", FAR, "");
 	check_good();
-	put_token("work", "tOkEn-2", FAR, ""); /* the portal does not accept it any more */
+	put_token("work", "tOkEn-2", FAR, ""); /* the portal accepts only another token now */
 	check_failure("has expired: run `aws sso login`");
 	put_token("work", "tOkEn-1", time(NULL) - 1, "");
 	check_failure("has expired: run `aws sso login`");
@@ -394,7 +394,7 @@ static void test_a_session_is_renewed(void **state)
 
 /* ---- renewal ---- */
 
-/* The library renews keys that are about to expire while the pipeline runs: the store refuses the first ones. */
+/* The library renews keys that are about to expire while the pipeline runs; the store refuses the old ones. */
 static void test_keys_are_renewed(void **state)
 {
 	(void)state;
@@ -408,7 +408,7 @@ static void test_keys_are_renewed(void **state)
 	stk__io_destroy(io);
 }
 
-/* The store stops accepting keys that claim to be valid for years: the library replaces them while requests wait. */
+/* The store stops accepting keys that should be valid for years. The library replaces them while requests wait. */
 static void test_a_token_that_expires_early(void **state)
 {
 	const char *const early = "{\"Version\": 1, \"AccessKeyId\": \"" KEY "\", \"SecretAccessKey\": \"" SECRET
