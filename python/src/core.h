@@ -4,8 +4,8 @@
  *
  * Memory that is freed without the GIL must come from malloc: PyMem_Raw is not in the limited API before 3.13.
  *
- * A free-threaded CPython has no stable ABI, so there the same code is built against the full API. It relies on the GIL for the state of its objects, and
- * so declares no Py_mod_gil: the interpreter enables its GIL when it loads the module, and warns.
+  * A free-threaded CPython has no stable ABI, so for it the module is built against the full API. The module relies on the GIL to protect its
+  objects, and * therefore does not declare Py_mod_gil: the interpreter enables its GIL when it loads the module, and warns.
  *
  * Rules here: limited API of CPython 3.11, multi-phase initialisation, no static state, and only public headers of the library. Release the GIL
  * around each call in which the library may wait, or may take a lock that a callback thread may hold. */
@@ -21,7 +21,7 @@
 
 #include <stoker/stoker.h>
 
-/* The module's state: its types, for methods that create objects of other types. */
+/* The module's state: its types, so that a method of one type can create objects of another. */
 struct core_state {
 	PyTypeObject *context, *graph, *pipeline, *batch, *tensor, *source, *storage, *image_decoder, *audio, *nuscenes, *video,
 		*video_device;
@@ -48,27 +48,30 @@ struct stk_graph *core_graph_get(PyObject *object);
 struct stk_batch *core_batch_get(PyObject *object);
 /* Returns whether an object is a Batch. Sets no exception. */
 bool core_is_batch(PyObject *object);
-/* Sets *out to the wrapped storage, or to NULL for None. false with an exception. */
+/* Sets *out to the borrowed storage that a Storage wraps, or to NULL for None. false with TypeError for other objects, or with
+ * RuntimeError if the Storage was made in another process. */
 bool core_storage_get(PyObject *object, struct stk_storage **out);
 struct stk_video_device *core_video_device_get(PyObject *object);
-/* Returns whether the Batch holds this output; if not, sets an IndexError. */
+/* Returns whether the Batch has an output with this index; if not, sets an IndexError. */
 bool core_batch_has(PyObject *object, long output);
-/* Calls the context's log function with each message that the library has logged since the last call. -1 with an exception. */
+/* Passes each message that the library has logged since the last call to the context's log function. -1 with an exception. */
 int core_context_drain(PyObject *context);
-/* Makes a Batch, which takes over the caller's reference to `batch`. */
+/* Makes a Batch, which takes over the caller's reference to `batch` also if this fails. NULL with an exception. */
 PyObject *core_batch_new(PyTypeObject *type, struct stk_batch *batch);
-/* Describes a buffer as a tensor over the same memory. false with an exception if the library lacks the element type or the layout does not fit. */
+/* Describes a buffer as a tensor over the same memory. layout: names of the axes, or "". false with an exception if dtype or layout do not fit. */
 bool core_tensor_from(struct stk_tensor *out, const Py_buffer *view, const char *layout);
-/* Fills in callbacks that call a Source. They hold no reference to the Source, so the code that made the graph must keep it alive. false with TypeError. */
+/* Fills in callbacks that call a Source. They hold no reference to the Source: the caller must keep it alive as long as the graph. false with
+ * TypeError. */
 bool core_source_callbacks(PyObject *source, struct stk_source_callbacks *out);
 
 /* ---- trees of tensors (tree.c) ---- */
 /* tree_take_apart(tree, tensor_type, other): returns the tensors as a list, and what tree_put_together needs to build the tree from their copies. */
 PyObject *core_tree_take_apart(PyObject *module, PyObject *args);
 PyObject *core_tree_put_together(PyObject *module, PyObject *args);
-/* tree_groups(leaves, indexes, tensor_type, align): sorts tensors into groups of one dtype whose dimensions after the first are equal. */
+/* tree_groups(leaves, indexes, tensor_type, align): sorts tensors into groups. Those of a group have one dtype and equal dimensions after the first.
+ * */
 PyObject *core_tree_groups(PyObject *module, PyObject *args);
-/* tree_assign(made, members, copies): sets made[members[i]] = copies[i], except where members[i] is -1, which marks padding. */
+/* tree_assign(made, members, copies): sets made[members[i]] = copies[i] for each i whose members[i] is not -1, the mark of padding. */
 PyObject *core_tree_assign(PyObject *module, PyObject *args);
 
 /* ---- catalogue (catalog.c) ---- */
@@ -88,9 +91,9 @@ PyObject *core_footer_fault(PyObject *module, PyObject *footer);
 
 /* ---- errors and text (raise.c) ---- */
 
-/* Raises the exception that stoker.errors makes from a status. Always returns NULL. */
+/* Raises the exception of stoker.errors for a status and an error. Returns NULL. */
 PyObject *core_raise(enum stk_status status, const struct stk_error *err);
-/* Converts text of the library to a str. File names in it may hold any bytes; bytes that are not UTF-8 become surrogates. */
+/* Converts a text of the library to a str. Bytes that are not UTF-8, as in file names, become surrogates. NULL with an exception. */
 PyObject *core_text(const char *text);
 /* Returns the text of a bytes object or of a str as UTF-8, borrowed from the object. NULL with InvalidArgumentError if the text holds a zero byte, at
  * which a C string would end, or with TypeError. */
@@ -100,45 +103,46 @@ const char **core_paths_of(PyObject *list, Py_ssize_t *n);
 
 /* ---- parts that all types share (object.c) ---- */
 
-/* Makes a type. flags: Py_TPFLAGS_*, to which Py_TPFLAGS_DEFAULT is added. */
+/* Makes a type. name: with the module's, as "stoker._core.Batch". size: of an object, in bytes. flags: Py_TPFLAGS_* in addition to
+ * Py_TPFLAGS_DEFAULT. */
 PyTypeObject *core_type(PyObject *module, const char *name, size_t size, unsigned long flags, PyType_Slot *slots);
 /* Allocates an object of the type, filled with zeros. NULL with an exception. */
 void *core_new(PyTypeObject *type);
-/* The last step of a type's dealloc: frees the object and drops its reference to its type. */
+/* Frees the object and drops its reference to its type. The last step of a type's dealloc. */
 void core_free(PyObject *object);
-/* Sets *busy before a call that releases the GIL; the caller resets it after the call. Returns false with RuntimeError if another thread is inside such a
- * call. what: the object's name in the message, as "a Video". */
+/* Sets *busy before a call that releases the GIL; the caller resets it after the call. Returns false with RuntimeError if *busy is set, which means
+ * that another thread is inside such a call. what: the object's name in the message, as "a Video". */
 bool core_begin_call(bool *busy, const char *what);
-/* Returns true if this process is `owner`; else false with RuntimeError, whose message names the object by `what`. */
+/* Returns whether this process is `owner`, which made the object; if not, sets a RuntimeError. what: the object's name in the message. */
 bool core_check_process(pid_t owner, const char *what);
-/* For the library's `interrupted` callbacks: runs the handlers of signals that have come, and returns whether an exception is set: one of theirs, or one that a
- * callback has left. It stays set. Call without the GIL, on the thread that called the library. On other threads than the process's first one, where Python
- * runs no handlers, it returns false without taking the GIL. */
+/* For the library's `interrupted` callbacks: runs Python's signal handlers, and returns whether an exception is set, by a handler or by an earlier
+ * callback. The exception stays set. Call without the GIL, on the thread that called the library. Only Python's main thread runs handlers; on others
+ * this returns false without taking the GIL. */
 bool core_signal_came(void *unused);
-/* Returns whether the object's type, or a base of it, has this dealloc: a type check that needs no module state and accepts Python subclasses. */
+/* Returns whether the object is of the type with this dealloc, or of a Python subclass. Needs no module state. */
 bool core_is(PyObject *object, destructor dealloc);
 
 /* ---- arguments of operators (values.c) ---- */
 
-/* Python values as struct stk_arg, with the objects and memory that keep them alive. Zero-initialise before core_args_fill; call core_args_clear
+/* Python values as struct stk_arg, with the objects and memory to which these point. Zero-initialise before core_args_fill; call core_args_clear
  * afterwards, also if filling failed. */
 struct core_args {
 	struct stk_arg *args;
 	size_t count;
-	void **blocks; /* memory from PyMem for the values of list arguments */
+	void **blocks; /* PyMem blocks that hold the values of list arguments */
 	size_t block_count;
-	PyObject *keep; /* list of the objects that own the texts */
+	PyObject *keep; /* list of the objects that own the texts in `args` */
 };
-/* Fills `a` from a sequence of (name, kind, value); kind is an enum stk_value_kind. `values` must outlive `a`, which refers to its texts. -1 with an
- * exception. */
+/* Fills `a` from a sequence of (name, kind, value); kind is an enum stk_value_kind. `a` refers to texts of `values`, which must live longer. -1 with
+ * an exception. */
 int core_args_fill(struct core_args *a, PyObject *values);
 void core_args_clear(struct core_args *a);
-/* Reads a node from a tuple (operator, output). false with an exception. */
+/* Reads a node from a tuple (index of the operator, index of its output). false with an exception. */
 bool core_node_from(PyObject *object, struct stk_node *out);
 
 /* ---- shapes (values.c) ---- */
 
-/* Returns the extents of a description as a tuple of ints, after `lead` as the first extent if lead >= 0. NULL with an exception. */
+/* Returns the extents of a description as a tuple of ints. If lead >= 0, puts `lead` before them. NULL with an exception. */
 PyObject *core_shape(const struct stk_desc *desc, int64_t lead);
 
 /* ---- DLPack (dlpack.c) ---- */
@@ -146,11 +150,11 @@ PyObject *core_shape(const struct stk_desc *desc, int64_t lead);
 /* Implements __dlpack__ for one sample of an output, or for the whole output if index is -1. Parses the protocol's arguments. */
 PyObject *core_dlpack(struct stk_batch *batch, int32_t output, int32_t index, PyObject *args, PyObject *kwargs);
 
-/* The axes with which a capsule describes an output. PLAIN: the axes of the memory. CHANNELS_FIRST: (N,C,H,W) over memory whose layout is (N,H,W,C), and the
- * same for sequences. NUMBERS: (N,), for outputs of which each sample is a tensor with one number. */
+/* How a capsule describes the axes of an output. PLAIN: as they are in memory. CHANNELS_FIRST: (N,C,H,W) over memory whose layout is (N,H,W,C), and
+ * the same for sequences. NUMBERS: (N,), if each sample is a tensor with one number. */
 enum core_view { CORE_VIEW_PLAIN, CORE_VIEW_CHANNELS_FIRST, CORE_VIEW_NUMBERS };
-/* Returns a capsule over a whole output; None if its samples differ in shape or the batch is empty; NULL with an exception. Its axes are PLAIN if the output
- * does not allow the wanted ones. Uses the old protocol, which every version of every framework accepts. Does not note the consumer's stream: call
+/* Returns a capsule over a whole output; None if its samples differ in shape or the batch is empty; NULL with an exception. If the output does not
+ * allow the wanted axes, they are PLAIN. Uses the unversioned protocol, which every framework accepts. Does not note the consumer's stream: call
  * stk_batch_use_stream for that. */
 PyObject *core_dlpack_output(struct stk_batch *batch, int32_t output, enum core_view wanted);
 

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Source: the Python callable of an external_source or a python_function. The library calls it on the pipeline's callback thread or on workers.
- * The only other library threads that take the GIL are those that call a Storage's fetch function, and a thread that drops the last reference
- * to a Python object.
- *
- * The library may use its callbacks after the Source object has died, and it returns buffers on worker threads, which must not touch Python. So both
- * sides share a source_link: returned buffers wait in its list until a thread that has the GIL releases them. An exception of the callable is kept,
- * with its traceback, until the consumer asks for it. */
+  * Source: the Python callable of an external_source or a python_function. The library calls it on the pipeline's callback thread or on workers. *
+  Only two other kinds of library threads take the GIL: those that call a Storage's fetch function, and a thread that drops the last reference to a *
+  Python object. * * The library may use its callbacks after the Source object has died, and it returns buffers on worker threads, which must not
+  touch Python. So both * share a source_link: returned buffers wait in its list until a thread that has the GIL releases them. Exceptions of the
+  callable are stored with their * tracebacks until the consumer asks for them. */
 #include "core.h"
 
 #include <pthread.h>
@@ -19,7 +17,7 @@ enum { KEPT_EXCEPTIONS = 64, MANY_EXCEPTIONS = 4 };
 struct source_link {
 	atomic_int refs;
 	pthread_mutex_t lock; /* protects done */
-	struct fed *done;     /* buffers that the library has returned and that are not released yet */
+	struct fed *done;     /* list of buffers that the library has returned, and that are to be released with the GIL */
 	PyObject *source;     /* borrowed; NULL after the Source has died; guarded by the GIL */
 };
 
@@ -41,7 +39,7 @@ struct source_object {
 	int shards, shard_id;
 	bool short_is_last;     /* a batch of fewer samples than asked for ends the epoch */
 	PyObject *layouts;      /* tuple of str, one for each output */
-	PyObject *on_gpu;       /* bytes, one for each output: not 0 if pull returns buffers on the GPU for it */
+	PyObject *on_gpu;       /* bytes, one for each output: not 0 if the samples that pull returns for this output are on the GPU */
 	PyObject *descriptions; /* empty, or for each sample a tuple (uri or None, id or None, failure or None, its exception or None) */
 	PyObject *errors;       /* list of (epoch, batch, position, index in the batch, exception) */
 };
@@ -76,8 +74,8 @@ static void link_drain(struct source_link *link)
 	}
 }
 
-/* The library calls this, on any thread, when it no longer needs the buffers of one pull. Adds them to the link's list, from which a thread that has the GIL
- * releases them. If the Source has died, no such thread will come, so this function takes the GIL and releases them itself. */
+/* Adds the buffers of one pull to the link's list, from which a thread that has the GIL releases them. If the Source has died, takes the GIL and
+ * releases them here. The library calls this once, on any thread, when it no longer needs the buffers. */
 static void fed_release(void *user)
 {
 	struct fed *fed = user;
@@ -142,7 +140,7 @@ bool core_tensor_from(struct stk_tensor *out, const Py_buffer *view, const char 
 	return true;
 }
 
-/* Acquires the buffer of items[i], counts it in `fed`, and describes it in `out`. false with an exception. */
+/* Acquires the buffer of items[i], appends it to fed->views, and describes it in `out`. false with an exception. */
 static bool take_array(struct fed *fed, PyObject *items, Py_ssize_t i, const char *layout, struct stk_tensor *out)
 {
 	Py_buffer *view = &fed->views[fed->count];
@@ -156,7 +154,7 @@ static bool take_array(struct fed *fed, PyObject *items, Py_ssize_t i, const cha
 	return core_tensor_from(out, view, layout);
 }
 
-/* Acquires one buffer whose first axis counts the samples, and describes each sample in `out`. given: the number of samples. false with an exception. */
+/* Acquires one buffer whose first axis must count `given` samples, and describes each sample in `out`. false with an exception. */
 static bool take_whole(struct fed *fed, PyObject *items, Py_ssize_t given, const char *layout, struct stk_tensor *out)
 {
 	Py_buffer *view = &fed->views[fed->count];
@@ -205,7 +203,7 @@ static bool take_arrays(
 	return true;
 }
 
-/* Marks in the feed the outputs that lie on the GPU. false with an exception. */
+/* Sets feed->on_gpu for outputs whose samples are on the GPU. false with an exception, also if the feed accepts only host memory. */
 static bool take_places(struct source_object *self, Py_ssize_t n, struct stk_feed *feed)
 {
 	char *on_gpu;
@@ -232,9 +230,9 @@ static void fed_free(struct fed *fed)
 	free(fed);
 }
 
-/* Returns the index of the exception to drop, of those that are kept and the new one, whose index is KEPT_EXCEPTIONS. If a batch has more than MANY_EXCEPTIONS,
- * that is the last one of the batch with the most, since the consumer gets one of a batch's first. Otherwise it is the oldest, whose sample was probably
- * skipped. -1 with an exception. */
+/* Returns which exception to drop, as an index into self->errors; KEPT_EXCEPTIONS is the new one. If a batch has more than MANY_EXCEPTIONS, drops the
+ * last one of the batch that has the most, because the consumer asks for one of a batch's first. Otherwise drops the oldest one, whose sample was
+ * probably skipped. -1 with an exception. */
 static Py_ssize_t exception_to_drop(PyObject *errors, const struct stk_feed_request *rq, int64_t position)
 {
 	enum { N = KEPT_EXCEPTIONS };
@@ -286,7 +284,7 @@ static bool keep_error(struct source_object *self, const struct stk_feed_request
 	return ok;
 }
 
-/* Returns the text of entry i of a tuple; NULL without an exception if the entry is None. */
+/* Returns entry i of a tuple as borrowed UTF-8; NULL without an exception for None, or NULL with an exception. */
 static const char *text_at(PyObject *tuple, Py_ssize_t i)
 {
 	PyObject *item = PyTuple_GetItem(tuple, i);
@@ -294,8 +292,8 @@ static const char *text_at(PyObject *tuple, Py_ssize_t i)
 	return item && item != Py_None ? PyUnicode_AsUTF8AndSize(item, NULL) : NULL;
 }
 
-/* Replaces self->descriptions by a tuple without the exceptions. The feed keeps the texts for as long as the pipeline exists; an exception that has been
- * raised leads to the pipeline through its traceback, and would keep it alive. false with an exception. */
+/* Removes the exceptions from self->descriptions. The feed owns the descriptions as long as the pipeline exists. A raised exception refers to the
+ * pipeline through its traceback, so the pipeline would never be freed. false with an exception. */
 static bool drop_exceptions(struct source_object *self, Py_ssize_t n)
 {
 	PyObject *plain = PyTuple_New(n);
@@ -312,7 +310,7 @@ static bool drop_exceptions(struct source_object *self, Py_ssize_t n)
 	return true;
 }
 
-/* Copies the URI, id and failure of each sample from self->descriptions, if there are any, to the feed, and makes `fed` an owner of their texts. Moves the
+/* Copies the URI, id and failure of each sample from self->descriptions to the feed, if there are descriptions. `fed` then owns their texts. Moves
  * exceptions of failed samples to self->errors. false with an exception. */
 static bool take_descriptions(
 	struct source_object *self, const struct stk_feed_request *rq, Py_ssize_t given, struct fed *fed, struct stk_feed *feed)
@@ -347,8 +345,8 @@ static bool take_descriptions(
 	return true;
 }
 
-/* Fills the feed from the callable's result, which has for each output a sequence of arrays or one array, for at most `room` samples. The feed owns the
- * buffers afterwards. false with an exception; the feed then refers to nothing. */
+/* Fills the feed from the callable's result: for each output a sequence of arrays or one array, with at most `room` samples. The feed owns the
+ * buffers afterwards. false with an exception, and the feed then refers to no buffer. */
 static bool fill_feed(
 	struct source_object *self, PyObject *outputs, Py_ssize_t room, const struct stk_feed_request *rq, struct stk_feed *feed)
 {
@@ -384,7 +382,7 @@ static bool fill_feed(
 	return true;
 }
 
-/* Moves the current exception to self->errors for the consumer, and describes it in `err` for the library. Returns STK_USER, with no exception set. */
+/* Moves the current exception to self->errors, from which the consumer takes it, and describes it in `err`. Returns STK_USER. */
 static enum stk_status keep_exception(struct source_object *self, const struct stk_feed_request *rq, struct stk_error *err)
 {
 	PyObject *type, *value, *traceback, *text;
@@ -413,8 +411,8 @@ static enum stk_status keep_exception(struct source_object *self, const struct s
 	return STK_USER;
 }
 
-/* Copies a function's inputs, whose memory belongs to the library. Returns a tuple with a list for each input, which has a tuple (bytearray, dtype, shape) for
- * each of the n samples. NULL with an exception. */
+/* Copies a function's inputs, because the library reuses their memory. Returns a tuple with a list for each input; the list has a tuple (bytearray,
+ * dtype, shape) for each of the n samples. NULL with an exception. */
 static PyObject *copy_inputs(const struct stk_feed_request *rq, Py_ssize_t n)
 {
 	PyObject *inputs = PyTuple_New(rq->n_inputs);
@@ -599,7 +597,7 @@ bool core_source_callbacks(PyObject *object, struct stk_source_callbacks *out)
 	return true;
 }
 
-/* Releases the buffers that workers have returned since the last pull. A consumer calls this between batches. */
+/* Releases the buffers that the library has returned since the last pull. A consumer calls this between batches. */
 static PyObject *source_drain(PyObject *object, PyObject *unused)
 {
 	(void)unused;

@@ -6,12 +6,12 @@
 
 /* ---- taking apart ---- */
 
-/* The parts of a tree, collected by tree_take_apart. Its copy is built from lists and dicts. A tuple, or a container of a type that only Python code can
- * make, is first a list: tree_put_together fills that list and then passes it to the constructor in `ends`. */
+/* What tree_take_apart collects about a tree. The copy of a tree is built from lists and dicts. A tuple, or a container that only Python code can
+ * make, is a list at first; tree_put_together fills the list and then passes it to its constructor in `ends`. */
 struct parts {
 	PyObject *leaves;            /* list: the tensors, in the order of the tree */
-	PyObject *containers, *keys; /* lists: for each leaf, the container in the copy that receives it, and the key or index there */
-	PyObject *ends;              /* list of (container, key, constructor, children), children before their parents */
+	PyObject *containers, *keys; /* lists: for each leaf, the container in the copy that will hold it, and its key or index there */
+	PyObject *ends;              /* list of (container, key, constructor, list of children); children come before their parents */
 	PyObject *tensor, *other;    /* the type of tensors; the function that visit_other calls for values of other types */
 };
 
@@ -36,7 +36,7 @@ static int visit_leaf(struct parts *p, PyObject *leaf, PyObject *container, PyOb
 	return PyList_Append(p->keys, key);
 }
 
-/* Visits the items of a tuple or list. Returns a list of their copies, with None in the place of each tensor. NULL with an exception. */
+/* Visits the items of a tuple or list. Returns a list with their copies, and None where tree_put_together sets a tensor. NULL with an exception. */
 static PyObject *visit_items(struct parts *p, PyObject *items)
 {
 	Py_ssize_t count = PySequence_Size(items);
@@ -85,7 +85,7 @@ static int visit_dict(struct parts *p, PyObject *dict, PyObject *container, PyOb
 	return failed;
 }
 
-/* Visits a container that `constructor` makes from a list of its children. */
+/* Visits a container that `constructor` makes from a list of its children. -1 with an exception. */
 static int visit_made(struct parts *p, PyObject *constructor, PyObject *children, PyObject *container, PyObject *key)
 {
 	PyObject *made = visit_items(p, children);
@@ -97,7 +97,8 @@ static int visit_made(struct parts *p, PyObject *constructor, PyObject *children
 	return failed;
 }
 
-/* Asks other(node), which returns None for a value that stays as it is, (None, tensor), or (constructor, list of children). */
+/* Calls p->other(node). It returns None for a value that is kept as it is, (None, tensor), or (constructor, list of children). -1 with an exception.
+ * */
 static int visit_other(struct parts *p, PyObject *node, PyObject *container, PyObject *key)
 {
 	PyObject *answer = PyObject_CallFunctionObjArgs(p->other, node, NULL);
@@ -201,8 +202,8 @@ PyObject *core_tree_put_together(PyObject *module, PyObject *args)
 
 /* ---- groups ---- */
 
-/* The part of DLPack's exchange table that is used here (https://dmlc.github.io/dlpack, version 1.3). It gives a tensor's dtype and shape without Python
- * objects for both, which takes a sixth of the time. */
+/* The part of DLPack's exchange table that is used here (https://dmlc.github.io/dlpack, version 1.3). Reading dtype and shape from it takes a sixth
+ * of the time of reading the tensor's attributes. */
 struct dlpack_tensor {
 	void *data;
 	int32_t device_type, device_id;
@@ -223,21 +224,21 @@ struct dlpack_exchange {
 
 enum { MOST_DIMS = 16 };
 
-/* A tensor's group. One torch.cat joins tensors of one dtype and number of dimensions whose dimensions after the first are equal, and one
- * split_with_sizes makes their copies. */
+/* Identifies a tensor's group. One torch.cat joins the tensors of a group, which have one dtype, one number of dimensions and equal dimensions after
+ * the first. One split_with_sizes separates the copies. */
 struct group_key {
 	int64_t dtype; /* a number that differs between dtypes; valid within one call of tree_groups */
-	int64_t item;  /* bytes of an element */
+	int64_t item;  /* size in bytes of an element */
 	int64_t dims;
 	int64_t extents[MOST_DIMS - 1];
 };
 
 struct group {
-	PyObject *tensors; /* list: the inputs of torch.cat; an int in it stands for padding of that many rows */
-	PyObject *rows;    /* list: the rows of each input */
-	PyObject *members; /* list: the index of each input's tensor, -1 for padding */
-	PyObject *padding; /* list: the indices of the paddings in `tensors` */
-	Py_ssize_t step;   /* the number of rows is padded to a multiple of this */
+	PyObject *tensors; /* list: the inputs of torch.cat; an int n is replaced by n rows of padding */
+	PyObject *rows;    /* list: number of rows of each input */
+	PyObject *members; /* list: index of each input among all tensors, -1 for padding */
+	PyObject *padding; /* list: indices of the ints in `tensors` */
+	Py_ssize_t step;   /* rows are padded to a multiple of this number */
 };
 
 static const struct dlpack_exchange *exchange_of(PyObject *type)
@@ -250,8 +251,8 @@ static const struct dlpack_exchange *exchange_of(PyObject *type)
 	return table && table->major == 1 && table->describe ? table : NULL;
 }
 
-/* Sets the extents of a key whose item and dims are set, and *rows to the first extent, or to 1 for a tensor without dimensions. Returns whether tensors of
- * this shape can be in a group. */
+/* Sets the extents of a key whose item and dims are set, and *rows to the first extent (1 for a tensor without dimensions). Returns whether a tensor
+ * of this shape can be in a group. */
 static bool set_extents(struct group_key *key, const int64_t *shape, int64_t *rows)
 {
 	*rows = key->dims ? shape[0] : 1;
@@ -263,7 +264,7 @@ static bool set_extents(struct group_key *key, const int64_t *shape, int64_t *ro
 	return key->item > 0;
 }
 
-/* Reads dtype and shape through DLPack's table. Returns whether the tensor can be in a group. */
+/* Sets the key and *rows through DLPack's table. Returns whether the tensor can be in a group. Leaves no exception. */
 static bool read_by_dlpack(const struct dlpack_exchange *table, PyObject *tensor, struct group_key *key, int64_t *rows)
 {
 	struct dlpack_tensor d = {0};
@@ -290,7 +291,8 @@ static int read_shape(PyObject *shape, int64_t *extents)
 	return 0;
 }
 
-/* Reads dtype and shape as attributes, for a torch without the table. 1 if the tensor can be in a group, 0 if not, -1 with an exception. */
+/* Sets the key and *rows from the tensor's attributes, for a torch without the table. 1 if the tensor can be in a group, 0 if not, -1 with an
+ * exception. */
 static int read_by_attributes(PyObject *tensor, struct group_key *key, int64_t *rows)
 {
 	PyObject *shape = PyObject_GetAttrString(tensor, "shape"), *dtype = NULL, *item = NULL;
@@ -370,7 +372,7 @@ static int add_to_group(PyObject *tuple, PyObject *tensor, Py_ssize_t index, int
 	return append(g.members, -1);
 }
 
-/* Returns a borrowed reference to the group of a key in `groups`, a dict to which it adds a new group if the key has none. NULL with an exception. */
+/* Returns a borrowed reference to the group of a key in the dict `groups`, and adds the group if it is missing. NULL with an exception. */
 static PyObject *group_of(PyObject *groups, const struct group_key *key, Py_ssize_t align)
 {
 	size_t size = offsetof(struct group_key, extents) + (key->dims > 1 ? (size_t)(key->dims - 1) * sizeof(key->extents[0]) : 0);

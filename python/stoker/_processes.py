@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Worker processes that call users' Python functions, for external_source(parallel=True) and for the Loader's python_workers.
 
-A worker must not outlive the process that started it, however that process ends. So each worker holds the read end of a pipe whose only write end is in that
-process: when the write end closes, the kernel sends the worker SIGKILL. close() waits a moment for a worker to end its call. Then it kills workers that hang or
-are stopped, and prints a notice.
+A worker must not outlive the process that started it, however that process ends. So each worker has the read end of a pipe whose write end is open only in that
+process: when the write end closes, the kernel sends the worker SIGKILL. close() waits up to a second for a worker to end its call. Then it kills workers that
+hang or are stopped, and prints a notice.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ METHODS = ("fork", "spawn", "forkserver")
 PATIENCE = 1.0  # seconds that close() waits for a call to end
 
 _function: Callable[..., Any] | None = None  # in a worker: the user's callable
-_calls: Any = None  # in a worker, shared with its parent: process id, and epoch, batch and index of the current call
+_calls: Any = None  # in a worker: four int64 in memory shared with the parent: process id; epoch, batch and index of the current call
 
 # ---- in a worker ----
 
 
 class Raised:
-    """Stands for the result of a call that raised an exception. error: the exception."""
+    """The last entry in a list of results, if the call after them raised an exception. error: that exception."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
 
 
 def _serve(pipe: Any, life: Any, name: str, begin: Callable[..., Callable[..., Any]], arguments: tuple[Any, ...]) -> None:
-    """Answers each call with (None, result) or (exception, None), until the parent sends None. begin(*arguments) returns the function to call."""
+    """Main loop of a worker: answers each request with (None, result) or (exception, None) until it receives None. begin(*arguments) returns the function."""
     import signal
     from multiprocessing.reduction import ForkingPickler
 
@@ -89,8 +89,8 @@ def _watch(life: Any) -> None:
 
 
 def _begin(function: Any, loads: Callable[[bytes], Any] | None, calls: Any, row: int) -> Callable[..., Any]:
-    """Prepares a worker of external_source and returns the function that answers calls. calls: shared memory with four int64 for each worker; this one's are in
-    `row`."""
+    """Prepares a worker of external_source, and returns the function that answers requests. calls: shared memory with four int64 for each worker. row: the
+    index of this worker."""
     global _function, _calls
     _function = loads(function) if loads is not None else function
     _calls = memoryview(calls).cast("B").cast("q")[4 * row : 4 * row + 4]
@@ -99,8 +99,8 @@ def _begin(function: Any, loads: Callable[[bytes], Any] | None, calls: Any, row:
 
 
 def _call(epoch: int, number: int, first: int, arguments: Sequence[Any]) -> list[Any]:
-    """Returns the callable's results for the arguments of a part of a batch, the first of which has index `first`. If the callable raises, its exception is the
-    last entry, and the other arguments are skipped. Runs in a worker."""
+    """Returns the callable's results for some arguments of a batch. first: index of the first of them in the batch. If a call raises an exception, the last
+    entry is Raised, and the arguments after it are skipped. Runs in a worker."""
     assert _function is not None
     results: list[Any] = []
     for index, argument in enumerate(arguments, first):
@@ -115,8 +115,8 @@ def _call(epoch: int, number: int, first: int, arguments: Sequence[Any]) -> list
 
 
 def portable(error: Exception, process: str) -> Exception:
-    """Returns the exception with its traceback as a note; if it cannot be pickled, a RuntimeError with the same text. process: the name of the process in
-    messages."""
+    """Returns the exception with its traceback as a note, or a RuntimeError with the same text if the exception cannot be pickled. process: the process's
+    name in messages."""
     import pickle
     import traceback
 
@@ -134,7 +134,7 @@ def portable(error: Exception, process: str) -> Exception:
 
 
 class _Life:
-    """The pipe by which workers notice the end of the process that started them: its write end is open only in that process."""
+    """The pipe through which workers notice that the process that started them has ended. The write end is open only in that process."""
 
     pid = 0
     reader: Any = None
@@ -142,7 +142,7 @@ class _Life:
 
     @classmethod
     def here(cls) -> Any:
-        """Returns the read end, for workers."""
+        """Returns the pipe's read end, for workers. Makes the pipe at the first call in each process."""
         import atexit
         import multiprocessing.util  # registers its exit function before ours, so it runs after ours; it waits for workers without a limit
 
@@ -156,7 +156,8 @@ class _Life:
 
     @classmethod
     def forget(cls) -> None:
-        """Closes the write end in a forked child, which must not keep the parent's workers alive. Keeps the read end: the child may be a worker."""
+        """Closes the write end in a forked child, which would otherwise keep the parent's workers alive. Leaves the read end open: the child may be a
+        worker."""
         if cls.writer is not None:
             cls.writer.close()
             cls.writer = None
@@ -173,8 +174,8 @@ def _end_all() -> None:
 
 
 def end_at_exit(thing: Any) -> None:
-    """Has thing.close() called at the interpreter's end, before multiprocessing waits for its processes. Calls it at once if the main thread has already
-    ended."""
+    """Lets the interpreter call thing.close() when it exits, before multiprocessing waits for its processes. If the main thread has already ended, calls it
+    at once."""
     _open.add(thing)
     if not threading.main_thread().is_alive():
         thing.close()
@@ -217,12 +218,12 @@ class Worker:
             self._pipe.send(None)
 
     def terminate(self) -> None:
-        """Sends SIGTERM, which ends the process even during a call. A stopped process does not react. Has no effect in a fork of the process that began it."""
+        """Sends SIGTERM, which ends the process even during a call, unless it is stopped. Does nothing in a fork of the process that started the worker."""
         if os.getpid() == self._owner:
             self.process.terminate()
 
     def end_text(self) -> str:
-        """Returns how the process ended, for messages."""
+        """Returns a text for messages that says how the process ended."""
         import signal
 
         code = self.process.exitcode
@@ -233,7 +234,7 @@ class Worker:
 
     @staticmethod
     def end(workers: Sequence[Worker], name: str, patience: float = PATIENCE) -> None:
-        """Waits up to `patience` seconds for processes to end, then kills the rest and logs that. Does not touch processes that another process started."""
+        """Waits up to `patience` seconds for processes to end, kills the others, and logs that. Leaves out workers that another process started."""
         from multiprocessing.connection import wait
 
         # A forked child has copies of these objects and calls this too, but only the process that started the workers may end them.
@@ -255,7 +256,7 @@ class Worker:
 
 
 def fail(future: Future[Any], error: BaseException) -> None:
-    """Sets an exception as the future's result, if it has no result yet."""
+    """Sets an exception as the future's outcome. Does nothing if the future has an outcome already."""
     from concurrent.futures import InvalidStateError
 
     with suppress(InvalidStateError):  # another thread has set the result meanwhile
@@ -266,9 +267,9 @@ _NAME = "external_source(parallel=True)"
 
 
 class Processes:
-    """Worker processes of one callable. A call of batch() also begins the next `ahead` batches.
+    """Worker processes of one callable. batch() also starts the calls for the next `ahead` batches.
 
-    arguments: a function that returns the callable's arguments for a batch (epoch, number): one for each sample, or one for the whole batch.
+    arguments: a function of (epoch, number of the batch) that returns the callable's arguments: one for each sample, or one for the whole batch.
     """
 
     def __init__(
@@ -296,15 +297,15 @@ class Processes:
         end_at_exit(self)
 
     def batch(self, epoch: int, number: int) -> list[Any]:
-        """Returns the callable's results for a batch, one entry for each argument. If the callable raised an exception, the last entry is Raised, and later
-        arguments have none. Raises RuntimeError if a worker process has ended, and StateError if this object was closed."""
+        """Returns the callable's results for a batch, one for each argument. If a call raised an exception, the last entry is Raised, and the arguments after
+        it have no entry. Raises RuntimeError if a worker process has ended, and StateError if this object was closed."""
         for key in [k for k in list(self._begun) if k[0] != epoch or k[1] < number]:
             self._cancel(key)
         for k in range(number, number + self._ahead + 1):
             if (epoch, k) not in self._begun:
                 self._begun[epoch, k] = self._begin(epoch, k, self._arguments(epoch, k))
         results: list[Any] = []
-        # The workers have ended: another thread has closed this object, perhaps before the calls above, or the garbage collector has ended them.
+        # True if another thread has closed this object, perhaps before the calls above, or if the garbage collector has ended the workers.
         if self._closed or not self._stop.alive:
             self._fail_all()
         for part in self._begun.pop((epoch, number), ()):
@@ -320,7 +321,7 @@ class Processes:
         return results
 
     def _begin(self, epoch: int, number: int, arguments: list[Any]) -> list[Future[Any]]:
-        """Divides a batch among the workers. Returns a future for each part, in order; its result is that of _call."""
+        """Divides a batch among the workers. Returns a future for each part, in order, whose result is the list that _call returns."""
         from concurrent.futures import Future
 
         size = -(-len(arguments) // len(self._workers))
@@ -331,7 +332,7 @@ class Processes:
         return futures
 
     def _end_text_of(self, worker: Worker) -> str:
-        """Returns how a worker ended, and in which call, for messages."""
+        """Returns a text for messages that says how a worker ended, and during which call."""
         rows = list(self._calls)
         for owner, epoch, number, index in zip(*(rows[i::4] for i in range(4)), strict=True):
             if owner == worker.process.pid and epoch >= 0:
@@ -348,7 +349,7 @@ class Processes:
                 fail(part, StateError("the pipeline was closed"))
 
     def close(self) -> None:
-        """Ends the workers: after their current calls, or by force if these take longer than PATIENCE."""
+        """Ends the workers after their current calls. Kills those whose calls take longer than PATIENCE."""
         if self._closed or not self._stop.alive:
             return
         self._closed = True
@@ -365,7 +366,8 @@ def _stop(jobs: queue.SimpleQueue[Any], workers: Sequence[Worker], pid: int) -> 
 
 
 def _run(jobs: queue.SimpleQueue[Any], worker: Worker) -> None:
-    """Passes jobs to one worker until it gets None. Runs on a thread of its own for each worker. If the worker has ended, each job fails with Ended."""
+    """Passes jobs to one worker until it gets None, then lets the worker end. Each worker has a thread that runs this. If a worker has ended, its jobs fail
+    with Ended."""
     from concurrent.futures import InvalidStateError
 
     while (job := jobs.get()) is not None:
@@ -382,7 +384,7 @@ def _run(jobs: queue.SimpleQueue[Any], worker: Worker) -> None:
 
 
 def _packed(function: Callable[..., Any], method: str, pickler: Any) -> tuple[Any, Callable[[bytes], Any] | None]:
-    """Returns the callable in the form that is sent to workers, and the function that restores it. Forked workers get the callable itself, and None."""
+    """Returns the callable in the form in which workers receive it, and a function that restores it from bytes; None if workers receive the callable itself."""
     import pickle
 
     from stoker import _by_value

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of a pipeline as one table: name, type, default, meaning, whether serialize() keeps it, and the C module's name for it.
+"""The settings of a pipeline in one table: name, type, default, meaning, whether serialize() writes it, and its name in the C module.
 
-Type checkers read the annotations of the table (Pipeline takes **kwargs: Unpack[...] of it), and this program reads them at run time. So this file cannot use
+Type checkers read the table's annotations (Pipeline takes **kwargs: Unpack[...] of it), and this module reads them at run time. So this file cannot use
 `from __future__ import annotations`.
 """
 
@@ -28,9 +28,9 @@ from stoker.errors import InvalidArgumentError, UnsupportedError
 class Setting:
     """The properties of a setting, except its name and type.
 
-    check: function that converts a given value, or the default, to the form that is stored, or refuses it. core: the C module's name of the setting; to_core
-    converts the stored form for it. None: the C module has no such setting. kept: whether serialize() writes it. meant: False for arguments that only exist
-    for compatibility with DALI and have no effect.
+    check: a function of (name, value) that converts a value, or the default, to the form that is stored, or raises an error. core: the setting's name in the C
+    module; None: the C module does not have it. to_core: converts the stored form for the C module. kept: whether serialize() writes it. meant: False for
+    arguments that have no effect and exist only for compatibility with DALI.
     """
 
     doc: str
@@ -57,7 +57,7 @@ def _whole(name: str, value: Any, least: int, most: int = _numbers.INT32_MAX) ->
 
 
 def _most_batches(name: str, value: Any) -> int:
-    """Converts None to 0, which means the library's default. So do _most_requests and _bytes."""
+    """Checks a number of batches. None becomes 0, the library's default, here and in _most_requests and _bytes."""
     return 0 if value is None else _whole(name, value, 0)
 
 
@@ -70,7 +70,7 @@ def _bytes(name: str, value: Any) -> int:
 
 
 def _is(value: Any, default: int) -> bool:
-    """Returns whether the value is None or DALI's number for None. Checks the type first, since comparing an array would raise."""
+    """Returns whether the value is None or `default`, DALI's number for None. Checks the type first, because comparing an array would raise an error."""
     return value is None or (isinstance(value, numbers.Real) and not isinstance(value, bool) and value == default)
 
 
@@ -89,7 +89,7 @@ def _device(name: str, value: Any) -> int | None:
 
 
 def _seed(name: str, value: Any) -> int | None:
-    """Converts None and DALI's -1 to None: the seed is drawn later."""
+    """Converts None and DALI's -1 to None, for a seed that is drawn later, and other numbers to 64 bits without a sign."""
     return None if _is(value, -1) else _whole(name, value, -(2**63), 2**64 - 1) & (2**64 - 1)
 
 
@@ -127,7 +127,7 @@ def _dtypes(name: str, value: Any) -> Any:
 
 
 def _share_or_count(name: str, value: Any) -> float | None:
-    """Checks a share of an epoch or a number of samples. None stands for the library's default."""
+    """Checks a share of an epoch (below 1) or a number of samples. Returns None, the library's default, for None."""
     if value is None:
         return None
     number = _numbers.number(f"Pipeline: {name}", value)
@@ -137,7 +137,7 @@ def _share_or_count(name: str, value: Any) -> float | None:
 
 
 def _seconds(name: str, value: Any) -> float | None:
-    """Returns a time limit in seconds. Returns None, which means no limit, for None and infinity. name: the setting's name in errors."""
+    """Returns a time limit in seconds; None, which means no limit, for None and infinity. name: the setting's name in errors."""
     seconds = math.inf if value is None else _numbers.number(f"Pipeline: {name}", value)
     return None if seconds == math.inf else seconds
 
@@ -377,7 +377,7 @@ class Arguments(Leading, ByName, total=False):
 
 
 def table(arguments: Any) -> dict[str, Setting]:
-    """Returns the settings of one of the classes above, by name."""
+    """Returns a dict from names to settings for one of the classes above."""
     return {name: hint.__metadata__[0] for name, hint in arguments.__annotations__.items()}
 
 
@@ -405,7 +405,7 @@ class Settings:
 
     def __init__(self, given: dict[str, Any]) -> None:
         self.accepted: dict[str, Any] = {}  # arguments without effect, as given
-        self.queues: dict[str, int]  # prefetch_queue_depth, if given as a dict for DALI's two queues; else empty
+        self.queues: dict[str, int]  # prefetch_queue_depth as given, if it is a dict for DALI's two queues; else {}
         for name in given:
             if name not in SETTINGS:
                 hint = hint_for(name, SETTINGS, "")
@@ -437,7 +437,7 @@ class Settings:
         return cls({**leading, **dict(zip(_POSITIONAL, args, strict=False)), **kwargs})
 
     def core_arguments(self) -> dict[str, Any]:
-        """Returns the settings as keyword arguments of the C module."""
+        """Returns the settings as keyword arguments of the C module's Pipeline."""
         return {
             s.core: s.to_core(self.__dict__[name]) if s.to_core else self.__dict__[name]
             for name, s in SETTINGS.items()
@@ -450,12 +450,12 @@ class Settings:
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> dict[str, Any]:
-        """Makes keyword arguments from the result of as_json; drops unknown names."""
+        """Makes keyword arguments of Pipeline from the result of as_json. Drops unknown names."""
         return {k: v for k, v in data.items() if k in SETTINGS and SETTINGS[k].meant}
 
     def declared(self, count: int) -> list[tuple[Any, int | None, str | None]]:
-        """Returns the declared (dtype, ndim, layout) of each output; None for those that were not declared. Raises InvalidArgumentError if a list that declares
-        one of them does not have `count` entries."""
+        """Returns the declared (dtype, ndim, layout) of each output, with None for a part that was not declared. Raises InvalidArgumentError if a list of
+        declarations does not have `count` entries."""
         lists = []
         for what, given in (("type", self.output_dtype), ("number of dimensions", self.output_ndim), ("layout", self.output_layout)):
             values = list(given) if isinstance(given, (list, tuple)) else [given] * count
@@ -465,8 +465,8 @@ class Settings:
         return list(zip(*lists, strict=True))
 
     def check_outputs(self, described: Sequence[tuple[int, int, str]]) -> bool:
-        """Compares the declared (dtype, ndim, layout) of each output with the real one, and raises InvalidArgumentError if they differ. Returns False if one
-        could not be compared yet, since the real one is not known (-1)."""
+        """Compares the declared (dtype, ndim, layout) of each output with the real one, and raises InvalidArgumentError if they differ. Returns False if a
+        declared part could not be compared, because the real one is not known yet (-1)."""
         complete = True
         for i, (wanted, actual) in enumerate(zip(self.declared(len(described)), described, strict=True)):
             for what, want, have in zip(("type", "number of dimensions", "layout"), wanted, actual, strict=True):
@@ -479,7 +479,7 @@ class Settings:
 
 
 def read_state(state: str | bytes | os.PathLike[str]) -> str:
-    """Returns the text of a state. state: the text as str or bytes, or the path of its file."""
+    """Returns the text of a state. state: the text as str or bytes, or the path of a file with it. Raises FileNotFoundError if the file does not exist."""
     if isinstance(state, bytes):
         return state.decode()
     if isinstance(state, str) and state.lstrip().startswith("{"):
@@ -492,7 +492,7 @@ def read_state(state: str | bytes | os.PathLike[str]) -> str:
 
 
 def _seed_of(checkpoint: Any) -> int | None:
-    """Returns the seed of a state; None without a state, or if it is damaged: the code that reads the whole state refuses it later."""
+    """Returns the seed of a state. Returns None without a state, and for a damaged one, which later code refuses when it reads the whole state."""
     if checkpoint is not None:
         with contextlib.suppress(ValueError, TypeError, KeyError):
             return int(json.loads(read_state(checkpoint))["seed"])
@@ -515,8 +515,8 @@ def _described(settings: dict[str, Setting]) -> str:
 
 
 def _spelled_out(function: Callable[..., Any], arguments: Any, rest: str | None, brief: Sequence[str]) -> inspect.Signature:
-    """Returns the signature with each setting in place of **kwargs. rest: name of a **kwargs parameter to keep after them. brief: names of the parameters
-    that help() shows."""
+    """Returns the function's signature with each setting in place of **kwargs. rest: name of a **kwargs parameter to put after them. brief: names of the
+    parameters that help() shows."""
     p = inspect.Parameter
     given = inspect.signature(function)
     kept = [
@@ -533,8 +533,8 @@ def _spelled_out(function: Callable[..., Any], arguments: Any, rest: str | None,
 
 
 def takes(arguments: Any, shown: Any = None, rest: str | None = None, brief: Sequence[str] = ()) -> Callable[[_Class], _Class]:
-    """Decorates a class whose __init__ takes settings as **kwargs: its signature then has each setting, and its documentation their meaning in place of
-    {settings}. shown: the settings to document, if they are more than those in **kwargs. brief: the parameters that help() shows in the signature."""
+    """Decorates a class whose __init__ takes settings as **kwargs. Lists each setting in the signature, and replaces {settings} in the docstring by their
+    meanings. shown: the settings to document, if not those in `arguments`. brief: the parameters that help() shows in the signature."""
 
     def decorate(cls: _Class) -> _Class:
         if cls.__doc__ is not None:  # python -OO removes docstrings

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """States of the Datasets in a DataLoader's worker processes.
 
-Each worker has its own copy of the Dataset. If that copy, or the iterator that it returns, has state_dict() and load_state_dict(), then the worker sends its
-state with every batch, or with those that snapshot_every_n_steps needs, and state_dict() of the DataLoader holds the states that belong to the last batches
-that the loop had. Worker processes run torch's own loop. This module gives that loop its own objects in place of the Dataset, the queues of tasks and answers,
-and the worker_init_fn.
+Each worker has its own copy of the Dataset. If that copy, or the iterator that it returns, has state_dict() and load_state_dict(), the worker sends its state
+with every batch, or with the batches that snapshot_every_n_steps demands. state_dict() of the DataLoader contains the states that belong to the last batches
+that the loop received. Worker processes run torch's own loop. This module passes that loop its own objects in place of the Dataset, the queues of tasks and
+answers, and the worker_init_fn.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ def has_state(owner: Any) -> bool:
 
 
 class Phase(enum.IntEnum):
-    """When a worker's state was taken. A worker of a new epoch still has the state in which the epoch before ended, until it sends its first batch."""
+    """When a worker's state was taken. Until a worker sends its first batch of an epoch, it has the state of the end of the previous epoch."""
 
-    FRESH = 0  # the worker has sent no batch; a new worker does not load such a state
+    FRESH = 0  # the worker has not sent a batch; a new worker does not load such a state
     INSIDE = 1
-    ENDED = 2  # the worker's IterableDataset has no more samples in this epoch
+    ENDED = 2  # the worker's IterableDataset has returned its last sample in this epoch
     EARLIER = 3  # the state is from the end of an earlier epoch
 
 
 def possible(loader: Any) -> bool:
-    """Returns whether the worker processes of a loader may have states. Only a worker knows whether the iterator of an IterableDataset has one."""
+    """Returns whether a loader's workers may have states. The iterator of an IterableDataset exists only in workers, so every IterableDataset may."""
     from torch.utils.data import IterDataPipe, MapDataPipe
 
     dataset = loader.dataset
@@ -48,22 +48,22 @@ def possible(loader: Any) -> bool:
 
 
 class WorkerStates:
-    """The states of all workers, kept in the process of the training loop. last: number of the worker that made the last batch; -1: none yet."""
+    """The states of all workers, stored in the process of the training loop. last: index of the worker that made the last batch; -1: no batch yet."""
 
     def __init__(self, workers: int) -> None:
         self.last = -1
         self._states: list[bytes | dict[str, Any] | None] = [None] * workers
-        # The number of batches at the last snapshot, and the states then. None: each batch is a snapshot.
+        # The number of batches at the last snapshot, and the states at that time. None: there is a snapshot after each batch.
         self._kept: tuple[int, WorkerStates] | None = None
 
     def keep(self, batches: int) -> None:
-        """Takes a snapshot, which save() uses until the next one. batches: the number of the epoch's batches so far."""
+        """Takes a snapshot, which save() uses until the next one. batches: number of batches of the epoch so far."""
         states = WorkerStates(0)
         states.last, states._states = self.last, list(self._states)
         self._kept = batches, states
 
     def put(self, worker: int, state: bytes | None) -> None:
-        """Keeps a state that a worker has sent. None means that the state has not changed."""
+        """Stores a state that a worker sent. None: the state has not changed since the last one."""
         if state is not None:
             self._states[worker] = state
 
@@ -76,7 +76,7 @@ class WorkerStates:
         return None if state is None else dict(state)
 
     def at_next_epoch(self, persistent: bool) -> WorkerStates:
-        """Returns the states in which the workers begin the next epoch. persistent: whether the same processes continue."""
+        """Returns the states with which the workers begin the next epoch. persistent: whether the same processes continue."""
         made = WorkerStates(len(self._states))
         for worker in range(len(self._states)):
             state = self.state_of(worker)
@@ -86,8 +86,8 @@ class WorkerStates:
         return made
 
     def save(self, dataset: Any, batches: int) -> dict[str, Any] | None:
-        """Returns all states for state_dict(), or None if neither the Dataset nor any worker has one. dataset: the Dataset in this process; its state replaces
-        those that were not sent. batches: the number of the epoch's batches so far. A resumed run makes the batches since the last snapshot again."""
+        """Returns all states for state_dict(), or None if neither the Dataset nor a worker has one. dataset: the Dataset in this process, whose state stands
+        for workers that sent none. batches: number of batches of the epoch so far. A resumed run makes the batches since the last snapshot again."""
         if self._kept is not None:
             then, kept = self._kept
             return kept._save(dataset, batches - then)
@@ -102,7 +102,7 @@ class WorkerStates:
 
     @classmethod
     def load(cls, loader: Any, saved: Any) -> WorkerStates:
-        """Returns the states out of a state_dict(). saved: its entry "worker_states"; None: no worker had a state."""
+        """Makes the object from a state_dict(). saved: its entry "worker_states", or None if no worker had a state."""
         made = cls(loader.num_workers)
         if saved is not None:
             made._states = list(saved["states"])
@@ -115,8 +115,8 @@ class WorkerStates:
 
 
 def check(loader: Any, state: dict[str, Any]) -> None:
-    """Raises StateError if a state holds states of Datasets that the loader's number of workers cannot continue, or damaged ones. A state of another number of
-    workers is accepted if no worker had begun and no epoch was running."""
+    """Raises StateError if the states of workers are damaged, or if the loader's number of workers cannot continue them. A state with another number of workers
+    is accepted if no worker had begun and no epoch was running."""
     saved = state.get("worker_states")
     if saved is None:
         if loader.num_workers and state.get("dataset_state"):
@@ -153,7 +153,7 @@ def _state_now(dataset: Any) -> Any:
 
 
 class View:
-    """Stands for a DataLoader, with other values for some of its attributes. torch's iterator reads the attributes here."""
+    """A DataLoader in which some attributes have other values. torch's iterator gets it in place of the DataLoader."""
 
     def __init__(self, loader: Any, **changed: Any) -> None:
         self._loader = loader
@@ -164,8 +164,8 @@ class View:
 
 
 class Context:
-    """A multiprocessing context that starts workers with their states. states: None if they have none. base_seed: replaces the seed that torch gives to the
-    workers; None: torch's is kept. every_batch: each worker sends its state with each batch."""
+    """A multiprocessing context that starts workers with their states. states: None if the workers have none. base_seed: the seed for the workers in place of
+    torch's; None: torch's. every_batch: whether each worker sends its state with each batch."""
 
     def __init__(self, context: Any, states: WorkerStates | None, base_seed: int | None, every_batch: bool) -> None:
         import torch
@@ -186,7 +186,7 @@ class Context:
 
 
 class Task:
-    """The indices of a batch, and whether the worker sends its state with the batch."""
+    """The indices of a batch, and whether the worker has to send its state with the batch."""
 
     def __init__(self, indices: Any, state: bool) -> None:
         self.indices, self.state = indices, state
@@ -196,14 +196,14 @@ class Task:
 
 
 class Begin:
-    """The worker_init_fn of all workers: prepares the process's end, then calls the user's function."""
+    """The worker_init_fn of all workers: prevents that an orphaned process hangs at its end, then calls the user's function."""
 
     def __init__(self, user: Callable[[int], object] | None) -> None:
         self.user = user
 
     def __call__(self, worker: int) -> None:
-        # Runs before the end of torch's queue, which waits until all answers are written. If the main process was killed, no process reads them, and as
-        # other workers keep the pipe open, the writing would not fail either.
+        # Runs before torch's queue is closed, which waits until all answers are written. If the main process was killed, no process reads the pipe, and because
+        # other workers have it open, writing to it does not fail either.
         multiprocessing.util.Finalize(None, _leave_if_orphaned, (os.getppid(),), exitpriority=100)
         if self.user is not None:
             self.user(worker)
@@ -215,7 +215,7 @@ def _leave_if_orphaned(parent: int) -> None:
 
 
 class Sent:
-    """A batch. state: the state of the worker after this batch; None if the state has not changed."""
+    """A batch from a worker. state: the worker's state after this batch, pickled; None if it has not changed."""
 
     def __init__(self, data: Any, worker: int, state: bytes | None) -> None:
         self.data, self.worker, self.state = data, worker, state
@@ -228,7 +228,7 @@ class Sent:
 
 
 class Ended(_IterableDatasetStopIteration):
-    """The message that a worker's IterableDataset has ended, with the state of the worker."""
+    """The message with which a worker reports the end of its IterableDataset, with the worker's last state."""
 
     state: bytes | None = None
 
@@ -243,8 +243,8 @@ def _ended(worker: int, state: bytes | None) -> Ended:
 
 
 def _work(loop: Callable[..., None], saved: dict[str, Any] | None, named: dict[str, Any], every_batch: bool) -> None:
-    """Runs as the main function of a worker process. loop: the main function of torch's workers. saved: the state to load, or None. named: arguments of
-    `loop`. every_batch: whether the training loop wants the state with each batch, and not only with those that it names."""
+    """The main function of a worker process. loop: the main function of torch's workers. saved: the state to load, or None. named: arguments of `loop`.
+    every_batch: whether to send the state with each batch; if not, only with batches for which a Task asks."""
     if saved is not None and saved["phase"] == Phase.FRESH:
         saved = None
     dataset, init_fn = named["dataset"], named["init_fn"]
@@ -310,7 +310,7 @@ class _Stream(_Copy, IterableDataset[Any]):
 
 
 class _Counted:
-    """Iterates over an IterableDataset. At the end it sets the stream's phase to ENDED, because a Dataset may then have the state of a new beginning."""
+    """Iterates over an IterableDataset. At the end, sets the stream's phase to ENDED: the Dataset's own state may then look like that of a new epoch."""
 
     def __init__(self, stream: _Stream, iterator: Any) -> None:
         self._stream, self._iterator = stream, iterator
@@ -329,7 +329,7 @@ class _Counted:
 
 
 class _Tasks:
-    """Wraps the queue of a worker's tasks. get() passes only the number and the indices of a Task to torch's loop, and notes whether its state is wanted."""
+    """Wraps the queue of a worker's tasks. get() replaces a Task by its indices, and notes whether the training loop wants the state with that batch."""
 
     def __init__(self, queue: Any, answers: _Answers) -> None:
         self._queue, self._answers = queue, answers
@@ -346,8 +346,8 @@ class _Tasks:
 
 
 class _Answers:
-    """The queue of a worker's answers, which adds the states. every_batch: whether the loop wants the state with each batch. wanted: whether it wants the state
-    with the next answer."""
+    """The queue of a worker's answers, which adds states to them. every_batch: whether the training loop wants the state with each batch. wanted: whether it
+    wants the state with the next answer."""
 
     wanted = True
 
@@ -363,7 +363,7 @@ class _Answers:
         begins = isinstance(number, _ResumeIteration)  # whether this is the answer that begins an epoch, before its batches
         if begins:
             self._last = b""
-        # The loop may have left an epoch after the last state that it got, so an epoch begins with a state, unless each batch brings one.
+        # The training loop may have left the last epoch before it received the latest state, so an epoch begins with the state, unless each batch has one.
         if not begins or not self._every_batch:
             self.wanted |= begins
             try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls dataset[i] for several samples at once: on threads, or in processes. Each process has a thread of this process that waits for its answers."""
+"""Calls dataset[i] for several samples at once, on threads or in processes. For each process, a thread of this process waits for its answers."""
 
 from __future__ import annotations
 
@@ -26,16 +26,17 @@ from stoker.loader._shared import ReuseDetector, open_file, owned
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-_WAIT = 0.2  # seconds of one step in `unfinished`
+_WAIT = 0.2  # seconds; `unfinished` waits in steps of this length
 
-Item = tuple[int, Place]  # a sample's id, and the place that seeds its random numbers
+Item = tuple[int, Place]  # a sample's id, and the numbers that seed its random generator
 
 
 @dataclass(slots=True)
 class Fetched:
-    """A sample in the form that the pipeline accepts, or the exception because of which it could not be fetched.
+    """A sample in the form that the pipeline accepts, or the exception that fetching it raised.
 
-    parts: the converted parts; None if the sample failed. index: the sample's number in the dataset, if known. path: the image's file, if the sample has one.
+    parts: the converted parts; None if the sample failed. index: the sample's index in the dataset; None if not known. path: the path of the image's file, or
+    None.
     """
 
     parts: tuple[Any, ...] | None
@@ -51,7 +52,7 @@ class Fetched:
 
 
 def converted(samples: Samples, item: Any, index: int | None, where: str) -> Fetched:
-    """Converts a sample of a dataset. An error that concerns only this sample becomes part of the result. An error that would concern all samples is raised."""
+    """Converts a sample of a dataset. Returns an error that concerns only this sample in the result, and raises errors that would concern all samples."""
     path = samples.path_of(item)
     try:
         return Fetched(samples.convert(item), index, path)
@@ -78,7 +79,7 @@ class Fetch:
         self.dataset, self.samples = dataset, samples
 
     def fetch_first(self, item: Item) -> tuple[Fetched, tuple[Any, ...]]:
-        """Fetches the first sample, and returns it with the format that all samples must have. If it fails, the next sample is treated as the first."""
+        """Fetches the first sample, and returns it with the format that all samples must have. If it fails, the next one defines the format."""
         learned = self.samples.kinds is not None
         (fetched,) = self([item])
         if fetched.parts is None and not learned:
@@ -86,7 +87,7 @@ class Fetch:
         return fetched, self.samples.format()
 
     def set_format(self, learned: tuple[Any, ...]) -> None:
-        """Sets the format that all samples must have, as another process has learned it from the first sample."""
+        """Sets the format that all samples must have, which another process found in the first sample."""
         self.samples.set_format(learned)
 
     def __call__(self, items: Sequence[Item]) -> list[Fetched]:
@@ -111,7 +112,7 @@ class Fetch:
 
 
 class FetchMany(Fetch):
-    """Fetches from a dataset with `many(ids)`, which is faster than one call for each sample."""
+    """Fetches samples by one call of the dataset's many(ids), or one by one if that call fails."""
 
     def __call__(self, items: Sequence[Item]) -> list[Fetched]:
         try:
@@ -122,8 +123,8 @@ class FetchMany(Fetch):
 
 
 class Threads:
-    """Calls functions on daemon threads. close() does not wait for running calls, and sets an error for all futures without a result. At its exit, the
-    interpreter waits for running calls for as long as _at_exit allows."""
+    """Calls functions on daemon threads. close() does not wait for running calls, and gives all unfinished futures an error. At its exit, the interpreter waits
+    for running calls only as long as _at_exit allows."""
 
     def __init__(self, count: int) -> None:
         self._jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -155,7 +156,7 @@ class Threads:
         self._waiting.add(future)
         future.add_done_callback(self._waiting.discard)
         self._jobs.put((future, function, arguments))
-        # close() on another thread may have failed the waiting futures before this one was added, or the garbage collector has ended the threads.
+        # Another thread's close() may have failed the waiting futures before this one was added, or the garbage collector may have ended the threads.
         if self._closed or not self._stop.alive:
             self._answer()
         return future
@@ -176,8 +177,8 @@ def _stop(jobs: queue.SimpleQueue[Any], count: int) -> None:
 
 
 def unfinished(futures: Sequence[Future[Any]], limit: float | None = None) -> set[Future[Any]]:
-    """Waits for all futures, at most `limit` seconds. Returns those that have not finished. Waits in steps: a signal that arrives while the thread enters a wait
-    does not end that wait, so Ctrl-C would have no effect before a second one."""
+    """Waits for all futures, at most `limit` seconds. Returns those that have not finished. Waits in steps, because a signal that arrives just before a wait
+    does not end it: a single Ctrl-C could have no effect."""
     from concurrent.futures import wait
 
     end = None if limit is None else time.monotonic() + limit
@@ -202,7 +203,7 @@ class Workers:
         self._threads: Threads | None = None  # None until the first sample was fetched
 
     def fetch_first(self, item: Item) -> Fetched:
-        """Fetches the first sample. If that succeeds, all other samples must have its format, and the threads are started."""
+        """Fetches the first sample. If it does not fail, all other samples must have its format, and the threads are started."""
         fetched = self._fetch_first(item)
         if self._threads is None and fetched.parts is not None:
             self._threads = Threads(self.count)
@@ -230,8 +231,8 @@ class Workers:
         return self._called(items)
 
     def _called(self, items: Sequence[Item]) -> list[Fetched]:
-        """Fetches samples at the same time as other threads. Only one thread runs at a time during the first calls, whose effects on attributes are compared,
-        and later if the Dataset cannot be called from several threads at once. Copies the samples if the Dataset may reuse their buffers."""
+        """Fetches samples. One thread at a time does this during the first calls, whose effects on the Dataset's attributes are compared, and always if the
+        Dataset cannot be called by several threads at once. Copies the samples if the Dataset may reuse their buffers."""
         changes = self._changes
         if not (self._watch.copies or changes.counting or changes.serial):
             return self._fetch(items)
@@ -254,7 +255,7 @@ class Workers:
 
 
 def _at_once(fetch: Fetch, count: int, forked: bool) -> int:
-    """Returns how many calls of the Dataset may run at once: `count`, or 1 if the Dataset holds an open file."""
+    """Returns how many calls of the Dataset may run at once: `count`, or 1, with a notice, if the Dataset has an open file. forked: processes inherit it."""
     attribute = open_file(fetch.dataset, forked) if count > 1 else None
     if attribute is None:
         return count
@@ -266,7 +267,7 @@ def _at_once(fetch: Fetch, count: int, forked: bool) -> int:
 
 
 class ProcessWorkers(Workers):
-    """Fetches samples in processes, each with a thread that waits for it."""
+    """Fetches samples in processes. A thread for each process waits for its answers."""
 
     def __init__(self, fetch: Fetch, count: int, context: Any) -> None:
         self._free: queue.SimpleQueue[_Process] = queue.SimpleQueue()
@@ -334,7 +335,7 @@ def _asked_for(method: str, arguments: Any) -> str:
 
 
 def _begin(fetch: Fetch) -> Callable[..., Any]:
-    """Runs in the new process, and returns the function that the process calls for each request."""
+    """Returns the function with which a new process answers each request. Runs in that process."""
 
     def answer(method: str, arguments: Any) -> Any:
         if method != "set_format":
@@ -355,7 +356,7 @@ def _calls(fetch: Fetch, method: str, arguments: Any) -> Any:
 
 
 def _seed_all(item: Item) -> None:
-    """Seeds the global random generators of this process from the sample's place."""
+    """Seeds the global random generators of this process from the sample's Place."""
     import random
 
     seed = mix(*item[1])
@@ -368,7 +369,7 @@ def _seed_all(item: Item) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Converts torch's tensors to arrays, which are sent without shared memory, and exceptions to ones that can be pickled."""
+    """Converts torch's tensors to arrays, which are sent without shared memory, and exceptions to a form that can be pickled."""
     if isinstance(value, Fetched):
         error = None if value.error is None else portable(value.error, "python_workers")
         return replace(value, parts=_plain(value.parts), error=error)

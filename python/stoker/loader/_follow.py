@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves further images, masks, maps of floats, boxes and points with their image. Pixels are moved in the graph. For boxes and points the graph
+"""Moves further images, masks, maps of floats, boxes and points together with their image. The graph moves pixels. For boxes and points, the graph
 outputs the numbers of each move, such as the window of a crop, and Python applies them when it makes the batch."""
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Extent = tuple[Any, Any]  # height and width: numbers, or nodes with one number 
 
 
 def _pair(height: Any, width: Any) -> Any:
-    """Returns a list of two numbers, or a node with two numbers per sample."""
+    """Returns the two values as a list, or as one node if one of them is a node."""
     return fn.stack(height, width) if isinstance(height, DataNode) or isinstance(width, DataNode) else [height, width]
 
 
 def outside(t: T.Padded, kind: str) -> dict[str, Any]:
-    """Returns the arguments of fn.slice for the pixels outside of an image or a mask."""
+    """Returns arguments of fn.slice that say how to fill pixels outside of an image or a mask."""
     return {"fill_values": t.fill_of(kind)} if t.padding_mode == "constant" else {"border": t.padding_mode}
 
 
@@ -42,7 +42,7 @@ def _lack(extent: Any, wanted: int) -> Any:
 
 
 def resized(extent: Extent, size: int, max_size: int | None) -> Extent:
-    """Returns the extent after the shorter edge is resized to `size`, or the longer one to max_size if it would be larger."""
+    """Returns the extent of an image whose shorter edge becomes `size`. If the longer edge would exceed max_size, the longer edge becomes max_size."""
     height, width = extent
     nodes: bool = isinstance(height, DataNode)
     short = math.min(height, width) if nodes else min(height, width)
@@ -57,8 +57,8 @@ def resized(extent: Extent, size: int, max_size: int | None) -> Extent:
 
 @dataclass
 class Field:
-    """A field whose pixels move with the image. node: HW or HWC for a mask, HWC for others. kind: IMAGE, MASK or FLOATS. vectors: the two channels of a map
-    of floats are the components of a vector along x and y, in pixels. floats, gray, channels: the same as those of _lower.Image."""
+    """A field whose pixels move with the image. node: HW or HWC for a mask, HWC for others. kind: IMAGE, MASK or FLOATS. vectors: the field is a map of floats
+    with two channels, the components of a vector along x and y in pixels. floats, gray, channels: as in _lower.Image."""
 
     node: DataNode
     kind: str
@@ -69,7 +69,7 @@ class Field:
 
 
 def _floats(values: Sequence[Any]) -> DataNode:
-    """Returns a node with one float for each of these numbers and nodes."""
+    """Returns a node with a vector of floats for each sample. values: numbers, or nodes with one number a sample."""
     parts = [v if isinstance(v, DataNode) else fn.constant(fdata=[float(v)], shape=[], dtype=types.FLOAT) for v in values]
     node: DataNode = fn.stack(*(fn.cast(part, dtype=types.FLOAT) for part in parts))
     return node
@@ -79,28 +79,28 @@ LINEAR: dict[str, Any] = {"interp_type": types.INTERP_LINEAR, "border": "drop", 
 
 
 class Followers:
-    """The further images, masks, maps, boxes and points that belong to an image. Each move of the image is applied to them with the same numbers.
+    """The further images, masks, maps, boxes and points of a sample. When the image is moved, they are moved with the same numbers.
 
     size: a node with the image's height and width. boxes: a node with the sample's boxes, and their format; None if the sample has no boxes.
     """
 
     def __init__(self, size: Any, fields: Sequence[Field] = (), boxes: tuple[DataNode, str] | None = None) -> None:
         self.boxes = boxes
-        self.labels: list[str] = []  # fields that lose rows with the boxes; "default" stands for the labels, and "" for no field
+        self.labels: list[str] = []  # fields that lose the rows of removed boxes; "default": the field of labels; "": no field
         self.extent: Extent = (size[0], size[1])
         self.fields = list(fields)
-        self._shared = 0  # number of calls of same_draws, so that each call has its own seeds
+        self._shared = 0  # calls of same_draws so far; each call gets seeds of its own
         self.moves: list[Move] = []
         self._columns: list[DataNode] = [size[0], size[1]]
         self.only_masks: str | None = None  # name of a transform that masks can follow, but boxes and points cannot
 
     def numbers(self) -> DataNode:
-        """Returns a node with, for each sample, the original extent and then the numbers that moves refer to by column."""
+        """Returns a node with a vector for each sample: the original extent, then the numbers to which moves refer by their column."""
         node: DataNode = fn.stack(*(fn.cast(c, dtype=types.FLOAT) for c in self._columns))
         return node
 
     def column_of(self, node: DataNode) -> int:
-        """Adds a number to those that `numbers` outputs for each sample, and returns its column."""
+        """Appends a number to the vector that `numbers` returns, and returns its column."""
         self._columns.append(node)
         return len(self._columns) - 1
 
@@ -119,8 +119,8 @@ class Followers:
 
     @contextmanager
     def same_draws(self) -> Iterator[Callable[[], None]]:
-        """Gives random operators that are added inside the context their own sequence of seeds. The context's function restarts that sequence: operators
-        that are then added in the same order draw the same numbers as before."""
+        """Gives random operators that are added inside the context their own sequence of seeds. The function that the context returns restarts the sequence, so
+        that operators which are added after it in the same order draw the same numbers."""
         pipe = Pipeline.current()
         assert pipe is not None and self.fields
         builder, number, drawn = self.fields[0].node._builder, self._shared, 0
@@ -156,8 +156,8 @@ class Followers:
         return resized
 
     def random_crop(self, node: DataNode, t: T.RandomCrop) -> DataNode:
-        """Pads by t.padding, then cuts out a window, as torchvision does. With pad_if_needed, an image that is still too small in one direction gets the
-        number of missing pixels on each of the two sides before the cut."""
+        """Pads by t.padding, then cuts out a window, as torchvision does. With pad_if_needed, an image that is then too small along an axis is padded by the
+        number of missing pixels on both sides of that axis."""
         left, top, right, bottom = t.padding
         height, width = self.extent
         y = _lack(height + top + bottom, t.size[0]) if t.pad_if_needed else 0
@@ -175,7 +175,7 @@ class Followers:
         return node
 
     def crop_of_boxes(self, node: DataNode, window: DataNode) -> DataNode:
-        """Cuts out a window. window: a node with its top, left, height and width, and a number that is 0 if the window is the whole image."""
+        """Cuts out a window. window: a node with five numbers a sample: top, left, height and width, and 0 if the window is the whole image."""
         anchor, shape = fn.stack(window[0], window[1]), fn.stack(window[2], window[3])
         node = self._window(node, anchor, shape)
         self.moves.append(CropOfBoxes(*(self._column(window[k]) for k in range(5))))
@@ -183,8 +183,8 @@ class Followers:
         return node
 
     def crop_and_pad(self, node: DataNode, t: T.FixedSizeCrop, place: Extent, part: Extent, cut: DataNode) -> DataNode:
-        """Cuts out a window of t.size pixels. place: its top and left in the image. part: height and width of the part of the window that the image covers; the
-        rest is filled. cut: whether the window leaves out a part of the image."""
+        """Cuts out a window of t.size pixels. place: the window's top and left in the image. part: height and width of the part that the image covers; the rest
+        is filled. cut: a node that is not 0 if the window leaves out a part of the image."""
         (top, left), (height, width) = place, part
         node = self._window_around(node, t, (0 - top, 0 - left), (top + t.size[0], left + t.size[1]))
         columns = [self._column(n) for n in (top, left, height, width)]
@@ -200,8 +200,8 @@ class Followers:
         self.labels += t.labels_getter if isinstance(t.labels_getter, list) else [t.labels_getter or ""]
 
     def _window_around(self, node: DataNode, t: T.Padded, before: Extent, end: Extent) -> DataNode:
-        """Cuts out a window of the fields and of the image, and returns the image's node. before: how many pixels above and to the left of the image the
-        window begins. end: the row and the column of the image where it ends. Pixels outside of the image are filled by the padding mode of t."""
+        """Cuts the same window out of the image and the fields, and returns the image's node. before: number of pixels above and to the left of the image. end:
+        row and column of the image before which the window ends. Pixels outside of the image are filled by the padding mode of t."""
         window: dict[str, Any] = {"axes": [0, 1], "start": _pair(0 - before[0], 0 - before[1]), "end": _pair(*end)}
         if t.padding_mode != "constant":
             self.only_masks = f"{type(t).__name__} with padding_mode={t.padding_mode!r}"
@@ -215,7 +215,7 @@ class Followers:
 
     @staticmethod
     def _draw_start(extent: Any, wanted: int) -> DataNode:
-        """Draws the first pixel of a window on one axis, each with equal probability. If the window does not fit, returns 0, and the crop fails."""
+        """Draws where a window begins along an axis, with equal probabilities. Returns 0 if the window does not fit; the crop then fails."""
         last = math.max(extent - wanted, 0) if isinstance(extent, DataNode) else max(extent - wanted, 0)
         draw = fn.random.uniform(range=[0.0, 1.0])
         place: DataNode = fn.cast(math.min(math.floor(draw * (last + 1)), last), dtype=types.INT32)
@@ -241,8 +241,8 @@ class Followers:
             self.resize_to(resized(self.extent, size, max_size), filters)
 
     def resize_to(self, extent: Extent, filters: dict[str, Any], **to: Any) -> None:
-        """Resizes the fields to an extent. filters: arguments of fn.resize for images. to: other arguments of fn.resize that give the same size; by default
-        it is given as numbers or nodes."""
+        """Resizes the fields to an extent. filters: arguments of fn.resize for images. to: arguments of fn.resize that describe the same size; if there are
+        none, the extent is used."""
         before, self.extent = self.extent, extent
         to = to or {"size": as_size(extent)}
         self.moves.append(Resize(*(self._column(n) if isinstance(n, DataNode) else n for n in extent)))
@@ -276,15 +276,15 @@ class Followers:
         return node
 
     def warp(self, matrix: DataNode, change: Callable[[Field], DataNode], extent: Extent | None) -> None:
-        """Applies an affine map to the fields. matrix: a node; it maps points of the output to points of the image. change: returns the warped node of a field.
-        extent: the extent of the output; None: it does not change."""
+        """Applies an affine map to the fields. matrix: a node with the map from points of the output to points of the image. change: a function that returns
+        the warped node of a field. extent: that of the output; None: the output is as large as the image."""
 
         def moved(field: Field) -> DataNode:
             made = change(field)
             if not field.vectors:
                 return made
             a, b, c, d = matrix[0], matrix[1], matrix[3], matrix[4]
-            area = a * d - b * c  # multiply each vector by the inverse of the matrix's 2 x 2 part
+            area = a * d - b * c  # the vectors are multiplied by the inverse of the matrix's 2 x 2 part
             u, v = made[:, :, 0:1], made[:, :, 1:2]
             turned: DataNode = fn.cat((d * u - b * v) / area, (a * v - c * u) / area, axis=2)
             return turned
@@ -302,14 +302,14 @@ class Followers:
             )
 
     def perspective(self, what: str, matrix: DataNode, change: Callable[[Field], DataNode]) -> None:
-        """Applies a perspective map to the fields. matrix: a node; it maps points of the image to points of the output. change: returns the warped node of a
-        field. what: the transform's name, for an error message."""
+        """Applies a perspective map to the fields. matrix: a node with the map from points of the image to points of the output. change: a function that
+        returns the warped node of a field. what: the transform's name, for an error message."""
         self._refuse_vectors(what)
         self._each(change)
         self.moves.append(Perspective(tuple(self._column(matrix[k]) for k in range(9))))
 
     def displace(self, what: str, change: Callable[[Field], DataNode]) -> None:
-        """Applies a displacement of each pixel to the fields. Boxes and points cannot follow it. change: returns the displaced node of a field. what: the
+        """Displaces each pixel of the fields. Boxes and points cannot follow. change: a function that returns the displaced node of a field. what: the
         transform's name, for an error message."""
         self._refuse_vectors(what)
         self.only_masks = what
@@ -327,7 +327,7 @@ class Followers:
 
 
 def _share(new: Any, old: Any) -> Any:
-    """Returns new / old, as a number or, if one of them is a node, as a node."""
+    """Returns new / old: a number if both are numbers, else a node."""
     if not isinstance(new, DataNode) and not isinstance(old, DataNode):
         return new / old
     number: DataNode = fn.cast(new, dtype=types.FLOAT64) if isinstance(new, DataNode) else new * 1.0

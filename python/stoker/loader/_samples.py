@@ -19,17 +19,16 @@ from stoker.loader._targets import Target
 
 
 class UnlikeError(TypeError):
-    """Raised for an image of another form than that of the first sample. This is a fault of the Dataset, so the sample is not skipped as a bad sample."""
+    """Raised for an image whose form differs from the first sample's. This is a fault of the Dataset, so on_error="skip" does not skip the sample."""
 
 
 class Samples:
     """Converts each sample to a tuple: the image, the other parts in the order of the first sample, the array of `_geometry` if a part follows the image's
-    transforms, and further views. A sample with a list of images has several views of one image: the first view is used as the image.
+    transforms, and further views. If the image is a list, its entries are views of one image, and the first view is used as the image.
 
-    shown: the fields that the user named, or None. given: the kinds that the user gave, by the name of the field. layout: the layout of images. oriented:
-    whether the EXIF orientation is applied to images. main: the user's name for the image, which `shown` and `given` call "image". place: the image's index
-    in a sample that is a tuple. sound: samples have a sound file instead of an image. plain: samples have no image, and the first part is converted like the
-    others.
+    shown: the fields that the user named, or None. given: dict from fields to the kinds that the user gave. layout: the layout of images. oriented: whether
+    the EXIF orientation is applied. main: the user's name for the image; `shown` and `given` call it "image". place: the image's index in samples that are
+    tuples. sound: samples have a sound file instead of an image. plain: samples have no image, and the first part is converted like the others.
     """
 
     def __init__(
@@ -44,30 +43,29 @@ class Samples:
         plain: bool = False,
     ) -> None:
         self.main, self.place, self.sound, self.plain = main, place, sound, plain
-        self._first_target = Target(f"the column {main!r}", None)  # converts the first part if it is no image
+        self._first_target = Target(f"the column {main!r}", None)  # converts the first part if `plain`
         self.shown, self.given, self.layout, self.oriented = shown, given, layout, oriented
-        self.names = _fields.targets_of(shown)  # names of the targets of tuples, in order; None: they have no names
+        self.names = _fields.targets_of(shown)  # names of the parts after the image, if samples are tuples; None: the user named none
         self.keys: tuple[str, ...] | None = None  # keys of a dict, "image" first; None: samples are not dicts
-        self.kinds: list[Kind] | None = None  # kinds of the parts after the image; None: no sample has been seen
+        self.kinds: list[Kind] | None = None  # kinds of the parts after the image; None before the first sample
         self.follow = False  # whether a part (further image, mask, map, boxes, points) must follow the image's transforms
-        self.stacks: list[int] = []  # numbers of the parts that hold one or several masks
-        self.pictures: list[int] = []  # numbers of the parts that are further images, or maps of floats
+        self.stacks: list[int] = []  # indices of the parts that hold one or several masks
+        self.pictures: list[int] = []  # indices of the parts that are further images, or maps of floats
         self.floats = (given or {}).get("image", Kind()).name == FLOATS  # whether the image is a map of floats
         self._converters: list[Callable[[Any], Any]] = []  # one converter for each part after the image
-        self.arrays = False  # whether images are arrays, and not the bytes of files
-        self.tensors = False  # whether images were given as arrays or tensors, and not as PIL images
-        self.channels = 0  # channels of the first image, if it is an array
+        self.arrays = False  # whether images are arrays; otherwise they are the bytes of files
+        self.tensors = False  # whether the Dataset returns images as arrays or tensors, not as PIL images
+        self.channels = 0  # number of channels of the first image, if it is an array
         self.several = False  # whether samples hold a list of views instead of one image
         self.views = 0  # number of views after the first one
-        self.counted = False  # whether all images must have `channels` channels
+        self.counted = False  # whether all images must have as many channels as the first one
 
     def settle(self, oriented: bool, counted: bool) -> None:
-        """Sets whether EXIF orientation is applied, and whether a transform depends on the first image's number of channels. Call it before the first
-        sample."""
+        """Sets whether the EXIF orientation is applied, and whether all images must have as many channels as the first one. Call before the first sample."""
         self.oriented, self.counted = oriented, counted
 
     def convert(self, item: Any) -> tuple[Any, ...]:
-        """Converts a sample, of any type that a Dataset may return, to its parts, the image first. The first sample decides what the parts are."""
+        """Returns the parts of a sample, the image first. The sample may have any type; the first sample decides which parts all must have."""
         item = self._by_name(item)
         parts = self._of_dict(item) if isinstance(item, dict) else tuple(item) if isinstance(item, (tuple, list)) else (item,)
         if self.place and not isinstance(item, dict) and self.place < len(parts):
@@ -128,7 +126,7 @@ class Samples:
         self.several, self.views = several, others
 
     def path_of(self, item: Any) -> str | None:
-        """Returns the path of the image's file, or the file and row number of a table's row; None if the sample names neither."""
+        """Returns the path of the image's file, or the file and row of a table's row; None if the sample has neither."""
         if (where := getattr(item, "where", None)) is not None and isinstance(item, dict):
             return str(where)
         if isinstance(item, Mapping):
@@ -141,14 +139,14 @@ class Samples:
         return os.fsdecode(image) if isinstance(image, (str, os.PathLike)) and image else None
 
     def forget_format(self) -> None:
-        """Resets the format that was taken from the first sample, because that sample could not be converted. The next sample defines the format."""
+        """Resets the format that came from the first sample, if that sample could not be converted. The next sample then defines the format."""
         self.keys = self.kinds = None
         self._first_target = Target(f"the column {self.main!r}", None)
         self.follow, self.stacks, self.pictures, self._converters = False, [], [], []
 
     def _geometry(self, image: Any, rest: list[Any]) -> Any:
-        """Returns the image's height and width, then the number of masks in each stack. Gives each empty stack in `rest` one mask, which is dropped when the
-        batch is made. Raises an error if a mask or a further image differs in size from the image."""
+        """Returns an array with the image's height and width, then the number of masks in each stack. Puts one mask into each empty stack of `rest`, which is
+        dropped when the batch is made. Raises ValueError if a mask or a further image differs in size from the image."""
         import numpy as np
 
         height, width = extent = height_and_width(image, self.layout, self.oriented) or (
@@ -166,8 +164,8 @@ class Samples:
         return np.asarray([*extent, *counts], np.int32)
 
     def _by_name(self, item: Any) -> Any:
-        """Returns a dict for a sample with named parts: a mapping, a dataclass, a named tuple with an image, or an image with a dict of targets. The image has
-        the name "image" there. Returns other samples unchanged."""
+        """Converts a sample with named parts to a dict in which the image has the name "image". Such a sample is a mapping, a dataclass, a named tuple with an
+        image, or an image with a dict of targets. Returns other samples unchanged."""
         made = self._named(item)
         if self.main == "image" or not isinstance(made, dict) or self.main not in made:
             return made
@@ -196,7 +194,7 @@ class Samples:
         return self.keys[1:] if self.keys is not None else (self.names or ())
 
     def format(self) -> tuple[Any, ...]:
-        """Returns the format that the first sample defined, for `set_format` of a copy in another process."""
+        """Returns the format that the first sample defined. `set_format` sets it in a copy of this object in another process."""
         form = (self.arrays, self.tensors, self.channels, self.several, self.views)
         return self.keys, self.kinds, form, self.layout, self._converters
 
@@ -220,7 +218,8 @@ class Samples:
         return kinds_of_sample(padded, values, self.given)
 
     def _of_dict(self, item: dict[str, Any]) -> tuple[Any, ...]:
-        """Returns the parts of a dict in the order of the first sample's keys. If the user named fields, returns only these."""
+        """Returns the parts of a dict in the order of the first sample's keys, or only the fields that the user named. Raises TypeError if a part is
+        missing."""
         if self.keys is None:
             self.keys = self._keys(item)
         if any(k not in item for k in self.keys) or (self.shown is None and len(item) > len(self.keys)):
@@ -230,7 +229,7 @@ class Samples:
         return tuple(item[k] for k in self.keys)
 
     def _keys(self, item: dict[str, Any]) -> tuple[str, ...]:
-        """Returns the keys of the first sample that become parts."""
+        """Returns the keys of the first sample's parts, "image" first. Raises an error if there is no image or a named field is missing."""
         entries = ", ".join(map(str, item))
         if "image" not in item:
             advice = "that is where the sound has to be" if self.sound else _not_images.advice_for_dict(item)
@@ -247,7 +246,7 @@ class Samples:
         return ("image", *(k for k in item if k != "image" and (self.shown is None or k in self.shown)))
 
     def _check_masks(self, image: Any, rest: list[Any], height: int, width: int) -> None:
-        """Raises an error if a mask differs in size from its image, because a crop would then show different parts of the two."""
+        """Raises ValueError if a mask differs in size from its image. A crop would then cut different parts out of them."""
         for k, (part, kind) in enumerate(zip(rest, self.kinds or (), strict=True), 1):
             if kind.name == MASK and tuple(part.shape[:2]) != (height, width):
                 turned = height_and_width(image, self.layout, False) != (height, width)
@@ -275,9 +274,9 @@ class Samples:
 
 
 class Picture:
-    """Converts a further image, or a map of floats, to the bytes of a file or to an array in a layout that all samples share.
+    """Converts a further image, or a map of floats, to the bytes of a file or to an array in the layout that all samples share.
 
-    floats: values are converted to float32 without scaling. flat: whether the first sample's array had two dims.
+    floats: values are converted to float32 without scaling. flat: whether the array of the first sample had two dimensions.
     """
 
     def __init__(self, what: str, layout: str | None, floats: bool) -> None:
@@ -301,7 +300,7 @@ class Picture:
 
 
 def height_and_width(image: Any, layout: Layout, oriented: bool) -> tuple[int, int] | None:
-    """Returns height and width of an image, for the bytes of a file from their header; None if the header cannot be read."""
+    """Returns (height, width) of an array, or of an image file from its header; None if the header cannot be read. oriented: by the EXIF orientation."""
     if is_array(image):
         return layout.extent(image)
     import numpy as np
@@ -335,8 +334,7 @@ def _sound(value: Any) -> Any:
 
 
 def _mask(value: Any, what: str) -> Any:
-    """Converts a mask to an array HW, or several masks from (masks, H, W), the order of torchvision's Mask, to (H, W, masks). A palette image gives its
-    indices."""
+    """Converts a mask to an array HW, or several masks from torchvision's order (masks, H, W) to (H, W, masks). The mask of a palette image is its indices."""
     import numpy as np
 
     if isinstance(value, (str, os.PathLike, bytes, bytearray, memoryview)):
@@ -375,8 +373,8 @@ def _converter(kind: Kind, number: int, name: str | None, layout: str | None) ->
 
 
 def column(values: list[Any], number: int, plain: bool = False) -> list[Any]:
-    """Returns the values of one part of all samples of a batch. Strings are encoded as bytes; empty lists get the type of the other samples' values. number:
-    the number of the part. plain: part 0 is not an image, and is converted like the others."""
+    """Returns the values of one part of a batch, one for each sample. Encodes strings as bytes; gives empty lists the type of the other values. number: index
+    of the part. plain: part 0 is not an image, and is converted like the others."""
     strings = [isinstance(v, str) for v in values]
     if not any(strings):
         return _targets.of_one_type(values) if number or plain else values

@@ -29,7 +29,7 @@ from stoker.loader._tars import TarSource, tars_of
 from stoker.loader._videos import wants_clips
 from stoker.pipeline import Pipeline
 
-# The endings of sound files that this build of the library can decode.
+# Endings of the files that this build of the library can decode as sounds.
 SOUND_ENDINGS = tuple(
     ending
     for ending in ("wav", "wave", "bwf", "rf64", "flac", "ogg", "oga", "opus", "mp3", "m4a", "aac")
@@ -49,7 +49,7 @@ class SoundField:
 
 
 def _sound_field(fields: Mapping[str, Any], clips: bool = False) -> SoundField:
-    """Returns the field that is an Audio, with the names of all fields. clips: samples are clips of videos, so other fields may have kinds."""
+    """Returns the field that is an Audio, and the names of all fields. clips: samples are clips of videos, whose other fields may have kinds."""
     sounds = {name: given for name, given in fields.items() if isinstance(given, Audio) or given is Audio}
     if len(sounds) > 1:
         raise InvalidArgumentError(f"fields: {', '.join(map(str, sounds))} are Audio, and a sample has one sound: name one of them")
@@ -79,7 +79,7 @@ def _is_manifest(source: Any) -> bool:
 
 
 def components_of(fields: Any, components: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Returns the components of tars, with the component of the sound under the name "image". Returns them unchanged if none has the name of the sound."""
+    """Renames the component of the sound to "image". Returns the components unchanged if none has the name of the sound."""
     name = _sound_field(fields).name
     if not isinstance(components, Mapping) or name not in components:
         return components
@@ -88,9 +88,9 @@ def components_of(fields: Any, components: Mapping[str, Any] | None) -> Mapping[
 
 @dataclass
 class Separated:
-    """The arguments of a Loader after those about sounds were removed. fields: the fields without those that the sounds add. sounds: None if the source makes
-    the sounds itself. main: the user's name of the sounds, if rows have sounds instead of images; else "". ragged: the ragged fields that are not sounds.
-    transforms: the transforms of images."""
+    """The arguments of a Loader without those about sounds. fields: without the fields that the sounds add. sounds: None if the source itself makes the
+    sounds. main: the user's name of the sounds, if rows have sounds instead of images; else "". ragged: the ragged fields that are not sounds. transforms: the
+    transforms of images."""
 
     source: Any
     fields: Any
@@ -139,7 +139,7 @@ def _separated_with_clips(source: Any, given: Mapping[str, Any]) -> Separated:
 
 
 def names_of_rows(arguments: Mapping[str, Any]) -> tuple[str | None, Any]:
-    """Returns the name of the column of sounds, or None if the table has videos with sounds, and the fields that the table must give."""
+    """Returns the name of the column of sounds, and the fields that the table must have. The name is None if the sounds belong to the table's videos."""
     if wants_clips(arguments):
         return None, _separated_with_clips(None, {"transforms": None, "ragged": (), **arguments}).fields
     wanted = _sound_field(arguments["fields"])
@@ -161,7 +161,7 @@ def _refuse_ragged(given: SoundField, ragged: Sequence[str]) -> None:
 
 
 def _source_of(given: SoundField, source: Any, ragged: Sequence[str], transforms: Any) -> AudioSource:
-    """Makes the source for a folder, a list, one or several manifests, or a FileSource of Loader.from_csv."""
+    """Makes the source for a folder, a list of paths, one or several manifests, or the FileSource of Loader.from_csv."""
     rest = (given, bool(ragged), transforms)
     if isinstance(source, FileSource):
         return AudioSource(source, None, *rest)
@@ -183,7 +183,7 @@ def _source_of(given: SoundField, source: Any, ragged: Sequence[str], transforms
 
 @dataclass
 class _Ragged:
-    """Makes a RaggedBatch from a padded output. lengths: the number of the output with the samples' lengths. dim: the ragged dim of the batch."""
+    """Makes a RaggedBatch from a padded output. lengths: index of the output with the samples' lengths. dim: the batch's dimension whose extents differ."""
 
     lengths: int
     dim: int
@@ -199,7 +199,7 @@ def _text(value: Any) -> list[str]:
 
 
 def _manifest_parts(manifests: Sequence[str]) -> list[tuple[str, float, float | None]]:
-    """Returns (path, offset, duration) of each entry, in seconds. A duration of None means up to the end of the file."""
+    """Returns (path, offset, duration) of each entry, in seconds. The duration is None if the entry goes to the end of the file."""
     parts: list[tuple[str, float, float | None]] = []
     for manifest in manifests:
         for number, line in enumerate(_files.read_text(manifest).splitlines(), 1):
@@ -209,7 +209,7 @@ def _manifest_parts(manifests: Sequence[str]) -> list[tuple[str, float, float | 
 
 
 def _manifest_part(line: str, where: str) -> tuple[str, float, float | None]:
-    """Returns path, offset and duration of an entry; duration None: up to the file's end. Refuses the entries that the reader of manifests refuses."""
+    """Returns the path, offset and duration of an entry. Raises CorruptError for entries that readers.nemo_asr refuses too."""
     try:
         entry = json.loads(line)
     except ValueError as e:
@@ -224,8 +224,8 @@ def _manifest_part(line: str, where: str) -> tuple[str, float, float | None]:
 
 
 def _seconds(part: tuple[Any, float, float | None]) -> float:
-    """Returns the length in seconds of a part (path, offset, duration) of a file; duration None: up to the file's end. Returns 0 if the file cannot be read;
-    its batch then reports the error."""
+    """Returns the length in seconds of a part (path, offset, duration) of a file. Reads the file's header if the duration is None. Returns 0 if the file cannot
+    be read; its batch then reports the error."""
     path, offset, duration = part
     if duration is not None:
         return duration
@@ -237,11 +237,11 @@ def _seconds(part: tuple[Any, float, float | None]) -> float:
 
 
 class Sounds:
-    """Adds the operators that decode sounds from the bytes of files and transform them, and adds the fields of the sounds to batches.
+    """Adds the operators that decode sounds from the bytes of files and transform them, and the fields of the sounds in a batch.
 
-    If a Loader's Spec has a Sounds, the outputs of the sounds follow all other outputs of the graph: the sound itself if samples are clips of videos, the
-    rate, and the lengths if batches are padded. given: the user's field. ragged: whether a batch of sounds is a RaggedBatch. clips: whether the sounds are
-    those of clips of videos; otherwise samples have sounds instead of images.
+    In the graph, the outputs of the sounds follow all other outputs: the sound itself if samples are clips of videos, the rate, and the lengths if batches
+    are padded. given: the user's field. ragged: whether a batch of sounds is a RaggedBatch. clips: whether sounds belong to clips of videos; otherwise samples
+    have sounds instead of images.
     """
 
     def __init__(self, given: SoundField, ragged: bool, transforms: Any, clips: bool = False) -> None:
@@ -261,24 +261,24 @@ class Sounds:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Returns the names of the fields that the source gives, without those that the sounds add."""
+        """Returns the names of the fields that the source must deliver; the rate and the lengths are added later."""
         if "image" in self.given.names and self.given.name != "image":
             raise InvalidArgumentError("fields: 'image' next to a sound is not possible: call that column by another name, or leave it out")
         return tuple(name for name in self.given.names if name not in ("rate", self.lengths))
 
     def take_rate(self, rate: Any) -> None:
-        """Sets the rate in Hz to that in the metadata of the data set, unless the user gave a rate."""
+        """Sets the rate in Hz from the data set's metadata, unless the user gave a rate."""
         if self.audio.rate is None and isinstance(rate, int) and rate > 0:
             self.audio = replace(self.audio, rate=rate)
 
     def decoding(self) -> dict[str, Any]:
-        """Returns the arguments that all operators which decode sounds share."""
+        """Returns the arguments of all operators that decode sounds."""
         audio = self.audio
         more = {} if audio.rate is None else {"sample_rate": float(audio.rate), "quality": audio.quality}
         return {"downmix": audio.mono, "dtype": _DTYPES[audio.dtype], **more}
 
     def decoded(self, data: DataNode) -> Sound:
-        """Decodes the bytes of files."""
+        """Decodes sounds, or the window of each sound that `crop` and `duration` select. data: a node with the bytes of files."""
         audio = self.audio
         window: dict[str, Any] = {}
         if audio.duration is not None:
@@ -289,7 +289,7 @@ class Sounds:
         return self.sound(node, rate)
 
     def window(self) -> dict[str, Any]:
-        """Returns the arguments of the operator that reads windows of objects. It draws the same places as `decoded`."""
+        """Returns the arguments for fetching only windows of remote files. They select the same windows as `decoded`."""
         low, high = {"start": (0.0, 0.0), "center": (0.5, 0.5), "random": (0.0, 1.0)}[self.audio.crop]
         return {"duration": self.audio.duration, "low": low, "high": high}
 
@@ -334,7 +334,7 @@ class Sounds:
         return {name: known[name] for name in names}
 
     def finishing(self, made: Finishing, outputs: int) -> Finishing:
-        """Returns `made` with the conversions for the fields of the sounds. outputs: the number of all outputs."""
+        """Returns `made` plus the conversions for the fields of the sounds. outputs: number of all outputs."""
         finish = dict(made.finish)
         if self.ragged:
             finish[self.given.name if self.clips else "image"] = _Ragged(outputs - 1, self._axis + 1)
@@ -343,7 +343,7 @@ class Sounds:
 
 
 class AudioSource(FileSource):
-    """Reads sound files. files: a FileSource that lists them. manifests: paths of NeMo manifests, which are read instead."""
+    """Reads sound files. files: a FileSource that lists them. manifests: paths of NeMo manifests to read in place of `files`, or None."""
 
     holds = "sound"
 
@@ -392,7 +392,7 @@ class AudioSource(FileSource):
             return list(counted(pool.map(_seconds, parts), "bucket_by: reading lengths", len(parts)))
 
     def _listed(self) -> list[Any]:
-        """Returns the paths of all files, in the order of the reader."""
+        """Returns the paths of all files, in the order in which readers.file reads them."""
         if self.paths is not None:
             return list(self.paths)
         root = self.root or ""
@@ -421,7 +421,7 @@ class AudioSource(FileSource):
         return self.sounds.decoded(data), {"label": spec.label(label)}
 
     def _of_store(self) -> bool:
-        """Returns whether some of the files are objects of a store, of which only the bytes of the windows are fetched."""
+        """Returns whether some files are remote. Of remote files, only the bytes of the windows are fetched."""
         return any("://" in os.fsdecode(path) for path in (self.paths if self.paths is not None else [self.root or ""]))
 
     def _of_manifests(self, reader: dict[str, Any]) -> tuple[Sound, dict[str, DataNode]]:

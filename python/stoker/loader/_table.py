@@ -40,14 +40,12 @@ if TYPE_CHECKING:
 
 MEMORY = 256 << 20  # default limit, in bytes, for the row groups that are kept in memory
 _MOST_COLUMNS = 900  # the most columns of a batch; the library limits the number of tensors of a sample, some of which are not columns
-_WINDOW_SHARE = 3  # shuffle="groups" has up to three windows in memory: one whose batches end, the current one, and the next one
-_READ_SHARE = (
-    8  # local groups that take more than 1 / _READ_SHARE of the memory are read one at a time, because a read needs twice a group's bytes
-)
+_WINDOW_SHARE = 3  # shuffle="groups" has up to three windows of groups in memory: the previous, the current and the next one
+_READ_SHARE = 8  # larger local groups than 1 / _READ_SHARE of `memory` are read one at a time: a read needs twice a group's bytes
 
 
 class Row(dict[str, Any]):
-    """A sample as a dict of column values. where: its file, row group and row, for error messages."""
+    """A row as a dict from columns to values. where: its file, row group and row, for error messages."""
 
     __slots__ = ("where",)
 
@@ -57,8 +55,8 @@ class Row(dict[str, Any]):
 
 
 class Group:
-    """A row group in memory. rows: the number of rows. values: from the name of a column to a function that returns the value of a row. bytes: the memory
-    that the group needs."""
+    """A row group in memory. rows: number of rows. values: dict from columns to functions that return the value of a row. bytes: size of the group in
+    memory."""
 
     def __init__(self, table: Any, columns: Sequence[Column]) -> None:
         self.rows, self.bytes = table.num_rows, table.nbytes
@@ -74,11 +72,11 @@ class Group:
 class Table:
     """The rows of Parquet files, in the order of files and rows.
 
-    names, kinds: the fields that the user named, and their kinds. image: the name of the column of images; None: it is found by its type or its name. nulls:
-    from the name of a column to the value for rows that have none. memory: the limit, in bytes, for row groups in memory. sound: the user's name of the column
-    of sounds, if rows have sounds instead of images; None: rows have images.
+    names, kinds: the fields that the user named, and their kinds. image: the name of the column of images; None: the column is found by type or name. nulls:
+    dict from columns to the values that stand for nulls. memory: limit in bytes for row groups in memory. sound: the user's name of the column of sounds, if
+    rows have sounds instead of images; None: rows have images.
 
-    plain: neither images nor sounds are read from the rows. `image` is then the first column that is read.
+    plain: rows are read without an image or a sound. `image` is then the first column.
     """
 
     def __init__(
@@ -93,7 +91,7 @@ class Table:
         sound: str | None = None,
     ) -> None:
         self.storage, self.memory, self.sound = storage or common(), memory, sound
-        self.limit = _numbers.SAMPLE_MEMORY  # the largest number of bytes of a row; the Loader sets it to its memory_limit
+        self.limit = _numbers.SAMPLE_MEMORY  # the most bytes that a row may take; the Loader sets its memory_limit
         files = read_footers(find(patterns, self.storage), self.storage)
         self.files = [f for f in files if f.footer.num_rows]
         if not self.files:
@@ -103,17 +101,17 @@ class Table:
         self.nulls = self._fills(nulls or {})
         self.groups = [(f, g) for f in self.files for g in range(f.footer.num_row_groups) if f.footer.row_group(g).num_rows]
         self.rows = [f.footer.row_group(g).num_rows for f, g in self.groups]  # number of rows of each group
-        self.starts = [0]  # number of the first row of each group; last, the number of all rows
+        self.starts = [0]  # for each group, the number of rows before it; the last entry is the number of all rows
         for n in self.rows:
             self.starts.append(self.starts[-1] + n)
         self._bytes: dict[int, int] = {}  # results of group_bytes, by group number
         self._kept: dict[int, Future[Group]] = {}  # by group number: groups in memory, being read, or waiting to be read
-        self._sizes: OrderedDict[int, int] = OrderedDict()  # bytes of each group in memory; the least recently used group is first
+        self._sizes: OrderedDict[int, int] = OrderedDict()  # bytes of each group in memory, the least recently used one first
         self._kept_bytes = 0  # sum of _sizes
         self._busy = 0  # sum of _reading_bytes of the groups that are being read, or wait for a thread
-        self._pinned: frozenset[int] = frozenset()  # groups that stay in memory, since rows of them are still to come
+        self._pinned: frozenset[int] = frozenset()  # groups of the last call of pin(), which are not dropped
         self._needed: frozenset[int] = frozenset()  # the groups of the last call of want()
-        self._ahead: OrderedDict[int, None] = OrderedDict()  # groups that are read as soon as there is memory for them, in this order
+        self._ahead: OrderedDict[int, None] = OrderedDict()  # groups to read as soon as there is memory for them, in this order
         self._lock = threading.Lock()
         self._large_reads = threading.Lock()  # held while a large group is read
         self._threads: Threads | None = None
@@ -135,7 +133,7 @@ class Table:
                 "of both that `datasets` writes"
             )
         masks = {name for name, kind in kinds.items() if kind.name == MASK}
-        # A column that folder names define, and that has one value in all files, comes from a common parent folder. It is read only if the user names it.
+        # If folder names give a column one value in all files, the column comes from a common parent folder. It is read only if the user names it.
         alike = {n for n, values in self.partitions.items() if len(set(values.values())) == 1}
         wanted = [n for n in schema.names if n == self.image or n in (names or ()) or (names is None and n not in alike)]
         for name in names or ():
@@ -174,7 +172,7 @@ class Table:
             self._check_schema(f)
 
     def _check_schema(self, file: TableFile) -> None:
-        """Raises an error if the file lacks a column, or if a column has another type than in the first file, because values are never converted silently."""
+        """Raises an error if the file lacks a column or has it with another type than the first file. Values are never converted silently."""
         first = self.files[0]
         for column in self.columns:
             if column.name in self.partitions:
@@ -192,7 +190,7 @@ class Table:
                 )
 
     def _first_column(self, schema: Any, names: tuple[str, ...] | None) -> str:
-        """Returns the column that becomes the first output, for a table from which no images are read. In other tables the image is the first output."""
+        """Returns the column for the first output of a table without images. In other tables, that output is the image."""
 
         def has_form(name: str) -> bool:
             type = schema.field(name).type
@@ -213,8 +211,8 @@ class Table:
         return "image" if "image" in present else present[0]
 
     def _image_column(self, schema: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind], given: str | None) -> str | None:
-        """Returns the column of images or sounds. Returns None if images are not wanted, or if the table has none. Raises an error if the column cannot be
-        determined, or if there is no column of sounds."""
+        """Returns the column of images or sounds; None if the user wants none, or if a table has no images. Raises an error if several columns may be meant, or
+        if there is no column of sounds."""
         if given is not None:
             if given not in schema.names:
                 raise InvalidArgumentError(f"image: the table has no column '{given}'; it has {', '.join(schema.names)}")
@@ -257,12 +255,12 @@ class Table:
 
     @property
     def turned(self) -> bool:
-        """Returns whether `datasets` wrote the column of images. It applies the EXIF orientation when it decodes them, so the Loader does too."""
+        """Returns whether `datasets` wrote the column of images. That library applies the EXIF orientation when it decodes, so the Loader does too."""
         return self.features.get(self.image, {}).get("_type") == "Image"
 
     @property
     def rate(self) -> Any:
-        """Returns the rate in Hz to which `datasets` resamples the sounds of this table; None if it does not."""
+        """Returns the rate in Hz to which `datasets` resamples the sounds of this table; None if the table's metadata has no rate."""
         return self.features.get(self.image, {}).get("sampling_rate")
 
     @property
@@ -273,18 +271,18 @@ class Table:
 
     @property
     def objects(self) -> set[str]:
-        """Names of the columns whose values are passed through the pipeline as JSON."""
+        """Names of the columns whose values pass through the pipeline as JSON texts."""
         return {c.name for c in self.columns if c.kind == "object"}
 
     @property
     def lists(self) -> set[str]:
-        """Names of the columns of lists of numbers."""
+        """Names of the columns whose values are lists of numbers."""
         return {c.name for c in self.columns if c.kind == ARRAY}
 
     # ---- sizes ----
 
     def group_bytes(self, group: int) -> int:
-        """Returns the number of bytes that a group needs in memory according to the file's footer. Counts only the columns that are read."""
+        """Returns the size in bytes of a group's decoded columns, from the file's footer. Counts only columns that are read."""
         found = self._bytes.get(group)
         if found is None:
             found = self._bytes[group] = self._group_bytes(group)
@@ -295,12 +293,12 @@ class Table:
         return sum(max(0, c.total_uncompressed_size) for c in file.chunks(number, {c.name for c in self.columns}))
 
     def _is_too_large(self, group: int) -> bool:
-        """Returns whether the mean row of a group is over the limit, so that at least one of its rows is. Such a group is not read, and all its rows are refused,
-        because the rows of a group are read together."""
+        """Returns whether a group's mean row is over the limit, so that at least one row is. Rows of a group are read together, so such a group is not read,
+        and all its rows are refused."""
         return self.group_bytes(group) > self.limit * self.rows[group]
 
     def window(self) -> int:
-        """Returns the number of groups whose rows shuffle="groups" mixes at a time."""
+        """Returns how many groups shuffle="groups" mixes with each other."""
         mean = max(1, sum(map(self.group_bytes, range(len(self.groups)))) // len(self.groups))
         return max(2, self.memory // _WINDOW_SHARE // mean)
 
@@ -308,7 +306,7 @@ class Table:
         return sum(map(self.group_bytes, range(len(self.groups))))
 
     def digest(self) -> str:
-        """Returns a digest of the names of files and the rows of groups, for states."""
+        """Returns a digest of the files' names and of the numbers of rows of all groups, for saved states."""
         import hashlib
 
         return hashlib.blake2b(
@@ -329,9 +327,9 @@ class Table:
         return f"{file.name}[row group {number}, row {row - self.starts[group]}]"
 
     def want(self, groups: Iterable[int], ahead: Iterable[int] = ()) -> None:
-        """Starts to read the groups that are not in memory, in this order, and marks the others as recently used. ahead: groups that are needed later. They are
-        read, one after the other, as soon as they fit into `memory`, for which groups that are not pinned are dropped; or as soon as only the groups of this
-        call are still kept."""
+        """Starts to read those groups that are not in memory, in this order, and marks the others as recently used. ahead: groups that are needed later. They
+        are read one after the other when they fit into `memory`, for which groups that are not pinned are dropped, or when only groups of this call are left in
+        memory."""
         needed = [g for g in groups if not self._is_too_large(g)]
         for group in needed:
             self._future(group)
@@ -341,13 +339,13 @@ class Table:
         self._read_ahead()
 
     def pin(self, groups: frozenset[int]) -> None:
-        """Keeps these groups in memory even if they take more than `memory`, because a group that is dropped too early would have to be read again. Replaces
-        the groups of the last call."""
+        """Keeps these groups, and no longer those of an earlier call, in memory even if they take more than `memory`. A group that is dropped too early would
+        have to be read again."""
         with self._lock:
             self._pinned = groups
 
     def _read_ahead(self) -> None:
-        """Starts to read the next groups of `_ahead` as `want` describes it. Drops groups that are not pinned if their memory is needed."""
+        """Starts to read the next groups of `_ahead`, under the conditions that want() describes."""
         while True:
             with self._lock:
                 group = next(iter(self._ahead), None)
@@ -360,7 +358,7 @@ class Table:
             self._future(group)
 
     def _reading_bytes(self, group: int) -> int:
-        """Returns the number of bytes that are needed while a group is read: for the group, and for a page of it before it is decoded, or all of its pages."""
+        """Returns the most bytes that are needed while a group is read: for the decoded group, and for its pages before they are decoded."""
         return 2 * self.group_bytes(group)
 
     def _future(self, group: int) -> Future[Group]:
@@ -398,8 +396,7 @@ class Table:
         return made
 
     def _keep(self, group: int, size: int) -> None:
-        """Adds a group's bytes to the sum, and drops the least recently used groups until the rest fit into `memory`. Keeps this group and the pinned ones in
-        any case."""
+        """Counts a group that was read, and drops the least recently used groups until the rest fit into `memory`. Never drops this group or pinned ones."""
         with self._lock:
             if group not in self._kept:  # the table was closed meanwhile
                 return
@@ -408,7 +405,7 @@ class Table:
             self._drop(self.memory, group)
 
     def _drop(self, most: int, but: int) -> None:
-        """Drops the least recently used groups that are not pinned until the rest take at most `most` bytes; never the group `but`. Call with the lock held."""
+        """Drops the least recently used groups until the rest take at most `most` bytes. Never drops pinned groups or group `but`. Call with the lock held."""
         if self._kept_bytes <= most:
             return
         for old in [g for g in self._sizes if g != but and g not in self._pinned]:
@@ -418,7 +415,7 @@ class Table:
             del self._kept[old]
 
     def many(self, ids: Sequence[int]) -> list[Row]:
-        """Returns the rows with these numbers. Rows are numbered through all files."""
+        """Returns the rows with these numbers, which count the rows of all files. Raises an error for a group that is too large."""
         at = [self.group_of(i) for i in ids]
         for g in dict.fromkeys(at):
             if self._is_too_large(g):
@@ -462,7 +459,7 @@ class Table:
         return f" (on_error='skip' leaves such rows out{fill})"
 
     def open(self) -> None:
-        """Lets groups be read again after close(), and forgets those that an earlier epoch would have needed later."""
+        """Allows reading again after close(), and empties the list of groups to read ahead."""
         with self._lock:
             self._closed = False
             self._ahead.clear()
@@ -489,9 +486,8 @@ def _constant(value: Any, row: int) -> Any:
 
 
 def partitions_of(files: Sequence[TableFile]) -> dict[str, dict[str, Any]]:
-    """Returns the columns that the names of folders define: from the name of a column to a dict from the name of a file to the column's value in it. Values
-    are whole numbers if all are, else strings; None for Hive's null. A column that the names of some files lack, or that the files themselves have, is left
-    out."""
+    """Returns the columns that folder names define: a dict from columns to dicts from files to values. The values of a column are whole numbers if all can be,
+    else strings; None for Hive's null. Leaves out columns that some files' names lack, or that the files themselves have."""
     parts = [partition_of(f.name) for f in files]
     found: dict[str, dict[str, Any]] = {}
     for key in parts[0]:
@@ -504,7 +500,7 @@ def partitions_of(files: Sequence[TableFile]) -> dict[str, dict[str, Any]]:
 
 
 def with_partitions(schema: Any, partitions: Mapping[str, Mapping[str, Any]]) -> Any:
-    """Returns the schema with the columns that the names of folders define appended."""
+    """Returns the schema plus the columns that folder names define."""
     import pyarrow as pa
 
     for name, values in partitions.items():
@@ -513,7 +509,7 @@ def with_partitions(schema: Any, partitions: Mapping[str, Mapping[str, Any]]) ->
 
 
 def features_of(schema: Any) -> dict[str, Any]:
-    """Returns the features that `datasets` wrote into the schema, by column; {} without them."""
+    """Returns a dict from columns to the features that `datasets` wrote into the schema; {} if there are none."""
     try:
         found = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
     except (KeyError, ValueError, TypeError, RecursionError):
@@ -522,8 +518,8 @@ def features_of(schema: Any) -> dict[str, Any]:
 
 
 def inspect(patterns: Sequence[str], storage: Storage | None = None) -> dict[str, Any]:
-    """Returns facts about a table for `stoker inspect`: the numbers of files, rows and groups, and for each column its type, its bytes, and the form of its
-    values in a batch."""
+    """Returns facts about a table for `stoker inspect`: the numbers of files, rows and groups, and for each column its type, its compressed size in bytes, and
+    the form of its values in a batch."""
     store = storage or common()
     files = read_footers(find(patterns, store), store)
     sizes: dict[str, int] = {}
