@@ -11,7 +11,7 @@
 static const char *const type_names[] = {
 	"a bool", "an int", "a float", "a string", "a dtype", "an image type", "an interpolation", "ints", "floats", "strings"};
 
-/* Returns the type's name without its article. Not for types of lists, whose names have none. */
+/* Returns the name of an argument's type without its article. Not for types of lists, whose names have no article. */
 static const char *bare_name(const struct stk_arg_def *def)
 {
 	return strchr(type_names[def->type], ' ') + 1;
@@ -36,8 +36,8 @@ static enum stk_status refuse_number(const struct stk_arg_def *def, double v, in
 	return stk__fail(err, STK_INVALID, "argument \"%s\" is %g%s; it must be %s (%s)", def->name, v, place, range, def->doc);
 }
 
-/* Checks that a number is in the argument's range, and is finite as the float32 that the operator gets, unless the table allows other values. All numbers
- * for operators' arguments come through here: constants of the graph, and values of each sample. index: index in a list of several, else -1. */
+/* Fails unless a number is in the argument's range and is finite as float32, or the table allows NaN or infinities. Every number for an argument, a constant or
+ * a sample's value, must be checked with this. index: index in a list of several numbers, else -1. */
 static enum stk_status check_number(const struct stk_arg_def *def, double v, int64_t index, struct stk_error *err)
 {
 	bool outside = v < def->min || v > def->max;
@@ -79,7 +79,7 @@ static int32_t enum_count(const struct stk_arg_def *def)
 					     : STK_ANY_DATA + 1;
 }
 
-/* Returns whether the value -1 (NO_TYPE) means that the argument is not given: if it may be left out and has no default of its own. */
+/* Returns true if the value -1 (NO_TYPE) stands for an argument that is not given: the argument is optional and has no default. */
 static bool may_be_none(const struct stk_arg_def *def)
 {
 	return !def->fallback && !(def->flags & STK_REQUIRED);
@@ -153,7 +153,7 @@ static enum stk_status set_string(
 
 /* ---- lists ---- */
 
-/* Reads element i of a list of numbers, or the one number that stands for a list. */
+/* Sets *out to element i of a list of numbers or, if the user gave a single number, to that. Returns false if the value is of another kind. */
 static bool list_number(const struct stk_arg *v, size_t i, double *out)
 {
 	if (v->kind == STK_VALUE_INTS)
@@ -348,7 +348,8 @@ enum stk_status stk__arg_takes(const struct stk_arg_def *def, enum stk_dtype dty
 		stk_dtype_name(dtype));
 }
 
-/* Whole numbers may come as floats if they are whole. Other floats, NaN and infinities are refused, since the conversion would silently change them. */
+/* Fails if one of the n elements of t is not a whole number. Floats that are whole are allowed; other floats, NaN and infinities would silently change when
+ * they are converted. */
 static enum stk_status check_whole(const struct stk_arg_def *def, const struct stk_tensor *t, int64_t n, struct stk_error *err)
 {
 	for (int64_t i = 0; i < n && !stk__dtype_whole(t->desc.dtype); i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Handles operators that run once for each frame of their sequences. */
+ * Descriptions and checks for operators that run once for each frame of their sequences. */
 #include "graph/graph.h"
 #include "op/dims.h"
 

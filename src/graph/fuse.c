@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Fusion: decides which operators of a chain make one pass over an image. It reads the operators' definitions (lower, classes), never their names.
  *
- * An operator joins the pass of its input's operator if no other operator reads that value, both have lower, and the pass can still take its steps
- * (stk__pass_joins). An operator on tensors of any kind may leave its job to the next operator, so that its result is not stored. Fusion changes no value, so
- * every choice here affects only speed. */
+ * An operator joins the pass of the operator that makes its input if no other operator reads that value, both have lower, and its steps fit into the pass
+ * (stk__pass_joins). The job of an operator on tensors of any kind may run as part of the next operator's job, so that its result is not stored. Fusion changes
+ * no value, so every choice in this file affects only speed. */
 #include "graph/program.h"
 
 #include <string.h>
 
-/* Returns whether the pass that begins with this node runs over an image's planes, one after the other: whether the layout has other dims after C. */
+/* Returns true if the pass that begins with this node processes an image plane by plane, because the layout has dims after C. */
 static bool by_plane(const struct stk_program *p, const struct stk_program_node *head)
 {
 	const char *layout = head->node->n_inputs ? p->values[head->inputs[0]].desc.layout : "", *c = strchr(layout, 'C');
 	return c && c[1];
 }
 
-/* Returns the most steps that an operator adds to a pass. */
+/* Returns the maximum number of steps that an operator adds to a pass. */
 static int32_t steps_of(const struct stk_program_node *n)
 {
 	int32_t pointwise = n->def->steps ? n->def->steps : 1;
@@ -47,7 +47,7 @@ static int32_t image_step(const struct stk_program *p, const struct stk_chain *c
 	return -1;
 }
 
-/* Returns whether group k may leave its job to the next group. */
+/* Returns true if the next group may run the job of group k as part of its own job. */
 static bool feeds(const struct stk_program *p, const struct stk_chain *chain, int32_t k)
 {
 	if (!p->fused || k + 1 >= chain->n_groups || chain->groups[k].pass || chain->groups[k + 1].pass)

@@ -88,7 +88,7 @@ static enum stk_status set_varying(
 	return s;
 }
 
-/* Checks that a value's fields agree with its kind. Whether the argument allows the value is checked elsewhere. */
+/* Fails if a value is malformed: its name, kind, pointers or length. graph/args.c checks whether the argument allows the value. */
 static enum stk_status check_value(const struct stk_op_def *def, const struct stk_arg *v, struct stk_error *err)
 {
 	const bool list = v->kind == STK_VALUE_INTS || v->kind == STK_VALUE_FLOATS || v->kind == STK_VALUE_STRINGS;
@@ -204,7 +204,7 @@ static enum stk_status check_name(const struct stk_graph *g, const char *name, s
 	return STK_OK;
 }
 
-/* Infers the outputs. n_outputs must be set already, since it depends on arguments and inputs. */
+/* Allocates and infers node->outputs. node->n_outputs must be set. */
 static enum stk_status infer_outputs(struct stk_graph *g, struct stk_graph_node *node, struct stk_error *err)
 {
 	node->outputs = stk__graph_alloc(g, (size_t)node->n_outputs * sizeof *node->outputs);

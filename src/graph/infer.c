@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* Returns whether the desc's layout is one of the space-separated layouts; without a layout, whether one of them has as many dims. */
+/* Returns true if the desc's layout is one of the space-separated layouts in `list` or, if the desc has no layout, if one of them has as many dims. */
 static bool layout_listed(const char *list, const struct stk_desc *desc)
 {
 	size_t want = strlen(desc->layout);
@@ -42,8 +42,8 @@ static enum stk_status check_layout(const struct stk_op_def *def, const struct s
 	return fits ? STK_OK : stk__refuse_layout(def, in, err);
 }
 
-/* Replaces the descs of inputs that are sequences by those of one frame. Sets *frames to the number of frames of the inputs and arguments that are sequences,
- * if it is known, and fails if they differ. */
+/* Replaces the descs of inputs that are sequences by descs of one frame. Sets *frames to the number of frames of all inputs and arguments that are sequences,
+ * if it is known. Fails if their numbers of frames differ. */
 static enum stk_status take_frame(
 	const struct stk_graph *g, const struct stk_graph_node *node, struct stk_tensor *in, int64_t *frames, struct stk_error *err)
 {

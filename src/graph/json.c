@@ -26,7 +26,7 @@ static json_t *json_of_float(float v)
 	return json_pack("{s:s}", "float", isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
 }
 
-/* Returns NULL if memory is short or a text is not UTF-8. */
+/* Returns the value of an argument as JSON, or NULL if memory is short or a text is not UTF-8. */
 static json_t *json_of_field(const struct stk_arg_def *def, const void *args)
 {
 	const void *field = (const char *)args + def->offset;
@@ -146,7 +146,7 @@ static bool node_of_json(const json_t *j, struct stk_node *out)
 	return true;
 }
 
-/* Reads a number, in either of its two forms. */
+/* Reads a JSON number, or one of the forms of json_of_float. Returns false for anything else. */
 static bool number_of_json(const json_t *j, double *out)
 {
 	const char *text = json_string_value(json_object_get(j, "float"));
@@ -157,7 +157,7 @@ static bool number_of_json(const json_t *j, double *out)
 	       (text && json_object_size(j) == 1 && (strcmp(text, "nan") == 0 || strcmp(text, "inf") == 0 || strcmp(text, "-inf") == 0));
 }
 
-/* Reads a list of one type; the caller frees the memory. */
+/* Reads a list of texts or of numbers. Sets *memory to the memory of the list, which the caller frees. Returns false for other lists, or if memory is short. */
 static bool list_of_json(const char *name, const json_t *j, struct stk_arg *out, void **memory)
 {
 	size_t n = json_array_size(j);
@@ -215,7 +215,7 @@ struct read_op {
 	size_t n_inputs, n_args, n_when;
 };
 
-/* Reads the conditions; the caller frees the memory. */
+/* Reads the conditions of operator number `index` to op->when, which the caller frees even after a failure. */
 static enum stk_status read_conditions(const json_t *when, struct read_op *op, size_t index, struct stk_error *err)
 {
 	size_t n = json_array_size(when);

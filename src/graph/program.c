@@ -93,7 +93,7 @@ static void find_branches(struct stk_program *p)
 	}
 }
 
-/* Checks that a merge's two sides lie both in host memory or both on the GPU, since a merged value has one address. */
+/* Fails unless both inputs that a merge chooses from are in host memory, or both are on the GPU, since the merged value has one address. */
 static enum stk_status check_sides(const struct stk_program *p, const struct stk_program_node *merge, struct stk_error *err)
 {
 	const struct stk_value *a = &p->values[merge->inputs[1]], *b = &p->values[merge->inputs[2]];
@@ -107,8 +107,8 @@ static enum stk_status check_sides(const struct stk_program *p, const struct stk
 		on_gpu, on_cores);
 }
 
-/* Checks that nothing which is read on the cores is on the GPU: inputs of operators on the cores, inputs that an operator on the GPU reads on the host,
- * arguments and conditions. Also checks the sides of merges. */
+/* Fails if a value is on the GPU but is read on the cores: an input of an operator on the cores, an input that an operator on the GPU reads on the host, an
+ * argument or a condition. Also checks the inputs of merges. */
 static enum stk_status check_places(const struct stk_program *p, struct stk_error *err)
 {
 	for (int32_t i = 0; i < p->n_nodes; i++) {
@@ -159,7 +159,7 @@ static void name_streams(struct stk_program *p)
 	}
 }
 
-/* Returns how many parts a reader fetches for a sample. */
+/* Returns the number of parts that a reader fetches for a sample; 0 if it fetches nothing. */
 static int32_t parts_of(const struct stk_program_node *n)
 {
 	const struct stk_reader_def *reader = n->def->reader;
@@ -223,9 +223,8 @@ static enum stk_status find_readers(struct stk_program *p, struct stk_error *err
 	return STK_OK;
 }
 
-/* Finds sources whose data no output needs, and the operators that read them. The sources are not called, so that their failure does not end the run. But
- * something must determine where epochs end: without a reader and without a source that an output needs, all sources stay. The graph's order is a
- * topological one. */
+/* Sets `pruned` of external sources whose data no output needs, and of the operators that read them. Such a source is not called, so that its failure does not
+ * end the run. If there is no reader and no output needs a source, nothing is pruned, since a source must determine where epochs end. */
 static enum stk_status find_pruned(struct stk_program *p, struct stk_error *err)
 {
 	bool *needed = stk__program_alloc(p, (size_t)p->n_nodes, sizeof *needed);
@@ -253,8 +252,8 @@ static bool is_chain_node(const struct stk_program_node *n)
 	return !n->cloned && !n->pruned && !(n->def->flags & STK_OP_CALLBACK);
 }
 
-/* Computes each node's level: the highest level of the nodes that it reads, where a user's source counts one level more. For a node that gathers, two levels
- * more than the nodes that it reads, since its gather runs in the level in between. */
+/* Computes each node's level: the highest level of the nodes that it reads, where a user's source counts as one level higher. A node that gathers is two levels
+ * above the nodes that it reads, since its gather runs in the level between them. */
 static void find_levels(struct stk_program *p)
 {
 	bool source_driven = false;
@@ -290,8 +289,8 @@ static int32_t find_root(int32_t *parent, int32_t i)
 	return i;
 }
 
-/* Sets heavy[root] for each chain, which its root node identifies, that is worth a worker of its own: it decodes, processes images, calls a user's function,
- * or waits for bytes. */
+/* Sets heavy[root] for each chain that is worth a worker of its own: it decodes, processes images, calls a user's function, or waits for bytes. root: the node
+ * that identifies the chain in parent[]. */
 static void find_heavy(const struct stk_program *p, int32_t *parent, bool *heavy)
 {
 	for (int32_t i = 0; i < p->n_nodes; i++) {
@@ -374,8 +373,8 @@ static enum stk_status find_chains(struct stk_program *p, struct stk_error *err)
 	return STK_OK;
 }
 
-/* Returns whether the chain, given by its level and its number there, has a node that reads cloned node i, so that it runs a clone of i. Nodes that gather do
- * not count: they read the value from the slot, like their gather did. */
+/* Returns true if a chain (number `chain` of its level) must run a clone of node i, because a node of the chain reads i. Nodes that gather do not count: they
+ * read the value from the slot, as their gather did. */
 static bool chain_reads(const struct stk_program *p, int32_t level, int32_t chain, int32_t i)
 {
 	for (int32_t j = 0; j < p->n_nodes; j++) {
@@ -389,8 +388,8 @@ static bool chain_reads(const struct stk_program *p, int32_t level, int32_t chai
 	return false;
 }
 
-/* Finds the level and chain that write a cloned node's values to the slot: the first chain that reads the node, in a level that is over when a gather reads
- * the values; if there is none, the first chain of the first level. */
+/* Sets the level and chain that write the values of cloned node i to the slot: the first chain that reads the node, in a level that has ended before a gather
+ * reads the values; if there is no such chain, the first chain of the first level. */
 static void home_of_clone(struct stk_program *p, int32_t i)
 {
 	struct stk_program_node *n = &p->nodes[i];
@@ -451,8 +450,8 @@ static bool chain_uses(const struct stk_program *p, const struct stk_chain *c, i
 	return false;
 }
 
-/* Sets c->kept_values to the values of earlier levels that the chain reads from the slot. In a program with branches these are all of them, since chains then
- * also read predicates that are not their operators' inputs. */
+/* Sets c->kept_values to the values of earlier levels that the chain reads from the slot. In a program with branches, sets it to all values of earlier levels
+ * in the slot, since chains then also read predicates that are not inputs of their operators. */
 static enum stk_status find_kept(struct stk_program *p, int32_t level, struct stk_chain *c, struct stk_error *err)
 {
 	c->kept_values = stk__program_alloc(p, (size_t)p->n_slot_values, sizeof *c->kept_values);
@@ -466,7 +465,8 @@ static enum stk_status find_kept(struct stk_program *p, int32_t level, struct st
 	return STK_OK;
 }
 
-/* Finds which values the clones must make in this chain: a reader of many fields stands in many chains, each of which reads a few of them. */
+/* Sets c->is_read, from which clones know the values that they must make in this chain: a reader of many fields is cloned into many chains, each of which reads
+ * a few fields. */
 static enum stk_status find_wanted(struct stk_program *p, int32_t level, int32_t index, struct stk_chain *c, struct stk_error *err)
 {
 	c->is_read = stk__program_alloc(p, (size_t)p->n_values, sizeof *c->is_read);
@@ -482,8 +482,8 @@ static enum stk_status find_wanted(struct stk_program *p, int32_t level, int32_t
 	return STK_OK;
 }
 
-/* Lists a chain's nodes and the clones that it runs, in the graph's order, which is a topological one; but predicates, and the nodes that they are computed
- * from, come first. Then finds the chain's readers, kept values, wanted values and groups. */
+/* Lists a chain's nodes and the clones that it runs: first predicates and the nodes from which they are computed, then the others, in the order of the graph.
+ * Then finds the chain's readers, kept values, wanted values and groups. */
 static enum stk_status fill_chain(struct stk_program *p, int32_t level, int32_t index, struct stk_error *err)
 {
 	struct stk_chain *c = &p->levels[level].chains[index];

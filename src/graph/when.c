@@ -22,7 +22,7 @@ static bool covers(const struct stk_condition *made, int32_t n_made, const struc
 	return true;
 }
 
-/* Returns an error that names the branch which a reading operator lacks: the first that `from` stands in and `read` does not have. */
+/* Fails with a message that names the first branch that contains `from` and is not among the conditions `read` of the operator that reads its value. */
 static enum stk_status refuse(const struct stk_graph *g, const struct stk_graph_node *from, const struct stk_condition *read,
 	int32_t n_read, struct stk_error *err)
 {

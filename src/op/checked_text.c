@@ -21,7 +21,7 @@ static const struct stk_arg_def checked_text_args[] = {
 	STK_ARG_END,
 };
 
-/* Checks a component's bytes. An empty text stands for a missing component and passes. */
+/* Fails if the n bytes are not valid UTF-8, or not valid JSON if a->kind is "json". An empty text stands for a missing component and is accepted. */
 static enum stk_status check(const struct checked_text *a, const char *text, size_t n, struct stk_error *err)
 {
 	size_t at = 0;
@@ -31,7 +31,7 @@ static enum stk_status check(const struct checked_text *a, const char *text, siz
 		     : STK_OK;
 }
 
-/* The output is a view of the input, so the bytes are checked here and run has nothing to do. */
+/* Makes the output a view of the input, and checks its bytes, so that run has nothing to do. */
 static enum stk_status checked_text_infer(const struct stk_call *call, struct stk_error *err)
 {
 	const struct stk_desc *in = &call->in[0].desc;

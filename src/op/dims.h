@@ -11,17 +11,17 @@ struct stk_dims {
 	bool known; /* false: ndim is not known yet (while a graph is built) */
 };
 
-/* Returns advice for the end of an error message: to decode first, if `desc` looks like the bytes of a file; otherwise "". */
+/* Returns a text for the end of an error message, which advises to decode the input first; "" unless `desc` looks like the bytes of a file. */
 const char *stk__decode_first(const struct stk_desc *desc);
 
-/* Finds the dims; STK_SHAPE if the desc is not an image. */
+/* Sets *out to the dims of the image that `desc` describes. STK_SHAPE: `desc` does not describe an image. */
 enum stk_status stk__dims_of(const struct stk_desc *desc, struct stk_dims *out, struct stk_error *err);
 
-/* Like stk__dims_of, for loops over rows of pixels: STK_SHAPE also unless the width follows the height. */
+/* Like stk__dims_of, for loops over rows of pixels: also returns STK_SHAPE unless the width follows the height. */
 enum stk_status stk__dims_of_rows(const struct stk_desc *desc, struct stk_dims *out, struct stk_error *err);
 
-/* Like stk__dims_of, for loops over pixels of one channel or three: STK_SHAPE also unless the channels, if there are any, follow the width. *channels: -1 if
- * not known. */
+/* Like stk__dims_of, for loops over pixels of one channel or three: also returns STK_SHAPE unless the channels, if there are any, follow the width. Sets
+ * *channels to their number; -1: not known. */
 enum stk_status stk__dims_of_pixels(const struct stk_desc *desc, struct stk_dims *out, int64_t *channels, struct stk_error *err);
 
 /* Returns the number of channels: 1 if the image has no such dim, -1 if it is not known. */
@@ -37,22 +37,22 @@ struct stk_rows {
 };
 struct stk_rows stk__rows_of(const struct stk_dims *d, const struct stk_desc *desc);
 
-/* Returns the layout of `desc`, or the one that it is taken to have: "HWC" for a tensor of 3 dims without one; "" if none fits. */
+/* Returns the layout of `desc` or, if it has none, the layout that is assumed for its number of dims, such as "HWC" for 3; "" if none is. */
 const char *stk__layout_of(const struct stk_desc *desc);
 
-/* Sets the layout that a desc without layout is taken to have, if def is an operator on images. */
+/* If def is an operator on images and the desc has no layout, sets the layout that is assumed for its number of dims. */
 void stk__layout_name(const struct stk_op_def *def, struct stk_desc *desc);
 
 /* Returns the index of a dim's letter in the layout, or -1. */
 int32_t stk__layout_find(const struct stk_desc *desc, char name);
 
-/* Returns true while a graph is built: data and bytes are then absent. */
+/* Returns true while a graph is built: inputs then have no data, and readers no bytes. */
 static inline bool stk__building(const struct stk_call *call)
 {
 	return !call->tools;
 }
 
-/* Returns the tensor with the type in which its elements are stored: values of enumerations are stored as whole numbers. */
+/* Returns the tensor with the type in which its elements are stored: int32 for enumerations. */
 static inline struct stk_tensor stk__stored(const struct stk_tensor *t)
 {
 	struct stk_tensor stored = *t;
@@ -65,18 +65,19 @@ static inline enum stk_dtype stk__dtype_or(int32_t given, enum stk_dtype fallbac
 	return given < 0 ? fallback : (enum stk_dtype)given;
 }
 
-/* Returns STK_INVALID unless there is one value, or one for each of n channels. `name`: the argument's, for the message. */
+/* Returns STK_INVALID unless there is one value, or one for each of n channels. The message names the argument as `name`. */
 enum stk_status stk__check_per_channel(const char *name, struct stk_floats values, int64_t n, struct stk_error *err);
 
-/* Writes the value of each of n channels to `out`: one value serves all of them. Fails as stk__check_per_channel does, and with STK_UNSUPPORTED if n is above
- * STK_PASS_MAX_CHANNELS. */
+/* Sets out[0 .. n - 1] to the value of each channel; a single value is used for all channels. Fails as stk__check_per_channel does, and with STK_UNSUPPORTED if
+ * n is above STK_PASS_MAX_CHANNELS. */
 enum stk_status stk__per_channel(const char *name, struct stk_floats values, int64_t n, float *out, struct stk_error *err);
 
-/* Returns STK_SHAPE unless the matrix has these rows and columns; rows -1: any number. shape: the value of the hidden field that follows a STK_SHAPED argument
- * in the operator's struct. If the argument's tensor did not have two dims or more, its values come row by row, and the caller must check their number. */
+/* Returns STK_SHAPE unless the matrix has these numbers of rows (-1: any) and columns. shape: the shape that follows the STK_SHAPED argument `name` in the
+ * operator's struct. If the argument does not have two dims or more, nothing is checked: its values are the matrix row by row, and the caller must check their
+ * number. */
 enum stk_status stk__check_matrix(const char *name, struct stk_ints shape, int64_t rows, int64_t columns, struct stk_error *err);
 
-/* Returns whether the type is not a type of floats: true for whole numbers, for bool and enumerations, and for STK_NO_DTYPE. */
+/* Returns false for types of floats, and true for all others: integers, bool, enumerations and STK_NO_DTYPE. */
 bool stk__dtype_whole(enum stk_dtype dtype);
 
 /* For operators that have both lower and lower_jobs and compute on values: returns `classes`, or STK_CLASS_NEVER for types that a pass cannot compute on and

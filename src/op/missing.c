@@ -46,7 +46,7 @@ static const char *advice_for(const char *name)
 	return NULL;
 }
 
-/* Returns stoker's name of an operator that another library calls `name`; NULL: none is known. */
+/* Returns the name in stoker of an operator that another library calls `name`; NULL: no such operator is known. */
 static const char *other_name(const char *name)
 {
 	static const char *const names[][2] = {{"reductions.avg", "reductions.mean"}, {"reductions.average", "reductions.mean"},
@@ -58,7 +58,7 @@ static const char *other_name(const char *name)
 	return NULL;
 }
 
-/* Returns whether DALI has an operator of this name or, with `group`, operators in a group of this name. */
+/* Returns true if DALI has an operator with this name or, with `group`, if the part of an operator's name before a dot is this name. */
 static bool dali_has(const char *name, bool group)
 {
 	size_t n = strlen(name);

@@ -40,7 +40,7 @@ bool stk__window_inside(const struct stk_window *w, const struct stk_desc *desc)
 	return true;
 }
 
-/* Returns "height", or "dim 2" if the letter has no plain name. */
+/* Returns the name of dim d for a message, such as "height", or "dim 2" if its letter has no plain name; the latter is written to `text`. */
 static const char *dim_name(const struct stk_desc *desc, int32_t d, char text[16])
 {
 	const char *layout = stk__layout_of(desc);
@@ -127,7 +127,7 @@ enum stk_status stk__gather_same(const struct stk_call *calls, int32_t count, ui
 	return STK_OK;
 }
 
-/* Finds the dim along which fill values differ; -1: there is one value for all elements. */
+/* Sets *dim to the dim along which fill values differ; -1: one value for all elements. Fails if their number is neither 1 nor the number of channels. */
 static enum stk_status fill_dim(struct stk_floats fill, const struct stk_desc *out, int32_t *dim, struct stk_error *err)
 {
 	*dim = fill.count > 1 ? stk__layout_find(out, 'C') : -1;

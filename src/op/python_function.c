@@ -33,7 +33,7 @@ static const char *layout_of(const struct python_function *a, int32_t output)
 	return output < a->output_layouts.count ? a->output_layouts.v[output] : "";
 }
 
-/* Checks that a result is a tensor of the declared layout. */
+/* Fails unless a result of the user's function is a valid tensor with the number of dims of the declared layout. */
 static enum stk_status check_result(const struct python_function *a, int32_t output, const struct stk_tensor *t, struct stk_error *err)
 {
 	const char *layout = layout_of(a, output);
@@ -46,7 +46,7 @@ static enum stk_status check_result(const struct python_function *a, int32_t out
 	return STK_OK;
 }
 
-/* Returns a view of a result, with the declared layout. */
+/* Returns the result `t` with the declared layout; the data are not copied. */
 static struct stk_tensor result_of(const struct python_function *a, int32_t output, const struct stk_tensor *t)
 {
 	struct stk_tensor out = *t;
@@ -55,8 +55,8 @@ static struct stk_tensor result_of(const struct python_function *a, int32_t outp
 	return out;
 }
 
-/* Calls the user's function for n samples, and checks its results. If this succeeds, the caller must call feed->release, unless it is NULL, when it no longer
- * needs them. */
+/* Calls the user's function for n samples, and checks its results. After success, the caller must call feed->release, unless that is NULL, when it no longer
+ * needs the results. */
 static enum stk_status call_user(
 	const struct stk_call *calls, int32_t n, struct stk_feed *feed, const struct stk_feed_request *request, struct stk_error *err)
 {
@@ -120,7 +120,7 @@ static size_t aligned(size_t bytes)
 	return (bytes + STK_CACHE_LINE - 1) / STK_CACHE_LINE * STK_CACHE_LINE;
 }
 
-/* Copies the results, which are kept for the batch: tensors by sample and output, followed by their bytes. */
+/* Copies the results to *out: an array of tensors, indexed by sample, then by output, followed by their bytes. */
 static enum stk_status keep_results(
 	const struct stk_call *calls, int32_t count, const struct stk_tensor *results, struct stk_gathered *out, struct stk_error *err)
 {

@@ -30,7 +30,8 @@ unsigned stk__op_classes(const struct stk_op_def *def, const void *args, const s
 	return def->classify ? def->classify(args, in) : def->classes;
 }
 
-/* Finds the *k-th entry of a table, including the entries of its groups. Returns false if the table has fewer, after subtracting their number from *k. */
+/* Sets *out to entry *k of a table, where groups count with their entries; adds `base` to its offset. If the table has at most *k entries, subtracts their
+ * number from *k and returns false. */
 static bool arg_at(const struct stk_arg_def *table, size_t base, int32_t *k, struct stk_arg_def *out)
 {
 	for (; table && table->name; table++) {

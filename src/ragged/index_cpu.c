@@ -77,8 +77,8 @@ struct scatter_job {
 	atomic_bool no_memory;
 };
 
-/* Computes origin for sample b: origin[t] is the source item that is written to target t last, or -1 if there is none. Adds the number of pairs with an index
- * out of range to *s->refused. */
+/* Sets origin[t] for each target t of sample b: the source item that is written to t last, or -1 if no item is. Adds the number of pairs with an index out of
+ * range to *s->refused. */
 static void scatter_origin(const struct stk_scatter *s, int64_t b, int32_t *origin)
 {
 	int64_t count = s->target.count, used = stk__size_of(s->target.sizes, b, count), size = stk__size_of(s->sizes, b, s->items);

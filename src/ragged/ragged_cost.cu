@@ -7,7 +7,7 @@
 
 #define TILE STK_COST_TILE
 
-/* Computes the costs of all classes for a query; that of class k is stored at out[k * TILE]. */
+/* Computes the costs of all classes for a query, and stores the cost of class k at out[k * TILE]. */
 STK_DEVICE void class_costs(const struct stk_cost *c, int64_t query, float *out)
 {
 	const int64_t at = query * c->classes;
@@ -26,7 +26,7 @@ STK_DEVICE void class_costs(const struct stk_cost *c, int64_t query, float *out)
 	}
 }
 
-/* Returns the cost of one class, if the table does not fit. The sums of SOFTMAX come from softmax_sums. */
+/* Returns the cost of one class for a query. Used if the costs of all classes do not fit into shared memory. top, sum: from softmax_sums, only for SOFTMAX. */
 STK_DEVICE float one_class_cost(const struct stk_cost *c, int64_t query, int64_t label, float top, float sum)
 {
 	float v = stk__load_float(c->logits, c->logits_dtype, query * c->classes + label);
@@ -43,7 +43,7 @@ STK_DEVICE void softmax_sums(const struct stk_cost *c, int64_t query, float *top
 		*sum += expf(stk__load_float(c->logits, c->logits_dtype, query * c->classes + k) - *top);
 }
 
-/* Returns the cost of a box. target: values of one target; box: this thread's box, with value d at box[d * TILE]. */
+/* Returns the cost of matching this thread's box, whose value d is at box[d * TILE], with the box of one target. */
 STK_DEVICE float box_cost(const struct stk_cost *c, const float *box, const float *target)
 {
 	float sum = 0;

@@ -6,7 +6,7 @@
 
 #define THREADS STK_POLYLINE_THREADS
 
-/* Fills along (batch, points) with the distance of each point from its polyline's first one, and the lengths. */
+/* Fills p.along, of shape (batch, points), with the distance of each point from its polyline's first point, along the line. Also stores the lengths. */
 STK_KERNEL void ragged_polyline_along(struct stk_polyline p)
 {
 	__shared__ double sums[THREADS];

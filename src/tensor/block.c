@@ -29,7 +29,7 @@ bool stk__uses_add(struct stk_uses *u, stk_gpu_stream stream)
 	return true;
 }
 
-/* Records *event on the stream, after creating it if it is NULL. If it cannot be created, waits for the stream instead. Other failures are ignored: a
+/* Records *event on the stream, and first creates it if it is NULL. If the event cannot be created, waits for the stream instead. Ignores other failures: a
  * destroyed stream has no work left, and a lost device reports its error at the next call. */
 static void note_stream(struct stk_gpu_device *dev, stk_gpu_stream stream, stk_gpu_event *event)
 {
@@ -43,7 +43,7 @@ bool stk__uses_record(struct stk_gpu_device *dev, struct stk_uses *u)
 {
 	if (!u->n_uses)
 		return true;
-	if (stk__gpu_enter(dev, NULL)) /* a forked child, or a lost device: no work of ours runs on it */
+	if (stk__gpu_enter(dev, NULL)) /* a forked child, or a lost device: no work of this process runs on the device */
 		return true;
 	bool free = true;
 	for (int32_t i = 0; i < u->n_uses && free; i++)
@@ -131,7 +131,8 @@ static void shared_free(struct stk_gpu_device *dev, struct stk_shared *s)
 	stk__free(s);
 }
 
-/* Cuts a piece from the open allocation. NULL: that one is full, or none is open. Call with the lock held. */
+/* Returns a piece of `size` bytes of the open allocation, and sets *of to this allocation. NULL: it lacks the space, or none is open. Call with the lock
+ * held. */
 static uint8_t *shared_piece(struct stk_shared_pool *pool, size_t size, struct stk_shared **of)
 {
 	struct stk_shared *s = pool->open;
@@ -144,7 +145,7 @@ static uint8_t *shared_piece(struct stk_shared_pool *pool, size_t size, struct s
 	return at;
 }
 
-/* Drops one use of `s`. Returns `s` if the caller has to free it, else NULL. Call with the lock held. */
+/* Counts one piece of allocation s as no longer in use. Returns s if the caller has to free it, else NULL. Call with the lock held. */
 static struct stk_shared *shared_unref(struct stk_shared *s)
 {
 	return s && --s->pieces == 0 ? s : NULL;

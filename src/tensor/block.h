@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Blocks: the memory of one value of a batch, in host memory or on a GPU.
+ * A block is the memory of one value of a batch, in host memory or on a GPU.
  * A block has one allocation, which holds a region for samples of the expected shape and then room for others. Samples that fit in neither get chunks of
  * their own. A chunk can also be memory that other code has filled and the block takes over. Blocks are parts of slots; slot.h describes their life. A
  * consumer also holds a batch by its blocks, so that a tensor keeps only the memory of its own output alive.
@@ -30,7 +30,7 @@ enum { STK_BLOCK_SMALL = 1 << 20, STK_SLOT_STREAMS = 4 };
 struct stk_uses {
 	struct {
 		stk_gpu_stream stream;
-		stk_gpu_event event; /* recorded on the stream when the consumer returned the memory, after all work queued there by then */
+		stk_gpu_event event; /* recorded when the consumer returned the memory, after all work queued on the stream by then */
 	} uses[STK_SLOT_STREAMS];
 	int32_t n_uses, n_waits; /* number of streams that read the memory now; number of events that the next writer waits for */
 };
@@ -41,8 +41,8 @@ bool stk__uses_add(struct stk_uses *u, stk_gpu_stream stream);
  * one of the streams is being captured into a CUDA graph, since the graph must not contain the event: try again later. If an event cannot be created, waits for
  * its stream instead; if it cannot be recorded, ignores that. If the device cannot be used (a forked child, a lost device), does nothing and returns true. */
 bool stk__uses_record(struct stk_gpu_device *dev, struct stk_uses *u);
-/* Returns whether the streams have passed all recorded events, or there are none, or the device cannot be used. If they have passed, the next writer no longer
- * waits for them. */
+/* Returns true if the streams have passed all recorded events, if there are no events, or if the device cannot be used. After the streams have passed them, the
+ * next writer no longer waits for them. */
 bool stk__uses_ended(struct stk_gpu_device *dev, struct stk_uses *u);
 void stk__uses_free(struct stk_gpu_device *dev, struct stk_uses *u);
 
@@ -70,34 +70,35 @@ struct stk_block {
 	enum stk_space space;
 	int32_t value;
 	uint8_t *data;
-	size_t capacity, fixed;    /* bytes; the first `fixed` bytes are the region, the rest is room */
-	_Atomic size_t extra_used; /* bytes requested from the room so far, which may exceed its size */
+	size_t capacity, fixed;    /* size of the allocation, and of the region at its start, in bytes; the rest is for other samples */
+	_Atomic size_t extra_used; /* number of bytes requested after the region so far; may exceed capacity - fixed */
 	_Atomic(struct stk_chunk *) chunks;
 	struct stk_shared *shared; /* the shared allocation that contains the block; NULL if the block has an allocation of its own */
 	/* number of tensors that use the block, plus one while its batch is being filled or held as a whole. Becomes 0 only under the ring's lock */
 	_Atomic int32_t holds;
-	size_t kept_bytes;    /* bytes counted as held; valid if the block belongs to its holders */
+	size_t kept_bytes;    /* number of bytes counted in the ring's kept_memory; valid if the block belongs to its holders */
 	struct stk_uses uses; /* valid if the block belongs to no slot; otherwise the slot's `uses` count */
 };
 
-/* Allocates memory of either space. */
+/* The allocator of the blocks' memory, in host memory and on a GPU. */
 struct stk_block_source {
 	struct stk_gpu_device *dev; /* NULL: only host memory */
 	struct stk_shared_pool shared;
 };
 
-/* Prepares the block for the next batch: gives it a region of `fixed` bytes and `extra_bytes` more, and releases its chunks. Keeps the present memory if it is
- * large enough and not much larger. Returns false if memory is short; the block then has no memory. May free and allocate, which on a GPU may wait for the
- * device. */
+/* Prepares the block for the next batch: gives it a region of `fixed` bytes and `extra_bytes` bytes after it, and releases its chunks. Does not allocate if the
+ * present memory is large enough and not much larger. Returns false if memory is short; the block then has no memory. May free and allocate, which on a GPU may
+ * wait for the device. */
 bool stk__block_resize(struct stk_block_source *from, struct stk_block *b, size_t fixed, size_t extra_bytes);
-/* Returns `size` bytes of the block's room, or of a new chunk if the room is used up; NULL if memory is short. Safe from several threads at once. */
+/* Returns `size` bytes of the block's memory after the region, or of a new chunk if that is used up; NULL if memory is short. Several threads may call this at
+ * once. */
 uint8_t *stk__block_take(struct stk_block_source *from, struct stk_block *b, size_t size);
 /* Adds memory that other code has filled to the block as a chunk. Calls `release` with `owner`, on any thread, when the block is used again or freed.
  * Returns false if memory is short; the caller then still owns the data. Only for blocks in host memory. Safe from several threads at once. */
 bool stk__block_adopt(struct stk_block *b, uint8_t *data, size_t size, void (*release)(void *owner), void *owner);
 /* Returns whether [at, at + size) lies in a single allocation of the block. Two adjacent allocations do not count as one, since a copy must not span them. */
 bool stk__block_has_piece(const struct stk_block *b, const uint8_t *at, size_t size);
-/* Returns the size of the block and its chunks. */
+/* Returns the size in bytes of the block and its chunks. */
 size_t stk__block_bytes(const struct stk_block *b);
 /* Frees the block and its memory. NULL is allowed. */
 void stk__block_free(struct stk_block_source *from, struct stk_block *b);

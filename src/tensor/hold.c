@@ -17,7 +17,7 @@ void stk__block_hold(struct stk_block *b)
 	atomic_fetch_add(&b->holds, 1);
 }
 
-/* Parts that were dropped under the lock and are handled after it is released. */
+/* Parts that were dropped with the lock held, to be freed or reused after the lock is released. */
 struct dropped {
 	struct stk_slot *slot;
 	struct stk_block *blocks;
@@ -33,14 +33,15 @@ static void free_slot(struct stk_ring *r, struct stk_slot *s)
 	atomic_fetch_sub(&r->n_out, 1);
 }
 
-/* Calls the ring's on_return callback if a slot is wanted. Call with the lock held: stk__ring_release_owner then waits until the callback has returned. */
+/* Calls the ring's on_return callback if a taker waits for a slot. Call with the lock held, so that stk__ring_release_owner waits until the callback has
+ * returned. */
 static void call_on_return(struct stk_ring *r)
 {
 	if (atomic_exchange(&r->taker_waits, false) && r->on_return)
 		r->on_return(r->owner);
 }
 
-/* Counts one part of the slot as dropped. After the last part, passes the slot to the caller in *d. Call with the lock held. */
+/* Counts one part of the slot as dropped. If it was the last held part, sets d->slot to the slot. Call with the lock held. */
 static void release_held_part(struct stk_slot *s, struct dropped *d)
 {
 	if (--s->held_parts > 0)
@@ -49,8 +50,8 @@ static void release_held_part(struct stk_slot *s, struct dropped *d)
 	d->slot = s;
 }
 
-/* Drops one hold on a block. After the last hold, adds to *d what return_to_ring has to handle: a kept block, or the block's slot if no other part of it is
- * held. Call with the lock held. */
+/* Drops one hold on a block. After the last hold, adds a kept block to *d, or the block's slot if no other part of the slot is held. Call with the lock
+ * held. */
 static void drop_block(struct stk_ring *r, struct stk_block *b, struct dropped *d)
 {
 	if (atomic_fetch_sub(&b->holds, 1) > 1)
@@ -66,7 +67,7 @@ static void drop_block(struct stk_ring *r, struct stk_block *b, struct dropped *
 	d->blocks = b;
 }
 
-/* Makes a block that its last holder has dropped a spare block, or frees it. */
+/* Makes a kept block that its last holder has dropped a spare block, or frees it. Call without the lock. */
 static void recycle(struct stk_ring *r, struct stk_block *b)
 {
 	bool noted = stk__uses_record(r->source.dev, &b->uses);
@@ -84,7 +85,7 @@ static void recycle(struct stk_ring *r, struct stk_block *b)
 		stk__block_free(&r->source, b);
 }
 
-/* Takes back the dropped parts. Call without the lock, since this may wait or free memory. */
+/* Puts a dropped slot into the list of free slots, and recycles or frees the other dropped parts. Call without the lock, since this may wait or free memory. */
 static void return_to_ring(struct stk_ring *r, struct dropped *d)
 {
 	if (d->slot) {
@@ -107,8 +108,8 @@ static void return_to_ring(struct stk_ring *r, struct dropped *d)
 	}
 }
 
-/* Takes back the dropped parts. Call with the lock held; returns with it released. A slot that no stream reads is freed before the unlock, so that the lock
- * is not taken a second time. */
+/* Unlocks the ring, and handles the dropped parts like return_to_ring. Puts a slot that no stream reads into the list of free slots before the unlock, so that
+ * the lock is not taken a second time. */
 static void unlock_and_return(struct stk_ring *r, struct dropped *d)
 {
 	struct stk_slot *back = d->slot && !d->slot->uses.n_uses ? d->slot : NULL;
@@ -124,7 +125,7 @@ static void unlock_and_return(struct stk_ring *r, struct dropped *d)
 		stk__ring_unref(r);
 }
 
-/* Drops a hold if others remain, without the lock. Returns false, and drops nothing, if this is the last one. */
+/* Drops one hold on a block without the ring's lock. Returns false, and drops nothing, if it is the last hold. */
 static bool drop_one_of_many(struct stk_block *b)
 {
 	int32_t n = atomic_load(&b->holds);

@@ -39,7 +39,7 @@ static inline bool stk__dtype_enumeration(enum stk_dtype dtype)
 	return (int)dtype > (int)STK_DTYPE_COUNT;
 }
 
-/* Returns the type in which elements are stored. */
+/* Returns the type in which elements of a type are stored: int32 for enumerations, otherwise the type itself. */
 static inline enum stk_dtype stk__dtype_stored(enum stk_dtype dtype)
 {
 	return stk__dtype_enumeration(dtype) ? STK_INT32 : dtype;

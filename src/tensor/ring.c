@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Creates the ring with its pipeline, and frees it when no part of it is held any more. */
+ * Creates a ring, and frees it after its owner and the holders of its parts have dropped it. */
 #include "tensor/slot_impl.h"
 
 #include <unistd.h>

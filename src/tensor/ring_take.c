@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Chooses the slot for the next batch, lets go of held parts for it, and limits how much may be held. */
+ * Chooses the slot for the next batch, lets the ring let go of held parts for it, and limits the size of the blocks that are held. */
 #include "base/machine_memory.h"
 #include "tensor/slot_impl.h"
 
@@ -7,7 +7,7 @@
 
 /* ---- spare blocks; call with the lock held ---- */
 
-/* Takes a spare block that no stream reads any more. NULL if there is none. */
+/* Takes a spare block of value v that no stream reads any more; NULL: there is no such block. */
 static struct stk_block *take_spare_block(struct stk_ring *r, int32_t v)
 {
 	struct stk_ring_value *val = &r->values[v];
@@ -24,7 +24,7 @@ static struct stk_block *take_spare_block(struct stk_ring *r, int32_t v)
 
 /* ---- limits on held memory ---- */
 
-/* Adds up the bytes of the slot's held blocks, for each space. */
+/* Sets bytes[] to the total size in bytes of the slot's held blocks in each space. */
 static void held_bytes(const struct stk_slot *s, size_t bytes[STK_SPACES])
 {
 	bytes[STK_SPACE_HOST] = bytes[STK_SPACE_GPU] = 0;
@@ -37,8 +37,8 @@ static void held_bytes(const struct stk_slot *s, size_t bytes[STK_SPACES])
 
 enum verdict { MAY_KEEP, OVER_LIMIT, UNKNOWN };
 
-/* Returns whether the slot's held blocks may be kept in addition to those already kept. UNKNOWN: free memory must be measured first. `measured`: the caller
- * has just measured it, so the result is not UNKNOWN. Call with the lock held. */
+/* Returns whether the limits allow the slot's held blocks to be kept in addition to the blocks already kept. UNKNOWN: the caller must call update_memory_limits
+ * first. measured: the caller has just done so; the result is then not UNKNOWN. Call with the lock held. */
 static enum verdict may_keep_held(const struct stk_ring *r, const struct stk_slot *s, bool measured)
 {
 	size_t more[STK_SPACES];
@@ -56,8 +56,8 @@ static enum verdict may_keep_held(const struct stk_ring *r, const struct stk_slo
 	return MAY_KEEP;
 }
 
-/* Measures the free memory of each space without a given limit, and sets the limit of its kept blocks to half of the sum of free memory and of what they take
- * already. Call without the lock. */
+/* For each space without a given limit, sets the limit of kept blocks to half of the sum of the free memory and the memory of the blocks already kept. Call
+ * without the lock. */
 static void update_memory_limits(struct stk_ring *r)
 {
 	size_t available[STK_SPACES] = {stk__memory_available(), SIZE_MAX};
@@ -96,7 +96,8 @@ static void keep_block(struct stk_ring *r, struct stk_slot *s, int32_t v, const 
 		atomic_store(&r->pinned, true);
 }
 
-/* Separates the held parts from the slot, so that the caller can fill it again. Returns false if a stream that reads the slot is being captured. */
+/* Separates the held parts from the slot, so that the slot can be filled again. Returns false, and does nothing, if a stream that reads the slot is being
+ * captured into a CUDA graph. */
 static bool release_held_parts(struct stk_ring *r, struct stk_slot *s)
 {
 	struct stk_uses uses = s->uses; /* a copy of the streams for the kept blocks; events stay with the slot */
@@ -114,7 +115,7 @@ static bool release_held_parts(struct stk_ring *r, struct stk_slot *s)
 	return true;
 }
 
-/* Returns whether the slot has a large block, and the consumer holds none of its large blocks. */
+/* Returns true if the slot has a block that is not small, and the consumer holds no such block of the slot. */
 static bool large_blocks_free(const struct stk_slot *s)
 {
 	bool large = false;
@@ -132,13 +133,14 @@ static bool large_blocks_free(const struct stk_slot *s)
 
 enum { SPARE = 2, WINDOW = 256 };
 
-/* Returns the largest number of slots that were out at once lately, plus a few for a consumer whose streams still read slots that it has returned. */
+/* Returns the largest number of slots that were out at once in this window of takes or the one before, plus SPARE slots for a consumer whose streams still read
+ * slots that it has returned. */
 static int32_t slots_needed(const struct stk_ring *r)
 {
 	return (r->window_peak > r->last_peak ? r->window_peak : r->last_peak) + SPARE;
 }
 
-/* The consumer's streams still read all free slots: returns whether one more slot may be made, so that the caller need not wait for them. */
+/* Returns whether the limits allow one more slot. Call it if the consumer's streams still read all free slots, to avoid a wait for them. */
 static bool may_add_slot(const struct stk_ring *r)
 {
 	if (r->n_slots >= r->limit || r->n_slots >= slots_needed(r))
@@ -148,8 +150,8 @@ static bool may_add_slot(const struct stk_ring *r)
 }
 
 /* Takes a free slot that no stream reads any more. If streams still read all free slots, returns NULL if a new slot may be made, so that a consumer whose
- * kernels lag does not delay the next batch; otherwise takes the slot that was returned first. Leaves out slots that a
- * stream reads which is being captured into a CUDA graph. NULL also if no other slot is free. */
+ * kernels lag does not delay the next batch; otherwise takes the slot that was returned first. Ignores slots that are read by a stream that is being captured
+ * into a CUDA graph. Also returns NULL if no slot is free. */
 static struct stk_slot *take_free(struct stk_ring *r)
 {
 	struct stk_slot **at, **found = NULL;
@@ -179,8 +181,8 @@ struct choice {
 	struct stk_block *old_blocks;
 };
 
-/* Returns the first-delivered one of the slots whose parts the consumer holds, if the memory limits allow the ring to let go of its held parts; otherwise NULL.
- * If `small` is set, considers only slots for which large_blocks_free returns true. Also sets c->must_measure, and c->reason unless `small` is set. */
+/* Returns the slot that was delivered first among the slots that are out, if the memory limits allow the ring to let go of its held parts; otherwise NULL. If
+ * `small` is set, considers only slots for which large_blocks_free returns true. Also sets c->must_measure, and c->reason unless `small` is set. */
 static struct stk_slot *oldest_delivered(struct stk_ring *r, bool small, bool measured, struct choice *c)
 {
 	struct stk_slot *oldest = NULL;
@@ -209,8 +211,8 @@ static void choose(struct stk_ring *r, bool measured, struct choice *c)
 		c->slot = out;
 }
 
-/* Counts a take and updates the peaks of `n_out`. Moves what is no longer needed to *c, for the caller to free: all spare blocks once every WINDOW takes, and a
- * free slot that no stream reads if there are more than slots_needed. */
+/* Counts a take and updates the peaks of `n_out`. Once in WINDOW takes, moves all spare blocks to *c for the caller to free; if there are more slots than
+ * slots_needed returns, also a free slot that no stream reads. */
 static void trim(struct stk_ring *r, struct choice *c)
 {
 	if (r->n_out > r->peak_out)
@@ -240,8 +242,8 @@ static void trim(struct stk_ring *r, struct choice *c)
 			atomic_fetch_sub(&r->bytes, c->to_free->values[v].block->capacity);
 }
 
-/* Marks the slot as FILLING, copies the expected shapes and extra_bytes to it, and gives it spare blocks for those that it lacks. It belongs to the caller
- * from here on. */
+/* Marks the slot as FILLING, copies the expected shapes and extra_bytes to it, and gives it spare blocks for values without a block. The slot then belongs to
+ * the caller. */
 static void begin_filling(struct stk_ring *r, struct stk_slot *s)
 {
 	s->state = STK_SLOT_FILLING;

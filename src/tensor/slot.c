@@ -80,7 +80,7 @@ static struct stk_block *make_block(struct stk_ring *r, int32_t v)
 	return b;
 }
 
-/* Makes the face and the blocks that the slot lacks. The caller holds all of them, also if this returns false because memory is short. */
+/* Makes the face and the blocks that the slot lacks. Returns false if memory is short; the caller holds all parts even then. */
 static bool complete(struct stk_slot *s)
 {
 	struct stk_ring *r = s->ring;
@@ -114,7 +114,7 @@ static void place_all(struct stk_slot *s)
 				s->values[v].region + (size_t)i * (size_t)s->values[v].sample_bytes, s->values[v].expected};
 }
 
-/* Gives the value a region for the expected samples, and room after it. Returns false if memory is short. */
+/* Gives value v a region for the expected samples, and extra_bytes bytes after it. Returns false if memory is short. */
 static bool lay_out_value(struct stk_slot *s, int32_t v)
 {
 	struct stk_ring *r = s->ring;
@@ -254,8 +254,8 @@ bool stk__slot_place(struct stk_slot *s, int32_t v, int32_t i, const struct stk_
 
 /* ---- settling a batch ---- */
 
-/* Moves n samples next to each other, from the address `to` on. Samples in a region only ever move to lower addresses, after a sample was left out. Returns
- * false if the GPU fails. */
+/* Moves n samples of `bytes` bytes each next to each other, from the address `to` on. Samples that are in a region move only to lower addresses, because
+ * samples before them were skipped. Returns false if the GPU fails. */
 static bool move_samples(struct stk_slot *s, struct stk_slot_value *val, int32_t n, uint8_t *to, size_t bytes)
 {
 	struct stk_ring *r = s->ring;
@@ -298,7 +298,7 @@ static bool make_dense(struct stk_slot *s, int32_t v, int32_t n, void **dense)
 	return true;
 }
 
-/* Updates how much room the value gets in later slots. Grows at once and shrinks slowly. Call with the ring's lock held. */
+/* Updates extra_bytes for later slots from the bytes that block b needed: grows it at once, and shrinks it slowly. Call with the ring's lock held. */
 static void learn_extra_bytes(struct stk_ring_value *of, const struct stk_block *b)
 {
 	size_t used = atomic_load(&b->extra_used), wanted = used + used / 8;

@@ -8,13 +8,13 @@
 /* slot.c */
 struct stk_slot *stk__slot_make(struct stk_ring *ring); /* without parts; NULL if memory is short */
 void stk__slot_destroy(struct stk_slot *slot);
-/* Gives the slot the parts that it lacks, and memory for the expected samples. Returns false if memory is short. The caller holds all parts in either case. */
+/* Gives the slot the parts that it lacks, and memory for the expected samples. Returns false if memory is short; the caller holds all parts even then. */
 bool stk__slot_lay_out(struct stk_slot *slot);
 void stk__face_free(struct stk_face *face);
 
 /* ring.c */
 void stk__blocks_free(struct stk_ring *r, struct stk_block *list); /* frees a list of spare blocks */
-/* Moves the spare blocks of a value to a list. Call with the lock held. */
+/* Moves the spare blocks of a value to the front of *list. Call with the ring's lock held. */
 void stk__take_spare_blocks(struct stk_ring *ring, int32_t value, struct stk_block **list);
 
 #endif

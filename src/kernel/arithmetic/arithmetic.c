@@ -6,7 +6,7 @@
 #include "kernel/job/job_kind.h"
 #include "kernel/job/job_make.h"
 
-/* Computes the strides, in bytes, of an operand along the output's dimensions. The last dimensions of both correspond, as in numpy. */
+/* Sets strides[] to the strides in bytes of an operand along the output's ndim dimensions. Dimensions are matched from the last one backwards, as in NumPy. */
 static inline void broadcast_strides(const struct stk_desc *in, int32_t ndim, int64_t strides[STK_MAX_DIMS])
 {
 	int64_t stride = stk__job_size(in->dtype);

@@ -6,17 +6,17 @@
 #include "kernel/arithmetic/arithmetic_op.h"
 #include "kernel/job/job.h"
 
-/* Operands are converted to the type `meet`, or to float32 if that is a 16-bit float, and kept in the representation `domain` (enum stk_arith_domain); the
- * result is converted to the output's type. */
+/* Parameters of arithmetic. Operands are converted to the type `meet`, or to float32 if that is a 16-bit float, and computed on as `domain` (enum
+ * stk_arith_domain); the result is converted to the output's type. */
 struct stk_job_arithmetic {
 	int32_t op, domain, meet;
 	int32_t operands;
-	int32_t by_value; /* compares signed with unsigned numbers */
-	int32_t divides;  /* divides integers, for which division by 0 is an error */
+	int32_t by_value; /* 1 if the job compares signed with unsigned integers by value */
+	int32_t divides;  /* 1 if the job divides integers, so that division by 0 is an error */
 };
 STK_PARAMS_FIT(stk_job_arithmetic);
 
-/* Makes an arithmetic job. in: the operands, which are broadcast to out. STK_INVALID: integers were divided by 0; out is incomplete then. */
+/* Makes an arithmetic job. in: the operands, which are broadcast to out. STK_INVALID: integers were divided by 0, on the CPU; out is then incomplete. */
 STK_MUST_USE enum stk_status stk__job_arithmetic(struct stk_jobs *jobs, const struct stk_job_arithmetic *a, const struct stk_tensor *in,
 	const struct stk_tensor *out, struct stk_error *err);
 

@@ -12,7 +12,7 @@ union stk_job_value {
 	double f;
 };
 
-/* Loads an operand as the type `meet` (as float32 if that is a 16-bit float), in the representation of the domain. */
+/* Returns an operand, converted to the type `meet` (to float32 if that is a 16-bit float) and stored as the job's domain requires. */
 STK_HD union stk_job_value stk__job_load(const struct stk_job *job, const uint8_t *src, int dtype)
 {
 	const struct stk_job_arithmetic *a = &STK_PARAMS(stk_job_arithmetic, job);
@@ -30,7 +30,7 @@ STK_HD union stk_job_value stk__job_load(const struct stk_job *job, const uint8_
 	return value;
 }
 
-/* Stores the result. Doubles are converted to the output's type. Integers wrap around: the lowest bytes of the value are stored. For a bool, stores whether the
+/* Stores the result r. Converts doubles to the output's type. Integers wrap around: their lowest bytes are stored. For outputs of type bool, stores 1 if the
  * value is not 0. */
 STK_HD void stk__job_store(const struct stk_job *job, uint8_t *dst, union stk_job_value r)
 {

@@ -5,7 +5,7 @@
 
 #include "base/math_hd.h"
 
-/* The representation of values during the computation. */
+/* The C type in which values are computed. */
 enum stk_arith_domain { STK_ARITH_INT64, STK_ARITH_UINT64, STK_ARITH_DOUBLE, STK_ARITH_DOMAINS };
 
 /* Numbers of the functions in arithmetic_ops.h: STK_ARITH_OP_add, ... */

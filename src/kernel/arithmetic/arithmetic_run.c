@@ -43,9 +43,9 @@ typedef void loop(void *r, const void *a, const void *b, int n);
 #pragma GCC diagnostic pop
 #undef NONE
 
-/* Loops exist for each domain, and one more set for operands that are converted to float32, whose result is the double result rounded to float32. For sums,
- * differences, products and quotients, computing in float32 gives exactly that, since double has more than twice as many digits. Other functions compute in
- * double in both sets. */
+/* There is a loop for each domain, and one more (HELD_FLOAT) for operands that are converted to float32, whose result is the double result rounded to float32.
+ * For sums, differences, products and quotients, computing in float32 gives exactly this result, since double has more than twice as many digits. Loops of
+ * other functions compute in double. */
 enum { HELD_FLOAT = STK_ARITH_DOMAINS, HELD };
 
 static loop *const loops[STK_ARITH_OPS][HELD] = {
@@ -83,7 +83,7 @@ static void open_operand(struct operand *o, const struct stk_job_source *source,
 	o->values = NULL;
 }
 
-/* Loads an operand's values for the block of outputs that begins at `at`. Repeated operands are the same in all blocks, so they are loaded only once. */
+/* Sets o->values to the values of operand k for n outputs from output `at` on. Repeated operands are the same in all blocks, so they are loaded only once. */
 static void load(struct operand *o, const struct stk_job *job, int k, int64_t at, int n)
 {
 	if (o->values && o->source->pattern == STK_JOB_REPEATED)

@@ -75,7 +75,7 @@ static __device__ __forceinline__ int32_t stk__forget(int32_t x)
 	return x;
 }
 
-/* Does the same for a pointer: a compiler that knows that p is a sum would compute the sum again at each use. */
+/* Returns p, but hides from the compiler how p was computed. A compiler that knows that p is a sum would compute the sum again at each use. */
 template <typename T> static __device__ __forceinline__ T *stk__forget(T *p)
 {
 	asm("" : "+l"(p));

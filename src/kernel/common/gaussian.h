@@ -18,8 +18,8 @@ static inline double stk__gaussian_at(const double *table, int64_t d, double sca
 	return d < STK_GAUSSIAN_TABLE ? table[d] : stk__exp(-(double)d * (double)d * scale);
 }
 
-/* Clips the interval from x - radius to x + radius to 0 .. size - 1. Returns false if nothing remains. All values of x and radius are allowed, since no sum
- * can overflow: it adds numbers of different signs, or is known to be below size. */
+/* Sets *first and *last to the interval x - radius .. x + radius, clipped to 0 .. size - 1. Returns false if nothing remains. All values of x and radius are
+ * allowed: no sum can overflow, since its terms have different signs or it is below size. */
 static inline bool stk__gaussian_clip(int64_t x, int64_t radius, int64_t size, int64_t *first, int64_t *last)
 {
 	if (radius < 0 || size < 1 || (x < 0 ? x + radius < 0 : x >= size && x - radius >= size))

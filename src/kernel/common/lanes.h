@@ -86,7 +86,7 @@ STK_LANES_INLINE void stk__lanes_load_rows(stk_lanes *to, const float *const row
 			to[k][l] = factors ? rows[l][k] * factors[k] : rows[l][k];
 }
 
-/* Writes n elements of the first `count` lanes, each to its row. Rows are `pitch` elements apart. */
+/* Writes n elements of each of the first `count` lanes: from[k] has element k of all lanes. Lane l is stored at rows + l * pitch. */
 STK_LANES_INLINE void stk__lanes_store_rows(float *rows, int64_t pitch, const stk_lanes *from, int64_t n, int count)
 {
 	int64_t k = 0;

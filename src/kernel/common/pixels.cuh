@@ -19,7 +19,7 @@ static __device__ __forceinline__ uint32_t stk__to_bytes(float a, float b, float
 		__float2int_rd(__fadd_rd(c, 0.5f)), __float2int_rd(__fadd_rd(d, 0.5f)));
 }
 
-/* Stores n pixels of three bytes: that of lane i at to + 3 * i, for each i < n. `pixel` has the three bytes in its lowest bits; its fourth byte is 0. Stores
+/* Stores n pixels of three bytes: the pixel of lane i at to + 3 * i, for each i < n. pixel: three bytes in the lowest bits; the fourth byte must be 0. Stores
  * whole words if all lanes have a pixel and `to` is aligned. All lanes of a warp must call this. */
 static __device__ __forceinline__ void stk__store_rgb(uint8_t *to, uint32_t pixel, int32_t n)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Makes tiles of interleaved images whose pixels are read at computed positions of another image. Kernels that warp and displace use it. A warp makes 32
- * pixels in each of a few rows. RGB bytes are read in aligned words, and the reads of all rows are issued before the first is waited for. If all positions
+ * pixels in each of a few rows. RGB bytes are read in aligned words, and the reads of all rows are issued before the warp waits for the first. If all positions
  * of these rows lie well inside the source, borders are not checked. If the border repeats the outermost pixels, positions are clamped to the source. Otherwise
  * a row whose positions are all outside may get the fill value, and a function of the caller makes the pixels of the remaining rows. */
 #ifndef STK_KERNEL_TEXELS_CUH
@@ -14,7 +14,7 @@ struct stk_texel_source {
 	const uint8_t *pixel; /* address of pixel (0, 0) */
 	int32_t row, w, h;    /* row: bytes from one row to the next */
 	int32_t begin, end;   /* columns begin .. end - 1 are in memory */
-	bool fills;           /* if all pixels that a position is interpolated from are outside, the output is exactly the fill value */
+	bool fills;           /* a position that is interpolated only from pixels outside of the image gives exactly the fill value */
 	bool clamps;          /* a position outside of the image reads the nearest pixel inside */
 };
 
@@ -40,14 +40,14 @@ struct stk_texel_tile {
 
 /* ---- reads at positions inside the image ---- */
 
-/* Returns whether pixels are read in words, which include bytes of neighbouring pixels. */
+/* Returns true if pixels are read in words, which include bytes of adjacent pixels: bytes with more than one channel. */
 template <typename T, int C> static __device__ constexpr bool stk__texel_words()
 {
 	return sizeof(T) == 1 && C > 1;
 }
 
-/* Returns whether all pixels that position (x, y) is interpolated from lie inside the image, and so do the words that contain them if pixels are read in words.
- * x, y: position of the upper left one of these pixels, plus the fractions. Returns false for NaN. */
+/* Returns true if all pixels from which position (x, y) is interpolated are inside the image, and also the words that contain them if pixels are read in words.
+ * x, y: position of the upper left of these pixels, plus the fractions. Returns false for NaN. */
 template <typename T, int C, bool LINEAR>
 static __device__ __forceinline__ bool stk__texel_inside(const stk_texel_source &s, float x, float y)
 {
@@ -55,7 +55,8 @@ static __device__ __forceinline__ bool stk__texel_inside(const stk_texel_source 
 	return x >= (float)(s.begin + before) && x < (float)(s.end - after) && y >= 0 && y < (float)(s.h - LINEAR);
 }
 
-/* Returns whether the position is outside of the image, but by less than 1e6 pixels: further away, floor and fraction need more than plain conversions. */
+/* Returns true if the position is outside of the image and its coordinates are below 1e6 pixels; for larger ones, plain conversions do not give floor and
+ * fraction. */
 template <bool LINEAR> static __device__ __forceinline__ bool stk__texel_outside(const stk_texel_source &s, float x, float y)
 {
 	const float far = 1e6f, before = LINEAR ? -1 : 0;
@@ -140,8 +141,8 @@ static __device__ __forceinline__ void stk__texel_load_clamped(
 	}
 }
 
-/* Turns the data read at column x into the two requested pixels. If either is outside of the image, both become the outermost pixel of the row on that side.
- * Does nothing if the data are not words, since each pixel was then read from its clamped position. */
+/* Changes the data read at column x to the pixels of columns x and x + 1. If one of them is outside of the image, both become the outermost pixel of the row at
+ * that end. Does nothing if the data are not words, since each pixel was then read from its clamped position. */
 template <typename T, int C, bool LINEAR>
 static __device__ __forceinline__ void stk__texel_clamp(const stk_texel_source &, int32_t, stk_texel_patch<T, C, LINEAR, false> &)
 {
@@ -171,7 +172,7 @@ static __device__ __forceinline__ void stk__texel_clamp(const stk_texel_source &
 
 /* ---- conversion and interpolation ---- */
 
-/* Returns value `at` of row r of the patch, which has the left pixel's channels, then the right pixel's. */
+/* Returns value `at` of row r of the patch. A row consists of the channels of the left pixel, then those of the right pixel. */
 template <typename T, int C, bool LINEAR>
 static __device__ __forceinline__ float stk__texel_value(const stk_texel_patch<T, C, LINEAR, false> &p, int r, int at)
 {
@@ -186,8 +187,8 @@ static __device__ __forceinline__ float stk__texel_value(const stk_texel_patch<T
 	return __uint_as_float(__byte_perm(four, 0x4b000000, 0x7440 + at % 4)) - 0x1p23f;
 }
 
-/* Converts a value from 0 to 255 to a byte in the lowest bits, to nearest, halves up. Both sums are rounded down: the first one, rounded to nearest, could
- * reach a whole number that is larger than the exact sum, and the second must leave the integer part in the lowest byte. */
+/* Rounds a value from 0 to 255 to the nearest integer, halves up, and returns it in the lowest byte; the other bytes are undefined. Both sums are rounded down:
+ * rounded to nearest, the first sum could reach a whole number that is larger than the exact sum; the second puts the integer part into the lowest byte. */
 static __device__ __forceinline__ uint32_t stk__texel_byte(float x)
 {
 	return __float_as_uint(__fadd_rd(__fadd_rd(x, 0.5f), 0x1p23f));
@@ -210,7 +211,7 @@ template <int C> static __device__ __forceinline__ void stk__texel_pack(const fl
 		to.value[c] = value[c];
 }
 
-/* Interpolates along x, then along y, as on the CPU. */
+/* Returns the pixel interpolated from the patch, along x, then along y, as on the CPU. qx, qy: fractions of the position. */
 template <typename T, int C, bool LINEAR>
 static __device__ __forceinline__ stk_texel<T, C> stk__texel_mix(
 	const stk_texel_patch<T, C, LINEAR, stk__texel_words<T, C>()> &p, float qx, float qy)
@@ -239,7 +240,7 @@ static __device__ __forceinline__ stk_texel<T, C> stk__texel_mix(
 
 /* ---- stores ---- */
 
-/* Stores a warp's pixels; lane 0's pixel belongs at `to`. Lanes begin .. end - 1 have pixels in the image; in a whole tile all lanes do. RGB is stored in
+/* Stores a warp's pixels. to: address of lane 0's pixel. Lanes begin .. end - 1 have pixels in the image; in a whole tile all lanes do. RGB is stored in
  * aligned words, each of which has bytes from two lanes. */
 static __device__ __forceinline__ void stk__texel_store(
 	const stk_texel_tile &tile, uint8_t *to, stk_texel<uint8_t, 3> t, int32_t begin, int32_t end)
@@ -309,7 +310,7 @@ static __device__ __forceinline__ void stk__texel_store(
 
 /* ---- tiles ---- */
 
-/* Returns tile `block` of an image. aligned: whether all rows begin at a multiple of 4 bytes. */
+/* Returns tile number `block` of an image. aligned: true if all rows begin at a multiple of 4 bytes. */
 static __device__ __forceinline__ stk_texel_tile stk__texel_tile_of(
 	uint8_t *dst, int64_t pitch, int32_t width, int32_t height, bool aligned, uint32_t block, float *turn)
 {
@@ -347,8 +348,8 @@ static __device__ __forceinline__ void stk__texel_put(const stk_texel_tile &t, i
 	stk__texel_store(t, t.dst + (y * t.pitch + begin * (C * (int32_t)sizeof(T))), made, -begin, t.width - begin);
 }
 
-/* Makes the pixels of the ROWS rows from y on. at: the positions to read. CLAMPED: some positions are outside of the image, but stk__texel_near holds for
- * all. */
+/* Makes the pixels of ROWS rows, from row y on. at: the positions to read. CLAMPED: positions may be outside of the image, but stk__texel_near must be true for
+ * all of them. */
 template <bool CLAMPED, typename T, int C, bool LINEAR, int ROWS>
 static __device__ __forceinline__ void stk__texel_make(const stk_texel_source &s, const stk_texel_tile &t, int32_t y, float (&at)[ROWS][2])
 {

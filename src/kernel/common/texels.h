@@ -15,7 +15,7 @@ enum {
 	STK_TEXEL_SHIFT = 3,
 };
 
-/* Returns the number of tiles in a row of tiles. aligned: all rows begin at a multiple of 4 bytes. */
+/* Returns the number of tiles side by side in an image. aligned: true if all rows begin at a multiple of 4 bytes. */
 STK_HD uint32_t stk__texel_across(bool aligned, int32_t width)
 {
 	return ((uint32_t)width + (aligned ? 0 : STK_TEXEL_SHIFT) + STK_TEXEL_WIDTH - 1) / STK_TEXEL_WIDTH;
@@ -26,8 +26,8 @@ STK_HD uint32_t stk__texel_down(int32_t height)
 	return ((uint32_t)height + STK_TEXEL_ROWS - 1) / STK_TEXEL_ROWS;
 }
 
-/* Returns whether offsets in the image fit int32 and float32 holds all its coordinates exactly. Sources and outputs must both fit. pitch: bytes from one row
- * to the next. */
+/* Returns true if offsets in the image fit int32 and float32 holds all its coordinates exactly, as both source and output require. pitch: distance in bytes
+ * from one row to the next. */
 STK_HD bool stk__texel_fits(int32_t width, int32_t height, int64_t pitch)
 {
 	const int32_t most = 1 << 24;

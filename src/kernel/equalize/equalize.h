@@ -5,7 +5,7 @@
  * tiles. Tables and rounding are those of OpenCV (equalizeHist, CLAHE), which DALI's operators use.
  *
  * There are two phases: first a table for each tile, kept in work memory that the caller provides, then the pixels. On the GPU, images of one or three channels
- * that are equalised without tiles run in shared launches (kernel/image/image.h). For others, the first phase has a thread block per table, and in the second a
+ * that are equalised without tiles run in the launches of kernel/image/image.h. For others, the first phase has a thread block per table, and in the second a
  * thread makes one value at a time, or one pixel if only its lightness is equalised (equalize_gpu.cu). Counts are integers, so their order does not matter. */
 #ifndef STK_KERNEL_EQUALIZE_H
 #define STK_KERNEL_EQUALIZE_H
@@ -29,7 +29,7 @@ struct stk_equalize {
 	int64_t outer;
 	int32_t width, height, channels;
 	int32_t tiles_x, tiles_y; /* 0: not adaptive, one table for each plane and channel */
-	int32_t tile_w, tile_h;   /* extents of the tiles; the last ones may reach beyond the image, which is mirrored there */
+	int32_t tile_w, tile_h;   /* size of a tile in pixels; the last tiles may reach beyond the image, which is mirrored there */
 	int32_t limit;            /* maximum count of a bin; 0: no maximum */
 	uint8_t table;            /* enum stk_equalize_table */
 	uint8_t lightness;        /* equalises only the lightness L of RGB pixels */
@@ -48,12 +48,12 @@ void stk__equalize_tiles(struct stk_equalize *e, int32_t tiles_x, int32_t tiles_
 
 /* Equalises all planes on the CPU. The caller provides the memory data->tables. */
 void stk__equalize_run(const struct stk_equalize *e, const struct stk_equalize_data *data);
-/* Does the same, compiled for AVX2. */
+/* stk__equalize_run, compiled for AVX2. */
 void stk__equalize_run_avx2(const struct stk_equalize *e, const struct stk_equalize_data *data);
 
 STK_PARAMS_FIT(stk_equalize);
 
-/* Makes the job. lab: tables for conversions to and from L*a*b*, if only lightness is equalised; otherwise NULL. in and out have type uint8. */
+/* Makes a job that equalises. lab: tables for conversions to and from L*a*b*, if only lightness is equalised; otherwise NULL. in and out must be uint8. */
 STK_MUST_USE enum stk_status stk__job_equalize(struct stk_jobs *jobs, const struct stk_equalize *e, const struct stk_lab_tables *lab,
 	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
 

@@ -24,7 +24,8 @@ STK_HD int64_t stk__equalize_outputs(const struct stk_equalize *e)
 	return e->outer * e->height * e->width * (e->lightness ? 1 : e->channels);
 }
 
-/* Returns the value of a pixel that is counted and mapped. plane: index among frames times channels, or among frames with lightness. */
+/* Returns the value of pixel (x, y) that is counted and mapped: a channel, or the lightness. plane: index over frames and channels; with lightness, over
+ * frames. */
 STK_HD uint8_t stk__equalize_value(const struct stk_equalize *e, const struct stk_equalize_data *d, int64_t plane, int32_t x, int32_t y)
 {
 	int64_t frame = e->lightness ? plane : plane / e->channels, channel = e->lightness ? 0 : plane % e->channels;
@@ -49,7 +50,7 @@ STK_HD uint8_t stk__equalize_round(float x)
 	return (uint8_t)(whole < 255 ? whole : 255);
 }
 
-/* Limits the counts, and distributes the excess over all bins. */
+/* Limits each count to `limit`, and distributes the counts above the limit evenly over all bins. */
 STK_HD void stk__equalize_clip(int32_t *counts, int32_t limit)
 {
 	int32_t cut = 0;
@@ -65,13 +66,13 @@ STK_HD void stk__equalize_clip(int32_t *counts, int32_t limit)
 		counts[i]++;
 }
 
-/* Properties of the counts from which the entries of a table that is not adaptive are made: the number of pixels, their smallest and largest value, and the
- * numbers of pixels with these values. */
+/* Properties of counts, from which a table that is not adaptive is made: number of pixels, their smallest and largest value, and the numbers of pixels with
+ * these two values. */
 struct stk_equalize_range {
 	int32_t n, first, last, at_first, at_last;
 };
 
-/* Returns an entry by OpenCV's rule, which maps the smallest value to 0; or i if all pixels have the same value. */
+/* Returns entry i by OpenCV's rule, which maps the smallest value to 0; i if all pixels have the same value. */
 STK_HD uint8_t stk__equalize_opencv(const struct stk_equalize_range *r, int32_t i, int32_t below, int32_t count)
 {
 	int32_t left = r->n - r->at_first;
@@ -79,8 +80,8 @@ STK_HD uint8_t stk__equalize_opencv(const struct stk_equalize_range *r, int32_t 
 	return left ? stk__equalize_round((float)(i > r->first ? below + count - r->at_first : 0) * scale) : (uint8_t)i;
 }
 
-/* Returns an entry by Pillow's rule: the sum of the counts before each value, in units of 1/255 of the pixels that do not have the largest value; or i if there
- * are fewer than 255 such pixels. */
+/* Returns entry i by Pillow's rule: the number of pixels with smaller values, in units of 1/255 of the pixels that do not have the largest value; i if there
+ * are fewer than 255 of the latter. */
 STK_HD uint8_t stk__equalize_pillow(const struct stk_equalize_range *r, int32_t i, int32_t below)
 {
 	int32_t step = (r->n - r->at_last) / 255, value = step ? (step / 2 + below) / step : i;
@@ -115,7 +116,7 @@ STK_HD void stk__equalize_adaptive(int32_t *counts, int32_t limit, int32_t n, ui
 	}
 }
 
-/* Makes the table for `n` pixels. counts: number of pixels with each value; they are overwritten. */
+/* Makes the table for n pixels. counts: number of pixels with each value, which are overwritten. */
 STK_HD void stk__equalize_table(const struct stk_equalize *e, int32_t *counts, int32_t n, uint8_t *table)
 {
 	struct stk_equalize_range r;
@@ -139,7 +140,7 @@ STK_HD void stk__equalize_table(const struct stk_equalize *e, int32_t *counts, i
 	}
 }
 
-/* Along one axis: the two tiles between whose centres a pixel lies, and the weight of the second. At the edges both are the same tile. */
+/* The two tiles along an axis between whose centres a pixel lies, and the weight of the second tile. At the image's edges both are the same tile. */
 struct stk_equalize_near {
 	int32_t first, second;
 	float share;
@@ -162,7 +163,8 @@ STK_HD uint8_t stk__equalize_blend(uint8_t top_left, uint8_t top_right, uint8_t 
 	return stk__equalize_round(top * (1 - down) + bottom * down);
 }
 
-/* Maps a value at (x, y) by the tables of the four nearest tiles, mixed by distance; or by the plane's only table if there are no tiles. */
+/* Returns the result for a value at (x, y): the mean of its entries in the tables of the four nearest tiles, weighted by distance, or its entry in the plane's
+ * table if there are no tiles. */
 STK_HD uint8_t stk__equalize_mix(
 	const struct stk_equalize *e, const struct stk_equalize_data *d, int64_t plane, uint8_t value, int32_t x, int32_t y)
 {
@@ -192,7 +194,7 @@ STK_HD void stk__equalize_one(const struct stk_equalize *e, const struct stk_equ
 	stk__lab_to_rgb(d->lab, lab, d->dst + 3 * (int64_t)pixel);
 }
 
-/* Returns the data of a job's equalisation. */
+/* Returns the addresses of a job's memory. */
 STK_HD struct stk_equalize_data stk__job_equalize_data(const struct stk_job *job)
 {
 	struct stk_equalize_data d;

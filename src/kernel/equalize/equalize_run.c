@@ -6,8 +6,8 @@
 
 enum { TOGETHER = 4 };
 
-/* Counts the values of n channels, from `first` on, in one traversal. Neighbouring pixels are often equal, so every second pixel is counted in another
- * array: otherwise an increment would wait for the one before it. */
+/* Counts the values of n channels, from channel `first` on, in one traversal. Adjacent pixels are often equal, so every second pixel is counted in another
+ * array: otherwise an increment would wait for the previous one. */
 static inline void count_channels(
 	const struct stk_equalize *e, const uint8_t *src, int32_t first, int32_t n, int32_t counts[][STK_EQUALIZE_BINS])
 {
@@ -89,7 +89,8 @@ static void make_tables(const struct stk_equalize *e, const struct plane *p, uin
 	}
 }
 
-/* Data about a few columns that are the same for all rows: the offsets of the tables of the tiles to the left and right, and the weight of the right one. */
+/* Data about columns of pixels that are the same for all rows: the offsets of the tables of the tile to the left and of the tile to the right, and the weight
+ * of the latter. */
 enum { COLUMNS = 256 };
 struct columns {
 	int32_t left[COLUMNS], right[COLUMNS];
@@ -125,7 +126,7 @@ static void equalize_tiles(const struct stk_equalize *e, const struct plane *p, 
 		mix_columns(e, p, x, e->width - x < COLUMNS ? e->width - x : COLUMNS);
 }
 
-/* Equalises the lightness of a frame. dst holds L*a*b* until this is converted to pixels. */
+/* Equalises the lightness of a frame. dst first contains L*a*b*, which is then converted to RGB in place. */
 static void equalize_lightness(const struct stk_equalize *e, const struct stk_equalize_data *d, const uint8_t *src, uint8_t *dst)
 {
 	int64_t pixels = (int64_t)e->width * e->height;

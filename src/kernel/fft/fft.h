@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The longest signal is 2^22 elements; each stage divides the length by 2 at least. */
+/* The longest signal has 2^22 elements. Each stage divides the length by at least 2. */
 enum { STK_FFT_STAGES = 24, STK_FFT_LONGEST = 1 << 22 };
 
 /* A plan: plain data, without pointers. The tables of a plan are one array of floats; fields such as `twiddles` are offsets in it. */
@@ -32,7 +32,7 @@ struct stk_fft {
 	int32_t halves;   /* with an even n: exp(-2 pi i k / n) for k up to n / 4 */
 	int32_t chirp;    /* Bluestein's method: exp(-pi i j^2 / complex) for each j */
 	int32_t kernel;   /* Bluestein's method: the transform of the inverse chirp, divided by `padded` */
-	int32_t floats;   /* length of all tables */
+	int32_t floats;   /* total number of floats in all tables */
 };
 
 static inline bool stk__fft_chirps(const struct stk_fft *f)
@@ -43,7 +43,7 @@ static inline bool stk__fft_chirps(const struct stk_fft *f)
 /* Plans transforms of n elements, from 1 to STK_FFT_LONGEST. */
 void stk__fft_plan(int32_t n, struct stk_fft *f);
 
-/* Computes the tables: f->floats floats. */
+/* Computes the tables of a plan: f->floats floats. STK_NO_MEMORY: memory for the computation is short. */
 STK_MUST_USE enum stk_status stk__fft_tables(const struct stk_fft *f, float *tables, struct stk_error *err);
 
 #endif

@@ -36,7 +36,7 @@ struct STK_FFT_ALIGNED stk_fft_complex {
 };
 typedef struct stk_fft_complex stk_fft_complex;
 
-/* Sets *to to *from times the factor w[0] + i w[1]. Both may be the same. */
+/* Sets *to to *from times the factor w[0] + i w[1]. to and from may be equal. */
 STK_FFT_INLINE void stk__fft_turn(stk_fft_complex *to, const stk_fft_complex *from, const float *w)
 {
 	stk_fft_value re = from->re, im = from->im;
@@ -44,8 +44,8 @@ STK_FFT_INLINE void stk__fft_turn(stk_fft_complex *to, const stk_fft_complex *fr
 	to->im = re * w[1] + im * w[0];
 }
 
-/* The position of a butterfly in its stage. The stage's transforms have length radix * m, and their elements are s apart. p: number of the element, below m;
- * q: number of the transform, below s. w: the stage's twiddle factors. */
+/* The position of a butterfly in its stage. The stage consists of s transforms of length radix * m, whose elements are s apart. p: index of the butterfly in
+ * its transform, below m; q: index of the transform, below s. w: the stage's twiddle factors. */
 struct stk_fft_at {
 	stk_fft_index m, s, p, q;
 	const float *w;
@@ -94,7 +94,7 @@ STK_FFT_INLINE void stk__fft_radix3(const stk_fft_complex *x, stk_fft_complex *y
 	stk__fft_put(y, at, 3, made);
 }
 
-/* Transforms four numbers, without twiddle factors. */
+/* Sets y[] to the transform of the four numbers *a, *b, *c and *d, without twiddle factors. */
 STK_FFT_INLINE void stk__fft_four(
 	const stk_fft_complex *a, const stk_fft_complex *b, const stk_fft_complex *c, const stk_fft_complex *d, stk_fft_complex y[4])
 {
@@ -176,7 +176,7 @@ STK_FFT_INLINE void stk__fft_butterfly(int radix, const stk_fft_complex *x, stk_
 
 /* ---- Bluestein's method ---- */
 
-/* Multiplies number j by the chirp. */
+/* Multiplies number j of x by the chirp, in place. */
 STK_FFT_INLINE void stk__fft_chirp(const struct stk_fft *f, const float *tables, stk_fft_complex *x, int64_t j)
 {
 	stk_fft_complex *to = &x[STK_FFT_PLACE(j)];
@@ -191,7 +191,7 @@ STK_FFT_INLINE void stk__fft_convolve(const struct stk_fft *f, const float *tabl
 	to->im = -to->im;
 }
 
-/* Conjugates number j, which stk__fft_convolve conjugated too, and multiplies it by the chirp. */
+/* Conjugates number j of x, which undoes the conjugation by stk__fft_convolve, and multiplies it by the chirp. */
 STK_FFT_INLINE void stk__fft_unchirp(const struct stk_fft *f, const float *tables, stk_fft_complex *x, int64_t j)
 {
 	stk_fft_complex *to = &x[STK_FFT_PLACE(j)];

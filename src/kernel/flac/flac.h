@@ -11,12 +11,12 @@
 
 enum { STK_FLAC_MAX_ORDER = 32, STK_FLAC_MAX_CHANNELS = 8, STK_FLAC_MAX_BLOCK = 65535 };
 
-/* Reads bits from bytes that become available in pieces. After the last byte, the bits are 0. */
+/* Reads bits from bytes that arrive in pieces. After the last byte, all bits are 0. */
 struct stk_flac_bits {
 	uint64_t cache;         /* the next bits, from the most significant on */
 	int32_t count;          /* number of bits of the cache that may be consumed */
 	int32_t zeros;          /* number of zeros that were appended after the last byte */
-	const uint8_t *p, *end; /* the rest of the piece, after the bytes that are in the cache */
+	const uint8_t *p, *end; /* start and end of the piece's bytes that are not in the cache */
 	/* Adds bits until at least 57 are in the cache. Continues with the next piece if fewer than 8 bytes of this one are left. */
 	void (*more)(struct stk_flac_bits *b);
 };
@@ -72,7 +72,8 @@ static inline int64_t stk__flac_get_signed(struct stk_flac_bits *b, int32_t n)
 	return v;
 }
 
-/* Counts the zeros before the next one bit, and reads both. Returns false if there are more than `most` zeros, or if the bytes end. */
+/* Consumes zero bits and the one bit after them, and sets *zeros to the number of zeros. Returns false if there are more than `most` zeros, or if the bytes
+ * end. */
 bool stk__flac_unary(struct stk_flac_bits *b, uint32_t most, uint32_t *zeros);
 
 /* A predictor: sample i is its residual plus (the sum of coefficient[k] * sample[i - 1 - k] over all k) shifted right by `shift`. */
@@ -81,10 +82,10 @@ struct stk_flac_predictor {
 	int32_t coefficient[STK_FLAC_MAX_ORDER];
 };
 
-/* A subframe whose residuals x[p.order .. n - 1] are to be replaced by samples. */
+/* A subframe whose residuals x[p.order .. n - 1] have to be replaced by samples. */
 struct stk_flac_task {
-	struct stk_flac_predictor p; /* order 0: x holds samples already */
-	bool fixed;                  /* p is one of the fixed predictors */
+	struct stk_flac_predictor p; /* order 0: x contains samples, not residuals */
+	bool fixed;                  /* p is one of the fixed predictors of the format */
 	int32_t bits;                /* bits per sample, at most 32 */
 	int32_t n;
 	int32_t *x;
@@ -96,8 +97,8 @@ struct stk_flac_loops {
 	bool (*residual)(struct stk_flac_bits *b, int32_t *to, int32_t block, int32_t order);
 	/* Replaces the residuals of `count` subframes by samples. Samples that exceed 32 bits wrap around. */
 	void (*predict)(const struct stk_flac_task *tasks, int32_t count);
-	/* Returns the checksum of a frame (CRC-16 with polynomial 0x8005) after n more bytes. checksum: the result for the bytes before, 0 at the frame's
-	 * first byte. Over a whole frame, including its stored checksum, the result is 0. */
+	/* Returns the checksum of a frame (CRC-16 with polynomial 0x8005) after n more bytes. checksum: the result for the frame's earlier bytes, 0 if there
+	 * are none. For a whole frame, including its stored checksum, the result is 0. */
 	uint32_t (*checksum)(uint32_t checksum, const uint8_t *p, size_t n);
 };
 

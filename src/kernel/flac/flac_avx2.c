@@ -4,7 +4,7 @@
 
 /* ---- the checksum with PCLMULQDQ ---- */
 
-/* Returns sixteen bytes as a polynomial; the first bit is the coefficient of the highest power. */
+/* Returns sixteen bytes as a polynomial, in which the first bit is the coefficient of the highest power. */
 static inline __m128i polynomial(const uint8_t *p)
 {
 	const __m128i turned = _mm_setr_epi8(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);

@@ -25,8 +25,8 @@ static bool read_code(struct stk_flac_bits *b, int32_t parameter, int32_t *to)
 	return true;
 }
 
-/* Reads n Rice codes and stores their values, which have a sign. Returns false if a code is too long or the bytes end. After each load, the cache usually has
- * enough bits for two codes. */
+/* Reads n Rice codes and stores their signed values. Returns false if a code is too long or the bytes end. After each load, the cache usually has enough bits
+ * for two codes. */
 static bool read_codes(struct stk_flac_bits *from, int32_t parameter, int32_t *to, int32_t n)
 {
 	struct stk_flac_bits b = *from;
@@ -94,7 +94,7 @@ static bool residual(struct stk_flac_bits *b, int32_t *to, int32_t block, int32_
 
 /* ---- prediction ---- */
 
-/* Replaces residuals by samples. Computes modulo 2^32 (predict_wide: modulo 2^64); only samples of damaged files exceed that. */
+/* Replaces residuals by samples. Computes modulo 2^32 (predict_wide: modulo 2^64); only samples of damaged files exceed this. */
 static inline __attribute__((always_inline)) void predict_narrow(
 	const int32_t *coefficient, int32_t shift, int32_t *x, int32_t n, const int32_t order)
 {
@@ -125,7 +125,7 @@ static inline __attribute__((always_inline)) void predict_wide(
 	}
 }
 
-/* Calls f with a constant order, so that the compiler makes an unrolled loop for each usual order. */
+/* Case k of EACH_ORDER, which calls f with a constant order, so that the compiler makes an unrolled loop for each usual order. */
 #define CASE(f, k)                                                                                                                         \
 	case k:                                                                                                                            \
 		f(p->coefficient, p->shift, x, n, k);                                                                                      \
@@ -214,7 +214,7 @@ static void predict_one(const struct stk_flac_task *t, int32_t n)
  * processor's units idle. The low 32 bits of a lane are the sample. */
 enum { CHUNK = 256, MOST_TAPS = 12 };
 
-/* Loads four samples of each subframe: to[k] gets sample at + k of all four subframes. */
+/* Loads four samples of each subframe: sets to[k] to sample number at + k of all four subframes. */
 static inline void load_columns(const struct stk_flac_task *t, int32_t at, __m256i *to)
 {
 	__m128i row[STK_FLAC_TOGETHER];
@@ -244,7 +244,7 @@ static inline void store_columns(const struct stk_flac_task *t, int32_t at, cons
 
 #define EACH_LANE(value) _mm256_setr_epi64x(value(0), value(1), value(2), value(3))
 
-/* Predicts samples begin .. end - 1; their number is a multiple of four. All earlier values, at least `taps` of them, must be samples already. */
+/* Predicts samples begin .. end - 1 of four subframes; their number must be a multiple of four. All values before `begin`, at least `taps`, must be samples. */
 static inline __attribute__((always_inline)) void predict_lanes(
 	const struct stk_flac_task *t, int32_t begin, int32_t end, const int32_t taps, const bool some_narrow)
 {
@@ -305,7 +305,7 @@ static void predict_begun(const struct stk_flac_task *t, int32_t end, int32_t ta
 	LANES(12)
 }
 
-/* Predicts four subframes together. Returns false if the subframes are too different for that. */
+/* Predicts four subframes together. Returns false, and does nothing, if they are too different or too short for this. */
 static bool predict_four(const struct stk_flac_task *t)
 {
 	int32_t taps = 0;
@@ -351,7 +351,7 @@ static void predict(const struct stk_flac_task *tasks, int32_t count)
 
 /* ---- checksum ---- */
 
-/* Table k has, for each byte, the checksum of that byte followed by k zero bytes. Checksums are linear, so those of the bytes 1, 2, 4 to 128 give all
+/* Table k has, for each byte, the checksum of the byte followed by k zero bytes. Checksums are linear, so those of the bytes 1, 2, 4 to 128 determine all
  * others. */
 #define ENTRY(i, a, b, c, d, e, f, g, h)                                                                                                   \
 	((i)&1 ? (a) : 0) ^ ((i)&2 ? (b) : 0) ^ ((i)&4 ? (c) : 0) ^ ((i)&8 ? (d) : 0) ^ ((i)&16 ? (e) : 0) ^ ((i)&32 ? (f) : 0) ^          \

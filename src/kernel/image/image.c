@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A kind of job that claims jobs of other kinds: those over images of bytes on the GPU. */
+ * The kind of job that runs jobs over images of bytes on the GPU, which it claims from other kinds. */
 #include "kernel/image/image.h"
 
 #include "kernel/job/job_kind.h"

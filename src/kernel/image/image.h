@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Jobs over images of bytes, which run in a few shared launches on the GPU: lookups, equalised histograms, colours and sharpness, affine maps. If a job
- * needs properties of a whole frame (its histograms or its mean luma), one launch measures it, and the next makes the pixels. Automatic augmentation applies
- * a different one of these to each sample of a batch; with shared launches its samples run at the same time instead of kind by kind.
+ * Jobs over images of bytes, all of which run in the same few launches on the GPU: lookups, equalised histograms, colours and sharpness, affine maps. If a
+ * job needs properties of a whole frame (its histograms or its mean luma), one launch measures them, and the next makes the pixels. Automatic augmentation
+ * makes a different kind of job for each sample of a batch; in common launches the samples run at the same time instead of kind by kind.
  *
  * A thread block works on STK_JOB_IMAGE_VALUES values of a frame, or on the largest number of pixels that have no more values. The counts and sums of a
  * frame are added up from those of its blocks by the block that finishes last. */
@@ -21,9 +21,9 @@ enum { STK_JOB_IMAGE_VALUES = 12288, STK_JOB_IMAGE_CHANNELS = 3 };
 
 struct stk_job_image {
 	int64_t frames;
-	int32_t pixels, channels; /* pixels of a frame, channels of a pixel; for lookups, each value is a pixel of one channel */
-	int32_t block_pixels;     /* pixels that a thread block makes */
-	uint32_t blocks;          /* thread blocks of a frame */
+	int32_t pixels, channels; /* number of pixels of a frame, and of channels of a pixel; a lookup takes each value as a pixel */
+	int32_t block_pixels;     /* number of pixels that a thread block makes */
+	uint32_t blocks;          /* number of thread blocks of a frame */
 	/* number of words that a block measures: counts of each channel's values, their extremes, or a sum; 0 if nothing is measured */
 	uint32_t measured;
 };
@@ -76,7 +76,7 @@ STK_HD struct stk_job_image stk__job_image(const struct stk_job *job)
 	return im;
 }
 
-/* Returns whether the transform reads the nearest pixel for each output and all its positions fit into 32 bits. */
+/* Returns true if the transform reads the nearest pixel for each output and all its positions fit into 32 bits. */
 STK_HD bool stk__job_image_near(const struct stk_transform *t)
 {
 	const int32_t most = INT32_MAX >> STK_TRANSFORM_NN_BITS;
@@ -95,8 +95,8 @@ STK_HD bool stk__job_image_mixes(const struct stk_job *job)
 		       (STK_PARAMS(stk_enhance, job).n != 1 || STK_PARAMS(stk_enhance, job).step[0].kind == STK_ENHANCE_HUE));
 }
 
-/* Returns the size in bytes of the results of all frames: tables, or means. They are at the start of the job's work memory, followed by the measurements of
- * the thread blocks. */
+/* Returns the size in bytes of the results of all frames (tables or means), which are at the start of the job's work memory, before the measurements of the
+ * thread blocks. */
 STK_HD uint64_t stk__job_image_results(const struct stk_job *job, const struct stk_job_image *im)
 {
 	uint64_t each = job->kind == STK_JOB_equalize ? STK_EQUALIZE_BINS * (uint64_t)im->channels : sizeof(int32_t);

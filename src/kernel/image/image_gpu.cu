@@ -50,7 +50,7 @@ template <int C> static __device__ uint32_t add_luma(const part &p, const stk_en
 	return sum;
 }
 
-/* Returns the sum over all threads, in all of them. Sums of bytes cannot overflow: a part has at most 12 288. */
+/* Returns the sum of x over all threads of the block, in all threads. Sums of bytes cannot overflow, since a part has at most 12 288 bytes. */
 static __device__ __forceinline__ uint32_t add_threads(uint32_t x)
 {
 	__shared__ uint32_t sums[THREADS / 32];
@@ -63,7 +63,7 @@ static __device__ __forceinline__ uint32_t add_threads(uint32_t x)
 	return all;
 }
 
-/* Returns the sum of the counts of all threads before this one. */
+/* Returns the sum of `count` over all threads before this one. All threads of the block must call this. */
 static __device__ __forceinline__ int32_t counts_below(int32_t count)
 {
 	__shared__ int32_t sums[BINS / 32];
@@ -82,7 +82,7 @@ static __device__ __forceinline__ int32_t counts_below(int32_t count)
 	return below + upto - count;
 }
 
-/* Makes the table of one channel. Each thread has the count of one value and makes the entry for it. */
+/* Makes the table of one channel. Each thread passes the count of one value, and makes the entry for this value. n: number of pixels. */
 static __device__ void make_table(const stk_equalize &e, int32_t count, int32_t n, uint8_t *table)
 {
 	__shared__ int32_t first, last, at_first, at_last;
@@ -134,7 +134,7 @@ static __device__ void measure_counts(const stk_job &job, const part &p, const s
 		make_table(e, (int32_t)add_blocks(measured + c * BINS + threadIdx.x, im.measured, im.blocks), im.pixels, tables + c * BINS);
 }
 
-/* Finds for each channel the largest value of the part's pixels, and 255 minus the smallest. The result is complete only over all threads. */
+/* Sets `most`, for each channel, to the largest value and to 255 minus the smallest value of the pixels of the part that this thread reads. */
 template <int C> static __device__ void find_extremes(const part &p, int32_t (&most)[2 * C])
 {
 	const uint8_t *from = p.src + (int64_t)p.first * C;

@@ -72,7 +72,7 @@ template <int VECTORS> static __device__ __forceinline__ void store(uint8_t *to,
 
 /* ---- lookups ---- */
 
-/* Maps the values of a part by C tables in turn, one per channel. make_tables is called while the values are being loaded. */
+/* Sets `made` to the values of a part, mapped by C tables in turn, one for each channel. Calls make_tables while the values are being loaded. */
 template <int C, typename F>
 static __device__ __forceinline__ void map_values(const part &p, int32_t channels, const uint8_t *tables, uint8_t *made, F make_tables)
 {
@@ -102,7 +102,7 @@ static __device__ __forceinline__ void map_values(const part &p, int32_t channel
 
 /* ---- jobs that make pixels one by one ---- */
 
-/* The position of the pixel that a thread makes next, and the step to the one after it. */
+/* The position (x, y) of the pixel that a thread makes next, and the step from it to the thread's following pixel. */
 struct walk {
 	int32_t x, y, width, across, down;
 
@@ -154,8 +154,8 @@ static __device__ __forceinline__ uint8_t sharp_value(int32_t around, int32_t mi
 	return (uint8_t)stk__enhance_mix(stk__enhance_smooth(around, middle), middle, factor);
 }
 
-/* Sharpens the four values of a word. word: its address in the frame; in_row: index of its first value in its row of `line` values. Also reads the words around
- * it, in three rows, for the neighbouring pixels. Each sum of one value from each of the three rows is used for three outputs. */
+/* Returns the four sharpened values of a word. word: its address in the frame; in_row: index of its first value in its row of `line` values. Also reads the
+ * words around it, in three rows. Each sum of one value from each of the three rows is used for three outputs. */
 template <int C> static __device__ __forceinline__ uint32_t sharpen_word(const uint32_t *word, int32_t line, int32_t in_row, float factor)
 {
 	int32_t column[12] = {}; /* sums of three rows for each of 12 bytes, from the four before the word on */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A job is the work of an operator on one sample, as plain data, for operators on tensors of any shape. The operator has no other implementation. The CPU
- * runs a job as soon as it is made; for the GPU, jobs are kept, and those of a batch run together (job_gpu.h). Only `struct stk_jobs` knows which of the two
- * happens.
+ * runs a job as soon as it is made. For the GPU, jobs are collected, and all jobs of a batch run together (job_gpu.h). The operator does not know which of
+ * the two happens; struct stk_jobs decides it.
  *
  * This header has the parts that all kinds share. A kind is a folder of src/kernel with a line in job_kinds.h. It has parameters and a function that makes
  * its jobs (KIND.h), loops for the CPU, kernels (KIND_gpu*.cu), and a struct stk_job_kind (job_kind.h). There are few kinds, and each serves many operators:
@@ -24,19 +24,19 @@
 
 #include <string.h>
 
-/* STK_JOB_SOURCES: maximum number of sources; STK_JOB_PARAMS: bytes for a kind's parameters; STK_JOB_MOST: maximum number of elements of an output. */
+/* STK_JOB_SOURCES: maximum number of sources; STK_JOB_PARAMS: size in bytes of the memory for a kind's parameters; STK_JOB_MOST: maximum number of outputs. */
 enum { STK_JOB_SOURCES = 2, STK_JOB_PARAMS = 312 };
 #define STK_JOB_MOST INT32_MAX
 
-/* A dimension of the output; the outermost is first. Output indices begin .. end - 1 are made from the sources, the others get the fill value. Strides are
- * in bytes; stride 0 repeats one element. */
+/* A dimension of the output. Output indices begin .. end - 1 are computed from the sources, all others get the fill value. dst and src are strides in bytes;
+ * stride 0 repeats one element. */
 struct stk_job_dim {
 	int64_t size, begin, end;
 	int64_t dst, src[STK_JOB_SOURCES];
 };
 
-/* A job. Pointers are addresses of the side, CPU or GPU, that runs the job. `constants` is the exception: it points to host memory, which stays valid until
- * the job has run or has been copied. */
+/* A job. Pointers are addresses on the CPU or GPU that runs the job, except `constants`, which points to host memory that stays valid until the job has run or
+ * has been copied. Dimensions are in order, the outermost first. */
 struct stk_job {
 	int32_t kind, ndim;
 	int64_t n; /* number of outputs; at least 1 */
@@ -44,7 +44,7 @@ struct stk_job {
 	uint8_t *dst;
 	const uint8_t *src[STK_JOB_SOURCES]; /* address of the element for output 0 */
 	const void *constants;
-	void *work; /* memory for intermediate results, provided by the side that runs the job */
+	void *work; /* memory for intermediate results, set by the code that runs the job */
 	uint64_t constant_bytes, work_bytes;
 	struct stk_job_dim dim[STK_MAX_DIMS];
 	union {
@@ -55,7 +55,7 @@ struct stk_job {
 
 /* Accesses the parameters of a job as the struct of its kind, for example STK_PARAMS(stk_debayer, job).width. */
 #define STK_PARAMS(type, job) (*(const struct type *)(const void *)(job)->params.bytes)
-/* The same, but writable. Used by the function that makes a job, and by stk_job_kind.close. */
+/* Like STK_PARAMS, but writable, for the function that makes a job and for stk_job_kind.close. */
 #define STK_PARAMS_SET(type, job) (*(struct type *)(void *)(job)->params.bytes)
 /* Used in each kind's header: fails to compile if its parameters do not fit. */
 #define STK_PARAMS_FIT(type) typedef char type##_fits[sizeof(struct type) <= STK_JOB_PARAMS ? 1 : -1]
@@ -73,19 +73,18 @@ struct stk_arena;
  * in between. */
 struct stk_held_job {
 	struct stk_job job;
-	/* Runs both jobs together without storing the held job's results, and returns true. Returns false, without running either of them, if they cannot
-	 * run together. */
+	/* Runs both jobs together without storing the held job's results, and returns true. If they cannot run together, returns false and runs neither. */
 	bool (*absorb)(const struct stk_job *held, const struct stk_job *next, unsigned cpu);
 	void (*run)(const struct stk_job *held);
 };
 
-/* The destination of an operator's jobs. keep: copies a job and its constants for the GPU. If it is NULL, each job runs on the CPU before the function that
- * makes it returns, with scratch memory from the arena, unless it is left in `held`. */
+/* The destination of an operator's jobs. keep: copies a job and its constants for the GPU. If keep is NULL, the function that makes a job also runs it, on the
+ * CPU, with scratch memory from the arena, or stores it in `held`. */
 struct stk_jobs {
 	enum stk_status (*keep)(struct stk_jobs *jobs, const struct stk_job *job, struct stk_error *err);
 	struct stk_arena *arena;
 	unsigned cpu; /* the features of the processor that loops may use (base/cpu.h); 0: plain C */
-	bool hold; /* on the CPU: only the next operator reads the results, so a kind that supports it leaves its job in `held` instead of running it */
+	bool hold; /* only the next operator reads the results: a kind that supports this stores its job in `held`, and does not run it */
 	struct stk_held_job
 		*held; /* allocated from the arena; NULL if no job is held. The function that makes the next operator's job must call
 	                            * stk__jobs_settle */

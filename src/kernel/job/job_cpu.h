@@ -5,7 +5,7 @@
 
 #include "kernel/job/job_place.h"
 
-/* Copies n elements of `element` bytes. dst_step and src_step: bytes from one element to the next. If both equal the size of an element, this is one memcpy. */
+/* Copies n elements of `element` bytes. dst_step and src_step: distance in bytes from one element to the next. */
 void stk__job_put(uint8_t *dst, int64_t dst_step, const uint8_t *src, int64_t src_step, int64_t n, int64_t element);
 
 /* Stores n copies of an element of `element` bytes one after the other. */
@@ -23,16 +23,17 @@ enum stk_job_pattern {
 };
 struct stk_job_source {
 	enum stk_job_pattern pattern;
-	int64_t period; /* for REPEATED: at most STK_JOB_BLOCK; 1: one value for all outputs */
+	int64_t period; /* for REPEATED: number of elements that repeat, at most STK_JOB_BLOCK */
 };
 /* Describes how the elements of source k of a job, which have `element` bytes, correspond to its outputs. */
 struct stk_job_source stk__job_source(const struct stk_job *job, int k, int32_t element);
 
-/* Returns the number of outputs in a block: the largest number that is a multiple of the periods of all repeated sources. So each block reads the same
- * elements of a repeated source. A source whose period does not fit with the others becomes ELSEWHERE. */
+/* Returns the number of outputs in a block: at most STK_JOB_BLOCK, and a multiple of the period of each REPEATED source, so that all blocks read the same
+ * elements of such a source. Changes a source whose period does not divide the number to ELSEWHERE. */
 int stk__job_block(struct stk_job_source *sources, int n);
 
-/* Returns the elements of source k for outputs at .. at + n - 1. They are in the source itself, or in `buffer` (n elements) if they had to be gathered. */
+/* Returns the address of the elements of source k for outputs at .. at + n - 1: in the source itself, or in `buffer` (n elements) if they had to be copied
+ * there. */
 const uint8_t *stk__job_gather(
 	const struct stk_job *job, int k, const struct stk_job_source *s, int32_t element, int64_t at, int n, uint8_t *buffer);
 

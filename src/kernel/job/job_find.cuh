@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Functions for the kernels of jobs: they find the job and the outputs of a thread block, and whether the block finishes last. */
+ * Functions for the kernels of jobs: they find the job and the outputs of a thread block, and whether the block is the last one that finishes. */
 #ifndef STK_KERNEL_JOB_FIND_CUH
 #define STK_KERNEL_JOB_FIND_CUH
 
@@ -28,8 +28,8 @@ static __device__ __forceinline__ const stk_job_gpu_item &share_item(const stk_j
 	return shared;
 }
 
-/* Returns true, in all threads, if the thread block is the last of `blocks` blocks to call this; the results that the others stored are visible to it then.
- * *arrived: counts the blocks; it must begin at 0. All threads must call this. */
+/* Returns true, in all threads, if the thread block is the last of `blocks` blocks to call this function; it can then read the results that the others stored.
+ * *arrived: counts the blocks; must be 0 before the first call. All threads must call this. */
 static __device__ __forceinline__ bool stk__comes_last(uint32_t *arrived, uint32_t blocks)
 {
 	__shared__ bool last;

@@ -19,7 +19,8 @@ struct bfloat_bits {
 	uint16_t v;
 };
 
-/* Loads N consecutive elements of T, which are aligned as a whole, with as few loads as possible. */
+/* Loads N consecutive elements of type T with as few loads as possible. The address must be aligned to the size of the loads: 16 bytes, or all bytes if these
+ * are fewer. */
 template <typename T, int N> static __device__ __forceinline__ void load_aligned(const T *at, T *v)
 {
 	enum { BYTES = N * sizeof(T), STEP = BYTES < PIECE ? (int)BYTES : PIECE };
@@ -39,7 +40,8 @@ template <typename T, int N> static __device__ __forceinline__ void load_aligned
 	}
 }
 
-/* Loads one element. A function of its own keeps compilers for the host from merging loads of neighbours into one load that would have to be aligned. */
+/* Loads one element. This is a separate function so that compilers for the host do not merge loads of adjacent elements into one load that would have to be
+ * aligned. */
 template <typename T> __device__ __forceinline__ T load_one(const T *at)
 {
 	return __ldg(at);
@@ -128,7 +130,7 @@ static __device__ __forceinline__ void load_as(const stk_job_gpu_item &it, int k
 	}
 }
 
-/* Stores a piece of outputs. A complete piece is aligned. */
+/* Stores a piece of N outputs from output `first` on, or only those before `end`. A complete piece is aligned. */
 template <typename T, int N>
 static __device__ __forceinline__ void store_row(const stk_job_gpu_item &it, uint32_t first, uint32_t end, const T *v)
 {

@@ -17,12 +17,12 @@ struct stk_job_repeat {
 
 struct stk_job_flat {
 	struct stk_job_repeat of[STK_JOB_SOURCES];
-	uint32_t lead;   /* number of outputs that the first piece lacks at its front */
+	uint32_t lead;   /* number of outputs that are missing at the start of the first piece */
 	uint32_t pieces; /* 0: the job is not flat */
 };
 
-/* Return whether float32 holds all values of a type exactly, and whether int32 can compute sums and products of an integer type modulo 2^32. Kinds of jobs
- * use them to decide whether a job is flat. */
+/* Kinds of jobs use these functions to decide whether a job is flat. stk__in_float: float32 holds all values of the type exactly. stk__in_int32: the type is an
+ * integer type of at most 32 bits other than bool. */
 static inline bool stk__in_float(int32_t dtype)
 {
 	return dtype == STK_UINT8 || dtype == STK_INT8 || dtype == STK_UINT16 || dtype == STK_INT16 || dtype == STK_FLOAT16 ||

@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-/* Jobs whose constants are equal share one copy of them in the tables, if these have at least LEAST_SHARED bytes, such as windows and twiddle factors. A new
- * job's constants are compared with the last SHARED ones that were stored. */
+/* Jobs with equal constants of at least LEAST_SHARED bytes, such as windows and twiddle factors, share one copy of these in the tables. The constants of a new
+ * job are compared with the last SHARED constants that were stored. */
 enum { SHARED = 4, LEAST_SHARED = 256 };
 struct shared {
 	size_t at; /* offset in the tables */
@@ -21,7 +21,7 @@ struct shared {
 struct run {
 	uint32_t jobs;                                 /* 0: no job can join the last item */
 	const uint8_t *dst, *src[STK_JOB_SOURCES];     /* addresses of the last job */
-	ptrdiff_t dst_step, src_step[STK_JOB_SOURCES]; /* distance between consecutive jobs; valid from the second job on */
+	ptrdiff_t dst_step, src_step[STK_JOB_SOURCES]; /* distance in bytes between consecutive jobs; valid from the second job on */
 };
 
 struct stk_job_gpu {
@@ -34,11 +34,11 @@ struct stk_job_gpu {
 	struct run run; /* the run that the last item stands for */
 	uint64_t n_constants, n_work;
 	struct shared shared[SHARED]; /* the last constants of at least LEAST_SHARED bytes, which later jobs may share */
-	uint32_t n_shared;            /* number of entries of `shared` written since the batch began; later entries overwrite the oldest */
+	uint32_t n_shared;            /* number of constants added to `shared` since the batch began; new ones overwrite the oldest */
 	struct stk_job_blocks blocks;
-	uint32_t each[STK_JOB_LAUNCHES]; /* number of thread blocks of each item so far; 0 if the items' numbers differ */
+	uint32_t each[STK_JOB_LAUNCHES]; /* number of thread blocks of an item, if all items so far have the same; otherwise 0 */
 	bool closed;                     /* the last item is complete: its thread blocks have been counted */
-	bool may_fail;                   /* some job may set its flag */
+	bool may_fail;                   /* at least one job may set its flag */
 };
 
 static size_t aligned(size_t n)
@@ -46,7 +46,7 @@ static size_t aligned(size_t n)
 	return (n + 255) & ~(size_t)255;
 }
 
-/* Rounds up the size of a job's constants or work memory, so that those of the next job are aligned. */
+/* Rounds a size in bytes up to a multiple of 16, so that the memory of the next job is aligned. */
 static uint64_t padded(uint64_t n)
 {
 	return (n + 15) & ~(uint64_t)15;
@@ -132,7 +132,7 @@ static size_t find_shared(const struct stk_job_gpu *b, const void *constants, ui
 	return SIZE_MAX;
 }
 
-/* Assigns the job its memory on the device. Writes its constants to the tables, at the offset where the device will read them. */
+/* Sets the device addresses of the job's constants and work memory, and writes the constants to the tables. */
 static void assign_memory(struct stk_job_gpu *b, struct stk_job *job, const struct stk_job_kind *kind, uint64_t constants, uint64_t work)
 {
 	const void *given = job->constants;
@@ -161,7 +161,7 @@ static void assign_memory(struct stk_job_gpu *b, struct stk_job *job, const stru
 
 /* ---- runs of equal jobs ---- */
 
-/* Returns whether `next` differs from `job` only in its addresses, and their kind allows the two to run as one. */
+/* Returns true if `next` differs from `job` only in its addresses, and the kind allows the two to run as one job. */
 static bool same_but_addresses(const struct stk_job *job, const struct stk_job *next)
 {
 	return job->kind == next->kind && job->ndim == next->ndim && job->n == next->n && job->dst_dtype == next->dst_dtype &&
@@ -192,8 +192,8 @@ static struct stk_job whole_run(const struct stk_job *first, const struct run *r
 	return all;
 }
 
-/* Adds the job to the last item's run, and returns true, if it continues that run. The first two jobs of a run determine the distance between its jobs, and
- * whether all of them together are a flat job (job_flat.h): the kernels of other jobs would gain nothing from a run. */
+/* If the job continues the run of the last item, adds it to the run and returns true. The first two jobs of a run determine the distance between its jobs. All
+ * jobs of a run together must be a flat job (job_flat.h), since other kernels would gain nothing from a run. */
 static bool joins(struct stk_job_gpu *b, const struct stk_job *job)
 {
 	struct run *run = &b->run, next = *run;
@@ -239,7 +239,7 @@ static void add_blocks(struct stk_job_gpu *b, void (*add)(const struct stk_job_g
 	b->closed = true;
 }
 
-/* Completes the last item; no job can join it afterwards. */
+/* Completes the last item and counts its thread blocks. No job can join the item afterwards. */
 static void close_item(struct stk_job_gpu *b)
 {
 	if (b->closed)

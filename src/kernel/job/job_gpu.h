@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs the jobs of a batch on the GPU (job.h): each kernel is launched once for all jobs that need it. Jobs of a batch must not read the results of others.
+ * Runs the jobs of a batch on the GPU (job.h): each kernel is launched once for all jobs that need it. A job must not read the result of another job of the
+ * batch.
  * This file is independent of the kinds of jobs; it uses struct stk_job_kind (job_kind.h). Jobs whose addresses continue where the previous job ends, such
  * as those of samples that are adjacent in memory, become one job on the GPU if their kind allows it.
  *
@@ -41,12 +42,12 @@ struct stk_job_gpu_view {
 /* The capacity of a batch. To size a batch, add up what its jobs need with stk__job_gpu_need. */
 struct stk_job_gpu_limits {
 	uint32_t jobs;
-	uint64_t constants, work; /* bytes */
+	uint64_t constants, work; /* total sizes in bytes of the jobs' constants and of their work memory */
 };
 void stk__job_gpu_need(const struct stk_job *job, struct stk_job_gpu_limits *sum);
 
 struct stk_job_gpu_sizes {
-	size_t tables, work; /* bytes, 256-byte aligned */
+	size_t tables, work; /* sizes in bytes, multiples of 256 */
 };
 struct stk_job_gpu_sizes stk__job_gpu_sizes(const struct stk_job_gpu_limits *limits);
 
@@ -65,18 +66,18 @@ void stk__job_gpu_destroy(struct stk_job_gpu *batch);
 
 void stk__job_gpu_begin(struct stk_job_gpu *batch);
 
-/* Adds a copy of the job and its constants. The job has at most STK_JOB_MOST outputs. Returns false if the batch is full. *index: the number of its flag;
- * may be NULL. */
+/* Adds a copy of the job and its constants. The job must have at most STK_JOB_MOST outputs. Returns false if the batch is full. Sets *index, unless index is
+ * NULL, to the index of the job's flag. */
 bool stk__job_gpu_add(struct stk_job_gpu *batch, const struct stk_job *job, uint32_t *index);
 
-/* Adds a job whose outputs are made by the kernel of a pass (kernel/image/image.h); only the measurements for the job are launched with the batch. *maker:
- * device address of the job's item, for the pass. */
+/* Adds a job whose outputs the kernel of a pass makes (kernel/image/image.h); the batch only launches the measurements for the job. Returns false if the batch
+ * is full. Sets *maker to the device address of the job's item, for the pass. */
 bool stk__job_gpu_add_maker(struct stk_job_gpu *batch, const struct stk_job *job, const struct stk_job_gpu_item **maker);
 
-/* Ends the batch. Returns the bytes of tables to upload. */
+/* Ends the batch. Returns the number of bytes of tables to upload. */
 size_t stk__job_gpu_end(struct stk_job_gpu *batch);
 
-/* Returns the number of flags to check: one per item, which may stand for several jobs, or none if no job can fail. */
+/* Returns the number of flags to check: one for each item (an item may stand for several jobs), or 0 if no job can fail. */
 uint32_t stk__job_gpu_flags(const struct stk_job_gpu *batch);
 
 /* Launches the batch. Call inside stk__gpu_enter, after the upload. */

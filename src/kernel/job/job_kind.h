@@ -29,26 +29,28 @@ struct stk_job_blocks {
 struct stk_job_kind {
 	const struct stk_job_launch *launches;
 	int32_t n_launches;
-	/* Returns true for jobs of other kinds that this kind's launches run instead. The functions below are then called on this kind. */
+	/* Returns true if this kind's launches run a job of another kind. For such a job, the functions below of this kind are called. */
 	bool (*claims)(const struct stk_job *job);
-	int32_t claimed_by; /* number of the kind that may claim jobs of this kind; 0: no kind */
-	/* Computes how many bytes a job needs on the device; NULL: the sizes in the job apply. Constants that the job does not supply are zeroed. */
+	int32_t claimed_by; /* index of the kind that may claim jobs of this kind; 0: no kind */
+	/* Computes how many bytes of constants and of work memory a job needs on the device. NULL: the sizes in the job apply. Constants that the job does not
+	 * supply are set to 0. */
 	void (*memory)(const struct stk_job *job, uint64_t *constants, uint64_t *work);
 	/* Writes the job's constants. The job's addresses are device addresses by then. given: the job's constants on the host; to: the memory that will be
 	 * uploaded. NULL: the constants are copied. */
 	void (*place)(struct stk_job *job, const void *given, uint8_t *to);
-	/* Returns the size in bytes of an element of the output if the job may be flat (job_flat.h), otherwise 0. *dense: set if this also requires that
-	 * output i reads element i. */
+	/* Returns the size in bytes of an element of the output if the job may be flat (job_flat.h), otherwise 0. Sets *dense to true if output i must also
+	 * read element i for the job to be flat. */
 	int32_t (*flat)(const struct stk_job *job, bool *dense);
 	/* Returns whether jobs that differ only in their addresses may run as one, with an outer dimension; `next` may be `job` itself. */
 	bool (*joins)(const struct stk_job *job, const struct stk_job *next);
-	/* Completes a job that no further jobs can join. */
+	/* Completes the parameters of a job, after the last job has joined it. */
 	void (*close)(struct stk_job *job);
 	/* Returns whether the job may set its flag on the device. */
 	bool (*may_fail)(const struct stk_job *job);
-	/* Adds the job's thread blocks to the launches that it needs. These belong to its own kind or to kinds that run earlier. */
+	/* Adds the job's thread blocks to the launches that it needs, which belong to its own kind or to kinds earlier in the list. */
 	void (*blocks)(const struct stk_job_gpu_item *it, struct stk_job_blocks *b);
-	/* Adds only the thread blocks that measure. Called for jobs whose outputs the kernel of a pass makes; NULL: passes cannot make outputs of this kind. */
+	/* Adds only the thread blocks that measure the input of a job whose outputs the kernel of a pass makes. NULL: passes cannot make outputs of this
+	 * kind. */
 	void (*measures)(const struct stk_job_gpu_item *it, struct stk_job_blocks *b);
 };
 
@@ -67,7 +69,7 @@ const struct stk_job_kind *stk__job_kind_of(const struct stk_job *job);
 	.n_launches = sizeof(list) / sizeof *list +                                                                                        \
 		      0 * sizeof(char[sizeof(list) / sizeof *list == STK_LAUNCH_LAST_##kind - STK_LAUNCH_##kind + 1 ? 1 : -1])
 
-/* Returns the number of thread blocks if each makes STK_JOB_OUTPUTS outputs. */
+/* Returns the number of thread blocks for this number of outputs, if each block makes STK_JOB_OUTPUTS outputs. */
 static inline uint32_t stk__job_blocks_of(int64_t outputs)
 {
 	return (uint32_t)((outputs + STK_JOB_OUTPUTS - 1) / STK_JOB_OUTPUTS);

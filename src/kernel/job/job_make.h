@@ -25,8 +25,8 @@ static inline void stk__job_begin(struct stk_job *job, int kind, const struct st
 	job->constant_bytes = job->work_bytes = 0;
 }
 
-/* Appends a dimension, unless its size is 1. If it and the previous one are contiguous in the output and in the sources, merges the two: this makes inner loops
- * long and saves divisions. */
+/* Appends a dimension, unless its size is 1. If the dimension and the previous one are contiguous in the output and in the sources, merges the two: this makes
+ * inner loops long and saves divisions. */
 static inline void stk__job_append_dim(struct stk_job *job, struct stk_job_dim d)
 {
 	bool whole = d.begin == 0 && d.end == d.size;
@@ -53,7 +53,8 @@ static inline bool stk__jobs_settle(struct stk_jobs *jobs, const struct stk_job 
 	return false;
 }
 
-/* Selects f, or f_avx2 if it pays off. Both are compiled from the same source and give the same bits; wide loops are slower if there are few outputs. */
+/* Selects f, or f_avx2 if the processor has AVX2 and there are at least 128 outputs; with fewer, wide loops are slower. Both functions are compiled from the
+ * same source and give the same bits. */
 #ifdef STK_X86
 #define STK_JOB_LOOP(jobs, n, f) ((n) >= 128 && ((jobs)->cpu & STK_CPU_AVX2) ? f##_avx2 : f)
 #else

@@ -18,7 +18,7 @@
 enum { STK_JPEG_DISTORTION_PHASES = 3 };
 
 /* The parameters. The image is dense: frames of height x width pixels of RGB. In work memory the planes of a frame follow each other: luma with `wide[0]` x
- * `high[0]` samples, in whole blocks, then two planes of chroma. */
+ * `high[0]` samples, then Cb and Cr with `wide[1]` x `high[1]` samples each. */
 struct stk_jpeg_distortion {
 	int64_t frames;
 	int32_t width, height;
@@ -31,7 +31,7 @@ void stk__jpeg_distortion_init(struct stk_jpeg_distortion *j, int64_t frames, in
 
 /* Runs all phases on the CPU, frame by frame. work: stk__jpeg_distortion_scratch bytes, aligned to 2. */
 void stk__jpeg_distortion_run(const struct stk_jpeg_distortion *j, const uint8_t *src, uint8_t *dst, uint8_t *work);
-/* Does the same, compiled for AVX2. */
+/* stk__jpeg_distortion_run, compiled for AVX2. */
 void stk__jpeg_distortion_run_avx2(const struct stk_jpeg_distortion *j, const uint8_t *src, uint8_t *dst, uint8_t *work);
 
 STK_PARAMS_FIT(stk_jpeg_distortion);

@@ -22,7 +22,7 @@ STK_HD int64_t stk__jpeg_distortion_work(const struct stk_jpeg_distortion *j)
 	return j->frames * stk__jpeg_frame(j);
 }
 
-/* Returns how many bytes of scratch memory the CPU needs: the planes of one frame, and a few rows. */
+/* Returns the size in bytes of the scratch memory that the CPU needs: for the planes of one frame, and a few rows. */
 STK_HD int64_t stk__jpeg_distortion_scratch(const struct stk_jpeg_distortion *j)
 {
 	return stk__jpeg_frame(j) + 8 * (int64_t)j->wide[1] + 64;
@@ -51,7 +51,8 @@ STK_HD int32_t stk__jpeg_of_rgb(const uint8_t *p, int component)
 	}
 }
 
-/* Returns a sample of a plane. Outside of the image the outermost pixels repeat: columns before the resolution of chroma is halved, rows after it. */
+/* Returns sample (x, y) of a component's plane. Outside of the image the outermost pixels repeat: columns before the resolution of chroma is halved, rows after
+ * that. */
 STK_HD uint8_t stk__jpeg_sample(const struct stk_jpeg_distortion *j, const uint8_t *frame, int component, int32_t x, int32_t y)
 {
 	const uint8_t *row;

@@ -80,7 +80,7 @@ static __device__ __forceinline__ void make_samples(
 		s.chroma[c][k][i] = (uint8_t)((sum[c] + 1 + (x & 1)) >> 2);
 }
 
-/* Makes the samples of 4 x 2 pixels inside the frame. The first of these is pixel (2 * i, 2 * k) of the tile; i is even. */
+/* Makes the samples of 4 x 2 pixels inside the frame, from pixel (2 * i, 2 * k) of the tile on; i is even. top: address of this pixel. */
 static __device__ __forceinline__ void make_samples_inside(
 	const stk_jpeg_distortion &j, const uint8_t *top, int32_t i, int32_t k, tile_samples &s)
 {
@@ -216,8 +216,8 @@ static __device__ __forceinline__ void load_columns(const uint8_t *row, int32_t 
 	sample[5] = __ldg(row + min(x + 4, wide - 1));
 }
 
-/* Computes the chroma of eight pixels of a row like stk__jpeg_chroma; at the sides of the image the outermost samples repeat. last: index of the last sample
- * inside the image. */
+/* Computes the chroma of eight pixels of a row like stk__jpeg_chroma; left and right of the image the outermost samples repeat. last: index in near and far of
+ * the last sample inside the image. */
 static __device__ __forceinline__ void mix_chroma(const int32_t (&near)[6], const int32_t (&far)[6], int32_t last, int32_t (&mixed)[8])
 {
 	int32_t own[6];

@@ -8,8 +8,8 @@
  * on the thread that makes it.
  *
  * On the GPU a thread makes one output at a time (pointwise_element.h), or several: those that share a block of draws (pointwise_gpu_noise.cu), a word of
- * lookups (pointwise_gpu_lookup.cu), or a piece of 16 bytes (pointwise_gpu_mask.cu). On the CPU, loops over rows do the same (pointwise_run.c), with the same
- * functions where these are fast enough. Both give the same bits. */
+ * lookups (pointwise_gpu_lookup.cu), or a piece of 16 bytes (pointwise_gpu_mask.cu). On the CPU, pointwise_run.c processes rows, with the functions of
+ * pointwise_element.h where these are fast enough. CPU and GPU give the same bits. */
 #ifndef STK_KERNEL_POINTWISE_H
 #define STK_KERNEL_POINTWISE_H
 
@@ -35,8 +35,8 @@ struct stk_pointwise_lookup {
 	uint32_t entries;
 };
 
-/* Parameters of ERASE and ERASE_NORMAL. The job's constants are n_fills elements of the type, each in 8 bytes; then for each region and dimension its first
- * index and the one after its last, as int64. */
+/* Parameters of ERASE and ERASE_NORMAL. The job's constants are n_fills elements of the output's type, each padded to 8 bytes; then, for each region and
+ * dimension, the region's first index and its last index + 1, as int64. */
 struct stk_pointwise_erase {
 	int32_t regions, ndim, n_fills;
 	int64_t fill_divisor; /* output i is filled with fill i / fill_divisor % n_fills */
@@ -82,12 +82,13 @@ struct stk_pointwise_data {
 
 /* Runs the whole function on the CPU. */
 void stk__pointwise_run(const struct stk_pointwise *p, const struct stk_pointwise_data *data);
-/* Does the same, compiled for AVX2. */
+/* stk__pointwise_run, compiled for AVX2. */
 void stk__pointwise_run_avx2(const struct stk_pointwise *p, const struct stk_pointwise_data *data);
 
 STK_PARAMS_FIT(stk_pointwise);
 
-/* Makes the job. constants: `bytes` bytes, in the layout of p's function. in has at most UINT32_MAX elements; out has the same number. */
+/* Makes a pointwise job. constants: `bytes` bytes, in the layout of the function's parameters. `in` must have at most UINT32_MAX elements; `out` has the same
+ * number. */
 STK_MUST_USE enum stk_status stk__job_pointwise(struct stk_jobs *jobs, const struct stk_pointwise *p, const void *constants, size_t bytes,
 	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
 

@@ -28,7 +28,7 @@ STK_HD void stk__pointwise_move(uint8_t *dst, const uint8_t *src, int32_t size)
 
 /* ---- lookup, erase, grid ---- */
 
-/* Returns the index of a table entry. Negative numbers become large ones, which have no entry. */
+/* Returns the input value as the index of a table entry. Negative values become large numbers, which have no entry. */
 STK_HD uint64_t stk__pointwise_key(const uint8_t *src, int dtype)
 {
 	uint64_t key;
@@ -49,7 +49,7 @@ STK_HD const uint8_t *stk__pointwise_entry(const struct stk_pointwise *p, const 
 	return key < p->lookup.entries ? (const uint8_t *)d->constants + key * (uint64_t)d->dst_size : p->lookup.other;
 }
 
-/* Returns the bounds of region r along dimension k: its first index, and the one after its last. */
+/* Returns the bounds of region r along dimension k, two numbers: its first index, and its last index + 1. */
 STK_HD const int64_t *stk__pointwise_bounds(const struct stk_pointwise *p, const struct stk_pointwise_data *d, int32_t r, int32_t k)
 {
 	return (const int64_t *)d->constants + p->erase.n_fills + 2 * ((int64_t)r * p->erase.ndim + k);
@@ -77,14 +77,15 @@ STK_HD const uint8_t *stk__pointwise_fill(const struct stk_pointwise *p, const s
 	return (const uint8_t *)d->constants + 8 * (i / p->erase.fill_divisor % p->erase.n_fills);
 }
 
-/* Returns the position of a pixel within its tile along one direction of the grid. The part below `ratio` becomes 0. */
+/* Returns the fraction of `at`, the position of a pixel along a direction of the grid in units of tiles. A pixel is erased if it is below `ratio` along
+ * both. */
 STK_HD float stk__pointwise_in_tile(float at)
 {
 	return at - floorf(at);
 }
 
-/* Computes the position of a pixel along the grid's directions, in units of tiles. px: its x; ys, yc: its y times s and c, which are the same for a whole
- * row. */
+/* Sets tiles[] to the position of pixel (px, y) along the two directions of the grid, in units of tiles. ys, yc: y * g->s and y * g->c, which are the same for
+ * all pixels of a row. */
 STK_HD void stk__pointwise_tiles(const struct stk_pointwise_grid *g, int32_t px, float ys, float yc, float tiles[2])
 {
 	float x = (float)px;
@@ -148,7 +149,7 @@ STK_HD float stk__pointwise_normal(const struct stk_random *r, uint32_t i)
 	return pair[i & 1];
 }
 
-/* Stores x plus noise. normal: a normally distributed number. */
+/* Stores the value at src plus mean + stddev * normal. normal: a normally distributed number. */
 STK_HD void stk__pointwise_add(
 	const struct stk_pointwise_noise *n, const struct stk_pointwise_data *d, uint8_t *dst, const uint8_t *src, float normal)
 {
@@ -157,13 +158,13 @@ STK_HD void stk__pointwise_add(
 	stk__store_double(dst, d->dst_dtype, x + ((double)n->mean + (double)n->stddev * (double)normal));
 }
 
-/* Stores noise instead of the input. normal: a normally distributed number. */
+/* Stores mean + stddev * normal. normal: a normally distributed number. */
 STK_HD void stk__pointwise_put(const struct stk_pointwise_erase *e, const struct stk_pointwise_data *d, uint8_t *dst, float normal)
 {
 	stk__store_double(dst, d->dst_dtype, (double)e->mean + (double)e->stddev * (double)normal);
 }
 
-/* Returns the value that replaces pixel `at`, or NULL if the pixel stays unchanged. */
+/* Returns the address of the value that replaces pixel number `at`, or NULL if the pixel stays unchanged. */
 STK_HD const uint8_t *stk__pointwise_replacement(const struct stk_pointwise_noise *n, uint32_t at)
 {
 	struct stk_philox_block draws = stk__pointwise_draws(&n->random, at / 2, 0);
@@ -288,7 +289,7 @@ STK_HD void stk__pointwise_one(const struct stk_pointwise *p, const struct stk_p
 	stk__pointwise_move(dst, from, d->dst_size);
 }
 
-/* Returns the memory and the types of a job. */
+/* Returns the addresses, types and element sizes of a pointwise job's memory. */
 STK_HD struct stk_pointwise_data stk__job_pointwise_data(const struct stk_job *job)
 {
 	struct stk_pointwise_data d;

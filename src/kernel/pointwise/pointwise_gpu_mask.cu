@@ -59,7 +59,7 @@ static __device__ __forceinline__ uint32_t mix(uint32_t word, uint32_t other, ui
 	return (word & ~bytes) | (other & bytes);
 }
 
-/* Replaces the bytes of `piece` whose bits in `mask` are set by those of `other`. */
+/* Returns `piece`, with the bytes of `other` where bits of `mask` are set. */
 static __device__ __forceinline__ uint4 mix_pieces(const uint4 &piece, const uint4 &other, uint32_t mask)
 {
 	return make_uint4(mix(piece.x, other.x, mask), mix(piece.y, other.y, mask >> 4), mix(piece.z, other.z, mask >> 8),
@@ -102,7 +102,7 @@ static __device__ __forceinline__ void find_pixel(pixels &p, uint32_t first)
 	p.before = first - at * p.wide;
 }
 
-/* Returns the mask of a piece for pixels of any size. The piece may continue in the next row. */
+/* Returns the mask of a piece that begins at p, for pixels of any size. The piece may continue in the next row. size: bytes of an output. */
 static __device__ __forceinline__ uint32_t mask_pixels(const stk_pointwise_grid &g, pixels p, uint32_t size)
 {
 	uint32_t mask = 0, left = min(p.wide - p.before, (uint32_t)PIECE) * size; /* number of bytes of the current pixel from byte
@@ -170,7 +170,7 @@ static __device__ __forceinline__ void mask_any_grid(const stk_job_gpu_view &v, 
 
 /* ---- erase ---- */
 
-/* The bounds of regions as in stk__pointwise_bounds, and the tensor's shape. A row consists of the outputs that have the same index in all dimensions but
+/* The bounds of regions (see stk__pointwise_bounds), and the tensor's shape. A row consists of the outputs that have the same index in all dimensions except
  * the last. */
 struct erased {
 	const int64_t *bounds;

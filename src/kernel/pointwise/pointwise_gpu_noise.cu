@@ -7,7 +7,7 @@
 #include "kernel/pointwise/pointwise_element.h"
 
 #define THREADS STK_JOB_THREADS
-#define SPAN STK_JOB_OUTPUTS /* number of values that a thread block makes; for salt and pepper, of pixels */
+#define SPAN STK_JOB_OUTPUTS /* number of values, or for salt and pepper of pixels, that a thread block makes */
 
 /* Rounds to a byte like stk__store_double. */
 static __device__ __forceinline__ uint32_t nearest_byte(double x)
@@ -53,7 +53,8 @@ static __device__ __forceinline__ void add_normals(const stk_pointwise_noise &n,
 
 /* ---- salt and pepper ---- */
 
-/* Returns the value that replaces a pixel, or NULL if the pixel stays unchanged. whether, which: the pixel's draws. */
+/* Returns the address of the value that replaces a pixel, or NULL if the pixel stays unchanged. whether: the draw that decides if the pixel is replaced; which:
+ * the draw that selects salt or pepper. */
 static __device__ __forceinline__ const uint8_t *replacement(const stk_pointwise_noise &n, uint32_t whether, uint32_t which)
 {
 	if (!(stk__unit_hd(whether) < n.prob))
@@ -132,7 +133,7 @@ static __device__ __forceinline__ double divide(double mean, int32_t k, double r
 	return __fma_rn(__fma_rn(-q, divisor, mean), reciprocal, q);
 }
 
-/* Does the same as stk__pointwise_poisson for a mean below STK_POINTWISE_POISSON_SMALL. */
+/* Returns the same as stk__pointwise_poisson, for byte x, if its mean is below STK_POINTWISE_POISSON_SMALL. u: a uniform random number from 0 to 1. */
 static __device__ __forceinline__ double draw_small(const poisson_tables &t, double u, uint32_t x)
 {
 	int32_t k = 0;
@@ -144,7 +145,7 @@ static __device__ __forceinline__ double draw_small(const poisson_tables &t, dou
 	return (double)k;
 }
 
-/* Returns whether the first iteration of stk__pointwise_poisson_large has its result without a logarithm. *k: set to that result. */
+/* Returns true if the first iteration of stk__pointwise_poisson_large accepts its result, for byte x, without a logarithm. Sets *k to this result. */
 static __device__ __forceinline__ bool draw_soon(const poisson_tables &t, const stk_philox_block &draws, uint32_t x, double *k)
 {
 	double u = stk__pointwise_double(draws.v[0], draws.v[1]) - 0.5, v = 1 - stk__pointwise_double(draws.v[2], draws.v[3]),

@@ -45,7 +45,7 @@ static void lookup_bytes(const struct stk_pointwise *p, const struct stk_pointwi
 
 /* ---- erase ---- */
 
-/* Fills n outputs, from output i on. */
+/* Stores the fill values of n outputs, from output i on. */
 static void fill_run(const struct stk_pointwise *p, const struct stk_pointwise_data *d, int64_t i, int64_t n)
 {
 	int32_t size = d->dst_size;

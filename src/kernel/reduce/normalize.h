@@ -17,8 +17,8 @@ struct stk_job_normalize {
 };
 STK_PARAMS_FIT(stk_job_normalize);
 
-/* Makes the job. n: all parameters except the groups. reduced: a mask of the dimensions of `in` over which groups extend. given: n_mean means, then n_factor
- * factors. `in` has at most STK_JOB_MOST elements. */
+/* Makes a normalisation job. n: all parameters except the groups. reduced: a mask of the dimensions of `in` over which groups extend. given: n_mean means, then
+ * n_factor factors. `in` must have at most STK_JOB_MOST elements. */
 STK_MUST_USE enum stk_status stk__job_normalize(struct stk_jobs *jobs, const struct stk_job_normalize *n, const double *given,
 	const struct stk_tensor *in, const struct stk_tensor *out, uint32_t reduced, struct stk_error *err);
 

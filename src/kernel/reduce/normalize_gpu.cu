@@ -12,7 +12,7 @@ struct term {
 	bool squares;
 };
 
-/* Sums elements first, first + step, ... of the group at `base`. */
+/* Returns the sum of the terms of elements first, first + step, ... of the group at `base`. */
 static __device__ __forceinline__ double sum_elements(const stk_job &job, const uint8_t *base, uint32_t first, uint32_t step, term t)
 {
 	const stk_job_groups &g = STK_PARAMS(stk_job_normalize, &job).groups;

@@ -46,7 +46,7 @@ template <typename T> struct normalizing {
 		}
 		store_floats<T>(it, s, v);
 	}
-	/* Pieces that are THREADS pieces apart begin with different channels in turn, since their distance is not a multiple of 3. */
+	/* Makes several pieces. Pieces that are THREADS pieces apart begin with different channels, since their distance is not a multiple of 3. */
 	static __device__ __forceinline__ void run(const stk_job_gpu_item &it, const many_pieces<N> &s)
 	{
 		double x[together<N>::OUTPUTS], shift = STK_PARAMS(stk_job_normalize, &it.job).shift;

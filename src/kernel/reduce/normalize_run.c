@@ -18,7 +18,7 @@ static inline double term(float x, const double *about)
 	return about ? (x - *about) * (x - *about) : (double)x;
 }
 
-/* Adds n consecutive values to the partial sums. k: number of the first one in its group. about: see sum_group. */
+/* Adds n values to the partial sums. k: index in its group of the first value; step: distance in bytes between values; about: as in sum_group. */
 static void add_run(double *sums, uint32_t k, const uint8_t *x, int dtype, int64_t step, uint32_t n, const double *about)
 {
 	float block[STK_JOB_PARTIAL_SUMS];

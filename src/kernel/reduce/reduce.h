@@ -29,14 +29,14 @@ enum stk_reduction {
 	STK_REDUCE_MEAN,
 	STK_REDUCE_MEAN_SQUARE,
 	STK_REDUCE_RMS,
-	STK_REDUCE_VARIANCE, /* relative to given means; source 1 has them, as floats or doubles, one for all groups or one for each */
+	STK_REDUCE_VARIANCE, /* from given means, which are source 1: floats or doubles, one for all groups or one for each group */
 	STK_REDUCE_STD_DEV,
 	STK_REDUCE_MIN, /* skips NaNs; without elements, MIN gives the type's largest number, MAX its lowest */
 	STK_REDUCE_MAX,
 };
 
-/* Reduces each group of elements to one output. During the reduction values are in the representation `domain` (arithmetic_op.h): sums of integers are
- * exact, or wrap around if the output's type is an integer; sums in double have the order above. */
+/* Parameters of a reduction of each group of elements to one output. domain: type in which values are reduced (enum stk_arith_domain). Sums of integers are
+ * exact, or wrap around if the output's type is an integer; sums of doubles are computed in the order above. */
 struct stk_job_reduce {
 	int32_t op, domain;
 	int32_t mean_step; /* distance in bytes between the means of consecutive groups; 0: all groups have the same mean */
@@ -45,16 +45,15 @@ struct stk_job_reduce {
 };
 STK_PARAMS_FIT(stk_job_reduce);
 
-/* Makes a reduction. out: dense, one element for each group. reduced: a mask of the dimensions of `in` that are reduced. mean: for VARIANCE and STD_DEV, a
- * tensor with one element or one for each group; otherwise NULL. `in` has at most STK_JOB_MOST elements. */
+/* Makes a reduction job. out: dense, one element for each group. reduced: a mask of the dimensions of `in` that are reduced. mean: for VARIANCE and STD_DEV, a
+ * tensor with one element or one for each group; otherwise NULL. `in` must have at most STK_JOB_MOST elements. */
 STK_MUST_USE enum stk_status stk__job_reduce(struct stk_jobs *jobs, enum stk_reduction op, int64_t ddof, const struct stk_tensor *in,
 	const struct stk_tensor *mean, const struct stk_tensor *out, uint32_t reduced, struct stk_error *err);
 
 /* Computes the groups of a tensor with at most STK_JOB_MOST elements. reduced: a mask of the dimensions that are reduced. */
 void stk__job_groups(struct stk_job_groups *g, const struct stk_desc *desc, uint32_t reduced);
 
-/* Adds the values of each group to sums[group]. If `about` is not NULL, adds the squares of their distances from about[group] instead. Any thread may call
- * this. */
+/* Adds the values of each group to sums[group] or, if `about` is not NULL, the squares of their distances from about[group]. */
 void stk__job_sums(const struct stk_job_groups *g, const struct stk_tensor *in, const double *about, double *sums);
 
 #endif

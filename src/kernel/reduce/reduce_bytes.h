@@ -14,10 +14,10 @@
 
 enum {
 	STK_JOB_COLUMNS = 12,                 /* maximum number of columns; the actual number must divide it */
-	STK_JOB_COLUMNS_CHUNK = 16,           /* bytes per load */
-	STK_JOB_COLUMNS_CHUNKS = 3 * 8 * 256, /* chunks that a thread block processes */
+	STK_JOB_COLUMNS_CHUNK = 16,           /* number of bytes in a chunk, which one load reads */
+	STK_JOB_COLUMNS_CHUNKS = 3 * 8 * 256, /* number of chunks that a thread block processes */
 	STK_JOB_ROW = 4,                      /* maximum number of elements in a row */
-	STK_JOB_ROWS = 16 * 256,              /* rows that a thread block processes */
+	STK_JOB_ROWS = 16 * 256,              /* number of rows that a thread block processes */
 };
 
 /* The sums over all thread blocks of a job with columns; they begin at 0. For a maximum or minimum, `sum` is the maximum; the minimum is computed as the

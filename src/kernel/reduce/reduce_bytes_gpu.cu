@@ -11,7 +11,7 @@
 
 /* ---- columns ---- */
 
-/* The results that can be computed of a job's bytes. LEAST is computed as the maximum of the bytes' complements. */
+/* The results that can be computed from a job's bytes. LEAST is computed as the maximum of the bytes' complements. */
 enum what { SUMS, SQUARES, SUMS_AND_SQUARES, GREATEST, LEAST };
 
 static __device__ __forceinline__ what what_of(const stk_job &job)

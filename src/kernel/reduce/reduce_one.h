@@ -107,7 +107,7 @@ STK_HD int64_t stk__job_reduce_whole(const struct stk_job *job, union stk_job_va
 	return v.i;
 }
 
-/* Computes a group's result from the sum or the extreme v of its elements, and stores it. */
+/* Computes a group's result from v, the sum or the extreme of its elements, and stores it at dst. */
 STK_HD void stk__job_reduce_store(const struct stk_job *job, uint8_t *dst, union stk_job_value v)
 {
 	const struct stk_job_reduce *r = &STK_PARAMS(stk_job_reduce, job);

@@ -10,8 +10,8 @@
 
 #include <string.h>
 
-/* ROOM: maximum number of lanes of all columns of a tile. COLUMNS: maximum number of columns of a tile; COLUMNS_APART: the same for columns that are not
- * adjacent, each of which needs its own cache lines, shared by its rows. */
+/* ROOM: maximum number of lanes of all columns of a tile together. COLUMNS: maximum number of columns of a tile. COLUMNS_APART: maximum number of columns of a
+ * tile if columns are not adjacent, so that each needs its own cache lines. */
 enum { ROOM = 4096, COLUMNS = 512, COLUMNS_APART = 128 };
 
 /* The type of a tile's lanes: one of these types for sums; the elements' type for minima and maxima (float for 16-bit floats). */
@@ -20,7 +20,7 @@ enum lane_type { LANE_DOUBLE, LANE_INT64, LANE_INT32, LANE_UINT32, LANE_ELEMENT 
 struct tile {
 	const struct stk_job *job;
 	enum lane_type type;
-	int element;        /* the type of LANE_ELEMENT lanes */
+	int element;        /* type of the lanes if `type` is LANE_ELEMENT */
 	int lanes, columns; /* lane l of column c is at l * columns + c */
 	bool squares, centred;
 	_Alignas(64) uint8_t lane[8 * ROOM];
@@ -112,7 +112,8 @@ static const void *converted(void *buffer, int to, const uint8_t *src, int64_t s
 	return buffer;
 }
 
-/* Adds n elements to lanes first .. first + n - 1, or for extremes keeps the smaller or larger of element and lane. */
+/* Adds n elements to lanes first .. first + n - 1; for MIN and MAX, replaces a lane by the element if this is smaller or larger. step: distance between
+ * elements, in elements. */
 static void take(struct tile *t, int64_t first, const uint8_t *src, int64_t step, int64_t n)
 {
 	double buffer[ROOM];
@@ -202,7 +203,7 @@ static void store_tile(struct tile *t, uint32_t group)
 	}
 }
 
-/* Reduces the columns of a tile. The first begins at `base`; they are `column` elements apart. */
+/* Reduces the columns of a tile, the first of which belongs to group number `group` and begins at `base`. column: distance between columns in elements. */
 static void reduce_tile(struct tile *t, uint32_t group, const uint8_t *base, int64_t column)
 {
 	const struct stk_job_groups *g = &STK_PARAMS(stk_job_reduce, t->job).groups;
@@ -255,7 +256,7 @@ static enum lane_type lane_type_of(const struct stk_job *job, bool squares)
 	return r->domain == STK_ARITH_INT64 ? LANE_INT32 : LANE_UINT32;
 }
 
-/* Returns the number of adjacent groups that are reduced together. Long groups have many lanes each, so fewer of them fit. */
+/* Returns the number of groups that a tile reduces together. Long groups have many lanes each, so fewer groups fit into a tile. */
 static int columns_of(const struct stk_job_groups *g, int lanes)
 {
 	if (!g->n_kept)

@@ -3,8 +3,8 @@
 
 #include <assert.h>
 
-/* Returns the grain of an axis (see struct stk_filter_axis). Scales such as 1, 2, 1/2 and 3/4 have weights that fixed point represents exactly, and results
- * that are often halfway between two integers. */
+/* Returns the grain of an axis (struct stk_filter_axis), or STK_FILTER_NO_GRAIN. Scales such as 1, 2, 1/2 and 3/4 have weights that fixed point represents
+ * exactly, and results that are often halfway between two integers. */
 static int32_t find_grain(const struct stk_filter_axis *a, float shrink)
 {
 	const float most = 0x1p22f; /* keeps products with the weights' integers within int32 */

@@ -5,7 +5,7 @@
  * The arithmetic is float32 in a fixed order and uses only exactly specified operations (no library functions), so that every host computes the same taps.
  * The rule is DALI's (kernels/imgproc/resample): output k has its centre at origin + (k + 1/2) * scale. The filter's curve is a table of samples, between
  * which values are interpolated linearly. Weights are normalised, then the border is applied: a tap outside of the image reads the edge pixel. With `drop`,
- * taps outside are left out before normalisation, which is Pillow's rule. */
+ * taps outside are dropped before normalisation, which is Pillow's rule. */
 #ifndef STK_KERNEL_FILTER_H
 #define STK_KERNEL_FILTER_H
 
@@ -26,7 +26,7 @@ struct stk_filter_axis {
 	float density; /* number of samples of the curve per source pixel */
 	bool drop;
 	bool negative; /* some weights may be negative */
-	bool lone;     /* set if all outputs are at integer positions, so that each output has a single tap with weight 1 */
+	bool lone;     /* true if all outputs are at integer positions, so that each output has a single tap with weight 1 */
 	int32_t grain; /* all weights are multiples of 2^-grain; STK_FILTER_NO_GRAIN if no such grain is known */
 };
 
@@ -41,14 +41,14 @@ int32_t stk__filter_taps(const struct stk_filter_axis *a, int32_t output, float 
 /* Returns the first source pixel of an output, without weights. */
 int32_t stk__filter_first(const struct stk_filter_axis *a, int32_t output);
 
-/* Computes the nearest neighbours of outputs 0 .. count - 1. DALI multiplies to compute the positions of columns, but adds up those of rows; the results
- * differ if a position falls on a pixel's edge. summed: adds up. */
+/* Sets pixels[k] to the nearest source pixel of output k, for k from 0 to count - 1. summed: adds up the steps between positions, instead of multiplying. (The
+ * results differ if a position falls on a pixel's edge. DALI multiplies for columns, and adds up for rows.) */
 void stk__filter_nearest(const struct stk_filter_axis *a, bool summed, int32_t count, int32_t *pixels);
 /* Returns the nearest neighbour of one output, as stk__filter_nearest computes it with `summed`. */
 int32_t stk__filter_summed(const struct stk_filter_axis *a, int32_t output);
 
-/* Convert weights to integers; the rounding error of their sum is added to the largest weight. narrow: the sum is 2^16 (a single weight of 1 becomes 2^16 -
- * 1, for which the kernels' rounding compensates); wide: the sum is 2^STK_FILTER_WIDE_SHIFT. */
+/* Convert n weights to integers; the rounding error of their sum is added to the largest weight. narrow: the sum is 2^16 (but a single weight of 1 becomes 2^16
+ * - 1; the kernels' rounding compensates for this); wide: the sum is 2^STK_FILTER_WIDE_SHIFT. */
 #define STK_FILTER_WIDE_SHIFT 14
 void stk__filter_quantize_narrow(const float *weights, int32_t n, uint16_t *fixed);
 void stk__filter_quantize_wide(const float *weights, int32_t n, int16_t *fixed);

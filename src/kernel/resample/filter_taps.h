@@ -22,7 +22,7 @@ STK_HD int32_t stk__taps_ceil(float x)
 	return i + ((float)i < x);
 }
 
-/* Limits a position so that it fits int32. All positions beyond the limit read the edge. */
+/* Limits a position so that it fits int32. All positions beyond the limit read the pixel at the edge. */
 STK_HD float stk__taps_limit(float x)
 {
 	x = x > -0x1p30f ? x : -0x1p30f;
@@ -50,8 +50,8 @@ STK_HD int32_t stk__taps_first(const struct stk_filter_axis *a, int32_t output)
 	return stk__taps_clamp(stk__taps_ceil(stk__taps_limit((float)output * a->scale + a->start)), 0, a->in_size - a->n);
 }
 
-/* Computes the weights of an output, and returns their sum, in the most frequent case: all taps are inside, and the curve is a triangle, whose samples are
- * 0, 1, 0. Most of the time for tables is spent here. */
+/* Stores the weights of an output and returns their sum, if all taps are inside the image and the curve is a triangle (samples 0, 1, 0), as it mostly is. at:
+ * position of the first tap on the curve, in samples. */
 STK_HD float stk__taps_triangle(const struct stk_filter_axis *a, float at, float *weights, ptrdiff_t stride)
 {
 	float sum = 0;

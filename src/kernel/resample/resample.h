@@ -21,7 +21,7 @@
 #define STK_NARROW_TAPS 48
 #define STK_WIDE_TAPS 32
 
-/* Columns are made in groups: a vertical kernel may write up to this number of columns (times the number of channels) past the last one. */
+/* Columns are made in groups: a vertical kernel may write up to this number of columns (times the number of channels) past the last column. */
 #define STK_COLUMN_GROUP 32
 
 enum stk_resample_kind { STK_NARROW, STK_WIDE, STK_RESAMPLE_FLOAT };
@@ -44,7 +44,7 @@ struct stk_horizontal {
 	const void *block;
 	const int32_t *first;
 	const void *weights;
-	int32_t origin; /* source column of the block's first column */
+	int32_t origin; /* number in the source of the block's first column */
 	int32_t step, n, shift, channels, count;
 	uint16_t bias;
 	void *dst;

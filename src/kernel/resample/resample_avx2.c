@@ -18,7 +18,7 @@ static inline __m256i load32(const void *p)
 	return _mm256_load_si256(p);
 }
 
-/* The runs of adjacent columns in v: interleaved pixels are one run, planar ones are one run per channel. find_runs returns false for other strides. */
+/* The runs of adjacent columns in v: one run for interleaved pixels, one run for each channel for planar pixels. find_runs returns false for other strides. */
 struct runs {
 	int32_t count, columns;
 	ptrdiff_t src_step, out_step; /* distance between runs in the source, and between columns in the block */
@@ -55,8 +55,8 @@ static inline void turn_8x16(const __m256i a[8], uint16_t *out, ptrdiff_t pitch)
 	}
 }
 
-/* Computes 32 columns of one output row, even and odd ones separately: seen as 16-bit words, the bytes of odd columns are already in the upper halves.
- * wide[t] contains weight t 16 times. */
+/* Computes 32 columns of one output row: *even and *odd get those with even and odd numbers, since the bytes of odd columns are already in the upper halves of
+ * 16-bit words. wide[t] contains weight t 16 times. */
 static inline void narrow_row(const uint8_t *p, ptrdiff_t tap, const __m256i *wide, int32_t n, __m256i start, __m256i *even, __m256i *odd)
 {
 	const __m256i upper = _mm256_set1_epi16((short)0xff00);
@@ -84,7 +84,7 @@ static inline __attribute__((always_inline)) void narrow_run(
 		}
 }
 
-/* Computes interleaved columns with a loop that is unrolled for the number of taps. Returns false if there is no such loop for v's number of taps. */
+/* Computes interleaved columns with a loop that is unrolled for v->n taps. Returns false, and does nothing, if there is no such loop. */
 static bool narrow_interleaved(const struct stk_vertical *v, int32_t columns, uint16_t *block, const __m256i *wide)
 {
 #define UNROLLED(taps)                                                                                                                     \
@@ -161,7 +161,7 @@ static void vertical_wide(const struct stk_vertical *v, void *block)
 	}
 }
 
-/* Transposes eight rows of 8 floats. */
+/* Transposes eight rows of 8 floats: stores the eight rows of column k at out + k * pitch. */
 static inline void turn_8x8(const __m256 a[8], float *out, ptrdiff_t pitch)
 {
 	__m256 b[8], c[8];

@@ -7,7 +7,7 @@
 #include "kernel/sample/sample_pixels.h"
 #include "kernel/sample/sample_run.h"
 
-/* Sets one of a job's dimensions, and *src, its stride in the source in bytes. d: the dimension of the tensors; negative if they do not have it. */
+/* Sets dimension k of a job, and *src to its stride in the source in bytes. d: the same dimension in the tensors, or negative if they lack it. */
 static void place_dim(struct stk_job *job, int32_t k, int32_t d, const struct stk_desc *in, const struct stk_desc *out, int64_t *src)
 {
 	int64_t from = stk__job_size(in->dtype), to = stk__job_size(out->dtype);

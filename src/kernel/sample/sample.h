@@ -28,8 +28,8 @@ struct stk_job_sample {
 	int32_t interp; /* NN; LINEAR, which reads 4 pixels, or 8 of a volume; or CUBIC, which reads 16 of an image */
 	bool volume;
 	int32_t size[3];        /* extents of the source along x, y, z */
-	int64_t frame, channel; /* distances in the source, in bytes */
-	int64_t stride[3];      /* distances in the source along x, y, z, in bytes */
+	int64_t frame, channel; /* distances in bytes between frames, and between channels, of the source */
+	int64_t stride[3];      /* distances in bytes between pixels of the source along x, y, z */
 	float m[12];
 	uint64_t seed;        /* for JITTER */
 	int64_t map_frame;    /* for MAPS: distance from one frame to the next in the maps, in values */
@@ -37,9 +37,9 @@ struct stk_job_sample {
 };
 STK_PARAMS_FIT(stk_job_sample);
 
-/* Makes the job. dims: which dimensions of the tensors are x, y, z and the channels (-1: absent); the remaining dimensions are the outermost, and number the
- * frames. The caller sets map, border, interp, m, seed, maps and map_frame of `s`; the other fields are computed. fill: one value per channel. All extents
- * of the source are at least 1. */
+/* Makes a job that samples. dims: which dimensions of the tensors are x, y, z and the channels (-1: absent); the remaining dimensions must be the outermost,
+ * and are frames. The caller sets map, border, interp, m, seed, maps and map_frame of `s`; the other fields are computed. fill: one value per channel. All
+ * extents of the source must be at least 1. */
 struct stk_sample_dims {
 	int32_t axis[3], channel;
 };

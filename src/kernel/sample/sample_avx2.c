@@ -51,7 +51,7 @@ static struct near load_mixed(const struct stk_job_sample *s, const struct block
 	return near;
 }
 
-/* Interpolates the values of one channel, and rounds them to bytes. */
+/* Returns the interpolated values of one channel, rounded to bytes. */
 static inline __m256i mix_channel(const struct near *near, int32_t channel, __m256 qx, __m256 qy)
 {
 	__m256 a[4], px = _mm256_sub_ps(_mm256_set1_ps(1), qx);

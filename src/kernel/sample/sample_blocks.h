@@ -16,11 +16,11 @@ enum { BLOCK = 256, LINEAR_READ = 8 };
 struct block {
 	int64_t frame;
 	int32_t x, y, n;     /* the block begins at x in row y */
-	bool outside;        /* whether `offset` is -1 for some pixels */
+	bool outside;        /* true if `offset` is -1 for at least one pixel */
 	float across[BLOCK]; /* for WATER: the distance by which each column is shifted vertically */
 	float at_x[BLOCK], at_y[BLOCK], qx[BLOCK], qy[BLOCK];
 	int32_t ix[BLOCK], iy[BLOCK]; /* position of the upper left one of the pixels that an output is interpolated from */
-	int32_t offset[BLOCK];        /* offset of this pixel in the source; -1 if some of these pixels cannot be read */
+	int32_t offset[BLOCK];        /* offset in bytes of that pixel in the frame; -1 if some of the pixels cannot be read in a block */
 	float near[4][BLOCK], value[BLOCK];
 };
 
@@ -29,7 +29,7 @@ struct texels {
 	const uint8_t *base;
 	int32_t channels;
 	uint32_t fill; /* the value of pixels outside of the image, if `fills` is set */
-	bool fills;    /* whether all fill values are bytes, so that they form a pixel */
+	bool fills;    /* true if all fill values are integers from 0 to 255, so that they form a pixel */
 };
 
 /* Interpolates a block of pixels of bytes. */
@@ -82,7 +82,8 @@ static void find_positions(const struct stk_job_sample *s, struct block *b, int3
 	}
 }
 
-/* Computes floors like stk__sample_floor. rest: the remainders, from 0 to 1. Each loop has only one comparison, since compilers turn several into branches. */
+/* Sets floors[k] to the floor of at[k] - half, like stk__sample_floor, and rest[k] to the remainder, from 0 to 1. Each loop has only one comparison, since
+ * compilers turn several comparisons into branches. */
 static void find_floors(const float *at, float half, int32_t n, int32_t *floors, float *rest)
 {
 	for (int32_t k = 0; k < n; k++) {
@@ -121,7 +122,7 @@ static void find_pixels(const struct stk_job_sample *s, struct block *b, int32_t
 	b->outside = outside != 0;
 }
 
-/* Loads the four pixels around a position at the border. */
+/* Loads the four pixels around position k of the block, some of which are outside of the image, as words of up to four channels. */
 static inline void load_border(const struct stk_job_sample *s, const struct block *b, const struct texels *t, int32_t k, uint32_t near[4])
 {
 	for (int32_t i = 0; i < 4; i++) {
@@ -162,7 +163,8 @@ static inline void copy_pixel(uint8_t *dst, int64_t dst_step, const uint8_t *src
 		memcpy(dst + c * dst_step, src + c * src_step, bytes ? 1 : 4);
 }
 
-/* Copies the nearest pixels. If all pixels outside of the image have the same value, copies that from `outside`. */
+/* Copies the nearest pixel to each output of the block. If the border is a fill value and there are up to four channels, also stores the fill value for outputs
+ * outside of the image, and clears b->outside. */
 static void copy_pixels(const struct stk_job *job, struct block *b, const uint8_t *base, uint8_t *dst)
 {
 	const struct stk_job_dim *d = job->dim;
@@ -185,7 +187,7 @@ static void copy_pixels(const struct stk_job *job, struct block *b, const uint8_
 	b->outside = b->outside && !fills;
 }
 
-/* Computes the parameters, including the pixel outside of an image of bytes with up to four channels. For images of floats only `base` is used. */
+/* Returns the parameters of a frame at `base`, including the pixel outside of an image of bytes with up to four channels. For floats only `base` is used. */
 static struct texels texels_of(const struct stk_job *job, const uint8_t *base)
 {
 	const float *fill = job->constants;
@@ -220,7 +222,7 @@ static inline void sample_block(const struct stk_job *job, mix_texels *mix_bytes
 	}
 }
 
-/* Processes blocks from top to bottom, so that values that depend only on the column are computed once. */
+/* Makes all outputs of the job. Processes blocks from top to bottom, so that values that depend only on the column are computed once. */
 static inline void sample_blocks(const struct stk_job *job, mix_texels *mix_bytes)
 {
 	const struct stk_job_dim *d = job->dim;
@@ -243,8 +245,8 @@ static inline void sample_blocks(const struct stk_job *job, mix_texels *mix_byte
 	}
 }
 
-/* Returns whether the job can be processed in blocks: images, not volumes, of floats or of bytes with up to four adjacent channels, of the output's type, with
- * offsets that fit int32, and not interpolated by cubics. */
+/* Returns true if the job can be processed in blocks: images, not volumes, of floats or of bytes with up to four adjacent channels, of the output's type, with
+ * offsets in a frame that fit int32, and without cubic interpolation. */
 static bool goes_in_blocks(const struct stk_job *job)
 {
 	const struct stk_job_sample *s = &STK_PARAMS(stk_job_sample, job);

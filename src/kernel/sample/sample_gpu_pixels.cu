@@ -35,7 +35,8 @@ static __device__ __forceinline__ int32_t index_of(int32_t i, int32_t size, int3
 	return (uint32_t)i < (uint32_t)size ? i : index_outside(i, size, border);
 }
 
-/* The pixels that one output is interpolated from: two columns and two rows of the source, -1 for the fill value, and the weights of the second ones. */
+/* The pixels from which one output is interpolated: two columns x and two rows y of the source (-1: the fill value), and the weights qx and qy of x[1] and
+ * y[1]. */
 struct spot {
 	int32_t x[2], y[2];
 	float qx, qy;
@@ -73,7 +74,7 @@ template <typename T, int C> static __device__ __forceinline__ void put_value(st
 		t.value[c] = value;
 }
 
-/* Computes a pixel like stk__sample_float, for all channels. */
+/* Returns the pixel sampled at any position, with the arithmetic of stk__sample_float for each channel. */
 template <typename T, int C, bool LINEAR>
 static __device__ __forceinline__ stk_texel<T, C> sample_anywhere(const sampler &s, const float position[2])
 {
@@ -168,8 +169,8 @@ static __device__ __forceinline__ void find_positions(const stk_job_sample &s, c
 	}
 }
 
-/* Makes the pixel for positions entirely outside of the image. fills: set if interpolating between fill values gives exactly this pixel, which is true of
- * bytes with integer fill values, and of floats with the fill value 0, but not -0. */
+/* Returns the pixel for positions entirely outside of the image. Sets `fills` to true if interpolating between fill values gives exactly this pixel, as for
+ * bytes with integer fill values, and for floats with the fill value 0 (but not -0). */
 template <typename T, int C, bool LINEAR> static __device__ __forceinline__ stk_texel<T, C> make_fill(const stk_job &job, bool &fills)
 {
 	const float *fill = (const float *)job.constants;
@@ -183,7 +184,7 @@ template <typename T, int C, bool LINEAR> static __device__ __forceinline__ stk_
 	return t;
 }
 
-/* Makes a thread block's tile. ROWS: number of rows that a warp makes at a time. */
+/* Makes the outputs of a thread block's tile. ROWS: number of rows that a warp makes at a time. */
 template <typename T, int C, bool LINEAR, int ROWS>
 static __device__ __forceinline__ void sample_tile(const stk_job &job, const stk_texel_tile &tile, const waves &w, uint32_t frame)
 {

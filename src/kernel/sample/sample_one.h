@@ -89,7 +89,7 @@ STK_HD struct stk_sample_position stk__sample_position(
 	return p;
 }
 
-/* Returns floor(x). Values far outside, and NaN, give a value that is outside and fits int32. */
+/* Returns floor(x), or -1e9 or 1e9 for values beyond these limits; -1e9 for NaN. */
 STK_HD int32_t stk__sample_floor(float x)
 {
 	x = x > -1e9f ? x : -1e9f;
@@ -192,7 +192,7 @@ STK__SAMPLE_VALUE(stk__sample_float, float, stk__sample_load_float)
 STK__SAMPLE_VALUE(stk__sample_double, double, stk__sample_load_double)
 #undef STK__SAMPLE_VALUE
 
-/* Computes one output and stores it at `dst`. base: address of the frame's first pixel. */
+/* Computes one channel of the output that is sampled at position p, and stores it at `dst`. base: address of the frame's first pixel. */
 STK_HD void stk__job_sample_store(
 	const struct stk_job *job, uint8_t *dst, const uint8_t *base, const struct stk_sample_position *p, int32_t channel)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Decides for which jobs that sample images the GPU makes whole pixels instead of single values, and counts their tiles. A thread then computes a position
- * once for all channels, and values that depend only on a row or a column once for several pixels. */
+ * Decides for which jobs the GPU samples whole pixels instead of single values, and counts their tiles. A thread then computes a position once for all channels
+ * of a pixel, and values that depend only on a row or a column once for several pixels. */
 #ifndef STK_KERNEL_SAMPLE_PIXELS_H
 #define STK_KERNEL_SAMPLE_PIXELS_H
 

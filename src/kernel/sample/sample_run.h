@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Runs a job that samples on the CPU; its memory must be host memory. The _avx2 function does the same with 256-bit registers. */
+ * Runs a job that samples (sample.h) on the CPU; its memory must be host memory. The _avx2 function is compiled for 256-bit registers. */
 #ifndef STK_KERNEL_SAMPLE_RUN_H
 #define STK_KERNEL_SAMPLE_RUN_H
 

@@ -9,7 +9,7 @@
 
 /* ---- jobs that run together with weighted sums ---- */
 
-/* Returns whether `next` adds up the bins of each frame that `job` makes. */
+/* Returns true if `next` is a job of weighted sums over the bins of each frame that `job` makes. */
 static bool sums_bins(const struct stk_job *job, const struct stk_job *next)
 {
 	const struct stk_spectrum *p = &STK_PARAMS(stk_spectrum, job);
@@ -28,7 +28,7 @@ static bool absorb(const struct stk_job *job, const struct stk_job *next, unsign
 	return true;
 }
 
-/* Keeps the job for the next operator, without running it. */
+/* Stores the job in jobs->held, for the next operator, and does not run it. */
 static enum stk_status hold(struct stk_jobs *jobs, const struct stk_job *job, struct stk_error *err)
 {
 	struct stk_held_job *held = stk__arena_take(jobs->arena, sizeof *held);

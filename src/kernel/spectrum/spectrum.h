@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Spectra of frames of signals. Frames are cut out of a signal and weighted by a window, or they are the lines of a tensor along one dimension. Signals and
- * spectra are float32. */
+ * Computes spectra of frames of signals. Frames are cut out of a signal and weighted by a window, or they are the lines of a tensor along one dimension.
+ * Signals and spectra are float32. */
 #ifndef STK_KERNEL_SPECTRUM_H
 #define STK_KERNEL_SPECTRUM_H
 
@@ -25,16 +25,17 @@ struct stk_spectrum {
 	int64_t dst_line, dst_frame, dst_bin;
 	int32_t window;    /* number of elements of a frame that are read; its other elements are 0 */
 	int32_t border;    /* enum stk_spectrum_border */
-	int32_t magnitude; /* whether outputs are magnitudes instead of their squares */
-	int32_t together; /* frames that a thread block of the GPU transforms at once; 0: not one fits into shared memory. Set by stk__job_spectrum */
+	int32_t magnitude; /* 1 if outputs are magnitudes, 0 if they are squares of magnitudes */
+	int32_t together; /* number of frames that a GPU's thread block transforms at once; 0: none fits into shared memory. Set by stk__job_spectrum */
 };
 STK_PARAMS_FIT(stk_spectrum);
 
-/* Makes the job. n_frames: number of frames of all lines. tables: the tables that stk__fft_tables makes, followed by p->window weights of the window. */
+/* Makes a job that computes spectra. n_frames: number of frames of all lines together. tables: the tables that stk__fft_tables computes, followed by p->window
+ * weights of the window. */
 STK_MUST_USE enum stk_status stk__job_spectrum(struct stk_jobs *jobs, const struct stk_spectrum *p, const float *tables, int64_t n_frames,
 	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
 
-/* Returns how many bytes of scratch memory one job on the CPU needs. */
+/* Returns the size in bytes of the scratch memory of a job on the CPU. */
 size_t stk__spectrum_scratch(const struct stk_spectrum *p);
 
 /* Runs the job on the CPU. job->work is the scratch memory, aligned to 64 bytes. _avx2: the same source, compiled for AVX2. */

@@ -23,7 +23,7 @@ struct block_frames {
 	const frame_places *places;
 };
 
-/* Divides by n. If n is a power of two, as usual, uses shifts. */
+/* A divisor n, and whether it is a power of two, as it mostly is, so that a shift can divide by it. */
 struct divider {
 	uint32_t n, shift;
 	bool shifts;
@@ -56,7 +56,7 @@ static __device__ __forceinline__ void find_places(const stk_job &job, uint32_t 
 	__syncthreads();
 }
 
-/* Returns element k of frame f, weighted by the window: 0 past the window; outside of the signal as stk__spectrum_inside says. */
+/* Returns element k of frame f, weighted by the window; 0 past the window. Outside of the signal, uses the element that stk__spectrum_inside returns. */
 static __device__ __forceinline__ float load_element(
 	const stk_job &job, const float *window, const frame_places &places, uint32_t f, uint32_t k)
 {
@@ -70,7 +70,7 @@ static __device__ __forceinline__ float load_element(
 	return (i < 0 ? 0 : places.src[f][i * p.src_element]) * window[k];
 }
 
-/* Loads the frames as the complex numbers that are transformed. */
+/* Loads the frames to b.x, as the complex numbers that are transformed. */
 static __device__ __forceinline__ void load_frames(const stk_job &job, const float *tables, const block_frames &b)
 {
 	const stk_spectrum &p = STK_PARAMS(stk_spectrum, &job);
@@ -201,7 +201,7 @@ static __device__ __forceinline__ void transform(const stk_fft &f, const float *
 	__syncthreads();
 }
 
-/* Computes the bins and stores them. Neighbouring threads store neighbouring outputs. */
+/* Computes the bins and stores them. Adjacent threads store adjacent outputs. */
 static __device__ __forceinline__ void store_bins(const stk_job &job, const float *tables, const block_frames &b)
 {
 	const stk_spectrum &p = STK_PARAMS(stk_spectrum, &job);

@@ -16,7 +16,7 @@ enum {
 	STK_SPECTRUM_SPILLING = 256 /* maximum number of thread blocks of a job whose frames do not fit in shared memory */
 };
 
-/* Returns the index in memory of complex number i of a frame. After each 16 numbers one is left out, so that threads that access every 16th number use
+/* Returns the index in memory of complex number i of a frame. After every 16 numbers there is a gap of one, so that threads that access every 16th number use
  * different banks. */
 STK_HD uint32_t stk__spectrum_gapped(uint32_t i)
 {
@@ -36,7 +36,8 @@ STK_HD int64_t stk__spectrum_room(const struct stk_spectrum *p)
 	return 2 * 2 * (int64_t)sizeof(float) * stk__spectrum_pitch(&p->fft) * (p->together ? p->together : 1);
 }
 
-/* Returns how many frames a block transforms together: a power of two that fits into shared memory, or 0 if not even one frame fits. */
+/* Returns the number of frames that a thread block transforms together: the largest power of two that fits into shared memory, at most STK_SPECTRUM_TOGETHER,
+ * or 0 if not even one frame fits. */
 STK_HD int32_t stk__spectrum_together(const struct stk_fft *f)
 {
 	int64_t each = 2 * 2 * (int64_t)sizeof(float) * stk__spectrum_pitch(f);
@@ -53,7 +54,7 @@ STK_HD uint32_t stk__spectrum_blocks(const struct stk_spectrum *p, int64_t frame
 	return (uint32_t)(frames < STK_SPECTRUM_SPILLING ? frames : STK_SPECTRUM_SPILLING);
 }
 
-/* Returns how many bytes of work memory a job needs. */
+/* Returns the size in bytes of a job's work memory. */
 static inline uint64_t stk__spectrum_work_bytes(const struct stk_spectrum *p, int64_t frames)
 {
 	return p->together ? 0 : (uint64_t)stk__spectrum_room(p) * stk__spectrum_blocks(p, frames);

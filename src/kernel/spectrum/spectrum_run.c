@@ -15,7 +15,7 @@ struct scratch {
 	float *samples;
 };
 
-/* Returns how many samples eight neighbouring frames span, or 0 if there are too many to copy. */
+/* Returns the number of samples that eight adjacent frames span, or 0 if that is too many to copy. */
 static int64_t span_of(const struct stk_spectrum *p)
 {
 	int64_t most = 8 * (int64_t)p->window;
@@ -40,7 +40,7 @@ static struct scratch scratch_of(const struct stk_job *job)
 
 /* ---- frames ---- */
 
-/* A frame: its line, its number in the line, and the index of its first sample in the signal. */
+/* A frame: its line, its index in the line, and the index of its first sample in the signal. */
 struct frame {
 	int64_t line, i, from;
 };
@@ -56,7 +56,7 @@ static struct frame next_frame(const struct stk_spectrum *p, struct frame f)
 	return ends ? (struct frame){f.line + 1, 0, p->first} : (struct frame){f.line, f.i + 1, f.from + p->step};
 }
 
-/* Copies the n samples that the frames span, from index `from` on. Outside of the signal the samples come from the border. */
+/* Copies n samples of a signal, from index `from` on, to `to`. Samples outside of the signal have the values that p->border selects. */
 static void copy_span(const struct stk_spectrum *p, const float *signal, int64_t from, int64_t n, float *to)
 {
 	for (int64_t k = 0; k < n; k++) {
@@ -65,8 +65,8 @@ static void copy_span(const struct stk_spectrum *p, const float *signal, int64_t
 	}
 }
 
-/* Finds the addresses of `count` frames, beginning with number `at`. The samples of each frame must be contiguous in memory, or are copied to `samples` so
- * that they are; returns false if that is impossible. Lanes without a frame get the address of the first frame. */
+/* Sets rows[] to the addresses of `count` frames from number `at` on. Copies their samples to `samples` if they are not contiguous in memory; returns false if
+ * neither is possible. Lanes without a frame get the address of the first frame. */
 static bool find_rows(const struct stk_job *job, int64_t at, int count, float *samples, const float *rows[STK_LANES])
 {
 	const struct stk_spectrum *p = &STK_PARAMS(stk_spectrum, job);
@@ -91,7 +91,7 @@ static bool find_rows(const struct stk_job *job, int64_t at, int count, float *s
 	return true;
 }
 
-/* Loads the samples of any frames, element by element. */
+/* Loads the samples of `count` frames from number `at` on, which may be anywhere in memory, element by element. */
 static void gather(const struct stk_job *job, int64_t at, int count, stk_lanes *to)
 {
 	const struct stk_spectrum *p = &STK_PARAMS(stk_spectrum, job);
@@ -208,7 +208,7 @@ static void make_bins(const struct stk_spectrum *p, const float *tables, const s
 		values[i] = sqrtf(values[i]);
 }
 
-/* Stores one vector of columns. Rows are `pitch` floats apart. */
+/* Stores the first `count` lanes of each row: from[row] at to + row * pitch. */
 static void store_columns(float *to, int64_t pitch, const stk_lanes *from, int64_t rows, int count)
 {
 	for (int64_t row = 0; row < rows && count == STK_LANES; row++) /* a constant length makes memcpy a single store */

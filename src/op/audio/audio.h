@@ -17,8 +17,8 @@ enum stk_status stk__audio_axis(int64_t axis, const struct stk_desc *in, int32_t
 int64_t stk__audio_outer(const struct stk_desc *desc, int32_t axis);
 int64_t stk__audio_inner(const struct stk_desc *desc, int32_t axis);
 
-/* Tables that an operator computes when it first meets an extent, and keeps for all samples. Any thread may take them. */
-enum { STK_AUDIO_KEPT = 16 }; /* limit of the tables that are kept; tables for further extents are computed for each sample */
+/* Tables that an operator computes for the first sample with an extent, and keeps for all samples. Any thread may use them. */
+enum { STK_AUDIO_KEPT = 16 }; /* maximum number of tables that are kept; tables for further extents are computed for each sample */
 struct stk_audio_table {
 	struct stk_audio_table *next;
 	int64_t key;
@@ -28,14 +28,14 @@ struct stk_audio_tables {
 	_Atomic(struct stk_audio_table *) first;
 };
 
-/* Says how stk__audio_table_take makes a table. fill: computes the table of `size` bytes for a key. */
+/* The function with which stk__audio_table_take makes a table. fill: computes the table of `size` bytes for a key; called with `user`. */
 struct stk_audio_maker {
 	size_t size;
 	enum stk_status (*fill)(const void *user, int64_t key, void *table, struct stk_error *err);
 	const void *user;
 };
 
-/* Returns the table for a key; NULL after a failure. It is valid as long as the sample's chain runs. */
+/* Returns the table for a key, which is computed if there is none yet; NULL after a failure. The table is valid until the sample's chain has ended. */
 const void *stk__audio_table_take(
 	struct stk_audio_tables *tables, int64_t key, const struct stk_audio_maker *maker, struct stk_arena *arena, struct stk_error *err);
 

@@ -50,7 +50,7 @@ static void audio_resample_teardown(void *shared)
 
 /* ---- rates ---- */
 
-/* The input's and the output's rate. Only their ratio matters. */
+/* The rates of input and output, of which only the ratio matters. */
 struct rates {
 	double in, out;
 };

@@ -35,7 +35,7 @@ static const struct stk_arg_def mel_filter_bank_args[] = {
 /* The edges of all bands in Hz: band i rises from edge i to edge i + 1, and falls to edge i + 2. */
 struct shared {
 	struct stk_audio_tables tables;
-	double bin; /* frequency of the last bin in Hz: the distance of two bins times (bins - 1) */
+	double bin; /* frequency of the last bin in Hz */
 	int64_t nfilter;
 	bool normalize;
 	double edges[];
@@ -84,7 +84,7 @@ static void mel_filter_bank_teardown(void *shared)
 	stk__free(shared);
 }
 
-/* Finds the dimension of frequencies: the one that the layout calls f or, without a layout, the last but one, or the only one. */
+/* Sets *axis to the dimension of frequencies: f in the layout or, if there is no layout, the last dimension but one, or the only dimension. */
 static enum stk_status axis_of(const struct stk_desc *in, int32_t *axis, struct stk_error *err)
 {
 	if (in->ndim == 0)
@@ -117,7 +117,7 @@ static double weight_of(const double *edges, double hz)
 	return hz < edges[1] ? (hz - edges[0]) / (edges[1] - edges[0]) : (edges[2] - hz) / (edges[2] - edges[1]);
 }
 
-/* Returns an upper bound of the number of weights: each bin lies in at most two bands. */
+/* Returns an upper bound of the number of weights for this number of bins: each bin is in at most two bands. */
 static int64_t most_weights(int64_t bins)
 {
 	return 2 * bins;

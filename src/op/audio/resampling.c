@@ -15,7 +15,7 @@ double stk__resampling_length(const struct stk_resampling *r, int64_t n)
 }
 
 /* Sets p->up and p->phases to the ratio in / out in lowest terms, if a table with one row for each of the p->phases positions of the filter is small enough.
- * Otherwise leaves both unchanged. */
+ * Otherwise changes neither. */
 static void find_phases(double in, double out, struct stk_sinc *p)
 {
 	enum { MOST_WEIGHTS = 1 << 16 };

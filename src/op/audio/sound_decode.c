@@ -12,7 +12,7 @@ void stk__sound_shared_clear(struct stk_sound_shared *shared)
 	stk__sound_library_destroy(atomic_load(&shared->library));
 }
 
-/* Returns the library in *out; the first call loads it. */
+/* Sets *out to the library that decodes sound files, which the first call loads. */
 static enum stk_status take_library(struct stk_sound_shared *shared, struct stk_sound_library **out, struct stk_error *err)
 {
 	struct stk_sound_library *none = NULL;
@@ -59,7 +59,7 @@ static enum stk_status find_timed(const struct stk_sound_want *want, int64_t fra
 
 /* Finds which frames to decode: sets state->first, count, lead and tail. A window that is not given in timestamps is cut at the end of the file. frames: number
  * of frames in the file; -1: not known, so that the window may end after the file. STK_INVALID: the window begins after the end of the file, or its timestamps
- * are no window. */
+ * are not valid. */
 static enum stk_status find_window(const struct stk_sound_want *want, int64_t frames, struct stk_sound_state *state, struct stk_error *err)
 {
 	const int32_t rate = state->info.rate;
@@ -85,8 +85,8 @@ enum stk_status stk__sound_find_frames(const struct stk_sound_want *want, struct
 	return find_window(want, state->info.frames, state, err);
 }
 
-/* Sets state->frames, the number of output frames: that of the window after resampling, or that of want->duration if the output is padded to it or if the
- * window has timestamps and a duration. */
+/* Sets state->frames, the number of output frames: the frames of the window after resampling. If the output is padded, or if the window has timestamps and a
+ * duration, the number follows from want->duration instead. */
 static enum stk_status count_output(const struct stk_sound_want *want, struct stk_sound_state *state, struct stk_error *err)
 {
 	const double rate = (double)stk__sound_rate(want, state);
@@ -104,7 +104,7 @@ static enum stk_status count_output(const struct stk_sound_want *want, struct st
 
 /* ---- decoding ---- */
 
-/* Returns the type to which samples are decoded: float32 if they are to be resampled, as in DALI. */
+/* Returns the type to which samples are decoded: float32 if they will be resampled, as in DALI; otherwise the output's type. */
 static enum stk_dtype decoded_type(const struct stk_sound_want *want, const struct stk_sound_state *state)
 {
 	return state->resampled ? STK_FLOAT : (enum stk_dtype)want->dtype;
@@ -126,7 +126,7 @@ struct collected {
 	struct stk_arena *arena;
 	uint8_t *data;
 	int64_t frames, capacity;
-	size_t most; /* frames beyond this number of bytes are counted, and not kept; 0: all are kept */
+	size_t most; /* maximum number of bytes to store; further frames are only counted; 0: no limit */
 };
 
 static enum stk_status collect(void *user, const uint8_t *samples, int64_t frames, struct stk_error *err)
@@ -248,7 +248,7 @@ static enum stk_status resample(const struct stk_call *call, struct stk_sound_sh
 	return stk__resampling_job(&r, &shared->tables, call->tools->arena, &call->tools->cpu_jobs, &in, &part, err);
 }
 
-/* Decodes the window to `to`, which receives the first `made` frames of it. */
+/* Decodes the first `made` frames of the window to `to`. */
 static enum stk_status decode_window(const struct stk_call *call, const struct stk_sound_want *want, const struct stk_sound_bytes *bytes,
 	const struct stk_sound_state *state, int64_t made, void *to, struct stk_error *err)
 {

@@ -6,24 +6,24 @@
 #include "op/audio/resampling.h"
 #include "sound/stream.h"
 
-/* Kept for all samples of a pipeline; zeroed it is empty. Any thread may use it. */
+/* Data that all samples of a pipeline share. Must be zeroed at first. Any thread may use it. */
 struct stk_sound_shared {
 	struct stk_audio_tables tables;              /* tables for resampling */
 	_Atomic(struct stk_sound_library *) library; /* loaded when the first file needs it */
 };
 void stk__sound_shared_clear(struct stk_sound_shared *shared);
 
-/* Kept in the operator's state from infer to run. */
+/* The state that infer passes to run. */
 struct stk_sound_state {
 	struct stk_sound_info info;
 	int64_t first, count; /* first decoded frame of the file, and number of decoded frames */
-	int64_t lead, tail;   /* frames of silence before and after them, where a window lies outside of the sound */
+	int64_t lead, tail;   /* number of frames of silence before and after them, for parts of the window without sound */
 	int64_t frames;       /* number of frames in the output */
 	bool resampled;
-	const void *decoded; /* the samples, if infer has decoded them already to find their number; else NULL */
+	const void *decoded; /* the samples, if infer had to decode them to find their number; otherwise NULL */
 };
 
-/* Which part of a file is decoded, and to what. */
+/* The part of a file that is decoded, and the form of the output. */
 struct stk_sound_want {
 	float rate; /* rate of the output in Hz; 0 or below: the file's rate */
 	float quality;
@@ -32,14 +32,15 @@ struct stk_sound_want {
 	double start, duration; /* in seconds. start 0 or below: the file's start; duration below 0: to the file's end */
 	bool nearest;           /* seconds are rounded to the nearest frame; otherwise down, as DALI does */
 	bool pad;               /* the output has the whole duration: zeros follow the file's end */
-	/* 0 to 1: where in the file the window lies, from its beginning to its end; used instead of `start`; below 0: `start` is used */
+	/* position of the window from 0 (at the file's start) to 1 (at its end), used instead of `start`; below 0: `start` is used */
 	double position;
-	/* begin and end as timestamps of the file, used instead of start and position; if `duration` is given, it determines the end; NULL: not given */
+	/* start and end of the window as timestamps of the file, used instead of start and position; `duration`, if given, overrides the end; NULL: not
+	 * given */
 	const double *window;
 };
 
-/* Sets the desc of an output of samples: (frames, channels), or (frames) with want->mono. bytes NULL: the graph is being built. Otherwise reads the file's
- * header into *state, and decodes files that are neither WAV nor FLAC. */
+/* Sets *out to the desc of the decoded samples: shape (frames, channels), or (frames) with want->mono. bytes NULL: the graph is being built, and extents are
+ * not known. Otherwise reads the file's header into *state, and decodes files that are neither WAV nor FLAC. */
 STK_MUST_USE enum stk_status stk__sound_infer(const struct stk_call *call, struct stk_sound_shared *shared,
 	const struct stk_sound_want *want, const struct stk_sound_bytes *bytes, struct stk_sound_state *state, struct stk_desc *out,
 	struct stk_error *err);

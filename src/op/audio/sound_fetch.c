@@ -8,8 +8,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* HEAD: bytes of the header of nearly all WAVs. SMALL: the largest object that is fetched in one request. START: contains nearly every header. MARGIN: bytes
- * before and after the expected place of a window in a FLAC file. PIECE: the least bytes of a read at another place. */
+/* Sizes in bytes. HEAD: header of nearly all WAVs. SMALL: largest object that is fetched in one request. START: start of a file, which contains nearly every
+ * header. MARGIN: bytes that are fetched before and after the expected position of a window in a FLAC file. PIECE: minimum size of a read of bytes that were
+ * not fetched. */
 enum { HEAD = 44, SMALL = 1 << 18, START = 1 << 16, MARGIN = 1 << 17, PIECE = 1 << 18 };
 
 static struct stk_part whole(int64_t part)
@@ -29,10 +30,10 @@ void stk__sound_parts(const struct stk_sound_objects *objects, const struct stk_
 		out[STK_SOUND_HEAD].length = HEAD;
 }
 
-/* The parts of a sample that were fetched so far. Reading other bytes fails, instead of waiting for them. */
+/* The parts of a sample that were fetched so far. Reading other bytes fails, and does not wait for them. */
 struct fetched {
 	const struct stk_bytes *bytes;
-	bool lacks; /* a read was refused, because its bytes have not been fetched */
+	bool lacks; /* true if a read has failed because its bytes have not been fetched */
 };
 
 /* Returns the n bytes of the object from offset `at` on, if one of the fetched parts has all of them; otherwise NULL. */
@@ -61,8 +62,8 @@ static void note_size(struct stk_sound_objects *objects, int64_t size)
 	atomic_store_explicit(&objects->mean, mean ? mean + (size - mean) / 8 : size, memory_order_relaxed);
 }
 
-/* Names the part that holds the window, or the whole object if the window is more than half of it or if its bytes are not known. Names none if the window is
- * empty or not valid. */
+/* Sets out[] to the part that contains the window, or to the whole object if the window is more than half of it or if the window's bytes are not known. Sets no
+ * part if the window is empty or not valid. */
 static void name_span(const struct stk_sound_want *want, int64_t part, const struct stk_sound_bytes *bytes,
 	const struct stk_sound_info *info, struct stk_part out[STK_SOUND_PARTS])
 {
@@ -106,7 +107,7 @@ static bool is_cancelled(void *cancel)
 	return stk__cancelled(cancel);
 }
 
-/* Reads n bytes from offset `at`, which were not fetched, and sets *out to them; they are valid until the next call. */
+/* Reads n bytes from offset `at` of the object, and sets *out to them. They are valid until the next call. For bytes that were not fetched. */
 static enum stk_status read_piece(struct stk_sound_parts *p, uint64_t at, size_t n, const uint8_t **out, struct stk_error *err)
 {
 	const struct stk_access access = {.storage = p->call->tools->storage,

@@ -73,7 +73,7 @@ static enum stk_status spectrogram_setup(const void *args, void **shared, struct
 	return status;
 }
 
-/* Returns the number of frames of a signal of n samples. A signal that is shorter than a frame by less than a step has one, as in DALI. */
+/* Returns the number of frames of a signal of n samples. As in DALI, a signal that is shorter than a frame by less than a step has one frame. */
 static int64_t frames_of(const struct spectrogram *a, int64_t n)
 {
 	if (a->center_windows)
@@ -81,7 +81,8 @@ static int64_t frames_of(const struct spectrogram *a, int64_t n)
 	return n + a->window_step <= a->window_length ? 0 : (n - a->window_length) / a->window_step + 1;
 }
 
-/* Sets *n to the number of samples, which is the only extent above 1: 1 if there is none, 0 if an extent is 0, -1 if it is not known. */
+/* Sets *n to the number of samples: the only extent above 1, 1 if all extents are 1, 0 if an extent is 0, -1 if it is not known. Fails for a scalar, or if
+ * several extents are above 1. */
 static enum stk_status length_of(const struct stk_desc *in, int64_t *n, struct stk_error *err)
 {
 	int64_t longest = 1;

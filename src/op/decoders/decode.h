@@ -27,11 +27,11 @@ struct stk_decode_state {
 	struct stk_window window; /* the window to keep; at first everything */
 };
 
-/* Checks the arguments, and reads the header unless a graph is being built. Afterwards state->whole, state->window and out[0].desc describe the whole image;
- * while a graph is built, its height and width are -1. */
+/* Checks the arguments, and reads the file's header unless a graph is being built. Sets state->whole, state->window and out[0].desc to the whole image; while a
+ * graph is built, its height and width are -1. */
 enum stk_status stk__decode_infer(const struct stk_call *call, struct stk_error *err);
 
-/* Last step of an operator's infer: checks that state->window is not empty and uses its extents for the output. */
+/* Last step of an operator's infer: fails if state->window is empty, and sets the output's extents to those of the window. */
 enum stk_status stk__decode_keep(const struct stk_call *call, struct stk_error *err);
 
 /* Functions for the operators' tables (struct stk_op_def): extent, encoded, fetch, lower and classify. lower cuts the window and then converts the type. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Turns the bytes of an .npy file into a tensor, for operators that read such files. struct stk_npy_array is kept in the operator's state from infer to run. */
+ * Turns the bytes of an .npy file into a tensor, for operators that read such files. struct stk_npy_array is the state that infer passes to run. */
 #ifndef STK_OP_NPY_ARRAY_H
 #define STK_OP_NPY_ARRAY_H
 

@@ -60,7 +60,7 @@ static const struct stk_arg_def augment_args[] = {
 	STK_ARG_END,
 };
 
-/* One operation of the policy: one entry of each of its lists. */
+/* One operation of the policy, from one entry of each list. */
 struct step {
 	int64_t operation;
 	float magnitude;
@@ -103,8 +103,8 @@ static bool keeps(struct step step)
 	return step.operation == IDENTITY || (step.operation >= BRIGHTNESS && step.operation <= SHARPNESS && step.magnitude == 1);
 }
 
-/* Checks the operation that `row` chooses and, if it changes nothing, makes the output a view of the input. While the graph is built and rows differ by sample,
- * checks all operations of the lists; checks nothing if the lists differ by sample too. */
+/* Checks the operation that `row` chooses and, if it changes nothing, makes the output a view of the input. While the graph is built and `row` will come sample
+ * by sample, checks all operations of the lists; if the lists will come sample by sample too, checks nothing. */
 static enum stk_status infer_step(const struct stk_call *call, struct stk_error *err)
 {
 	const struct augment *a = call->args;
@@ -192,7 +192,7 @@ static enum stk_status move(const struct stk_call *call, struct stk_transform *t
 	return stk__job_transform(jobs, t, &call->in[0], &call->out[0], err);
 }
 
-/* Fills the table with the new value for each old value. */
+/* Sets table[v] to the result of the operation for value v. */
 static void fill_table(struct step step, uint8_t table[ENTRIES])
 {
 	int by = (int)step.magnitude, mask = step.operation == POSTERIZE ? 0xff << (8 - by) : 0;

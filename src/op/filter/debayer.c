@@ -30,7 +30,7 @@ static bool gray(const struct debayer *a)
 	return strcmp(a->algorithm, "gray_ocv") == 0;
 }
 
-/* Returns argument blue_position's row (i 0) or column (i 1). */
+/* Returns the row (i is 0) or the column (i is 1) in the argument blue_position. */
 static int64_t position(const struct debayer *a, int i)
 {
 	return a->blue_position.v[a->blue_position.count == 1 ? 0 : i];

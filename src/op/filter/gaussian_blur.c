@@ -22,7 +22,7 @@ static const struct stk_arg_def gaussian_blur_args[] = {
 	STK_ARG_END,
 };
 
-/* Limit of a window: a larger one is a mistake, as no image has that many pixels in a row. */
+/* Maximum extent of a window. A larger window is a mistake, since no image has so many pixels in a row. */
 enum { MOST = 1 << 16 };
 
 /* The window along the i-th spatial dim. */

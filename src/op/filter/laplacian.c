@@ -81,8 +81,8 @@ static enum stk_status laplacian_infer(const struct stk_call *call, struct stk_e
 	return check_sizes(a, &dims, err);
 }
 
-/* Fills a window with binomial coefficients: size - 1 convolutions with (1, 1). For a derivative there are size - 3 of them, and two with (-1, 1).
- * Each coefficient is multiplied by `scale`. */
+/* Fills a window with binomial coefficients, which size - 1 convolutions with (1, 1) give; for a derivative, size - 3 convolutions with (1, 1) and two with
+ * (-1, 1). Each coefficient is multiplied by `scale`. */
 static void fill_window(float *to, int32_t size, bool derivative, double scale)
 {
 	double w[MOST + 1] = {1};

@@ -27,7 +27,8 @@ static const struct stk_arg_def lookup_table_args[] = {
 	STK_ARG_END,
 };
 
-/* The entries for 0 .. count - 1 and, in `other`, the one for all other values, in the output's type. bytes: size of `entries`. */
+/* The table, whose elements have the output's type. entries: entries for values 0 .. count - 1; other: the entry for all other values; bytes: size of `entries`
+ * in bytes. */
 struct table {
 	uint32_t count;
 	size_t bytes;

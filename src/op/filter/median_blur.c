@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * experimental.median_blur: the middle value in a window. */
+ * experimental.median_blur: the median of the values in a window. */
 #include "kernel/common/border.h"
 #include "kernel/filter/filter.h"
 #include "op/filter/morphology.h"

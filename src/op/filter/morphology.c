@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { MOST = 1 << 16 }; /* limit of a window's extent */
+enum { MOST = 1 << 16 }; /* maximum extent of a window */
 
 const struct stk_arg_def stk__morphology_args[] = {
 	STK_ARG(struct stk_morphology, mask_size, STK_ARG_INTS, "[3, 3]", (1, MOST), STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,
@@ -40,7 +40,7 @@ enum stk_status stk__planar_image(const struct stk_desc *in, struct stk_spatial 
 	return s;
 }
 
-/* Computes the window along x (i 0) or y (i 1), for all iterations together. */
+/* Sets *out to the window along x (i is 0) or y (i is 1) that has the effect of all iterations. Fails if size or anchor is not valid, or if it is too large. */
 static enum stk_status window_of(const struct stk_morphology *a, int i, struct stk_filter_window *out, struct stk_error *err)
 {
 	int64_t size = stk__planar_size(a->mask_size, i), anchor = stk__planar_size(a->anchor, i);

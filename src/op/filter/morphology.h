@@ -16,7 +16,8 @@ enum stk_status stk__morphology_infer(const struct stk_call *call, struct stk_er
 enum stk_status stk__morphology_lower(
 	const struct stk_call *call, enum stk_filter_reduction reduction, struct stk_jobs *jobs, struct stk_error *err);
 
-/* For operators of images whose windows are two-dimensional: finds the spatial dims, and fails for types whose values float32 cannot hold exactly. */
+/* For operators on images with two-dimensional windows: sets *out to height and width. Fails if `in` is not an image whose width follows its height, or if
+ * float32 cannot hold all values of its type exactly. */
 enum stk_status stk__planar_image(const struct stk_desc *in, struct stk_spatial *out, struct stk_error *err);
 
 /* Returns value i (0: width, 1: height) of an argument that has one value, or two. */

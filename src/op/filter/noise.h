@@ -9,7 +9,7 @@
 /* Sets the output's desc to the input's. STK_UNSUPPORTED for bools. */
 enum stk_status stk__noise_infer(const struct stk_call *call, struct stk_error *err);
 
-/* Makes the job, with this sample's draws. */
+/* Makes the job for one sample. noise: its parameters, except the stream of random numbers, which is set to the sample's. */
 enum stk_status stk__noise_lower(const struct stk_call *call, enum stk_pointwise_op op, struct stk_pointwise_noise noise,
 	struct stk_jobs *jobs, struct stk_error *err);
 

@@ -25,7 +25,7 @@ static const struct stk_arg_def salt_and_pepper_args[] = {
 	STK_ARG_END,
 };
 
-/* Returns the dim of the channels: the layout's, or the last dim of a tensor without layout; -1: no such dim. */
+/* Returns the dim of the channels: C in the layout or, if there is no layout, the last dim; -1: no such dim. */
 static int32_t channel_dim(const struct stk_desc *in)
 {
 	return in->layout[0] ? stk__layout_find(in, 'C') : in->ndim - 1;
@@ -40,8 +40,8 @@ static enum stk_status salt_and_pepper_infer(const struct stk_call *call, struct
 	return stk__noise_infer(call, err);
 }
 
-/* Converts a value to an element of type `dtype`. Whole types drop the fraction, as in DALI. If no value is given, stores `limit` for types of floats, and for
- * whole types the least or largest value by the sign of `limit`, since a number outside of all their ranges saturates. */
+/* Stores `given` as an element of type `dtype`. Integer types drop the fraction, as in DALI. If no value is given, stores `limit` for types of floats, and for
+ * integer types their smallest or largest value, by the sign of `limit` (a number outside of all ranges saturates). */
 static void store_value(uint8_t to[8], float given, double limit, enum stk_dtype dtype)
 {
 	bool whole = stk__dtype_whole(dtype);

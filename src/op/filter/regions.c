@@ -36,7 +36,7 @@ static int32_t region_axes(const struct stk_regions *a, const struct stk_desc *d
 	return n;
 }
 
-/* Returns how many regions the arguments anchor and shape give over n axes; < 0: their counts do not fit together. */
+/* Returns the number of regions that the arguments anchor and shape define over n axes; -1, with *err set, if their counts do not fit together. */
 static int32_t count_regions(const struct stk_regions *a, int32_t n, struct stk_error *err)
 {
 	int32_t anchors = a->anchor.count > 0 ? a->anchor.count : 0, shapes = a->shape.count > 0 ? a->shape.count : 0;
@@ -70,7 +70,8 @@ static int64_t bound_of(float x, int64_t extent)
 	return !(x > 0) ? 0 : x >= (float)extent ? extent : (int64_t)x;
 }
 
-/* Computes the i-th value's bounds along a dim of this extent. In float32, as DALI does: 0.35 of 20 is 7. */
+/* Sets bounds[] to the start and end, along a dim of this extent, that value i of anchor and of shape define. Computes in float32, as DALI does: 0.35 of 20 is
+ * 7. */
 static void fill_bounds(const struct stk_regions *a, int32_t i, int64_t extent, int64_t bounds[2])
 {
 	float size = a->shape.v[i], start = a->anchor.count > 0 ? a->anchor.v[i] : 0;
@@ -88,8 +89,8 @@ static void store_fill(uint8_t *to, enum stk_dtype dtype, float value)
 	stk__convert(to, dtype, &value, STK_FLOAT, 1);
 }
 
-/* Joins the last dim that has bounds and the dims after it, which regions contain whole, to one dim. Returns the number of elements in one step along the
- * former. */
+/* Sets e->ndim and e->shape so that the last dim with bounds and all dims after it, which regions contain whole, are one dim. Returns the number of elements in
+ * one step along the last dim with bounds. */
 static int64_t join_dims(const struct stk_desc *in, const int32_t *axes, int32_t n, struct stk_pointwise_erase *e)
 {
 	int64_t run = 1;

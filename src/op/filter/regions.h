@@ -18,7 +18,7 @@ extern const struct stk_arg_def stk__regions_group[];
 /* Sets the output's desc to the input's, and checks the regions as far as they are known. */
 enum stk_status stk__regions_infer(const struct stk_call *call, const struct stk_regions *a, struct stk_error *err);
 
-/* The job, and its constants in the worker's arena: the fills, in the input's type, and the bounds of all regions. */
+/* Parameters of the job, and its constants, which are in the worker's arena: the fill values, in the input's type, and the bounds of all regions. */
 struct stk_regions_job {
 	struct stk_pointwise pointwise;
 	uint8_t *constants;

@@ -11,10 +11,10 @@ struct stk_spatial {
 	int32_t first, count;
 };
 
-/* Finds the spatial dims: all letters of the layout except F and C, or all dims without a layout. STK_SHAPE unless they are 1 to 3 neighbouring dims. */
+/* Finds the spatial dims: all dims of the layout except F and C, or all dims if there is no layout. STK_SHAPE unless they are 1 to 3 adjacent dims. */
 enum stk_status stk__spatial_of(const struct stk_desc *desc, struct stk_spatial *out, struct stk_error *err);
 
-/* Fills the extents of a filter whose input has the desc `in`, with windows of size 1. out: desc of the output; NULL: the output has the input's extents. */
+/* Sets the extents of a filter whose input has the desc `in`, and all its windows to size 1. out: desc of the output; NULL: it has the input's extents. */
 void stk__spatial_filter(const struct stk_desc *in, const struct stk_desc *out, const struct stk_spatial *s, struct stk_filter *f);
 
 /* Returns the axis of struct stk_filter for the i-th spatial dim. */
@@ -23,10 +23,10 @@ static inline int stk__spatial_axis(const struct stk_spatial *s, int32_t i)
 	return STK_FILTER_AXES - s->count + i;
 }
 
-/* Returns STK_INVALID unless there is one value, or one for each spatial dim. */
+/* Returns STK_INVALID unless count, the number of values of argument `name`, is 1 or the number of spatial dims. */
 enum stk_status stk__check_per_axis(const char *name, int32_t count, const struct stk_spatial *s, struct stk_error *err);
 
-/* Finds the type of the output: the input's, or float32. STK_UNSUPPORTED if dtype asks for another. */
+/* Sets *out to the type of the output: `dtype` or, if that is -1, the input's type. STK_UNSUPPORTED: it is neither the input's type nor float32. */
 enum stk_status stk__filter_dtype(int32_t dtype, enum stk_dtype in, enum stk_dtype *out, struct stk_error *err);
 extern const char stk__filter_dtype_doc[];
 

@@ -92,7 +92,8 @@ static bool range_fits(const struct step *s)
 	return true;
 }
 
-/* Checks a list of steps. A selection contains its options one after the other: for each a probability, a number of values, and those values. */
+/* Fails if a list of steps is not valid. The values of a selection are its options, one after the other: for each option its probability, the number of its
+ * values, and these values. */
 static enum stk_status check_steps(const float *v, int32_t n, int32_t nesting, struct stk_error *err)
 {
 	enum stk_status e = STK_OK;
@@ -138,7 +139,7 @@ static void then_about_center(struct view *v, struct stk_affine *step)
 	then(v, step);
 }
 
-/* Finds the image's first and last edge along an axis; no earlier step may have rotated it. */
+/* Sets *lo and *hi to the positions of the transformed image's edges along an axis. No earlier step may have rotated the image. */
 static void edges(const struct view *v, int axis, double *lo, double *hi)
 {
 	double a = v->map.m[axis][2], b = a + v->map.m[axis][axis] * (axis ? v->h : v->w);

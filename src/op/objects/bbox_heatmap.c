@@ -111,9 +111,9 @@ static double clip(double v, double hi)
 	return v > 0 ? (v < hi ? v : hi) : 0; /* NaN: 0 */
 }
 
-/* A box on the heatmap, and the share of its area that lies on the heatmap. */
+/* A box on the heatmap. */
 struct drawn {
-	double box[4], center[2], hw[2], area; /* area: the share, 0 to 1 */
+	double box[4], center[2], hw[2], area; /* area: share of the box's area that lies on the heatmap, 0 to 1 */
 };
 
 static struct drawn place_on_map(const double *box, const double *center, const double scale[2], const double limit[2])

@@ -49,7 +49,7 @@ static double clip(double v, double hi)
 	return v > 0 ? (v < hi ? v : hi) : 0; /* NaN: 0 */
 }
 
-/* Sorts nearer boxes first; of equally near boxes, the one with the higher index, which a painter would paint later. */
+/* Compares boxes for qsort: nearer boxes come first; of equally near boxes, the one with the higher index, which a painter would paint later. */
 static int by_depth(const void *a, const void *b)
 {
 	const struct cell_box *p = a, *q = b;
@@ -58,7 +58,7 @@ static int by_depth(const void *a, const void *b)
 	return p->index > q->index ? -1 : p->index < q->index;
 }
 
-/* Returns whether `n` boxes, sorted by their tops, together cover column x of b. */
+/* Returns true if the n boxes over[], which are sorted by their tops, together cover column x of b. */
 static bool column_covered(const struct cell_box *b, const struct cell_box *over, int64_t n, int32_t x)
 {
 	int32_t y = b->y0;
@@ -68,7 +68,8 @@ static bool column_covered(const struct cell_box *b, const struct cell_box *over
 	return y >= b->y1;
 }
 
-/* Returns whether the boxes cover all of b. If they cover a column, they cover all columns up to the next one in which one of them ends. */
+/* Returns true if the n boxes over[] together cover all of b. If they cover a column, they cover all columns up to the next column in which one of them
+ * ends. */
 static bool covered(const struct cell_box *b, const struct cell_box *over, int64_t n)
 {
 	bool all = column_covered(b, over, n, b->x0);
@@ -77,7 +78,8 @@ static bool covered(const struct cell_box *b, const struct cell_box *over, int64
 	return all;
 }
 
-/* Rounds boxes to the whole pixels that painting them would fill. A box with a NaN becomes empty. STK_INVALID: a depth is NaN. */
+/* Sets out[] to the n boxes of v, rounded to the whole pixels that painting them would fill, with their depths. A box with a NaN becomes empty. STK_INVALID: a
+ * depth is NaN. */
 static enum stk_status read_boxes(
 	const double *v, const double *depths, int64_t n, const double hw[2], struct cell_box *out, struct stk_error *err)
 {

@@ -25,7 +25,7 @@ static enum stk_status axis_of(const struct boolean_mask *a, int32_t k, const st
 	return STK_OK;
 }
 
-/* Converts the mask's elements to bytes (0 or 1) in scratch memory. Sets *kept to the number of those that are true. */
+/* Sets *mask to the mask's elements as bytes (0 or 1), in scratch memory, and *kept to the number of elements that are true. */
 static enum stk_status read_mask(const struct stk_call *call, uint8_t **mask, int64_t *kept, struct stk_error *err)
 {
 	const struct stk_tensor *t = &call->in[0];

@@ -38,7 +38,7 @@ static enum stk_status pad_ragged_infer(const struct stk_call *call, struct stk_
 	return STK_OK;
 }
 
-/* Checks that all extents but the first equal those of the batch's first sample. */
+/* Fails unless all extents but the first of input k of sample i equal those of the batch's first sample. */
 static enum stk_status same_rows(const struct stk_call *calls, int32_t i, int32_t k, struct stk_error *err)
 {
 	const struct stk_desc *first = &calls[0].in[k].desc, *d = &calls[i].in[k].desc;

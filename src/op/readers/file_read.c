@@ -39,7 +39,7 @@ static bool is_cancelled(void *cancel)
 	return stk__cancelled(cancel);
 }
 
-/* Reads the file into the worker's scratch memory, which becomes the output. */
+/* Reads the file into the worker's scratch memory, and makes the output a view of it. */
 static enum stk_status read_file(const struct stk_call *call, const char *name, struct stk_error *err)
 {
 	struct stk_arena *arena = call->tools->arena;

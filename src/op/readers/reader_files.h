@@ -6,7 +6,7 @@
 #include "format/format.h"
 #include "op/readers/reader_args.h"
 
-/* Creates the list and checks the reader's arguments against it. */
+/* Creates the list of files and checks the reader's arguments for its number of files. Sets *shared to the list, which stk__reader_files_close frees. */
 STK_MUST_USE enum stk_status stk__reader_files_open(
 	const struct stk_file_list_options *o, const struct stk_reader_args *reader, void **shared, struct stk_error *err);
 void stk__reader_files_close(void *shared);

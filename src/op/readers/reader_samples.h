@@ -16,7 +16,8 @@ STK_MUST_USE enum stk_status stk__archive_paths(const struct stk_access *access,
 	struct stk_error *err);
 void stk__archive_paths_free(struct stk_archive_paths *p);
 
-/* Moves the contents of `from` to allocated memory, and checks the reader's arguments for that many samples. Frees `from` on failure. */
+/* Checks the reader's arguments for the number of samples in *from, and moves *from to allocated memory, *shared, which stk__reader_samples_close frees. Frees
+ * *from on failure. */
 STK_MUST_USE enum stk_status stk__reader_samples_keep(
 	struct stk_samples *from, const struct stk_reader_args *reader, void **shared, struct stk_error *err);
 void stk__reader_samples_close(void *shared);
@@ -28,7 +29,8 @@ uint64_t stk__reader_samples_digest(const void *shared, int64_t first, int64_t c
 size_t stk__reader_samples_uri(const void *shared, int64_t id, char *uri, size_t capacity);
 void stk__reader_samples_parts(const void *shared, int64_t id, struct stk_part *out);
 void stk__reader_samples_object(const void *shared, int64_t uri, struct stk_known_object *out);
-/* Compares a member's header with the index: by its header hash, or by its size if the header hash is 0. STK_IO: they differ. tar: the name for the message. */
+/* Compares a tar member's header with the index: by header_hash, or by the member's size if header_hash is 0. STK_IO: they differ. tar: name of the tar for the
+ * message. */
 enum stk_status stk__tar_part_check(
 	const char *tar, const struct stk_sample_part *part, uint32_t header_hash, const uint8_t *header, struct stk_error *err);
 enum stk_status stk__reader_samples_check(const void *shared, int64_t id, int32_t part, const uint8_t *header, struct stk_error *err);

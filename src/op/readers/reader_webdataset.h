@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Shared by the two readers of WebDataset's tars: one knows all samples before it delivers the first, the other finds them while it reads. */
+ * Shared by the two readers of WebDataset's tars. One knows all samples before it delivers the first; the other finds the samples while it reads. */
 #ifndef STK_OP_READER_WEBDATASET_H
 #define STK_OP_READER_WEBDATASET_H
 
@@ -15,7 +15,7 @@ struct stk_webdataset_args {
 };
 extern const struct stk_arg_def stk__webdataset_args[];
 
-/* The reader's options, read from its arguments. `options` contains pointers to `paths`, to `elements` and to the arguments. */
+/* The reader's options, computed from its arguments. `options` contains pointers to `paths`, to `elements` and to the arguments. */
 struct stk_webdataset_request {
 	struct stk_archive_paths paths;
 	size_t elements[STK_MAX_PARTS];

@@ -92,7 +92,7 @@ static const uint8_t *readers_cifar_resident(const void *shared, int32_t output,
 	return output == 0 ? stk__cifar_pixels(shared, 0) : NULL;
 }
 
-/* Prefetches an image. Shuffled images are spread over memory, and most of a crop's time would be spent waiting for them. */
+/* Prefetches an image into the processor's cache. Shuffled images are spread over memory, so a crop would mostly wait for memory. */
 static void readers_cifar_prefetch(const void *shared, int64_t id)
 {
 	enum { LINE = 64 };

@@ -88,7 +88,7 @@ static enum stk_status read_annotations(
 	return s;
 }
 
-/* Refuses ids that do not fit into the output image_ids, which is int32 as in DALI. */
+/* Fails if image_ids is requested and an image's id does not fit into this output, which is int32 as in DALI. */
 static enum stk_status check_ids(const struct readers_coco *a, const struct stk_coco *c, struct stk_error *err)
 {
 	for (int64_t i = 0; a->image_ids && i < c->images.count; i++) {

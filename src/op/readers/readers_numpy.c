@@ -109,7 +109,7 @@ static enum stk_status readers_numpy_open(const void *args, const struct stk_acc
 
 /* ---- a sample ---- */
 
-/* Returns whether a window was given. Bounds with no values and no axes select the whole array. */
+/* Returns true if the arguments select a window. Bounds with no values and no axes select the whole array. */
 static bool has_window(const struct readers_numpy *a)
 {
 	const int32_t counts[] = {a->roi_start.count, a->roi_end.count, a->roi_shape.count, a->rel_roi_start.count, a->rel_roi_end.count,

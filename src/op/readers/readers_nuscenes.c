@@ -61,7 +61,7 @@ static int32_t field_count(const struct readers_nuscenes *a)
 	return a->fields.count < 0 ? 1 : a->fields.count;
 }
 
-/* Returns the k-th field in the argument `fields`, or the images' field without it; -1: the name is not a field. */
+/* Returns the k-th field of the argument `fields`; -1: its name is not a field. If `fields` is not given, returns the field of images. */
 static int32_t field_at(const struct readers_nuscenes *a, int32_t k)
 {
 	return a->fields.count < 0 ? STK_NUSC_IMAGE : stk__nuscenes_field_find(a->fields.v[k]);
@@ -89,7 +89,7 @@ static bool gives(const struct readers_nuscenes *a, enum stk_nuscenes_field want
 	return false;
 }
 
-/* Returns the number of camera and lidar files of a sample. If no file is wanted, there is one empty part. */
+/* Returns the number of camera and lidar files that are read for a sample; if none is read, 1, for one empty part. */
 static int32_t readers_nuscenes_part_count(const void *args)
 {
 	const struct readers_nuscenes *a = args;
@@ -206,7 +206,7 @@ static enum stk_status readers_nuscenes_setup(const void *args, void **shared, s
 
 /* ---- a sample ---- */
 
-/* The objects that each camera sees: computed by infer, which needs the counts, and kept for run. */
+/* The objects that each camera sees: infer computes them, since it needs their numbers, and passes them to run. */
 struct state {
 	struct stk_nuscenes_seen *seen[64];
 	int32_t count[64];

@@ -101,8 +101,8 @@ static size_t readers_tfrecord_uri(const void *shared, int64_t id, char *uri, si
 
 /* ---- a sample ---- */
 
-/* Sets the output's shape and, for strings, its data: a view of the record's bytes or of the feature's default. STK_CORRUPT: a feature without default is
- * missing, or the number of its values does not fit its shape. */
+/* Sets the output's shape. For strings also makes the output a view of the record's bytes or of the feature's default. STK_CORRUPT: a feature without default
+ * is missing, or the number of its values does not fit its shape. */
 static enum stk_status place_feature(
 	const struct stk_feature *f, const struct stk_feature_values *v, struct stk_tensor *out, struct stk_error *err)
 {

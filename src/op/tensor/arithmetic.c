@@ -74,13 +74,13 @@ static enum stk_status make_plan(const struct stk_call *call, struct plan *p, st
 	return plan_types(call, p, err);
 }
 
-/* Returns whether the result has frames because `a`, whose dims are not known yet, has frames. */
+/* Returns true if the result has frames because `a`, whose number of dims is not known yet, has frames, and `b` is a scalar or has frames too. */
 static bool holds_frames(const struct stk_desc *a, const struct stk_desc *b)
 {
 	return a->ndim < 0 && a->layout[0] == 'F' && (b->ndim == 0 || (b->ndim < 0 && b->layout[0] == 'F'));
 }
 
-/* Checks that two layouts agree. Dims are matched from the last one backwards, so the shorter layout must be the end of the longer one. */
+/* Fails unless the shorter layout is the end of the longer one: dims are matched from the last one backwards. */
 static enum stk_status check_layouts(const char *a, const char *b, struct stk_error *err)
 {
 	size_t na = strlen(a), nb = strlen(b);
@@ -93,7 +93,8 @@ static enum stk_status check_layouts(const char *a, const char *b, struct stk_er
 		a, b);
 }
 
-/* Broadcasts as NumPy does: dims are matched from the last one backwards; an extent of 1, or a missing dim, repeats. */
+/* Sets *out to the desc to which a and b are broadcast, by NumPy's rules: dims are matched from the last one backwards; an extent of 1, or a missing dim,
+ * repeats. */
 static enum stk_status broadcast(const struct stk_desc *a, const struct stk_desc *b, struct stk_desc *out, struct stk_error *err)
 {
 	if (a->ndim < 0 || b->ndim < 0) {

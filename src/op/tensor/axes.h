@@ -5,7 +5,8 @@
 
 #include "op/geometry/slice_args.h"
 
-/* Sets one bit for each dim in axes or names. Dims of a tensor without layout have no names here, unlike in operators on images. */
+/* Sets in *named one bit for each dim that `axes` or `names` lists. Fails for names if the tensor has no layout: unlike in operators on images, none is
+ * assumed. */
 enum stk_status stk__axes_named(
 	struct stk_ints axes, const char *names, const struct stk_desc *desc, uint32_t *named, struct stk_error *err);
 

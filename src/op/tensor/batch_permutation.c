@@ -19,7 +19,7 @@ static const struct stk_arg_def batch_permutation_args[] = {
 	STK_ARG_END,
 };
 
-/* Draws for each of the n samples in `present`, independently, one of these samples into `drawn`. others: a sample never gets itself. */
+/* Sets drawn[i], for each of the n samples in `present`, to one of these samples, drawn independently. others: a sample never gets itself. */
 static void draw_each(struct stk_random *r, const int32_t *present, int32_t n, bool others, int32_t *drawn)
 {
 	for (int32_t i = 0; i < n; i++) {
@@ -36,8 +36,8 @@ static bool has_fixed_point(const int32_t *present, const int32_t *drawn, int32_
 	return false;
 }
 
-/* Fisher and Yates' shuffle. A permutation with a fixed point is drawn again if `others` is set, so that all others are equally likely; that takes 1.7
- * further draws on average. */
+/* Sets `drawn` to a random permutation of `present`, by Fisher and Yates' shuffle. With `others`, draws again until no sample gets itself, so that all such
+ * permutations are equally likely; this takes 1.7 further draws on average. */
 static void draw_permutation(struct stk_random *r, const int32_t *present, int32_t n, bool others, int32_t *drawn)
 {
 	do {
@@ -51,7 +51,7 @@ static void draw_permutation(struct stk_random *r, const int32_t *present, int32
 	} while (others && has_fixed_point(present, drawn, n));
 }
 
-/* Draws the index for each sample of the batch, and stores it at the sample's own index. All are drawn from the random stream of the batch's first sample. */
+/* Draws an index for each sample of the batch, and stores it at the sample's own index. All draws come from the random stream of the batch's first sample. */
 static enum stk_status batch_permutation_gather(
 	const struct stk_call *calls, int32_t count, struct stk_gathered *out, struct stk_error *err)
 {

@@ -65,7 +65,7 @@ static enum stk_status find_axis(const struct stk_call *call, const struct stk_d
 	return STK_OK;
 }
 
-/* Makes the output a view of an input, if that is the only one, or the only one that has elements. */
+/* Makes the output a view of an input, if this input is the only one, or the only one that has elements. */
 static void view(const struct stk_call *call)
 {
 	int32_t filled = -1, count = 0;

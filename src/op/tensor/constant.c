@@ -23,8 +23,8 @@ static const struct stk_arg_def constant_args[] = {
 	STK_ARG_END,
 };
 
-/* Limit of the tensor, which is filled when the pipeline is made. A larger one means a mistake in its shape, and the process would be killed for it if
- * memory is overcommitted. */
+/* Maximum size of the tensor, which is filled when the pipeline is made. A larger tensor means a mistake in the shape; if memory is overcommitted, filling it
+ * would get the process killed. */
 #define MOST_BYTES ((int64_t)1 << 30)
 
 static int32_t value_count(const struct constant *a)

@@ -18,7 +18,7 @@ static const struct stk_arg_def expand_dims_args[] = {
 	STK_ARG_END,
 };
 
-/* Sets *dims to the new dims of the output, which has ndim dims in all; one bit each. */
+/* Sets bit d of *dims for each new dim d of the output, which has ndim dims in total. Fails if an axis is out of range or occurs twice. */
 static enum stk_status new_dims(const struct expand_dims *a, int32_t ndim, uint32_t *dims, struct stk_error *err)
 {
 	*dims = 0;

@@ -39,7 +39,7 @@ static const struct stk_arg_def like_args[] = {
 
 static const struct stk_arg_def full_like_args[] = {STK_ARG_END};
 
-/* Sets the output's shape from the argument or, if it is not given, from `otherwise`; and its layout, if that argument is given. */
+/* Sets the output's shape to the argument `shape` or, if it is not given, to the shape of `otherwise`. Sets the layout if the argument `layout` is given. */
 static enum stk_status shape_of(const struct stk_call *call, const struct stk_desc *otherwise, struct stk_error *err)
 {
 	const struct fill *a = call->args;
@@ -104,7 +104,7 @@ static enum stk_status like_infer(const struct stk_call *call, struct stk_error 
 	return STK_OK;
 }
 
-/* Broadcasts the last input, converted to the output's type. */
+/* Fills the output with the last input, broadcast and converted to the output's type. */
 static enum stk_status broadcast_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct stk_tensor *value = &call->in[call->n_in - 1];

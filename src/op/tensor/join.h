@@ -5,13 +5,14 @@
 
 #include "op/dims.h"
 
-/* Fails unless all inputs have the first input's type, number of dims and, except in dim `except` (-1: none), extents. Unknown ones pass. */
+/* Fails unless all inputs have the first input's type, number of dims and extents. Does not compare the extents in dim `except` (-1: compares all), nor types,
+ * numbers and extents that are not known yet. */
 enum stk_status stk__join_check(const struct stk_call *call, int32_t except, struct stk_error *err);
 
-/* Returns whether the number of dims of each input is known, while a graph is built. */
+/* Returns true if the numbers of dims of all inputs are known. */
 bool stk__join_known(const struct stk_call *call);
 
-/* Returns the extent of dim d, which is the same in all inputs; -1: it is not known for any input yet. */
+/* Returns the extent of dim d, which is the same in all inputs, from an input for which it is known; -1: it is not known for any input yet. */
 int64_t stk__join_extent(const struct stk_call *call, int32_t d);
 
 /* Returns STK_INVALID unless name is one letter. NULL: the user gave no name, which is valid. */

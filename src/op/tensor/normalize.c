@@ -41,7 +41,7 @@ static const struct stk_arg_def normalize_args[] = {
 	STK_ARG_END,
 };
 
-/* The dims that are reduced (one bit each), and the number of groups that the other dims make. */
+/* reduced: bit d is set if dim d is reduced; groups: number of groups, which is the product of the other dims' extents. */
 struct reduction {
 	uint32_t reduced;
 	int64_t groups;
@@ -53,7 +53,8 @@ static const int64_t *extents_of(const struct stk_ints *shape, const struct stk_
 	return shape->count == in->ndim && in->ndim > 0 ? shape->v : NULL;
 }
 
-/* Returns the dims that are reduced without `axes`: those along which the given mean and stddev do not vary; all dims if neither is given. */
+/* Returns a mask of the dims that are reduced if `axes` is not given: the dims along which the given mean and stddev do not vary, or all if neither is
+ * given. */
 static uint32_t reduced_by_default(const struct normalize *a, const struct stk_desc *in)
 {
 	uint32_t reduced = (1u << in->ndim) - 1;
@@ -169,7 +170,7 @@ static bool normalize_gathers(const struct stk_call *call)
 	return measures_batch(call->args);
 }
 
-/* Writes the means of all groups, then their factors. */
+/* Measures the batch: stores the means of all groups, then their factors, in *out. */
 static enum stk_status normalize_gather(const struct stk_call *calls, int32_t count, struct stk_gathered *out, struct stk_error *err)
 {
 	struct reduction r;

@@ -24,8 +24,8 @@ static const struct stk_arg_def one_hot_args[] = {
 	STK_ARG_END,
 };
 
-/* Returns whether gather must find out if the tensors count as scalars. Without an axis, tensors of one element and any number of dims do so if all tensors of
- * their batch have one element. Often that is known when the graph is built. */
+/* Returns true if gather must find out whether the tensors count as scalars. Without an axis, tensors of one element and any number of dims count as scalars if
+ * all tensors of the batch have one element. Often this is known when the graph is built. */
 static bool one_hot_gathers(const struct stk_call *call)
 {
 	const struct one_hot *a = call->args;

@@ -89,7 +89,7 @@ static void reduce_shape(const struct reduction *a, const struct stk_desc *in, u
 	}
 }
 
-/* Checks the given mean: it must be float32, or float64 like the input, and have one value, or one for each group. */
+/* Fails unless the given mean is float32 (or float64, if the input is float64 too) and has one value, or one for each group. */
 static enum stk_status check_mean(const struct stk_call *call, uint32_t reduced, struct stk_error *err)
 {
 	const struct stk_desc *in = &call->in[0].desc, *mean = &call->in[1].desc;

@@ -62,7 +62,7 @@ static enum stk_status extents_from_factors(
 	return STK_OK;
 }
 
-/* Reads the given extents, -1 for one that must be computed. Sets *open if extents are unknown because their data does not exist yet. */
+/* Sets the shape of *out to the requested extents; a negative one must be computed. Sets *open to true if they are in a second input without data yet. */
 static enum stk_status read_extents(
 	const struct stk_reshape_args *a, const struct stk_call *call, struct stk_desc *out, bool *open, struct stk_error *err)
 {
@@ -107,7 +107,7 @@ static enum stk_status read_extents(
 	return STK_OK;
 }
 
-/* Computes the one extent that is -1 from the number of elements, and checks that the number stays the same. */
+/* Replaces the negative extent, if there is one, such that the output has `elements` elements. Fails if it cannot have that number. */
 static enum stk_status complete(int64_t elements, struct stk_desc *out, struct stk_error *err)
 {
 	int32_t hole = -1;

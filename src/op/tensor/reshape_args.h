@@ -12,14 +12,14 @@ struct stk_reshape_args {
 };
 extern const struct stk_arg_def stk__reshape_group[];
 
-/* Returns true if neither an argument nor a second input asks for a change. */
+/* Returns true if neither an argument nor a second input requests a new shape or layout. */
 static inline bool stk__reshape_is_empty(const struct stk_reshape_args *a, const struct stk_call *call)
 {
 	return a->shape.count < 0 && a->src_dims.count < 0 && a->rel_shape.count < 0 && !a->layout && call->n_in < 2 &&
 	       !stk__varies(call, &a->shape) && !stk__varies(call, &a->rel_shape);
 }
 
-/* Sets type, shape and layout of out[0] for the bytes of in[0] read as `dtype`. A second input is the shape. */
+/* Sets type, shape and layout of out[0], whose bytes are those of in[0], read as elements of type `dtype`. A second input, if there is one, is the shape. */
 enum stk_status stk__reshape_infer(
 	const struct stk_reshape_args *a, const struct stk_call *call, enum stk_dtype dtype, struct stk_error *err);
 

@@ -29,7 +29,7 @@ static const struct stk_arg_def subscript_args[] = {
 	STK_ARG_END,
 };
 
-/* Resolves a range over `extent` elements, by the rule of PySlice_AdjustIndices. */
+/* Computes the first index and the number of elements of the range lo:hi:step over `extent` elements, by the rule of PySlice_AdjustIndices. */
 static void resolve_range(int64_t lo, int64_t hi, int64_t step, int64_t extent, int64_t *start, int64_t *count)
 {
 	int64_t first = step > 0 ? 0 : extent - 1, last = step > 0 ? extent : -1; /* bounds of a range that is open at both ends */
@@ -50,13 +50,13 @@ static void resolve_range(int64_t lo, int64_t hi, int64_t step, int64_t extent, 
 	*count = empty ? 0 : (int64_t)((span + size - 1) / size);
 }
 
-/* One subscript. open: one of its values differs between samples and is not known while the graph is built. */
+/* One subscript. open: true while the graph is built if one of its values will come sample by sample. */
 struct range {
 	int64_t kind, lo, hi, step;
 	bool open;
 };
 
-/* Reads the value of input k, which is one whole number. While the graph is built, sets *open instead. */
+/* Sets *value to the number in input k, which must be one whole number. While the graph is built, only sets *open to true. */
 static enum stk_status read_input(const struct stk_call *call, int64_t k, int64_t *value, bool *open, struct stk_error *err)
 {
 	if (k < 1 || k >= call->n_in)
@@ -101,7 +101,7 @@ static enum stk_status read_range(const struct stk_call *call, int32_t d, struct
 	return s;
 }
 
-/* Computes start, step and count along dim d of the input; count is -1 while it is unknown. */
+/* Computes start, step and number of elements of the subscript along dim d of the input; *count is -1 if it is not known yet. */
 static enum stk_status resolve(const struct stk_call *call, int32_t d, int64_t *start, int64_t *step, int64_t *count, struct stk_error *err)
 {
 	int64_t extent = call->in[0].desc.shape[d];

@@ -72,14 +72,14 @@ static enum stk_status transpose_lower_jobs(const struct stk_call *call, struct 
 	return stk__job_copy(jobs, &call->in[0], &call->out[0], dims, in->ndim, NULL, false, err);
 }
 
-/* Adds no step: a pass stores its result in the layout of the output's desc anyway. */
+/* Adds no step: a pass stores its result in the layout of the output's desc. */
 static void transpose_lower(const struct stk_call *call, struct stk_pass *pass)
 {
 	(void)call, (void)pass;
 }
 
-/* Returns the classes of a pass if the layout is permuted with the dims and frames stay in front. A tensor can have a layout before its number of dims is
- * known: that of per_frame is "F". */
+/* A pass can do the work if the layout is permuted with the dims, and frames stay in front. A tensor can have a layout before its number of dims is known: the
+ * output of per_frame has "F". */
 static unsigned transpose_classify(const void *args, const struct stk_desc *in)
 {
 	const struct transpose *a = args;

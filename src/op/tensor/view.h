@@ -6,7 +6,7 @@
 
 #include "op/dims.h"
 
-/* For lower_jobs, if the output is not a view: copies in[0]. */
+/* Implements lower_jobs: copies in[0] to out[0]. Called only if the output is not a view. */
 enum stk_status stk__view_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err);
 
 #endif

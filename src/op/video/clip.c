@@ -13,7 +13,7 @@ struct stk_video_tool {
 	struct stk_video_index *index; /* index of the video in memory that was opened last */
 	const uint8_t *data;
 	size_t size;
-	/* place of the sample to which the bytes belong: another sample's bytes may later lie at the same address */
+	/* epoch and position of the sample to which the bytes belong, since another sample's bytes may later lie at the same address */
 	struct stk_place place;
 };
 
@@ -206,8 +206,8 @@ static void convert(const struct stk_clip_style *style, const uint8_t *from, siz
 		to[i] = (float)from[i] * scale;
 }
 
-/* Decodes each of the frames once, in ascending order, copies those that are in the clip several times, and fills those that are STK_CLIP_FILL. Adds to the
- * worker's counts of frames. */
+/* Decodes each frame once, in ascending order; copies frames that are in the clip several times, and fills frames that are STK_CLIP_FILL. Adds the frames to
+ * the worker's counts. */
 static enum stk_status decode_once(const struct stk_call *call, struct clip *c, struct entry *entries, const struct stk_video_index *x,
 	const struct stk_media_input *in, const int32_t *frames, int32_t count, const struct stk_clip_style *style, struct stk_error *err)
 {
@@ -264,8 +264,8 @@ static enum stk_status finish_on_gpu(const struct stk_call *call, const struct c
 	return s ? s : stk__job_arithmetic(call->gpu->jobs, &times, operands, out, err);
 }
 
-/* Chooses the memory on the GPU, and whether the GPU or the cores decode. The cores decode if memory_limit does not allow for the surfaces of a session, so
- * that it refuses the same samples with and without a GPU. If the GPU decodes, sets *library to the bytes that its surfaces take. */
+/* Chooses the memory on the GPU, and whether the GPU or the cores decode. The cores decode if the surfaces of a session would exceed memory_limit, so that this
+ * limit refuses the same samples with and without a GPU. If the GPU decodes, sets *library to the size of its surfaces in bytes. */
 static enum stk_status begin_on_gpu(const struct stk_call *call, struct clip *c, const struct stk_video_index *x,
 	const struct stk_clip_style *style, const struct stk_tensor *out, size_t total, size_t *library, struct stk_error *err)
 {

@@ -11,23 +11,24 @@ enum stk_clip_pad { STK_CLIP_NONE, STK_CLIP_CONSTANT, STK_CLIP_EDGE, STK_CLIP_RE
 #define STK_CLIP_PADS "none|constant|edge|repeat|reflect_1001|symmetric|reflect_101|reflect"
 enum stk_clip_pad stk__clip_pad(const char *mode);
 
-enum { STK_CLIP_FILL = -1 }; /* the number of a frame that is filled with a constant */
+enum { STK_CLIP_FILL = -1 }; /* instead of a frame's number: the frame is filled with a constant */
 
-/* Returns which of a video's `frames` frames is shown for frame number i. STK_CLIP_FILL if i is outside of the video and pad is STK_CLIP_CONSTANT or _NONE. */
+/* Returns the number of the frame to show for frame i, which may be outside of a video of `frames` frames; STK_CLIP_FILL if i is outside and pad is
+ * STK_CLIP_CONSTANT or STK_CLIP_NONE. */
 int64_t stk__clip_continue(int64_t i, int64_t frames, enum stk_clip_pad pad);
 
-/* Each worker's tools for videos, made at the first use. */
+/* A worker's decoders of videos, made at the first use. */
 struct stk_video_tool;
 void stk__video_tool_destroy(struct stk_video_tool *t); /* takes NULL */
 
-/* Sets *out to the index of a video in memory. It is valid until the worker's next call for another sample or with other bytes. */
+/* Sets *out to the index of the video in data[0 .. size - 1]. The index is valid until the worker calls this for another sample or with other bytes. */
 STK_MUST_USE enum stk_status stk__clip_index(
 	const struct stk_call *call, const uint8_t *data, size_t size, const struct stk_video_index **out, struct stk_error *err);
 
 /* Describes the tensor of a clip. x: the video's index; NULL while a graph is built. frames: number of the clip's frames; -1: not known. */
 struct stk_desc stk__clip_desc(const struct stk_video_index *x, int64_t frames, enum stk_dtype dtype);
 
-/* How a clip is written. */
+/* The form in which a clip is written. */
 struct stk_clip_style {
 	enum stk_dtype dtype; /* STK_UINT8 or STK_FLOAT */
 	bool normalized;      /* floats from 0 to 1 */
@@ -36,7 +37,8 @@ struct stk_clip_style {
 /* Returns STK_INVALID unless the fill has 1 or 3 values and the type is STK_UINT8 or STK_FLOAT. */
 STK_MUST_USE enum stk_status stk__clip_check(const struct stk_clip_style *style, struct stk_error *err);
 
-/* Values of a decoder's counters at one time, to add the difference between two times to a tally. gpu: NULL for decoders on the cores. */
+/* Values of the counters of a worker's decoders. stk__video_tally adds the difference between two of these to a tally. gpu: NULL if there is no decoder on a
+ * GPU. */
 struct stk_video_done {
 	struct stk_video_counters cores;
 	struct stk_video_gpu_counters gpu;

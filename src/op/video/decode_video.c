@@ -77,7 +77,7 @@ struct state {
 	const struct stk_video_index *index;
 	int32_t *frames;
 	int32_t count;
-	double window[2]; /* seconds: begin and end of the clip */
+	double window[2]; /* start and end of the clip in seconds */
 };
 
 static bool is_placed(const struct decode_video *a)
@@ -112,7 +112,7 @@ static enum stk_status check(const struct stk_call *call, struct stk_error *err)
 	return stk__clip_check(&style, err);
 }
 
-/* Returns the number of frames of the video at the rate that the arguments choose. */
+/* Returns the number of frames that the video has at the rate `fps` of the arguments, at most MOST_FRAMES; without fps, its number of frames. */
 static int64_t count_frames(const struct decode_video *a, const struct stk_video_index *x)
 {
 	const struct stk_video_facts *f = stk__video_facts(x);
@@ -137,7 +137,7 @@ static void find_window(const struct decode_video *a, struct state *state)
 					: stk__video_time(x, last) + stk__video_duration(x, last);
 }
 
-/* If the argument fps is given, replaces frame numbers, which count at that rate, by those of the video's frames that begin nearest to the same times. */
+/* If the argument fps is given, replaces frame numbers, which count at that rate, by the numbers of the video's frames that begin nearest to the same times. */
 static void find_nearest(const struct decode_video *a, struct state *state)
 {
 	const struct stk_video_index *x = state->index;
@@ -204,7 +204,7 @@ static enum stk_status list_named(const struct stk_call *call, int64_t frames, s
 	return STK_OK;
 }
 
-/* Lists clips of sequence_length frames that begin where the argument `position` says. */
+/* Lists the frames of all clips, which have sequence_length frames each and begin where the argument `position` says. */
 static enum stk_status list_clips(const struct stk_call *call, int64_t stride, int64_t frames, struct state *state, struct stk_error *err)
 {
 	const struct decode_video *a = call->args;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Shared by readers.video and experimental.readers.video: their outputs, video, [label], [frame number], [times]. */
+ * Shared by readers.video and experimental.readers.video, whose outputs are: the video, and if the user requests them, label, frame number and times. */
 #ifndef STK_OP_READER_VIDEO_H
 #define STK_OP_READER_VIDEO_H
 

@@ -14,7 +14,7 @@ enum { MOST_VIDEOS = 4096, BUCKETS = 1024 };
 struct video {
 	struct video *next; /* next video of the same bucket */
 	struct stk_video_index *index;
-	struct stk_media_version version; /* version of the file; a changed file is another entry */
+	struct stk_media_version version; /* version of the file; each version has its own entry */
 	uint64_t hash, used;
 	int32_t users; /* number of calls and decoders that use the entry */
 	char path[];
@@ -90,7 +90,7 @@ static bool is_same(const struct stk_media_version *a, const struct stk_media_ve
 	       strcmp(a->version, b->version) == 0;
 }
 
-/* Finds a video in the cache and adds a user to it; NULL: it is not there. Call with the lock held. */
+/* Finds a video in the cache and adds a user to it. Returns NULL if the cache does not have the video. Call with the lock held. */
 static struct video *find_video(struct stk_video_cache *c, const char *path, uint64_t hash, const struct stk_media_version *version)
 {
 	struct video *v = c->buckets[hash % BUCKETS];
@@ -131,8 +131,8 @@ static enum stk_status with_path(const char *path, enum stk_status s, struct stk
 	return s;
 }
 
-/* Adds a video with one user and returns it. If another worker has added the same video meanwhile, frees `made` and returns that one. Call with the lock
- * held. */
+/* Adds the video `made`, with one user, and returns it. If another worker has added the same video meanwhile, frees `made`, adds a user to the other worker's
+ * entry and returns that entry. Call with the lock held. */
 static struct video *add_video(struct stk_video_cache *c, struct video *made)
 {
 	struct video *v = find_video(c, made->path, made->hash, &made->version);
@@ -150,7 +150,7 @@ static struct video *add_video(struct stk_video_cache *c, struct video *made)
 	return made;
 }
 
-/* Returns whether the cache holds the index of a file with this path, in any version, so that the file was read before. */
+/* Returns true if the cache has the index of any version of the file with this path. Call without the lock. */
 static bool was_read(struct stk_video_cache *c, const char *path)
 {
 	const uint64_t hash = stk__hash_bytes(0, path, strlen(path));
@@ -207,8 +207,8 @@ static void forget(struct kept_decoder *d)
 		stk__video_gpu_forget(d->gpu);
 }
 
-/* Returns how well a kept decoder fits the frame: 2 if the last frame that it decoded is an earlier one of this video; 1 if it has decoded no video, or this
- * video up to the frame or beyond; 0 if it has decoded another video, for which its state may still be useful. */
+/* Returns how well a decoder fits the request for a frame of v: 2 if its last frame is an earlier one of v; 1 if its last frame is this one or a later one of
+ * v, or if it has decoded nothing; 0 if it has decoded another video, for which its state may still be useful. */
 static int fit_of_decoder(const struct kept_decoder *d, const struct video *v, int32_t frame)
 {
 	return d->video == v && d->frame < frame ? 2 : !d->video || d->video == v;
@@ -269,7 +269,7 @@ static enum stk_status take_decoder(struct stk_video_cache *c, struct video *v, 
 	return STK_OK;
 }
 
-/* Returns a decoder, whose last decoded frame is `frame`, to the cache, or frees it if the cache has more than most_decoders. */
+/* Makes a decoder whose last decoded frame is `frame` available to other calls, or frees it if the cache has more than most_decoders. */
 static void give_decoder(struct stk_video_cache *c, struct kept_decoder *d, int32_t frame)
 {
 	pthread_mutex_lock(&c->lock);

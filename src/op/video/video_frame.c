@@ -113,7 +113,8 @@ static bool is_cancelled(void *cancel)
 	return stk__cancelled(cancel);
 }
 
-/* Decodes to the scratch memory of the worker or of the GPU. The output is a view of that memory, because its size is known only after the file was read. */
+/* Decodes the frame to scratch memory of the worker or of the GPU. The output is a view of this memory, because its size is known only after the file was
+ * read. */
 static enum stk_status read_frame(const struct stk_call *call, struct stk_error *err)
 {
 	struct stk_tools *tools = call->tools;

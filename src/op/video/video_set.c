@@ -40,7 +40,7 @@ static enum stk_status check_files(const struct stk_video_files *f, struct stk_e
 	return STK_OK;
 }
 
-/* Makes the list of files. If it comes from a text file, fills `ranges` with the ranges that the file gives. */
+/* Makes the list of files. If the user gave a text file with the list, fills `ranges` with the ranges in it. */
 static enum stk_status list_files(struct stk_video_set *s, const struct stk_video_files *f, const struct stk_access *access,
 	struct stk_video_list *ranges, struct stk_error *err)
 {
@@ -66,8 +66,8 @@ static enum stk_status list_files(struct stk_video_set *s, const struct stk_vide
 	return stk__file_list_create(&o, &s->files, err);
 }
 
-/* Returns the frame that begins at a time or, if none does, the next one if `up`, else the previous one. 0 before the first frame; with `up`, the number of
- * frames after the last one begins. */
+/* Returns the number of the frame that begins at a time or, if none does, of the previous frame, or with `up` of the next frame. Returns 0 for times before the
+ * first frame; with `up`, returns the number of frames for times after the start of the last one. */
 static int32_t frame_at(const struct stk_video_index *x, double seconds, bool up)
 {
 	const double slack = 1e-9 * (1 + fabs(seconds));
@@ -77,8 +77,8 @@ static int32_t frame_at(const struct stk_video_index *x, double seconds, bool up
 	return up && stk__video_time(x, shown) < seconds - slack ? shown + 1 : shown;
 }
 
-/* Sets the range of frames begin .. end - 1 that a line of the list selects, by times or by frame numbers (below 0: from the end). The default, and the limit,
- * is the whole file. */
+/* Sets out->begin and out->end to the range of frames that a line of the list selects, by times or by frame numbers (negative ones count from the end), clipped
+ * to the file. Without a range, selects the whole file. */
 static void find_range(const struct stk_video_set *s, const struct stk_video_list *ranges, int64_t line, struct stk_video_clip *out)
 {
 	const struct stk_video_index *x = s->indexes[line];
@@ -191,7 +191,7 @@ static enum stk_status open_file(void *user, int32_t i, struct stk_error *err)
 	return STK_OK;
 }
 
-/* Opens all files, several at a time. */
+/* Opens all `count` files on several threads. STK_CANCELLED: the user interrupted it. */
 static enum stk_status open_files(struct stk_video_set *s, const struct stk_access *access, int64_t count, struct stk_error *err)
 {
 	enum { LOCAL_THREADS = 8, REMOTE_THREADS = 64 };
@@ -335,8 +335,8 @@ static int by_number(const void *a, const void *b)
 	return (*(const int32_t *)a > *(const int32_t *)b) - (*(const int32_t *)a < *(const int32_t *)b);
 }
 
-/* Finds the byte ranges that a clip needs, and returns their number. Joins ranges that are at most 64 KiB apart; the last one also includes all ranges for
- * which there is no room in STK_VIDEO_PARTS. If memory is short, the only range is the whole file (length -1). */
+/* Finds the byte ranges of a file that a clip needs, and returns their number. Joins ranges that are at most 64 KiB apart. If there are more than
+ * STK_VIDEO_PARTS, the last range includes all remaining ones. If memory is short, the only range is the whole file (length -1). */
 static int32_t find_ranges(const struct stk_video_set *s, int64_t id, int64_t offsets[STK_VIDEO_PARTS], int64_t lengths[STK_VIDEO_PARTS])
 {
 	const int32_t length = (int32_t)s->cut.length;

@@ -6,7 +6,7 @@
 #include "op/readers/reader_files.h"
 #include "op/video/clip.h"
 
-/* The files of the data set. One of root, list and names is given; "" and no names count as not given. */
+/* The files of the data set. One of root, list and names must be given; "", or no names, counts as not given. */
 struct stk_video_files {
 	const char *root, *list;
 	struct stk_strings names;
@@ -17,26 +17,26 @@ struct stk_video_files {
 struct stk_video_cut {
 	int64_t length, step,
 		stride;        /* frames: in a clip; between the starts of clips (-1: clips follow each other); between frames of a clip */
-	enum stk_clip_pad pad; /* none: only whole clips */
+	enum stk_clip_pad pad; /* STK_CLIP_NONE: only whole clips */
 	bool uniform;          /* each range gives one clip: `length` frames, spread evenly over it; step, stride and pad are not used */
 	bool by_number;        /* ranges are frame numbers, not seconds; negative ones count from the end */
-	bool start_up, end_up; /* a time between two frames is rounded to the later one */
+	bool start_up, end_up; /* a start (end) between the times of two frames is rounded up to the later frame */
 	bool include_end;      /* the end of a range in the list is its last frame, not the frame after it */
 };
 
 struct stk_video_clip {
-	int32_t file, first; /* number of the file, and of the clip's first frame in it */
+	int32_t file, first; /* index of the file, and number in it of the clip's first frame */
 	int32_t begin, end;  /* the clip is cut from the frames begin to end - 1 */
 };
 
 struct stk_video_set {
 	struct stk_file_list *files;
 	struct stk_video_index **indexes;
-	struct stk_known_object *objects; /* [file]: its size and version when its index was read */
+	struct stk_known_object *objects; /* [file]: size and version of the file when its index was read */
 	struct stk_video_clip *clips;
 	int64_t count, capacity;
 	struct stk_video_cut cut;
-	int64_t skipped; /* files without a clip */
+	int64_t skipped; /* number of files without a clip */
 	char skipped_text[300];
 };
 
@@ -45,7 +45,7 @@ STK_MUST_USE enum stk_status stk__video_set_open(const struct stk_video_files *f
 	const struct stk_access *access, struct stk_video_set **out, struct stk_error *err);
 void stk__video_set_close(void *set); /* takes NULL */
 
-/* Writes the `cut.length` frames of a clip: numbers in the file, or STK_CLIP_FILL. */
+/* Sets out[0 .. s->cut.length - 1] to the numbers in the file of a clip's frames, or to STK_CLIP_FILL. */
 void stk__video_set_frames(const struct stk_video_set *s, int64_t clip, int32_t *out);
 
 /* For struct stk_reader_def; `shared` is the set. A clip's parts are the byte ranges of its segments. */
@@ -59,7 +59,7 @@ enum { STK_VIDEO_PARTS = 16 };
 void stk__video_set_parts(const void *shared, int64_t id, struct stk_part *out);
 size_t stk__video_set_part_uri(const void *shared, int64_t file, char *uri, size_t capacity);
 
-/* Decodes a clip from the bytes of its parts. */
+/* Decodes the call's clip from the bytes of its parts. frames: numbers of its frames in the file; out: the tensor to which it is written. */
 STK_MUST_USE enum stk_status stk__video_set_decode(const struct stk_call *call, const struct stk_clip_style *style, const int32_t *frames,
 	const struct stk_tensor *out, struct stk_error *err);
 
