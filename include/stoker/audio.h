@@ -21,8 +21,8 @@ struct stk_audio_info {
 	const char *format; /* "wav", "flac", "ogg", "mp3", "mp4", "matroska" and others, or "media"; constant */
 	const char *coding; /* "pcm", "float", "alaw", "mulaw", "flac", "vorbis", "opus", "mp3", "aac" and others, or "other"; constant */
 	int32_t rate;       /* frames per second, at least 1 */
-	int32_t channels;   /* size in bits of a stored sample; of a decoded sample if the coding does not store samples of fixed size */
-	int32_t bits;       /* bits of a stored sample, or of a decoded one if the coding does not store samples of fixed size */
+	int32_t channels;   /* number of channels, 1 to 1024 */
+	int32_t bits;       /* size in bits of a stored sample, or of a decoded one if the coding does not store samples of fixed size */
 	int64_t frames;     /* number of frames in the file */
 	int64_t missing;    /* number of frames that the header states but that the file lacks because it was cut off; above 0 only if
 			     * `lenient` is set */
