@@ -22,38 +22,38 @@ enum stk_archive_kind { STK_ARCHIVE_TAR, STK_ARCHIVE_TFRECORD };
 struct stk_archive_index {
 	char *path; /* path or URI of the archive */
 	int64_t size, modified_ns,
-		changed_ns; /* the archive's size, and of a local file the times and the inode as in stk_archive_file; 0: not known */
+		changed_ns; /* size of the archive; for a local file also the times and the inode as in stk_archive_file; 0: not known */
 	uint64_t inode;
 	char version[128];    /* for an object: its ETag, or another text that differs between versions; "" if not known */
 	uint64_t header_hash; /* hash of the first and the last header */
 	int64_t last;         /* offset of the last header; -1: the archive has no member */
 	int64_t members;
-	struct stk_coded_out bytes; /* the members, coded as in the file */
+	struct stk_coded_out bytes; /* the members, coded as in an index file */
 };
 /* Returns a hash of a member's header, never 0. least: the header's size. */
 uint32_t stk__header_hash(const uint8_t *header, size_t least);
 void stk__archive_index_free(struct stk_archive_index *x);
 
-/* Returns the size of a header, which is the smallest possible size of an archive of this kind. stk__archive_open reads that many bytes. */
+/* Returns the size of a header, which is also the size of the smallest valid archive of this kind. */
 size_t stk__archive_least(enum stk_archive_kind kind);
-/* Fills x, whose path stays NULL, by a search of the archive. found: called for each member during the search; nullable. */
+/* Fills x, except its path, by a search of the archive. found: called for each member during the search; may be NULL. */
 STK_MUST_USE enum stk_status stk__archive_index_scan(enum stk_archive_kind kind, struct stk_archive_file *f, stk_archive_found *found,
 	void *user, struct stk_archive_index *x, struct stk_error *err);
 /* Calls `found` for each member, in order. */
 STK_MUST_USE enum stk_status stk__archive_index_each(
 	const struct stk_archive_index *x, stk_archive_found *found, void *user, struct stk_error *err);
 /* Returns whether x is an index of this archive in its present state: with the same size and, for an object, the same version; for a local file, the same
- * times and inode. For an object without a version, and for a local copy that has kept only the time of modification, it is enough that the first and the
- * last header are the same, and in a copy also some between them. */
+ * times and inode. For an object without a version, and for a local copy whose time of modification is unchanged, it is enough that the first and the last
+ * header are the same, and in a copy also some between them. */
 bool stk__archive_index_fits(enum stk_archive_kind kind, const struct stk_archive_index *x, struct stk_archive_file *f);
 
 /* Writes the beginning of an index file. Call stk__archive_index_put for each archive next, and then stk__put_hash. */
 void stk__archive_index_begin(struct stk_coded_out *out, enum stk_archive_kind kind, int32_t count);
 void stk__archive_index_put(struct stk_coded_out *out, const struct stk_archive_index *x, const char *path);
-/* Returns whether the bytes begin like an index file. */
+/* Returns whether the bytes begin like those of an index file. */
 bool stk__archive_index_is(const void *data, size_t n);
-/* Reads all archives of an index file. The caller frees the `count` entries with stk__archive_index_free, and *out with stk__free. name: the file's name in
- * messages. STK_INVALID: the index is of another kind. STK_UNSUPPORTED: it has another version. STK_CORRUPT: it is damaged. */
+/* Reads all archives of an index file. The caller frees the `count` entries with stk__archive_index_free, and *out with stk__free. name: the file's name,
+ * for messages. STK_INVALID: the index is of another kind. STK_UNSUPPORTED: the index has another version. STK_CORRUPT: the index is damaged. */
 STK_MUST_USE enum stk_status stk__archive_index_parse(enum stk_archive_kind kind, const uint8_t *data, size_t n, const char *name,
 	struct stk_archive_index **out, int32_t *count, struct stk_error *err);
 

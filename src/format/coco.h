@@ -12,7 +12,7 @@
 struct stk_coco_image {
 	int64_t id;
 	int32_t width, height;
-	uint32_t name; /* offset in `names` */
+	uint32_t name; /* offset of the file's name in `names` */
 	int32_t count; /* number of objects, from `first` on */
 	int64_t first;
 };
@@ -22,7 +22,7 @@ struct stk_coco_object {
 	int32_t label;
 };
 
-#define STK_COCO_NO_ID INT64_MIN /* stands for the missing id of an image, a category or an annotation */
+#define STK_COCO_NO_ID INT64_MIN /* stands for a missing id of an image, a category or an annotation */
 
 /* The data from which an object's mask is made. */
 struct stk_coco_shape {
@@ -32,52 +32,52 @@ struct stk_coco_shape {
 	int32_t extent[2];      /* rows and columns of the mask that the runs describe */
 };
 
-/* An object as the file lists it: the file has one list for the objects of all images. */
+/* An object as the file lists it; the file has one list for the objects of all images. */
 struct stk_coco_annotation {
-	int64_t image, order; /* id of the image; a number that grows in the order of the file's list */
+	int64_t image, order; /* id of the image; number that grows in the order of the file's list */
 	struct stk_coco_object object;
 	struct stk_coco_shape shape;
 };
 
 struct stk_coco_polygon {
-	int64_t first; /* first of its vertices, two floats each */
+	int64_t first; /* index of its first vertex; a vertex is two floats */
 	int64_t count;
 };
 
-/* A growing array: `count` elements from `at` on, with memory for `capacity`. */
+/* A growing array of `count` elements at `at`, with memory for `capacity` elements. */
 struct stk_coco_list {
 	void *at;
 	int64_t count, capacity;
 };
 
 struct stk_coco_options {
-	float size_threshold; /* boxes that are narrower or lower than this many pixels are left out */
-	/* crowds: annotations with iscrowd are kept. polygons, runs: these data of masks are read, otherwise skipped. remap: a label is the position of its category
-	 * in the file's list, from 1 on, instead of the category's id. skip_empty: images without objects are left out. */
+	float size_threshold; /* minimum width and height of boxes in pixels; smaller ones are left out */
+	/* crowds: annotations with iscrowd are read too. polygons, runs: read these parts of masks. remap: a label is the position of its category in the
+	 * file's list, from 1 on, instead of the category's id. skip_empty: images without objects are left out. */
 	bool crowds, polygons, runs, remap, skip_empty;
-	bool sizes;                /* sizes of images are read; an image without a size is refused */
-	const char *const *images; /* names of the images to read, in this order; NULL: all, by id */
+	bool sizes;                /* sizes of images are read; an image without a size is an error */
+	const char *const *images; /* names of the images to read, in this order; NULL: all images, sorted by id */
 	int32_t image_count;
 };
 
 struct stk_coco {
 	struct stk_coco_list annotations; /* struct stk_coco_annotation; empty after the file was read */
-	/* Elements are the structs above; those of vertices are floats, x and y by turns, and those of categories int64_t, the ids. */
+	/* Elements are the structs above, except vertices: floats, x and y in turn; and categories: int64_t, the ids. */
 	struct stk_coco_list images, objects, polygons, vertices, categories;
-	struct stk_coco_list shapes; /* of objects, in their order; empty if polygons and runs are not read */
-	struct stk_coco_list runs;   /* uint32_t: numbers of pixels outside and inside, alternating, down the columns */
+	struct stk_coco_list shapes; /* shapes of the objects, in the same order; empty if polygons and runs are not read */
+	struct stk_coco_list runs;   /* uint32_t: numbers of pixels outside and inside an object in turn, column by column */
 	char *names;
 	uint64_t names_size, names_capacity;
 };
 
-/* Parses a file. text: its contents; path: its name in messages. Afterwards `images` are those that were selected, in their order, with their objects one
- * after the other. */
+/* Parses a file. text: its contents; path: its name, for messages. Afterwards `images` are the selected ones, in their order, and `objects` those of the
+ * first image, then those of the second, and so on. The caller frees *out with stk__coco_free. */
 STK_MUST_USE enum stk_status stk__coco_parse(
 	const struct stk_coco_options *o, const char *text, size_t size, const char *path, struct stk_coco *out, struct stk_error *err);
 void stk__coco_free(struct stk_coco *c);
-void stk__coco_free_names(struct stk_coco *c); /* frees only the names; call it when they are no longer needed */
+void stk__coco_free_names(struct stk_coco *c); /* frees only the names, when they are no longer needed */
 
-/* coco_json.c: fills the lists in the file's order; labels are category ids. */
+/* coco_json.c: fills the lists in the order of the file; labels are still ids of categories. */
 STK_MUST_USE enum stk_status stk__coco_read_json(
 	const struct stk_coco_options *o, const char *text, size_t size, const char *path, struct stk_coco *out, struct stk_error *err);
 

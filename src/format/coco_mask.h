@@ -10,7 +10,8 @@
 
 /* Paints the image's objects into `mask`, which has height rows of width pixels: 0 outside of objects and, where objects overlap, the largest label, as in
  * DALI. STK_CORRUPT: runs that do not fit the image, or a vertex far outside it. STK_LIMIT: outlines or objects that cross the image so often that painting
- * would take minutes. STK_CANCELLED: the mask is unfinished; cancel may be NULL. Takes scratch memory from the arena, which the caller releases. */
+ * would take minutes. STK_CANCELLED: `cancel`, which may be NULL, has ended the work; the mask is unfinished. Uses scratch memory of the arena, which the
+ * caller releases. */
 STK_MUST_USE enum stk_status stk__coco_paint(const struct stk_coco *c, const struct stk_coco_image *image, struct stk_arena *scratch,
 	const struct stk_cancel *cancel, int32_t *mask, struct stk_error *err);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The encoding of index files. A number has seven bits in each byte, the lowest bits first, and ends with a byte below 128; a text is its length and its
- * bytes. A file ends in a hash of everything before. */
+ * bytes. A file ends in a hash of all bytes before the hash. */
 #ifndef STK_FORMAT_CODED_H
 #define STK_FORMAT_CODED_H
 
@@ -10,7 +10,7 @@
 
 enum { STK_CODED_HASH = 8, STK_CODED_LONGEST = 4096 };
 
-/* A growing buffer; after a failed allocation further writes do nothing. Zeroed it is empty. Free `data` with stk__free. */
+/* A growing buffer; after a failed allocation further writes have no effect. All zero: empty. Free `data` with stk__free. */
 struct stk_coded_out {
 	uint8_t *data;
 	size_t n, capacity;
@@ -27,14 +27,14 @@ struct stk_coded_in {
 	const uint8_t *at, *end;
 	bool failed;
 };
-/* Reads a number of up to 63 bits. Returns 0 and sets in->failed if there is none. */
+/* Reads a number of up to 63 bits. Returns 0 and sets in->failed if the bytes are not a number. */
 uint64_t stk__take_coded(struct stk_coded_in *in);
-/* Reads a text and appends it to the `used` bytes that are already in `name`, with a NUL. capacity: size of `name`. Sets in->failed if there is no whole text,
- * or if it contains a zero byte or does not fit. */
+/* Reads a text and appends it to the `used` bytes that are already in `name`, with a NUL. capacity: size of `name`. Sets in->failed if the text is not
+ * complete, contains a zero byte, or does not fit. */
 void stk__take_text(struct stk_coded_in *in, char *name, size_t used, size_t capacity);
-/* Reads a name that stk__put_name wrote; `name` must contain the previous name. */
+/* Reads a name that stk__put_name wrote; `name` must contain the previous name, and receives the new one. */
 void stk__take_name(struct stk_coded_in *in, char *name, size_t capacity);
-/* Returns whether n bytes end in the hash of the bytes before it. */
+/* Returns whether the last of n bytes are the hash of the bytes before them. */
 bool stk__coded_is_whole(const uint8_t *data, size_t n);
 
 #endif

@@ -16,7 +16,7 @@
 
 enum {
 	STK_INDEX_VERSION = 1,
-	STK_INDEX_SIZED = 1, /* flags: files have sizes; hashes of ETags */
+	STK_INDEX_SIZED = 1, /* flags: SIZED: files have sizes; TAGGED: files have hashes of their ETags */
 	STK_INDEX_TAGGED = 2,
 	STK_INDEX_MAGIC_BYTES = 8
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Keeps indexes of archives and videos for later runs, in $XDG_CACHE_HOME/stoker/indexes, or ~/.cache/stoker/indexes. A file there is named by a hash of
- * the whole name of its archive or video. */
+ * Stores indexes of archives and videos for later runs, in $XDG_CACHE_HOME/stoker/indexes, or ~/.cache/stoker/indexes. The name of an index is a hash of the
+ * whole name of its archive or video. */
 #ifndef STK_FORMAT_KEPT_H
 #define STK_FORMAT_KEPT_H
 
@@ -10,9 +10,9 @@
 
 /* Writes the whole name of a file: its absolute path, or the URI of an object. Returns false if a local file does not exist, or if the name is too long. */
 bool stk__kept_name(const char *path, char out[PATH_MAX]);
-/* Writes the path at which the index of the file with this whole name is kept. Returns false if there is no folder for it. */
+/* Writes to `out` the path of the stored index of the file with this whole name. Returns false if neither of the folders can be used. */
 bool stk__kept_path(const char *whole, char out[PATH_MAX]);
-/* Writes a file, and makes the folders in its path. Returns false if it cannot be written. Changes the text of `path` while it runs, but restores it. */
+/* Writes a file, and creates the folders in its path. Returns false if that fails. Changes `path` while it runs, but restores it. */
 bool stk__kept_write(char path[PATH_MAX], const void *data, size_t n);
 
 #endif

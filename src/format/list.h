@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The members of stk_file_list, for the files that fill one. Only one thread may use a list while it is filled. */
+ * The members of stk_file_list, for the code that fills a list. Only one thread may use a list while it is filled. */
 #ifndef STK_FORMAT_LIST_H
 #define STK_FORMAT_LIST_H
 
@@ -9,28 +9,28 @@
 /* A folder of the list. Its files are those from index `first` up to the `first` of the next folder. */
 struct stk_list_folder {
 	int64_t first;
-	uint64_t name; /* offset into names: the class folder's name */
+	uint64_t name; /* offset of the class folder's name in `names` */
 };
 
 struct stk_file_list {
-	char *root; /* put, with a '/', before each path that is neither absolute nor a URI; or "" */
+	char *root; /* folder that precedes each path that is neither absolute nor a URI, with a '/' in between; or "" */
 	/* names of files and class folders, each NUL-terminated; if `sized`, a struct stk_list_object follows each file's name */
 	char *names;
 	uint64_t names_size, names_capacity;
-	uint64_t *files; /* [file]: offset of its name in `names` */
+	uint64_t *files; /* [file]: offset of the file's name in `names` */
 	int64_t size, capacity;
-	int32_t *labels;                 /* labels of the files; NULL: the label is the folder's number */
-	struct stk_list_folder *folders; /* empty if the caller gives the labels */
+	int32_t *labels;                 /* [file]: label; NULL: the label is the folder's number */
+	struct stk_list_folder *folders; /* class folders; none if the caller gives the labels */
 	int64_t folder_count, folder_capacity;
-	size_t root_length; /* length of the folder that starts all names, if all are absolute paths or URIs; digests leave it out */
+	size_t root_length; /* length of the folder that starts all names, if all are absolute paths or URIs; digests ignore it */
 	uint64_t fingerprint, old_fingerprint;
-	bool sized;             /* sizes and ETags of files follow their names */
-	int64_t skipped;        /* files and folders of the tree that were found but not used */
+	bool sized;             /* true if sizes and ETags of files follow their names */
+	int64_t skipped;        /* number of files and folders of the tree that were found but not used */
 	char skipped_text[400]; /* describes the skipped files and folders */
 };
 
 STK_MUST_USE enum stk_status stk__list_add_file(struct stk_file_list *l, const char *name, size_t n, struct stk_error *err);
-/* Facts about a file from a listing. `tag` is a hash of the file's ETag, or 0 if the ETag is not known. */
+/* Properties of a file from a listing. `tag` is a hash of the file's ETag; 0: the ETag is not known. */
 struct stk_list_object {
 	int64_t size;
 	uint64_t tag;
@@ -44,48 +44,48 @@ STK_MUST_USE enum stk_status stk__list_add_labelled(
 	struct stk_file_list *l, const char *name, size_t n, int32_t label, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__list_add_folder(struct stk_file_list *l, const char *name, struct stk_error *err);
 
-/* Computes the list's fingerprints; call it after the last file was added. */
+/* Computes the list's fingerprints. Call it after the last file was added. */
 void stk__list_make_fingerprints(struct stk_file_list *l);
 
 /* Fills a list, whose root is set, from a local tree. */
 STK_MUST_USE enum stk_status stk__list_read_tree(struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_error *err);
 /* Fills a list, whose root is SCHEME://BUCKET/PREFIX, from that bucket. */
 STK_MUST_USE enum stk_status stk__list_read_bucket(struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_error *err);
-/* Parses a list in text form: `size` bytes at `text`, which are not modified. `path` is the list's name in error messages. */
+/* Parses a list in text form: `size` bytes at `text`, which are not modified. `path` is the list's name in messages. */
 STK_MUST_USE enum stk_status stk__list_parse(
 	struct stk_file_list *l, const char *text, size_t size, const char *path, struct stk_error *err);
 
-/* Parses an index (stoker/index.h) of n bytes. `path` is its name in error messages. The list gets the root that the index names, unless the options give
+/* Parses an index (stoker/index.h) of n bytes. `path` is its name in messages. The list gets the root that is stored in the index, unless the options give
  * both file_root and file_list. */
 STK_MUST_USE enum stk_status stk__index_parse(struct stk_file_list *l, const struct stk_file_list_options *o, const uint8_t *data, size_t n,
 	const char *path, struct stk_error *err);
 bool stk__is_index(const void *data, size_t n);
 bool stk__is_index_file(const char *path);
 
-bool stk__is_uri(const char *path); /* returns whether it has the form "scheme://..." */
-/* Returns a hint for the message about a path that does not exist: how a URI is written, if the path looks like a mistyped one ("S3://b", "s3:/b"); else "". */
+bool stk__is_uri(const char *path); /* returns whether the path has the form "scheme://..." */
+/* Returns advice, as the end of a message about a path that does not exist: how to write a URI, if the path looks like a mistyped one ("S3://b", "s3:/b");
+ * otherwise "". */
 const char *stk__uri_hint(const char *path);
-/* Reads bytes of an object by one request and waits for them; 64 bytes past the end are readable. Free with stk__free. length -1: to the object's end.
- * STK_LIMIT: there are more than `limit` bytes; 0: no limit. object: the source's data about the object, nullable. access: lets the user interrupt the wait
- * on the thread that makes a pipeline; NULL on other threads. */
+/* Reads bytes of an object by one request and waits for them; 64 bytes after the end are readable. Free *out with stk__free. length -1: to the object's end.
+ * limit: maximum number of bytes, above which it returns STK_LIMIT; 0: no limit. object: filled with the source's data about the object; may be NULL.
+ * access: lets the user interrupt the wait on the thread that makes a pipeline; NULL on other threads. */
 struct stk_object;
 STK_MUST_USE enum stk_status stk__read_object(const struct stk_access *access, struct stk_io *io, const char *uri, int64_t offset,
 	int64_t length, size_t limit, uint8_t **out, size_t *size, struct stk_object *object, struct stk_error *err);
 
-/* Finds the size of an object from a listing, for sources that do not report it with the bytes. *size is -1 if the object cannot be listed. */
+/* Looks up the size of an object in a listing, for sources that do not report it with the bytes. *size is -1 if the object cannot be listed. */
 STK_MUST_USE enum stk_status stk__listed_size(
 	const struct stk_access *access, struct stk_io *io, const char *path, int64_t *size, struct stk_error *err);
 
-/* Reads a whole file, by path or URI. Free the bytes with stk__free; 64 bytes past their end are readable too. Returns STK_LIMIT if the file has more than
- * `limit` bytes. */
+/* Reads a whole file, by path or URI. Free *out with stk__free; 64 bytes after the end are readable. STK_LIMIT: the file has more than `limit` bytes. */
 STK_MUST_USE enum stk_status stk__read_whole(const char *path, size_t limit, uint8_t **out, size_t *size, struct stk_error *err);
-/* Like stk__read_whole, but with a pipeline's storage, while that pipeline is made. access: nullable. */
+/* Like stk__read_whole, but with a pipeline's storage, while that pipeline is made. access: may be NULL. */
 STK_MUST_USE enum stk_status stk__access_read(
 	const struct stk_access *access, const char *path, size_t limit, uint8_t **out, size_t *size, struct stk_error *err);
-/* Writes a file completely or not at all: writes a file of another name first, then renames it to `path`. what: a noun for the file in messages, such as
+/* Writes a file completely or not at all: writes to another name first, then renames the file to `path`. what: a noun for the file in messages, such as
  * "index". */
 STK_MUST_USE enum stk_status stk__write_whole(const char *path, const void *data, size_t n, const char *what, struct stk_error *err);
-/* Hashes n bytes to 64 bits, chained with h: mixes 8 bytes at a time (SplitMix64's finaliser). */
+/* Returns a 64-bit hash of n bytes, chained with h: mixes 8 bytes at a time (SplitMix64's finaliser). */
 uint64_t stk__hash_bytes(uint64_t h, const void *data, size_t n);
 
 #endif

@@ -11,34 +11,34 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A list of names; zeroed it is empty. */
+/* A list of names. All zero: empty. */
 struct stk_names {
-	const char **at; /* [name]: its address in `text`; before stk__names_settle, its offset there */
+	const char **at; /* [name]: its address in `text`; before stk__names_settle, its offset in `text` */
 	size_t count, capacity;
 	char *text;
 	size_t size, text_capacity;
 };
 void stk__names_free(struct stk_names *n);
 
-/* Reads the lines of a text file or URI, without the blanks at their ends; skips empty lines. */
+/* Reads the lines of a text file or URI, without the blanks at their beginnings and ends; skips empty lines. */
 STK_MUST_USE enum stk_status stk__names_read_list(
 	const struct stk_access *access, const char *path, struct stk_names *out, struct stk_error *err);
 
 /* Finds the files of a local folder and of its direct subfolders whose names match the pattern; sorted by folder, then by name, as paths relative to the
- * folder ("a.npy", "sub/b.npy"). Hidden files count. STK_NOT_FOUND if there is no such file. */
+ * folder ("a.npy", "sub/b.npy"). Hidden files count. STK_NOT_FOUND: no file matches. */
 STK_MUST_USE enum stk_status stk__names_read_folder(
 	const char *folder, const char *glob, bool case_sensitive, struct stk_names *out, struct stk_error *err);
 
 /* Expands paths as shells do: "shard-{000..127}.tar", "{train,val}.tar", and * ? [a-z], whose matches are sorted, in local paths and after the last slash of
- * URIs that can be listed. Kept indexes (stk__archive_is_kept) are left out of the matches, unless the pattern of a local path ends like their names. A path that
- * is the name of a local file is not expanded. STK_NOT_FOUND if a pattern matches nothing. Each name has a stk__names_object. */
+ * URIs that can be listed. Indexes of archives (stk__archive_is_kept) are not matches, unless the pattern of a local path ends like their names. A path that
+ * is the name of a local file is not expanded. STK_NOT_FOUND: a pattern has no match. Each name has a stk__names_object. */
 STK_MUST_USE enum stk_status stk__names_expand(
 	const struct stk_access *access, const char *const *paths, int32_t count, struct stk_names *out, struct stk_error *err);
 
-/* Returns what a listing says about a name of a list that stk__names_expand made; a size of -1 if the name comes from no listing. */
+/* Returns the properties that a listing gives for a name of a list from stk__names_expand; a size of -1 if the name comes from no listing. */
 struct stk_list_object stk__names_object(const char *name);
 
-/* Fill a list by stk__names_add for each name, then stk__names_settle, which turns the offsets in `at` into addresses. */
+/* To fill a list, call one of these for each name, then stk__names_settle, which turns the offsets in `at` into addresses. */
 STK_MUST_USE enum stk_status stk__names_add(struct stk_names *n, const char *name, size_t length, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__names_add_object(
 	struct stk_names *n, const char *name, size_t length, struct stk_list_object object, struct stk_error *err);

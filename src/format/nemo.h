@@ -6,27 +6,27 @@
 #include "format/names.h"
 
 struct stk_nemo_entry {
-	double offset, duration; /* seconds; below 0: not given */
+	double offset, duration; /* in seconds; below 0: not given */
 	uint64_t text;           /* offset of the entry's text in stk_nemo.text */
 	uint32_t text_size;
-	int64_t index; /* index among the entries of its manifest that are kept */
+	int64_t index; /* index among the entries of its manifest that are not left out */
 };
 
-/* The entries of all manifests, in their order. Immutable after it is filled: any thread. */
+/* The entries of all manifests, in their order. Does not change after it is filled: any thread may read it. */
 struct stk_nemo {
 	struct stk_nemo_entry *entries;
 	size_t count, capacity;
-	struct stk_names paths; /* audio_filepath of each entry; call stk__names_settle after the last manifest */
+	struct stk_names paths; /* audio_filepath of each entry; after the last manifest, call stk__names_settle */
 	char *text;
 	uint64_t text_size, text_capacity;
 };
 
-/* Entries shorter or longer than this are left out, if the limit is above 0. An entry without duration counts as -1 s, as in DALI. */
+/* Limits of durations in seconds; 0: no limit. Entries outside of them are left out. An entry without duration counts as -1 s, as in DALI. */
 struct stk_nemo_limits {
 	double min_duration, max_duration;
 };
 
-/* Appends the entries of a manifest. path: for messages. STK_CORRUPT: the message names the file, the byte and the line. */
+/* Appends the entries of a manifest. path: name of the manifest, for messages. STK_CORRUPT: the message gives the file, the offset and the line. */
 STK_MUST_USE enum stk_status stk__nemo_parse(
 	struct stk_nemo *n, const struct stk_nemo_limits *limits, const char *text, size_t size, const char *path, struct stk_error *err);
 void stk__nemo_free(struct stk_nemo *n);

@@ -13,10 +13,10 @@ struct stk_npy {
 	enum stk_dtype dtype;
 	int32_t ndim;
 	int64_t shape[STK_MAX_DIMS];
-	bool fortran; /* Fortran order: elements along the first dim are neighbours */
-	bool swapped; /* the elements are big-endian */
+	bool fortran; /* true for Fortran order: elements along the first dim are adjacent */
+	bool swapped; /* true if the elements are big-endian */
 	size_t begin; /* offset of the elements in the file */
-	size_t bytes; /* size of all elements; begin + bytes is at most the file's size */
+	size_t bytes; /* total size of the elements; begin + bytes is at most the file's size */
 };
 
 /* Parses the header. data: a whole file of `size` bytes. STK_UNSUPPORTED: the file is valid, but no tensor can hold its elements. */

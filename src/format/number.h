@@ -6,12 +6,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Reads a whole number of decimal digits at *at and moves *at past it. Returns false if there is no number, or one of more than 63 bits. */
+/* Parses a whole number of decimal digits at *at and moves *at to its end. Returns false if there is no digit, or if the number has more than 63 bits. */
 bool stk__take_number(const char **at, const char *end, int64_t *out);
 
-/* Reads a number such as "-1.5e3", in which minus, point and exponent are optional, and moves *at past it. Returns false if there is no number. Correctly
- * rounded if it has at most 15 digits and a small exponent. */
+/* Parses a number such as "-1.5e3", in which minus, point and exponent are optional, and moves *at to its end. Returns false if the text is not a number.
+ * The result is correctly rounded if the number has at most 15 digits and a small exponent. */
 bool stk__take_real(const char **at, const char *end, double *out);
-bool stk__skip_real(const char **at, const char *end); /* skips a number; returns false if there is none */
+bool stk__skip_real(const char **at, const char *end); /* moves *at to the end of a number; returns false if the text is not a number */
 
 #endif

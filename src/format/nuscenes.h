@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * NuScenes: the contents of its tables about the key frames of cameras and lidar, and values that are computed from them for one sample: matrices, boxes in
- * the lidar's frame and in images. The tables are read as a stream, one row at a time; the result takes some 200 MB for the full set. An index next to the
- * tables holds the same data and loads faster. */
+ * the lidar's frame and in images. The tables are read one row at a time; the result takes some 200 MB for the full set. An index in the tables' folder
+ * contains the same data and loads faster. */
 #ifndef STK_FORMAT_NUSCENES_H
 #define STK_FORMAT_NUSCENES_H
 
@@ -11,23 +11,23 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The pose of a frame of reference in its parent frame: a point p of the frame has the coordinates R(turn) p + at in the parent. turn: a quaternion w, x, y, z
- * of any length but 0. */
+/* The pose of a frame of reference in its parent frame: a point p of the frame has the coordinates R(turn) p + at in the parent. turn: a quaternion w, x, y,
+ * z of any length but 0. */
 struct stk_pose {
 	double at[3], turn[4];
 };
 
 struct stk_nuscenes_scene {
 	int32_t first, count; /* index of the scene's first sample, and number of samples; they are in the order of time */
-	uint32_t name, token; /* offsets in the texts, like all members of this type here */
+	uint32_t name, token; /* offsets in the part STK_NUSC_TEXTS, like all members of type uint32_t below */
 };
 
 struct stk_nuscenes_sample {
-	struct stk_pose ego; /* the car in the world at the time of the lidar's scan */
-	int64_t timestamp;   /* microseconds */
+	struct stk_pose ego; /* pose of the car in the world at the time of the lidar's scan */
+	int64_t timestamp;   /* in microseconds */
 	int64_t first;       /* index of the sample's first object */
 	int32_t count, scene, frame;
-	uint32_t token, file; /* file: path of the file with the lidar's points */
+	uint32_t token, file; /* file: path of the file with the lidar's points, relative to the root */
 	int32_t calibration;  /* index of the lidar's calibration; -1: the sample has no frame of the lidar */
 };
 
@@ -56,7 +56,7 @@ struct stk_nuscenes_object {
 enum stk_nuscenes_part {
 	STK_NUSC_SCENES,
 	STK_NUSC_SAMPLES,
-	STK_NUSC_FRAMES, /* a frame for each camera of each sample: sample after sample */
+	STK_NUSC_FRAMES, /* the frames of all cameras for the first sample, then for the second, and so on */
 	STK_NUSC_CALIBRATIONS,
 	STK_NUSC_OBJECTS, /* sorted by sample, and within a sample in the order of the table */
 	STK_NUSC_CATEGORIES,
@@ -66,7 +66,7 @@ enum stk_nuscenes_part {
 };
 extern const size_t stk__nuscenes_element[STK_NUSC_PARTS];
 
-/* A set: an array for each part. Immutable after stk__nuscenes_open: any thread. */
+/* A data set: an array for each part. Does not change after stk__nuscenes_open: any thread may read it. */
 struct stk_nuscenes {
 	void *part[STK_NUSC_PARTS];
 	int64_t count[STK_NUSC_PARTS];
@@ -74,27 +74,28 @@ struct stk_nuscenes {
 	bool from_index;
 };
 
-/* Size and time of each table from which an index was made; if they are unchanged, the index is current. */
+/* Size and time of change of each table from which an index was made. If they are the same, the index is current. */
 enum { STK_NUSC_TABLES = 10 };
 extern const char *const stk__nuscenes_tables[STK_NUSC_TABLES];
 struct stk_nuscenes_stamp {
 	int64_t size, seconds, nanoseconds;
 };
 
-/* Reads root/version/TABLE.json. index: the file that is read if it is current, and written otherwise; NULL: root/version/stoker.index, which is not written
- * if the folder is read-only; "": no index. If `root` is a URI, no index is used. */
+/* Reads root/version/TABLE.json. index: path of a file that is read if it is current, and written otherwise; NULL: root/version/stoker.index, which is not
+ * written if the folder is read-only; "": no index. If `root` is a URI, no index is used. The caller closes *out. */
 STK_MUST_USE enum stk_status stk__nuscenes_open(
 	const char *root, const char *version, const char *index, struct stk_nuscenes **out, struct stk_error *err);
 void stk__nuscenes_close(struct stk_nuscenes *n);
 
-/* Reads only the tables, into an empty set. */
+/* Reads the tables of a folder into an empty set, without an index. */
 STK_MUST_USE enum stk_status stk__nuscenes_load(struct stk_nuscenes *n, const char *folder, struct stk_error *err);
-/* Reads an index. *current: the index was made from these tables and has been read. A damaged index is not current; n may then contain parts of it. */
+/* Reads an index. *current: set to whether the index was made from these tables and has been read. A damaged index is not current; n may then contain parts
+ * of it. */
 STK_MUST_USE enum stk_status stk__nuscenes_index_read(
 	struct stk_nuscenes *n, const char *path, const struct stk_nuscenes_stamp *stamps, bool *current, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__nuscenes_index_write(
 	const struct stk_nuscenes *n, const char *path, const struct stk_nuscenes_stamp *stamps, struct stk_error *err);
-/* Returns whether all references refer to existing entries. */
+/* Returns whether all references in the set refer to existing entries. */
 bool stk__nuscenes_sound(const struct stk_nuscenes *n);
 
 static inline const char *stk__nuscenes_text(const struct stk_nuscenes *n, uint32_t at)

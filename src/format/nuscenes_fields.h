@@ -9,7 +9,7 @@
 #include "stoker/nuscenes.h"
 #include "stoker/tensor.h"
 
-/* Name, element type, shape, whether there is one for each camera, description. */
+/* The fields: name, element type, shape, whether each camera has its own, description. */
 #define STK_NUSC_FIELDS(X)                                                                                                                 \
 	X(IMAGE, "image", STK_UINT8, FILE, true, "a camera's file")                                                                        \
 	X(IMG_TIMESTAMP, "img_timestamp", STK_FLOAT64, SCALAR, true, "when it was taken, in seconds")                                      \
@@ -49,22 +49,22 @@ enum stk_nuscenes_field {
 #undef STK_NUSC_ENUM
 		STK_NUSC_FIELD_COUNT
 };
-int32_t stk__nuscenes_field_find(const char *name); /* -1: no such field */
+int32_t stk__nuscenes_field_find(const char *name); /* returns -1 if no field has this name */
 bool stk__nuscenes_field_of_camera(enum stk_nuscenes_field f);
 bool stk__nuscenes_field_of_boxes(enum stk_nuscenes_field f); /* returns whether the field lists boxes in an image */
 
 /* ---- selection of samples ---- */
 
-/* A view of a set: the selected samples, cameras and classes. Immutable after it is opened: any thread. */
+/* A view of a set: the selected samples, cameras and classes. Does not change after it is opened: any thread may read it. */
 struct stk_nuscenes_view {
 	struct stk_nuscenes *set;
 	int32_t cameras, camera[64];
 	int32_t classes;
 	const char *class_name[10]; /* [label]: name of the class */
-	int32_t *label;             /* [category]: its label; -1: none */
+	int32_t *label;             /* [category]: label of its class; -1: its class is not selected */
 	int32_t *sample;            /* [sample of the view]: its index in the set */
-	bool *starts;               /* [sample of the view]: begins a sequence */
-	int32_t *sequences;         /* [sequence]: its first sample; one more entry at the end holds the number of samples */
+	bool *starts;               /* [sample of the view]: true if it begins a sequence */
+	int32_t *sequences;         /* [sequence]: index of its first sample; the last entry is the number of samples */
 	int64_t size, sequence_count;
 };
 
@@ -73,30 +73,30 @@ STK_MUST_USE enum stk_status stk__nuscenes_view_open(
 	const struct stk_nuscenes_options *o, struct stk_nuscenes_view **out, struct stk_error *err);
 void stk__nuscenes_view_close(struct stk_nuscenes_view *v);
 
-/* Writes "scene-0061, sample TOKEN". Returns the length of the whole text, which is cut if it is not less than `capacity`. */
+/* Writes the name of a sample: "scene-0061, sample TOKEN". Returns the length of the whole text, which is cut if that is >= capacity. */
 size_t stk__nuscenes_name(const struct stk_nuscenes_view *v, int64_t id, char *out, size_t capacity);
-/* Writes the path of a camera's file, or of the lidar's (-1), including the root. Returns as stk__nuscenes_name. */
+/* Writes the path of a camera's file, or of the lidar's (-1), including the root. Returns the length like stk__nuscenes_name. */
 size_t stk__nuscenes_path(const struct stk_nuscenes_view *v, int64_t id, int32_t camera, char *out, size_t capacity);
-/* Returns a hash of `count` samples from `first` on: of their tokens and times, and of the poses, sizes and labels of their objects. */
+/* Returns a hash of `count` samples from index `first` on: of their tokens and times, and of the poses, sizes and labels of their objects. */
 uint64_t stk__nuscenes_digest(const struct stk_nuscenes_view *v, int64_t first, int64_t count);
 
 /* ---- values ---- */
 
-/* An object that a camera sees, in the order of the sample's objects: the source of all 2-D fields. */
+/* An object in the image of a camera, from which all 2-D fields are computed. Such objects are in the order of the sample's objects. */
 struct stk_nuscenes_seen {
 	int32_t object; /* index among the sample's objects */
-	/* box: left, top, right and bottom edges in the image, in pixels. center: where the middle of the object's 3-D box is seen, in pixels. depth: distance
-	 * of that middle in front of the camera, in metres. */
+	/* box: left, top, right and bottom edges in the image, in pixels. center: position in the image of the middle of the object's 3-D box, in pixels.
+	 * depth: distance of that middle in front of the camera, in metres. */
 	float box[4], center[2], depth;
 };
-/* Finds the objects of the view's classes that a camera sees. out: must have room for all objects of the sample. Returns their number. */
+/* Finds the objects of the view's classes that a camera sees, and returns their number. out: must have room for all objects of the sample. */
 int32_t stk__nuscenes_see(const struct stk_nuscenes_view *v, int64_t id, int32_t camera, struct stk_nuscenes_seen *out);
 
-/* Returns type and shape. count: the first extent, a number of objects, boxes or points, or of a file's bytes; -1: not known. Scalars and matrices ignore
- * it. */
+/* Returns type and shape of a field. count: the first extent, which is a number of objects, boxes, points or bytes; -1: not known. Scalars and matrices
+ * ignore it. */
 struct stk_desc stk__nuscenes_desc(enum stk_nuscenes_field f, int64_t count);
-/* Writes the values of a field, which is not IMAGE or POINTS: these are files. seen: for a 2-D field, the objects that the camera sees. begins: the sample
- * begins a sequence. */
+/* Writes the values of a field to `out`; not for IMAGE and POINTS, whose values are files. seen: for a 2-D field, the objects that the camera sees. begins:
+ * true if the sample begins a sequence. */
 void stk__nuscenes_value(const struct stk_nuscenes_view *v, enum stk_nuscenes_field f, int64_t id, int32_t camera,
 	const struct stk_nuscenes_seen *seen, int32_t seen_count, bool begins, void *out);
 

@@ -9,12 +9,13 @@
 struct stk_rigid {
 	double turn[9], at[3];
 };
-struct stk_rigid stk__rigid_of(const struct stk_pose *pose); /* maps coordinates in the frame to coordinates in its parent frame */
+struct stk_rigid stk__rigid_of(const struct stk_pose *pose); /* returns the motion that maps coordinates in the frame to coordinates in
+							      * its parent frame */
 struct stk_rigid stk__rigid_inverse(const struct stk_rigid *m);
 struct stk_rigid stk__rigid_compose(const struct stk_rigid *second, const struct stk_rigid *first);
 void stk__rigid_apply(const struct stk_rigid *m, const double *p, double *out);
 
-/* Numbers of samples and cameras are those of the set. The sample must have its lidar, the camera its frame. */
+/* sample and camera are indices in the set. The sample must have a frame of its lidar and of the camera. */
 struct stk_rigid stk__nuscenes_lidar_to_world(const struct stk_nuscenes *n, int64_t sample);
 struct stk_rigid stk__nuscenes_world_to_camera(const struct stk_nuscenes *n, int64_t sample, int64_t camera);
 

@@ -7,7 +7,8 @@
 
 enum stk_column_kind { STK_COLUMN_TEXT, STK_COLUMN_WHOLE, STK_COLUMN_REALS, STK_COLUMN_FLAG };
 
-/* A member that is read from each row; other members are skipped. REALS: exactly `count` numbers, also in lists of lists; with `empty` also none. */
+/* A member that is read from each row; other members are skipped. REALS: exactly `count` numbers, which may be in lists of lists; with `empty` also no
+ * number. */
 struct stk_column {
 	const char *name;
 	enum stk_column_kind kind;
@@ -26,7 +27,7 @@ struct stk_cell {
 	bool flag, is_present;
 };
 
-/* One row, as it is passed to the caller's function: it has a cell for each column. By convention, column 0 is the token. */
+/* One row, as it is passed to the caller's function, with a cell for each column. By convention, column 0 is the token. */
 struct stk_row {
 	struct stk_cell cell[STK_MOST_COLUMNS];
 	int64_t number;
@@ -37,7 +38,7 @@ struct stk_row {
  * it returns. STK_CORRUPT: the message names the row or the byte. STK_LIMIT: a row is longer than 1 MiB. */
 STK_MUST_USE enum stk_status stk__table_read(const char *folder, const char *table, const struct stk_column *columns, int32_t count,
 	enum stk_status (*take)(struct stk_row *row, void *user), void *user, struct stk_error *err);
-/* Fails with STK_CORRUPT: names the table, the row with its token, and what is wrong with it. text: a cell whose text is appended; nullable. */
+/* Fails with STK_CORRUPT. The message gives the table, the row with its token, and `what`, the fault. text: a cell whose text is appended; may be NULL. */
 STK_MUST_USE enum stk_status stk__row_bad(const struct stk_row *row, const char *what, const struct stk_cell *text);
 
 /* ---- tokens ---- */
@@ -46,12 +47,12 @@ STK_MUST_USE enum stk_status stk__row_bad(const struct stk_row *row, const char 
 struct stk_tokens {
 	char *texts;
 	uint64_t used, capacity;
-	uint64_t *at; /* offset of each token's text */
+	uint64_t *at; /* [token]: offset of its text */
 	int64_t count, at_capacity;
 	uint32_t *table; /* hash table with open addressing; an entry is a token's number + 1, or 0 if it is free */
 	uint64_t slots;
 };
-int64_t stk__tokens_find(const struct stk_tokens *t, const char *text, size_t n); /* -1: unknown token */
+int64_t stk__tokens_find(const struct stk_tokens *t, const char *text, size_t n); /* returns the token's number; -1: unknown token */
 /* Sets *out to the number of a token; an unknown token gets the next number. */
 STK_MUST_USE enum stk_status stk__tokens_number(struct stk_tokens *t, const char *text, size_t n, int64_t *out, struct stk_error *err);
 static inline const char *stk__tokens_text(const struct stk_tokens *t, int64_t i)
@@ -60,7 +61,7 @@ static inline const char *stk__tokens_text(const struct stk_tokens *t, int64_t i
 }
 void stk__tokens_free(struct stk_tokens *t);
 
-/* Grows a list to hold `count` elements; new elements are zeroed. */
+/* Grows an array to `count` elements; new elements are zero. list: address of the pointer to the array; element: size of an element in bytes. */
 STK_MUST_USE enum stk_status stk__rows_grow(void *list, int64_t *capacity, int64_t count, size_t element, struct stk_error *err);
 
 #endif

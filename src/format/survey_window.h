@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Keeps the bytes of remote tars, which are read from front to back and tar after tar, until the samples in them have been read, so that each byte is
- * fetched once. One thread searches the tars (read); other threads borrow bytes that it has read. If a file does not fit into the window, the search
+ * Keeps the bytes of remote tars, which are read from front to back and tar after tar, until the samples in them have been read, so that each byte is fetched
+ * once. One thread searches the tars (stk__survey_window_read); other threads borrow bytes that were read. If a file does not fit into the window, the search
  * continues at the next header, and readers of that file ask the store.
  *
  * All functions must be called with the survey's lock held unless they say otherwise; the window has no lock of its own. */
@@ -17,47 +17,48 @@ struct stk_piece;
 /* The state of one tar in the window. */
 struct stk_stretch {
 	const char *uri;
-	struct stk_object object; /* the object's size and version when the tar was opened */
-	bool may_request;         /* bytes of this tar may be requested: it is open, remote, and must be searched */
-	struct stk_piece *first;  /* pieces in the order of their offsets; the bytes between two pieces were not kept */
-	int64_t requested_to;     /* offset up to which bytes were requested */
-	int64_t cursor;           /* offset that the search has reached */
+	struct stk_object object; /* the object's size and version, from when the tar was opened */
+	bool may_request;         /* true if bytes of this tar may be requested: it is open, remote, and must be searched */
+	struct stk_piece *first;  /* pieces in the order of their offsets; there may be gaps of bytes that were not kept */
+	int64_t requested_to;     /* offset of the first byte that was not requested yet */
+	int64_t cursor;           /* offset up to which the tar was searched */
 	int64_t settled;          /* samples that begin before this offset are in the table */
 };
 
 struct stk_window {
-	pthread_mutex_t *lock; /* belongs to the survey */
+	pthread_mutex_t *lock; /* lock of the survey */
 	/* The requests for pieces in flight. The searching thread waits for one to end; it is woken if a piece was released, if a caller wants more samples,
 	 * or when the window ends. */
 	struct stk_requests requests;
 	struct stk_stretch *tars;         /* in the order in which they are read */
-	int32_t count, at;                /* number of tars, and index of the one that is being searched */
-	size_t bytes, limit;              /* bytes of pieces that have arrived or were requested, and their limit */
-	int32_t under_way, max_under_way; /* requests in flight, and their limit, which grows with the bytes that arrive */
-	int64_t deadline;                 /* deadline of the latest request; later pieces get later ones */
-	bool blocked;                     /* no bytes will be released before the search has made progress */
+	int32_t count, at;                /* number of tars, and index of the tar that is being searched */
+	size_t bytes, limit;              /* number of bytes of pieces that have arrived or were requested, and its maximum */
+	int32_t under_way, max_under_way; /* number of requests in flight, and its maximum, which grows with the bytes that arrive */
+	int64_t deadline;                 /* deadline of the latest request; later pieces get later deadlines */
+	bool blocked;                     /* true if no bytes will be released before the search has made progress */
 	bool stop;
 	uint8_t *joined; /* buffer for a read that spans several pieces */
 };
 
 STK_MUST_USE enum stk_status stk__survey_window_init(struct stk_window *w, pthread_mutex_t *lock, int32_t count, struct stk_error *err);
-/* Makes the searching thread look again at what it may request, if it waits for bytes. */
+/* If the searching thread waits for bytes, makes it look again at what it may request. */
 void stk__survey_window_wake(struct stk_window *w);
-/* Ends the window after all reads and loans have ended: cancels requests, waits for them, and releases everything. Call it without the lock. */
+/* Ends the window after all reads have ended and all borrowed ranges were returned: cancels requests, waits for them, and releases all pieces. Call it
+ * without the lock. */
 void stk__survey_window_end(struct stk_window *w);
 void stk__survey_window_free(struct stk_window *w);
 
-/* Returns n bytes of tar w->at, like stk__archive_read; offsets never decrease by more than a header's attributes. Call it without the lock, from one
- * thread. NULL with STK_CANCELLED: the window ends. */
+/* Returns n bytes of tar w->at, like stk__archive_read. An offset may be smaller than the one before by at most the size of a header's attributes. Call it
+ * without the lock, from one thread. NULL with STK_CANCELLED: the window ends. */
 const uint8_t *stk__survey_window_read(struct stk_window *w, int64_t offset, size_t n, struct stk_error *err);
-/* Marks a sample's part that is now in the table: its bytes are kept until they are borrowed. */
+/* Marks a part of a sample that is now in the table: the window keeps its bytes until they are borrowed. */
 void stk__survey_window_expect(struct stk_window *w, int32_t tar, const struct stk_sample_part *part);
 /* Releases the pieces of a tar that the search has passed and that no thread has borrowed, if no sample needs them any more, or if they end at or before
- * `to`. */
+ * offset `to`. */
 void stk__survey_window_sweep(struct stk_window *w, int32_t tar, int64_t to);
 
-/* Borrows a byte range of a tar: the pieces that contain it follow each other from the result on. NULL: the range is not in the window. unpin returns it,
- * and removes the marks of the parts that were read. */
+/* Borrows a byte range of a tar, and returns the first of the consecutive pieces that contain it. NULL: the range is not in the window.
+ * stk__survey_window_unpin returns the range, and removes the marks of the parts that were read. */
 struct stk_piece *stk__survey_window_pin(struct stk_window *w, int32_t tar, int64_t offset, int64_t length);
 void stk__survey_window_unpin(
 	struct stk_window *w, int32_t tar, struct stk_piece *p, int64_t end, const struct stk_sample_part *parts, int32_t n);
