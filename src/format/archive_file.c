@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FIRST = 4096 }; /* bytes that a small read of a local file fetches, since the next header often lies in them too */
+enum { FIRST = 4096 }; /* minimum number of bytes of a read from a local file, since they often contain the next header too */
 
 bool stk__is_object(const char *path)
 {
@@ -48,7 +48,7 @@ static enum stk_status open_local(struct stk_archive_file *f, const char *path, 
 	f->modified_ns = stk__file_ns(st.st_mtim);
 	f->changed_ns = stk__file_ns(st.st_ctim);
 	f->inode = st.st_ino >> 1;                     /* an index file stores numbers of at most 63 bits */
-	posix_fadvise(f->fd, 0, 0, POSIX_FADV_RANDOM); /* read-ahead would read the members themselves */
+	posix_fadvise(f->fd, 0, 0, POSIX_FADV_RANDOM); /* without read-ahead, which would read the members themselves */
 	return STK_OK;
 }
 

@@ -38,14 +38,14 @@ struct scan {
 	enum stk_archive_kind kind;
 	struct stk_archive_file *file;
 	struct stk_archive_index *x;
-	char *before; /* the previous name; LONGEST_NAME bytes */
+	char *before; /* the previous name, in a buffer of LONGEST_NAME bytes */
 	int64_t end;  /* offset of the end of the previous member */
 	uint64_t first;
 	stk_archive_found *found;
 	void *user;
 };
 
-/* Returns the offset of the header of a member, from the offset of the member's bytes. */
+/* Returns the offset of a member's header. offset: that of the member's bytes. */
 static int64_t header_of(enum stk_archive_kind kind, int64_t offset)
 {
 	return kind == STK_ARCHIVE_TAR ? offset - 512 : offset;
@@ -58,7 +58,7 @@ static uint64_t header_hash_begin(enum stk_archive_kind kind, struct stk_archive
 	return first ? stk__hash_bytes(0, first, least) : 0;
 }
 
-/* Combines the hashes of the first and the last header; header NULL: there is no member. The result has 63 bits, like a coded number. */
+/* Combines the hashes of the first and the last header. header: the last one; NULL: the archive has no member. The result has 63 bits, like a coded number. */
 static uint64_t header_hash_end(uint64_t first, const uint8_t *header, size_t least)
 {
 	return (header ? stk__hash_bytes(first, header, least) : first) >> 1;
@@ -110,8 +110,8 @@ enum stk_status stk__archive_index_scan(enum stk_archive_kind kind, struct stk_a
 	return status;
 }
 
-/* A comparison of the headers of some members of a local archive with the hashes in its index: of every step-th member. left: members to pass over before the
- * next. */
+/* A comparison of the headers of some members of a local archive, every step-th one, with the hashes in its index. left: number of members to skip before
+ * the next one. */
 struct probe {
 	enum stk_archive_kind kind;
 	struct stk_archive_file *file;

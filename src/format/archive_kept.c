@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Keeps indexes for later runs. The index of a local archive is put next to it if that folder is writable. Otherwise, and for objects, it is put in
- * $XDG_CACHE_HOME/stoker/indexes, under a hash of the archive's path. Users may upload indexes along with their archives: an index next to an object is
- * used. */
+ * Stores indexes for later runs. The index of a local archive is stored in the archive's folder if that is writable. Otherwise, and for objects, it is stored
+ * in $XDG_CACHE_HOME/stoker/indexes, under a hash of the archive's path. Users may upload indexes along with their archives: the index OBJECT.stoker of an
+ * object is read too. */
 #include "format/archive_set.h"
 
 #include "base/error.h"
@@ -28,7 +28,7 @@ static bool index_path(const char *archive, char out[PATH_MAX])
 	return snprintf(out, PATH_MAX, "%s%s", stk__file_path(archive), ending) < PATH_MAX;
 }
 
-/* Returns whether the last parts of two names are equal. Leaves out the query of a URL, which can hold a signature. */
+/* Returns whether the last parts of two names are equal, without the queries of URLs, which can contain a signature. */
 static bool same_last_part(const char *a, const char *b)
 {
 	const char *last[2] = {a, b};
@@ -50,8 +50,8 @@ static void notify(const struct stk_archive_watch *watch, const char *index, con
 		watch->notice(watch->user, text);
 }
 
-/* Reads an archive's index from the bytes of an index file. The file must describe one archive, whose path has the same last part as this one's, so that an
- * archive may be moved together with its index, and must fit the archive's present state. Returns false if not; notifies `watch` of a damaged file. */
+/* Reads an archive's index from the bytes of an index file. The file must describe one archive, whose path has the same last part as f->path, so that an
+ * archive may be moved together with its index, and whose state is the present one. Returns false if not, and notifies `watch` of a damaged file. */
 static bool find_index(enum stk_archive_kind kind, const uint8_t *data, size_t n, const char *index, struct stk_archive_file *f,
 	struct stk_archive_index *x, const struct stk_archive_watch *watch)
 {
@@ -71,8 +71,8 @@ static bool find_index(enum stk_archive_kind kind, const uint8_t *data, size_t n
 	return fits;
 }
 
-/* Loads an index; returns false if it cannot be read or does not fit the archive. Failures to read it are not reported: a store answers 403 instead of 404
- * if the bucket may not be listed. io: reads an index that is an object next to its archive; NULL for a local file. */
+/* Loads an index. Returns false if it cannot be read or does not fit the archive. Does not report failures to read it: a store answers 403 instead of 404 if
+ * the bucket may not be listed. io: reads an index that is an object; NULL for a local file. */
 static bool load(enum stk_archive_kind kind, const char *index, struct stk_io *io, struct stk_archive_file *f, struct stk_archive_index *x,
 	const struct stk_archive_watch *watch)
 {

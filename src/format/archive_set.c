@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Threads that open archives: many for objects, since each waits for the store; few for files. PIECES: the requests of 1 MiB that all of them together may
- * have in flight. */
+/* Maximum numbers of threads that open archives: large for objects, since each thread waits for the store; small for files. PIECES: maximum number of
+ * requests of 1 MiB that all threads together may have in flight. */
 enum { LOCAL_THREADS = 8, REMOTE_THREADS = 64, PIECES = 128 };
 static const int64_t jump_of_all =
 	32 << 20; /* sum of the `jump` (struct stk_archive_pace) of all archives that are read at the same time */
@@ -23,12 +23,12 @@ struct opening {
 	const struct stk_access *access;
 	enum stk_archive_kind kind;
 	struct stk_archive_index *at;
-	bool *index_named; /* [archive]: its index comes from an index file that the user has named */
+	bool *index_named; /* [archive]: true if its index comes from an index file that the user has named */
 	int32_t count;
-	struct stk_io *io; /* NULL: all archives are local files */
+	struct stk_io *io; /* reads objects; NULL: all archives are local files */
 	struct stk_archive_pace pace;
-	const struct stk_archive_watch *watch; /* the caller's functions; nullable */
-	struct stk_archive_watch locked;       /* receives notices on any thread, and passes them on to `watch` */
+	const struct stk_archive_watch *watch; /* the caller's functions; may be NULL */
+	struct stk_archive_watch locked;       /* receives notices on any thread, and passes them to `watch` */
 	pthread_mutex_t lock;                  /* held while watch->notice is called; progress is reported only by the caller's thread */
 	_Atomic int64_t members;               /* number of members that the searches have found so far */
 	_Atomic bool stop;
@@ -57,7 +57,7 @@ static enum stk_status search(struct opening *o, struct stk_archive_file *f, str
 	} else {
 		stk__free(found.path);
 		found.path = x->path;
-		/* if the archive is a copy, its index gets the copy's times and inode */
+		/* an index from before the archive was copied gets the copy's times and inode */
 		if (!f->io && found.modified_ns && (found.changed_ns != f->changed_ns || found.inode != f->inode)) {
 			found.changed_ns = f->changed_ns;
 			found.inode = f->inode;
@@ -88,7 +88,7 @@ static enum stk_status open_one(void *user, int32_t i, struct stk_error *err)
 	f.found = &o->members;
 	if (!o->index_named[i] || !stk__archive_index_fits(o->kind, x, &f))
 		s = search(o, &f, x, err);
-	if (f.io) /* the store has just reported the version; an index that was uploaded with its archive has none */
+	if (f.io) /* from the store, since an index that was uploaded with its archive has no version */
 		memcpy(x->version, f.object.version, sizeof x->version);
 	stk__archive_close(&f);
 	return s;

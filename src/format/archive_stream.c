@@ -15,10 +15,10 @@ struct stk_archive_stream {
 	struct stk_object object;
 	struct stk_archive_pace pace;
 	struct stk_read_ahead pieces; /* requests for consecutive ranges of the archive */
-	int run;                      /* number of consecutive pieces */
-	int64_t next;                 /* offset at which the next piece begins */
-	int64_t last, stride;         /* offset of the last read; average distance of reads. -1: not known */
-	uint8_t *joined;              /* buffer for a read that spans two pieces */
+	int run;                      /* number of pieces so far that follow each other without a gap */
+	int64_t next;                 /* offset of the next piece */
+	int64_t last, stride;         /* last: offset of the last read; stride: average distance of reads; -1: not known */
+	uint8_t *joined;              /* buffer for a read that spans several pieces */
 };
 
 enum stk_status stk__archive_stream_create(struct stk_io *io, const char *uri, const struct stk_object *object,
@@ -77,7 +77,7 @@ static bool has_come(struct stk_archive_stream *s, struct stk_ahead *p, struct s
 /* ---- reads ---- */
 
 /* Requests the bytes that will be read next: if headers are close to each other, the next pieces of 1 MiB, as many as may be in flight; otherwise only the
- * range in which the next header is expected. Consecutive pieces grow: an archive of thirty thousand small members would otherwise take two thousand
+ * range in which the next header is expected. Consecutive such ranges grow: an archive of thirty thousand small members would otherwise take two thousand
  * requests, one after the other. */
 static void look_ahead(struct stk_archive_stream *s)
 {
@@ -96,7 +96,7 @@ static void update_stride(struct stk_archive_stream *s, int64_t offset)
 	s->last = offset;
 }
 
-/* Returns a copy of n bytes that span several pieces; the next call overwrites it. Waits for the pieces. NULL: *err is filled. */
+/* Returns a copy of n bytes that span several pieces, valid until the next call; NULL with *err filled. Waits for the pieces. */
 static const uint8_t *join(struct stk_archive_stream *s, int64_t offset, size_t n, struct stk_error *err)
 {
 	s->joined = s->joined ? s->joined : stk__alloc(LARGE);

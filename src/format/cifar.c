@@ -17,7 +17,7 @@ enum { MAX_FILES = 5 };
 
 /* The binary form of a data set: its folder, its files and their records. */
 static const struct layout {
-	const char *name, *folder; /* folder: the one that the archive unpacks */
+	const char *name, *folder; /* folder: name of the folder in the data set's archive */
 	int label_bytes, file_count;
 	const char *files[MAX_FILES];
 	int64_t records; /* number of records in each file */
@@ -36,8 +36,8 @@ struct stk_cifar {
 	int64_t size, filled;
 	uint64_t fingerprint;
 	bool coarse;
-	uint8_t *pixels; /* from stk__map; one image after the other, as in stk__cifar_pixels */
-	uint8_t *labels; /* two for each image: the fine and the coarse label, which are the same for CIFAR-10 */
+	uint8_t *pixels; /* one image after the other, as in stk__cifar_pixels; allocated with stk__map */
+	uint8_t *labels; /* two for each image: the fine and the coarse label, which are equal for CIFAR-10 */
 };
 
 enum stk_status stk__cifar_check(
@@ -62,8 +62,8 @@ enum stk_status stk__cifar_check(
 	return STK_OK;
 }
 
-/* Searches for the data set's first file in the folder, then in the subfolder that the archive unpacks. Writes the folder to `dir`, and returns the data
- * set's layout. NULL: there is no such file. */
+/* Searches for the data set's first file in the folder, then in the subfolder that its archive contains. Writes the path of the folder with that file to
+ * `dir`, and returns the data set's layout. NULL: the file was not found. */
 static const struct layout *find_layout(const char *folder, enum stk_cifar_split split, char *dir, size_t capacity)
 {
 	char path[PATH_MAX];
@@ -78,7 +78,7 @@ static const struct layout *find_layout(const char *folder, enum stk_cifar_split
 	return NULL;
 }
 
-/* Appends records: their labels, and their planes converted to pixels. The conversion is done once, so that no epoch has to do it. */
+/* Appends records: their labels, and their planes converted to pixels, so that no epoch has to convert them. */
 static void add_records(struct stk_cifar *c, const uint8_t *data, int64_t records, int label_bytes)
 {
 	enum { PLANE = STK_CIFAR_PIXELS / 3 };

@@ -51,7 +51,7 @@ static int by_image(const void *a, const void *b)
 	return x->order < y->order ? -1 : x->order > y->order;
 }
 
-/* Sorts a list unless it is sorted already: most files have their images in order, and many their annotations. */
+/* Sorts a list unless it is sorted already, as the images of most files are, and the annotations of many. */
 static void sort(struct stk_coco_list *l, size_t element, int (*order)(const void *, const void *))
 {
 	const char *at = l->at;
@@ -62,7 +62,7 @@ static void sort(struct stk_coco_list *l, size_t element, int (*order)(const voi
 		qsort(l->at, (size_t)l->count, element, order);
 }
 
-/* Assigns objects to images; both are sorted by the image's id. Annotations of images that are not listed are left out, since users shorten the list of
+/* Assigns objects to images; both must be sorted by the image's id. Drops annotations of images that are not in the list, since users shorten the list of
  * images and keep all annotations. */
 static enum stk_status join(struct stk_coco *c, const char *path, struct stk_error *err)
 {
@@ -83,7 +83,7 @@ static enum stk_status join(struct stk_coco *c, const char *path, struct stk_err
 	return STK_OK;
 }
 
-/* Copies the objects from `annotations` to `objects`, which have no image ids, and the data of their masks to `shapes`. */
+/* Copies the objects from `annotations` to `objects`, which contain no image ids, and their shapes to `shapes`. */
 static enum stk_status split(const struct stk_coco_options *o, struct stk_coco *c, const char *path, struct stk_error *err)
 {
 	int64_t n = c->annotations.count;
@@ -104,7 +104,7 @@ static enum stk_status split(const struct stk_coco_options *o, struct stk_coco *
 	return STK_OK;
 }
 
-/* Releases the memory that growing lists allocated in excess; if realloc fails, nothing changes. */
+/* Frees the memory that the growing list does not use. If realloc fails, nothing changes. */
 static void shrink(struct stk_coco_list *l, size_t element)
 {
 	void *at = l->count ? stk__realloc(l->at, (size_t)l->count * element) : NULL;
@@ -112,7 +112,7 @@ static void shrink(struct stk_coco_list *l, size_t element)
 	l->capacity = at ? l->count : l->capacity;
 }
 
-/* Replaces each label, a category's id, by the position of that category in the file's list, from 1 on. STK_CORRUPT: the list does not contain it. */
+/* Replaces each label, which is a category's id, by the position of that category in the file's list, from 1 on. STK_CORRUPT: the list does not contain it. */
 static enum stk_status remap(struct stk_coco *c, const char *path, struct stk_error *err)
 {
 	for (int64_t k = 0; k < c->annotations.count; k++) {
@@ -141,7 +141,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-/* Selects the images that were asked for, in their order. */
+/* Replaces the list of images by those of the options, in their order. */
 static enum stk_status choose(const struct stk_coco_options *o, struct stk_coco *c, const char *path, struct stk_error *err)
 {
 	struct named *index = stk__alloc(((size_t)c->images.count + 1) * sizeof *index);

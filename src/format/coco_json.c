@@ -77,16 +77,16 @@ static enum stk_status take_name(struct stk_json *j, uint32_t *out)
 	}
 	if (c->names_size + n + 1 >= UINT32_MAX)
 		return stk__fail(j->err, STK_LIMIT, "%.300s: the names of its images take more than 4 GiB", j->path);
-	*out = (uint32_t)c->names_size + 1; /* 0: not given */
+	*out = (uint32_t)c->names_size + 1; /* the offset plus 1; 0: not given */
 	memcpy(c->names + c->names_size, name, n);
 	c->names[c->names_size + n] = '\0';
 	c->names_size += n + 1;
 	return STK_OK;
 }
 
-/* ---- ids that messages name ---- */
+/* ---- ids for messages ---- */
 
-/* Reads an id that is a whole number; skips any other value. */
+/* Reads an id that is a whole number. Skips a value of another type, and leaves *id as it is. */
 static enum stk_status take_id(struct stk_json *j, int64_t *id)
 {
 	struct stk_json probe = *j;
@@ -102,8 +102,8 @@ static enum stk_status id_entry(struct stk_json *j, const char *key, void *user)
 	return strcmp(key, "id") == 0 ? take_id(j, user) : stk__json_skip(j);
 }
 
-/* Adds an id to the error message about an image or annotation that was refused. Its text begins at `from`; it is searched for the id from there, since in most
- * files the id comes after the wrong field. */
+/* Adds an id to the message about an image or annotation that was refused. from: the beginning of its text, which is searched for the id, since in most
+ * files the id comes after the wrong field. Returns s. */
 static enum stk_status name_refused(const struct stk_json *j, enum stk_status s, const char *from, const char *kind)
 {
 	int64_t id = STK_COCO_NO_ID;
@@ -189,7 +189,7 @@ static enum stk_status take_category(struct stk_json *j, const char *key, void *
 struct annotation {
 	struct stk_coco_annotation kept;
 	int64_t category, crowd;
-	int sides; /* how many of the box's four numbers were read; -1: the annotation has no box */
+	int sides; /* number of the box's four numbers that were read; -1: the annotation has no box */
 };
 
 /* Reads a coordinate. A value that is finite in the file must be finite as a float. */
@@ -269,7 +269,8 @@ static enum stk_status run_entry(struct stk_json *j, const char *key, void *user
 	return s ? s : put_run(j, user, run);
 }
 
-/* Reads the next letter of runs in a string: six bits, counted from '0' on. A backslash is escaped by another. Returns false if there is no such letter. */
+/* Reads the next letter of a string of runs: six bits, counted from '0' on. A backslash is written as two. Returns false if the next character is not such a
+ * letter. */
 static bool take_letter(struct stk_json *j, int *bits)
 {
 	if (j->at < j->end && *j->at == '\\')
@@ -279,8 +280,8 @@ static bool take_letter(struct stk_json *j, int *bits)
 	return *bits >= 0 && *bits < 64;
 }
 
-/* Reads pycocotools' string: runs in groups of five bits, the lowest first, with a sign; from the fourth run on, each is the difference from the run before
- * the previous one. */
+/* Reads a string of runs as pycocotools writes it: each run in groups of five bits, the lowest first, with a sign; from the fourth run on, the difference
+ * from the run before the previous one. */
 static enum stk_status take_packed_runs(struct stk_json *j, struct annotation *a)
 {
 	if (!stk__json_take(j, '"'))
@@ -326,7 +327,7 @@ static enum stk_status segmentation_entry(struct stk_json *j, const char *key, v
 		return stk__json_each(j, '[', extent_entry, &e);
 	if (strcmp(key, "counts") != 0)
 		return stk__json_skip(j);
-	set_of(j)->runs.count -= a->kept.shape.runs; /* an object may contain runs twice: forget the first ones */
+	set_of(j)->runs.count -= a->kept.shape.runs; /* an object may contain runs twice: the last ones count */
 	a->kept.shape.runs = 0;
 	bool list = stk__json_is(j, '[');
 	return list ? stk__json_each(j, '[', run_entry, a) : take_packed_runs(j, a);
@@ -342,7 +343,7 @@ static enum stk_status take_runs(struct stk_json *j, struct annotation *a)
 	return s;
 }
 
-/* Reads polygons, or runs of pixels, which crowds have. Skips those that the options do not ask for. null counts as no segmentation. */
+/* Reads polygons, or the runs of pixels of crowds. Skips those that the options do not ask for. null means that there is no segmentation. */
 static enum stk_status take_segmentation(struct stk_json *j, struct annotation *a)
 {
 	if (stk__json_null(j))

@@ -16,8 +16,8 @@
 #include <string.h>
 
 enum { SCALE = 5, MIDDLE = SCALE / 2, EDGES_AT_ONCE = 256 };
-/* Limits of how often outlines may cross columns of pixels, and of the area that objects may cover, both relative to the image's pixels. FREE_WORK is added
- * to both limits, for small images. */
+/* Limits of the number of times that outlines cross columns of pixels, and of the area that objects cover, both relative to the image's pixels. FREE_WORK is
+ * added to both limits, for small images. */
 enum { CROSSINGS_A_PIXEL = 4, COVERS = 1024, FREE_WORK = 1 << 24 };
 
 struct painter {
@@ -38,7 +38,7 @@ struct turns {
 	uint64_t *bits;
 	int64_t first, count;
 	int32_t width, height;
-	int32_t x0, x1; /* range of columns with turns, set by the counting */
+	int32_t x0, x1; /* turns are in the columns x0 to x1 - 1; set when turns are counted */
 };
 
 static void put_turn(struct turns *t, int32_t column, int v)
@@ -52,8 +52,8 @@ static void put_turn(struct turns *t, int32_t column, int v)
 		t->at[t->count++] = at;
 }
 
-/* An edge of a polygon as a row of samples, with one sample for each step along the edge's longer direction. It begins with the sample (xs, ys), the end
- * that is lower in that direction. `flat` means that x is the longer direction. `slope` is the change of the other coordinate from one sample to the next. */
+/* An edge of a polygon as a row of samples, with one sample for each step along the edge's longer direction. (xs, ys) is the first sample: the end with the
+ * smaller coordinate in that direction. `flat`: x is the longer direction. `slope` is the change of the other coordinate from one sample to the next. */
 struct edge {
 	bool flat;
 	int xs, ys, steps;
@@ -76,7 +76,7 @@ static int sample_of(const struct edge *e, int k)
 	return (int)((e->flat ? e->ys : e->xs) + e->slope * k + .5);
 }
 
-/* Returns the step of a steep edge on which it leaves column `u` of samples upwards, or enters it downwards. A step is less than one column wide. */
+/* Returns the step of a steep edge that leaves column `u` of samples upwards, or enters it downwards. No step is wider than a column. */
 static int step_over(const struct edge *e, int u)
 {
 	bool up = e->slope > 0;
@@ -89,7 +89,7 @@ static int step_over(const struct edge *e, int u)
 	return k;
 }
 
-/* Finds the columns of pixels, *x0 to *x1 - 1, whose middle is crossed by an edge that extends from sample column `from` to sample column `to`. */
+/* Finds the columns of pixels, *x0 to *x1 - 1, whose middle is crossed by an edge from sample column `from` to sample column `to`. */
 static void columns_of(int from, int to, int32_t width, int32_t *x0, int32_t *x1)
 {
 	int low = from < to ? from : to, high = from < to ? to : from; /* the steps are low to low + 1, ..., high - 1 to high */
@@ -121,7 +121,8 @@ static void put_edge(struct turns *t, const struct edge *e)
 	}
 }
 
-/* Adds the turns of a polygon's outline, edge by edge, or only counts them (struct turns). Returns false if `cancel` was set meanwhile. */
+/* Adds the turns of a polygon's outline, edge by edge, or only counts them (struct turns). Returns false if `cancel` was set meanwhile. vertices: `count`
+ * pairs of x and y. */
 static bool put_outline(struct turns *t, const float *vertices, int64_t count, const struct stk_cancel *cancel)
 {
 	t->count = 0;
@@ -138,7 +139,7 @@ static bool put_outline(struct turns *t, const float *vertices, int64_t count, c
 
 /* ---- painting ---- */
 
-/* Labels the pixels from `first` to end - 1, counted down the columns, except those that have a label already. */
+/* Labels the pixels from `first` to end - 1, counted down the columns, except those that already have a label. */
 static void paint_run(struct painter *p, int64_t first, int64_t end, int32_t label)
 {
 	const int64_t width = p->image->width, height = p->image->height;
@@ -173,7 +174,7 @@ static enum stk_status fail_work(const char *what, int64_t id, const struct stk_
 		stk__coco_title(id).text, image->width, image->height, what);
 }
 
-/* Counts the words of `open` that painting this many pixels reads. Returns false if that exceeds the limit. */
+/* Counts the words of `open` that painting this number of pixels reads. Returns false above the limit. */
 static bool cover(struct painter *p, int64_t pixels)
 {
 	p->covers_left -= pixels / 64 + 1;
@@ -186,7 +187,7 @@ static int by_place(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Paints the runs of a list of turns. */
+/* Paints the runs of a list of turns, which must have room for one more. */
 static void paint_turns(struct painter *p, struct turns *t, int32_t label)
 {
 	qsort(t->at, (size_t)t->count, sizeof *t->at, by_place);
@@ -195,7 +196,7 @@ static void paint_turns(struct painter *p, struct turns *t, int32_t label)
 		paint_run(p, t->at[i], t->at[i + 1], label);
 }
 
-/* Paints the runs of turns that are stored as bits, whose first pixel is t->first. */
+/* Paints the runs of turns that are stored as bits in `words` words. */
 static void paint_bits(struct painter *p, const struct turns *t, int64_t words, int32_t label)
 {
 	int64_t pixels = (int64_t)p->image->width * p->image->height, begin = -1;
@@ -215,7 +216,7 @@ static enum stk_status paint_polygon(
 {
 	const struct stk_coco_image *image = p->image;
 	struct turns t = {.width = image->width, .height = image->height, .x0 = image->width};
-	/* The distance of two samples must fit in an int. */
+	/* The distance between two samples must fit in an int. */
 	double farthest = fmin(1000 + 4.0 * (image->width > image->height ? image->width : image->height), INT_MAX / (2 * SCALE));
 	for (int64_t i = 0; i < 2 * count; i++)
 		if (!(fabs((double)vertices[i]) <= farthest))
@@ -225,7 +226,7 @@ static enum stk_status paint_polygon(
 		return STK_OK;
 	p->crossings_left -= t.count;
 	int64_t bits = (int64_t)(t.x1 - t.x0) * image->height + 1,
-		words = bits / 64 + 1; /* one bit more, since a run may end after the last pixel */
+		words = bits / 64 + 1; /* one more bit, since a run may end after the last pixel */
 	if (p->crossings_left < 0)
 		return fail_work("outlines that are several times as long as the image has pixels", id, image, err);
 	if (!cover(p, bits))
@@ -283,7 +284,7 @@ static enum stk_status paint_object(struct painter *p, const struct stk_coco *c,
 	enum stk_status s = shape->runs ? paint_runs(p, c, shape, label, err) : STK_OK;
 	for (int32_t i = 0; i < shape->polygons && s == STK_OK; i++) {
 		const struct stk_coco_polygon *polygon = &((const struct stk_coco_polygon *)c->polygons.at)[shape->polygon + i];
-		if (polygon->count) /* without this check, the list of vertices may be empty */
+		if (polygon->count) /* a polygon may have no vertices */
 			s = paint_polygon(p, (const float *)c->vertices.at + 2 * polygon->first, polygon->count, shape->id, label, err);
 	}
 	return s;

@@ -16,8 +16,8 @@ struct span {
 struct field {
 	uint64_t number;
 	enum wire wire;
-	uint64_t value;    /* the field's value if its type is VARINT */
-	struct span bytes; /* the field's bytes if it has another type */
+	uint64_t value;    /* value of a field of type VARINT */
+	struct span bytes; /* bytes of a field of any other type */
 };
 
 static bool take_varint(struct span *s, uint64_t *out)
@@ -32,7 +32,7 @@ static bool take_varint(struct span *s, uint64_t *out)
 	return false;
 }
 
-/* Reads the next field of a message; returns false if it is damaged. */
+/* Reads the next field of a message. Returns false if the message is damaged. */
 static bool take_field(struct span *s, struct field *out)
 {
 	uint64_t key, size = 0;
@@ -62,7 +62,7 @@ static bool take_field(struct span *s, struct field *out)
 	return true;
 }
 
-/* Returns the field number of tf.train.Feature that holds values of this type: 1 strings, 2 floats, 3 whole numbers. */
+/* Returns the number of the field of tf.train.Feature that contains values of this type: 1 strings, 2 floats, 3 whole numbers. */
 static uint64_t kind_of(enum stk_dtype dtype)
 {
 	return dtype == STK_UINT8 ? 1 : dtype == STK_FLOAT ? 2 : 3;
@@ -81,7 +81,7 @@ static enum stk_status damaged(struct stk_error *err)
 /* ---- values ---- */
 
 /* Reads a list of numbers, packed or one field each. kind: the list's field in Feature: 2 for floats, 3 for int64. Writes each number to *out and moves *out
- * past it; out NULL: only counts them. Adds their number to *count. Returns false if the list is damaged. */
+ * to its end; out NULL: only counts them. Adds their number to *count. Returns false if the list is damaged. */
 static bool each_number(struct span list, uint64_t kind, int64_t *count, uint8_t **out)
 {
 	struct field f;
@@ -136,7 +136,7 @@ static bool each_string(struct span list, int64_t *count, struct span *first)
 	return true;
 }
 
-/* Counts a feature's values; values of another kind are an error. */
+/* Counts a feature's values in v->count; values of another kind are an error. */
 static enum stk_status count_values(const struct stk_feature *feature, struct stk_feature_values *v, struct stk_error *err)
 {
 	struct span s = {v->data, v->data + v->size};
@@ -183,8 +183,8 @@ const uint8_t *stk__example_string(const struct stk_feature_values *v, size_t *s
 
 /* ---- an Example ---- */
 
-/* Reads an entry of the map: 1 is the name, 2 the feature. Sets the entry of `out` for a feature of this name; if the map has the name several times, the
- * last one counts. Returns false if the entry is damaged. */
+/* Reads an entry of the map: field 1 is the name, field 2 the feature. If `features` has this name, sets its entry of `out`; of several entries with one
+ * name, the last one counts. Returns false if the entry is damaged. */
 static bool take_entry(struct span entry, const struct stk_feature *features, int32_t n, struct stk_feature_values *out)
 {
 	struct span name = {NULL, NULL}, value = {entry.end, entry.end};

@@ -49,7 +49,7 @@ static enum stk_status add_matches(const char *path, struct stk_names *out, stru
 
 struct matching {
 	const char *glob;
-	size_t bucket; /* length of "SCHEME://BUCKET/" at the beginning of the pattern */
+	size_t bucket; /* length of "SCHEME://BUCKET/" in `glob` */
 	struct stk_names *names;
 };
 
@@ -70,7 +70,7 @@ static enum stk_status take_folder(void *user, int64_t which, const char *prefix
 	return STK_OK;
 }
 
-/* Lists the objects whose keys begin with `prefix`, up to the next slash, and keeps those that match m->glob. So `*` does not match a slash. */
+/* Lists the objects whose keys begin with `prefix`, up to the next slash, and adds those that match m->glob. So `*` does not match a slash. */
 static enum stk_status list_objects(
 	struct matching *m, const struct stk_access *reach, const char *bucket, const char *prefix, struct stk_error *err)
 {
@@ -108,7 +108,7 @@ static enum stk_status add_objects(const struct stk_access *reach, const char *p
 	enum stk_status s = list_objects(&m, reach, bucket, prefix, err);
 	stk__names_settle(&found);
 	if (found.count)
-		qsort(found.at, found.count, sizeof *found.at, by_text); /* not all stores keep the order of keys */
+		qsort(found.at, found.count, sizeof *found.at, by_text); /* since not all stores return keys in order */
 	for (size_t i = 0; i < found.count && !s; i++)
 		s = stk__names_add_object(out, found.at[i], strlen(found.at[i]), stk__names_object(found.at[i]), err);
 	if (!s && !found.count)
@@ -137,8 +137,8 @@ static enum stk_status add_path(const struct stk_access *reach, const char *path
 
 static enum stk_status expand(const struct stk_access *reach, const char *path, struct stk_names *out, struct stk_error *err);
 
-/* Replaces a pair of braces by one of its alternatives and expands the result: the part of `path` before `open`, then the n bytes of `piece`, then `tail`,
- * which may have braces of its own. */
+/* Replaces a pair of braces by the n bytes of `piece`, one of its alternatives, and expands the result: the part of `path` before `open`, the piece, and
+ * `tail`, which may have braces of its own. */
 static enum stk_status expand_with(const struct stk_access *reach, const char *path, const char *open, const char *piece, size_t n,
 	const char *tail, struct stk_names *out, struct stk_error *err)
 {
@@ -149,8 +149,8 @@ static enum stk_status expand_with(const struct stk_access *reach, const char *p
 	return expand(reach, whole, out, err);
 }
 
-/* Parses "000..127", the text between braces. *digits: if an end has several digits and begins with a zero, the number of digits of the longer end, to
- * which all numbers are padded; otherwise 1. Returns false if the text is not a range. */
+/* Parses a range between braces, such as "000..127". *digits: if an end has several digits and begins with a zero, the number of digits of the longer end,
+ * to which all numbers are padded; otherwise 1. Returns false if the text is not a range. */
 static bool is_range(const char *at, const char *end, int64_t *first, int64_t *last, int *digits)
 {
 	const char *begin = at, *second;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Matches glob patterns on bytes. fnmatch uses the locale for each character, and a million names are matched against a dozen patterns. */
+ * Matches glob patterns on bytes, without fnmatch, which uses the locale for each character: a million names are matched against a dozen patterns. */
 #include "format/format.h"
 
 static unsigned char fold(unsigned char c, bool case_sensitive)
@@ -7,8 +7,8 @@ static unsigned char fold(unsigned char c, bool case_sensitive)
 	return !case_sensitive && c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c;
 }
 
-/* Returns whether c is in the set that begins after '[', and sets *end to the character after ']'. Without a ']' it is not a set: *end is NULL, and '['
- * stands for itself. */
+/* Returns whether c is in the set that begins after '[', and sets *end to the character after ']'. If there is no ']', sets *end to NULL: then '[' is an
+ * ordinary character. */
 static bool in_set(const char *set, unsigned char c, bool case_sensitive, const char **end)
 {
 	bool negated = *set == '!' || *set == '^', found = false;
@@ -25,7 +25,7 @@ static bool in_set(const char *set, unsigned char c, bool case_sensitive, const 
 	return found != negated;
 }
 
-/* Matches one element of the pattern against one character; returns the next element, or NULL if they do not match. */
+/* Matches one element of the pattern against one character. Returns the next element, or NULL if the two do not match. */
 static const char *match_one(const char *glob, unsigned char c, bool case_sensitive)
 {
 	const char *end = NULL;

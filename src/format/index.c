@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Writes an index of a tree. Each name is stored without the part that it shares with the previous one, in some 12 bytes a file for names like ImageNet's,
- * and 8 more if ETags are known. The index holds all files at any depth; a reader's filters and `nested` choose among them as in a tree. */
+ * Writes an index of a tree. Each name is stored without the part that it shares with the previous one, in some 12 bytes a file for names like ImageNet's, and
+ * 8 more if ETags are known. The index has all files at any depth; a reader's filters and `nested` choose among them as in a tree. */
 #include "stoker/index.h"
 
 #include "base/error.h"
@@ -48,7 +48,7 @@ static void put_list(struct stk_coded_out *o, const struct stk_file_list *l, con
 	stk__put_hash(o);
 }
 
-/* Passes a listing's progress to the caller, who can stop it. */
+/* State of a listing whose progress the caller follows and can stop. */
 struct watched {
 	const struct stk_index_options *options;
 	bool ended;
@@ -85,7 +85,8 @@ enum stk_status stk_index_write(const struct stk_index_options *options, struct 
 		return status;
 	char *whole = stk__is_object(l->root)
 			      ? NULL
-			      : realpath(stk__file_path(l->root), NULL); /* absolute, so that it is valid in any working directory */
+			      : realpath(stk__file_path(l->root), NULL); /* absolute, since the index may be used in another working
+									  * directory */
 	put_list(&o, l, whole ? whole : l->root);
 	free(whole);
 	if (o.failed)

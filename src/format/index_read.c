@@ -13,13 +13,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A tree that is read from an index, in the order in which a walk would find it. */
+/* An index while it is read as a tree, in the order in which a walk of the tree would find the files. */
 struct reading {
 	struct stk_coded_in in;
 	struct stk_file_list *list;
 	const struct stk_file_list_options *options;
 	struct stk_list_census census;
-	bool tagged; /* the index has the hashes of the files' ETags */
+	bool tagged; /* true if the index has the hashes of the files' ETags */
 };
 
 static enum stk_status take_file(
@@ -98,7 +98,7 @@ static enum stk_status check_hash(const uint8_t *data, size_t n, const char *pat
 	return STK_OK;
 }
 
-/* Sets the root to the index's, unless the user gave a folder along with the index, because the files may have moved. */
+/* Sets the list's root to that of the index, unless the user gave a folder along with the index, because the files may have moved. */
 static enum stk_status take_root(struct reading *r, struct stk_error *err)
 {
 	char root[STK_CODED_LONGEST];

@@ -110,7 +110,7 @@ static size_t put_utf8(char *out, uint32_t c)
 	return n;
 }
 
-/* Reads the rest of an escape, after the backslash, and appends its character in UTF-8 to the *n bytes at `out`. Returns false if it is not a valid escape. */
+/* Reads an escape after its backslash, and appends its character in UTF-8 to the *n bytes at `out`. Returns false if the escape is not valid. */
 static bool take_escape(struct stk_json *j, char *out, size_t *n)
 {
 	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
@@ -134,14 +134,14 @@ static bool take_escape(struct stk_json *j, char *out, size_t *n)
 	return true;
 }
 
-/* Marks the zero bytes among 8: the result has 0x80 at their places, and 0 at the others. Bytes above the lowest zero byte may be marked wrongly, bytes below
- * it never. */
+/* Marks the zero bytes of a word: the result has 0x80 in their positions, and 0 in the others. Bytes above the lowest zero byte may be marked wrongly, bytes
+ * below it never. */
 static uint64_t zeros(uint64_t bytes)
 {
 	return (bytes - 0x0101010101010101u) & ~bytes & 0x8080808080808080u;
 }
 
-/* Counts the bytes up to the next quote, backslash or zero: eight at a time, since most text of a file is skipped. */
+/* Returns the number of bytes before the next quote, backslash or zero byte. Looks at eight at a time, since most text of a file is skipped. */
 static size_t plain_bytes(const struct stk_json *j)
 {
 	const uint64_t each = 0x0101010101010101u;
@@ -157,7 +157,7 @@ static size_t plain_bytes(const struct stk_json *j)
 	return (size_t)(at - j->at);
 }
 
-/* Reads the rest of a string, after the opening quote, when `out` already holds `used` bytes. out NULL: the string is skipped. */
+/* Reads the rest of a string after the opening quote, and appends it to the *used bytes that `out` already contains. out NULL: skips the string. */
 static enum stk_status take_rest(struct stk_json *j, char *out, size_t capacity, size_t *used)
 {
 	while (j->at < j->end && *j->at != '"') {
@@ -209,7 +209,7 @@ enum stk_status stk__json_real(struct stk_json *j, double *out)
 	return stk__take_real(&j->at, j->end, out) ? STK_OK : stk__json_bad(j, "a number is expected");
 }
 
-/* Reads a number of at most 15 digits, as most whole numbers are written. Reads nothing and returns false if the number is written in another way. */
+/* Reads a whole number of at most 15 digits, as most are written. Returns false and reads nothing if the number is written in another way. */
 static bool take_plain(struct stk_json *j, int64_t *out)
 {
 	enum { EXACT = 15 };
@@ -298,7 +298,7 @@ enum stk_status stk__json_skip(struct stk_json *j)
 	return skip_value(j, 0);
 }
 
-/* Reads a key. A key that is longer than any known one is returned as "". Keys without escapes, which are nearly all, are read in one pass. */
+/* Reads a key. A key of KEY bytes or more becomes "". Keys without escapes, which are nearly all, are read in one pass. */
 static enum stk_status take_key(struct stk_json *j, char key[KEY])
 {
 	size_t used = 0;

@@ -28,8 +28,9 @@ static bool is_ours(const struct stat *st)
 	return st->st_uid == geteuid() || st->st_uid == 0;
 }
 
-/* Returns whether only this user and root can put files into the folder, or it does not exist yet. Otherwise another user could store an index with wrong
- * offsets there. base: the folder is that of all caches, where others may add files if they cannot replace ours: groups, and all users of a folder like /tmp. */
+/* Returns whether only this user and root can put files into the folder, or the folder does not exist yet. Otherwise another user could store an index with
+ * wrong offsets in it. base: the folder is that of all caches, in which others may add files if they cannot replace this user's: groups, and all users of a
+ * folder like /tmp. */
 static bool is_private(const char *folder, bool base)
 {
 	struct stat st;
@@ -42,7 +43,7 @@ static bool is_private(const char *folder, bool base)
 	return !(st.st_mode & (S_IWGRP | S_IWOTH));
 }
 
-/* Writes the path of the folder of indexes. Returns false if the environment does not name one, or others can write to it. */
+/* Writes the path of the folder of indexes. Returns false if the environment does not name one, or if others can write to it. */
 static bool kept_folder(char out[PATH_MAX])
 {
 	const char *caches = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");

@@ -15,7 +15,7 @@ static enum stk_status no_memory(struct stk_error *err, const struct stk_file_li
 	return stk__fail(err, STK_NO_MEMORY, "out of memory for the list of files, at %lld files", (long long)l->size);
 }
 
-/* Grows *array to at least `need` elements, and if it grows at all, by at least half its capacity. Returns false if memory is short. */
+/* Grows *array to at least `need` elements of `element` bytes, if necessary, by at least half its capacity. Returns false if memory is short. */
 static bool reserve(void *array, int64_t *capacity, int64_t need, size_t element)
 {
 	if (need <= *capacity)
@@ -32,7 +32,7 @@ static bool reserve(void *array, int64_t *capacity, int64_t need, size_t element
 	return true;
 }
 
-/* Appends n bytes of a name and a NUL; *at is its offset. */
+/* Appends n bytes of a name and a NUL to the names; *at: set to its offset. */
 static enum stk_status add_name(struct stk_file_list *l, const char *name, size_t n, uint64_t *at, struct stk_error *err)
 {
 	int64_t capacity = (int64_t)l->names_capacity;
@@ -123,7 +123,7 @@ uint64_t stk__hash_bytes(uint64_t h, const void *data, size_t n)
 
 static int64_t folder_of(const struct stk_file_list *l, int64_t i)
 {
-	int64_t low = 0, high = l->folder_count; /* finds the last folder whose first is <= i; empty folders come before it */
+	int64_t low = 0, high = l->folder_count; /* finds the last folder with first <= i; empty folders precede it */
 	while (high - low > 1) {
 		int64_t middle = low + (high - low) / 2;
 		if (l->folders[middle].first <= i)
@@ -144,8 +144,8 @@ struct stk_list_object stk__file_list_object(const struct stk_file_list *l, int6
 	return l->sized ? stk__list_object(l, i) : (struct stk_list_object){0};
 }
 
-/* Returns the length of the folder, with its slash, that starts the names of all files. Returns 0 if a name is relative to a root or to the working directory,
- * since such names do not change when the data are moved. */
+/* Returns the length of the folder, with its slash, that starts the names of all files; 0 if a name is relative, since such names do not change when the
+ * data are moved. */
 static size_t folder_of_all(const struct stk_file_list *l)
 {
 	const char *first = l->names + l->files[0];
@@ -241,7 +241,7 @@ uint64_t stk__file_list_digest(const struct stk_file_list *l, int64_t first, int
 			folder = folder_of(l, i);
 			const char *class_name = l->names + l->folders[folder].name;
 			h = stk__hash_bytes(h, class_name, strlen(class_name));
-			h = stk__hash_bytes(h, &folder, sizeof folder); /* the label */
+			h = stk__hash_bytes(h, &folder, sizeof folder); /* the folder's number is the label */
 		}
 		h = stk__hash_bytes(h, name, strlen(name));
 		if (l->labels)

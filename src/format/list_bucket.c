@@ -16,12 +16,12 @@ struct bucket {
 	const struct stk_file_list_options *options;
 	struct stk_sweep sweep;
 	char name[256];
-	const char *prefix; /* the root's prefix in the bucket: "" or "a/b" */
+	const char *prefix; /* the root's prefix in the bucket, without a slash at its end: "" or "a/b" */
 	struct stk_list_census census;
-	struct stk_file_list classes; /* class folders found in the root */
-	char *root;                   /* beginning of all keys below the root: "" or "a/b/" */
-	char **prefixes;              /* prefixes that are being listed: at first only that of the root, later those of all classes */
-	struct stk_file_list *files;  /* [class]: its files, named by their keys without the class's prefix */
+	struct stk_file_list classes; /* the class folders that were found in the root */
+	char *root;                   /* the root's prefix with a slash at its end, which begins all keys: "" or "a/b/" */
+	char **prefixes;              /* the listed prefixes: at first only that of the root, later those of all classes */
+	struct stk_file_list *files;  /* [class]: list of its files, whose names are their keys without the class's prefix */
 };
 
 /* ---- entries ---- */
@@ -44,7 +44,7 @@ static const char *class_name(const struct bucket *b, int64_t which)
 	return b->classes.names + b->classes.files[which];
 }
 
-/* Returns whether a key is that of a file. Keys that end in a slash stand for folders: some tools create them to make empty folders visible. */
+/* Returns whether a key is that of a file. A key that ends in a slash is a folder: some tools create such objects to make empty folders visible. */
 static bool is_file(const char *name)
 {
 	return name && name[strlen(name) - 1] != '/';

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns whether a name passes DALI's default filters, as far as this build decodes such files. */
+/* Returns whether a name passes DALI's default filters and this build decodes such files. */
 static bool is_default(const char *name, bool case_sensitive)
 {
 	const char *dot = strrchr(name, '.');
@@ -100,8 +100,8 @@ static const char *plural(int64_t n)
 	return n == 1 ? "" : "s";
 }
 
-/* Returns whether ending `a` comes before ending `b`: they are ordered by frequency, and equally frequent ones by name, since the order of a folder's files
- * depends on the file system. */
+/* Returns whether ending `a` comes before ending `b`: the more frequent one does, or of equally frequent ones the one that is smaller as a text, so that the
+ * result does not depend on the file system's order. */
 static bool stands_before(const struct stk_list_census *c, int a, int b)
 {
 	if (c->endings[a].count != c->endings[b].count)
@@ -109,7 +109,7 @@ static bool stands_before(const struct stk_list_census *c, int a, int b)
 	return strcmp(c->endings[a].name, c->endings[b].name) < 0;
 }
 
-/* Returns the index of the ending that follows ending `at` in the order of stands_before; at -1: the first ending. Returns -1 after the last. */
+/* Returns the index of the next ending after ending `at` in the order of stands_before; at -1: the first ending. Returns -1 after the last one. */
 static int ending_after(const struct stk_list_census *c, int at)
 {
 	int next = -1;
@@ -119,7 +119,7 @@ static int ending_after(const struct stk_list_census *c, int at)
 	return next;
 }
 
-/* Writes the endings of files that are no images, such as ".txt (12), .npy (3), 1 without an ending". Adds a hint if one of them is a kind of picture that
+/* Writes the endings of files that are not images, such as ".txt (12), .npy (3), 1 without an ending". Adds advice if one of them is a kind of picture that
  * Stoker does not decode. Cuts the text if it does not fit. */
 static void list_endings(const struct stk_list_census *c, char *text, size_t capacity)
 {
@@ -167,7 +167,7 @@ static const char *kind_of_ending(const char *ending)
 	return stk__sound_ending(ending) ? "sound" : stk__video_ending(ending) ? "video" : "";
 }
 
-/* Returns how to read the files that were found instead of those that the list looks for; "" if they are neither images, nor sounds, nor videos. */
+/* Returns advice on how to read the files that were found instead of the wanted ones; "" if they are neither images, nor sounds, nor videos. */
 static const char *advise_kind(const struct stk_list_census *c, const struct wanted *w)
 {
 	const char *found = "";
@@ -241,7 +241,7 @@ static enum stk_status say_no_files(
 		plural(classes), o->file_filters ? "file_filters" : "an image's ending", endings, advise_kind(c, wanted));
 }
 
-/* Writes to l->skipped_text which files and folders are not samples, and adds their number to l->skipped. */
+/* Appends a description of the files and folders that are not samples to l->skipped_text, and adds their number to l->skipped. */
 static void describe_skipped(const struct stk_list_census *c, struct stk_file_list *l, const struct stk_file_list_options *o, int64_t loose)
 {
 	char endings[240], *text = l->skipped_text;

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Releases the memory that growing lists allocated in excess; if realloc fails, nothing changes. */
+/* Frees the memory that the growing list does not use. If realloc fails, nothing changes. */
 static void shrink(struct stk_file_list *l)
 {
 	char *names = stk__realloc(l->names, l->names_size);
@@ -38,7 +38,7 @@ static enum stk_status add_given(struct stk_file_list *l, const struct stk_file_
 	return status;
 }
 
-/* Reads a list in text form, or an index. */
+/* Reads the file_list at `path`: a text, or an index. */
 static enum stk_status read_list(struct stk_file_list *l, const struct stk_file_list_options *o, const char *path, struct stk_error *err)
 {
 	uint8_t *text = NULL;
@@ -52,8 +52,8 @@ static enum stk_status read_list(struct stk_file_list *l, const struct stk_file_
 	return status;
 }
 
-/* Returns a copy of file_root without slashes at its end or, if it is not given, of the list's folder, to which the list is relative then, as in DALI. NULL:
- * memory is short. */
+/* Returns a copy of the list's root, which the caller frees: file_root without slashes at its end or, if that is not given, the folder of file_list, as in
+ * DALI. NULL: memory is short. */
 static char *copy_root(const struct stk_file_list_options *o)
 {
 	const char *slash = o->file_list ? strrchr(o->file_list, '/') : NULL;
@@ -74,7 +74,7 @@ static enum stk_status read_tree(struct stk_file_list *l, const struct stk_file_
 	if (stk__access_lists(o->access, l->root))
 		return stk__list_read_bucket(l, o, err);
 	if (stk__is_object(l->root)) {
-		/* Storage(fetch=...) works for all schemes, so the message always names it. The hint adds text only for Azure. */
+		/* Storage(fetch=...) works for all schemes, so the message always names it. stk__azure_hint adds text only for Azure. */
 		return stk__fail(err, STK_UNSUPPORTED,
 			"%.*s: only s3://, gs:// and local folders can be listed; give files and labels, a file_list, or stoker.Storage(fetch=..., "
 			"list=...), or fetch= an fsspec filesystem%s",

@@ -12,12 +12,12 @@
 #include <stddef.h>
 #include <string.h>
 
-/* AT_A_TIME: most requests in flight. CUTS_A_PAGE: most cuts of a prefix for each of its pages that have arrived. MOST_CUTS: most places for cuts that are
- * considered at a time. MOST_EMPTY: limit of consecutive pages without new names. If millions of objects were deleted, some hundred such pages follow each
- * other. */
+/* AT_A_TIME: maximum number of requests in flight. CUTS_A_PAGE: maximum number of cuts of a prefix for each of its pages that have arrived. MOST_CUTS:
+ * maximum number of candidates for cuts. MOST_EMPTY: maximum number of consecutive pages without new names. If millions of objects were deleted, some
+ * hundred such pages follow each other. */
 enum { AT_A_TIME = 64, CUTS_A_PAGE = 8, MOST_CUTS = 512, MOST_EMPTY = 5000 };
 
-/* A hash table of the names in a list, by which repeated names are found. The number of slots is a power of two. */
+/* A hash table of the names in a list, for finding repeated names. The number of slots is a power of two. */
 struct name_set {
 	struct name_slot {
 		uint64_t hash; /* 0: the slot is free */
@@ -28,45 +28,46 @@ struct name_set {
 
 struct run;
 
-/* One of the listed prefixes. Its keys are listed in parts ("stretches"), which are linked in the order of the keys. */
+/* One of the listed prefixes. Its keys are listed in parts ("stretches"), which are linked in the order of their keys. */
 struct whole {
 	const char *prefix;
 	struct stretch *first;
-	int64_t under_way, pages; /* requests in flight; pages that have arrived */
-	bool whole_listing;       /* must not be cut: the store returned keys out of order or ignored start-after */
-	bool spoilt;              /* `whole_listing` was set after the prefix had been cut: the prefix is listed again without cuts */
-	bool seen[128];           /* [character]: occurs in a name of this prefix */
+	int64_t under_way, pages; /* number of requests in flight; number of pages that have arrived */
+	bool whole_listing;       /* true if the prefix must not be cut: the store returned keys out of order or ignored start-after */
+	bool spoilt;              /* true if `whole_listing` was set after the prefix had been cut: the prefix is listed again without
+				   * cuts */
+	bool seen[128];           /* [character]: true if it occurs in a name of this prefix */
 };
 
-/* A stretch: the keys after `after`, up to and including `until`. */
+/* A stretch: the keys after the key `after`, up to and including `until`. */
 struct stretch {
 	struct run *run;
 	struct whole *whole;
 	struct stretch *right, *queued; /* right: next stretch in the order of keys; queued: next stretch in run.waiting */
 	char *after, *until;            /* after NULL: from the first key; until NULL: to the last key */
-	struct stk_text first, last;    /* the last page that added entries: its smallest entry, and its last key or folder */
+	struct stk_text first, last;    /* of the last page that added entries: its smallest entry, and its last key or folder */
 	struct stk_text uri, token;
-	struct stk_file_list objects, folders; /* entries that have arrived */
+	struct stk_file_list objects, folders; /* the entries that have arrived */
 	struct stk_request request;
 	bool requested, ended;
-	bool disorder; /* keys of a page are out of order */
-	/* Detection of endless pages. `marked` is the hash of an earlier page's token. It is replaced by the current page's after 1, 2, 4, ... pages, so that a
-	 * cycle of tokens of any length reaches it again (Brent's algorithm). */
+	bool disorder; /* true if keys of a page are out of order */
+	/* For the detection of endless pages. `marked` is the hash of an earlier page's token. It is replaced by that of the current page after 1, 2, 4, ...
+	 * pages, so that a cycle of tokens of any length reaches it again (Brent's algorithm). */
 	uint64_t marked;
 	int64_t pages, mark_at;
-	int64_t empty;                              /* consecutive pages without new entries */
+	int64_t empty;                              /* number of consecutive pages without new entries */
 	struct name_set objects_seen, folders_seen; /* after disorder: all entries that have arrived */
 };
 
 struct run {
 	struct stk_sweep *sweep;
 	struct whole *wholes;
-	int64_t count, begun;    /* number of prefixes, and how many of them have begun */
-	int64_t under_way;       /* requests in flight */
-	struct stretch *waiting; /* stretches whose next page has not been requested */
+	int64_t count, begun;    /* number of prefixes, and number of those whose listing has begun */
+	int64_t under_way;       /* number of requests in flight */
+	struct stretch *waiting; /* stretches whose next page must be requested */
 	int64_t n_waiting;
 	bool cancelled;
-	int64_t listed_ns; /* last call of access->listed */
+	int64_t listed_ns; /* time of the last call of access->listed */
 	struct stk_requests pages;
 };
 
@@ -82,7 +83,7 @@ static bool is_at(const struct stk_file_list *l, int64_t at, const char *name)
 	return at < l->size && strcmp(l->names + l->files[at], name) == 0;
 }
 
-/* Returns the slot of a name that the list contains, or the free slot for it. name NULL: always a free slot. */
+/* Returns the slot of a name that the list contains, or the free slot for a new name. name NULL: always returns a free slot. */
 static struct name_slot *find_slot(const struct name_set *s, const struct stk_file_list *l, uint64_t hash, const char *name)
 {
 	size_t k = (size_t)(hash >> 1) & (s->size - 1); /* the lowest bit of every hash is 1 */
@@ -105,8 +106,8 @@ static bool grow_set(struct name_set *s)
 	return true;
 }
 
-/* Adds a name that has index `at` in the list, or will have it. again: set if the list contains the name already. Returns false if memory is
- * short. */
+/* Adds a name with index `at` in the list, which may be added to the list afterwards. *again: set to whether the set contains the name already. Returns
+ * false if memory is short. */
 static bool set_add(struct name_set *s, const struct stk_file_list *l, int64_t at, const char *name, bool *again)
 {
 	if (2 * s->used >= s->size && !grow_set(s))
@@ -166,7 +167,7 @@ static struct stretch *new_stretch(struct run *r, struct whole *w)
 	return t;
 }
 
-/* Splits the stretch at `at`: the part after it becomes a new stretch, which waits for its first request. Returns false if memory is short. */
+/* Splits the stretch at the key `at`: the keys after it become a new stretch, which waits for its first request. Returns false if memory is short. */
 static bool cut_at(struct stretch *t, const char *at)
 {
 	struct run *r = t->run;
@@ -189,7 +190,7 @@ static bool cut_at(struct stretch *t, const char *at)
 	return true;
 }
 
-/* ---- cutting a stretch in parts that are listed at once ---- */
+/* ---- cutting a stretch into parts that are listed at the same time ---- */
 
 enum kind { DIGIT, SMALL, CAPITAL, SIGN };
 
@@ -198,9 +199,9 @@ static enum kind kind_of(int c)
 	return c >= '0' && c <= '9' ? DIGIT : c >= 'a' && c <= 'z' ? SMALL : c >= 'A' && c <= 'Z' ? CAPITAL : SIGN;
 }
 
-/* Finds candidates for cuts, from left to right: the last key up to some position, then a larger character of the same kind that this prefix's names use,
- * since other keys mostly have a digit where one key has a digit. The position is at most the one at which the page's own keys differ, since cuts further to
- * the right in a name would lie within a page. No cut lies inside a folder that is listed as one entry. */
+/* Finds at most `most` candidates for cuts, from left to right, and returns their number. A candidate is the last key up to some position, then a larger
+ * character of the same kind that this prefix's names use, since other keys mostly have a digit where one key has a digit. The position is at most that at
+ * which the page's own keys differ, since cuts further to the right in a name would be within a page. No cut is inside a folder that is listed as one entry. */
 static int find_cuts(const struct stretch *t, char (*cuts)[STK_S3_LONGEST_KEY + 2], int most)
 {
 	const struct stk_sweep *s = t->run->sweep;
@@ -217,7 +218,7 @@ static int find_cuts(const struct stretch *t, char (*cuts)[STK_S3_LONGEST_KEY + 
 	for (size_t i = depth + 1; i-- > 0;) {
 		const unsigned char here = (unsigned char)last[i];
 		if (here >= 0x80 || base + i + 1 > STK_S3_LONGEST_KEY)
-			continue; /* no later character is ASCII */
+			continue; /* a non-ASCII character: no larger one is ASCII */
 		for (int c = here + 1; c < 0x7f && n < most; c++) {
 			if (!t->whole->seen[c] || kind_of(c) != kind_of(here) || (*s->delimiter && c == *s->delimiter))
 				continue;
@@ -230,14 +231,14 @@ static int find_cuts(const struct stretch *t, char (*cuts)[STK_S3_LONGEST_KEY + 
 	return n;
 }
 
-/* Cuts a stretch, of which more pages follow, if more requests may be in flight. Returns false if memory is short. */
+/* Cuts a stretch that has more pages, if more requests may be in flight. Returns false if memory is short. */
 static bool cut(struct stretch *t)
 {
 	struct run *r = t->run;
 	int64_t most = AT_A_TIME - r->under_way - r->n_waiting, by_pages = t->whole->pages * CUTS_A_PAGE;
 	most = most < by_pages ? most : by_pages;
 	if (t->whole->whole_listing || r->begun < r->count || most < 1 || !t->last.length)
-		return true; /* no last key: all pages so far were empty, as after deletions, so no key shows where to cut */
+		return true; /* without a last key all pages so far were empty, as after deletions, so it is not known where to cut */
 	char(*cuts)[STK_S3_LONGEST_KEY + 2] = stk__alloc(MOST_CUTS * sizeof *cuts);
 	if (!cuts)
 		return false;
@@ -251,7 +252,7 @@ static bool cut(struct stretch *t)
 
 /* ---- pages ---- */
 
-/* Waits for a page. Returns NULL if the user cancels the listing. */
+/* Waits for a page, and returns its stretch. Returns NULL if the user cancels the listing. */
 static struct stretch *wait_page(struct run *r)
 {
 	struct stk_request *page = stk__requests_any(&r->pages, r->cancelled ? NULL : r->sweep->access);
@@ -274,7 +275,7 @@ static enum stk_status ask_page(struct stretch *t, struct stk_error *err)
 	return STK_OK;
 }
 
-/* Cancels the requests in flight, for which run_all then waits without asking the user again. Returns STK_CANCELLED. */
+/* Cancels the requests in flight; run_all then waits for them without asking the user again. Returns STK_CANCELLED. */
 static enum stk_status cancel_run(struct run *r, struct stk_error *err)
 {
 	r->cancelled = true;
@@ -285,8 +286,8 @@ static enum stk_status cancel_run(struct run *r, struct stk_error *err)
 	return stk__fail(err, STK_CANCELLED, "%s: listing it was interrupted", r->sweep->root);
 }
 
-/* Returns the error of the stretch's request with the name that the user gave, and frees the request's own error. The prefix is shown in a URI: if the user
- * wrote credentials before the bucket, a part of them can be in the prefix, and only from URIs are they removed. */
+/* Returns the error of the stretch's request, with the name that the user gave, and frees the request's own error. The message shows the prefix in a URI: if
+ * the user wrote credentials before the bucket, a part of them can be in the prefix, and only from URIs are they removed. */
 static enum stk_status page_failed(struct stretch *t, struct stk_error *err)
 {
 	struct stk_request *q = &t->request;
@@ -300,7 +301,7 @@ static enum stk_status page_failed(struct stretch *t, struct stk_error *err)
 	return status;
 }
 
-/* Puts the names that have arrived into the sets, unless the sets are in use already. After disorder, each new name is searched in them. Returns false if
+/* Adds the names that have arrived to the sets, unless the sets are in use already. After disorder, each new name is looked up in them. Returns false if
  * memory is short. */
 static bool begin_sets(struct stretch *t)
 {
@@ -308,15 +309,15 @@ static bool begin_sets(struct stretch *t)
 	       (grow_set(&t->objects_seen) && set_fill(&t->objects_seen, &t->objects) && set_fill(&t->folders_seen, &t->folders));
 }
 
-/* Decides about a key or a folder. *take: it is new and belongs to this stretch. `before`: the previous entry of the same kind on this page. A store that
- * keeps the order of keys repeats no name; another store may repeat a folder, but a repeated object would be two samples. */
+/* Decides about a key or a folder. *take: set to whether it is new and belongs to this stretch. `before`: the previous entry of the same kind on this page.
+ * A store that keeps the order of keys repeats no name; another store may repeat a folder, but a repeated object would be two samples. */
 static enum stk_status take_in(struct stretch *t, const char *key, bool folder, struct stk_text *before, bool *take, struct stk_error *err)
 {
 	const size_t base = strlen(t->whole->prefix);
 	bool again = false;
 	*take = false;
 	if (strncmp(key, t->whole->prefix, base) != 0)
-		return STK_OK; /* the store should not have sent this */
+		return STK_OK; /* an entry of another prefix, which the store should not have sent */
 	t->disorder |= (t->after && strcmp(key, t->after) <= 0) || (before->length && strcmp(before->s, key) >= 0) ||
 		       (t->last.length && strcmp(key, t->last.s) <= 0);
 	before->length = 0;
@@ -342,10 +343,10 @@ static enum stk_status take_in(struct stretch *t, const char *key, bool folder, 
 	return STK_OK;
 }
 
-/* A page while it is read. */
+/* State while a page is read. */
 struct reading {
 	struct stretch *t;
-	struct stk_text objects, folders; /* the last key, and the last folder, that the page has named so far */
+	struct stk_text objects, folders; /* the last key, and the last folder, on the page so far */
 	struct stk_text first;            /* the smallest entry of the page, key or folder, that was added to the stretch */
 };
 
@@ -379,8 +380,8 @@ static enum stk_status take_folder(void *user, const char *prefix, struct stk_er
 	return stk__list_add_file(&p->t->folders, prefix, strlen(prefix), err);
 }
 
-/* Updates the stretch's first and last entry after a page that added entries: to the smallest of these, and to the larger of the page's last key and last
- * folder. Returns false if memory is short. */
+/* After a page that added entries, sets the stretch's first to the smallest of these, and its last to the larger of the page's last key and last folder.
+ * Returns false if memory is short. */
 static bool move_on(struct reading *p)
 {
 	struct stretch *t = p->t;
@@ -393,7 +394,7 @@ static bool move_on(struct reading *p)
 	return !t->first.failed && !t->last.failed && !a->failed && !b->failed && !p->first.failed;
 }
 
-/* Checks that a page with a successor (t->token) brings progress. Endless pages are an error. */
+/* Fails if a page that is not the last one (t->token) brings no progress, so that the pages would never end. brought: number of new entries. */
 static enum stk_status check_progress(struct stretch *t, int64_t brought, struct stk_error *err)
 {
 	const uint64_t token = stk__xxh64(t->token.s, t->token.length, 0);
@@ -436,8 +437,8 @@ static enum stk_status take_page(struct stretch *t, struct stk_error *err)
 	if (t->disorder) {
 		t->whole->whole_listing = true;
 		t->whole->spoilt |= t->whole->first->right != NULL;
-		t->ended =
-			!t->token.length; /* a key after `until` does not end the stretch, since smaller keys may follow it; only the last page does */
+		t->ended = !t->token.length; /* only the last page ends the stretch: after a key greater than `until`, smaller keys may
+					   * follow */
 	}
 	return status;
 }
@@ -460,7 +461,7 @@ static struct stretch *next_waiting(struct run *r)
 	return t;
 }
 
-/* Removes the waiting parts of a spoilt prefix. */
+/* Removes the waiting stretches of a spoilt prefix. */
 static void drop_waiting(struct run *r, const struct whole *w)
 {
 	for (struct stretch **at = &r->waiting; *at;) {
@@ -488,8 +489,8 @@ static enum stk_status begin_more(struct run *r, struct stk_error *err)
 	return status;
 }
 
-/* Passes the entries of a complete prefix to the caller: stretch by stretch in the order of keys, and of each stretch first the objects and then the
- * folders. Frees them. */
+/* Passes the entries of a complete prefix to the caller, and frees them: stretch by stretch in the order of keys, and of each stretch first the objects and
+ * then the folders. */
 static enum stk_status add_to_list(struct run *r, struct whole *w, struct stk_error *err)
 {
 	const struct stk_sweep *s = r->sweep;

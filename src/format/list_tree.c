@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reads class folders and their files by getdents64 and the entry's type. Only links and entries of unknown type need a stat. */
+ * Reads class folders and their files with getdents64, which also gives the types of entries. Only links and entries of unknown type need a stat. */
 #include "format/list_census.h"
 
 #include "base/error.h"
@@ -19,17 +19,17 @@
 
 enum { ENTRIES_SIZE = 128 << 10 };
 
-enum { DEEPEST = 64 }; /* nested folders: more are most likely caused by a link that leads back */
+enum { DEEPEST = 64 }; /* maximum depth of folders: more are most likely caused by a link to a folder that contains it */
 
 struct walk {
 	struct stk_file_list *list;
-	struct stk_file_list below; /* folders below the current class, by their paths from it, in the order in which they are found */
+	struct stk_file_list below; /* folders below the current class, by their paths from it, in the order in which they were found */
 	const char *path;           /* path of the current folder, relative to its class folder; "" for the class folder itself */
 	int root, class_folder;     /* descriptors of the root and of the current class folder */
 	const char *class_name;
 	const struct stk_file_list_options *options;
 	struct stk_list_census census;
-	char *entries; /* getdents64's buffer */
+	char *entries; /* memory for getdents64 */
 	struct stk_error *err;
 };
 
@@ -38,7 +38,7 @@ enum kind {
 	KIND_FOLDER,
 	KIND_OTHER,
 	KIND_LOST
-}; /* KIND_LOST: a link to a missing target, or an entry that has just been removed */
+}; /* KIND_LOST: a link to a missing target, or an entry that was removed meanwhile */
 
 static enum kind kind_of(int folder, const struct dirent64 *e)
 {
@@ -54,7 +54,7 @@ static enum kind kind_of(int folder, const struct dirent64 *e)
 	return S_ISREG(st.st_mode) ? KIND_FILE : S_ISDIR(st.st_mode) ? KIND_FOLDER : KIND_OTHER;
 }
 
-/* Calls visit, and passes `name` to it, for each entry of `folder` except . and .. . path, name: name the folder in messages. */
+/* Calls `visit` with `name` for each entry of `folder` except . and .. . path, name: the two parts of the folder's path, for messages. */
 static enum stk_status for_each_entry(struct walk *w, int folder, const char *path, const char *name,
 	enum stk_status (*visit)(struct walk *w, int folder, const char *folder_name, const struct dirent64 *e))
 {
@@ -76,8 +76,8 @@ static enum stk_status for_each_entry(struct walk *w, int folder, const char *pa
 	}
 }
 
-/* Visits the root: keeps class folders and counts other entries. A link to a missing target is an error, since the target may be a class, and all later
- * labels would change. */
+/* Visits an entry of the root: adds class folders to the list, and counts other entries. A link to a missing target is an error, since the target may be a
+ * class, and all later labels would change. */
 static enum stk_status visit_root(struct walk *w, int folder, const char *name, const struct dirent64 *e)
 {
 	(void)name;
@@ -99,7 +99,7 @@ static enum stk_status visit_root(struct walk *w, int folder, const char *name, 
 	}
 }
 
-/* Appends an entry of the current folder, with its path from the class folder. */
+/* Appends an entry of the current folder to the list `to`, with its path from the class folder. */
 static enum stk_status add_entry(struct walk *w, struct stk_file_list *to, const char *name)
 {
 	char path[PATH_MAX];
@@ -115,7 +115,7 @@ static bool is_folder(int at, const char *path, const struct stat *st)
 	return fstatat(at, path, &other, *path ? 0 : AT_EMPTY_PATH) == 0 && other.st_dev == st->st_dev && other.st_ino == st->st_ino;
 }
 
-/* Returns whether an entry that is a link to a folder leads to the current folder or to one that contains it. Two such links would otherwise be followed
+/* Returns whether an entry, if it is a link to a folder, leads to the current folder or to one that contains it. Two such links would otherwise be followed
  * 2^DEEPEST times. */
 static bool leads_back(const struct walk *w, int folder, const struct dirent64 *e)
 {
@@ -145,7 +145,8 @@ static enum stk_status add_folder(struct walk *w, int folder, const struct diren
 static enum stk_status visit_class(struct walk *w, int folder, const char *name, const struct dirent64 *e)
 {
 	bool wanted = stk__list_wants(w->options, e->d_name);
-	bool asks = wanted || e->d_type == DT_DIR || (w->options->nested && e->d_type != DT_REG); /* other types do not matter */
+	bool asks = wanted || e->d_type == DT_DIR || (w->options->nested && e->d_type != DT_REG); /* the kind of other entries does not
+												   * matter */
 	enum kind kind = asks ? kind_of(folder, e) : KIND_FILE;
 	if (wanted && (kind == KIND_FILE || kind == KIND_LOST))
 		return add_entry(w, w->list, e->d_name);
@@ -166,13 +167,14 @@ static int depth_of(const char *path)
 	return depth;
 }
 
-/* Reads the folders below a class folder, and their subfolders, which are found meanwhile. */
+/* Reads the folders below a class folder, and the subfolders that are found meanwhile. */
 static enum stk_status read_below(struct walk *w, int class_folder, const char *name)
 {
 	char path[PATH_MAX];
 	enum stk_status status = STK_OK;
 	for (int64_t i = 0; i < w->below.size && !status; i++) {
-		snprintf(path, sizeof path, "%s", w->below.names + w->below.files[i]); /* copied, since the list moves when it grows */
+		snprintf(path, sizeof path, "%s", w->below.names + w->below.files[i]); /* a copy, since the names move when the list
+										        * grows */
 		if (depth_of(path) > DEEPEST)
 			return stk__fail(w->err, STK_LIMIT,
 				"%s/%s: more than %d folders inside each other; is one of them a link that leads back?", w->list->root,

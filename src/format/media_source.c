@@ -18,7 +18,7 @@ struct block {
 	int64_t at; /* offset of the block in the object */
 	size_t size;
 	uint8_t *bytes;
-	uint64_t used; /* value of the source's counter of reads when the block was last used */
+	uint64_t used; /* value of the source's `clock` when the block was last used */
 };
 
 struct stk_media_source {
@@ -28,8 +28,8 @@ struct stk_media_source {
 	struct stk_access access;
 	struct stk_storage *storage;
 	struct block blocks[BLOCKS];
-	int64_t block;                  /* least number of bytes that a request reads */
-	int64_t expected, expected_end; /* the range in which the next reads lie */
+	int64_t block;                  /* minimum number of bytes that a request reads */
+	int64_t expected, expected_end; /* expected begin and end of the next reads, as offsets in the object */
 	uint64_t clock;
 	int64_t requests;
 	struct stk_media_version version;
@@ -41,8 +41,8 @@ static bool is_interrupted(void *user)
 	return s->access.interrupted && s->access.interrupted(s->access.user);
 }
 
-/* Reads a part of the object, which must still have the version that was opened: otherwise packets of another version would be looked up in the index of
- * this one. Counts the request. */
+/* Reads n bytes of the object at `offset`, and counts the request. Fails if the object is no longer the version that was opened: packets of another version
+ * would not fit the index of this one. The caller frees *bytes. */
 static enum stk_status read_part(
 	struct stk_media_source *s, int64_t offset, int64_t n, uint8_t **bytes, size_t *size, struct stk_error *err)
 {
@@ -62,8 +62,8 @@ static enum stk_status read_part(
 	return status;
 }
 
-/* Returns the block that holds the byte at `offset`. If none does, reads one from the store, which replaces the least recently used block. NULL: *err is
- * filled. */
+/* Returns the block that contains the byte at `offset`. If there is none, reads one from the store, which replaces the least recently used block. NULL: *err
+ * is filled. */
 static const struct block *find_block(struct stk_media_source *s, int64_t offset, struct stk_error *err)
 {
 	struct block *oldest = &s->blocks[0];
@@ -103,7 +103,7 @@ static enum stk_status read_object(void *user, int64_t offset, void *to, size_t 
 {
 	struct stk_media_source *s = user;
 	struct stk_error own = {0};
-	if ((int64_t)n > s->block) { /* a large read needs no block */
+	if ((int64_t)n > s->block) { /* a large read bypasses the blocks */
 		uint8_t *bytes;
 		size_t size;
 		enum stk_status status = read_part(s, offset, (int64_t)n, &bytes, &size, err);

@@ -24,7 +24,7 @@ void stk__names_free(struct stk_names *n)
 	*n = (struct stk_names){0};
 }
 
-/* Appends a name, and after its end some `bytes` of `extra`. While names are added, `at` contains offsets instead of addresses, since the text moves. */
+/* Appends a name, and then `bytes` bytes from `extra`. While names are added, `at` contains offsets instead of addresses, since the text moves. */
 static enum stk_status add(struct stk_names *n, const char *name, size_t length, const void *extra, size_t bytes, struct stk_error *err)
 {
 	if (n->count == n->capacity) {
@@ -120,7 +120,7 @@ enum stk_status stk__names_read_list(const struct stk_access *access, const char
 
 struct walk {
 	struct stk_names *names;
-	const char *folder, *glob; /* folder: as the caller wrote it */
+	const char *folder, *glob; /* folder: as the caller wrote it, for messages */
 	bool case_sensitive;
 	struct stk_error *err;
 };
@@ -133,7 +133,7 @@ static bool is_folder(int at, const struct dirent *e)
 	return fstatat(at, e->d_name, &st, 0) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* Adds the files in the subfolder `below` of `root` whose names match; below "": those in `root` itself, and in all its subfolders. */
+/* Adds the files in the subfolder `below` of `root` whose names match. below "": adds those in `root` itself and in all its direct subfolders. */
 static enum stk_status walk_folder(struct walk *w, const char *root, const char *below)
 {
 	char path[PATH_MAX];
@@ -158,7 +158,7 @@ static enum stk_status walk_folder(struct walk *w, const char *root, const char 
 	return s;
 }
 
-/* Orders names by folder, then by name. The folder itself counts as "." among its subfolders, as in DALI. */
+/* Orders names by folder, then by name. The folder itself is ordered as "." among its subfolders, as in DALI. */
 static int by_folder(const void *a, const void *b)
 {
 	const char *const *x = a, *const *y = b, *in_x = strchr(*x, '/'), *in_y = strchr(*y, '/');

@@ -10,9 +10,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { STRING = 1 << 16 }; /* the longest string with escapes */
+enum { STRING = 1 << 16 }; /* maximum size of a string with escapes */
 
-/* The fields of one entry while it is parsed. `path` and `text` point into the manifest, or into path_buffer and text_buffer if the string has escapes. */
+/* The fields of one entry while it is parsed. `path` and `text` point into the manifest or, for strings with escapes, into path_buffer and text_buffer. */
 struct reading {
 	const char *path, *text;
 	size_t path_size, text_size;

@@ -29,7 +29,7 @@ static void skip_blanks(struct text *t)
 		t->at++;
 }
 
-/* Consumes the character if it comes next; returns false if it does not. */
+/* Consumes the character if it comes next, after blanks. Returns whether it did. */
 static bool consume(struct text *t, char c)
 {
 	skip_blanks(t);
@@ -47,7 +47,7 @@ static bool take_word(struct text *t, const char *word)
 	return found;
 }
 
-/* Reads a string in quotes, without escapes, into out. */
+/* Reads a string in quotes, without escapes, to `out`, and appends a NUL. */
 static enum stk_status take_string(struct text *t, char *out, size_t capacity)
 {
 	char quote = consume(t, '\'') ? '\'' : consume(t, '"') ? '"' : '\0';
@@ -75,7 +75,7 @@ static enum stk_status take_extent(struct text *t, int64_t *out)
 			return bad_header(t, "an extent of more than 63 bits");
 	if (t->at == first)
 		return bad_header(t, "an extent is expected");
-	if (t->at < t->end && *t->at == 'L') /* Python 2 wrote it */
+	if (t->at < t->end && *t->at == 'L') /* a suffix from Python 2 */
 		t->at++;
 	*out = value;
 	return STK_OK;
@@ -176,7 +176,7 @@ static enum stk_status read_dict(struct text *t, struct stk_npy *out)
 	return seen == 7 ? STK_OK : bad_header(t, "it lacks descr, fortran_order or shape");
 }
 
-/* Checks the file's signature and version, and sets *t to the header's text. */
+/* Checks the file's signature and version, and sets *t to the text of the header. */
 static enum stk_status find_text(const uint8_t *data, size_t size, struct text *t)
 {
 	if (size < 10 || memcmp(data, "\x93NUMPY", 6) != 0) {

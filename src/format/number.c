@@ -16,7 +16,7 @@ bool stk__take_number(const char **at, const char *end, int64_t *out)
 	return *at > first;
 }
 
-/* Returns value * 10^exponent. Takes one operation, and so rounds once, if the power of ten is exact as a double. */
+/* Returns value * 10^exponent. If the power of ten is exact as a double, this takes one operation, and so rounds once. */
 static double scale(double value, int exponent)
 {
 	static const double powers[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Opens a set: from its index if that is current, else from its tables. */
+ * Opens a data set: from its index if that is current, otherwise from its tables. */
 #include "format/nuscenes_load.h"
 
 #include "base/error.h"
@@ -30,7 +30,7 @@ enum stk_status stk__nuscenes_load(struct stk_nuscenes *n, const char *folder, s
 {
 	struct stk_load l = {.out = n, .folder = folder, .err = err};
 	uint32_t empty;
-	enum stk_status s = stk__load_text(&l, "", 0, &empty); /* reserves offset 0, which stands for a missing text */
+	enum stk_status s = stk__load_text(&l, "", 0, &empty); /* reserves offset 0, which means that a text is missing */
 	s = s ? s : stk__load_scenes(&l);
 	s = s ? s : stk__load_frames(&l);
 	s = s ? s : stk__load_objects(&l);
@@ -92,7 +92,8 @@ static enum stk_status fill(struct stk_nuscenes *n, const char *folder, const ch
 	if ((s = stk__nuscenes_load(n, folder, err)))
 		return s;
 	s = stk__nuscenes_index_write(n, path, stamps, index ? err : NULL);
-	return index ? s : STK_OK; /* without an explicit `index`, failing to write it is no error: the next start reads the tables again */
+	return index ? s : STK_OK; /* a failure to write the index is no error unless the caller named it: the next run reads the tables
+				    * again */
 }
 
 enum stk_status stk__nuscenes_open(

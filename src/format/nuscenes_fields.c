@@ -120,7 +120,7 @@ static void put_of_camera(const struct stk_nuscenes_view *v, enum stk_nuscenes_f
 
 /* ---- objects ---- */
 
-/* Returns the angle of an object's heading from the x axis of the lidar's frame towards y. */
+/* Returns the angle of an object's heading, from the x axis of the lidar's frame towards y, in radians. */
 static float yaw_of(const struct stk_nuscenes_object *o, const struct stk_rigid *to_lidar)
 {
 	const struct stk_rigid pose = stk__rigid_of(&o->pose);
@@ -130,7 +130,7 @@ static float yaw_of(const struct stk_nuscenes_object *o, const struct stk_rigid 
 	return (float)atan2(-row[1], row[0]);
 }
 
-/* Writes one part of a box, or for field BBOXES3D all parts one after the other. Returns the address after the written values. */
+/* Writes the part of a box that field f asks for, or for BBOXES3D all parts one after the other. Returns the address after the written values. */
 static float *put_box(const struct stk_nuscenes_object *o, enum stk_nuscenes_field f, const struct stk_rigid *to_lidar, float *out)
 {
 	bool all = f == STK_NUSC_BBOXES3D;
@@ -153,7 +153,7 @@ static float *put_box(const struct stk_nuscenes_object *o, enum stk_nuscenes_fie
 						       : (float)(to_lidar->turn[3 * i] * (double)o->velocity[0] +
 								 to_lidar->turn[3 * i + 1] * (double)o->velocity[1]);
 	if (f == STK_NUSC_VELOCITIES)
-		*out++ = 0; /* the velocity lies in the plane, and is rotated as a vector of space */
+		*out++ = 0; /* the velocity has no vertical part, but is rotated as a vector of space */
 	return out;
 }
 
@@ -165,7 +165,7 @@ static void put_boxes(
 		out = put_box(stk__nuscenes_object(v->set, s->first + i), f, &to_lidar, out);
 }
 
-/* Returns the value of a field that has one number for each object, in its 3-D or 2-D form. */
+/* Returns an object's value of a field that has one number for each object, in its 3-D or 2-D form. */
 static int32_t number_of(const struct stk_nuscenes_view *v, enum stk_nuscenes_field f, const struct stk_nuscenes_object *o)
 {
 	switch (f) {

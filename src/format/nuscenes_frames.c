@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reads the sensors, their key frames, and the car's pose at each of them. Of millions of rows only key frames are kept. */
+ * Reads the sensors, their key frames, and the car's pose at each key frame. Of millions of rows, only those of key frames are stored. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "format/nuscenes_load.h"
@@ -57,7 +57,7 @@ static enum stk_status take_calibration(struct stk_row *row, void *user)
 
 enum { DATA_TOKEN, DATA_SAMPLE, DATA_POSE, DATA_CALIBRATION, DATA_TIME, DATA_KEY, DATA_HEIGHT, DATA_WIDTH, DATA_FILE, DATA_COLUMNS };
 
-/* Returns whether a path stays below the root, as all of NuScenes' do. */
+/* Returns whether a path leads to a file below the root, as all paths of NuScenes do. */
 static bool is_below(const struct stk_cell *path)
 {
 	const char *text = path->text;

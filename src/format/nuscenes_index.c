@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Keeps the contents of NuScenes' tables in a file: a head, then each part as it is in memory. The file is only for the machine that made it: if anything
- * differs (the tables, this library's structs, the byte order), the index is not current and is rewritten. */
+ * Stores the contents of NuScenes' tables in a file: a head, then each part as it is in memory. Only the machine that made the file can use it: if anything
+ * differs (the tables, this library's structs, the byte order), the index is not current and is written again. */
 #include "base/error.h"
 #include "base/file.h"
 #include "base/memory.h"
@@ -19,7 +19,7 @@ struct head {
 	uint64_t element[STK_NUSC_PARTS];
 	struct stk_nuscenes_stamp stamps[STK_NUSC_TABLES];
 	int64_t count[STK_NUSC_PARTS];
-	uint64_t hash; /* of the parts and of all fields above */
+	uint64_t hash; /* hash of the parts and of all members above */
 };
 
 static void make_head(const struct stk_nuscenes_stamp *stamps, struct head *out)

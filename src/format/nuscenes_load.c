@@ -130,7 +130,7 @@ static enum stk_status bad_chain(const struct stk_load *l, const struct stk_load
 		stk__tokens_text(&l->samples, sample), what);
 }
 
-/* Follows a scene's chain of samples, and gives each sample its index in the set. */
+/* Follows a scene's chain of samples, and assigns consecutive indices in the set to them, from *place on. */
 static enum stk_status place_scene(struct stk_load *l, int32_t number, struct stk_load_scene *scene, int64_t *place)
 {
 	struct stk_nuscenes_scene *out = (struct stk_nuscenes_scene *)l->out->part[STK_NUSC_SCENES] + number;
@@ -223,7 +223,7 @@ enum stk_status stk__load_scenes(struct stk_load *l)
 	enum stk_status s = stk__table_read(l->folder, "scene", scene, 5, take_scene, l, l->err);
 	if (!s)
 		s = stk__table_read(l->folder, "sample", sample, 5, take_sample, l, l->err);
-	if (!s) /* grows the list to all tokens of samples: other rows may name samples that have no row of their own */
+	if (!s) /* for all tokens of samples, since rows may refer to samples that have no row of their own */
 		s = stk__rows_grow(&l->sample, &l->sample_capacity, l->samples.count, sizeof *l->sample, l->err);
 	if (!s)
 		s = stk__rows_grow(&out->part[STK_NUSC_SCENES], &l->capacity[STK_NUSC_SCENES], l->scenes.count,

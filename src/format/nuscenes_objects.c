@@ -122,7 +122,7 @@ static enum stk_status bad_object(const struct stk_load *l, int64_t id, const ch
 	return stk__load_bad_sample(l, l->object[id].sample, STK_NO_CAMERA, text, stk__tokens_text(&l->objects, id));
 }
 
-/* Checks that prev and next agree and that times increase along the chain, so that it is not a circle. */
+/* Checks an annotation and its neighbours in its chain: prev and next must agree, and times must increase, so that the chain is not a circle. */
 static enum stk_status check_chain(const struct stk_load *l, int64_t id)
 {
 	const struct stk_load_object *o = &l->object[id];
@@ -144,8 +144,8 @@ static enum stk_status check_chain(const struct stk_load *l, int64_t id)
 	return STK_OK;
 }
 
-/* Computes the velocity as the devkit does: from the previous to the next annotation, as far as they exist; not over more than 1.5 s for each of the two
- * steps. */
+/* Computes the velocity as the devkit does: from the previous to the next annotation, as far as they exist. It is unknown if that takes more than 1.5 s for
+ * each of the two steps. */
 static void find_velocity(const struct stk_load *l, int64_t id)
 {
 	const struct stk_load_object *o = &l->object[id];
@@ -158,7 +158,7 @@ static void find_velocity(const struct stk_load *l, int64_t id)
 		objects[id].velocity[i] = known ? (float)((objects[last].pose.at[i] - objects[first].pose.at[i]) / (end - begin)) : NAN;
 }
 
-/* Sorts objects by sample, and inside each sample in the table's order. */
+/* Sorts the n objects by sample, and inside each sample in the table's order. */
 static enum stk_status sort_objects(struct stk_load *l, int64_t n)
 {
 	struct stk_nuscenes *out = l->out;
@@ -200,7 +200,7 @@ static enum stk_status link_objects(struct stk_load *l)
 	for (int64_t i = 0; i < n && s == STK_OK; i++)
 		find_velocity(l, i);
 	l->out->count[STK_NUSC_OBJECTS] = n;
-	stk__tokens_free(&l->objects); /* frees the texts of millions of tokens, which no later message names */
+	stk__tokens_free(&l->objects); /* the texts of millions of tokens, which later messages do not need */
 	return s ? s : sort_objects(l, n);
 }
 

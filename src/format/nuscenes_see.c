@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Finds the objects that a camera sees, and their boxes in the image: the convex hull of those corners of a 3-D box that are ahead of the camera, cut to the
+ * Finds the objects that a camera sees, and their boxes in the image: the convex hull of the corners of a 3-D box that are in front of the camera, cut to the
  * image, as NuScenes' devkit exports 2-D boxes. */
 #include "format/nuscenes_fields.h"
 #include "format/nuscenes_rigid.h"
@@ -66,7 +66,7 @@ struct stk_rigid stk__nuscenes_world_to_camera(const struct stk_nuscenes *n, int
 struct point {
 	double x, y;
 };
-/* Each cut of a convex polygon adds one point. If rounding or an overflow has made the polygon non-convex, a cut could double the points. */
+/* Each cut of a convex polygon adds at most one point. If rounding or an overflow has made the polygon non-convex, a cut could double the points. */
 enum { CORNERS = 8, MOST_POINTS = CORNERS << 4 };
 
 static double side_of(struct point a, struct point b, struct point p)
@@ -74,7 +74,8 @@ static double side_of(struct point a, struct point b, struct point p)
 	return (b.x - a.x) * (p.y - a.y) - (b.y - a.y) * (p.x - a.x);
 }
 
-/* Computes the convex hull (Andrew's monotone chain, 1979). Sorts `at`; `out` must have room for 2 n points. Returns the number of the hull's points. */
+/* Computes the convex hull of n points (Andrew's monotone chain, 1979), and returns the number of its points. Sorts `at`; `out` must have room for 2 n
+ * points. */
 static int find_hull(struct point *at, int n, struct point *out)
 {
 	int count = 0;
@@ -97,8 +98,8 @@ static int find_hull(struct point *at, int n, struct point *out)
 	return count - 1;
 }
 
-/* Clips a polygon of n points at a straight line (Sutherland and Hodgman, 1974): keeps the points where sign * y (if `vertical`) or sign * x (otherwise) is at
- * least `limit`. Writes the clipped polygon to `to`, which may have one point more if the polygon is convex. Returns the number of its points. */
+/* Clips a polygon of n points at a straight line (Sutherland and Hodgman, 1974): the part remains where sign * y (if `vertical`) or sign * x (otherwise) is
+ * at least `limit`. Writes the clipped polygon to `to`, which may have one point more if the polygon is convex. Returns the number of its points. */
 static int cut(const struct point *from, int n, bool vertical, double sign, double limit, struct point *to)
 {
 	int count = 0;
@@ -129,8 +130,7 @@ static void bounds_of(const struct point *at, int n, double *box)
 	}
 }
 
-/* Computes the bounds of the part of the points' hull that lies in the image; returns false if there is no such part, or if there are fewer than three
- * points. */
+/* Computes the bounds of the part of the points' convex hull that is in the image. Returns false if no part is, or if there are fewer than three points. */
 static bool bounds_in_image(struct point *at, int n, double width, double height, double *box)
 {
 	struct point hull[2 * CORNERS], cuts[2][MOST_POINTS];
@@ -162,19 +162,19 @@ static void project(const double *k, const double *p, double *out)
 	out[1] /= out[2];
 }
 
-/* The limits of a camera's view: the planes through the camera and the image's borders. */
+/* The limits of a camera's view: planes through the camera and the borders of the image. */
 struct view {
 	const double *k;
 	double width, height;
-	/* normal: a point p ahead of the camera is in the image if the product of each normal and p is at least 0. length: lengths of the normals; INFINITY:
-	 * the planes cannot be used to reject objects. */
+	/* normal: a point p in front of the camera is in the image if its dot product with each normal is at least 0. length: lengths of the normals;
+	 * INFINITY: the planes cannot be used to reject objects. */
 	double normal[4][3], length[4];
 };
 
 static struct view view_of(const double *k, double width, double height)
 {
 	struct view v = {.k = k, .width = width, .height = height};
-	bool plain = k[6] == 0 && k[7] == 0 && k[8] == 1; /* otherwise points ahead of the camera may be divided by a negative number */
+	bool plain = k[6] == 0 && k[7] == 0 && k[8] == 1; /* otherwise points in front of the camera may be divided by a negative number */
 	for (int plane = 0; plane < 4; plane++) {
 		const double *row = k + 3 * (plane / 2);
 		double far = plane / 2 ? height : width, square = 0;
@@ -187,8 +187,8 @@ static struct view view_of(const double *k, double width, double height)
 	return v;
 }
 
-/* Returns false if the ball around an object lies outside of the image, as for most objects ahead of the camera. middle: the object's middle in the camera's
- * frame. Never rejects a visible object. */
+/* Returns false if the ball around an object is outside of the image, as for most objects in front of the camera. Never returns false for a visible object.
+ * middle: position of the object's middle in the camera's frame. */
 static bool may_be_seen(const struct view *v, const double *middle, const float *size)
 {
 	double square = 0;
@@ -209,7 +209,7 @@ static bool see_object(
 	const double *row = to_camera->turn + 6, *place = o->pose.at;
 	double middle[3];
 	if (!(row[0] * place[0] + row[1] * place[1] + row[2] * place[2] + to_camera->at[2] >
-		    0)) /* the object is not in front of the camera; this quick test leaves out half of all objects */
+		    0)) /* the object is not in front of the camera, as half of all objects are; this test is quick */
 		return false;
 	stk__rigid_apply(to_camera, place, middle);
 	if (!may_be_seen(v, middle, o->size))

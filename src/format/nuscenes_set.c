@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Describes the parts of a set, and checks that all references refer to existing entries. */
+ * Describes the parts of a data set, and checks that all references refer to existing entries. */
 #include "format/nuscenes.h"
 
 const size_t stk__nuscenes_element[STK_NUSC_PARTS] = {

@@ -13,25 +13,26 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Longer rows are refused, so that a valid row always fits in the window. */
+/* LONGEST_ROW: maximum size of a row in bytes, so that a row always fits in the window. */
 enum { LONGEST_ROW = 1 << 20, WINDOW = 4 << 20 };
 
 struct table {
-	struct stk_json json; /* parses the window */
+	struct stk_json json; /* parser whose text is the window */
 	char *window;
-	size_t window_size; /* for a small table, the size of the table */
+	size_t window_size; /* size in bytes; for a small table, one byte more than the table */
 	int fd;             /* -1: the window contains the whole table */
 	bool ended;
 	const struct stk_column *columns;
 	int32_t count,
-		next; /* next: index of the column that is compared first with the next key, since rows have their keys in the same order */
+		next; /* next: index of the column that is compared first with the next key, since all rows have their keys in the same
+		       * order */
 	char (*texts)[STK_LONGEST_TEXT];
 	struct stk_row row;
 };
 
 /* ---- the window ---- */
 
-/* Moves the unread bytes to the window's beginning and fills the rest, unless the window must contain a whole row anyway. */
+/* Moves the unread bytes to the window's beginning, and fills the rest from the file, unless the unread bytes must contain a whole row anyway. */
 static enum stk_status refill(struct table *t)
 {
 	struct stk_json *j = &t->json;
@@ -70,7 +71,7 @@ static enum stk_status open_window(struct table *t, const char *path)
 	if (t->fd < 0)
 		return stk__file_not_opened(path, &st, j->err);
 	bool small = st.st_size < WINDOW;
-	t->window_size = small ? (size_t)st.st_size + 1 : WINDOW; /* one more byte, so that the read reaches the end of the file */
+	t->window_size = small ? (size_t)st.st_size + 1 : WINDOW; /* one more byte than the file, so that a read reaches its end */
 	t->window = stk__alloc(t->window_size);
 	j->begin = j->at = j->end = t->window;
 	return t->window ? STK_OK : stk__fail(j->err, STK_NO_MEMORY, "out of memory for a window of %s", path);
@@ -265,7 +266,7 @@ static uint64_t hash_of(const char *text, size_t n)
 	return h ^ h >> 29;
 }
 
-/* Returns the slot of a token, or the free slot for it. */
+/* Returns the slot of a token, or the free slot for a new one. */
 static uint64_t slot_of(const struct stk_tokens *t, const char *text, size_t n)
 {
 	uint64_t at = hash_of(text, n) & (t->slots - 1);

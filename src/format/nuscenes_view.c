@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Selects scenes, cameras and classes of a set. */
+ * Selects scenes, cameras and classes of a data set. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "format/list.h"
@@ -10,11 +10,11 @@
 
 static const char *const CAMERAS[] = {"CAM_FRONT", "CAM_FRONT_RIGHT", "CAM_FRONT_LEFT", "CAM_BACK", "CAM_BACK_LEFT", "CAM_BACK_RIGHT"};
 
-/* The classes in StreamPETR's order, which determines their labels. */
+/* The classes in StreamPETR's order: a class's index is its label. */
 static const char *const CLASSES[] = {
 	"car", "truck", "construction_vehicle", "bus", "trailer", "barrier", "motorcycle", "bicycle", "pedestrian", "traffic_cone"};
 
-/* The ten classes of NuScenes' detection task; categories that are not listed have no class. */
+/* The categories and their classes in NuScenes' detection task; other categories have no class. */
 static const char *const MAPPING[][2] = {
 	{"movable_object.barrier", "barrier"},
 	{"vehicle.bicycle", "bicycle"},
@@ -110,7 +110,7 @@ static enum stk_status check_names(
 	return STK_OK;
 }
 
-/* Cuts a scene as StreamPETR does: into parts of equal length, rounded up, so the last may be shorter. */
+/* Cuts a scene into `split` sequences as StreamPETR does: of equal length, rounded up, so the last may be shorter. */
 static void add_scene(struct stk_nuscenes_view *v, const struct stk_nuscenes_scene *scene, int32_t split)
 {
 	int32_t length = scene->count / split + (scene->count % split > 0);

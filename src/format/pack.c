@@ -22,7 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char plan_name[] = "packing.txt"; /* by this file a later run recognises the data set and the options of the tars */
+static const char plan_name[] = "packing.txt"; /* file that describes the data set and the options of the tars, for later runs */
 enum { READERS = 8, THREADS = 8, MOST_SHARDS = 1000000 };
 
 struct packing {
@@ -51,7 +51,7 @@ static bool has_tars(const char *folder)
 	return found;
 }
 
-/* Returns whether a folder, which need not exist yet, is the local folder `source` or lies inside it. */
+/* Returns whether a folder, which need not exist yet, is the local folder `source` or is inside it. */
 static bool is_inside(const char *folder, const char *source)
 {
 	char outer[PATH_MAX], inner[PATH_MAX], path[PATH_MAX];
@@ -70,8 +70,8 @@ static bool is_inside(const char *folder, const char *source)
 	return strncmp(inner, outer, n) == 0 && (inner[n] == '\0' || inner[n] == '/' || outer[n - 1] == '/');
 }
 
-/* Makes the folder, and writes a description of the plan into it. If there is a description already, it must be of the same plan, because tars that an
- * earlier run has finished are not written again; without one, the folder must not contain tars. */
+/* Makes the folder, and writes a description of the plan into it. If the folder has a description already, it must be of the same plan, because tars that an
+ * earlier run has finished are not written again; if not, the folder must not contain tars. */
 static enum stk_status claim_folder(const struct packing *k, struct stk_error *err)
 {
 	const char *folder = k->options->folder;
@@ -107,7 +107,7 @@ static bool is_part(const char *name)
 	return strncmp(name, "shards-", 7) == 0 && strstr(name, ".tar.") && n > 5 && strcmp(name + n - 5, ".part") == 0;
 }
 
-/* Removes partial files of a run that was killed. A tar that another process is still writing is locked. */
+/* Removes partial tars of runs that were killed. Another process that is still writing a tar has locked it. */
 static void remove_parts(const char *folder)
 {
 	struct stat st;

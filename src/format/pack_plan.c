@@ -31,8 +31,8 @@ struct planning {
 	const struct stk_pack_options *options;
 	const struct stk_file_list_options *images; /* filters for the names of images */
 	struct stk_error *err;
-	int64_t *samples; /* ids of the files that are images */
-	bool *used;       /* [file]: is in the plan; a file that belongs to several images is in the plan once for each of them */
+	int64_t *samples; /* indices of the files that are images */
+	bool *used;       /* [file]: true if the plan has it; a file that belongs to several images is in the plan once for each of them */
 	size_t root;      /* length of the part of a path before the class folder */
 };
 
@@ -41,7 +41,7 @@ static enum stk_status no_memory(const struct planning *g)
 	return stk__fail(g->err, STK_NO_MEMORY, "out of memory to plan the packing of %.300s", g->options->source);
 }
 
-/* Writes the part of a file's path that begins with the class folder's name. */
+/* Writes the part of a file's path from the class folder's name on. */
 static void path_of(const struct planning *g, int64_t file, char out[PATH_MAX])
 {
 	char whole[PATH_MAX];
@@ -55,14 +55,14 @@ static const char *base_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Returns the length of a file's path up to the last dot of its name, or the whole length if the name has no dot, or only one in front. */
+/* Returns the length of a file's path up to the last dot of its name; the whole length if the name has no dot or only a leading one. */
 static size_t stem_of(const char *path)
 {
 	const char *base = base_of(path), *dot = strrchr(base, '.');
 	return dot && dot != base ? (size_t)(dot - path) : strlen(path);
 }
 
-/* Returns whether readers of WebDataset take the two members for parts of one sample: their names are equal up to the first dot after the last slash. */
+/* Returns whether readers of WebDataset join two members into one sample: their paths are equal up to the first dot after the last slash. */
 static bool same_sample(const char *a, const char *b)
 {
 	size_t n = (size_t)(base_of(a) - a) + strcspn(base_of(a), ".");
@@ -74,7 +74,7 @@ static bool is_image(const struct planning *g, const char *path)
 	return stk__list_wants(g->images, base_of(path));
 }
 
-/* Returns whether a file has the stem of an image, n bytes long, with another ending: "a.txt" and "a.v2.json" belong to "a.jpg". */
+/* Returns whether a file's path begins with the stem of an image, n bytes long, and a dot: "a.txt" and "a.v2.json" belong to "a.jpg". */
 static bool has_stem(const char *file, const char *image, size_t n)
 {
 	return strncmp(file, image, n) == 0 && file[n] == '.' && !strchr(file + n, '/');
@@ -85,7 +85,7 @@ static bool has_stem(const char *file, const char *image, size_t n)
 int64_t stk__pack_record_bytes(const char *name)
 {
 	int64_t rest = (int64_t)strlen(name) + (int64_t)strlen(" path=\n"), all = rest + 1, before = 0;
-	while (all != before) { /* the record begins with its length, which includes its own digits */
+	while (all != before) { /* the record begins with its length, which includes the length's own digits */
 		char text[32];
 		before = all;
 		all = rest + snprintf(text, sizeof text, "%lld", (long long)all);
@@ -141,9 +141,9 @@ static enum stk_status size_of(const struct planning *g, int64_t file, int64_t *
 	return STK_OK;
 }
 
-/* Makes the key of a sample: the names of its members begin with the key, and the rest after a dot names the component. Readers of WebDataset end the key at
- * the first dot of a member's name and skip names that begin with a dot. So an image with further dots in its name, or with the stem of another image, gets
- * a key made of its whole name and its number. */
+/* Writes the key of a sample: the names of its members begin with the key, and the rest after a dot names the component. Readers of WebDataset end the key
+ * at the first dot of a member's name and skip names that begin with a dot. So an image with further dots in its name, or with the stem of another image,
+ * gets a key made of its whole name and its number. */
 static void key_of(int64_t file, const char *path, bool twice, char out[PATH_MAX + 32])
 {
 	size_t stem = stem_of(path), base = (size_t)(base_of(path) - path);
@@ -156,13 +156,12 @@ static void key_of(int64_t file, const char *path, bool twice, char out[PATH_MAX
 		*c = *c == '.' ? '_' : *c;
 }
 
-struct stem_group { /* the files that begin with one stem and a dot; they are neighbours in the list */
+struct stem_group { /* the files whose paths begin with one stem and a dot; they are neighbours in the list */
 	int64_t first, end;
-	bool twice; /* several images have this stem */
+	bool twice; /* true if several images have this stem */
 };
 
-/* Finds all files that begin with the image's stem and a dot, and whether another image has the same stem (`twice`). They are neighbours, since a folder's
- * files are sorted by name. */
+/* Finds the group of an image's stem. Its files are neighbours, since a folder's files are sorted by name. */
 static struct stem_group shelf_of(const struct planning *g, int64_t file, const char *path)
 {
 	char other[PATH_MAX];
@@ -181,7 +180,7 @@ static struct stem_group shelf_of(const struct planning *g, int64_t file, const 
 	return s;
 }
 
-/* Returns whether another image of the group with a longer stem fits the file: "a.v2.json" belongs to "a.v2.jpg" rather than to "a.jpg". */
+/* Returns whether another image of the group with a longer stem fits the file: "a.v2.json" belongs to "a.v2.jpg" and not to "a.jpg". */
 static bool fits_better(const struct planning *g, const struct stem_group *stem_group, const char *path, const char *file)
 {
 	char other[PATH_MAX];
@@ -251,7 +250,7 @@ static bool begin_shard(struct stk_pack_plan *p, int64_t first)
 		p->shards = more;
 		p->shard_capacity = capacity;
 	}
-	p->shards[p->shard_count++] = (struct stk_pack_shard){first, 0, 1024}; /* two empty blocks at the end */
+	p->shards[p->shard_count++] = (struct stk_pack_shard){first, 0, 1024}; /* with the two empty blocks at the end of the tar */
 	return true;
 }
 
@@ -290,7 +289,7 @@ static void digest_plan(const struct planning *g)
 		p->digest = stk__hash_bytes(p->digest, &p->shards[i].count, sizeof p->shards[i].count);
 }
 
-/* Shuffles n ids (Fisher and Yates), with one draw for each swap, which depends only on the seed and on the position. */
+/* Shuffles n ids (Fisher and Yates). Each swap takes one draw, which depends only on the seed and the position. */
 static void shuffle(int64_t *ids, int64_t n, uint64_t seed)
 {
 	for (int64_t i = n - 1; i > 0; i--) {
@@ -323,7 +322,7 @@ static enum stk_status plan_all(struct planning *g)
 	return s;
 }
 
-/* Passes the progress of the source's listing to the caller, who can stop it. */
+/* State of the source's listing, whose progress the caller follows and can stop. */
 struct listing {
 	const struct stk_pack_options *options;
 	bool ended;

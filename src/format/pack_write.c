@@ -19,13 +19,13 @@ enum { BLOCK = 512, AHEAD = 32, BYTES_AHEAD = 64 << 20, ROOM = 1 << 20 };
 struct writer {
 	const struct stk_pack_plan *plan;
 	struct stk_new_file file;
-	uint8_t *buffer; /* ROOM bytes, of which the first `used` are waiting to be written */
+	uint8_t *buffer; /* ROOM bytes, of which the first `used` must still be written */
 	size_t used;
-	int error;                   /* errno of a failed write */
+	int error;                   /* errno of a failed write; 0: no failure */
 	struct stk_read_ahead files; /* requests for the files of the next members, in order */
-	char paths[AHEAD][PATH_MAX]; /* [slot of `files`]: path of the file */
-	int64_t bytes;               /* bytes of the files in `files` */
-	int64_t next;                /* the next member to request */
+	char paths[AHEAD][PATH_MAX]; /* [slot of `files`]: path of the request's file */
+	int64_t bytes;               /* total size of the files in `files` */
+	int64_t next;                /* index of the next member to request */
 };
 
 /* ---- bytes out ---- */
@@ -56,7 +56,7 @@ static void pad(struct writer *w, int64_t size)
 	put(w, zeros, (size_t)(-size & (BLOCK - 1)));
 }
 
-/* Writes a header that is the same in every run: it has neither times nor owners. */
+/* Writes a header. It contains neither times nor owners, so that it is the same in every run. */
 static void put_header(struct writer *w, const char *name, int64_t size, char type)
 {
 	char h[BLOCK] = {0};
@@ -70,7 +70,7 @@ static void put_header(struct writer *w, const char *name, int64_t size, char ty
 		24);
 	if (size < (int64_t)1 << 33) {
 		snprintf(h + 124, 13, "%011llo", (unsigned long long)size);
-	} else { /* a size that eleven octal digits cannot express is written in base 256 */
+	} else { /* in base 256, since eleven octal digits are too few for this size */
 		h[124] = (char)0x80;
 		for (int i = 0; i < 8; i++)
 			h[135 - i] = (char)(uint8_t)((uint64_t)size >> 8 * i);
@@ -107,7 +107,7 @@ static void put_member(struct writer *w, const char *name, const void *data, int
 
 /* ---- bytes in ---- */
 
-/* Requests the files that come next, before they are needed. */
+/* Requests the files of the next members before `end`, as many as may be in flight. */
 static void ask_ahead(struct writer *w, int64_t end)
 {
 	struct stk_read_ahead *a = &w->files;
@@ -180,7 +180,7 @@ enum stk_status stk__pack_write(const struct stk_pack_plan *p, int64_t shard, st
 	w->error = stk__new_file_begin(&w->file, path, 0666) ? 0 : errno;
 	const bool begun = !w->error;
 	if (begun) {
-		/* the lock shows other processes that the tar is being written (remove_parts); some file systems have no locks */
+		/* a lock, by which other processes see that the tar is being written (remove_parts); some file systems have no locks */
 		flock(w->file.fd, LOCK_EX | LOCK_NB);
 		s = write_members(w, &p->shards[shard], packed, stop, err);
 	}

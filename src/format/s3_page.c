@@ -15,7 +15,7 @@ struct span {
 
 struct page {
 	const char *name;
-	bool url; /* keys are encoded as in URLs, so that XML can represent any byte */
+	bool url; /* true if keys are encoded as in URLs, so that XML can represent any byte */
 	struct stk_error *err;
 };
 
@@ -29,7 +29,8 @@ static const char *find(struct span in, const char *text)
 	return memmem(in.s, in.n, text, strlen(text));
 }
 
-/* Finds the text between <name> and </name>, the first in `in`, and the text after it. Returns false if there is no such element. */
+/* Finds the first element <name> in `in`. Sets *inside to its text and the last argument, if not NULL, to the text after it. Returns false if there is no
+ * such element. */
 static bool element(struct span in, const char *name, struct span *inside, struct span *behind)
 {
 	char open[40], close[40];
@@ -60,8 +61,8 @@ static size_t put_utf8(unsigned long c, char *out)
 	return n;
 }
 
-/* Decodes the entity at the start of s, such as "&amp;" or "&#x26;", to *written bytes of UTF-8 at `out`. Returns the entity's length, or 0 if s does not begin
- * with an entity. */
+/* Decodes the entity at the beginning of s, such as "&amp;" or "&#x26;", to *written bytes of UTF-8 at `out`. Returns the entity's length, or 0 if s does
+ * not begin with an entity. */
 static size_t take_entity(struct span s, char *out, size_t *written)
 {
 	static const struct {
@@ -129,7 +130,7 @@ static enum stk_status unescape_url(const struct page *p, char *text)
 	return STK_OK;
 }
 
-/* Reads a key or a prefix, as it is in the store. */
+/* Reads the element `name` of an entry, a key or a prefix, and decodes it. */
 static enum stk_status take_key(const struct page *p, struct span in, const char *name, char key[8192])
 {
 	struct span inside;
@@ -143,7 +144,7 @@ static enum stk_status take_key(const struct page *p, struct span in, const char
 	return status;
 }
 
-/* Returns the hash of an entry's ETag (stk__etag_hash), whose quotes may be written as entities; 0 if the entry has no valid ETag. */
+/* Returns the hash of an entry's ETag (stk__etag_hash), whose quotes may be entities; 0 if the entry has no valid ETag. */
 static uint64_t take_tag(const struct page *p, struct span in)
 {
 	char etag[128];

@@ -12,13 +12,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Tars are opened ahead of the search, several at a time, since opening each takes one or two answers of the store. */
+/* Tars are opened ahead of the search, several at the same time, since for each the store must answer one or two requests. */
 enum { OPENERS = 4, OPEN_AHEAD = 16, MOST_PARTS = 64, SLACK = 64, NOTICES = 8 };
 
-/* A tar in the order of the search. */
+/* A tar, in the order of the search. */
 struct searched_tar {
 	int32_t tar;
-	bool open, kept; /* kept: the tar has an index, so it need not be searched */
+	bool open, kept; /* kept: true if the tar has an index, so that it need not be searched */
 	enum stk_status status;
 	struct stk_error error;
 	struct stk_archive_index index; /* valid if `kept` */
@@ -28,23 +28,23 @@ struct searched_tar {
 struct stk_survey {
 	struct stk_webdataset_options o;
 	size_t elements[MOST_PARTS];
-	struct stk_storage *storage; /* NULL: no tar is remote */
+	struct stk_storage *storage; /* NULL: all tars are local files */
 	struct stk_components *components;
 	pthread_mutex_t lock; /* guards all fields below */
 	pthread_cond_t opened_cond;
 	struct stk_samples table;
 	struct stk_survey_plan plan;
-	int32_t *search_index; /* [tar]: its index in `search_order` */
+	int32_t *search_index; /* [tar]: its index in `search_order`, which is called a turn */
 	struct searched_tar *search_order;
 	struct stk_window window;
-	struct stk_collect *collect; /* collects the samples of the tar that is searched */
+	struct stk_collect *collect; /* collects the samples of the tar that is being searched */
 	struct stk_survey_known known;
 	struct stk_error error; /* the reason why the search failed */
-	int64_t wanted;         /* number of samples that a caller waits for; 0: no caller waits */
-	/* next_open: index in `search_order` of the next tar to open; n_searched: stk__survey_passed has released all pieces of this many tars in `search_order` */
+	int64_t wanted;         /* number of samples that a caller waits for; 0: none */
+	/* next_open: index in `search_order` of the next tar to open; n_searched: number of tars in `search_order` whose pieces stk__survey_passed has
+	 * released */
 	int32_t next_open, n_searched;
-	char notices[NOTICES]
-		    [400]; /* notices that were not given yet, the oldest first; if there are more than NOTICES, the rest is dropped */
+	char notices[NOTICES][400]; /* notices that were not returned yet, the oldest first; beyond NOTICES they are dropped */
 	int32_t notice_count;
 	pthread_t searcher, openers[OPENERS];
 	int openers_count;
@@ -181,8 +181,8 @@ static void *open_tars(void *user)
 
 /* ---- searching ---- */
 
-/* Makes the first `samples` samples of the table known, and marks their parts in the window. Call with the lock held. Returns whether the waiting caller
- * must be notified. */
+/* Makes the first `samples` samples of the table known, and marks their parts in the window. Returns whether the waiting caller must be notified. Call with
+ * the lock held. */
 static bool publish(struct stk_survey *s, int64_t samples)
 {
 	int32_t turn = s->window.at;
@@ -217,7 +217,7 @@ static const uint8_t *read_window(void *user, int64_t offset, size_t n, struct s
 	return stk__survey_window_read(user, offset, n, err);
 }
 
-/* Finds the samples by a search of the tar itself; its index is kept. */
+/* Finds the samples by a search of the tar itself, and stores its index. */
 static enum stk_status search(struct stk_survey *s, struct searched_tar *t, struct stk_error *err)
 {
 	const struct stk_archive_watch watch = {.notice = take_notice, .user = s};
@@ -273,7 +273,7 @@ static enum stk_status search_turn(struct stk_survey *s, struct searched_tar *t,
 	return status;
 }
 
-/* Waits until the next tar is open. Returns NULL if the search was cancelled. */
+/* Waits until tar number i of `search_order` is open, and returns it. Returns NULL if the search was cancelled. */
 static struct searched_tar *wait_open(struct stk_survey *s, int32_t i)
 {
 	pthread_mutex_lock(&s->lock);
@@ -338,7 +338,7 @@ enum stk_status stk__survey_begin(struct stk_survey *s, const struct stk_survey_
 	if (!status)
 		return STK_OK;
 	stk__survey_end(s);
-	s->known = (struct stk_survey_known){.all = true, .failed = status}; /* later calls report the failure again */
+	s->known = (struct stk_survey_known){.all = true, .failed = status}; /* so that later calls report the failure again */
 	if (err)
 		s->error = *err;
 	return status;
@@ -445,7 +445,7 @@ struct stk_samples_object stk__survey_object(struct stk_survey *s, int64_t tar)
 	return object;
 }
 
-/* Finds the sample's parts that lie in the request, and returns their number. Call with the lock held. */
+/* Finds the sample's parts that are inside the request, and returns their number. Call with the lock held. */
 static int32_t parts_of(const struct stk_survey *s, int64_t id, const struct stk_request *r, struct stk_sample_part *out)
 {
 	int32_t n = 0;
@@ -457,8 +457,7 @@ static int32_t parts_of(const struct stk_survey *s, int64_t id, const struct stk
 	return n;
 }
 
-/* Checks the members' headers, as io does for bytes that it fetches: the object may have changed between the request for the headers and that for the members'
- * bytes. */
+/* Checks the members' headers, as io does for bytes that it fetches: the object may have changed between the requests for the headers and for the members. */
 static enum stk_status check_kept(struct stk_request *r)
 {
 	enum stk_status status = r->check ? stk__io_check_bytes(r) : STK_OK;

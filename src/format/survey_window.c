@@ -44,7 +44,7 @@ void stk__survey_window_wake(struct stk_window *w)
 
 /* ---- requests and releases of pieces ---- */
 
-/* Notes that the request of a piece has ended, and raises the limit of requests in flight. */
+/* Records that the request of a piece has ended, and raises the maximum number of requests in flight. */
 static void note_ended(struct stk_window *w, struct stk_request *r)
 {
 	struct stk_piece *p = (struct stk_piece *)((char *)r - offsetof(struct stk_piece, request));
@@ -53,8 +53,8 @@ static void note_ended(struct stk_window *w, struct stk_request *r)
 	w->max_under_way += w->max_under_way < MOST_AHEAD ? 2 : 0;
 }
 
-/* Notes all requests that have ended since the last call. Threads that read samples call this too, and the search may wait for a request that they have noted:
- * so it wakes the search. */
+/* Records all requests that have ended since the last call. Threads that read samples call this too; the search may be waiting for a request that they have
+ * recorded, so this wakes the search. */
 static void note_all_ended(struct stk_window *w)
 {
 	bool any = false;
@@ -85,7 +85,7 @@ static bool request_piece(struct stk_window *w, struct stk_stretch *t)
 	p->begin = t->requested_to;
 	p->end = t->requested_to + (left < PIECE ? left : PIECE);
 	const int64_t needed =
-		/* when the search will reach this piece, if the store keeps its present rate */
+		/* time at which the search will reach this piece, if the store keeps its present rate */
 		now + stk__io_pace_ns(w->requests.io) * (int64_t)(w->bytes / PIECE);
 	w->deadline = needed > w->deadline ? needed : w->deadline + 1;
 	p->request = (struct stk_request){.uri = t->uri,
@@ -159,7 +159,7 @@ void stk__survey_window_sweep(struct stk_window *w, int32_t tar, int64_t to)
 		stk__survey_window_wake(w);
 }
 
-/* Drops the newest piece that the search has passed, which readers need last. */
+/* Drops the newest of the pieces that the search has passed, since readers need it last. */
 static void drop_newest(struct stk_window *w)
 {
 	for (int32_t i = w->at; i >= 0; i--) {
@@ -178,7 +178,7 @@ static bool has_capacity(const struct stk_window *w)
 	return w->bytes + PIECE <= w->limit;
 }
 
-/* Requests pieces in the order of need: the rest of this tar, then the following tars. Returns false if memory is short. */
+/* Requests pieces in the order of need: the rest of the tar that is being searched, then the following tars. Returns false if memory is short. */
 static bool look_ahead(struct stk_window *w)
 {
 	for (int32_t i = w->at; i < w->count; i++) {
@@ -216,8 +216,8 @@ static struct stk_piece *find(const struct stk_stretch *t, int64_t offset)
 	return p && p->begin <= offset ? p : NULL;
 }
 
-/* Makes room when the window is full and no reader will release bytes: drops the newest piece that the search has passed, and requests the piece at `offset`
- * without the bytes before it that were not requested yet. Returns false if memory is short. */
+/* Makes room when the window is full and no reader will release bytes: drops the newest piece that the search has passed, and requests the piece at
+ * `offset`, leaving out earlier bytes that were not requested yet. Returns false if memory is short. */
 static bool pass_over(struct stk_window *w, struct stk_stretch *t, int64_t offset)
 {
 	t->requested_to = offset > t->requested_to ? offset : t->requested_to;
@@ -225,7 +225,8 @@ static bool pass_over(struct stk_window *w, struct stk_stretch *t, int64_t offse
 	return request_piece(w, t);
 }
 
-/* Waits until the piece at `offset` has arrived, and requests further pieces. Call with the lock held; it is released meanwhile. NULL: *err is filled. */
+/* Waits until the piece at `offset` has arrived, and returns it. Requests further pieces meanwhile. NULL: *err is filled. Call with the lock held; it is
+ * released while this waits. */
 static struct stk_piece *wait_for(struct stk_window *w, struct stk_stretch *t, int64_t offset, struct stk_error *err)
 {
 	bool memory = true;
@@ -246,7 +247,7 @@ static struct stk_piece *wait_for(struct stk_window *w, struct stk_stretch *t, i
 	return NULL;
 }
 
-/* Returns a copy of n bytes that span several pieces; the next call overwrites it. NULL: *err is filled. Call with the lock held; it is released meanwhile. */
+/* Returns a copy of n bytes that span several pieces, valid until the next call; NULL with *err filled. Call with the lock held; it is released meanwhile. */
 static const uint8_t *join(struct stk_window *w, struct stk_stretch *t, int64_t offset, size_t n, struct stk_error *err)
 {
 	w->joined = w->joined ? w->joined : stk__alloc(PIECE);

@@ -17,10 +17,10 @@ enum { NAME = 0, SIZE = 124, SUM = 148, TYPE = 156, MAGIC = 257, PREFIX = 345 };
 
 struct scan {
 	struct stk_archive_file *file;
-	int64_t at;   /* offset of the present entry's header */
-	char *name;   /* name of the next member, from entries before it or from its header; NAME_ROOM bytes */
+	int64_t at;   /* offset of the current entry's header */
+	char *name;   /* name of the next member, from entries before it or from its header, in a buffer of NAME_ROOM bytes */
 	bool named;   /* `name` comes from an entry before the member's header */
-	int64_t size; /* if `sized`: size of the next member, from the attributes before it, instead of the one in its header */
+	int64_t size; /* if `sized`: size of the next member, from the attributes before it, which replaces the size in its header */
 	bool sized;
 	struct stk_error *err;
 };
@@ -32,8 +32,8 @@ static enum stk_status fail_at(const struct scan *t, enum stk_status code, const
 
 /* ---- fields ---- */
 
-/* Reads a field: octal digits between blanks and NULs or, if the first bit is set, a number in base 256 (sizes from 8 GiB on). Returns -1 for anything else,
- * or if it is negative. */
+/* Reads a number from a field: octal digits between blanks and NULs or, if the first bit is set, a number in base 256 (sizes from 8 GiB on). Returns -1 if
+ * the field is neither, or if the number is negative. */
 static int64_t number_of(const uint8_t *field, size_t n)
 {
 	int64_t value = 0;
@@ -54,7 +54,7 @@ static int64_t number_of(const uint8_t *field, size_t n)
 	return i == n || field[i] == ' ' || field[i] == '\0' ? value : -1;
 }
 
-/* Returns whether the header's sum is right. Some old programs summed signed bytes, which is accepted too. */
+/* Returns whether the header's checksum is right. Also accepts the sum of signed bytes, which some old programs wrote. */
 static bool sum_is_right(const uint8_t *h)
 {
 	int64_t want = number_of(h + SUM, 8), sum = 0, sum_signed = 0;
@@ -76,7 +76,7 @@ static bool is_zero(const uint8_t *h)
 
 static void take_header_name(struct scan *t, const uint8_t *h)
 {
-	bool ustar = memcmp(h + MAGIC, "ustar\0", 6) == 0; /* GNU's own format has other fields in the prefix's place */
+	bool ustar = memcmp(h + MAGIC, "ustar\0", 6) == 0; /* in GNU's own format, other fields have the offset of the prefix */
 	size_t n = 0;
 	if (ustar && h[PREFIX]) {
 		n = strnlen((const char *)h + PREFIX, 155);
@@ -100,7 +100,7 @@ static const uint8_t *entry_bytes(struct scan *t, int64_t size, enum stk_status 
 	if (*status)
 		return NULL;
 	if (size == 0)
-		return (const uint8_t *)""; /* at the archive's end there is nothing to read */
+		return (const uint8_t *)""; /* no read, since the archive may end here */
 	const uint8_t *data = stk__archive_read(t->file, t->at + BLOCK, (size_t)size, t->err);
 	if (!data)
 		*status = t->err ? t->err->code : STK_IO;
@@ -123,7 +123,7 @@ static enum stk_status refuse_sparse(const struct scan *t)
 	return fail_at(t, STK_UNSUPPORTED, "a sparse file, of which the archive holds only parts: pack it again without tar's --sparse");
 }
 
-/* Refuses a link: its bytes belong to another member, or are missing. If it were left out silently, a sample would be missing. */
+/* Refuses a link, whose bytes belong to another member or are missing. If it were skipped, a sample would be missing without a message. */
 static enum stk_status refuse_link(const struct scan *t, char type)
 {
 	char what[400];
@@ -151,7 +151,7 @@ static enum stk_status take_attribute(struct scan *t, const char *key, size_t n,
 	return STK_OK;
 }
 
-/* Reads the records of a pax header, "LENGTH KEY=VALUE\n", where LENGTH is the number of bytes of the whole record. */
+/* Reads the records of a pax header: "LENGTH KEY=VALUE\n", where LENGTH is the size of the whole record in bytes. */
 static enum stk_status take_attributes(struct scan *t, int64_t size)
 {
 	enum stk_status s;
@@ -159,7 +159,7 @@ static enum stk_status take_attributes(struct scan *t, int64_t size)
 	while (at < end && s == STK_OK) {
 		const char *record = at;
 		int64_t length;
-		if (*at == '\0') /* some programs pad with NULs */
+		if (*at == '\0') /* padding, which some programs write */
 			break;
 		if (!stk__take_number(&at, end, &length) || at == end || *at != ' ' || length > end - record || length < at - record + 3 ||
 			record[length - 1] != '\n')
@@ -182,7 +182,7 @@ static enum stk_status take_long_name(struct scan *t, int64_t size)
 
 /* ---- the archive ---- */
 
-/* Refuses a file whose first bytes show that it is not a tar, and names its kind. */
+/* Refuses a file whose first bytes show that it is not a tar, with a message about its kind. */
 static enum stk_status check_kind(const struct scan *t)
 {
 	static const struct {
@@ -204,7 +204,8 @@ static enum stk_status check_kind(const struct scan *t)
 	return STK_OK;
 }
 
-/* Returns the error for an archive that does not begin with a header. The message says what the file is, if its first bytes show that, or else `else_what`. */
+/* Returns the error for an archive that does not begin with a header. The message is about the file's kind, if its first bytes show that, and otherwise
+ * `else_what`. */
 static enum stk_status no_tar(const struct scan *t, const char *else_what)
 {
 	struct stk_foreign kind;
@@ -222,7 +223,7 @@ static bool is_file(char type)
 	return type == '0' || type == '\0' || type == '7';
 }
 
-/* Does not compare sizes from 8 GiB on with the header's field: an earlier entry may give such a size, and the field then has any value. */
+/* Does not compare sizes from 8 GiB on with the header's field: an earlier entry may contain such a size, and the field then has any value. */
 bool stk__tar_header_fits(const uint8_t *header, int64_t size)
 {
 	return sum_is_right(header) && is_file((char)header[TYPE]) && (size >= (int64_t)1 << 33 || number_of(header + SIZE, 12) == size);
@@ -235,7 +236,8 @@ static enum stk_status take_entry(struct scan *t, const uint8_t *h, int64_t *siz
 		return take_attributes(t, *size);
 	if (type == 'L')
 		return take_long_name(t, *size);
-	if (type == 'K' || type == 'g') /* the target of a link, or attributes of all files, which give neither name nor size */
+	if (type == 'K' || type == 'g') /* no effect: the target of a link, or attributes of all files, which have neither a name nor a
+					 * size */
 		return STK_OK;
 	if (type == 'S')
 		return refuse_sparse(t);
@@ -252,14 +254,14 @@ static enum stk_status take_entry(struct scan *t, const uint8_t *h, int64_t *siz
 	const char *dot = strrchr(t->name, '.');
 	if (type == '1' || (type == '2' && dot && stk__image_ending(dot + 1, false)))
 		return refuse_link(t, type);
-	if (!is_file(type) || (n && t->name[n - 1] == '/')) /* old programs wrote folders like this, before there was a type for them */
+	if (!is_file(type) || (n && t->name[n - 1] == '/')) /* a folder, as old programs wrote it before there was a type for folders */
 		return STK_OK;
 	if (*size > INT64_MAX - t->at - 3 * BLOCK)
 		return fail_at(t, STK_CORRUPT, "the size of a file is out of range");
 	return found(user, &(struct stk_archive_member){t->name, t->at + BLOCK, *size}, t->err);
 }
 
-/* Checks that no header follows the first block of zeros within a record of 20 blocks. Otherwise members of an archive that was appended with `cat` would be
+/* Fails if a header follows the first block of zeros within a record of 20 blocks. Otherwise members of an archive that was appended with `cat` would be
  * missed. */
 static enum stk_status check_end(struct scan *t)
 {
@@ -298,7 +300,7 @@ static enum stk_status scan_entries(struct scan *t, stk_archive_found *found, vo
 		data_end = t->at + BLOCK + size;
 		t->at = next / BLOCK * BLOCK;
 	}
-	/* A member that is itself cut off is reported when it is read. */
+	/* A member that is itself cut off is an error only when it is read. */
 	return s == STK_OK && t->at > end && data_end <= end
 		       ? fail_at(t, STK_CORRUPT, "it ends in the padding of its last file: it is cut short")
 		       : s;

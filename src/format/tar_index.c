@@ -23,7 +23,9 @@ static enum stk_status write_all(const struct stk_archives *a, const char *path,
 	stk__archive_index_begin(&o, STK_ARCHIVE_TAR, a->count);
 	for (int32_t i = 0; i < a->count; i++) {
 		const char *tar = a->at[i].path,
-			   *real = stk__is_object(tar) ? NULL : realpath(stk__file_path(tar), whole); /* valid from any folder */
+			   *real = stk__is_object(tar) ? NULL
+						       : realpath(stk__file_path(tar), whole); /* absolute, since the index may be in any
+												       * folder */
 		stk__archive_index_put(&o, &a->at[i], real ? real : tar);
 	}
 	stk__put_hash(&o);
@@ -115,7 +117,7 @@ enum stk_status stk_tar_index(const struct stk_tar_index_options *o, struct stk_
 struct first_sample {
 	struct stk_components components;
 	char first[STK_CODED_LONGEST]; /* name of the first file */
-	bool complete;                 /* the first sample is complete, because a second one has begun */
+	bool complete;                 /* true if the first sample is complete, because a second one has begun */
 };
 
 /* Counts the files of the first sample by component. Ends the search with STK_CANCELLED at the first file of the second sample. */
@@ -145,8 +147,8 @@ static enum stk_status check_first_sample(const struct stk_tar_index_options *o,
 	return s;
 }
 
-/* Returns the first tar that has no index on this host; -1: all have one, or not all tars are objects. If the store has an index next to that tar, the
- * others probably have one too. */
+/* Returns the index of the first tar that has no index on this host; -1: all have one, or some tar is a local file. If the store has an index for that tar,
+ * the others probably have one too. */
 static int32_t first_without(const struct stk_names *tars)
 {
 	int32_t first = -1;

@@ -6,7 +6,11 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { DEEPEST = 512, LONGEST_WHOLE = 4300 }; /* below Python's recursion limit; Python's limit of a whole number's digits */
+enum {
+	DEEPEST = 512,
+	LONGEST_WHOLE = 4300
+}; /* DEEPEST is below Python's recursion limit; LONGEST_WHOLE is Python's limit for the
+					       * digits of a whole number */
 
 struct text {
 	const uint8_t *at, *end;
@@ -15,7 +19,7 @@ struct text {
 
 /* ---- UTF-8 (RFC 3629) ---- */
 
-/* Returns the number of bytes of the character at p, or 0 if it is invalid. surrogates: accepts encoded surrogates (U+D800 to U+DFFF), as Python's json
+/* Returns the number of bytes of the character at p, or 0 if it is invalid. surrogates: also accepts encoded surrogates (U+D800 to U+DFFF), as Python's json
  * does. */
 static size_t character(const uint8_t *p, const uint8_t *end, bool surrogates)
 {
@@ -116,7 +120,7 @@ static bool take_number(struct text *t)
 		return fails(t, "a value is expected here");
 	bool real = false;
 	const uint8_t *behind = t->at;
-	if (consume(t, ".")) { /* in "1." the number is 1, and the rest is refused */
+	if (consume(t, ".")) { /* "1." is the number 1 followed by a dot, which is then refused */
 		real = take_digits(t);
 		t->at = real ? t->at : behind;
 	}
@@ -143,7 +147,7 @@ static bool take_plain(struct text *t)
 	       take_number(t);
 }
 
-/* Reads "key": of an object. */
+/* Reads the key of an object and the colon after it. Returns false if they are not valid. */
 static bool take_key(struct text *t)
 {
 	pass_blanks(t);
@@ -153,7 +157,7 @@ static bool take_key(struct text *t)
 	return consume(t, ":") || fails(t, "a ':' is expected here");
 }
 
-/* Reads a value of any kind. Does not recurse, but keeps a stack of open lists and objects, the innermost last. Returns false if the text is not valid. */
+/* Reads a value of any kind. Does not recurse: `open` is a stack of the closing brackets, the innermost last. Returns false if the text is not valid. */
 static bool take_value(struct text *t)
 {
 	char open[DEEPEST];

@@ -77,8 +77,8 @@ enum stk_status stk__tfrecord_payload(
 
 /* ---- files ---- */
 
-/* Without an index only the lengths' checksums distinguish records from other bytes, so they must be present. The bytes of the last record may be missing:
- * then reading that record fails. */
+/* Only the checksums of the lengths distinguish records from other bytes, so they must not be absent here. The bytes of the last record may be missing: then
+ * reading that record fails. */
 enum stk_status stk__tfrecord_scan(struct stk_archive_file *f, stk_archive_found *found, void *user, struct stk_error *err)
 {
 	const unsigned cpu = stk__cpu_capabilities();

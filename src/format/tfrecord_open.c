@@ -48,8 +48,8 @@ enum stk_status stk__tfrecord_parse_index(
 	return s;
 }
 
-/* Fails unless an index without records belongs to an empty local file; otherwise the file's records would be missing without a message. An object is always
- * refused, since its size is not known here. */
+/* Fails unless an index without records belongs to an empty local file; otherwise the file's records would be missing without a message. Fails for every
+ * object, since its size is not known here. */
 static enum stk_status check_empty(const char *index, const char *path, struct stk_error *err)
 {
 	struct stat st;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A file of an index:
+ * The file of a stored index:
  *   struct head
  *   the whole name of the video
  *   the index (media/index_bytes.c), which ends in a hash
@@ -23,7 +23,7 @@ static const char magic[8] = "STKVKEPT";
 struct head {
 	char magic[8];
 	uint32_t version;
-	uint32_t name; /* bytes of the name */
+	uint32_t name; /* size of the name in bytes */
 	struct stk_media_version of;
 	int32_t stream, unused;
 };
@@ -39,7 +39,7 @@ static bool find_names(const char *video, int32_t stream, struct names *n)
 	if (!stk__kept_name(video, n->whole))
 		return false;
 	snprintf(key, sizeof key, "video %d %s", stream,
-		n->whole); /* the query of a URL can hold a signature, and goes only into the hash */
+		n->whole); /* only this hash contains the query of a URL, which can contain a signature */
 	n->whole[stk__uri_shown(n->whole)] = '\0';
 	return stk__kept_path(key, n->path);
 }
@@ -56,7 +56,7 @@ static uint64_t hash_of(const struct head *h, const char *name)
 	return stk__xxh64(name, h->name, stk__xxh64(h, sizeof *h, 0));
 }
 
-/* Loads the kept index of a video. NULL: none was kept for this version of the video, or it cannot be read. */
+/* Loads the stored index of a video. NULL: there is none for this version of the video, or it cannot be read. */
 static struct stk_video_index *load(const struct names *n, const struct stk_media_version *of, int32_t stream)
 {
 	const size_t most = (size_t)1 << 32;
@@ -75,7 +75,7 @@ static struct stk_video_index *load(const struct names *n, const struct stk_medi
 	return x;
 }
 
-/* Returns whether the index may be kept: a file that has just changed may change again without another time of change. */
+/* Returns whether the index may be stored: a file that was just changed may change again without another time of change. */
 static bool is_settled(const struct stk_media_version *of)
 {
 	const int64_t moment = 100000000;
@@ -83,7 +83,7 @@ static bool is_settled(const struct stk_media_version *of)
 	return of->version[0] || (of->modified_ns < now - moment && of->changed_ns < now - moment);
 }
 
-/* Keeps an index. If it cannot be written, the next run makes it again. */
+/* Stores an index. If that fails, the next run makes the index again. */
 static void keep(struct names *n, const struct stk_media_version *of, int32_t stream, const struct stk_video_index *x)
 {
 	const struct head h = make_head(n, of, stream);

@@ -37,7 +37,7 @@ static bool grow(struct stk_video_list *l)
 	return names && labels && starts && ends;
 }
 
-/* Cuts the next word off *at; NULL after the last. */
+/* Returns the next word of the text at *at, which ends with a NUL written into the text, and moves *at after it. Returns NULL if there are no more words. */
 static char *next_word(char **at)
 {
 	char *word = *at + strspn(*at, BLANKS);

@@ -15,14 +15,14 @@ enum { BLOCK = 512, MOST_PARTS = 64 }; /* `found_parts` has a bit for each part 
 struct stk_collect {
 	const struct stk_webdataset_options *o;
 	struct stk_samples *t;
-	struct stk_components *there; /* counts the components that exist in the archives */
+	struct stk_components *there; /* counts of the components in the archives */
 	int32_t archive;
-	uint64_t found_parts;           /* a bit for each part that has been found, even if it is empty */
-	uint64_t ending_of[MOST_PARTS]; /* hash of the ending of each part */
-	bool open;                      /* the last sample may get further files */
+	uint64_t found_parts;           /* bit mask of the parts that have been found, even if they are empty */
+	uint64_t ending_of[MOST_PARTS]; /* [part]: hash of its ending */
+	bool open;                      /* true if the last sample may get further files */
 	int64_t begin;                  /* offset of the last sample's first file */
-	struct stk_sample_part *parts;  /* parts of the last sample, in the table */
-	const char *where;              /* the index, in messages, with `line`; NULL: the archive */
+	struct stk_sample_part *parts;  /* the parts of the last sample, inside the table */
+	const char *where;              /* name of the index, for messages with `line`; NULL: the samples come from the archive */
 	int64_t line;
 	struct stk_error *err;
 };
@@ -86,7 +86,7 @@ static bool same(const char *a, const char *b, size_t n, bool ignore_case)
 	return true;
 }
 
-/* Returns whether `ending`, of n bytes, is one of the alternatives "jpg;png". */
+/* Returns whether `ending`, of n bytes, is one of the alternatives, such as "jpg;png". */
 static bool is_wanted(const char *alternatives, const char *ending, size_t n, bool ignore_case)
 {
 	for (const char *p = alternatives; *p; p += *p == ';') {
@@ -113,7 +113,7 @@ static void count_ending(struct stk_components *c, const char *ending, size_t n)
 }
 
 /* Called for a file whose sample already has a file with this ending, because two neighbouring samples have the same name or a file was packed twice. Counts
- * the file, or fails with STK_MISSING_ERROR. */
+ * the file; fails if the option is STK_MISSING_ERROR. */
 static enum stk_status found_double(struct stk_collect *c, const char *ending, size_t n, int64_t offset)
 {
 	const char *archive = c->t->archives[c->archive];
@@ -165,7 +165,7 @@ size_t stk__webdataset_stem(const char *name)
 	return dot ? (size_t)(dot - name) : strlen(name);
 }
 
-/* Returns the ending in a file's name, and sets *stem to the length of the part that names the sample. NULL: a hidden file, which belongs to no sample. */
+/* Returns the ending in a file's name, and sets *stem to the length of the part that identifies the sample. NULL: a hidden file, which belongs to no sample. */
 static const char *ending_of(const char *name, size_t *stem)
 {
 	*stem = stk__webdataset_stem(name);
@@ -320,7 +320,8 @@ enum stk_status stk__webdataset_parse_index(const struct stk_webdataset_options 
 
 /* ---- all archives ---- */
 
-/* Returns whether there are files with one of the endings, even if they did not become parts. Returns true if `components` could not hold all endings. */
+/* Returns whether the archives have files with one of the endings, even if they did not become parts. Returns true if not all endings did fit in
+ * `components`. */
 static bool is_there(const struct stk_components *components, const char *alternatives, bool ignore_case)
 {
 	bool found = components->more;

@@ -29,8 +29,8 @@ static enum stk_status read_bytes(int fd, const char *path, uint8_t *data, size_
 	return STK_OK;
 }
 
-/* Reads a file that reports no size, like those of /proc, until it ends. Some of these never end, so STK_LIMIT is returned after STK_FILE_UNSIZED_MOST
- * bytes, or after `limit` if that is less. */
+/* Reads a file that reports a size of 0, like those of /proc, until it ends. Returns STK_LIMIT after STK_FILE_UNSIZED_MOST bytes, or after `limit` if that
+ * is less, since some of these files never end. */
 static enum stk_status read_to_end(int fd, const char *path, size_t limit, uint8_t **data, size_t *size, struct stk_error *err)
 {
 	enum { FIRST = 4096 };
@@ -72,7 +72,7 @@ const char *stk__uri_hint(const char *path)
 }
 
 struct reading {
-	uint8_t *data, *before; /* before: the previous buffer, from which the bytes so far are copied */
+	uint8_t *data, *before; /* before: the previous buffer, which must stay valid until its bytes were copied */
 };
 
 static uint8_t *grow_buffer(void *user, size_t size)
