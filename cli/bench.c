@@ -25,8 +25,8 @@ enum { LEAST_ROUNDS = 5, MOST_ROUNDS = 101 };
 
 /* The measurements of one slice. */
 struct slice {
-	int64_t images, page_faults; /* images: those that the pipeline delivered, or that the ceiling (ceiling.h) decoded */
-	double made;                 /* samples that the workers finished; for the ceiling the same as images */
+	int64_t images, page_faults; /* images: number of images that the pipeline delivered, or that the ceiling (ceiling.h) decoded */
+	double made;                 /* number of samples that the workers finished; for the ceiling the same as images */
 	double wall, cpu;
 	double waited; /* seconds that runnable threads waited for a core */
 };
@@ -37,11 +37,11 @@ struct bench {
 	bool has_ceiling;
 	int64_t files;
 	struct slice ours[MOST_ROUNDS], theirs[MOST_ROUNDS];
-	double shares[MOST_ROUNDS]; /* our rate as a share of the ceiling's, both per CPU-second */
+	double shares[MOST_ROUNDS]; /* the pipeline's rate divided by the ceiling's, both per CPU-second */
 	int rounds;
-	bool interrupted; /* the user has interrupted the command; `rounds` rounds were complete */
+	bool interrupted; /* true if the user has interrupted the command; `rounds` rounds were complete */
 	struct progress progress;
-	struct store_snapshot begin, end; /* when the first round begins, and when the last one ends */
+	struct store_snapshot begin, end; /* from the beginning of the first round, and from the end of the last one */
 };
 
 static int64_t page_faults(void)
@@ -90,15 +90,16 @@ static bool look_at_threads(double *waited)
 	return busy;
 }
 
-/* Waits until the pipeline has filled its slots and is idle, so that a slice measures only its own work. Returns the time at which it became idle. Little
- * CPU time is not enough to count as idle: on a busy machine, threads that are ready to run may get none for a while. So no thread may be ready either. */
+/* Waits until the pipeline has filled its slots and is idle, so that a slice measures only its own work. Returns the time at which it became idle. Idle
+ * means that little CPU time is used and that no thread is ready to run: on a busy machine, such a thread may get no CPU time for a while. */
 static double wait_idle(void)
 {
 	const struct timespec nap = {.tv_nsec = 5 * 1000 * 1000};
 	double waited, began = wall_seconds();
 	for (double before = cpu_seconds();;) {
 		nanosleep(&nap, NULL);
-		const double used = cpu_seconds() - before; /* excludes look_at_threads, which takes over 1 ms if there are many threads */
+		const double used = cpu_seconds() - before; /* without the time of look_at_threads, which is over 1 ms if there are many
+							     * threads */
 		if (!look_at_threads(&waited) && used < 0.001)
 			return began;
 		began = wall_seconds();
@@ -106,8 +107,8 @@ static double wait_idle(void)
 	}
 }
 
-/* Takes batches for `seconds`, and at least one with images. *taken: the number of images. Goes on with the next epoch at an epoch's end; returns STK_END only
- * after three ends without a batch between them. */
+/* Takes batches for `seconds`, and at least one with images. *taken: set to the number of images. Continues with the next epoch at an epoch's end; returns
+ * STK_END only after three ends without a batch between them. */
 static enum stk_status take_images(struct bench *b, double seconds, int64_t *taken, struct stk_error *err)
 {
 	const double until = wall_seconds() + seconds;
@@ -168,7 +169,7 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Returns the value below which a share of the finite values lie, or NaN if all are infinite or NaN. Leaves the values unchanged. */
+/* Returns the quantile `share` (0 to 1) of the finite values; NaN if no value is finite. Leaves the values unchanged. */
 static double quantile(const double *values, int n, double share)
 {
 	double sorted[MOST_ROUNDS] = {0};
@@ -198,8 +199,8 @@ static double median_of(const struct slice *slices, int n, double (*value)(const
 	return median(values, n);
 }
 
-/* Warms both sides up, then alternates slices of the pipeline (ours) and of the ceiling (theirs). Each side gets half of the rounds' time if there is a
- * ceiling. An interruption after the first round is no error, and sets b->interrupted. */
+/* Warms up, then alternates slices of the pipeline (ours) and, if there is one, of the ceiling (theirs) for about `seconds`. An interruption after the first
+ * round is no error: it sets b->interrupted. */
 static enum stk_status run_rounds(struct bench *b, double seconds, bool quiet, struct stk_error *err)
 {
 	struct slice warm;
@@ -209,7 +210,7 @@ static enum stk_status run_rounds(struct bench *b, double seconds, bool quiet, s
 	progress_begin(&b->progress, "rounds", (int64_t)rounds, quiet);
 	progress_update(&b->progress, 0);
 	enum stk_status status = run_ours(b, warm_up, &warm, err);
-	if (status == STK_OK) /* a second, short run: the first batch has allocated the slots and filled the caches */
+	if (status == STK_OK) /* a second, short slice, since the first batch has allocated the slots and filled the caches */
 		status = run_ours(b, 0, &warm, err);
 	if (b->has_ceiling)
 		run_theirs(b, warm_up, &warm);
@@ -233,7 +234,7 @@ static enum stk_status run_rounds(struct bench *b, double seconds, bool quiet, s
 	return b->interrupted ? STK_OK : status;
 }
 
-/* Returns how long the pipeline's threads waited for a core, as a share of the time in which they ran or waited. */
+/* Returns the time for which the pipeline's threads waited for a core, divided by the time in which they ran or waited. */
 static double waited_share(const struct bench *b)
 {
 	double ran = 0, waited = 0;

@@ -50,14 +50,14 @@ struct sums {
 	double seconds[PARTS], all;
 };
 
-/* Returns a number below n; the same sequence in each run. */
+/* Returns a pseudorandom number below n; each run of the command draws the same sequence. */
 static int64_t draw(uint64_t *state, int64_t n)
 {
 	*state = *state * 6364136223846793005u + 1442695040888963407u;
 	return (int64_t)((*state >> 33) % (uint64_t)n);
 }
 
-/* Decodes a clip at a random place of the video, and adds the work that it took to *sums. If the video is shorter, its last frame is repeated. */
+/* Decodes a clip from a random frame of the video on, and adds the work to *sums. If the video is shorter than a clip, repeats its last frame. */
 static enum stk_status read_clip(struct stk_video *v, int64_t frames, uint64_t *state, struct sums *sums, struct stk_error *err)
 {
 	const int64_t span = (FRAMES - 1) * STRIDE, first = frames > span ? draw(state, frames - span) : 0;
@@ -77,7 +77,7 @@ static enum stk_status read_clip(struct stk_video *v, int64_t frames, uint64_t *
 	return s;
 }
 
-/* Opens a video and decodes a clip, as a loader does for a sample. Adds times and work to *sums. state: of the random numbers (draw). */
+/* Opens a video and decodes a clip, as a loader does for a sample. Adds times and work to *sums. state: the state of draw(). */
 static enum stk_status run_file(const char *path, uint64_t *state, struct sums *sums, struct stk_error *err)
 {
 	struct stk_video_info info = {.size = sizeof(info)};
@@ -147,7 +147,7 @@ int bench_video(const struct settings *s)
 	struct progress bar;
 	catch_interrupts();
 	progress_begin(&bar, "seconds", (int64_t)ceil(seconds), s->quiet || s->json);
-	/* First opens each file once, so that the index of each is kept and later openings find it, as in later epochs. */
+	/* Opens each file once at first, which stores its index, so that later openings find the index, as in later epochs. */
 	while (!interrupted() && (tried < found.count || wall_seconds() - began < seconds)) {
 		const char *path = found.videos[tried < found.count ? tried : draw(&state, found.count)];
 		const enum stk_status status = run_file(path, &state, &sums, &err);

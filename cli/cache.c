@@ -125,7 +125,7 @@ static double counter(struct stk_storage *storage, const char *name)
 	return 0;
 }
 
-/* Waits until at most `most` bytes are still to be written to the cache. Its queue of writes is bounded: if the disk is slower than the network, further
+/* Waits until at most `most` bytes must still be written to the cache. The queue of writes is bounded: if the disk is slower than the network, further
  * entries are dropped instead of written. */
 static void wait_for_disk(struct stk_storage *storage, double most)
 {
@@ -153,7 +153,7 @@ static enum stk_status read_all(struct session *session, const struct settings *
 	return status == STK_END || status == STK_CANCELLED ? STK_OK : status;
 }
 
-/* Refuses sources on this host: local files are not copied to a cache. */
+/* Prints that a source on this host is not copied to a cache. Returns EXIT_PROBLEM. */
 static int refuse_local(const char *source)
 {
 	return fail_text("cache", "warm: %s lies on this host: a cache keeps what comes over a network", source);

@@ -136,7 +136,7 @@ static bool grow(uint8_t **buffer, size_t *capacity, size_t size)
 	return true;
 }
 
-/* Reads a file; returns its number of bytes, or -1. */
+/* Reads a file to d->bytes. Returns its size in bytes, or -1. */
 static int64_t read_file(struct decoder *d, const char *path)
 {
 	struct stat st;
@@ -152,7 +152,7 @@ static int64_t read_file(struct decoder *d, const char *path)
 
 static void on_error(j_common_ptr jpeg)
 {
-	struct decoder *d = (struct decoder *)jpeg; /* jpeg is the decoder's first member */
+	struct decoder *d = (struct decoder *)jpeg; /* jpeg is the first member of struct decoder */
 	longjmp(d->failed, 1);
 }
 
@@ -200,7 +200,7 @@ static void *run_job(void *user)
 	jpeg_create_decompress(&d.jpeg);
 	do {
 		int64_t i = atomic_fetch_add(job->next, 1);
-		/* The stride is a prime: unless it divides the count, all files are visited, in an order that is not the folder's. */
+		/* The stride is a prime: unless it divides the count, all files are visited, in another order than the folder's. */
 		int64_t size = read_file(&d, c->paths[(uint64_t)i * 7919 % c->count]);
 		job->decoded += size > 0 && decode(&d, (size_t)size, (uint64_t)i);
 	} while (wall_seconds() < job->until);

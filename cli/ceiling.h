@@ -11,16 +11,16 @@
 #include <stdint.h>
 
 struct ceiling {
-	char **paths; /* JPEG files; owned */
+	char **paths; /* paths of the JPEG files, which ceiling_close frees */
 	size_t count, capacity;
 	int32_t threads;
-	int64_t next; /* number of the next image; it keeps growing, so that each pass over the files draws other windows */
+	int64_t next; /* number of the next image; it grows without end, so that each pass over the files draws other windows */
 };
 
 /* Lists the JPEG files under a folder. Returns false if it finds no files or memory is short. */
 bool ceiling_open(struct ceiling *c, const char *folder, int32_t threads);
-/* Decodes files on the threads for `seconds`, at least one file on each thread, and waits for the threads. Returns the number of files that were
- * decoded without an error; *cpu is the CPU time of the threads. */
+/* Decodes files on the threads for `seconds`, at least one file on each thread, and waits for the threads. Returns the number of files that were decoded
+ * without an error. *cpu: set to the CPU time of the threads in seconds. */
 int64_t ceiling_run(struct ceiling *c, double seconds, double *cpu);
 void ceiling_close(struct ceiling *c);
 

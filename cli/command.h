@@ -39,7 +39,7 @@ struct option {
 	const char *name; /* without the dashes; NULL ends a table */
 	char letter;      /* "-j"; 0: none */
 	enum option_kind kind;
-	size_t offset;     /* in struct settings */
+	size_t offset;     /* offset of the option's member in struct settings */
 	double min, max;   /* range of a number */
 	const char *value; /* name of the value in the help text, such as "N"; NULL for flags */
 	const char *doc;
@@ -84,7 +84,7 @@ struct command {
 	const char *details;
 	const char *example; /* a command line and its purpose */
 	const struct option *options;
-	const char *arg; /* named as missing if there are fewer than min_args arguments; NULL if min_args is 0 */
+	const char *arg; /* name of the argument that is reported as missing if there are fewer than min_args; NULL if min_args is 0 */
 	int32_t min_args, max_args;
 	int (*run)(const struct settings *s); /* returns an enum exit_code */
 };
@@ -103,9 +103,9 @@ bool is_video_name(const char *path);
 bool holds_only_sound(const char *path, enum stk_status status);
 /* Runs `stoker inspect FILE` for a video (inspect_video.c). */
 int inspect_video(const char *path, bool json, bool quiet);
-/* Runs `stoker view FILE` for a video (view_video.c). s->batch is the largest number of frames to draw. */
+/* Runs `stoker view FILE` for a video (view_video.c). s->batch is the maximum number of frames to draw. */
 int view_video(const struct settings *s);
-/* Returns whether a path is a video or a folder most of whose files are videos. Notes these videos for bench_video, so call it only once. */
+/* Returns whether a path is a video, or a folder of which most files are videos. Stores the videos for bench_video, so call it only once. */
 bool holds_videos(const char *path);
 /* Runs `stoker bench` for videos (bench_video.c). */
 int bench_video(const struct settings *s);
@@ -116,8 +116,8 @@ extern const struct command command_bench, command_cache, command_completion, co
 /* Prints the message and the command's usage on stderr; returns EXIT_USAGE. */
 int usage_error(const struct command *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Fills `out` from argv. Options and arguments may mix; "--" ends the options. Returns false if the usage was wrong, after printing why on stderr, or if
- * help was printed; *code is then the exit code. `args` has room for argc pointers and must live as long as `out`, which refers to it. */
+/* Fills `out` from argv. Options and arguments may mix; "--" ends the options. Returns false if the command line is wrong, after printing the reason on
+ * stderr, or if help was printed; *code is then the exit code. `args` has room for argc pointers and must live as long as `out`, which refers to it. */
 bool parse_settings(const struct command *command, int argc, const char *const *argv, const char **args, struct settings *out, int *code);
 
 /* Parses "256MB", "1GiB" or a number of bytes; returns -1 for any other text. */
@@ -126,7 +126,7 @@ int64_t bytes_of(const char *text);
 /* Writes "431 bytes", "12.3 KB" or "4.5 MB" to `text` and returns it. */
 const char *size_text(int64_t bytes, char text[32]);
 
-/* Returns `one` if n is 1, else `many`. */
+/* Returns `one` if n is 1, otherwise `many`. */
 const char *noun(int64_t n, const char *one, const char *many);
 
 /* Parses the name of a device: "1", "cuda" (the GPU 0) and "cuda:1" are GPUs; "cpu" and NULL give -1. Returns false for any other text. */
@@ -147,13 +147,13 @@ int fail_text(const char *command, const char *fmt, ...) __attribute__((format(p
 /* Prints "stoker COMMAND: interrupted: message" on stderr and returns EXIT_INTERRUPTED. */
 int stopped_text(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Prints a message as stk_text_make_safe leaves it: the user may have given a URL with a signature where none belongs. */
+/* Prints a message after stk_text_make_safe: the user may have given a URL with a signature as any argument. */
 void print_without_secrets(FILE *to, const char *fmt, va_list list) __attribute__((format(printf, 2, 0)));
 
-/* Prints a part of a line on stdout in the same way; line breaks in it become \n. */
+/* Prints a part of a line on stdout after stk_text_make_safe; line breaks become \n. */
 void print_safe(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* Formats a text in the same way, to be freed with free; NULL if memory is short. The secrets are removed before a caller cuts the text: half a URL may no
- * longer show where its password ends. */
+/* Formats a text and passes it to stk_text_make_safe. The caller frees it with free; NULL if memory is short. Secrets are removed before a caller cuts the
+ * text: half a URL may no longer show where its password ends. */
 char *format_safe(const char *fmt, va_list list) __attribute__((format(printf, 1, 0)));
 
 #endif

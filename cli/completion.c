@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Prints text with `before` in front of each character of `special`, and with a blank for each line end. */
+/* Prints text with `before` before each character of `special`, and with a blank for each line end. */
 static void print_escaped(const char *text, const char *special, const char *before)
 {
 	for (; *text; text++) {

@@ -13,7 +13,7 @@
 
 #define MAX_ADVICE 16
 
-/* Sentences for the user. `problem` marks those about faults; the others are hints. */
+/* Advice for the user. problem: true if it is about a fault; otherwise it is a hint. */
 struct advice {
 	struct {
 		bool problem;
@@ -104,7 +104,7 @@ static void look_at_gpu(const struct stk_machine *m, int32_t i, const struct stk
 			(int)g->cpus_near, (int)i);
 }
 
-/* Reports the parts that this build lacks. meson.build passes a text for each, which also says how to get it, separated by '|'. */
+/* Reports the parts that this build lacks. LEFT_OUT, from meson.build, has a text for each part with advice on how to get it; '|' separates them. */
 static void look_at_build(struct advice *a)
 {
 	for (const char *text = LEFT_OUT; *text; text += strcspn(text, "|"), text += *text == '|')
@@ -174,7 +174,7 @@ static bool ask_store(const struct settings *s, struct store *st)
 	struct stk_storage *storage;
 	struct settings quick = *s;
 	quick.retries = 1;
-	quick.cache = quick.cache_limit = NULL; /* a cache would create its folder */
+	quick.cache = quick.cache_limit = NULL; /* without a cache, which would create its folder */
 	if (!open_storage("doctor", &quick, &storage))
 		return false;
 	st->report.size = sizeof(st->report);

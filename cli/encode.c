@@ -20,7 +20,7 @@ const char encoder_codecs[] = "hevc h264 av1 vp9";
 
 struct encoder {
 	pid_t child;
-	int pipe;           /* the child's standard input */
+	int pipe;           /* descriptor of the pipe to the child's standard input */
 	FILE *child_stderr; /* file that receives the child's standard error */
 	size_t picture;
 };
@@ -29,7 +29,7 @@ void encoder_catch_signals(void)
 {
 	const struct sigaction ignore = {.sa_handler = SIG_IGN};
 	catch_interrupts();
-	sigaction(SIGPIPE, &ignore, NULL); /* a write to an ffmpeg that has ended reports EPIPE */
+	sigaction(SIGPIPE, &ignore, NULL); /* a write to an ffmpeg that has ended then fails with EPIPE */
 }
 
 bool encoder_knows(const char *codec)
@@ -62,7 +62,7 @@ bool program_exists(const char *name)
 
 /* ---- the command line ---- */
 
-enum { MOST_WORDS = 64, MOST_TEXT = 2048, OUTPUT = 3 /* the child's descriptor of the video */ };
+enum { MOST_WORDS = 64, MOST_TEXT = 2048, OUTPUT = 3 /* descriptor of the video in the child */ };
 
 struct words {
 	char *word[MOST_WORDS + 1];
@@ -70,7 +70,7 @@ struct words {
 	size_t count, used;
 };
 
-/* Formats a text, and appends its words, which blanks separate. */
+/* Formats a text, and appends the words in it, which blanks separate. */
 __attribute__((format(printf, 2, 3))) static void add(struct words *w, const char *fmt, ...)
 {
 	va_list list;
@@ -160,7 +160,7 @@ struct encoder *encoder_start(const struct encoder_settings *s, int32_t width, i
 	return cannot(e, err, "cannot start ffmpeg", code);
 }
 
-/* Writes to the error how ffmpeg has ended, and the last line that it printed, without empty lines. status: from waitpid. */
+/* Sets the error's text: how ffmpeg has ended, and the last non-empty line that it printed. status: from waitpid. */
 static void take_words(const struct encoder *e, int status, struct encoder_error *err)
 {
 	char line[600], last[600] = "";

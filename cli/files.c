@@ -16,8 +16,8 @@ static bool is_special(const char *path)
 	return (strncmp(path, "/dev/", 5) == 0 && strncmp(path, "/dev/shm/", 9) != 0) || strncmp(path, "/proc/", 6) == 0;
 }
 
-/* Opens a regular file that another program holds a lease on, and waits until that program has given it up. Returns -1 with errno set if that fails: EAGAIN
- * if it is no regular file. */
+/* Opens a regular file on which another program has a lease, and waits until that program has ended the lease. Returns -1 with errno set if that fails:
+ * EAGAIN if it is not a regular file. */
 static int open_leased(const char *path)
 {
 	struct stat st;
@@ -77,8 +77,8 @@ static bool write_all(int fd, const void *data, size_t size)
 	return true;
 }
 
-/* Creates a file with a random name next to `path`, so that no other process can have placed a link there. Returns its descriptor, or -1 with errno set. *part:
- * its name, which the caller frees in either case. */
+/* Creates a file with a random name in the folder of `path`, so that no other process can have placed a link there. Returns its descriptor, or -1 with errno
+ * set. *part: set to its name, which the caller frees in either case. */
 static int create_part(const char *path, mode_t mode, char **part)
 {
 	uint64_t bits = 0;

@@ -17,7 +17,7 @@ int open_text(const char *path);
  * for other things that are neither a file nor a link. */
 bool write_file(const char *path, const void *data, size_t size);
 
-/* Writes to `text` why a file could not be written, and what to do. error: write_file's errno. */
+/* Writes a message to `text`: why a file could not be written, and what to do. error: errno of write_file. */
 void describe_unwritten(const char *path, int error, char *text, size_t capacity);
 
 #endif

@@ -53,8 +53,8 @@ bool file_begins(const char *path, const char *magic)
 	return found;
 }
 
-/* Adds the path of an image to f->paths, or counts another file in f->skipped. Returns false if the entry is a folder, since the outer folder is then not
- * flat, or if memory is short. */
+/* Adds the path of an image to f->paths, or counts another file in f->skipped. Returns false if the entry is a folder, so that the outer folder is not flat,
+ * or if memory is short. */
 static bool take_entry(const char *folder, const char *name, struct flat_folder *f)
 {
 	struct stat st;

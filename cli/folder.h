@@ -8,16 +8,17 @@
 #include <stddef.h>
 
 bool is_folder(const char *path);
-bool holds_sounds(const char *folder);                 /* whether most of the first 200 files in the folder and those below it are sounds */
-bool file_begins(const char *path, const char *magic); /* also false if the file cannot be opened */
+bool holds_sounds(const char *folder);                 /* returns whether most of the first 200 files in the folder and its subfolders
+						        * are sounds */
+bool file_begins(const char *path, const char *magic); /* returns whether the file begins with this text; false if it cannot be opened */
 
 struct flat_folder {
-	char **paths; /* sorted */
+	char **paths; /* paths of the images, sorted */
 	size_t count, skipped;
 };
 
-/* Lists the images of a folder and counts its other files in `skipped`. Returns false if the folder has folders in it, has no images, or cannot be read.
- * Call flat_folder_free in either case. */
+/* Lists the images of a folder and counts its other files in `skipped`. Returns false if the folder contains folders or no images, or cannot be read. Call
+ * flat_folder_free in either case. */
 bool flat_folder_list(const char *folder, struct flat_folder *out);
 void flat_folder_free(struct flat_folder *f);
 

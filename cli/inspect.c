@@ -27,14 +27,14 @@ struct census {
 	int64_t min_w, min_h, max_w, max_h, pixels;
 	int32_t smallest[2], largest[2]; /* width and height of the files with the fewest and the most pixels */
 	int64_t sizes[SIZE_CLASSES];
-	int64_t *of_class; /* good files of each label; NULL if there are no classes or no memory to count them */
-	bool interrupted;  /* the user has interrupted the command, so not all files were read */
-	bool tars;         /* labels come from the samples of tars, so that of_class grows while they are read */
-	char *names;       /* the class names that `stoker pack` wrote next to its tars, one on each line; NULL: not known */
+	int64_t *of_class; /* [label]: number of good files; NULL if there are no classes or memory is short */
+	bool interrupted;  /* true if the user has interrupted the command, so that not all files were read */
+	bool tars;         /* true if labels come from the samples of tars, so that of_class grows while they are read */
+	char *names;       /* the class names that `stoker pack` wrote into the folder of its tars, one on each line; NULL: not known */
 };
 
-/* Returns the text of the class names that `stoker pack` wrote next to its tars, to be freed with free; NULL if the source is not a local one from `stoker
- * pack`, or if the names cannot be read. */
+/* Returns the text of the class names that `stoker pack` wrote into the folder of its tars; the caller frees it. NULL: the source is not a local one from
+ * `stoker pack`, or the names cannot be read. */
 static char *packed_names(const char *source)
 {
 	struct stat st;
@@ -102,8 +102,8 @@ static void count_header(struct census *c, const struct stk_image_header *h, int
 	c->good++;
 }
 
-/* Gets the next bad sample of the first epoch from number *i on, and moves *i past it. Returns false if there is none. The pipeline works ahead, so its list
- * may also hold bad samples of the next epoch. */
+/* Copies the first bad sample of the first epoch from number *i on to *e, and sets *i to the number after it. Returns false if there is no such sample. The
+ * pipeline works ahead, so its list may also have bad samples of the next epoch. */
 static bool bad_sample(struct stk_pipeline *p, int64_t *i, struct stk_error *e)
 {
 	while (stk_pipeline_bad_sample(p, (*i)++, e)) {
@@ -294,7 +294,7 @@ static void print_bar(int64_t count, int64_t most)
 	putchar('\n');
 }
 
-/* Prints how many files each class has; if there are many classes, only the smallest and the largest. */
+/* Prints the number of files of each class; if there are many classes, only those of the smallest and the largest. */
 static void print_classes(struct stk_pipeline *p, const struct census *c)
 {
 	enum { SHOWN = 20 };
@@ -455,7 +455,7 @@ static enum stk_status read_header(const char *path, int64_t *bytes, struct stk_
 	return status;
 }
 
-/* Reads the header of one local file, and prints it, or why it cannot be read. With `json`, prints nothing and returns EXIT_FINE in any case. */
+/* Reads the header of one local file, and prints it, or an error. With `json`, prints nothing and returns EXIT_FINE in any case. */
 static int inspect_file(const char *path, bool json)
 {
 	struct stk_image_header h = {.size = sizeof(h)};

@@ -14,11 +14,11 @@ enum { CLASSES = 10, CAMERAS = 6, FILES = CAMERAS + 1, NAMED = 20, PATH = 4200 }
 
 struct nuscenes_census {
 	struct stk_nuscenes_info info;
-	int64_t of_class[CLASSES + 1]; /* the last entry counts objects without a class */
+	int64_t of_class[CLASSES + 1]; /* [label]: number of objects; the last entry is for objects without a class */
 	int64_t files[FILES], missing[FILES], missing_in_all;
 	int64_t shortest, longest; /* number of samples of the shortest and the longest scene */
-	double seconds;            /* sum over the scenes of the time from the first to the last sample */
-	char named[NAMED][PATH];   /* lines about the first files that are missing */
+	double seconds;            /* sum of the scenes' durations, each from its first to its last sample */
+	char named[NAMED][PATH];   /* texts about the first files that are missing */
 };
 
 static const char *file_name(const struct stk_nuscenes_view *v, int32_t k)

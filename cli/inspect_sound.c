@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { FRAMES = 1 << 16 }; /* number of frames decoded at a time */
+enum { FRAMES = 1 << 16 }; /* number of samples, of all channels together, that are decoded at a time */
 
-/* Decodes the whole file. */
+/* Decodes the whole file and drops the samples. Returns the first error. */
 static enum stk_status decode(struct stk_audio *a, const struct stk_audio_info *info, struct stk_error *err)
 {
 	const int64_t most = FRAMES / info->channels ? FRAMES / info->channels : 1;
@@ -58,7 +58,7 @@ int inspect_sound(const char *path, bool json)
 	enum stk_status status = stk_audio_open(&request, &a, &info, &err);
 	if (status == STK_OK) {
 		status = decode(a, &info, &err);
-	} else { /* describes a damaged file as far as its header can still be read */
+	} else { /* describes a damaged file as far as its header is readable */
 		request.lenient = true;
 		if (stk_audio_open(&request, &a, &info, &ignored) != STK_OK)
 			info.format = NULL;

@@ -36,10 +36,10 @@ bool holds_only_sound(const char *path, enum stk_status status)
 	return true;
 }
 
-/* Facts that are found by decoding all frames. */
+/* Facts about a video, from decoding all frames. */
 struct video_census {
 	struct stk_video_info info;
-	int64_t longest_group, damaged; /* most frames from one key frame to the next; number of frames that fail to decode */
+	int64_t longest_group, damaged; /* maximum number of frames from one key frame to the next; number of frames that fail to decode */
 	int64_t read;                   /* number of frames decoded or failed so far; fewer than all if the user interrupted the command */
 	double shortest, longest;       /* shortest and longest time for which a frame is shown, in seconds */
 	char named[NAMED][sizeof(((struct stk_error *)NULL)->message)];

@@ -18,7 +18,8 @@ bool letter_dot(uint8_t letter, int x, int y)
 	return there && x < LETTER_WIDTH - 1 && (rows[i * LETTER_HEIGHT + y] - '0') >> (LETTER_WIDTH - 2 - x) & 1;
 }
 
-/* Returns the first character of a text, or -1 if its bytes are not UTF-8. Sets *bytes to the number of its bytes, or to 1 if they are not UTF-8. */
+/* Returns the code point of the first character of a text, or -1 if the bytes are not UTF-8. Sets *bytes to the number of its bytes, or to 1 if they are not
+ * UTF-8. */
 static int32_t character(const unsigned char *text, int *bytes)
 {
 	static const int32_t least[] = {0, 0, 0x80, 0x800, 0x10000};

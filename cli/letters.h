@@ -10,7 +10,7 @@
 
 enum { LETTER_WIDTH = 6, LETTER_HEIGHT = 13 }; /* in dots, including the gap to the next letter */
 
-/* Returns whether a dot of a character of Latin-1 is set. */
+/* Returns whether the dot in column x and row y of a Latin-1 character is set. */
 bool letter_dot(uint8_t letter, int x, int y);
 
 /* Writes the characters of a text in UTF-8 to `letters`, as Latin-1, and returns how many there are. Characters that the font lacks become \u4e2d, control

@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CLASSES = 5000 }; /* with more classes, those at fault are not searched for, because each step lists the folder again */
+enum { MOST_CLASSES = 5000 }; /* with more classes, no search for those at fault, because each step lists the folder again */
 
 struct search {
 	struct loadable *found;
 	struct session *session;
 	const char *source;
-	char **globs; /* one for each class, in order */
+	char **globs; /* [class]: a glob that matches its name */
 	struct stk_pipeline *pipeline;
 	struct stk_error err;
 };
@@ -50,7 +50,7 @@ static bool list(struct search *s, int64_t first, int64_t count)
 	return status == STK_OK;
 }
 
-/* Keeps the error message once, without the operator's name at its end: the user did not write that operator. */
+/* Stores the message of s->err once, without the operator's name at its end: the user did not write that operator. */
 static void keep_problem(struct search *s)
 {
 	char *text = s->err.message;
@@ -64,7 +64,7 @@ static void keep_problem(struct search *s)
 	snprintf(s->found->problems[s->found->count++], sizeof(*s->found->problems), "%s", text);
 }
 
-/* Finds those of `count` classes from `first` on that Loader refuses, by bisection, and keeps their errors. Stops after LOADABLE_PROBLEMS errors. */
+/* Finds the classes that Loader refuses among `count` classes from `first` on, by bisection, and stores their errors. Stops after LOADABLE_PROBLEMS errors. */
 static void find_problems(struct search *s, int64_t first, int64_t count)
 {
 	if (s->found->count == LOADABLE_PROBLEMS || list(s, first, count))
@@ -77,7 +77,7 @@ static void find_problems(struct search *s, int64_t first, int64_t count)
 	find_problems(s, first + count / 2, count - count / 2);
 }
 
-/* Returns a glob that matches exactly this name, to be freed with free. Returns NULL if `name` is NULL or memory is short. */
+/* Returns a glob that matches exactly this name, which the caller frees; NULL if `name` is NULL or memory is short. */
 static char *glob_of(const char *name)
 {
 	char *glob = name ? malloc(2 * strlen(name) + 1) : NULL, *end = glob;

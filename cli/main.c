@@ -39,7 +39,7 @@ static const struct command *nearest_command(const char *name)
 	char small[32] = "";
 	for (size_t i = 0; name[i] && i + 1 < sizeof small; i++)
 		small[i] = (char)tolower((unsigned char)name[i]);
-	size_t least = 3; /* a name that differs in three letters or more is no misspelling */
+	size_t least = 3; /* a name that differs in three or more letters is not a misspelling */
 	for (size_t i = 0; commands[i]; i++) {
 		size_t apart = letters_apart(small, commands[i]->name);
 		if (apart < least && apart < strlen(small)) {
@@ -80,8 +80,8 @@ static int no_command(const char *name)
 	return refuse("no command \"%s\"", name);
 }
 
-/* Opens the standard files that the caller has closed. Otherwise the first file that a command opens would take the place of stdout, and what the command
- * prints would be written into it. Nothing can be written to the stdout that is opened here, so that finish() reports the loss. */
+/* Opens the standard files that are closed. Otherwise the first file that a command opens would become its stdout, and the command's output would be written
+ * into that file. The stdout that is opened here cannot be written, so that finish() reports the loss. Returns false on failure. */
 static bool open_standard_files(void)
 {
 	static const int modes[] = {O_WRONLY, O_RDONLY, O_WRONLY};
@@ -100,7 +100,7 @@ static int finish(const char *name, int code)
 	errno = 0;
 	if (!fflush(stdout) && !failed)
 		return code;
-	if (errno != EPIPE) /* EPIPE: the program that read our output has ended, for example `head`; no message */
+	if (errno != EPIPE) /* EPIPE: the program that reads the output has ended, for example `head`, which needs no message */
 		fprintf(stderr, "stoker %s: the output could not be written%s%s\n", name, errno ? ": " : "", errno ? strerror(errno) : "");
 	return EXIT_PROBLEM;
 }

@@ -14,7 +14,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { DIGITS = 16 }; /* precision for printing limits: enough to print them without an exponent */
+enum { DIGITS = 16 }; /* number of digits with which limits are printed: enough to print them without an exponent */
 
 char *format_safe(const char *fmt, va_list list)
 {
@@ -80,7 +80,7 @@ size_t letters_apart(const char *a, const char *b)
 	return row[n];
 }
 
-/* Returns the option that "--name", "--name=value" or "-n" names, or NULL if the command has no such option. *value: the text after '=', or NULL. */
+/* Returns the command's option for "--name", "--name=value" or "-n"; NULL if it has no such option. *value: set to the text after '=', or NULL. */
 static const struct option *find_option(const struct command *command, const char *arg, const char **value)
 {
 	*value = NULL;
@@ -130,7 +130,7 @@ static int no_option(const struct command *command, const char *arg)
 	const struct option *meant = NULL;
 	const int length = (int)strcspn(arg, "=");
 	char name[32] = "";
-	size_t least = 3; /* a name that differs in three letters or more is no misspelling */
+	size_t least = 3; /* a name that differs in three or more letters is not a misspelling */
 	snprintf(name, sizeof(name), "%.*s", length, arg + strspn(arg, "-"));
 	name[strcspn(name, "=")] = '\0';
 	for (const struct option *o = command->options; o->name; o++) {
@@ -147,7 +147,8 @@ static int no_option(const struct command *command, const char *arg)
 	return usage_error(command, "no option %.*s", length, arg);
 }
 
-/* Stores the option at argv[*i] and its value in *out; moves *i to the last argument that was used. Returns EXIT_FINE, or EXIT_USAGE after printing why. */
+/* Stores the option at argv[*i] with its value in *out, and moves *i to the last argument that belongs to it. Returns EXIT_FINE, or EXIT_USAGE after
+ * printing the reason. */
 static int take_option(const struct command *command, int argc, const char *const *argv, int *i, struct settings *out)
 {
 	const char *arg = argv[*i], *value;
@@ -226,7 +227,7 @@ bool parse_settings(const struct command *command, int argc, const char *const *
 	return *code == EXIT_FINE;
 }
 
-/* Returns the width of help: the terminal's, limited to 40 to 120 columns for readability, or 80 if it is unknown. */
+/* Returns the width of help in columns: the terminal's, but from 40 to 120 for readability; 80 if it is unknown. */
 static int help_width(void)
 {
 	enum { NARROWEST = 40, USUAL = 80, WIDEST = 120 };

@@ -110,8 +110,7 @@ static void print_dump(const char *dump)
 		at += plain;
 		if (!*at)
 			break;
-		if (strncmp(at, mark,
-			    n)) { /* another escape: skip both characters, so that "\\\\" is not taken for the beginning of an escape */
+		if (strncmp(at, mark, n)) { /* another escape: copies both characters, so that "\\\\" is not read as the beginning of one */
 			fwrite(at, 1, 2, stdout);
 			at += 2;
 		} else if (!strncmp(at + n, "01", 2)) {

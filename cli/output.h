@@ -13,7 +13,7 @@
 json_t *text_json(const char *value);
 void put_text(json_t *object, const char *key, const char *value);
 void put_int(json_t *object, const char *key, int64_t value);
-void put_real(json_t *object, const char *key, double value); /* null if the value is not finite */
+void put_real(json_t *object, const char *key, double value); /* writes null if the value is not finite */
 void put_bool(json_t *object, const char *key, bool value);
 
 /* Prints a key of an object as text, with the bytes that it had when it was added. */

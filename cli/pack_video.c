@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 enum { PATH = 4096, FORMAT = 1 };
-static const double RATE = 2; /* NuScenes' key frames a second */
+static const double RATE = 2; /* key frames of NuScenes per second */
 
 struct packing {
 	const struct settings *settings;
@@ -32,9 +32,9 @@ struct packing {
 	char table_name[256];
 	struct progress bar;
 	uint8_t *pixels;
-	int32_t width, height; /* size of the video that is being written; 0: not known yet */
+	int32_t width, height; /* size in pixels of the video that is being written; 0: not known yet */
 	int64_t images, videos, kept, bytes;
-	bool failure_printed; /* a failure has occurred and its reason has been printed */
+	bool failure_printed; /* true if a failure has occurred, whose reason was printed */
 };
 
 static bool refuse(struct packing *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -207,8 +207,8 @@ static bool is_part(const char *name)
 	return strncmp(name, "index.json.", 11) == 0 && n > 16 && strcmp(name + n - 5, ".part") == 0;
 }
 
-/* Makes the folder, unless it exists and is empty, and writes the index as incomplete. If the folder has an index already, only checks that an earlier run with
- * the same settings has written it. */
+/* Makes the folder, which may exist if it is empty, and writes the index as incomplete. If the folder has an index already, only checks that an earlier run
+ * with the same settings has written it. */
 static bool prepare_folder(struct packing *p)
 {
 	char path[PATH];
@@ -266,7 +266,7 @@ static bool load_image(struct packing *p, int64_t sample, int32_t camera)
 	return true;
 }
 
-/* Checks that a video can be opened, that it has `frames` frames and, if it is new, that it has the size of the images. Adds its bytes to p->bytes. */
+/* Checks that a video can be opened, that it has `frames` frames and, if it is new, that it has the size of the images. Adds its size in bytes to p->bytes. */
 static bool check_video(struct packing *p, const char *path, int64_t frames, bool new)
 {
 	const struct stk_video_request request = {.size = sizeof request, .path = path, .stream = -1};

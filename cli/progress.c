@@ -45,7 +45,7 @@ static int terminal_width(void)
 	return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-/* Writes ", 1:05 left" to `text`; an empty text in the first second, when the rate is not yet reliable, if the total is not known, and for 100 hours or
+/* Writes the remaining time as ", 1:05 left" to `text`; "" in the first second, whose rate is not reliable, if the total is not known, and for 100 hours or
  * more. */
 static void time_left(const struct progress *p, int64_t done, double passed, char text[32])
 {

@@ -13,7 +13,7 @@ struct totals {
 	double wall, cpu;
 };
 
-/* Continues an FNV-1a hash over `size` bytes. The hash of all samples shows whether two runs gave the same numbers. */
+/* Continues an FNV-1a hash over `size` bytes, and returns it. The hash of all samples shows whether two runs gave the same numbers. */
 static uint64_t hash_bytes(uint64_t hash, const void *data, int64_t size)
 {
 	const uint8_t *bytes = data;
@@ -59,7 +59,7 @@ static enum stk_status run_batches(struct session *session, const struct setting
 	struct progress progress;
 	enum stk_status status = STK_OK;
 	int64_t total = s->steps;
-	bool wraps = false; /* the reader starts the next epoch by itself, without STK_END */
+	bool wraps = false; /* true if the reader starts the next epoch by itself, without STK_END */
 	if (stk_pipeline_readers(session->pipeline) > 0 && stk_pipeline_reader_meta(session->pipeline, NULL, &meta, err) == STK_OK) {
 		total = total ? total : meta.steps * epochs;
 		wraps = meta.wraps;

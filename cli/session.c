@@ -179,8 +179,8 @@ bool is_pipeline(const char *path)
 	return ends_with(path, ".json");
 }
 
-/* Returns whether the source is a text file with a path, or a path and a label, on each line: this is what a regular file must be if its name is not that of an
- * image, a pipeline, an index or a tar. */
+/* Returns whether the source is a text file with a path, or a path and a label, on each line: a regular file whose name is not that of an image, a pipeline,
+ * an index or a tar. */
 static bool is_list(const char *source)
 {
 	struct stat st;
@@ -417,7 +417,7 @@ static bool stops_listing(void *user)
 
 enum stk_status next_batch(struct session *session, struct stk_batch **batch, struct stk_error *err)
 {
-	enum { SLICE = 100 }; /* longest wait in ms before the next check for Ctrl-C */
+	enum { SLICE = 100 }; /* maximum wait in ms before the next check for Ctrl-C */
 	enum stk_status status = STK_TIMEOUT;
 	while (status == STK_TIMEOUT && !interrupted())
 		status = stk_pipeline_next_within(session->pipeline, SLICE, batch, err);

@@ -8,15 +8,15 @@
 #include "command.h"
 
 struct session {
-	const char *command; /* named in messages */
+	const char *command; /* name of the command, for messages */
 	struct stk_context *ctx;
-	struct stk_storage *storage; /* NULL: the context's */
+	struct stk_storage *storage; /* NULL: the context's storage is used */
 	struct stk_pipeline *pipeline;
-	int32_t device_id;      /* of the GPU that the pipeline runs on; -1: only cores */
-	double mean[3], std[3]; /* the standard graph normalises with these, in units of 0..255 */
-	bool standard;          /* the graph is the standard one for images, neither from a file nor for sounds */
-	bool sounds;            /* the source is a folder of sounds, and the graph makes log-mel bands of them */
-	bool flat;              /* the source is a folder that holds the images itself */
+	int32_t device_id;      /* number of the GPU that runs the pipeline; -1: only cores */
+	double mean[3], std[3]; /* mean and standard deviation with which the standard graph normalises, in units of 0..255 */
+	bool standard;          /* true if the graph is the standard one for images, neither from a file nor for sounds */
+	bool sounds;            /* true if the source is a folder of sounds, of which the graph makes log-mel bands */
+	bool flat;              /* true if the source is a folder that contains the images directly */
 	bool tars, labels;      /* tars: the source is tars; labels: their samples have labels (cls) */
 	size_t skipped;         /* if `flat`: number of the folder's files that are not images */
 };
@@ -44,8 +44,8 @@ bool open_storage(const char *command, const struct settings *s, struct stk_stor
 /* Opens a session with a context and a storage, but without a pipeline. */
 bool open_context(struct session *session, const char *command, const struct settings *s);
 
-/* Returns false, after printing why, if there is no such file or folder. Returns true for all URIs and tars: these, whose names may be patterns, are looked for
- * when they are read. */
+/* Returns false, after printing the reason, if there is no such file or folder. Returns true for all URIs and tars: these, whose names may be patterns, are
+ * looked for when they are read. */
 bool source_is_there(const char *command, const char *source);
 
 /* Returns whether `stoker inspect SOURCE` would find all bad files. */
@@ -58,7 +58,7 @@ char *read_text_file(const char *path, size_t *size, struct stk_error *err);
 
 /* Returns true for a folder of classes or of images, an index, tars, or a prefix of a bucket's keys; false for one image or a pipeline. */
 bool is_tree(const char *source);
-bool is_pipeline(const char *path); /* by its name */
+bool is_pipeline(const char *path); /* returns whether the name is that of a pipeline's JSON file */
 /* Returns whether the source is one that `run` and `explain` take: a pipeline, or a data set for which the usual training pipeline is made. Otherwise prints
  * what they take. */
 bool makes_pipeline(const char *command, const char *source);

@@ -8,10 +8,10 @@
 
 struct sheet {
 	int32_t columns, rows, cell_w, cell_h, gap;
-	int32_t picture_w, picture_h; /* size of the largest picture; cells are wider if captions need the room */
-	int32_t lines;                /* lines of text below each picture */
+	int32_t picture_w, picture_h; /* size in pixels of the largest picture; cells are wider if captions need the room */
+	int32_t lines;                /* number of lines of text below each picture */
 	int32_t width, height;
-	uint8_t *pixels; /* width * height * 3 */
+	uint8_t *pixels; /* width * height pixels of 3 bytes */
 };
 
 /* Maps numbers to 0..255 as x * scale[c] + shift[c]. With `stretch`, maps each sample's own range to 0..255 instead. */
@@ -26,7 +26,7 @@ bool sheet_takes(const struct stk_desc *desc);
 /* Allocates a sheet with cells for `count` pictures. A cell is as large as the largest picture of the list; pictures over 256 pixels are shrunk. Below each
  * picture there is room for `lines` lines of text of `letters` letters. columns 0 makes the sheet about square. Call sheet_destroy also after a failure. */
 bool sheet_create(struct sheet *sheet, const struct stk_tensor_list *list, int32_t count, int32_t columns, int32_t lines, int32_t letters);
-/* Returns the most bytes that a sheet of `count` pictures of size x size needs while it is written as PNG. */
+/* Returns the maximum number of bytes that a sheet of `count` pictures of size x size needs while it is written as PNG. */
 int64_t sheet_bytes(int64_t count, int64_t size);
 /* Writes a line of text below a picture; a line that is too long loses its beginning. */
 void sheet_write(struct sheet *sheet, int32_t cell, int32_t line, const char *text);
@@ -34,7 +34,7 @@ void sheet_draw(struct sheet *sheet, int32_t cell, const struct stk_tensor *samp
 void sheet_cross_out(struct sheet *sheet, int32_t cell); /* draws a cross in place of a picture that failed */
 void sheet_destroy(struct sheet *sheet);
 
-/* Writes a PNG. On an error, returns false and puts the reason into `text`. */
+/* Writes a PNG file of RGB pixels. On an error, returns false and writes the reason to `text`. */
 bool write_png(const char *path, const uint8_t *pixels, int32_t width, int32_t height, char *text, size_t capacity);
 
 #endif

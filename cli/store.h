@@ -10,12 +10,12 @@
 
 /* The storage counters of a pipeline at one moment. */
 struct store_snapshot {
-	double at; /* seconds */
+	double at; /* time of the snapshot in seconds (wall_seconds) */
 	double requests, bytes, retries, hedges, slowdowns, limit, latency_ms, latency_p95_ms, wait_ms, busy_ns;
-	double hits, misses; /* lookups in the cache that found the object, and that did not */
+	double hits, misses; /* numbers of lookups in the cache that found the object, and that did not */
 };
 
-/* Returns the value of the counter called `name` among n counters; 0 if it is not there. */
+/* Returns the value of the counter called `name` among n counters; 0 if it is not among them. */
 double counter_value(const struct stk_counter *all, size_t n, const char *name);
 
 struct store_snapshot store_snapshot(struct stk_pipeline *p);

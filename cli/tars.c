@@ -27,7 +27,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Adds a path. Takes ownership of `path` even if this returns false. */
+/* Adds a path, of which the list becomes the owner; frees it on failure. Returns false if `path` is NULL or memory is short. */
 static bool add_path(struct tars *t, char *path)
 {
 	char **grown = path ? realloc(t->paths, ((size_t)t->count + 1) * sizeof(*grown)) : NULL;

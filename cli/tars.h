@@ -9,10 +9,10 @@
 #include <stdbool.h>
 
 struct tars {
-	char **paths; /* sorted */
+	char **paths; /* paths of the tars, sorted */
 	int32_t count;
 	char images[256]; /* endings of the components that are images, e.g. "jpg;png" */
-	bool labels;      /* samples have a component cls */
+	bool labels;      /* true if samples have a component cls */
 };
 
 /* Returns whether a path ends like a tar, also a compressed one: the library refuses compressed tars with a message that says what to do. */
@@ -21,8 +21,8 @@ bool names_tar(const char *path);
 /* Returns true for a local or remote tar, patterns like "shard-{000..127}.tar" and "*.tar", an index of tars, and a folder that holds tars and no folders. */
 bool is_tars(const char *source);
 
-/* Finds the tars of a source and the components of their samples, and keeps an index as Loader does. Messages on stderr begin with `command`. Call tars_free
- * in either case. */
+/* Finds the tars of a source and the components of their samples, and stores an index as Loader does. Messages on stderr begin with `command`. Call
+ * tars_free in either case. */
 enum stk_status tars_look(struct tars *t, const char *command, const char *source, struct stk_storage *storage, struct stk_error *err);
 void tars_free(struct tars *t);
 

@@ -14,18 +14,18 @@
 /* The answers of all processes at one time. */
 struct snapshot {
 	json_t *processes;
-	double at; /* seconds */
+	double at; /* time of the snapshot in seconds (wall_seconds) */
 };
 
 /* The work of one pipeline between two snapshots. Rates are per second. */
 struct row {
 	int64_t pid, context, id, epoch, bad_samples;
-	const char *rank; /* NULL: the process has none */
+	const char *rank; /* RANK of the process; NULL: it has none */
 	double batches, samples, cores, reads, megabytes, retries;
-	double waiting;    /* share of time in which the training loop waited for a batch */
-	double gpu_share;  /* share of decoded images that the GPU decoded; NaN: nothing was decoded */
-	double latency_ms; /* of requests to a store; NaN: there were none */
-	double memory;     /* bytes */
+	double waiting;    /* fraction of the time in which the training loop waited for a batch */
+	double gpu_share;  /* fraction of the decoded images that the GPU decoded; NaN: nothing was decoded */
+	double latency_ms; /* latency of requests to a store; NaN: there were none */
+	double memory;     /* memory in bytes */
 	double in_flight;  /* number of reads and requests in flight */
 	const char *waits_for;
 	const json_t *pipeline; /* the pipeline's entry in the later snapshot */
@@ -71,8 +71,9 @@ static const json_t *find_earlier(const struct snapshot *before, const json_t *p
 	return NULL;
 }
 
-/* Names the part of the pipeline that the training loop waited for: the first of a Python source, the cores and the reads that was busy, or else the GPU if the
- * pipeline has one. "-" if the loop waited for less than 2% of the time. source_share: the share of the time in which a Python source ran. */
+/* Returns the name of the part of the pipeline that the training loop waited for: the first busy one of a Python source, the cores and the reads; otherwise
+ * the GPU if the pipeline has one, or the cores. "-" if the loop waited for less than 2% of the time. source_share: fraction of the time in which a Python
+ * source ran. */
 static const char *waits_for(const struct row *r, double source_share)
 {
 	const double threads = number(r->pipeline, "threads");
@@ -125,7 +126,7 @@ static int compare_rows(const void *a, const void *b)
 	return one->id < other->id ? -1 : one->id > other->id;
 }
 
-/* Returns the rows of all pipelines, to be freed by the caller; NULL if there are none, or memory is short. */
+/* Returns the rows of all pipelines, which the caller frees; NULL if there are none, or memory is short. */
 static struct row *make_rows(const struct snapshot *before, const struct snapshot *after, size_t *count)
 {
 	size_t i, k, most = 0;
@@ -139,7 +140,7 @@ static struct row *make_rows(const struct snapshot *before, const struct snapsho
 	json_array_foreach (after->processes, i, process) {
 		json_array_foreach (json_object_get(process, "pipelines"), k, pipeline) {
 			if (!json_is_object(json_object_get(pipeline, "counters")))
-				continue; /* not the answer of a pipeline: another program may have made the socket */
+				continue; /* another program may have made the socket: this is not an answer about a pipeline */
 			/* find_earlier returns NULL for a pipeline that began between the snapshots; fill_row then counts from its beginning. */
 			fill_row(&rows[(*count)++], process, find_earlier(before, process, pipeline), pipeline, after->at - before->at);
 		}
@@ -269,7 +270,7 @@ static int run_top(const struct settings *s)
 		}
 		struct row *rows = make_rows(&before, &after, &count);
 		if (terminal)
-			fputs("\033[H\033[J", stdout); /* the top left corner of an empty screen */
+			fputs("\033[H\033[J", stdout); /* moves the cursor to the top left corner, and clears the screen */
 		if (s->json)
 			code = print_rows(rows, count, after.at - before.at);
 		else

@@ -96,7 +96,7 @@ static void write_captions(struct sheet *sheet, int32_t cell, const struct sessi
 		sheet_write(sheet, cell, 1, text);
 }
 
-/* Returns the number of caption lines for names: 1 if samples have names, else 0. */
+/* Returns the number of caption lines for names: 1 if samples have names, otherwise 0. */
 static int32_t has_names(const struct stk_batch *batch)
 {
 	return stk_batch_size(batch) > 0 && stk_batch_sample(batch, 0)->uri[0] ? 1 : 0;
@@ -112,8 +112,8 @@ static void put_draws(json_t *sample, const struct stk_batch *batch, int32_t i)
 /* One cell of the sheet: a sample of the batch, or a sample that failed. */
 struct tile {
 	int64_t epoch, position;
-	int32_t sample;       /* number in the batch; -1: the sample failed */
-	struct stk_error bad; /* why the sample failed */
+	int32_t sample;       /* number of the sample in the batch; -1: the sample failed */
+	struct stk_error bad; /* error of a failed sample */
 };
 
 struct tiles {
@@ -129,7 +129,7 @@ static int by_place(const void *a, const void *b)
 				    : (x->position > y->position) - (x->position < y->position);
 }
 
-/* Collects up to `wanted` samples that failed, sorted by epoch and position. */
+/* Collects at most `wanted` failed samples, sorted by epoch and position. */
 static void take_failed(struct tiles *t, struct stk_pipeline *p, int32_t wanted)
 {
 	struct stk_error e;
@@ -166,7 +166,7 @@ static bool printed_before(const struct tiles *t, int32_t k)
 	return false;
 }
 
-/* Prints the errors of the first MOST files that failed, once for each file, then how many more there are, and what to do about them. */
+/* Prints the errors of the first MOST failed files, each file once, then the number of further ones, and advice. */
 static void print_failed(const struct session *session, const char *source, const struct tiles *t)
 {
 	enum { MOST = 10 };

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* WINDOW: samples of a spectrum. The spectrogram has one row for each bin, with the lowest at the bottom. */
+/* WINDOW: number of samples of a spectrum. The spectrogram has one row for each bin, with the lowest at the bottom. */
 enum { COLUMNS = 1000, WAVE = 160, WINDOW = 512, BINS = WINDOW / 2 + 1, HEIGHT = WAVE + BINS, FRAMES = 1 << 16 };
-#define RANGE 80.0f /* points this many decibels below the loudest one, or more, are black */
+#define RANGE 80.0f /* range of the spectrogram in decibels: points that are quieter than the loudest one by this much or more are black */
 
 struct drawing {
 	struct stk_audio *audio;

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LARGEST = 256 }; /* pixels of a picture's longer side, the same as on other sheets */
+enum { LARGEST = 256 }; /* maximum length of a picture's longer side in pixels, as on other sheets */
 
-/* Frames that are drawn. */
+/* The frames that are drawn. */
 struct shots {
 	struct stk_video *video;
 	int64_t *numbers;
@@ -33,7 +33,7 @@ static void free_shots(struct shots *f)
 	stk_video_close(f->video);
 }
 
-/* Copies a frame, made smaller by leaving out pixels. Returns false if memory runs out. */
+/* Copies every step-th pixel of a frame, so that its longer side has at most LARGEST pixels. Returns false if memory runs out. The caller frees out->data. */
 static bool copy_small(const uint8_t *pixels, int32_t height, int32_t width, struct stk_tensor *out)
 {
 	const int32_t longer = height > width ? height : width, step = longer > LARGEST ? (longer + LARGEST - 1) / LARGEST : 1;
