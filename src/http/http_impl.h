@@ -53,14 +53,13 @@ struct stk_http_loop {
 	/* active, idle: transfers that have a request, and those without one; ended: active transfers whose response has ended, before its result is decided */
 	struct stk_transfer *active, *idle, *ended;
 	struct stk_certificates *certificates;
-	CURLSH *curl_share;                                /* caches of DNS names and TLS sessions */
-	struct stk_connection **by_fd;                     /* number of entries of by_fd */
-	int fd_count;                                      /* number of open connections of all kinds */
-	int connections;                                   /* number of descriptors of connections and their dialers, and its maximum */
-	int fds, most_fds;                                 /* number of connections whose name curl is resolving */
-	int looking_up;                                    /* no connections are opened before this time, since no descriptor was free
-							    * for one; 0: no such time */
-	int64_t starved_until_ns;                          /* no descriptor was free for a connection: opens none before this time */
+	CURLSH *curl_share;            /* caches of DNS names and TLS sessions */
+	struct stk_connection **by_fd; /* for each descriptor, the connection that receives its events; NULL: none */
+	int fd_count;                  /* number of entries of by_fd */
+	int connections;               /* number of open connections of all kinds */
+	int fds, most_fds;             /* number of descriptors of connections and their dialers, and its maximum */
+	int looking_up;                /* number of connections whose name curl is resolving */
+	int64_t starved_until_ns;      /* no connections are opened before this time, since no descriptor was free for one */
 	struct stk_connection *opening, *idle_connections; /* idle ones are sorted by their last use, the latest first */
 	struct stk_dialer *dialers;                        /* dialers that no connection uses */
 	int dialer_count;
