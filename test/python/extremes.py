@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls settings, arguments and functions with numbers at which conversions tend to go wrong: extremes.py GROUP [PART PARTS].
+"""Calls settings, arguments and functions with numbers at which conversions tend to fail: extremes.py GROUP [PART PARTS].
 
-As a program it runs one group of cases, or one part of a group, because a case may crash the process. It writes the name of each case to the file EXTREMES_AT
-before the case runs, and prints the faults that raised no exception."""
+Runs one group of cases, or a part of it, since a case may crash the process. Writes the name of each case to the file EXTREMES_AT before it runs the case,
+and prints the faults that raised no exception."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from stoker._settings import SETTINGS
 
 WHOLE = [0, 1, -1, 2**31 - 1, 2**31, 2**32, 2**63 - 1, -(2**63), 2**64]
 VALUES = [*WHOLE, 1e300, math.inf, -math.inf, math.nan, -0.0, True, "1", None]
-LIMIT_S = 20  # seconds for one case; a process that hangs prints its threads' stacks and ends
+LIMIT_S = 20  # seconds for one case; if it takes longer, the process prints its threads' stacks and ends
 MEMORY = 64 << 20
 
-# A case may raise one of these. Any other exception is a fault: an AssertionError from NumPy, a SystemError, or Python's MemoryError.
+# The exceptions that a case may raise. Any other one is a fault: an AssertionError from NumPy, a SystemError, or Python's MemoryError.
 REFUSALS = (ValueError, TypeError, OverflowError, RuntimeError, LookupError, OSError, AttributeError)
 
 
 class Cases:
-    """Runs cases, and counts how many ran and how many were refused. Writes the name of each case to the file EXTREMES_AT before it runs."""
+    """Runs cases, and counts the cases and the refusals. Writes the name of each case to the file EXTREMES_AT before it runs the case."""
 
     def __init__(self) -> None:
         self.file = open(os.environ.get("EXTREMES_AT", os.devnull), "w")  # noqa: SIM115 it lives as long as the process
@@ -57,7 +57,7 @@ class Cases:
             self.refused += 1
             if not str(e).strip():
                 print(f"{name}: {type(e).__name__} without a message")
-        except MemoryError as e:  # NumPy and Python raise it; the library's error for too little memory is a RuntimeError as well
+        except MemoryError as e:  # raised by NumPy and Python; the library's error for too little memory is also a RuntimeError
             if not str(e):
                 print(f"{name}: a MemoryError without a message")
         finally:
@@ -86,14 +86,14 @@ def tree() -> str:
 
 
 def same(given: Any, kept: Any) -> bool:
-    """Returns whether `kept`, the number that the library kept, equals `given` or is a stored form of it that the library cannot distinguish from it."""
+    """Returns whether `kept`, the library's number, equals `given` or is a form of it that the library stores for several numbers."""
     if isinstance(given, (bool, np.bool_)) or given is None:
         return True
     if isinstance(given, str):
         return str(kept) == given or kept == float(given)
-    if kept is None:  # the library keeps None for "no limit"
+    if kept is None:  # the library stores None for "no limit"
         return bool(math.isinf(given)) or given == -1
-    # The library keeps a float32, and infinities are allowed there.
+    # the library stores a float32, and infinities are allowed
     if abs(given) > 3.5e38 and isinstance(kept, float) and math.isinf(kept):
         return (kept > 0) == (given > 0)
     return bool(kept == given or (isinstance(kept, float) and (math.isclose(kept, given, rel_tol=1e-6) or math.isnan(given))))
@@ -133,7 +133,7 @@ def settings(cases: Cases) -> None:
     for key in ("cpu_size", "gpu_size"):
         for value in VALUES:
             cases.run(f"prefetch_queue_depth[{key}] {value!r}", lambda k=key, v=value: run("prefetch_queue_depth", {k: v}))
-    # The numbers come from JSON, as in a file that another program wrote.
+    # Reads the numbers from JSON, as from a file of another program.
     pipe = Pipeline(batch_size=2, num_threads=1, device_id=None, seed=5)
     with pipe:
         pipe.set_outputs(fn.decoders.image(fn.readers.file(file_root=root)[0]))
@@ -269,7 +269,7 @@ LISTS = {ArgKind.INTS: ([1], [1, 1], [1, 1, 1]), ArgKind.FLOATS: ([0.5], [0.5, 0
 
 
 def guesses(arg: Arg) -> list[Any]:
-    """Returns values that a required argument may have."""
+    """Returns values to try for a required argument."""
     if arg.choices:
         return arg.choices.split("|")[:2]
     if arg.kind in LISTS:
@@ -298,7 +298,7 @@ def source(value: np.ndarray, layout: str = "") -> Any:
 
 
 class Runner:
-    """Runs one operator over inputs of a kind."""
+    """Runs one operator on inputs of one kind."""
 
     def __init__(self, op: Op, root: str) -> None:
         self.op, self.function = op, operator_of(op)
@@ -308,7 +308,7 @@ class Runner:
         self.works = self.find()
 
     def find(self) -> bool:
-        """Tries a few kinds of inputs and values of required arguments. Returns whether the operator runs with some of them."""
+        """Tries a few kinds of inputs and values of required arguments. Returns whether the operator runs with any of them."""
         required = [a for a in self.op.args if a.required]
         for kinds in itertools.product(INPUTS, repeat=min(self.op.min_inputs, 2)):
             whole = (*kinds, *kinds[-1:] * (self.op.min_inputs - len(kinds)))
@@ -336,7 +336,7 @@ class Runner:
         pipe.run()
 
     def compare(self, pipe: Pipeline, arg: Arg, given: Any) -> None:
-        """Compares the argument in the serialised graph with the given value, if the operator has accepted it."""
+        """If the operator has accepted a value for the argument, compares it with the value in the serialised graph."""
         graph = json.loads(pipe.serialize())
         found = [o["args"][arg.name] for o in graph["operators"] if o["op"] == self.op.name and arg.name in o.get("args", {})]
         for kept in found:
@@ -347,7 +347,7 @@ class Runner:
 
 
 class Sampled:
-    """Wraps a value that an argument gets for each sample, not once for the graph."""
+    """A value that is passed to an argument for each sample, and not once for the graph."""
 
     def __init__(self, value: np.ndarray) -> None:
         self.value = value
@@ -428,7 +428,7 @@ def batching(cases: Cases) -> None:
                         print(f"draw_heatmap: centre {at}, radius {radius}: {h.max().item()}, not {want.max()}")
 
                 cases.run(f"draw_heatmap {at} {radius}", draw)
-    # Calls every function with extreme values for each of its numbers and each of its tensors of whole numbers.
+    # Calls every function with extreme values for each of its numbers, and for each of its integer tensors.
     for name in sorted(n for n in B.__all__ if not n.startswith("_")):
         function = getattr(B, name)
         if not callable(function) or isinstance(function, type):
@@ -472,7 +472,7 @@ def first_batch(make: Callable[[], Any]) -> None:
 
 
 def mutated(cases: Cases, name: str, make: Callable[[], Any]) -> None:
-    """Restores states of a loader, in each of which one number was replaced by an extreme one."""
+    """Restores states of a loader in which one number was replaced by an extreme number."""
     import copy
 
     with contextlib.closing(make()) as loader:
@@ -606,7 +606,7 @@ def rows(cases: Cases) -> None:
 
 
 def recordings(cases: Cases) -> None:
-    """Runs the cases of data sets of robots."""
+    """Runs the cases of robot data sets."""
     try:
         import robots
     except BaseException as e:  # importing robots.py raises pytest's Skipped if pyarrow is missing

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits on a whole process while it reads from a store that answers late: its descriptors, threads, memory and requests, which stay below the limits that the
-documents promise."""
+"""Limits of a whole process while it reads from a slow store: its descriptors, threads, memory and requests stay below the limits that the documents
+promise."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Slow:
 
     async def _reply(self, writer: asyncio.StreamWriter, path: str, first: int | None, last: int | None) -> None:
         data = self.answer(path, first, last)
-        if data is None:  # the server never answers this request
+        if data is None:  # leaves this request without an answer
             await self._stop.wait()
             return
         size, part = len(data), data
@@ -100,7 +100,7 @@ class Slow:
 
 
 def child(text: str, *arguments, timeout: float = 100, env: dict[str, str] | None = None):
-    """Runs a program in a process of its own. Its last line of output is JSON, which this function returns."""
+    """Runs a program in its own process. The program's last line of output is JSON, which this function returns as a value."""
     command = [sys.executable, "-c", textwrap.dedent(text), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=env, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -152,7 +152,7 @@ def test_half_of_the_descriptors_stay_free(tmp_path, limit, tls):
 
 @pytest.mark.parametrize("left", [3, 12, 40])
 def test_a_process_that_has_few_descriptors_left_reads_more_slowly(left):
-    """The rest of the process holds all other descriptors. Nothing fails, and no try is used up."""
+    """The rest of the process has all other descriptors. No read fails, and no retry is used up."""
     with Slow(0.02) as server:
         found = child(READS, server.url, 300, 300 - 12 - left, 6, "")
     assert found["retries"] == 0
@@ -241,7 +241,7 @@ if __name__ == "__main__":
 
 
 def test_programs_of_the_users_inherit_nothing(tmp_path):
-    """Sockets, socket pairs, caches, tars, traces: a descriptor that is not closed on exec would be open in each program that the script starts."""
+    """Sockets, socket pairs, caches, tars and traces: a descriptor that is not closed on exec would be open in each program that the script starts."""
     tar = tar_of((f"{i:06}.bin", bytes([i]) * 700) for i in range(16))
     context = make_certificates(tmp_path)
 
@@ -276,7 +276,7 @@ print(json.dumps([end.get_inheritable() for end in ends]))
 
 
 def test_a_busy_socket_that_the_user_hands_to_children_stays_inheritable():
-    """Pairs of sockets of an old libcurl are recognised by bytes that wait in them; bytes of others must not make a socket look like one."""
+    """The socket pairs of an old libcurl are recognised by the bytes that wait in them. A user's socket with such bytes must not be mistaken for one."""
     with Slow(0.03) as server:
         assert child(INHERITED_BY_WISH, server.url) == [True, True]
 
@@ -337,7 +337,7 @@ print(json.dumps({"count": count, "most": most[0], "failed": failed[0], "inherit
 
 
 def media_of(kind, folder):
-    """Returns the bytes of any object that a reader of this kind asks for."""
+    """Returns the bytes that the server answers to any request of a reader of this kind."""
     out = io.BytesIO()
     if kind == "sounds":
         with wave.open(out, "wb") as sound:
@@ -363,7 +363,7 @@ def media_of(kind, folder):
 @pytest.mark.parametrize("kind", ["sounds", "clips", "table", "bucket of Google's"])
 @pytest.mark.parametrize("limit", [64, 256])
 def test_newer_sources_leave_descriptors(tmp_path, kind, limit):
-    """Half of the descriptors stay free, none is inherited, and nothing fails. Files of Python and its packages take some too."""
+    """Half of the descriptors stay free, none is inherited, and no read fails. Files of Python and its packages need some too."""
     pytest.importorskip("torch")
     data = media_of(kind, tmp_path)
     with Slow(0.05, lambda path, first, last: data) as server:
@@ -376,8 +376,8 @@ def test_newer_sources_leave_descriptors(tmp_path, kind, limit):
 
 
 def test_an_object_that_stalls_costs_few_requests():
-    """Repeated requests number at most one for every twenty objects, plus four. The object that stalls is tried twice (retries=1), each time with at most
-    six hedges, even if one in twenty would allow more."""
+    """At most one request in twenty objects is repeated, plus four. The object that stalls is tried twice (retries=1), each time with at most six hedges,
+    even if one in twenty would allow more."""
     count = 1500
     with Slow(0.02, lambda path, first, last: None if path == "/900.jpg" else b"x" * SIZE) as server:
         text = """
@@ -426,7 +426,7 @@ def write_config(folder, text):
 
 @pytest.mark.parametrize("command", ["sleep 1000", "trap '' INT TERM; sleep 1000 & wait; sleep 1000"], ids=["hangs", "ignores"])
 def test_an_interrupt_ends_a_credential_process(tmp_path, command):
-    """Ctrl-C ends a program that waits for its credential_process, even if that process ignores the signal. No process is left running."""
+    """Ctrl-C ends a program that waits for its credential_process, even if that process ignores the signal. No process keeps running."""
     environment = write_config(
         tmp_path, f"[default]\ncredential_process = echo $$ >> {tmp_path}/ids; ({command}) & echo $! >> {tmp_path}/ids; wait\n"
     )
@@ -482,7 +482,7 @@ print(json.dumps({"peak": peak() - before, "error": error}))
 @pytest.mark.parametrize("stated", [True, False], ids=["length", "no length"])
 @pytest.mark.parametrize("batch", [4, 32])
 def test_read_bytes_bounds_objects_of_any_size(batch, stated):
-    """Small objects come first, so that large ones are expected to be small. A batch may take more than read_bytes and still gets through."""
+    """Small objects come first, so that large ones are expected to be small too. A batch may need more than read_bytes, and must still be delivered."""
     bytes_of = bytes(8 << 20)
     draws = random.Random(SEED)
     sizes = [64 << 10] * 64 + [int((64 << 10) * 128 ** draws.random()) for _ in range(192)]
@@ -521,7 +521,7 @@ print(json.dumps({"peak": peak() - before, "given": given, "submitted": counters
 
 @pytest.mark.parametrize("kind", ["file", "fetch", "cache"])
 def test_read_bytes_bounds_every_source(tmp_path, kind):
-    """Reads large files that are not in the page cache, answers of a fetch function, and entries of a cache on disk."""
+    """read_bytes limits reads of large files that are not in the page cache, results of a fetch function, and entries of a cache on disk."""
     count = 48
     if kind == "file":
         for i in range(count):
@@ -550,7 +550,8 @@ def test_a_body_without_an_end_takes_no_more():
 
 
 def test_decoders_of_urls_share_their_connections(monkeypatch):
-    """Each decoder once had its own threads and connections: at a limit of 64 descriptors, twelve decoders left none for the script."""
+    """Decoders of URLs share connections. Each decoder once had its own threads and connections: at a limit of 64 descriptors, twelve decoders left none for
+    the script."""
     text = io.BytesIO()
     with wave.open(text, "wb") as sound:
         sound.setnchannels(1)
@@ -574,7 +575,7 @@ def test_decoders_of_urls_share_their_connections(monkeypatch):
 
 
 def test_a_pipeline_that_begins_waits_for_no_later_samples_of_another():
-    """Training has requested a thousand samples ahead when validation begins. The storage orders requests by when their bytes are needed."""
+    """Training has requested a thousand samples ahead when validation begins. The storage serves requests in the order in which their bytes are needed."""
     text = """
         import json, sys, urllib.request
         import stoker
@@ -600,8 +601,8 @@ def test_a_pipeline_that_begins_waits_for_no_later_samples_of_another():
         child(text, server.url)
     kinds = [path.split("/")[1] for path, _, _ in server.asked]
     first = kinds.index("check")
-    # After the request for `now`, which the program itself sends, only requests that were already under way may precede the first one of `check`. The server
-    # may also see `check` before `now`.
+    # After the request for `now`, which the program itself sends, only requests that were already in flight may precede the first request of `check`. The
+    # server may also see `check` before `now`.
     assert first - kinds.index("now") <= 64 or "now" in kinds[first:], first
     sixteenth = [k for k, kind in enumerate(kinds) if kind == "check"][15]
     assert sixteenth - first <= 64, sixteenth - first
@@ -612,7 +613,7 @@ def test_a_pipeline_that_begins_waits_for_no_later_samples_of_another():
 
 
 def tar_with_a_large_sample(members):
-    """Writes a tar with a sample of thousands of small members, followed by a sample of one."""
+    """Returns a tar with a sample of thousands of small members, followed by a sample of one member."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         for name in [*(f"a.{i:05}" for i in range(members)), "b.00001"]:
@@ -623,7 +624,7 @@ def tar_with_a_large_sample(members):
 
 
 def test_a_sample_of_many_members_takes_few_answers(tmp_path):
-    """Each answer of a store takes a while, and the first look at a tar waits for one answer after another. So pieces grow from 16 KiB to 1 MiB."""
+    """Each answer of the store takes a while, and the search for a sample's members waits for one answer after another. So pieces grow from 16 KiB to 1 MiB."""
     data = tar_with_a_large_sample(8000)
     text = """
         import json, sys
@@ -641,7 +642,7 @@ def test_a_sample_of_many_members_takes_few_answers(tmp_path):
 
 
 def test_files_take_a_request_each():
-    """No object is asked for twice in an epoch, even while the next epoch is read ahead."""
+    """Each object is requested only once in an epoch, even while the next epoch is read ahead."""
     text = """
         import json, sys
         import stoker

@@ -24,14 +24,14 @@ pytestmark = pytest.mark.essential
 
 def stoker(*arguments, code=0, **environment):
     env = {**os.environ, **environment}
-    env.pop("LD_PRELOAD", None)  # LD_PRELOAD may name a sanitizer for Python; the command is linked with its own
+    env.pop("LD_PRELOAD", None)  # LD_PRELOAD may name a sanitizer for Python, but the command is linked with its own
     done = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=120, env=env)
     assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
     return done
 
 
 def picture(seed, width, height):
-    """Makes a picture of smooth colours, which differ for each seed."""
+    """Returns a picture of smooth colours, which depend on the seed."""
     rng = np.random.default_rng(seed)
     y, x = np.mgrid[0:height, 0:width] / max(width, height)
     waves = [np.sin(x * rng.uniform(2, 9) + y * rng.uniform(2, 9) + rng.uniform(0, 6)) for _ in range(3)]
@@ -50,7 +50,7 @@ def folder(tmp_path_factory):
 
 
 def test_captions_have_small_letters_and_escapes(tmp_path):
-    """The names of files below their pictures: Latin-1 as it is, other characters as escapes."""
+    """Captions below pictures show file names: Latin-1 characters unchanged, others as escapes."""
     from stoker._advise.glyphs import glyphs
 
     for name in ("Größe é.png", "中.png"):
@@ -190,7 +190,7 @@ def test_completion_of_other_shells_and_the_manual(shell, check, tmp_path):
         pytest.skip(f"{check[0]} is not installed")
     (file := tmp_path / "script").write_text(text)
     env = {**os.environ, "MANPAGER": "cat"}
-    env.pop("LD_PRELOAD", None)  # a sanitizer that LD_PRELOAD names would report errors of these programs
+    env.pop("LD_PRELOAD", None)  # a sanitizer in LD_PRELOAD would report errors of these programs
     done = subprocess.run([*check, file], capture_output=True, text=True, timeout=60, env=env)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -245,7 +245,7 @@ def test_a_scheme_that_is_not_listed_is_named_once(tmp_path):
 
 
 def test_one_of_each(folder, tmp_path):
-    """Words are singular for a count of one, and small sizes are in bytes."""
+    """Words are singular if a count is one, and small sizes are in bytes."""
     (tmp_path / "set" / "a").mkdir(parents=True)
     (tmp_path / "set" / "a" / "1.jpg").write_bytes((folder / "class0" / "00.jpg").read_bytes())
     assert "1 file in 1 class: 1 good" in stoker("inspect", tmp_path / "set").stdout
@@ -308,7 +308,7 @@ def test_inspect_counts(folder, tmp_path):
 
 
 def test_inspect_says_what_loader_refuses(folder, tmp_path):
-    """`stoker inspect` names every class without images and every link that leads back, and inspects the rest."""
+    """`stoker inspect` names every class without images and every link to a folder above it, and inspects the rest."""
     image = (folder / "class0" / "00.jpg").read_bytes()
     for name in ("a", "b", "c[*]", "d", "e", "f"):
         (tmp_path / "set" / name).mkdir(parents=True)
@@ -350,7 +350,7 @@ def test_inspect_and_loader_take_the_same_endings(folder, tmp_path):
 
 
 def test_names_that_are_no_utf8(folder, tmp_path):
-    """The JSON of inspect and view names files and classes whose names are no UTF-8, so that os.fsencode gives the bytes of the names."""
+    """The JSON of inspect and view contains names of files and classes that are not UTF-8, so that os.fsencode gives their bytes."""
     bad = [b"a\xff\xfe", b"\xe4\xf6", b"\xed\xa0\x80", b"\xf4\x90\x80\x80\xc3", b"\xc0\x80"]
     names = [*bad, b"\x01ff", b"\\u0001ff", "клас".encode(), b'"\n\\']
     root = os.fsencode(tmp_path)
@@ -396,8 +396,7 @@ def test_what_was_meant(folder):
     ],
 )
 def test_settings_of_unknown_values_are_refused(folder, name, value, valid):
-    """The command refuses environment variables with values that it does not know, and names the valid ones. They once were ignored or misread: 1e9 was read as
-    1."""
+    """The command refuses environment variables with unknown values, and names the valid ones. It once ignored or misread them: 1e9 was read as 1."""
     text = stoker("explain", folder, code=1, **{name: value}).stderr
     assert f'the environment variable {name} is "{value}"; it ' in text and valid in text
     assert not stoker("explain", folder, **{name: ""}).stderr
@@ -420,7 +419,7 @@ def test_inspect_bad(bad_folder):
 
 
 def test_inspect_of_files_that_ask_for_much(folder, tmp_path):
-    """inspect names files that would take gigabytes, of coefficients, bytes or pixels, without taking the memory: their header or size is enough."""
+    """inspect names files that would need gigabytes for coefficients, bytes or pixels. It does not need the memory, since their header or size shows it."""
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "coefficients.jpg").write_bytes(hostile_jpeg(16384, 16384))
     with open(tmp_path / "a" / "sparse.jpg", "wb") as f:
@@ -430,7 +429,7 @@ def test_inspect_of_files_that_ask_for_much(folder, tmp_path):
         b"\x89PNG\r\n\x1a\n" + head + zlib.crc32(head[4:]).to_bytes(4) + b"\0\0\0\0IEND\xae\x42\x60\x82"
     )
     (tmp_path / "a" / "good.jpg").write_bytes((folder / "class0" / "00.jpg").read_bytes())
-    # Starts from a small process, because the memory that a parent holds at the start counts as its child's.
+    # Starts the command from a small process, because a parent's memory at the start counts as its child's.
     launcher = """
         import resource, subprocess, sys
         done = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE)
@@ -451,7 +450,7 @@ def test_inspect_of_files_that_ask_for_much(folder, tmp_path):
 
 
 def test_inspect_of_a_long_header(folder, tmp_path):
-    """inspect finds the size of an image whose header is longer than the 64 KiB that are read first."""
+    """inspect finds the size of an image whose header is longer than the 64 KiB that it reads first."""
     data = (folder / "class0" / "00.jpg").read_bytes()
     segment = b"\xff\xe5" + (60_002).to_bytes(2) + b"x" * 60_000
     (tmp_path / "long.jpg").write_bytes(data[:2] + 7 * segment + data[2:])
@@ -470,7 +469,7 @@ def test_inspect_file(folder, bad_folder):
 
 
 def test_view_shows_the_pictures(folder, tmp_path):
-    """Each picture is its file cut to the reported window, with a caption below."""
+    """Each picture in the sheet is its file, cut to the reported window, above a caption."""
     out = tmp_path / "sheet.png"
     facts = json.loads(stoker("view", folder, "-o", out, "--batch", "6", "--columns", "3", "--size", "64", "--json").stdout)
     assert (facts["rows"], facts["columns"], len(facts["samples"])) == (2, 3, 6)
@@ -492,7 +491,7 @@ def test_view_shows_the_pictures(folder, tmp_path):
 
 
 def test_view_crosses_out_what_fails(bad_folder, tmp_path):
-    """A cross and the file's name stand in place of the picture. The others are drawn."""
+    """A picture that fails is replaced by a cross and the file's name; the others are drawn."""
     out = tmp_path / "sheet.png"
     done = stoker("view", bad_folder, "-o", out, "-b", "6", "-c", "3", "-s", "64", "--json", code=1)
     facts = json.loads(done.stdout)
@@ -514,7 +513,7 @@ def test_view_crosses_out_what_fails(bad_folder, tmp_path):
 
 
 def test_view_writes_whole_captions(tmp_path):
-    """The cells of a sheet are as wide as the longest caption."""
+    """The cells of a sheet are wide enough for the longest caption."""
     (tmp_path / "a").mkdir()
     picture(0, 120, 130).resize((12032, 2024)).save(tmp_path / "a" / "1.jpg")
     out = tmp_path / "v.png"
@@ -564,7 +563,7 @@ def tars(folder, tmp_path_factory):
 
 
 def test_tars_and_their_indexes_are_data_sets(folder, tars, tmp_path):
-    """The command takes tars and their indexes as Loader does."""
+    """The command accepts tars and their indexes as data sets, like Loader."""
     for source in (tars / "both", tars / "both" / "s-{0..1}.tar", tars / "both" / "s-*.tar", tars / "index.stoker"):
         found = json.loads(stoker("inspect", source, "--json").stdout)
         assert (found["files"], found["good"], found["classes"], found["by_class"]) == (20, 20, 2, {"0": 10, "30": 10})
@@ -641,7 +640,7 @@ def advice(facts):
 
 
 def test_doctor_reports_gpus(tmp_path):
-    """doctor names the problem of a driver that cannot be loaded, once, and lists the GPUs of the driver that the tests emulate."""
+    """doctor names the problem of a driver that cannot be loaded once, and lists the GPUs of the emulated driver."""
     (tmp_path / "libcuda.so.1").write_text("no library")
     broken = json.loads(subprocess.run([COMMAND, "doctor", "--json"], env={"LD_LIBRARY_PATH": str(tmp_path)}, capture_output=True).stdout)
     assert (broken["cuda_driver"], broken["gpus"]) == (0, [])
@@ -677,8 +676,7 @@ def test_a_closed_stdout_is_a_failure(arguments):
 
 
 def test_a_file_does_not_take_the_place_of_a_closed_stdout(folder, tmp_path):
-    """If stdout is closed, the command fails, and its picture is whole. The first file that was opened was once descriptor 1, so that it also got what the
-    command printed."""
+    """If stdout is closed, the command fails, but its picture is intact. The first opened file once got descriptor 1, and so also the command's output."""
     for closed, name in ((">&-", "out"), ("<&- >&- 2>&-", "all")):
         made = tmp_path / f"{name}.png"
         done = subprocess.run(["sh", "-c", f'exec "$@" {closed}', "-", COMMAND, "view", folder, "--output", made], timeout=120)
@@ -725,14 +723,14 @@ def test_inspect_sound(tmp_path):
 
 
 def test_a_file_that_another_program_has_leased(files, tmp_path):
-    """Servers of Samba and NFS take leases. The command waits until the lease is given up."""
+    """File servers like Samba and NFS take leases on files. The command waits until another program gives up its lease."""
     import fcntl
     import signal
     import threading
 
     path = tmp_path / "leased.jpg"
     shutil.copy(files[0], path)
-    before = signal.signal(signal.SIGIO, signal.SIG_IGN)  # the kernel sends this signal when another program opens the leased file
+    before = signal.signal(signal.SIGIO, signal.SIG_IGN)  # the kernel sends SIGIO when another program opens the leased file
     fd = os.open(path, os.O_RDWR)
     try:
         try:

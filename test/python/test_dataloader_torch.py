@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoker.DataLoader: the properties that torch's own tests and torchdata's check in a DataLoader, with images that are compiled and samples that are not."""
+"""stoker.DataLoader has the properties that torch's and torchdata's own tests check in a DataLoader, with images that are made in C and with other samples."""
 
 import copy
 import gc
@@ -55,7 +55,7 @@ class Numbers(data.Dataset):
 
 @pytest.fixture(params=["images", "numbers", "tensors"])
 def make(request, folder):
-    """Returns a function that makes a Dataset of 20 samples: images, which are made in C; tensors; or random numbers, for which Python runs for each sample.
+    """Returns a function that makes a Dataset of 20 samples: images, which are made in C; tensors; or random numbers, which Python computes for each sample.
     The second part of a sample is its index."""
 
     if request.param == "images":
@@ -176,7 +176,7 @@ def test_a_generator_makes_the_order(make):
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_generators_are_asked_when_torch_asks_them(make, workers):
-    """The loop's own draws between two batches are the same as with torch's DataLoader."""
+    """Random numbers that the loop draws between two batches are the same as with torch's DataLoader."""
 
     def draws(kind):
         torch.manual_seed(3)
@@ -196,7 +196,7 @@ def test_generators_are_asked_when_torch_asks_them(make, workers):
 @pytest.mark.parametrize("sampler", ["shuffle", "weights", "subset", "own"])
 @pytest.mark.parametrize("workers", [0, 1])
 def test_the_order_of_later_epochs_without_a_generator(folder, sampler, workers):
-    """Without workers, torchvision's transforms draw from the generator that makes the next epoch's order."""
+    """Without workers, torchvision's transforms draw from the generator that also shuffles the next epoch."""
 
     class Own(data.Sampler):
         def __iter__(self):
@@ -226,7 +226,7 @@ def test_the_order_of_later_epochs_without_a_generator(folder, sampler, workers)
     theirs, _ = orders(data.DataLoader, fixed)
     ours, loader = orders(DataLoader, fixed)
     assert ours == theirs and "run in C" in loader.explain()
-    torch.seed()  # for a program that has not seeded torch, no particular order is expected
+    torch.seed()  # if the program has not seeded torch, the order is arbitrary
     assert "run in C" in DataLoader(_Numbered(folder, crops), 4, shuffle=True).explain()
     torch.manual_seed(11)
     given = torch.Generator().manual_seed(1)
@@ -234,7 +234,7 @@ def test_the_order_of_later_epochs_without_a_generator(folder, sampler, workers)
 
 
 class _Numbered(datasets.ImageFolder):
-    """Gives the number of each sample as its target."""
+    """A Dataset whose targets are the samples' numbers."""
 
     def __init__(self, folder, transform):
         super().__init__(folder, transform)
@@ -251,7 +251,7 @@ def test_batches_of_unequal_size(make):
 
 
 def test_a_sampler_that_looks_at_the_loop(make):
-    """Without workers a sampler is asked for a batch when the loop wants it, and not before."""
+    """Without workers, a sampler is asked for a batch only when the loop wants the batch."""
     log = []
 
     class Curious(data.Sampler):
@@ -530,7 +530,7 @@ def test_iterators_end_with_their_threads(folder):
 
 
 def test_a_dataloader_in_a_forked_process(folder):
-    """A DataLoader works in a forked process, even if the parent has one that runs."""
+    """A DataLoader works in a forked process, even if the parent's DataLoader is running."""
     loader = DataLoader(datasets.ImageFolder(folder, TRANSFORM), 4)
     iterator = iter(loader)
     next(iterator)
@@ -559,7 +559,7 @@ def test_copies_are_loaders_of_the_same_samples(make):
 
 
 def test_made_again_from_its_attributes(make):
-    """Lightning and others make a DataLoader with another sampler from the attributes of the first one, also if its class is the user's."""
+    """Lightning and others make a copy of a DataLoader, with another sampler, from its attributes. This also works with the user's derived class."""
 
     class Users(DataLoader):
         def __init__(self, dataset, *args, own=3, **kwargs):
@@ -631,7 +631,7 @@ def test_states_have_one_structure(make):
 
 
 def test_states_are_plain_data(make, tmp_path):
-    """States can be saved as JSON, and by torch.distributed.checkpoint, which loads into the state of a new loader."""
+    """States can be saved as JSON, and with torch.distributed.checkpoint, which loads into a new loader's state."""
     from torch.distributed import checkpoint
 
     def loader(seed):
@@ -763,7 +763,7 @@ class Resumed(Counted):
 
 
 class OwnIterator(Resumed):
-    """A stream that is its own iterator. Its attributes do not exist before the first iteration."""
+    """A stream that is its own iterator, and whose attributes do not exist before the first iteration."""
 
     def __init__(self):
         pass
@@ -844,7 +844,8 @@ def test_a_dataset_that_is_not_compiled_says_why(folder, transform, why):
 
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_accelerate_rebuilds_a_loader(folder, shuffle):
-    """Accelerate makes a stoker.DataLoader of a stoker.DataLoader, and torch's of torch's. Both have the same order; only Stoker's makes the images in C."""
+    """Accelerate makes a stoker.DataLoader from a stoker.DataLoader, and torch's from torch's. Both have the same order, but only Stoker's makes the images
+    in C."""
     accelerate = pytest.importorskip("accelerate")
     accelerator = accelerate.Accelerator(cpu=True)
     found = []
@@ -867,7 +868,7 @@ def test_accelerate_rebuilds_a_loader(folder, shuffle):
 )
 @pytest.mark.parametrize("batches", [0, 2, 5])
 def test_the_epochs_after_one_that_was_resumed_without_a_generator(make, order, workers, batches):
-    """Later epochs have the order of the saved run, although its loop has drawn numbers and the program that continues has another seed."""
+    """Later epochs have the order of the saved run, although that run's loop has drawn numbers, and the program that continues has another seed."""
 
     def rest(loader, iterator):
         torch.rand(3)  # takes numbers from torch's generator, as dropout does on the CPU
@@ -890,7 +891,7 @@ def test_the_epochs_after_one_that_was_resumed_without_a_generator(make, order, 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("batches", [0, None])
 def test_a_state_between_epochs_without_a_generator(make, workers, batches):
-    """The next epoch has the order that it would have had in the run that was saved, whatever the program has drawn since."""
+    """The next epoch has the order that it would have had in the saved run, whatever numbers the program has drawn since."""
     torch.manual_seed(21)
     one = DataLoader(make(), 4, shuffle=True, num_workers=workers)
     if batches is None:

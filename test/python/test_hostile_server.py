@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers that lie, break off, or never end: Stoker delivers the right bytes or an error, in bounded time and memory, and keeps nothing else in a cache."""
+"""Servers that lie, break off, or never end. Stoker delivers the right bytes or an error, in bounded time and memory, and caches only the right bytes."""
 
 import contextlib
 import ctypes
@@ -50,8 +50,8 @@ def certificate(tmp_path_factory):
 
 
 class Server:
-    """Calls answer(connection, request) for each request. The answer is True if the connection stays open, otherwise how it ends: "fin", "rst", or, in TLS,
-    "cut"."""
+    """Calls answer(connection, request) for each request. The result is True if the connection stays open; otherwise it says how the connection ends: "fin",
+    "rst", or, in TLS, "cut"."""
 
     def __init__(self, answer, certificate=None):
         self.answer = answer
@@ -95,7 +95,7 @@ class Server:
 
     def _end(self, c, how):
         if how == "rst":
-            time.sleep(0.02)  # let the client read the sent bytes first, because a reset discards unread ones
+            time.sleep(0.02)  # lets the client read the sent bytes first, because a reset discards unread bytes
             fd = socket.socket(fileno=os.dup(c.fileno()))
             fd.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             if self._context:
@@ -111,13 +111,13 @@ class Server:
 
 
 def return_free_memory():
-    """Makes malloc return memory that is not in use, which it would keep for the threads of earlier draws: only memory in use is to be measured."""
+    """Makes malloc return unused memory, which it holds for the threads of earlier draws, so that only memory in use is measured."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
 
 
 def read(uri, **storage):
-    """Reads an object. Returns its bytes, or the error."""
+    """Reads an object. Returns its bytes, or the error that was raised."""
     p = Pipeline(1, 1, None, timeout=60, storage=Storage(**storage), memory_limit=32 << 20)
     with p:
         p.set_outputs(fn.readers.file(files=[uri])[0])
@@ -138,7 +138,7 @@ QUICK = {"retries": 1, "connect_timeout": 20, "answer_timeout": 20, "stall_timeo
 @pytest.mark.parametrize("how", ["fin", "rst", "cut"])
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
 def test_how_a_body_without_a_length_ends(certificate, tmp_path, tls, how, version):
-    """Only the end of the connection shows that the whole body has come: a FIN, and in TLS close_notify."""
+    """Only the end of the connection shows that a body is complete: FIN, and in TLS close_notify."""
     if how == "cut" and not tls:
         pytest.skip("a cut of TLS")
     well = how == "fin"
@@ -161,7 +161,7 @@ def test_how_a_body_without_a_length_ends(certificate, tmp_path, tls, how, versi
 
 
 def test_bytes_after_an_answer_are_not_the_next_answer(certificate):
-    """Bytes after the end of an answer are not taken as the next answer, whether they are in the socket or already read by TLS."""
+    """Bytes after a response's end are not read as the next response, whether they are still in the socket or already decrypted."""
     for tls in (None, certificate):
 
         def answer(c, request):
@@ -182,7 +182,7 @@ def test_bytes_after_an_answer_are_not_the_next_answer(certificate):
 
 
 def test_no_byte_of_an_answer_with_a_bad_chunk_is_kept():
-    """The rest of a cut answer comes in a chunk that is a byte shorter than its size, so that the chunk seems to end in a byte of its line end."""
+    """The rest of a cut response arrives in a chunk that is a byte shorter than it states, so that the chunk seems to end in the line end."""
     asked = []
 
     def answer(c, request):
@@ -331,7 +331,7 @@ def read_folder(uri):
 
 
 def test_listings_that_repeat_names(monkeypatch):
-    """A folder on two pages is listed once. An object that came twice would be two samples."""
+    """A folder that is on two pages is listed once. An object that is listed twice would become two samples."""
 
     def folder_twice(prefix, token, _n):
         if prefix:
@@ -364,14 +364,14 @@ def draw_endings(r, tls):
 
 
 class Hostile:
-    """Answers requests with right and wrong responses, drawn from a grammar. listed: the client knows the object's size from a listing, so it can also detect a
-    wrong size that all responses agree on."""
+    """Answers requests with right and wrong responses, drawn from a grammar. listed: the client knows the object's size from a listing, so it can detect a
+    wrong size even if all responses state the same one."""
 
     def __init__(self, seed, body, listed, tls):
         self.r = random.Random(seed)
         self.body, self.listed, self.tls = body, listed, tls
-        self.well, self.mild = False, 0.0  # well: give right answers only; mild: the share of right answers otherwise
-        self.etag = False  # whether right answers name a version: without one, the client keeps no index of the object
+        self.well, self.mild = False, 0.0  # well: gives only right responses; mild: share of right responses otherwise
+        self.etag = False  # right responses name a version; without a version, the client stores no index of the object
         self.drawn = []
         self._lock = threading.Lock()
 
@@ -394,7 +394,7 @@ class Hostile:
         return how
 
     def draw(self, asked):
-        """Draws the pieces to send, the end of the connection, and a description of the draws."""
+        """Draws a response: returns the pieces to send, the end of the connection, and a description of the draws."""
         r, size = self.r, len(self.body)
         first, last = 0, size - 1
         if asked:
@@ -523,7 +523,7 @@ class Hostile:
 @pytest.mark.timeout(3600 if LONG else 120)
 @pytest.mark.parametrize("way", ["http", "https", "listed", "listed https", "listed gs"])
 def test_a_hostile_server(way, certificate, tmp_path, monkeypatch):
-    """Reads give the right bytes or an error. Afterwards the server without faults gives the right bytes, even through a cache."""
+    """Reads return the right bytes or an error. Afterwards, the server stops lying, and reads return the right bytes, even through a cache."""
     print(f"seed {SEED}")
     tls, listed = "https" in way, "listed" in way
     right = 0
@@ -598,7 +598,7 @@ def sounds_of_a_manifest(uri, storage, folder):
 
 
 def tars_of(uri, storage, folder):
-    """Packs a table. Until all of it is packed, there is no folder of the final name."""
+    """Packs a table. Until it is completely packed, no folder has the final name."""
     out = Path(tempfile.mkdtemp(dir=folder)) / "tars"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_table_pack, "common", lambda: storage)
@@ -609,7 +609,7 @@ def tars_of(uri, storage, folder):
     return [tar.read_bytes() for tar in sorted(out.glob("*.tar"))]
 
 
-# kind: (ending of the object's name; what makes the object from a generator, or the arguments of ffmpeg; what reads the object; draws of a short run)
+# kind: (ending of the object's name; function that makes the object, or arguments for ffmpeg; function that reads the object; number of draws in a short run)
 MEDIA = {
     "sound": ("wav", sound_file, samples_of, 25),
     "flac": ("flac", "-c:a flac", samples_of, 10),
@@ -624,7 +624,7 @@ MEDIA = {
 
 
 def made_by_ffmpeg(folder, ending, arguments):
-    """Returns the bytes of a sound or a video. Skips the test if it cannot be made or decoded."""
+    """Returns the bytes of a sound or a video that ffmpeg makes. Skips the test if it cannot be made or decoded."""
     videos = pytest.importorskip("videos")
     if not videos.can_decode() or not shutil.which("ffmpeg"):
         pytest.skip("needs the ffmpeg program, and a build with video")
@@ -637,8 +637,8 @@ def made_by_ffmpeg(folder, ending, arguments):
 @pytest.mark.timeout(3600 if LONG else 120)
 @pytest.mark.parametrize("kind", MEDIA)
 def test_a_hostile_server_of_media(kind, tmp_path, monkeypatch):
-    """Readers of media fetch an object in several parts. They return its contents, or an error. A later run, which may use an index that they kept, returns the
-    contents."""
+    """Readers of media request an object in several parts. They return its contents, or an error. A later run, which may use an index that they stored,
+    returns the contents."""
     pytest.importorskip("torch")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     ending, make, read_it, short = MEDIA[kind]
@@ -658,7 +658,7 @@ def test_a_hostile_server_of_media(kind, tmp_path, monkeypatch):
 
             want = contents()
             if k % 4 > 1:
-                shutil.rmtree(tmp_path / "caches", ignore_errors=True)  # otherwise what the first run has kept is used
+                shutil.rmtree(tmp_path / "caches", ignore_errors=True)  # otherwise uses what the first run has stored
             hostile.well, hostile.mild = False, r.choice([0.7, 0.95])
             begun = time.monotonic()
             try:
@@ -678,7 +678,7 @@ def test_a_hostile_server_of_media(kind, tmp_path, monkeypatch):
 
 
 class Growing(http.server.BaseHTTPRequestHandler):
-    """Answers ranges of the server's body, to which it appends after `same` answers. etag: a header, or None."""
+    """Answers ranges of the server's body, to which it appends bytes after `same` responses. etag: value of the header, or None."""
 
     protocol_version = "HTTP/1.1"
 
@@ -703,7 +703,7 @@ class Growing(http.server.BaseHTTPRequestHandler):
 @pytest.mark.parametrize("etag", ['"one"', None])
 @pytest.mark.parametrize("same", [1, 2, 3])
 def test_an_object_that_grows_between_its_parts(etag, same):
-    """Parts of objects of different sizes do not belong together, even if the server names no version, or always the same one."""
+    """Parts of an object are not joined if its size differs between responses, even if the server names no version, or always the same version."""
     body = sound_file(random.Random(1), 200_000)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Growing) as server:
         server.body, server.etag, server.same, server.answered = body, etag, same, 0
@@ -731,7 +731,7 @@ def read_listed(uri, **storage):
 
 
 def test_an_answer_without_an_end(monkeypatch):
-    """If a body never ends, the client stops at the size in the listing, or at memory_limit."""
+    """If a body never ends, the client stops at the size in the listing, or else at memory_limit."""
 
     def answer(c, request):
         if "list-type" in request:
@@ -776,7 +776,7 @@ def failing_server(how, bad):
 
 
 def run_over(url, n, on_error, batches, patience=20, **more):
-    """Runs up to `batches` batches. Returns their samples, the bad samples, and the error that ended the run, or None."""
+    """Runs up to `batches` batches. Returns their samples, the bad samples, and the error that ended the run or None."""
     store = Storage(retries=1, answer_timeout=patience, stall_timeout=20, hedging=False)
     p = Pipeline(8, 1, None, timeout=60, storage=store, on_error=on_error, max_errors=n, **more)
     with p:
@@ -810,7 +810,7 @@ def test_one_object_that_always_fails(how, on_error):
 
 @pytest.mark.parametrize("on_error", ["skip", "replace"])
 def test_many_in_a_row_are_a_source_that_is_down(on_error):
-    """Every object fails from sample 100 on, or from the beginning. The run ends with an error soon after the first failure."""
+    """All objects fail, from sample 100 on or from the beginning. The run ends with an error soon after the first failure."""
     for first in (100, 0):
         with failing_server("500", lambda k, first=first: k >= first) as server:
             out, _, error = run_over(server.url, 400, on_error, 50)
@@ -820,7 +820,7 @@ def test_many_in_a_row_are_a_source_that_is_down(on_error):
 
 
 def test_many_that_are_spread_are_bad_samples():
-    """A tenth of the objects fails. More than 32 of those that are read ahead at once fail, but not in a row."""
+    """A tenth of the objects fails. Of the objects that are read ahead at the same time, more than 32 fail, but not in a row."""
     with failing_server("500", lambda k: k % 10 == 3) as server:
         out, bad, error = run_over(server.url, 600, "skip", 75)
     assert error is None and out == [k for k in range(600) if k % 10 != 3]
@@ -831,7 +831,7 @@ def test_many_that_are_spread_are_bad_samples():
 
 
 class TarStore:
-    """Serves a tar without an ETag or a time. `how`: the whole tar or its first 4600 bytes, and whether ranges are ignored."""
+    """Serves a tar without an ETag or a time. how: the whole tar or its first 4600 bytes, and whether the server ignores ranges."""
 
     def __init__(self, tar):
         self.tar, self.how = tar, "whole"
@@ -851,7 +851,7 @@ class TarStore:
 
 
 def indexed_tar(sizes):
-    """Returns a tar with a member of each size, and the line of an index of wds2idx for each."""
+    """Returns a tar with a member of each size, and a list of the members' lines in an index of wds2idx."""
     lines, at = [], 0
     for i, size in enumerate(sizes):
         lines.append(f"bin {at + 512} {size} {i}.bin")
@@ -863,7 +863,8 @@ def indexed_tar(sizes):
 @pytest.mark.parametrize("cached", [False, True])
 @pytest.mark.parametrize("how", ["replaced", "half", "half object", "whole object"])
 def test_a_tar_without_an_etag_that_changes(tmp_path, monkeypatch, how, cached, index):
-    """Samples of the old and the new tar are not mixed: each member's header is read along with it, and compared with the index or with what was found before."""
+    """Samples of the old and the new tar are not mixed: the header of each member is read with it, and compared with the index or with the header that was
+    found before."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     old, lines = indexed_tar([900, 900, 2000, 900, 900, 900])
     (tmp_path / "a.idx").write_text("\n".join([f"v1.2 {len(lines)}", *lines]) + "\n")
@@ -906,7 +907,7 @@ def test_a_tar_without_an_etag_that_changes(tmp_path, monkeypatch, how, cached, 
 
 @pytest.mark.parametrize("how", ["replaced", "half"])
 def test_a_tar_without_an_etag_that_changes_while_it_is_searched(tmp_path, monkeypatch, how):
-    """Samples that are read again, after the search has passed them, have their headers compared with those that the search saw."""
+    """Samples that are read again, after the search has passed them, have their headers compared with those that the search found."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     sizes = random.Random(SEED).sample(range(5000, 15000), 200)
     old, new = indexed_tar(sizes)[0], indexed_tar(sizes[::-1])[0]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small random files of every kind of BMP, PNG, PNM and TIFF, and a few of JPEG, read as Pillow, OpenCV and tifffile read them or as their specifications
-say; and files that were cut."""
+"""Small random files of every kind of BMP, PNG, PNM and TIFF, and a few of JPEG, give the pixels that Pillow, OpenCV, tifffile or their specifications give.
+Also tests truncated files."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def _opencv(data: bytes) -> np.ndarray:
 
 
 def _colours(pixels: np.ndarray) -> np.ndarray:
-    """Returns RGB: drops an alpha channel, and repeats gray three times."""
+    """Returns RGB pixels: drops an alpha channel, and repeats gray three times."""
     return pixels[..., :3] if pixels.shape[2] > 2 else np.repeat(pixels[..., :1], 3, -1)
 
 
 def _narrowed(pixels: np.ndarray, most: int) -> np.ndarray:
-    """Converts values of 0..most to 8 bits. Values of 16 bits are rounded, others truncated."""
+    """Converts values of 0..most to 8 bits, rounded if most is 65535, otherwise truncated."""
     return ((pixels.astype(np.int64) * 255 + (32767 if most == 65535 else 0)) // most).astype(np.uint8)
 
 
@@ -50,7 +50,7 @@ def _packed(rows: np.ndarray, bits: int) -> list[bytes]:
 
 
 def _bmp_runs(rng: np.random.Generator, index: np.ndarray, four: bool) -> bytes:
-    """Encodes rows as random runs and literal pixels, each up to its last pixel."""
+    """Encodes rows as random runs and literal pixels, each row up to its last pixel."""
     out = bytearray()
     for row in index[::-1]:
         x = 0
@@ -69,7 +69,7 @@ def _bmp_runs(rng: np.random.Generator, index: np.ndarray, four: bool) -> bytes:
 
 
 def _bmp(rng: np.random.Generator) -> tuple[bytes, np.ndarray]:
-    """Returns a BMP and its pixels. Its pixel offset is right, or 0, or points directly after the header as if there were no palette."""
+    """Returns a BMP and its pixels. The pixels' offset in the header is right, or 0, or the end of the header as if there were no palette."""
     height, width, header = int(rng.integers(1, 9)), int(rng.integers(1, 25)), int(rng.choice([12, 40, 52, 56, 64, 108, 124]))
     bits, top_down = int(rng.choice([1, 4, 8, 16, 24, 32])), header != 12 and rng.random() < 0.4
     compression, masks, palette, colors = 0, b"", b"", 0
@@ -118,7 +118,7 @@ def test_bitmaps_are_read_as_by_pillow(rng: np.random.Generator) -> None:
 
 
 def test_bitmaps_whose_pixels_begin_inside_something() -> None:
-    """The image is Pillow's, or the file is refused. A palette is never read as pixels, nor pixels as a palette."""
+    """The image equals Pillow's, or the file is refused. A palette is never read as pixels, nor pixels as a palette."""
     pixels = (np.arange(64 * 64) % 256).astype(np.uint8).reshape(64, 64)
     out = io.BytesIO()
     Image.fromarray(pixels).convert("P").save(out, "BMP")
@@ -138,7 +138,7 @@ def test_bitmaps_whose_pixels_begin_inside_something() -> None:
     Image.fromarray(colours).save(out, "BMP")
     with pytest.raises(CorruptError, match="inside its header of 54 bytes"):
         stoker.imdecode(out.getvalue()[:10] + struct.pack("<I", 30) + out.getvalue()[14:])
-    # The palette before the pixels is shorter than the header says. The image is Pillow's if no pixel needs the rest.
+    # The palette is shorter than the header says. If no pixel needs the missing colours, the image equals Pillow's.
     index = np.arange(16, dtype=np.uint8).reshape(4, 4) % 3
     head = struct.pack("<IiiHHIIiiII", 40, 4, 4, 1, 8, 0, 0, 0, 0, 0, 0)
     table = np.array([[1, 2, 3, 0], [40, 50, 60, 0], [7, 8, 9, 0]], np.uint8)
@@ -163,7 +163,7 @@ def _png(rng: np.random.Generator, color: int, bits: int, interlaced: bool) -> t
     more, table = b"", rng.integers(0, 256, (colors if color == 3 else 1, 3), dtype=np.uint8)
     if color == 3:
         more += png_chunk(b"PLTE", table.tobytes())
-    if color in (0, 2, 3) and rng.random() < 0.5:  # adds transparent colours; their alpha is dropped, like that of an alpha channel
+    if color in (0, 2, 3) and rng.random() < 0.5:  # adds transparent colours, whose alpha is dropped like that of an alpha channel
         clear = {0: struct.pack(">H", pixels[0, 0, 0]), 2: pixels[0, 0].astype(">u2").tobytes(), 3: bytes(range(min(colors, 9)))}
         more += png_chunk(b"tRNS", clear[color])
     packed = zlib.compress(raw)
@@ -226,7 +226,7 @@ KINDS: dict[str, tuple[int, dict[str, Any]]] = {
 @pytest.mark.filterwarnings("ignore")  # Pillow warns about some of the files
 @pytest.mark.parametrize("kind", KINDS)
 def test_tiffs_are_read_as_by_their_peers(rng: np.random.Generator, kind: str) -> None:
-    """Strips, tiles, planes, either order of bytes, BigTIFF and deflate with its predictor give the pixels that tifffile wrote."""
+    """Strips, tiles, planes, either byte order, BigTIFF, and deflate with its predictor give the pixels that tifffile wrote."""
     samples, how = KINDS[kind]
     for _ in range(FILES // 5):
         height, width = (int(n) for n in rng.integers(1, 60, 2))
@@ -253,7 +253,7 @@ def test_tiffs_are_read_as_by_their_peers(rng: np.random.Generator, kind: str) -
 
 
 def _edited(tag: int, value: int, pixels: np.ndarray | None = None, kind: int = 3, **options: Any) -> bytes:
-    """Makes a TIFF whose entry `tag` has this value. If there is no such entry, it replaces the entry of the resolution's unit."""
+    """Returns a TIFF whose entry `tag` has this value. If there is no such entry, it replaces the entry of the resolution's unit."""
     out = io.BytesIO()
     tifffile.imwrite(out, np.zeros((8, 8), np.uint8) if pixels is None else pixels, metadata=None, **options)
     data = bytearray(out.getvalue())
@@ -325,7 +325,7 @@ def test_tiffs_that_are_refused_say_why_and_what_to_do() -> None:
 
 
 def test_a_palette_of_8_bits_in_a_tiff(rng: np.random.Generator) -> None:
-    """If no colour of the palette is above 255, the colours have 8 bits, as for libtiff, through which OpenCV reads the file. Otherwise they have 16."""
+    """If no colour of the palette is above 255, the colours have 8 bits, as in libtiff, with which OpenCV reads the file; otherwise 16 bits."""
     pixels, table = rng.integers(0, 256, (9, 7), dtype=np.uint8), rng.integers(0, 256, (3, 256), dtype=np.uint16)
     data = _array_tiff(pixels, photometric="palette", colormap=table)
     want = table.T[pixels].astype(np.uint8)
@@ -340,7 +340,7 @@ def test_a_palette_of_8_bits_in_a_tiff(rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"progressive": True}, {"keep_rgb": True}, {"subsampling": 0}])
 def test_jpegs_are_read_as_by_pillow(rng: np.random.Generator, options: dict[str, Any]) -> None:
-    """Values equal Pillow's. Those of CMYK files may differ by 1, because Stoker truncates where Pillow rounds."""
+    """Values equal Pillow's. Those of CMYK files may differ by 1, because Stoker truncates and Pillow rounds."""
     for mode, channels in (("L", 1), ("RGB", 3), ("CMYK", 4)):
         for _ in range(FILES // 20):
             height, width = (int(n) for n in rng.integers(1, 40, 2))
@@ -379,5 +379,5 @@ def test_cut_files_are_errors_that_say_where(rng: np.random.Generator) -> None:
     Image.fromarray(pixels).save(jpeg, "JPEG")
     half = jpeg.getvalue()[: len(jpeg.getvalue()) // 2]
     assert stoker.imdecode(half, strict=False).shape == (40, 30, 3)
-    with pytest.raises(CorruptError):  # the rest of the file is zeros, as in an unfinished download
+    with pytest.raises(CorruptError):  # the rest of the file is zeros, as after an unfinished download
         stoker.imdecode(half + bytes(len(half)))

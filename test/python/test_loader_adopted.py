@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples from data sets of all kinds, compared with torchvision, NumPy and pandas: used unchanged, converted with a notice, or refused with advice."""
+"""Samples of data sets of all kinds, compared with torchvision, NumPy and pandas: they are used unchanged, converted with a notice, or refused with advice."""
 
 import collections
 import dataclasses
@@ -42,7 +42,7 @@ def first(source, batch=2, **arguments):
 
 
 def test_len_of_the_dataset_is_the_number_of_samples(tree, files):
-    """loader.dataset has the length, classes and class_to_idx of the data, whatever an epoch takes of it. Users compute an accuracy as correct /
+    """loader.dataset has the data set's length, classes and class_to_idx, even if an epoch has fewer samples. Users compute an accuracy as correct /
     len(loader.dataset)."""
     torchvision = import_torchvision()
     folder = torchvision.datasets.ImageFolder(tree)
@@ -145,7 +145,7 @@ def test_samples_with_names():
 
 
 def test_a_loop_that_reads_dicts():
-    """A segmentation Dataset of dicts gives its loop dicts equal to torch's, in each batch."""
+    """A segmentation Dataset of dicts gives its loop the same dicts as torch's DataLoader, in each batch."""
     samples = [{"image": torch.rand(3, 6, 8), "mask": torch.arange(48).reshape(6, 8) % 2} for _ in range(5)]
     loader = Loader(Set(samples), 2, collate_fn=lambda batch: batch._asdict())
     whole = list(torch.utils.data.DataLoader(Set(samples), 2))
@@ -158,7 +158,7 @@ def test_a_loop_that_reads_dicts():
 def test_fields_that_are_not_wanted_are_not_converted():
     nested = {"image": PICTURE, "label": 1, "meta": {"a": [None]}, "class": object()}
     assert first(Set([nested] * 2), fields=("image", "label")).label.tolist() == [1, 1]
-    # VOCDetection gives such targets.
+    # as VOCDetection's targets
     assert first(Set([(PICTURE, {"annotation": {"object": []}})] * 2), fields=("image",))._fields == ("image",)
     assert first(Set([(PICTURE, object())] * 2), fields=("image", "index")).index.tolist() == [0, 1]
     with pytest.raises(TypeError, match=r"dict as target 2 \('meta'\).*leave the names out"):
@@ -171,7 +171,7 @@ def test_fields_that_are_not_wanted_are_not_converted():
 
 
 def test_a_path_is_what_the_dataset_says_it_is(files):
-    """The field "path" holds the value that the Dataset gives as path, and is refused if it gives none. It once was a list of empty strings in any case."""
+    """The field "path" is the Dataset's own value, and is refused if it has none. It once was a list of empty strings."""
     named = Set(4, lambda i: {"image": str(files[i]), "path": f"p{i}"})
     assert first(named, transforms=[T.Resize((8, 8))], fields=("image", "path")).path == ["p0", "p1"]
     assert first(Set(4, lambda i: (PICTURE, i, f"p{i}")), fields=("image", "label", "path")).path == ["p0", "p1"]
@@ -203,7 +203,8 @@ def test_targets_have_one_type():
 
 @pytest.mark.parametrize("counts", [(0, 2, 3, 0), (2, 0, 0, 1), (0, 0, 2, 2)])
 def test_images_without_objects(counts):
-    """COCO has images without objects. Lists without entries, as a Dataset in plain Python gives them, and no masks at all go through the same geometry."""
+    """COCO has images without objects. Empty lists, which a Dataset in plain Python gives for them, and the lack of masks take the same path through the
+    geometry."""
 
     def give(i):
         n = counts[i]
@@ -240,7 +241,7 @@ def test_a_mask_may_have_a_channel():
 
 
 def test_a_dataset_may_change_between_epochs():
-    """Like a DataLoader, the Loader reads no sample of an epoch before its `for` begins, and uses the length that the Dataset has then."""
+    """Like a DataLoader, the Loader reads no sample of an epoch before its `for` begins, and uses the Dataset's length at that time."""
     source = Set(4, lambda i: (PICTURE, value))
     loader, value = Loader(source, 2), 0
     for value in range(4):
@@ -313,7 +314,7 @@ def test_tables_that_cannot_be_meant(tmp_path, files, text, said):
 
 
 class Frame:
-    """A stand-in for pandas.DataFrame, with the parts that the library uses, if pandas is not installed."""
+    """A replacement for pandas.DataFrame with the parts that the library uses, if pandas is not installed."""
 
     class Missing:
         def __bool__(self):
@@ -401,7 +402,7 @@ def taken(loader, field=1):
 
 
 def test_subclasses_say_which_samples_there_are(tree):
-    """The Loader uses a subclass's own length and items, as a DataLoader does."""
+    """The Loader uses the length and items that a subclass defines, as a DataLoader does."""
     torchvision = import_torchvision()
 
     class Short(torchvision.datasets.ImageFolder):
@@ -419,7 +420,7 @@ def test_subclasses_say_which_samples_there_are(tree):
 
 
 class Brightness:
-    """Two objects of this class can have the same repr and different effects."""
+    """A transform whose objects can have the same repr but different effects."""
 
     def __init__(self, value):
         self.value = value
@@ -452,7 +453,7 @@ def test_parts_of_a_sum_have_the_transforms_that_they_have(tree):
 
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1), (2,)])
 def test_targets_keep_their_shape(shape):
-    """Targets of any shape and type keep them, also (N, 1) for predictions of (N, 1): a loss would broadcast a vector to (N, N)."""
+    """Targets keep their shape and type, also (N, 1) for predictions of (N, 1): with a vector, a loss would broadcast to (N, N)."""
     for dtype in (np.float32, np.int64, np.uint64, np.int16, np.bool_):
         source = Set(5, lambda i, dtype=dtype: (PICTURE, np.full(shape, i % 2, dtype)))
         for made, want in zip(Loader(source, 2), torch.utils.data.DataLoader(range(5), 2), strict=True):
@@ -475,7 +476,7 @@ def test_the_result_of_a_collate_fn_is_iterated(tree):
 
 
 def test_a_fork_does_not_end_the_processes():
-    """A copy of a loader in a fork of the program is dropped there. The processes of python_workers still belong to the program."""
+    """A forked copy of the program drops its copy of a loader. The processes of python_workers still belong to the parent."""
     loader = Loader(Set(40, lambda i: (PICTURE, i)), 4, python_workers=2)
     batches = iter(loader)
     labels = next(batches)[1].tolist()
@@ -549,8 +550,8 @@ def test_targets_of_arrays():
 
 
 def test_links_that_lead_back_are_named(tmp_path):
-    """A link that leads back to a folder which holds it is refused by name; other links are followed. Two such links once were followed through all of their
-    combinations, forever."""
+    """A link to a folder that contains the link is refused by name; other links are followed. Two such links once were followed in all combinations,
+    forever."""
     (tmp_path / "a" / "b").mkdir(parents=True)
     Image.new("RGB", (4, 4)).save(tmp_path / "a" / "1.png")
     Image.new("RGB", (4, 4)).save(tmp_path / "elsewhere.png")
@@ -570,8 +571,8 @@ def test_links_that_lead_back_are_named(tmp_path):
 
 @pytest.mark.parametrize("antialias", [False, None])
 def test_resizing_tensors_without_a_filter_is_refused(antialias):
-    """torchvision's Resize without antialias is refused for tensors, and taken for PIL images, which torchvision always antialiases. NEAREST_EXACT and
-    stoker's own Resize are taken for tensors too."""
+    """torchvision's Resize without antialias is refused for tensors, and accepted for PIL images, which torchvision always antialiases. NEAREST_EXACT and
+    stoker's own Resize are also accepted for tensors."""
     v2 = pytest.importorskip("torchvision.transforms.v2") if import_torchvision() else None
     images = torch.from_numpy(np.random.default_rng(SEED).integers(0, 256, (2, 3, 24, 32), np.uint8))
     tensors = torch.utils.data.TensorDataset(images, torch.arange(2))

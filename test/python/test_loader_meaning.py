@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user's transforms, data sets and arguments mean the same to stoker.Loader as to the libraries they come from, or they are refused."""
+"""stoker.Loader gives a user's transforms, data sets and arguments the meaning that they have in their own libraries, or refuses them."""
 
 import ast
 import datetime
@@ -95,8 +95,8 @@ def test_random_order_where_it_makes_no_difference(tree):
 
 
 def test_a_shard_of_a_pipeline_is_the_readers(files):
-    """The reader of a pipeline divides the files. A Loader refuses a shard= that its reader does not have, that differs from the reader's, or for a pipeline
-    without a reader, because shard= would have no effect."""
+    """The reader of a pipeline divides the files. A Loader refuses a shard= without effect: one that its reader does not have, one that differs from the
+    reader's, or one for a pipeline without a reader."""
 
     @pipeline_def(batch_size=2, num_threads=1, device_id=None)
     def reads(**reader):
@@ -120,7 +120,7 @@ def test_a_shard_of_a_pipeline_is_the_readers(files):
 
 
 def test_random_order_takes_each_order_as_often():
-    """The transforms give different images in each order. The values are those of torchvision's functions in that order."""
+    """All orders of the transforms are equally frequent. Each gives another image, which equals the result of torchvision's functions in that order."""
     functional = import_torchvision().transforms.v2.functional
     image = np.random.default_rng(0).integers(0, 256, (8, 10, 3), np.uint8)
     plain = torch.from_numpy(image).permute(2, 0, 1)
@@ -371,7 +371,7 @@ def test_a_mask_that_would_not_follow_is_refused(files):
 
 
 def test_values_of_a_dataset_come_unchanged_or_are_refused():
-    """No value is misread: neither planes as rows, nor datetimes as bytes, nor large numbers as negative ones."""
+    """No value is misread: planes are not read as rows, datetimes not as bytes, and large numbers not as negative ones."""
     picture = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
 
     def first(give):
@@ -423,7 +423,7 @@ BEYOND_INT64 = [
 
 @pytest.mark.parametrize("target", [*BEYOND_FLOAT32, np.array([np.longdouble("1e4000")])], ids=str)
 def test_floats_that_do_not_fit_are_refused(files, target):
-    """A finite label that its type in a batch does not hold once became infinite without a word."""
+    """A finite label that is too large for its type in a batch is refused. It once became infinite silently."""
     picture = np.zeros((8, 8, 3), np.uint8)
     with pytest.raises(OverflowError, match=r"target 1 of the dataset: floats are float\d\d, and .*e\+\d+ does not fit: .*scale"):
         next(iter(Loader(Set(2, lambda i: (picture, target)), 2)))
@@ -435,7 +435,8 @@ def test_floats_that_do_not_fit_are_refused(files, target):
 
 @pytest.mark.parametrize("target", BEYOND_INT64, ids=str)
 def test_whole_numbers_that_do_not_fit_are_refused(files, target):
-    """[2**63, -1] once became two floats of float32, and [2**63] a tensor of uint64, because NumPy makes such arrays of them."""
+    """Integers that no type of a batch can hold are refused. [2**63, -1] once became two numbers of float32, and [2**63] a tensor of uint64, because NumPy
+    makes such arrays."""
     picture = np.zeros((8, 8, 3), np.uint8)
     with pytest.raises(OverflowError, match=r"dataset gave -?\d+ as target 1: whole numbers are int64, .* give a string"):
         next(iter(Loader(Set(2, lambda i: (picture, target)), 2)))
@@ -446,7 +447,7 @@ def test_whole_numbers_that_do_not_fit_are_refused(files, target):
 
 
 def test_numbers_that_look_too_large_are_accepted(files):
-    """Infinity, floats that are whole, large integers next to a float, and arrays in the type of their values."""
+    """Accepts infinity, floats that are whole numbers, large integers next to a float, and arrays of the type of their values."""
     picture = np.zeros((8, 8, 3), np.uint8)
     for target, want, dtype in (
         (float("inf"), float("inf"), torch.float32),
@@ -506,7 +507,7 @@ def test_numbers_of_a_csv_file_that_do_not_fit_are_refused(files, tmp_path, text
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("part", ["image", "target"])
 def test_memory_limit_counts_all_parts_of_a_sample(part, workers):
-    """Targets of a Dataset once counted nothing."""
+    """memory_limit counts the targets of a Dataset too. They once counted nothing."""
 
     def give(i):
         large = np.zeros((1000, 1000, 3) if i == 5 else (10, 10, 3), np.uint8)
@@ -521,7 +522,7 @@ def test_memory_limit_counts_all_parts_of_a_sample(part, workers):
 
 @pytest.mark.parametrize(("limit", "batches", "at_once"), [("1GB", 2, 16), ("2.1MB", 1, 6), ("1.1MB", 0, 3), ("310kB", 0, 1)])
 def test_large_samples_of_a_dataset_are_not_fetched_ahead(monkeypatch, limit, batches, at_once):
-    """A batch has 1 MB here. Two batches were once fetched ahead in any case, and 16 images at once whose sizes are compared."""
+    """A batch has 1 MB here. Two batches once were always fetched ahead, and so were 16 images whose sizes are compared."""
     take, waiting, submitted = DatasetSource._take, [], []
 
     def taken(self, *arguments):
@@ -705,7 +706,7 @@ def test_folders_are_read_as_image_folder_reads_them(files, tmp_path):
 
 
 def test_uint8_stays_uint8_if_nothing_is_asked_for(tree):
-    """The images stay uint8, as in a DataLoader. With any argument about the images they become floats from 0 to 1."""
+    """The images stay uint8, as in a DataLoader. Any argument about images makes them floats from 0 to 1."""
     x = torch.from_numpy(np.random.default_rng(1).integers(0, 256, (6, 3, 8, 10), np.uint8))
     y = torch.arange(6)
     pairs = torch.utils.data.TensorDataset(x, y)
@@ -777,7 +778,7 @@ def test_columns_whose_names_cannot_be_fields(files, tmp_path):
 
 
 class Episodes:
-    """A batch sampler whose batches have different sizes. In each epoch, the ids of its samples are one higher than in the epoch before."""
+    """A batch sampler whose batches have different sizes. In each epoch, the ids of its samples are one higher than in the previous epoch."""
 
     def __init__(self, batches):
         self.batches, self.epoch = batches, 0
@@ -901,7 +902,7 @@ def test_views_of_a_dataset_that_are_refused():
 
 
 def test_a_random_order_of_a_crop_and_mirroring():
-    """Either order gives the same images equally often. The images of both orders are made in Python and compared with the Loader's."""
+    """Both orders give the same images, equally often. The expected images of both orders are made in Python."""
     tv = import_torchvision().transforms
     picture = np.arange(36, dtype=np.uint8).reshape(6, 6, 1).repeat(3, 2)
     windows = [picture[y : y + 5, x : x + 4] for y in range(2) for x in range(3)]
@@ -1005,7 +1006,7 @@ def test_a_sampler_without_a_length_ends(count, monkeypatch):
 
 
 def test_a_stream_that_does_not_tell_its_features(files):
-    """After map() a stream has no features, and after filter() it gives images that are decoded."""
+    """A stream has no features after map(), and gives decoded images after filter()."""
     from PIL import Image
 
     def rows(encoded):
@@ -1048,7 +1049,7 @@ def test_streams_of_hugging_face(files):
 
 
 def test_images_of_different_sizes_are_refused_with_the_ways_out(tmp_path):
-    """A batch that the user has put together by batch_sampler= is refused if its images differ in size. The message names a list, padding and buckets."""
+    """A batch of batch_sampler= is refused if its images differ in size. The message proposes a list, padding and buckets."""
     for k, side in enumerate((8, 9)):
         Image.fromarray(np.zeros((side, 8, 3), np.uint8)).save(tmp_path / f"{k}.png")
     with pytest.raises(StokerError, match=r"fields=\{'image': list, .*pad='zeros'.*bucket_by='size'"):
@@ -1070,7 +1071,7 @@ _CRAFT = np.arange(3 * 9 * 10, dtype=np.uint8).reshape(3, 9, 10)
     ],
 )
 def test_the_message_names_the_image(give):
-    """The data set is accepted with the argument that the message proposes."""
+    """The message of the error proposes an argument, with which the data set is accepted."""
     data = Set(4, give)
     with pytest.raises(TypeError, match="in dataset\\[0\\]") as caught:
         next(iter(Loader(data, 4)))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sources that a Loader reads besides folders: torchvision's data sets, arrays, tables, streams, Hugging Face's datasets; and the threads that run their
-Python."""
+"""Sources of a Loader other than folders: torchvision's data sets, arrays, tables, streams, Hugging Face's datasets; and the threads that run their Python
+code."""
 
 import gzip
 import io
@@ -37,8 +37,8 @@ def flat(loader, field="label"):
 
 
 def cifar_pickles(root, rng, fine=False):
-    """Writes the pickles of CIFAR-10's archive, or of CIFAR-100's if `fine`, with four images each. Returns their folder, and the images and labels of the
-    training part."""
+    """Writes the pickles of CIFAR-10's archive, or of CIFAR-100's if `fine`, with four images each. Returns their folder, and the training images and
+    labels."""
     folder = root / ("cifar-100-python" if fine else "cifar-10-batches-py")
     folder.mkdir(parents=True)
     names = ["train", "test"] if fine else [f"data_batch_{k}" for k in range(1, 6)] + ["test_batch"]
@@ -133,7 +133,8 @@ def test_arrays_give_their_images_and_targets(rng):
 
 
 def test_torchvisions_own(tmp_path, files, rng):
-    """The Loader gives the samples of torchvision's data sets. If a data set holds its images or lists their files, the Loader runs none of its Python."""
+    """The Loader gives the samples of torchvision's data sets. If a data set contains its images or lists their files, the Loader does not run its Python
+    code."""
     datasets = import_torchvision().datasets
     tv = import_torchvision().transforms
     data = torch.utils.data
@@ -209,7 +210,7 @@ def test_from_csv(tmp_path, files):
     images, labels = next(iter(Loader.from_csv(tmp_path / "all.csv", 4, targets="label", transforms=SMALL)))
     assert images.shape == (4, 3, 16, 20) and labels.tolist() == [0, 1, 2, 0]
 
-    class Frame:  # this class has only what the Loader uses of a DataFrame
+    class Frame:  # has only the attributes that the Loader uses of a DataFrame
         columns = ("file", "label")
 
         def __getitem__(self, name):
@@ -227,7 +228,7 @@ def test_from_csv(tmp_path, files):
 
 
 def test_tables_that_csv_cannot_read(tmp_path, files):
-    """Errors about tables name the file and the line. Python's csv module names neither, and reads the rest of a file as one value after an open quote."""
+    """Errors about tables name the file and the line. Python's csv module names neither; after an open quote, it reads the rest of a file as one value."""
     path, line = tmp_path / "some.csv", f"{files[0]},1\n"
     for text, number in (
         (f"path,label\n{line}{files[1]},{'x' * 140000}\n", 3),
@@ -245,7 +246,7 @@ def test_tables_that_csv_cannot_read(tmp_path, files):
 
 
 class Stream(torch.utils.data.IterableDataset):
-    """A stream of (path, 100 * epoch + number). Records the epochs that were set in `epochs`, and counts the samples that were asked for in `asked`."""
+    """A stream of (path, 100 * epoch + number). `epochs` records the epochs that were set, and `asked` counts the samples that were requested."""
 
     def __init__(self, files, sized=False):
         self.files, self.epochs, self.asked = files, [], 0
@@ -297,7 +298,7 @@ def test_streams_give_each_epoch_in_their_order(files):
 
 
 class Held(torch.utils.data.IterableDataset):
-    """A stream that ends only once `over` is set."""
+    """A stream that does not end before the event `over` is set."""
 
     def __init__(self, count, over):
         self.count, self.over, self.epoch = count, over, 0
@@ -313,7 +314,7 @@ class Held(torch.utils.data.IterableDataset):
 
 @pytest.mark.parametrize("last_batch", ["keep", "drop"])
 def test_a_state_after_the_last_batch_of_a_stream_begins_the_next_epoch(last_batch):
-    """The state already has the next epoch's number, and no empty epoch follows, whether or not the stream has ended by then."""
+    """The state has the next epoch's number, and no empty epoch follows, whether or not the stream had ended when the state was saved."""
     seed = int.from_bytes(os.urandom(4), "little")
     print("seed", seed)
     rng = np.random.default_rng(seed)
@@ -367,7 +368,7 @@ class ClassLabel:
 
 
 class FakeTable:
-    """A stand-in for datasets.Dataset with the attributes that the library uses, if the package is not installed."""
+    """A replacement for datasets.Dataset with the attributes that the library uses, if the package is not installed."""
 
     def __init__(self, rows, features, format=None):
         self.rows, self.features, self.format = rows, features, format or {"type": None, "columns": list(features)}
@@ -447,7 +448,8 @@ def test_hugging_face(files):
 
 
 def test_hugging_face_turns_images_as_their_exif_data_says(tmp_path):
-    """Images of a table of `datasets` turn as they do when the package decodes them, and in a DataLoader over the table. Those of a list of files do not turn."""
+    """Images of a table of `datasets` are rotated by their EXIF data, as when the package or a DataLoader over the table decodes them. Images of a list of
+    files are not rotated."""
     pixels = np.zeros((24, 32, 3), np.uint8)
     pixels[:12], pixels[:, :8] = (255, 0, 0), (0, 0, 255)
     picture = Image.fromarray(pixels)
@@ -488,7 +490,7 @@ def noise(loader):
 
 
 def test_random_numbers_of_samples():
-    """Random numbers depend only on seed, epoch and position. Batches, ranks, threads and a resume make no difference."""
+    """Random numbers depend only on seed, epoch and position, and not on batches, ranks, threads or a resume."""
     arguments = {"shuffle": True, "seed": 5, "last_batch": "keep"}
     want = noise(Loader(Noisy(), 4, **arguments))
     assert len(set(want.values())) == 26 and all(a != b for a, b in want.values())
@@ -540,8 +542,8 @@ def test_processes_give_the_samples_of_threads():
 @pytest.mark.parametrize("to", ["process", "thread"])
 @pytest.mark.parametrize("workers", [0, 1])
 def test_no_python_is_waited_for_after_ctrl_c(script, workers, to):
-    """The calls that are queued or running at the end would take days. A signal to another thread does not end a wait of the main thread, and neither does
-    one that arrives just before the wait."""
+    """Calls that are queued or running at the end would take days. Ctrl-C ends the program although a signal to another thread, or one just before the wait,
+    does not end the main thread's wait."""
     done = script(
         """
         import os, signal, sys, threading, time
@@ -581,7 +583,7 @@ def test_no_python_is_waited_for_after_ctrl_c(script, workers, to):
 
 
 def test_calls_that_come_while_threads_are_closed_are_answered():
-    """A call after close() gets an error. Otherwise its caller would wait forever, and the end of the pipeline would wait for the caller."""
+    """A call after close() gets an error. Otherwise its caller would wait forever, and the end of the pipeline would wait for that caller."""
     from stoker.errors import StateError
     from stoker.loader._fetch import Threads
 
@@ -596,7 +598,7 @@ def test_calls_that_come_while_threads_are_closed_are_answered():
 
 
 def test_type_checkers_know_arguments_and_batches(tmp_path):
-    """mypy finds arguments that do not exist and wrong types of a batch's fields. It runs with a stub for torch, because it takes long to read torch itself."""
+    """mypy finds unknown arguments and wrong types of a batch's fields. torch is replaced by a stub, because mypy reads it slowly."""
     pytest.importorskip("mypy")
     (tmp_path / "torch.pyi").write_text("class Tensor: ...\nclass dtype: ...\nclass memory_format: ...\n")
     (tmp_path / "use.py").write_text(
@@ -642,7 +644,7 @@ def test_collate_fn_gets_the_finished_batch(tree):
 
 
 def test_tables_may_hold_uris(tmp_path):
-    """A column of paths may hold URIs, which are not relative to the table's folder. With a URI as root=, the paths in the column are relative to it."""
+    """A column of paths may contain URIs, which are not relative to the table's folder. If root= is a URI, the paths in the column are relative to it."""
     bucket = {}
     for k in range(6):
         out = io.BytesIO()
@@ -664,7 +666,8 @@ def test_tables_may_hold_uris(tmp_path):
 
 
 def test_derived_loaders_that_pass_arguments_on(tree, tmp_path):
-    """from_csv and the others looked for arguments only in the constructor of the derived class, and refused those that it passes on as **named."""
+    """from_csv and the other constructors accept arguments that a derived class passes on as **named. They once looked only at the arguments that the class
+    itself names."""
 
     class Mine(stoker.Loader):
         def __init__(self, *given, alpha=0, **named):

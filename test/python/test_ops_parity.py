@@ -45,7 +45,7 @@ INPUTS = {
 
 
 def run(side: SimpleNamespace, graph: Any, arrays: list[Any]) -> list[np.ndarray]:
-    """Runs the graph for one sample and returns its outputs."""
+    """Runs the graph for one sample, and returns its outputs as arrays."""
 
     def source(value: np.ndarray) -> Any:
         return lambda: [value]
@@ -90,7 +90,7 @@ def compare(graph: Any, *arrays: Any, share: float = 0.0, relative: float = 1e-5
 
 
 def op(name: str, *more: Any, **arguments: Any) -> Any:
-    """Makes a graph of one operator. Strings that name enum members become those members."""
+    """Returns a function that makes a graph of one operator. Strings that name enum members become those members."""
 
     def graph(side: SimpleNamespace, *nodes: Any) -> Any:
         function = operator.attrgetter(name)(side.fn)
@@ -140,7 +140,7 @@ def test_resize_drawn(trial: int) -> None:
     arguments: dict[str, Any] = {"size": size, "mode": str(r.choice(["default", "stretch", "not_larger", "not_smaller"]))}
     if r.random() < 0.3:
         arguments["max_size"] = [float(v) for v in r.integers(5, 60, 2)]
-    if r.random() < 0.4:  # gives each axis a begin and an end of its own
+    if r.random() < 0.4:  # gives each axis its own begin and end of the region
         arguments.update(roi_relative=True, roi_start=[0.1, 0.9], roi_end=[float(v) for v in np.round(r.uniform(0.2, 0.8, 2), 2)])
     if r.random() < 0.3:
         arguments["subpixel_scale"] = False
@@ -150,7 +150,7 @@ def test_resize_drawn(trial: int) -> None:
 WARPS = [
     dict(), dict(fill_value=7.0), dict(inverse_map=False), dict(size=[20.0, 30.0]), dict(dtype="FLOAT")
 ]  # fmt: skip
-MATRIX = np.array([[1.013, 0.217, 3.1], [-0.123, 0.917, 2.3]], np.float32)  # no position lies on a pixel's edge, where rounding decides
+MATRIX = np.array([[1.013, 0.217, 3.1], [-0.123, 0.917, 2.3]], np.float32)  # no position is on a pixel's edge, where rounding would decide
 
 
 @pytest.mark.parametrize("arguments", WARPS, ids=ident)
@@ -162,7 +162,7 @@ def test_warp_affine(arguments: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("arguments", [dict(), dict(fill_value=3.0)], ids=ident)
 def test_warp_to_the_nearest(arguments: dict[str, Any]) -> None:
-    """DALI accumulates positions along a row, so a few positions next to a pixel's edge fall on the other side of that edge."""
+    """DALI accumulates positions along a row, so a few positions next to a pixel's edge get to the other side of the edge."""
     graph = op("warp_affine", matrix=MATRIX.ravel().tolist(), interp_type="INTERP_NN", **arguments)
     for name in ("HWC", "FHWC", "float"):
         (theirs,), (ours,) = (run(side, graph, [INPUTS[name]]) for side in (DALI, STOKER))
@@ -535,7 +535,7 @@ def test_chains_of_operators_equal_those_of_dali(file: str) -> None:
 
 @pytest.mark.parametrize("fuse", ["0", "1"])
 def test_a_type_that_no_pass_takes_turns_up(fuse: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Operators are fused before the samples' type is known. If no fused pass takes that type, here int64, they run one by one."""
+    """Operators are fused before the samples' type is known. If no fused pass supports that type, here int64, they run one by one."""
     monkeypatch.setenv("STOKER_FUSE", fuse)
     image = np.random.default_rng(SEED + 3).integers(-(2**40), 2**40, (20, 30, 3))
 

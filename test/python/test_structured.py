@@ -50,8 +50,8 @@ def jpeg(image: np.ndarray) -> np.ndarray:
 
 
 class Cameras(DataProvider):
-    """Two cameras with an image, boxes and a category for each box; also a time and a token. Sample i has i % 3 + 1 boxes in camera 0, and one more in camera
-    1."""
+    """Two cameras with an image, boxes and a category for each box; also a time and a token. Sample i has i % 3 + 1 boxes in camera 0, and one more in
+    camera 1."""
 
     def __init__(self, count: int = 7) -> None:
         rng = np.random.default_rng(SEED)
@@ -124,7 +124,7 @@ def test_a_pipeline_from_a_provider_to_tensors():
 
 
 def test_a_custom_step_draws_and_calls_numpy():
-    """One custom step has a branch on a random draw of fn, another computes a new field with a Python function on NumPy arrays."""
+    """One custom step has a branch on a random draw of fn; another computes a new field with a Python function on NumPy arrays."""
 
     class Shift(PipelineStepBase):
         def _process(self, data):
@@ -175,7 +175,7 @@ def test_a_custom_step_draws_and_calls_numpy():
 
 
 def test_what_an_iterator_gives():
-    """Tests fields that are declared ragged, padded, or uneven in a dim after the first; post_process_func, and the mask of a DataLoader."""
+    """Tests fields that are declared ragged or padded, or whose second or later dimension varies; post_process_func; and the mask of a DataLoader."""
 
     class Provider(DataProvider):
         @property
@@ -339,7 +339,8 @@ def test_errors_of_operators_name_field_and_place():
 
 
 def test_boxes_of_a_flipped_image_keep_the_order_of_their_corners():
-    """Points of a flipped image move one by one. Boxes (bbox_field_names) then have their lower corner first again; rows that hold no boxes are refused."""
+    """A flip moves points one by one. It reorders the corners of boxes (bbox_field_names), so that the lower one is first again; rows that are not boxes are
+    refused."""
     rng = np.random.default_rng(SEED + 21)
     low = rng.uniform(0, 40, (9, 2))
     given = np.hstack([low, low + rng.uniform(1, 20, (9, 2))]).astype(np.float32)
@@ -395,7 +396,7 @@ def test_errors_of_definitions():
 
 
 def indices(inputs, batch_size: int, epochs: int, limit: int = 99) -> list[list[list[float]]]:
-    """Returns the order of samples, by epoch and batch; a sample's time is its index."""
+    """Returns the indices of the samples by epoch and batch; a sample's time is its index."""
     keep = UnneededFieldRemover(["cams", "token"])
     loader = iterator(inputs, [keep], batch_size)
     found = []
@@ -416,7 +417,7 @@ def test_shuffled_shards_share_an_epoch():
 
 
 def slots(lengths: list[int], size: int, seed: int, count: int) -> list[list[int]]:
-    """Returns the samples of a SequenceSampler, slot by slot."""
+    """Returns the samples of each slot of a SequenceSampler."""
     first = np.cumsum([0, *lengths])
     out = []
     for slot in range(size):
@@ -466,7 +467,7 @@ def test_samplers_with_epochs():
 
 
 def test_sequences_continue_where_a_state_was_saved():
-    """Resumes in the middle of sequences, with the draws of steps; in worker processes, or with another number of threads."""
+    """A state resumes in the middle of sequences, with the same draws of steps, in worker processes or with another number of threads."""
     data = Cameras(12)
     step = AffineTransformer(
         (8, 8), AffineTransformer.ResizingMode.STRETCH, None, "image", None, None, "bboxes", [AffineTransformer.Rotation(1, -9, 9)]
@@ -497,7 +498,7 @@ def test_conditions_are_parsed():
     assert parse("x = (a >= 1 or b > 2) and not c") == "'x' = <{{('a' >= 1) or ('b' > 2)} and not ['c']}>"
     assert parse("r=-_b1<10.5 and -c > -2e1") == "'r' = <{(-('_b1') < 10.5) and (-('c') > -(2e1))}>"
     assert parse("r = a or b and c == 1") == "'r' = <{'a' or {'b' and ('c' == 1)}}>"
-    assert parse("r = not a < 3") == "'r' = <(not ['a'] < 3)>"  # the original library parses it the same way
+    assert parse("r = not a < 3") == "'r' = <(not ['a'] < 3)>"  # as in the original library
     lexer = Lexer("a1 >= .5")
     assert [lexer.next_token().type for _ in range(5)] == [
         TokenType.VARIABLE,

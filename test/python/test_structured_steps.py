@@ -43,7 +43,7 @@ A = AffineTransformer
 
 
 class Given(DataProvider):
-    """Samples from nested dicts of arrays; lists become arrays of fields or groups. The first sample decides the format."""
+    """Provides samples from nested dicts of arrays; lists become arrays of fields or groups. The first sample determines the format."""
 
     def __init__(self, samples: list[dict[str, Any]]) -> None:
         self.samples = samples
@@ -78,7 +78,7 @@ class Given(DataProvider):
 
 
 def run(samples: list[dict[str, Any]], steps: list[Any], **kwargs: Any) -> list[dict[str, Any]]:
-    """Returns the samples after the steps, as NumPy arrays."""
+    """Applies the steps, and returns the samples as dicts of NumPy arrays."""
     order = ShuffledShardedInputCallable(Given(samples), len(samples))
     definition = PipelineDefinition(order, steps, use_parallel_external_source=False)
     pipe = definition.get_dali_pipeline(batch_size=len(samples), num_threads=2, seed=SEED, **kwargs)
@@ -101,13 +101,13 @@ def jpeg(image: np.ndarray) -> np.ndarray:
 
 
 def boxes(rng: np.random.Generator, n: int, width: float, height: float) -> np.ndarray:
-    """Draws boxes that may reach outside of the image, given by any two opposite corners."""
+    """Draws boxes that may exceed the image, each given by any two opposite corners."""
     return (rng.uniform(-0.2, 1.2, (n, 4)) * [width, height, width, height]).astype(np.float32)
 
 
 # ---- affine ----
 
-CORNERS = np.array([[0, 0, 1, 0, 0, 1]], np.float32)  # three points in a row; their new positions determine the matrix
+CORNERS = np.array([[0, 0, 1, 0, 0, 1]], np.float32)  # three points, whose new positions determine the matrix
 
 
 def matrix_of(probe: np.ndarray) -> np.ndarray:
@@ -136,7 +136,7 @@ def fitted(mode: str, keep: float, w: int, h: int, out: tuple[int, int]) -> np.n
 
 
 def bilinear(image: np.ndarray, m: np.ndarray, out: tuple[int, int]) -> np.ndarray:
-    """Samples the image bilinearly; pixels outside of it are 0."""
+    """Samples the image bilinearly at the positions of `out` under m; pixels outside of the image are 0."""
     inverse = np.linalg.inv(homogeneous(m))
     y, x = np.mgrid[0 : out[0], 0 : out[1]] + 0.5
     at = np.einsum("ij,jhw->ihw", inverse[:2], np.stack([x, y, np.ones_like(x)])) - 0.5
@@ -199,7 +199,7 @@ def test_affine_steps_of_known_values_are_numpys():
 
 
 def test_affine_draws_are_shared_by_what_a_step_finds():
-    """Cameras share a draw, or draw separately in a wrapper; the decoder runs in the same pass as the warp."""
+    """Cameras share a draw, or in a wrapper draw separately. The decoder runs in the same pass as the warp."""
     rng = np.random.default_rng(SEED + 1)
     samples = [
         {"cams": [{"image": jpeg(photograph(rng, 60, 100)), "probe": CORNERS} for _ in range(3)], "side": {"probe": CORNERS}}
@@ -316,7 +316,7 @@ def test_padding_to_tiles_layouts_and_range():
 
 
 def visible(b: np.ndarray, depths: np.ndarray, hw: tuple[int, int]) -> np.ndarray:
-    """Finds visible boxes by painting them from far to near."""
+    """Returns which boxes are visible, by painting them from far to near."""
     canvas = np.full(hw, -1)
     for i in np.argsort(-depths, kind="stable"):
         x0, x1 = sorted((b[i, 0], b[i, 2]))
@@ -350,7 +350,7 @@ def test_visibility_is_that_of_painted_boxes():
     many = {
         "boxes": boxes(rng, 1500, 90, 60),
         "depths": rng.uniform(1, 60, 1500).astype(np.float32),
-    }  # hidden boxes are not compared with others, so the work grows less than cubically with the number of boxes
+    }  # hidden boxes are not compared with others, so the work grows less than cubically
     (got,) = run(
         [many], [VisibleBboxSelector("boxes", "seen", image_hw=(60, 90), check_for_minimum_size=False, depths_field_name="depths")]
     )
@@ -390,7 +390,7 @@ def test_conditions_ranges_and_removal():
         ConditionalElementRemover("ann", "keep", [], [], [], True),
         DataGroupInPathAppliedStep(CoordinateCropper("wide", (3, 3, 3), (90, 90, 90)), "one"),
     ]
-    # The shapes of `wide` differ after their first extent, so only samples with equal numbers of elements fit into one batch.
+    # The shapes of `wide` differ after their first dimension, so only samples with equal numbers of elements fit into one batch.
     for sample in samples:
         (got,) = run([sample], steps)
         for name in ("one", "two"):
@@ -465,8 +465,7 @@ def test_errors_of_masks_and_conditions():
 
 @pytest.mark.parametrize("part", ["rotation", "scaling", "translation", "nothing"])
 def test_bev_augmentation_changes_only_what_its_parts_name(part):
-    """Rotation, scaling and translation each change the fields and the pose that they concern, and nothing else. Angles may lie beyond pi, and sizes may be
-    integers."""
+    """Rotation, scaling and translation each change only the fields and the pose that they concern. Angles may exceed pi, and sizes may be integers."""
     sample = {
         "points": np.array([[1, 2, 3]], np.float32),
         "speeds": np.array([[4, 5, 6]], np.float32),

@@ -35,7 +35,7 @@ def table(tmp_path_factory):
 
 @pytest.fixture
 def groups_read(monkeypatch):
-    """Returns a list to which each row group that is read is added, as (file, group)."""
+    """Returns a list to which each read of a row group is appended, as (file, group)."""
     from stoker.loader import _table
 
     read, real = [], _table.read_group
@@ -271,7 +271,7 @@ def test_what_tables_without_images_refuse(tmp_path, rng, arguments, said):
 
 
 def test_files_and_groups_without_rows(tmp_path):
-    """A table without any rows is refused; files and row groups without rows among others are passed over. Writers store 0 as the offset of such a group."""
+    """A table without rows is refused. Among others, files and row groups without rows are skipped; writers store 0 as the offset of such a group."""
     write(tmp_path / "a.parquet", {"x": pa.array([], pa.int64())})
     with pytest.raises(InvalidArgumentError, match="the table has no rows"):
         Loader(tmp_path / "a.parquet", 2)
@@ -340,7 +340,7 @@ def test_columns_that_are_left_out_are_named(tmp_path, rng, capfd):
 
 @pytest.mark.parametrize("type", [pa.float64(), pa.list_(pa.float64())])
 def test_floats_that_float32_cannot_hold_are_refused(tmp_path, type):
-    """Numbers larger than float32 holds are refused. Infinity itself, NaN, and numbers that are rounded to 0 are accepted."""
+    """Refuses numbers that are too large for float32. Accepts infinity, NaN, and numbers that are rounded to 0."""
     values = [float("inf"), 1e-300, 3e38, float("nan")]
     nested = type != pa.float64()
     fine = write(tmp_path / "fine.parquet", {"x": pa.array([[v] if nested else v for v in values], type)})
@@ -361,7 +361,7 @@ def test_floats_that_float32_cannot_hold_are_refused(tmp_path, type):
 )
 @pytest.mark.parametrize("form", ["number", "list", "lists"])
 def test_a_number_that_does_not_fit_is_a_fault_of_its_row_alone(tmp_path, type, fine, large, said, form):
-    """One such number once made all rows of its group unreadable."""
+    """A number that does not fit fails only its own row. It once made all rows of its group unreadable."""
     wrap = {"number": lambda v: v, "list": lambda v: [v], "lists": lambda v: [[v], [v]]}[form]
     whole = {"number": type, "list": pa.list_(type), "lists": pa.list_(pa.list_(type))}[form]
     values = [wrap(large if k in (3, 11) else fine) for k in range(20)]
@@ -434,7 +434,7 @@ def test_every_row_once(table, shuffle):
 
 
 def small_windows(table, **more):
-    """Returns a Loader that mixes two groups at a time."""
+    """Returns a Loader that mixes the rows of two groups at a time."""
     arguments = {"memory": 1, "shuffle": "groups", "seed": 9, "transforms": SMALL, "fields": WANTED, **more}
     return Loader.from_parquet(f"{table}/*.parquet", 4, **arguments)
 
@@ -444,7 +444,7 @@ def test_groups_are_mixed_some_at_a_time(table):
     starts = [0, 10, 20, 25, 35, 45, 55, 56, 64]
     group = [next(g for g in range(8) if starts[g] <= r < starts[g + 1]) for r in rows]
     seen = []
-    while group:  # each window holds all rows of two groups
+    while group:  # each window has all rows of two groups
         window = list(dict.fromkeys(group))[:2]
         size = sum(starts[g + 1] - starts[g] for g in window)
         assert set(group[:size]) == set(window)
@@ -454,7 +454,7 @@ def test_groups_are_mixed_some_at_a_time(table):
 
 
 def group_order(loader):
-    """Returns the windows of a Loader's first epoch, each a set of (file, group), and the order's `starts`."""
+    """Returns the windows of a Loader's first epoch, each as a set of (file, group), and the attribute `starts` of the order."""
     source = loader._run.source
     order, _ = source._sequence(0, loader._spec, None)
     return [{(source.table.groups[g][0].short, source.table.groups[g][1]) for g in window} for window in order.windows], order.starts
@@ -520,7 +520,7 @@ def test_ranks_read_their_own_groups(tmp_path, rng, groups_read):
 
 
 def test_groups_are_read_in_the_order_of_their_rows(rng):
-    """A window may have thousands of small groups: the first batch must not wait for the last of them."""
+    """A window may have thousands of small groups. The first batch must not wait until all of them are read."""
     from types import SimpleNamespace
 
     from stoker.loader._table_source import Deal, GroupOrder
@@ -541,13 +541,13 @@ def test_groups_are_read_in_the_order_of_their_rows(rng):
             positions += range(order.steps * deal.lanes * deal.block, order.size) if lane == deal.lanes - 1 else []
             asked: list[int] = []
             for at in range(0, len(positions), deal.block):
-                # A source asks for groups in this order.
+                # a source requests groups in this order
                 asked += [g for g in (wanted[p] for p in positions[at : at + deal.block]) if g not in asked]
                 asked += order.ahead(positions[at])
             first = list(dict.fromkeys(asked))
             needed = list(dict.fromkeys(wanted[p] for p in positions))
             assert first[: len(needed)] == needed
-            assert len(asked) <= 3 * len(set(asked))  # a batch does not ask for its whole window again
+            assert len(asked) <= 3 * len(set(asked))  # a batch does not request its whole window again
 
 
 def test_memory_is_bounded(tmp_path, rng, monkeypatch):
@@ -581,7 +581,7 @@ print(len(rows), pyarrow.default_memory_pool().max_memory())
 
 
 def arrow_at_most(path, memory, shuffle):
-    """Reads a table in a process, and returns the most bytes that Arrow held at a time, which do not depend on the allocator."""
+    """Reads a table in another process, and returns the maximum number of bytes that Arrow held at a time, which does not depend on the allocator."""
     done = subprocess.run(
         [sys.executable, "-c", ARROW_AT_MOST, str(path), str(memory), shuffle], capture_output=True, text=True, timeout=300, check=True
     )
@@ -590,7 +590,7 @@ def arrow_at_most(path, memory, shuffle):
 
 @pytest.mark.parametrize("shuffle", ["groups", "no"])
 def test_memory_of_large_groups(tmp_path, shuffle):
-    """Arrow's memory while groups are read counts too: the rows as they are stored, and decoded."""
+    """Arrow's memory also counts while groups are read: the rows as stored and as decoded."""
     rng, mib = np.random.default_rng(1), 1 << 20
     rows = {"data": pa.array([rng.bytes(mib // 4) for _ in range(480)]), "label": pa.array(range(480))}
     path = write(tmp_path / "table.parquet", rows, 32, use_dictionary=False)  # 15 groups of 8 MiB
@@ -598,7 +598,7 @@ def test_memory_of_large_groups(tmp_path, shuffle):
 
 
 def test_memory_of_one_large_column(tmp_path):
-    """A column that is larger than the memory is neither copied nor joined: 96 MiB in one group, of which a page holds 12."""
+    """A column that is larger than `memory` is neither copied nor joined: one group of 96 MiB, with 12 MiB in each page."""
     rng, mib = np.random.default_rng(1), 1 << 20
     rows = {"data": pa.array([rng.bytes(12 * mib) for _ in range(8)]), "label": pa.array(range(8))}
     path = write(tmp_path / "table.parquet", rows, 8, use_dictionary=False, write_batch_size=1)
@@ -608,7 +608,7 @@ def test_memory_of_one_large_column(tmp_path):
 @pytest.mark.parametrize("shuffle", ["groups", False])
 @pytest.mark.parametrize("memory", [1, 10_000, 1 << 30])
 def test_each_group_is_read_once_however_small_the_memory_is(tmp_path, rng, groups_read, shuffle, memory):
-    """Groups that are mixed, or read ahead, do not leave the memory before their last row."""
+    """Groups that are mixed, or read ahead, stay in memory until their last row is used."""
     write_table(tmp_path, rng, (80, 70), 10)
     loader = Loader.from_parquet(tmp_path, 4, transforms=SMALL, fields=WANTED, shuffle=shuffle, seed=5, memory=memory, last_batch="keep")
     assert sorted(all_labels(loader)) == list(range(150))
@@ -654,8 +654,8 @@ def store(table, tmp_path, monkeypatch):
 
 @pytest.mark.timeout(120)
 def test_row_groups_of_a_store_are_not_waited_for_once_they_are_read(store, monkeypatch):
-    """After a row group, Stoker waits until pyarrow has dropped its file. If anything else kept that file, each row group would take
-    the whole time limit."""
+    """Stoker waits after each row group until pyarrow has released its file. If something else still referred to that file, each row group would take the
+    whole time limit."""
     from stoker.loader import _table_files
 
     monkeypatch.setattr(_table_files, "_PATIENCE", 1000)
@@ -672,11 +672,11 @@ def test_tables_in_a_store(store, table, faults):
 
 
 def test_columns_whose_names_have_dots(request, tmp_path, rng, requests):
-    """A column whose name has a dot is read with the group's other ranges, and not confused with a field of a struct."""
+    """A column whose name contains a dot is read together with the other columns, and is not confused with a field of a struct."""
     rows = rows_of(rng, 20)
     columns = {"photo": pa.array([{"jpg": b"no image"}] * 20), "photo.jpg": rows["image"], "label": rows["label"]}
     path = write(tmp_path / "store" / "bucket" / "dotted" / "part.parquet", columns, 10)
-    request.getfixturevalue("store")  # the store serves the files that are there when it starts
+    request.getfixturevalue("store")  # the store serves only files that exist when it starts
     for name in (str(path), "s3://bucket/dotted/part.parquet"):
         requests.clear()
         arguments = {"image": "photo.jpg", "transforms": SMALL, "fields": ("image", "label"), "last_batch": "keep"}
@@ -716,7 +716,7 @@ GLOB, NAMES = "s3://bucket/table/part-*.parquet", [f"s3://bucket/table/part-{k:0
 
 @pytest.mark.parametrize("source, cold, warm", [(GLOB, 3, 0), (NAMES, 6, 3)], ids=["listed", "named"])
 def test_footers_of_a_store_are_kept(store, table, tmp_path, requests, source, cold, warm):
-    """The first start sends one request for a listed file, and two for a named one. The next one sends none, or one that asks for the version."""
+    """The first start requests a listed file once, and a named one twice. The next start requests nothing, or only the version."""
     counts = []
     for _ in range(2):
         requests.clear()
@@ -741,7 +741,7 @@ def test_footers_of_a_store_are_kept(store, table, tmp_path, requests, source, c
     ],
 )
 def test_footers_are_kept_in_the_folder_that_the_library_names(monkeypatch, caches, home, folder):
-    """XDG_CACHE_HOME and HOME count if they hold an absolute path, as in the library, which keeps its own indexes in the same folder."""
+    """XDG_CACHE_HOME and HOME count only if they are absolute paths, as in the library, which stores its own indexes in the same folder."""
     from stoker import _core
     from stoker.loader import _table_kept
 
@@ -789,7 +789,7 @@ def test_a_damaged_kept_footer_is_read_again(store, table, tmp_path, damage):
 
 @pytest.mark.parametrize("more", [-1000, -5, 5, 100_000])
 def test_a_listing_with_other_sizes_than_the_objects(store, table, monkeypatch, more):
-    """All rows come, even if the sizes and versions in the listing are wrong, as if the objects had been replaced since."""
+    """All rows are delivered, even if the listing has wrong sizes and versions, as after the objects were replaced."""
     from stoker.loader import _table
 
     find = _table.find
@@ -799,7 +799,7 @@ def test_a_listing_with_other_sizes_than_the_objects(store, table, monkeypatch, 
 
 
 def test_resuming_reads_no_earlier_group_of_a_store(store, requests, monkeypatch):
-    """No byte of a group whose window has ended is asked for."""
+    """A resumed run requests no byte of groups whose window has ended."""
     from stoker.loader import _table
 
     monkeypatch.setattr(_table.Table, "window", lambda self: 2)
@@ -843,7 +843,7 @@ def test_tables_by_a_users_function(table):
 
 
 class Counted:
-    """A function for Storage that counts the bytes that it has read in an attribute."""
+    """A fetch function for Storage that counts the bytes that it has returned, in an attribute."""
 
     def __init__(self, table):
         self.table, self.read = table, 0
@@ -855,7 +855,7 @@ class Counted:
 
 
 def test_calls_of_a_table_are_not_compared(table, capfd, monkeypatch):
-    """Stoker's own table may be called by several threads, even if a user's function that reads its files changes its attributes."""
+    """Several threads may call Stoker's own table, even if the user's function that reads its files changes its own attributes."""
     monkeypatch.setattr("stoker._where._shown", set())
     fetch = Counted(table)
     storage = Storage(
@@ -870,7 +870,7 @@ def test_calls_of_a_table_are_not_compared(table, capfd, monkeypatch):
 
 
 def broken(tmp_path, change):
-    """Writes a table and changes one of its files."""
+    """Writes a table, and applies `change` to one of its files."""
     write_table(tmp_path, np.random.default_rng(1), (20, 20))
     path = tmp_path / "part-001.parquet"
     path.write_bytes(change(path.read_bytes()))
@@ -922,7 +922,7 @@ REPEATED = 1 << 19  # bytes of a value that many rows repeat
 
 @pytest.mark.parametrize("form", ["text", "bytes", "image", "struct", "categories"])
 def test_long_values_that_rows_repeat_are_kept_once(tmp_path, rng, form):
-    """A dictionary of the file holds the value once. With a copy for each of the 400 rows, the group would take 200 MB."""
+    """A value that many rows repeat is stored once, in the file's dictionary. With a copy for each of the 400 rows, the group would take 200 MB."""
     picture = jpeg(rng) + bytes(REPEATED)
     value = {"text": "\u00e9" * (REPEATED // 2), "categories": "x" * REPEATED}.get(form, picture)
     values = [None if i == 7 else value if i % 3 else value[:5] if form in ("text", "categories") else picture[:-5] for i in range(400)]
@@ -955,7 +955,7 @@ def test_long_values_that_rows_repeat_are_kept_once(tmp_path, rng, form):
 
 def test_headers_of_dictionaries():
     parse = importlib.import_module("stoker.loader._table_files")._dictionary_page
-    whole = bytes.fromhex("150415984e15e8034c150215001200008c271088")  # by pyarrow
+    whole = bytes.fromhex("150415984e15e8034c150215001200008c271088")  # written by pyarrow
     checked = bytes.fromhex("150415984e15e80315e2d4c38b0a3c15021500120000")
     assert parse(whole) == parse(checked) == (5004, 1)
     for head in (whole, checked):
@@ -966,7 +966,7 @@ def test_headers_of_dictionaries():
 
 
 def test_rows_over_the_memory_limit(tmp_path, groups_read):
-    """A group whose mean row is over the limit is refused without being read; of other groups, only the rows over the limit are."""
+    """A group is refused without being read if its mean row is over the limit. In other groups, only rows over the limit are refused."""
     sizes = [10, 20_000, 30, 3_000_000, 40, 50]
     columns = {"text": ["x" * n for n in sizes], "label": range(len(sizes))}
     path = write(tmp_path / "t.parquet", columns, 3, use_dictionary=False)
@@ -1138,8 +1138,8 @@ def test_errors_of_a_server_keep_their_class_and_name_the_file_once(tmp_path):
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("source", [GLOB, NAMES, "http"])
 def test_a_cache_on_disk_serves_later_runs_of_a_table(store, tmp_path, rng, source):
-    """Later runs read the table from the cache. Entries of a cache do not hold the text of an object's version, so that a later run once found another version
-    in mid-table, or no size."""
+    """Later runs read the table from the cache. The cache's entries do not store an object's version as text; a later run therefore once mixed versions in a
+    table, or knew no size."""
     files = tmp_path / "store" / "bucket" / "table"
 
     def run(epochs):
@@ -1157,7 +1157,7 @@ def test_a_cache_on_disk_serves_later_runs_of_a_table(store, tmp_path, rng, sour
 
 
 def test_a_cache_on_disk_joins_no_versions_that_nobody_names(tmp_path):
-    """A fetch function names no version, so a file that was replaced between two runs is read anew, and not joined with parts of the old one."""
+    """A fetch function reports no version. So a file that was replaced between two runs is read again, and not joined with parts of the old file."""
     path = tmp_path / "t.parquet"
 
     def fetch(uri, offset, length):
@@ -1186,7 +1186,7 @@ def test_a_footer_that_promises_other_rows(tmp_path, monkeypatch, rng):
 
 
 def test_binary_columns_in_several_chunks():
-    """Bytes and nulls are read from a column in several chunks, as Arrow gives columns of more than 2 GiB."""
+    """Reads bytes and nulls from a column in several chunks; Arrow divides columns of more than 2 GiB like this."""
     from stoker.loader._table_columns import column_of, values_of
 
     parts = [[b"a", None], [b"bc"]]
@@ -1210,7 +1210,7 @@ def test_columns_that_are_not_there(table, tmp_path, rng):
 
 
 def test_closing_ends_the_threads(table):
-    """No thread is left, not even one that a thread of the Loader, which runs on for a moment, might start after close()."""
+    """After close() no thread is left, not even one that a still running thread of the Loader might have started."""
     before = set(threading.enumerate())
     for _ in range(20):
         loader = loader_of(table)
@@ -1258,7 +1258,7 @@ def test_the_first_program_of_the_documentation_runs(tmp_path):
     assert len(done.stdout.splitlines()) == 8 and "torch.Size([8, 3, 16, 16]) gray" in done.stdout, said
 
 
-# ---- what pyarrow's threads still hold when a table was returned ----
+# ---- files that pyarrow's threads still hold after a table was returned ----
 
 
 def test_pyarrow_reads_local_files_without_python(table, monkeypatch):

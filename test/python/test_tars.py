@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tars as a Loader's data set, on disk and in a bucket: every kind of index gives the same samples in the same order; also stale and damaged indexes."""
+"""Tars as a Loader's data set, on disk and in a bucket: every kind of index, also a stale or damaged one, gives the same samples in the same order."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def sample(k):
 
 @pytest.fixture(scope="module", autouse=True)
 def caches(tmp_path_factory):
-    """Yields a folder for the indexes that cannot be written next to their tar; the user's own caches stay untouched."""
+    """Yields a folder for indexes that cannot be written next to their tar, so that the user's own caches stay untouched."""
     patch = pytest.MonkeyPatch()
     patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("caches")))
     yield
@@ -84,7 +84,7 @@ def store(shards):
 
 
 def run(source, epochs=1, **more):
-    """Returns hashes of the samples and their labels, in order."""
+    """Returns (hash, label, index) of each sample, in order."""
     arguments = {"fields": ("image", "label", "index"), "shuffle": True, "seed": 5, "last_batch": "keep", "transforms": SMALL, **more}
     make = source if callable(source) else lambda **a: Loader(source, 4, **a)
     loader, out = make(**arguments), []
@@ -101,7 +101,8 @@ def kept(folder):
 
 @pytest.mark.essential
 def test_the_same_samples_from_everywhere(shards, store, tmp_path):
-    """Reads from disk and from a bucket, given as globs, braces, lists, a folder or an index; the store may fail, also while an index is made."""
+    """Reads from disk and from a bucket; the source is given as a glob, braces, a list, a folder or an index. The store may fail, also while an index is
+    made."""
     plain = run(str(shards / "s-*.tar"), shuffle=False)
     assert [label for _, label, _ in plain] == [k for _, _, k in plain] == list(range(37))
     whole = run(str(shards / "s-*.tar"), epochs=2)
@@ -126,7 +127,7 @@ def test_the_same_samples_from_everywhere(shards, store, tmp_path):
 
 
 def test_resuming_with_other_ranks(shards):
-    """The global sequence continues at the same position, whether samples or shards are shuffled."""
+    """After a resume with another number of ranks, the global sequence continues at the same position, whether samples or shards are shuffled."""
     for shuffle in (True, "shards"):
 
         def make(shard=None, batch=4, shuffle=shuffle):
@@ -147,7 +148,7 @@ def test_resuming_with_other_ranks(shards):
 
 
 def test_shuffled_shards(shards):
-    """shuffle="shards" gives every sample once, in few runs of neighbours, and in another order for another seed. It is refused for files."""
+    """shuffle="shards" gives every sample once, in few runs of neighbours, and in another order for another seed. It is refused for folders of files."""
     seen = [[k for _, _, k in run(str(shards), shuffle="shards", seed=s)] for s in (1, 2)]
     for ids in seen:
         assert sorted(ids) == list(range(37))
@@ -220,7 +221,7 @@ def test_sources_that_are_refused(shards, tmp_path):
 
 
 def test_a_tar_that_is_cut(tmp_path):
-    """A cut in the padding after a file's bytes is an error too: the samples after it would be missing without a warning."""
+    """A tar that is cut in the padding after a file's bytes is an error too: the samples after the cut would be missing without a warning."""
     whole = Path(write(tmp_path / "whole.tar", [(f"{k}.bin", bytes(100 + k)) for k in range(5)]))
     with tarfile.open(whole) as tar:
         member = tar.getmembers()[2]
@@ -286,7 +287,7 @@ def test_bad_texts_by_policy(kind, tmp_path):
     (tarfile.SYMTYPE, "latest", ""),
 ])  # fmt: skip
 def test_links_to_files_are_refused(tmp_path, kind, name, said):
-    """tar writes the second name of a file as a link. Such samples used to be missing without a warning."""
+    """tar writes the second name of a file as a link. Samples with links are refused; they once were missing without a warning."""
     path = write(tmp_path / "t.tar", [("a.jpg", jpeg(1)), ("a.cls", b"1")])
     with tarfile.open(path, "a") as tar:
         link = tarfile.TarInfo(name)
@@ -300,7 +301,7 @@ def test_links_to_files_are_refused(tmp_path, kind, name, said):
 
 
 def test_samples_that_would_be_missing_are_reported(tmp_path, capfd):
-    """Warns of samples that would be missing: two samples of one name, a tar that ends between two files, two tars joined by cat."""
+    """Prints a warning about samples that would be missing: two samples of one name, a tar that ends between two files, two tars joined by cat."""
     members = [m for k in (1, 1, 2) for m in ((f"{k}.jpg", jpeg(k)), (f"{k}.cls", b"%d" % k))]
     twice = write(tmp_path / "twice.tar", members)
     with pytest.raises(StokerError, match=r'twice\.tar, at byte \d+: the sample that begins with 1\.jpg has a second "jpg"'):
@@ -337,7 +338,8 @@ def test_samples_that_would_be_missing_are_reported(tmp_path, capfd):
 
 
 def test_a_tar_that_changes_under_its_index(shards, tmp_path, monkeypatch):
-    """Offsets into one version of a tar are wrong for another. Neither the new version's bytes nor cached bytes of the old one may be delivered."""
+    """Offsets into one version of a tar are wrong in another. Neither the new version's bytes at old offsets nor cached bytes of the old version may be
+    delivered."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     server = Store(shards.parent)
     try:
@@ -360,7 +362,7 @@ def test_a_tar_that_changes_under_its_index(shards, tmp_path, monkeypatch):
 
 
 def test_an_index_that_points_elsewhere(tmp_path):
-    """An index with a valid checksum whose last header lies past the end of the tar is made again."""
+    """An index is made again if its checksum is valid but its last header is beyond the end of the tar."""
     tar = Path(write(tmp_path / "a.tar", [("0.bin", b"zero")]))
     assert tar.stat().st_size == 10240
     bad = bytes.fromhex("53544b504152545301000105612e7461728050 00007bd5fdffffffffffff7f00006c022ad679a9fdb5")
@@ -375,7 +377,7 @@ def test_an_index_that_points_elsewhere(tmp_path):
 
 
 def test_indexes_that_are_kept(tmp_path, capfd, monkeypatch):
-    """A stale index is made again, a damaged one with a notice. If the index cannot be written next to its tar, it goes into the cache folder."""
+    """A stale index is made again; so is a damaged one, with a notice. If the index cannot be written next to its tar, it is written to the cache folder."""
     tar = tmp_path / "a.tar"
     index = tmp_path / "a.tar.stoker"
 
@@ -396,7 +398,7 @@ def test_indexes_that_are_kept(tmp_path, capfd, monkeypatch):
         assert find() == [3, 2] and index.read_bytes() == good
         assert "a.tar.stoker: the index is damaged or cut off: it is made again" in capfd.readouterr().err
     index.unlink()
-    index.mkdir()  # a folder of this name stops every user, root included, from writing the index
+    index.mkdir()  # a folder of this name keeps every user, root included, from writing the index
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     assert find() == [3, 2]
     (only,) = (tmp_path / "caches" / "stoker" / "indexes").iterdir()
@@ -408,7 +410,7 @@ def test_indexes_that_are_kept(tmp_path, capfd, monkeypatch):
 
 @pytest.mark.parametrize(("size", "count", "most"), [(3000, 1200, 100), (2 << 20, 8, 100)], ids=["small", "large"])
 def test_searching_an_object(store, size, count, most, monkeypatch, tmp_path):
-    """Small members are read through; of large ones only the headers are read. An uploaded index saves the search, unless it belongs to another tar."""
+    """Small members are read completely; of large ones only the headers are read. An uploaded index saves the search, unless it belongs to another tar."""
     rng = np.random.default_rng(SEED)
     members = [(f"{k:05}.bin", rng.bytes(size - k)) for k in range(count)]
     for bucket in ("alone", "indexed", "changed"):
@@ -433,7 +435,7 @@ def test_searching_an_object(store, size, count, most, monkeypatch, tmp_path):
 
     try:
         assert 3 < search("alone") <= most
-        # Expects one request, or two if the store is slow and the request is repeated.
+        # one request, or two if the store is slow and the request is repeated
         assert search("alone") <= 2, "what was kept is taken"
         assert 3 <= search("indexed") <= 6, "the beginning, the index, the last header"
         assert search("changed") > 3
@@ -458,8 +460,8 @@ def contents(folder):
 
 
 def test_packed_tars_hold_every_sample(tmp_path, monkeypatch):
-    """Packed tars hold every sample of the folder, as read with tarfile and with Loader. Packing again after an interruption, or from a store, makes the same
-    tars."""
+    """Packed tars contain every sample of the folder, whether tarfile or Loader reads them. Packing again after an interruption, or from a store, makes the
+    same tars."""
     root, packed = tmp_path / "store" / "photos", tmp_path / "packed"
     write_tree(root, np.random.default_rng(SEED), 3, 7)
     long = root / "class1" / ("n" * 120 + ".jpg")
@@ -510,7 +512,7 @@ def test_packed_tars_hold_every_sample(tmp_path, monkeypatch):
 
 
 def test_packing_names_that_readers_would_skip_or_join(tmp_path):
-    """Every image comes back once, with its own label and caption, although names and folders contain dots and several files share a stem."""
+    """Every image can be read back once, with its own label and caption, although names and folders contain dots and several files have the same stem."""
     root = tmp_path / "photos"
     names = """one/a.jpg one/.hidden.jpg one/..two.jpg one/.jpg one/x.y.jpg one/x.z.png one/t..jpg one/b.JPG one/a-b.jpg one/a.b.c.jpg
         k.2/a.jpg k.2/no.dot/q.jpg k.2/no.dot/q.png k.2/.under/z.jpg k.2/q.d/e.jpg k.2/q.jpg k.2/c.cls.jpg k.2/x_y.jpg k.2/1.jpg k.2/10.jpg""".split()
@@ -611,7 +613,7 @@ NEW = [(f"{i}.{e}", bytes([97 + i]) * n) for i in range(4) for e, n in (("bin", 
 
 
 def replace(path, how):
-    """Replaces the tar by one of the same size and time: a new file, or the same file with other bytes."""
+    """Replaces the tar by one of the same size and time: by a new file, or by other bytes in the same file."""
     st = path.stat()
     write(path.with_suffix(".new"), NEW)
     assert path.with_suffix(".new").stat().st_size == st.st_size
@@ -624,7 +626,7 @@ def replace(path, how):
 
 @pytest.mark.parametrize("how", ["a new file", "the same file"])
 def test_a_tar_that_was_replaced_by_one_of_its_size_and_time(tmp_path, how):
-    """Before a run the index is made again. During a run, or with a user's index, no bytes of the other file are delivered."""
+    """A new run makes the index again. During a run, or with a user's index, no bytes of the other file are delivered."""
     tar = tmp_path / "a.tar"
     write(tar, OLD)
     pipe, read = reading(tar)
@@ -637,7 +639,7 @@ def test_a_tar_that_was_replaced_by_one_of_its_size_and_time(tmp_path, how):
     write(tar, OLD)
     pipe, read = reading(tar)
     read()
-    fd = os.open(tar, os.O_RDONLY)  # keeps the old file's inode from being given to the new one
+    fd = os.open(tar, os.O_RDONLY)  # keeps the new file from getting the old file's inode
     replace(tar, how)
     os.close(fd)
     with pytest.raises(StokerError, match=r"the tar was changed or replaced|it ends before byte"):
@@ -666,7 +668,7 @@ def test_a_tar_that_does_not_fit_an_index_of_wds2idx(tmp_path):
 
 
 def test_a_copy_of_a_tar_takes_its_index_along(tmp_path):
-    """A copy has another inode. Some headers are compared once; then the index accepts the copy."""
+    """A copy of a tar has another inode. Some of its headers are compared with the index once; then the index is used for the copy."""
     (tmp_path / "copy").mkdir()
     tar, copy = tmp_path / "a.tar", tmp_path / "copy" / "a.tar"
     write(tar, OLD)
@@ -686,7 +688,7 @@ def test_a_copy_of_a_tar_takes_its_index_along(tmp_path):
 
 
 def test_a_kept_index_holds_no_query(tmp_path, script):
-    """A query can hold a signature, which would let anybody read the object."""
+    """Names in stored indexes have no query, since it can contain a signature, with which anybody could read the object."""
     write(tmp_path / "a.tar", OLD)
     done = script(
         """
@@ -736,7 +738,7 @@ def test_a_kept_index_holds_no_query(tmp_path, script):
 
 
 def test_arrays_of_different_shapes(tmp_path):
-    """A component is a tensor in each batch, or a list in each batch if that is declared, whichever shapes a batch's samples have."""
+    """A component becomes a tensor in each batch, or a list in each batch if that is declared, whatever shapes the samples have."""
 
     def array(k):
         out = io.BytesIO()
@@ -768,6 +770,6 @@ def test_inspect_names_the_classes_of_packed_tars(tmp_path, monkeypatch, source)
     subprocess.run([COMMAND, "pack", "photos", "-o", "packed"], check=True, capture_output=True, timeout=120)
     done = subprocess.run([COMMAND, "inspect", source, "--json"], check=True, capture_output=True, text=True, timeout=120)
     assert json.loads(done.stdout)["by_class"] == {"a name with blanks": 1, "owl": 1, "ü": 1}
-    (tmp_path / "packed" / "packing.txt").unlink()  # without the record of `stoker pack`, class names of these tars are unknown
+    (tmp_path / "packed" / "packing.txt").unlink()  # without the record of `stoker pack`, the class names of these tars are unknown
     done = subprocess.run([COMMAND, "inspect", source, "--json"], check=True, capture_output=True, text=True, timeout=120)
     assert json.loads(done.stdout)["by_class"] == {"0": 1, "1": 1, "2": 1}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoker.VideoDecoder: every frame, by number and by time, equals the one that FFmpeg decodes, in every kind of file; bad files are clear errors."""
+"""stoker.VideoDecoder: every frame, by number and by time, equals the frame that FFmpeg decodes, in every kind of file; bad files give clear errors."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_frames_equal_ffmpegs(clips, name):
 @pytest.mark.parametrize("steps", [[2], [3], [1, 3], [2, 1], [1]])
 @pytest.mark.parametrize("name", ["h264.mp4", "h264_open.mp4", "hevc_open.mp4", "vp9.webm"])
 def test_reading_on_decodes_each_packet_once(clips, name, steps):
-    """A caller that leaves out a few frames in each call continues after its last frame, and does not begin again at a key frame."""
+    """A caller that skips a few frames in each call continues after its last frame, and does not begin at a key frame again."""
     path = clips(name)
     want = videos.frames(path)
     decoder, frame = opened(path), 0
@@ -154,7 +154,7 @@ def test_torchs_default_device(clips):
 
 @pytest.mark.parametrize(("name", "rotation"), [("h264.mp4", None), ("rotated.mp4", 90.0), ("rotated180.mp4", -180.0)])
 def test_rotation_is_torchcodecs(clips, name, rotation):
-    """Angles are counter-clockwise, as torchcodec 0.17 reports them. (FFmpeg 5.1 writes its tag rotate=90 as a display matrix of 90 degrees.)"""
+    """Angles are counter-clockwise, as torchcodec 0.17 reports them. (FFmpeg 5.1 writes the tag rotate=90 as a display matrix of 90 degrees.)"""
     assert stoker.VideoDecoder(clips(name)).metadata.rotation == rotation
 
 
@@ -252,7 +252,8 @@ def test_a_file_object_that_fails(clips):
 
 
 def test_a_url(clips):
-    """Opening a URL takes at most three requests: one finds the file's size, and two read the header, the moov box at the end and the packets of a frame."""
+    """Opening a URL and reading a frame takes three requests at most: for the file's size, for its header, and for the moov box at the end with the frame's
+    packets."""
     data = clips("h264.mp4").read_bytes()
     asked = []
 
@@ -270,7 +271,7 @@ def test_a_url(clips):
 
 
 def served(data, name="mem://bucket/v.mp4"):
-    """Returns a storage that holds one object, and the list of ranges that were read of it."""
+    """Returns a storage with one object, and a list to which each range that is read is appended."""
     asked = []
 
     def fetch(uri, offset, length):
@@ -281,7 +282,7 @@ def served(data, name="mem://bucket/v.mp4"):
 
 
 def test_a_large_list_at_the_end_costs_one_request(clips):
-    """Three requests: for the size, for the file's beginning, and for the moov box, even if that box crosses the border of two blocks of 1 MiB."""
+    """Takes three requests: for the size, for the file's beginning, and for the moov box, even if that box crosses the border between two blocks of 1 MiB."""
     data = clips("h264.mp4").read_bytes()
     at = data.index(b"moov") - 4
     size = int.from_bytes(data[at : at + 4], "big")
@@ -299,12 +300,12 @@ def test_a_large_list_at_the_end_costs_one_request(clips):
 
 @pytest.fixture
 def long_video(tmp_path, monkeypatch):
-    """Makes a video of 2 500 frames, because indexes that are quick to make again are not kept. Returns it and the folder of indexes."""
+    """Makes a video of 2 500 frames, since indexes that are quick to make are not stored. Returns its path, and the folder of indexes."""
     path = tmp_path / "long.mp4"
     videos.ffmpeg("-f lavfi -i", "testsrc2=size=64x48:rate=25:duration=100", "-c:v libx264 -preset ultrafast -bf 2 -g 50", path)
     os.utime(path, (1e9, 1e9))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
-    time.sleep(0.15)  # an index is not kept if the file has changed just now
+    time.sleep(0.15)  # an index is not stored if the file has just changed
     return path, tmp_path / "caches" / "stoker" / "indexes"
 
 
@@ -324,7 +325,7 @@ def test_an_index_is_kept(long_video):
     assert (kept(first), kept(again)) == (0, 1) and described(first) == described(again)
     assert again.counters["packets_decoded"] == first.counters["packets_decoded"]
     assert file.stat().st_mode & 0o777 == 0o666 & ~umask() and file.stat().st_size < 40 * 2500
-    assert kept(opened(path, stream_index=0)) == 0  # an index for stream_index=0 is kept separately
+    assert kept(opened(path, stream_index=0)) == 0  # the index for stream_index=0 is stored separately
     assert kept(opened(path.read_bytes())) == 0
 
 
@@ -410,7 +411,7 @@ def test_import_loads_no_ffmpeg():
 
 
 def refused(source, **arguments):
-    """Opens the video and reads its frames one by one. Returns the messages of all errors."""
+    """Opens the video, and reads its frames one by one. Returns the messages of all errors."""
     said = []
     try:
         decoder = opened(source, **arguments)
@@ -471,7 +472,7 @@ def test_flipped_bits_never_crash(clips, name):
 
 
 def test_a_damaged_frame_is_refused(clips):
-    """Overwrites bytes of one packet. Frames before and after its group of 12 frames are still decoded exactly."""
+    """Overwrites bytes of one packet. Frames in other groups of 12 frames are still decoded exactly."""
     path = clips("front.mp4")
     want = videos.frames(path)
     words = ["ffprobe", "-v", "error", "-select_streams", "v:0", "-show_entries", "packet=pos,size,flags", "-of", "csv=p=0", str(path)]
@@ -502,7 +503,7 @@ def test_boxes_that_promise_too_much(clips):
     assert len(opened(two)) == 50 or refused(two)
     huge = bytearray(data)
     at = data.index(b"mvhd") + 4
-    huge[at : at + 1] = b"\1"  # version 1: the fields that follow are 64 bits long
+    huge[at : at + 1] = b"\1"  # version 1: the following fields have 64 bits
     refused(bytes(huge))
     at = data.index(b"stsz") + 8
     for count in (0x7FFFFFFF, 0xFFFFFFFF):
@@ -512,14 +513,14 @@ def test_boxes_that_promise_too_much(clips):
 
 
 def test_a_size_that_only_the_codec_knows(clips):
-    """Height and width are those of the frames even if only the codec knows them, because FFmpeg's demuxer leaves out the size of MPEG-4 in MP4."""
+    """The size of MPEG-4 in MP4 is known only to the codec, since FFmpeg's demuxer leaves it out. Height and width are still those of the frames."""
     facts = opened(clips("mpeg4.mp4")).metadata
     assert (facts.height, facts.width) == videos.frames(clips("mpeg4.mp4"))[0].shape[:2]
 
 
 @pytest.mark.parametrize("width", [-1, -(2**31)])
 def test_impossible_sizes(clips, width):
-    """A file that states a width below zero is refused as damaged. A PixelWidth (b0) of four bytes is written over Matroska's PixelWidth of one byte and the
+    """A file that states a negative width is refused as damaged. A PixelWidth (b0) of four bytes is written over Matroska's PixelWidth of one byte and the
     PixelHeight (ba) after it."""
     data = clips("vp9.webm").read_bytes()
     at = data.index(bytes([0xB0, 0x81, 176, 0xBA, 0x81]))
@@ -535,7 +536,7 @@ def moov_of(data):
 
 
 def test_two_lists(clips):
-    """In a file of two moov boxes the first one is used, or the file is refused. Frames of one are never read with the offsets of the other."""
+    """If a file has two moov boxes, the first one is used, or the file is refused. Frames of one box are never read at the offsets of the other."""
     data = clips("h264.mp4").read_bytes()
     want = videos.frames(clips("h264.mp4"))
     before, moov = moov_of(data)
@@ -558,7 +559,7 @@ def test_a_hundred_thousand_tracks(clips):
     for tracks in (small * 100_000, track * 3000):
         with pytest.raises(stoker.errors.LimitError, match=r"more than [0-9]+ streams"):
             opened(before + box(b"moov", moov[:at], tracks, moov[at + size :]))
-    # The moov box has one good track, and then more tracks than the limit allows: the file is refused rather than read in part.
+    # The moov box has one good track, and after it more tracks than the limit allows: the file is refused, not read in part.
     with pytest.raises(stoker.StokerError):
         opened(before + box(b"moov", moov[: at + size], small * 300, moov[at + size :]))
 
@@ -566,7 +567,7 @@ def test_a_hundred_thousand_tracks(clips):
 @pytest.mark.parametrize("value", [2**63, 2**64 - 1, 2**63 - 1, 0])
 @pytest.mark.parametrize("name", [b"mvhd", b"mdhd"])
 def test_impossible_durations(clips, name, value):
-    """Writes an impossible 64-bit duration into a box of version 1. Frames are still found, because each has a time of its own."""
+    """Writes an impossible 64-bit duration to a box of version 1. Frames are still found, because each has its own time."""
     before, moov = moov_of(clips("h264.mp4").read_bytes())
 
     def changed(data):
@@ -593,8 +594,8 @@ def test_a_wrong_extension(clips, tmp_path, name, wrong):
 
 @pytest.mark.parametrize("flags", ["frag_keyframe+empty_moov", "frag_keyframe+empty_moov+default_base_moof"])
 def test_fragments_out_of_order(clips, tmp_path, flags):
-    """Each frame is the one of its time, or is refused. Offsets in the first kind of file are absolute, so they are wrong if fragments change places. FFmpeg
-    leaves out the frames of a fragment that comes too late."""
+    """Each frame is the one of its time, or is refused. Offsets in the first kind of file are absolute, so they are wrong after fragments were exchanged.
+    FFmpeg drops the frames of a fragment that comes too late."""
     path = tmp_path / "fragments.mp4"
     videos.ffmpeg("-i", clips("h264.mp4"), "-c copy -movflags", flags, path)
     data, want = path.read_bytes(), videos.frames(path)
@@ -668,7 +669,7 @@ except KeyboardInterrupt:
 
 
 def test_inspect_reports_the_stream_and_failed_frames(clips, tmp_path):
-    """The command reports the stream, and names each frame that fails."""
+    """`stoker inspect` reports the stream, and names each frame that fails."""
     data = clips("front.mp4").read_bytes()
     bad = tmp_path / "cut.mp4"
     bad.write_bytes(data[: len(data) * 2 // 3])
@@ -715,7 +716,7 @@ def test_view_draws_frames_at_equal_distances(clips, tmp_path):
 
 @pytest.mark.parametrize("name", ["sound.mkv", "sound.webm", "sound.mp4"])
 def test_containers_that_hold_only_sound(tmp_path, name):
-    """Files with the ending of a video are inspected and drawn as the sounds that they hold."""
+    """`stoker inspect` and `stoker view` treat files with a video's ending that contain only sound as sounds."""
     coding = {"mkv": "flac", "webm": "libvorbis", "mp4": "aac"}[name.partition(".")[2]]
     videos.ffmpeg(f"-f lavfi -i sine=duration=1:sample_rate=48000 -c:a {coding}", tmp_path / name)
     done = command("inspect", tmp_path / name)
@@ -727,7 +728,7 @@ def test_containers_that_hold_only_sound(tmp_path, name):
 
 
 def test_bench_reports_the_shares_of_the_time(clips, tmp_path):
-    """The command reports the shares of a folder's time, and counts damaged videos."""
+    """`stoker bench` reports the shares of time that a folder of videos takes, and counts damaged videos."""
     for i in range(2):
         shutil.copy(clips("h264.mp4"), tmp_path / f"{i}.mp4")
     said = json.loads(command("bench", tmp_path, "--seconds", 0.5, "--json").stdout)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""readers.video, experimental.readers.video and decoders.video: clips hold the frames that their numbers name, in DALI's order, on any shard and after a
-restart."""
+"""readers.video, experimental.readers.video and decoders.video: clips contain the frames that their numbers name, in DALI's order, in every shard and after
+a restart."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = videos.needs_video
 
 @pytest.fixture(scope="session")
 def pair(clips):
-    """Returns two videos of equal size, with 50 and with 75 - 27 = 48 frames."""
+    """Returns the paths of two videos of equal size, with 50 and with 75 - 27 = 48 frames."""
     return [str(clips("h264.mp4")), str(clips("vfr.mp4"))]
 
 
@@ -165,7 +165,7 @@ def test_uniform_clips_span_the_video(pair):
 
 
 def numbers_of(decoded, path):
-    """Returns the number that each decoded frame has in the video; -1 for a frame that the video does not have, such as one of padding."""
+    """Returns the number that each decoded frame has in the video; -1 for a frame that is not in the video, such as padding."""
     whole = stoker.VideoDecoder(path, dimension_order="NHWC")[:].numpy()
     return [next((i for i, w in enumerate(whole) if np.array_equal(w, f)), -1) for f in decoded]
 
@@ -231,7 +231,7 @@ def test_decoder_refuses(pair, arguments, said):
 
 
 def test_random_places(pair):
-    """Clips of position="random" depend on the seed and the sample's position, not on the number of threads, and lie inside the video."""
+    """Clips of position="random" depend on the seed and the sample's position, but not on the number of threads, and are inside the video."""
 
     def run(threads, seed):
         def read():
@@ -356,7 +356,7 @@ def test_a_damaged_clip_follows_on_error(clips, tmp_path):
 
 
 def test_a_local_file_that_changes_follows_on_error(clips, tmp_path):
-    """The samples of a file that was replaced are bad; those of other files are not."""
+    """If a file is replaced during a run, its samples are bad; those of other files are not."""
     good, changes = tmp_path / "good.mp4", tmp_path / "changes.mp4"
     for path in (good, changes):
         shutil.copy(clips("h264.mp4"), path)
@@ -380,7 +380,7 @@ def test_a_local_file_that_changes_follows_on_error(clips, tmp_path):
 
 
 def test_the_first_bad_file_is_named(pair, tmp_path):
-    """Files are opened several at a time; the message is that of the first bad one in the list."""
+    """Files are opened several at a time. The error names the first bad file of the list."""
     for name in ("b.mp4", "a.mp4"):
         (tmp_path / name).write_bytes(b"no video" * 100)
     names = [*pair * 10, str(tmp_path / "b.mp4"), *pair * 10, str(tmp_path / "a.mp4")]
@@ -390,7 +390,7 @@ def test_the_first_bad_file_is_named(pair, tmp_path):
 
 @contextlib.contextmanager
 def serving(video, tmp_path, monkeypatch, **more):
-    """Yields a store whose object s3://bucket/v.mp4 is the video, with an empty folder of caches."""
+    """Yields a store whose object s3://bucket/v.mp4 is the video. The folder of caches is empty."""
     folder = tmp_path / os.path.basename(video) / "bucket"
     folder.mkdir(parents=True)
     shutil.copy(video, folder / "v.mp4")
@@ -402,12 +402,12 @@ def serving(video, tmp_path, monkeypatch, **more):
 
 
 def test_the_index_of_an_object_is_kept(pair, tmp_path, monkeypatch):
-    """Three requests open an object, one opens it again, and another version of it is read again."""
+    """Opening an object takes three requests. Opening it again takes one, with the stored index; another version of the object is read again."""
 
     def run(store):
         before = store.counts()["requests"]
         decoder = stoker.VideoDecoder("s3://bucket/v.mp4", storage=stoker.Storage(), dimension_order="NHWC")
-        assert store.counts()["requests"] - before - 1 == decoder.counters["requests"]  # 1: the request of counts()
+        assert store.counts()["requests"] - before - 1 == decoder.counters["requests"]  # 1: the request that counts() itself makes
         return decoder.counters["index_kept"], decoder.counters["requests"], len(decoder), decoder[30].tolist()
 
     with serving(pair[0], tmp_path, monkeypatch) as store:
@@ -422,7 +422,7 @@ def test_the_index_of_an_object_is_kept(pair, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o1777, 0o700])
 def test_indexes_are_kept_only_where_no_one_else_can_write(pair, tmp_path, monkeypatch, mode):
-    """No index is kept in, or read from, a folder to which other users may write: they could plant an index that names wrong places in a file."""
+    """No index is stored in, or read from, a folder to which other users may write: they could plant an index with wrong offsets."""
     from stoker import _core
 
     with serving(pair[0], tmp_path, monkeypatch):
@@ -437,7 +437,7 @@ def test_indexes_are_kept_only_where_no_one_else_can_write(pair, tmp_path, monke
 
 
 def test_indexes_are_kept_under_no_folder_that_others_can_swap(tmp_path, monkeypatch):
-    """The folders above that of the indexes count too: who can write to them, or owns them, can put another folder in its place."""
+    """The folders above the folder of indexes count too: their owners, and everyone who may write to them, could exchange it for another folder."""
     from stoker import _core
 
     caches = tmp_path / "caches"
@@ -448,7 +448,7 @@ def test_indexes_are_kept_under_no_folder_that_others_can_swap(tmp_path, monkeyp
         parent.chmod(mode)
         assert _core.index_folder() is None, parent
         parent.chmod(before)
-    caches.chmod(0o1777)  # as /tmp: others cannot replace what is ours
+    caches.chmod(0o1777)  # as /tmp: other users cannot replace our files
     assert _core.index_folder() == str(caches / "stoker" / "indexes")
     if os.geteuid() == 0:
         os.chown(caches / "stoker", 12345, -1)
@@ -467,7 +467,7 @@ def test_readers_keep_indexes(pair, tmp_path, monkeypatch):
     "arguments", [{"size": [40, 50]}, {"resize_shorter": 48, "interp_type": types.INTERP_CUBIC}, {"resize_x": 60, "antialias": False}]
 )
 def test_video_resize(pair, arguments):
-    """readers.video_resize, DALI's name for a reader and a resize in one, gives what the two give; floats may be normalised."""
+    """readers.video_resize, DALI's name for a reader with a resize, gives the same as both operators; floats may be normalised."""
     read = {"filenames": pair, "sequence_length": 3, "enable_frame_num": "sequence", "labels": [], "count": 3}
     got = samples(fn.readers.video_resize, **read, **arguments)
 
@@ -485,7 +485,7 @@ def test_video_resize(pair, arguments):
 
 
 def test_video_resize_as_a_class(pair):
-    """Arguments of the constructor apply to the object's calls too, as with other operators."""
+    """Arguments of the constructor also apply to calls of the object, as with other operators."""
     read = {"filenames": pair, "sequence_length": 3, "labels": []}
     made = ops.readers.VideoResize(**read, size=[40, 50])
     want = samples(fn.readers.video_resize, **read, size=[40, 50], count=2)
@@ -507,7 +507,7 @@ def test_video_resize_refuses(pair):
 
 @pytest.mark.parametrize("reader", ["reader", "decoder"])
 def test_memory_of_the_decoder_counts(tmp_path, reader):
-    """H.264 of 1280 x 720 pixels keeps up to 12 frames of 1.4 MB; a clip of one frame takes 2.8 MB."""
+    """memory_limit counts the decoder's memory: H.264 of 1280 x 720 pixels needs up to 12 frames of 1.4 MB, and a clip of one frame 2.8 MB."""
     path = str(tmp_path / "large.mp4")
     videos.ffmpeg("-f lavfi -i", "testsrc2=size=1280x720:rate=25:duration=0.4", "-c:v libx264 -preset ultrafast", path)
 
@@ -546,7 +546,7 @@ def sequences(batch):
 
 @pytest.mark.parametrize("policy", ["partial", "pad"])
 def test_videos_that_are_fed(clips, policy):
-    """Batches of one video follow each other; the last one is short. The next video follows."""
+    """Batches of one video follow each other, and the last one is short. Then the next video follows."""
     paths = [clips("h264.mp4"), clips("h264_small.mp4"), clips("vp9.webm")]
     pipe = inputs_pipeline(sequence_length=7, last_sequence_policy=policy)
     forms = [path.read_bytes() for path in paths]
@@ -576,7 +576,7 @@ def test_videos_that_are_fed_are_refused(clips):
         pipe.feed_input("video", [video, video])
     with pytest.raises(errors.CorruptError, match="not a file that Stoker reads as video"):
         pipe.feed_input("video", b"no video" * 100)
-    pipe.feed_input("video", video)  # the errors above left the pipeline as it was
+    pipe.feed_input("video", video)  # the errors above have not changed the pipeline
     assert [s.shape for s in sequences(pipe.run())] == [(2, 144, 176, 3)] * 3
     for arguments, said in (
         ({}, "sequence_length is missing"),
@@ -629,7 +629,7 @@ def dali_samples(dali, count, **arguments):
     ],
 )
 def test_equal_to_dali(dali, clips, arguments):
-    """Compares the frames of each clip, their times and the label. Colours differ at edges, because DALI interpolates chroma."""
+    """Compares the frames of each clip, their times and their label with DALI's. Colours differ at edges, because DALI interpolates chroma."""
     paths = [str(clips("vp9.webm")), str(clips("odd420.mkv"))][:1] * 2
     more = {"filenames": paths, "enable_frame_num": "sequence", "enable_timestamps": True, **arguments}
     got = samples(fn.experimental.readers.video, **more)
@@ -644,7 +644,7 @@ def test_equal_to_dali(dali, clips, arguments):
 @pytest.mark.parametrize("policy", ["partial", "pad"])
 @pytest.mark.parametrize("length", [4, 7])
 def test_inputs_equal_dalis(dali, clips, length, policy):
-    """Compares the sequences of each batch and their frames after two videos were fed."""
+    """Compares the sequences in each batch, and their frames, with DALI's after two videos were fed."""
 
     @dali.pipeline_def(batch_size=3, num_threads=1, device_id=None, prefetch_queue_depth=1)
     def define():
@@ -665,7 +665,7 @@ def test_inputs_equal_dalis(dali, clips, length, policy):
 
 @pytest.fixture(scope="session")
 def large(tmp_path_factory):
-    """Makes a video of noise of more than 8 MiB, which is more than a source keeps in memory."""
+    """Makes a video of noise of more than 8 MiB, so that a source does not hold all of it in memory."""
     path = tmp_path_factory.mktemp("large") / "v.mp4"
     noise = "color=gray:s=640x480:r=25:d=1,noise=alls=100:allf=t"
     videos.ffmpeg("-f lavfi -i", noise, "-c:v mpeg4 -q:v 1 -g 1 -movflags +faststart", path)
@@ -698,7 +698,7 @@ def test_an_object_that_changes_while_it_is_read_is_an_error(large, tmp_path, mo
 
 
 def overwrite(path, data):
-    """Writes other bytes into a file, whose time of change then differs even on a coarse clock."""
+    """Writes other bytes to a file, and sets a time of change that differs even on a coarse clock."""
     before = os.stat(path)
     path.write_bytes(data)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1_000_000_000))
@@ -715,7 +715,7 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("reader", ["decoder", "plain"])
 def test_a_local_file_that_changes_while_it_is_read_is_an_error(clips, tmp_path, reader, change):
-    """The positions of the packets are read when the file is opened. Bytes that are written to it later must not be decoded as these packets."""
+    """A file's packets are located when it is opened. Bytes that are written to it later must not be decoded as these packets."""
     path, frame = tmp_path / "v.mp4", 10
     shutil.copy(clips("h264.mp4"), path)
     want = frames_of(path, range(50))

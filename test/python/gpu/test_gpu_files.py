@@ -44,7 +44,7 @@ def encode(rng: np.random.Generator, mode: str, options: dict[str, Any]) -> byte
 
 
 def damaged(rng: np.random.Generator, data: bytes, how: int) -> bytes:
-    """Returns the file with damage of kind `how`. Some damaged files still decode."""
+    """Returns the file with damage of kind `how`, with which some files still decode."""
     bytes_ = bytearray(data)
     if how == 0:
         return data[: int(rng.integers(20, len(data) - 4))]
@@ -55,7 +55,7 @@ def damaged(rng: np.random.Generator, data: bytes, how: int) -> bytes:
     if how == 2:  # damages a byte of the headers
         bytes_[int(rng.integers(2, min(600, len(data))))] ^= int(rng.integers(1, 256))
         return bytes(bytes_)
-    if how == 3:  # puts a marker into the middle of the file
+    if how == 3:  # inserts a marker in the second half of the file
         at = int(rng.integers(len(data) // 2, len(data) - 2))
         bytes_[at : at + 2] = bytes([0xFF, int(rng.choice([0xD9, 0xD8, 0xC4, 0xDA, 0xD3]))])
         return bytes(bytes_)
@@ -105,8 +105,8 @@ def test_every_kind_of_file(healthy: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("every", [4, 40])
 def test_the_gpu_decodes_progressive_files_where_they_are_many(tmp_path: Path, every: int) -> None:
-    """The cores decode each file that the GPU does not decode, and the GPU refuses none. If one file in 40 is progressive, it is left to the cores; it is the
-    last of the 40, so that the pipeline counts the others first."""
+    """The cores decode exactly the files that the GPU does not decode, and the GPU refuses none. If one file in 40 is progressive, the cores decode it; it
+    is the last of the 40, so that the pipeline counts the others first."""
     rng = np.random.default_rng([SEED, 9])
     (tmp_path / "only").mkdir()
     for i in range(40):
@@ -142,7 +142,7 @@ def files_of(folder: Path, progressive: bool) -> Callable[[], Any]:
 
 @pytest.mark.parametrize("progressive", [False, True])
 def test_cores_that_have_time_decode(tmp_path: Path, progressive: bool) -> None:
-    """The cores begin to decode if the consumer rests between batches. How much they decode depends on what else the machine does."""
+    """The cores begin to decode if the consumer rests between batches. Their share depends on the machine's load."""
     define = files_of(tmp_path, progressive)
     pipe = Pipeline(batch_size=8, num_threads=2, device_id=0)
     with pipe:
@@ -155,7 +155,7 @@ def test_cores_that_have_time_decode(tmp_path: Path, progressive: bool) -> None:
     while time.monotonic() < until and pipe.counters()["core_decodes"] < 40:
         again = pipe.run()[0]
         time.sleep(rest)
-        rest = min(1.0, rest * 1.1)  # a slow machine needs more than 60 ms for the batches ahead before its cores have time
+        rest = min(1.0, rest * 1.1)  # on a slow machine, the cores need longer pauses than 60 ms to finish the batches ahead
     counters = pipe.counters()
     if counters["core_decodes"] < 40 and os.getloadavg()[0] > len(os.sched_getaffinity(0)):
         pytest.skip("other programs use the cores: they had no time")
@@ -194,7 +194,7 @@ def test_damaged_files_cost_their_own_sample(zoo: Path, kind: str, policy: str, 
         pipe = make(zoo, device, define=lambda root: graphs(root, kind), **settings)
         for _ in range(20):
             pipe.run()
-        # Compares only the first epoch, which is complete: work ahead may have met more bad samples in a later one.
+        # only the first epoch is complete: work ahead may have found more bad samples of a later one
         reports.append(sorted((e.sample, str(e)) for e in pipe.bad_samples() if e.epoch == 0))
     assert reports[0] and reports[0] == reports[1]
 
@@ -241,7 +241,7 @@ def test_a_file_that_is_gone(healthy: Path, tmp_path: Path) -> None:
 
 
 def test_sizes_that_lie(tmp_path: Path) -> None:
-    """A header that promises 65500 x 65500 pixels of a few bytes is an error of its sample, not the end of the memory."""
+    """A header that states 65500 x 65500 pixels in a file of a few bytes fails its own sample, and does not exhaust the memory."""
     rng = np.random.default_rng([SEED, 9])
     (tmp_path / "a").mkdir()
     for i in range(4):
@@ -260,7 +260,7 @@ def test_sizes_that_lie(tmp_path: Path) -> None:
 
 
 def test_little_memory_on_the_gpu(healthy: Path) -> None:
-    """Files that do not fit into gpu_memory_limit are decoded on the cores, to the same bytes."""
+    """The cores decode files that do not fit into gpu_memory_limit, to the same bytes."""
     reference = list(batches(lambda: graphs(healthy, "crops"), None, 6, batch_size=10))
     for limit in (1, 1 << 20, 4 << 20, 64 << 20):
         for a, b in zip(reference, batches(lambda: graphs(healthy, "crops"), 0, 6, batch_size=10, gpu_memory_limit=limit), strict=True):
@@ -269,7 +269,7 @@ def test_little_memory_on_the_gpu(healthy: Path) -> None:
 
 
 def verdicts(root: Path, kind: str, device: int | None, limit: int) -> tuple[list[Any], list[Any]]:
-    """Returns the batches of one epoch, and the errors about the files that are missing from them."""
+    """Returns the batches of one epoch, and the errors about its missing files."""
     pipe = make(root, device, define=lambda root: graphs(root, kind), batch_size=10, on_error="skip", max_errors=1e9, memory_limit=limit)
     outputs = [[Output.of(o) for o in pipe.run()] for _ in range(6)]
     bad = sorted((e.sample, e.code, str(e)) for e in pipe.bad_samples() if e.epoch == 0)
@@ -279,7 +279,7 @@ def verdicts(root: Path, kind: str, device: int | None, limit: int) -> tuple[lis
 
 @pytest.mark.parametrize("kind", ["whole", "resized", "crops"])
 def test_memory_limit_gives_the_same_verdicts(healthy: Path, kind: str) -> None:
-    """Some files pass at these limits. The GPU leaves files near the limit to the cores, which know the exact need."""
+    """Limits at which only some files pass. The GPU leaves files near the limit to the cores, which know the exact need."""
     refused = []
     for limit in (300_000, 350_000, 400_000, 450_000, 600_000, 64 << 20):
         cores, gpu = (verdicts(healthy, kind, device, limit) for device in (None, 0))
@@ -293,8 +293,8 @@ def test_memory_limit_gives_the_same_verdicts(healthy: Path, kind: str) -> None:
 
 
 def test_a_small_file_with_many_coefficients(tmp_path: Path) -> None:
-    """A file of 370 bytes whose coefficients exceed memory_limit is a bad sample, with the same message on both sides, and so is a file that is itself larger
-    than the limit, which is not read into pinned memory."""
+    """A file of 370 bytes whose coefficients exceed memory_limit is a bad sample, with the same message on both sides. So is a file that is itself larger
+    than the limit; it is not read into pinned memory."""
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "0.jpg").write_bytes(hostile_jpeg(16384, 16384))
     with open(tmp_path / "a" / "1.jpg", "wb") as f:
@@ -343,7 +343,7 @@ def test_a_trace_has_rows_for_reads_chains_copies_kernels_and_waits(healthy: Pat
         begin, end = on_gpu[0]["ts"], on_gpu[0]["ts"] + on_gpu[0]["dur"]
         early = min(e["ts"] for e in own if e["cat"] == "submit")
         for e in own:
-            if e["cat"] in ("copy", "kernel"):  # copies and kernels may be 50 ms late on a GPU that other programs use too
+            if e["cat"] in ("copy", "kernel"):  # copies and kernels may be 50 ms late on a GPU that other programs use
                 assert early - 50_000 < e["ts"] <= e["ts"] + e["dur"] < end + 50_000, (e, begin, end)
 
 
@@ -371,12 +371,12 @@ def test_images_and_masks_by_two_readers(tmp_path):
     for step in assert_sides_agree(pairs, count=7, on_error="skip", max_errors=100.0):
         for a, b in zip(*(output.data for output in step), strict=True):
             x, y = (np.frombuffer(v, np.uint8).astype(int) for v in (a, b))
-            assert np.abs(x - y).mean() < 12  # both show the same photograph at the same place
+            assert np.abs(x - y).mean() < 12  # both show the same part of the same photograph
 
 
 @pytest.mark.parametrize("policy", ["skip", "replace"])
 def test_components_of_archives(zoo: Path, tmp_path: Path, policy: str) -> None:
-    """The cores decode files that the GPU refuses, with all parts of the same sample, also those that were not meant for the GPU."""
+    """The cores decode files that the GPU refuses, with all components of the sample, even those that are not images."""
     (tmp_path / "zoo.tar").write_bytes(
         tar_of(
             member
@@ -400,7 +400,7 @@ def test_components_of_archives(zoo: Path, tmp_path: Path, policy: str) -> None:
 
 
 def test_arrays_with_images_that_the_gpu_refuses(zoo: Path, tmp_path: Path) -> None:
-    """The cores read the other reader's files, and read them again for samples whose image the GPU refuses."""
+    """The cores read the files of the other reader, and read them again for samples whose image the GPU refuses."""
     files = sorted(str(p) for p in zoo.rglob("*.jpg"))
     for i in range(len(files)):
         np.save(tmp_path / f"{i:03d}.npy", np.asfortranarray(np.full((2, 3), i, np.int32)))
@@ -423,7 +423,7 @@ def test_arrays_with_images_that_the_gpu_refuses(zoo: Path, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("policy", ["skip", "replace"])
 def test_images_inside_records(zoo: Path, tmp_path: Path, policy: str) -> None:
-    """The GPU gets a part of the bytes that were read. If the GPU refuses a file, its sample runs again with the whole record."""
+    """The GPU gets only the part of a record that is an image. If it refuses the image, the sample runs again with the whole record."""
     files = [p.read_bytes() for p in sorted(zoo.rglob("*.jpg"))]
     path = write(tmp_path / "zoo.tfr", [example({"image": ("s", [data]), "label": ("i", [i])}) for i, data in enumerate(files)])
     features = {

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs random graphs of the operators that DALI and Stoker share in both libraries.
+"""Runs random graphs in DALI and in Stoker, of the operators that both have.
 
-    random_graphs.py [--graphs N] [--seconds T] [--seed S]         T: no graph is begun later
+ random_graphs.py [--graphs N] [--seconds T] [--seed S]         T: no graph is begun after this time
 
-Only the number S + i seeds graph i. The graph grows by one operator at a time. Each operator runs in both libraries over the same values, so that a
-difference belongs to that operator and the rules of the tables apply. Then the whole graph runs in both. A finding of each kind is printed once,
-in its smallest form, as the code that a user would write.
+Graph i depends only on the seed S + i. It grows by one operator at a time. Each operator runs in both libraries on the same values, so that a difference is
+due to that operator, and the rules of the tables apply. Then the whole graph runs in both. A finding of each kind is printed once, in its smallest form, as
+the code that a user would write.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-# The tables of cases import files of test/python. pytest adds that folder to the path; a program has to do it itself.
+# The tables of cases import files of test/python. pytest adds that folder to the path, but this program must do so itself.
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from graph_differences import known
@@ -36,7 +36,7 @@ from harness import Batch, Case, Output, compare, library
 MOST_STEPS = 8
 MOST_ELEMENTS = 1 << 18
 MOST_SAMPLES = 4
-# Least share of rounded integers that must be equal: with factors such as 1/2, many values lie halfway between two integers.
+# Minimum share of rounded integers that must be equal. With factors such as 1/2, many values are halfway between two integers.
 LEAST_EQUAL = 0.9
 DALI = Reference()
 
@@ -47,7 +47,8 @@ def ours_run(program: Program, outputs: Sequence[str] = ()) -> dict[str, Output]
 
 @dataclass
 class Finding:
-    """A difference. `kind`: "values", "only DALI" or "only Stoker" (the other library refuses), "whole" (the whole graph differs from its single steps)."""
+    """A difference between the libraries. kind: "values"; "only DALI" or "only Stoker", if the other library refuses; "whole", if the whole graph differs
+    from its single steps."""
 
     kind: str
     op: str
@@ -62,10 +63,12 @@ class Finding:
 @dataclass
 class Tally:
     graphs: int = 0
-    steps: collections.Counter[str] = field(default_factory=collections.Counter)  # for each operator, steps with equal values
-    refused: int = 0  # steps that both libraries refused
-    died: int = 0  # steps that crashed DALI's process
-    known: collections.Counter[str] = field(default_factory=collections.Counter)  # for each sentence of the page, steps that it explains
+    steps: collections.Counter[str] = field(default_factory=collections.Counter)  # by operator: number of steps with equal values
+    refused: int = 0  # number of steps that both libraries refused
+    died: int = 0  # number of steps that crashed DALI's process
+    known: collections.Counter[str] = field(
+        default_factory=collections.Counter
+    )  # by sentence of the page: number of steps that it explains
     findings: dict[str, list[Finding]] = field(default_factory=lambda: collections.defaultdict(list))
 
 
@@ -83,8 +86,8 @@ class Maker:
         self.rng = np.random.default_rng(seed)
         self.size = int(self.rng.integers(1, MOST_SAMPLES + 1))
         self.count = 0
-        self.sources: dict[str, Batch] = {}  # sources of the step that is being drawn
-        self.values: dict[str, Batch] = {}  # values that steps can read
+        self.sources: dict[str, Batch] = {}  # inputs of the current step that are new sources
+        self.values: dict[str, Batch] = {}  # outputs of earlier steps, which the current step can read
 
     def pick(self, of: Sequence[Any]) -> Any:
         return of[int(self.rng.integers(len(of)))]
@@ -108,7 +111,7 @@ class Maker:
         return Batch(_of_size(batch.samples, self.size), batch.layout)
 
     def operand(self) -> Ref:
-        """Returns a value of the graph, usually the newest one, or a new source."""
+        """Returns an existing value of the graph, usually the newest one, or a new source."""
         if self.values and self.chance(0.85):
             names = list(self.values)
             return Ref(names[-1] if self.chance(0.6) else self.pick(names))
@@ -118,7 +121,7 @@ class Maker:
         return ref
 
     def further_input(self, wanted: Batch) -> Ref:
-        """Returns a further input: the case's own, or a value of the same type and number of dims."""
+        """Returns an additional input for the step: the case's own, or an existing value of the same type and number of dimensions."""
         like = wanted.samples[0]
         fits = [k for k, v in self.values.items() if v.samples[0].dtype == like.dtype and v.samples[0].ndim == like.ndim]
         return Ref(self.pick(fits)) if fits and self.chance(0.5) else self.source(wanted)
@@ -131,7 +134,7 @@ class Maker:
         return value
 
     def changed(self, value: Any) -> Any:
-        """Returns a number, or a list of numbers, close to the value, or one such value for each sample. Values that are no numbers are returned as they are."""
+        """Returns a number or a list of numbers close to `value`, or such a value for each sample. Returns values that are not numbers unchanged."""
         numbers = value if isinstance(value, list) else [value]
         if not numbers or not all(type(v) in (int, float) for v in numbers):
             return value
@@ -162,8 +165,8 @@ class Maker:
         return {k: self.argument(v) for k, v in kwargs.items()}
 
     def case(self, value: Batch) -> tuple[Domain, Case]:
-        """Returns an operator and one of its calls that fits the value: the call's first input has the value's layout and number of dims, and some call of the
-        operator takes the value's type. Sometimes returns a call that needs no input, and now and then any call, even one that both libraries refuse."""
+        """Returns an operator and one of its calls whose first input has the value's layout and number of dimensions; some call of the operator accepts the
+        value's type. Sometimes returns a call without inputs, and now and then any call, even one that both libraries refuse."""
         first, table = value.samples[0], domains()
         like = (str(first.dtype), first.ndim, value.layout)
         for _ in range(40):
@@ -197,9 +200,9 @@ class Maker:
 
 
 def rules_of(step: Step, program: Program, reference: Sequence[Output]) -> list[list[Case]]:
-    """Returns the rules for each output; an output passes if one of its rules holds. If a rule requires that a share of the values is equal, four values
-    may differ in any case, because a share of a small tensor may be less than one value. Tolerances of floats are proportional to the largest magnitude in
-    the output and the inputs; those of 32-bit and wider integers to the largest magnitude in the output, as float32 rounds it."""
+    """Returns, for each output, the rules of which at least one must hold. If a rule requires a share of equal values, four values may differ in any case,
+    because that share of a small tensor may be less than one value. Tolerances of floats are proportional to the largest magnitude in the output and the
+    inputs; those of integers of 32 and more bits to the largest magnitude in the output, rounded as float32."""
     inputs = [program.sources[o.name] for o in step.operands]
     dtype = str(inputs[0].samples[0].dtype) if inputs else "float32"
     rule = Case("arithmetic") if step.expression else domains()[step.op].rule(dtype, step.kwargs)
@@ -221,14 +224,14 @@ def _rules_for(rule: Case, output: Output, inputs: Sequence[Batch]) -> list[Case
         return [
             close,
             replace(rule, share=min(rule.share or 0.0, 1 - 4 / max(count, 1))),
-        ]  # a warp may take a neighbouring pixel, so that only most values are equal
+        ]  # a warp may read a neighbouring pixel, so only most values must be equal
     bound = max(1.0 if rule.bound is None else rule.bound, 1e-6 * _magnitude(output.samples) if kind.itemsize > 2 else 0.0)
     share = 0.0 if kind.itemsize > 2 else max(0.0, min(rule.needed(floats=False), LEAST_EQUAL, 1 - 4 / max(count, 1)))
     return [replace(rule, bound=bound, share=share)]
 
 
 def _why_unlike(rules: Sequence[Case], theirs: Output, ours: Output) -> str:
-    """Returns "" if one of the rules holds, and otherwise the message of the last one."""
+    """Returns "" if one of the rules holds, otherwise the message of the last rule."""
     why = ""
     for rule in rules:
         try:
@@ -245,7 +248,8 @@ def _magnitude(samples: Sequence[np.ndarray]) -> float:
 
 @dataclass
 class Outcome:
-    """The result of one step over sources. `kind`: as in Finding, "" if equal to DALI's, "refused" if both refuse. `made`: our values. `equal`: bit for bit."""
+    """The result of one step on given inputs. kind: as in Finding; "" if equal to DALI's, "refused" if both libraries refuse. made: Stoker's values. equal:
+    the outputs are equal bit for bit."""
 
     kind: str = ""
     why: str = ""
@@ -281,7 +285,7 @@ def batches(values: dict[str, Output]) -> dict[str, Batch]:
 
 
 def outputs_of_floats(program: Program, values: dict[str, Output]) -> set[str]:
-    """Returns outputs that are floats or depend on floats. Their last bits depend on which operators run in one pass."""
+    """Returns the names of outputs that are floats or depend on floats. Their last bits depend on which operators run in one pass."""
     found: set[str] = set()
     for step in program.steps:
         for name in step.outputs:
@@ -291,7 +295,8 @@ def outputs_of_floats(program: Program, values: dict[str, Output]) -> set[str]:
 
 
 def exact_outputs(program: Program, equal: set[str]) -> set[str]:
-    """Returns outputs of steps that equal DALI's bit for bit, and whose inputs do too. In DALI, the whole graph gives the same values for them."""
+    """Returns the names of outputs that equal DALI's bit for bit, like all outputs on which they depend. DALI gives the same values for them in the whole
+    graph."""
     found = set(program.sources)
     for step in program.steps:
         if found.issuperset(step.refs()) and equal.issuperset(step.outputs):
@@ -300,8 +305,8 @@ def exact_outputs(program: Program, equal: set[str]) -> set[str]:
 
 
 def whole(program: Program, values: dict[str, Output], equal: set[str]) -> str:
-    """Runs the whole graph in both libraries. Describes the first difference from the values that Stoker made step by step, or which library refuses the graph.
-    Returns "" if there is no difference, or if DALI's process died."""
+    """Runs the whole graph in both libraries. Describes the first difference from the values that Stoker made step by step, or says which library refuses
+    the graph. Returns "" if all values are equal, or if DALI's process died."""
     rounded, exact = outputs_of_floats(program, values), exact_outputs(program, equal)
     try:
         ours = ours_run(program, program.leaves())
@@ -338,7 +343,7 @@ def _unlike(ours: Output, reference: Output, exactly: bool) -> str:
 
 
 def grown(maker: Maker, tally: Tally) -> tuple[Program, dict[str, Output], set[str]]:
-    """Returns the graph, the values of its steps, and the outputs that equal DALI's bit for bit."""
+    """Returns a graph, the values of its steps, and the names of the outputs that equal DALI's bit for bit."""
     graph, values, equal = Program(), dict[str, Output](), set[str]()
     wanted = int(maker.rng.integers(1, MOST_STEPS + 1))
     for _ in range(3 * wanted):
@@ -404,7 +409,8 @@ def one(seed: int, tally: Tally) -> None:
 
 
 def whole_again(program: Program) -> str:
-    """Runs the steps of a program one by one, and then returns `whole` of it. Returns "" if a step itself differs or ends DALI's process."""
+    """Runs the steps of a program one by one, then the whole program, and returns the result of whole(). Returns "" if a single step differs or ends DALI's
+    process."""
     values, equal = dict[str, Output](), set[str]()
     for step in program.steps:
         fed = {r: program.sources[r] if r in program.sources else batches(values)[r] for r in step.refs()}
