@@ -19,25 +19,25 @@ from pathlib import Path
 
 import pytest
 
-# multiprocessing and torch.compile keep these processes until the process that started them ends.
+# multiprocessing and torch.compile start these processes, which stay until their parent ends.
 LASTING = (
     "multiprocessing.resource_tracker",
     "multiprocessing.forkserver",
     "multiprocessing.resource_sharer",
     "torch/_inductor/compile_worker",
 )
-# The memory that these processes share also lasts until then, and so does torch's cache of compiled code.
+# Shared memory of these processes, which stays as long, and torch's cache of compiled code.
 LASTING_FILES = ("/dev/shm/pym-", "pym-", "pymp-", "torchinductor_")
 # DALI imports the functions that it has rewritten from files that stay until the process ends.
 LASTING_FILES += ("__autograph_generated_file", "__pycache__")
 # A thread of torch waits for the next function to compile; a thread of to_device waits for the next tree to copy.
 LASTING_THREADS = ("ThreadPoolExecutor", "stoker-copy")
 NATIVE = ("stoker", "stk-")
-PATIENCE_S = 20  # the time that ending threads and processes get
+PATIENCE_S = 20  # in seconds, for threads and processes that are about to end
 
 
 def _children() -> dict[str, str]:
-    """Returns the processes that this one started, with their command lines; not those that have ended."""
+    """Returns a dict from the name to the command line of each running process that this one has started."""
     found = {}
     for listed in Path("/proc/self/task").glob("*/children"):
         try:
@@ -49,7 +49,7 @@ def _children() -> dict[str, str]:
                 line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
             except OSError:
                 continue
-            if line and not any(name in line for name in LASTING):  # a process that has ended but was not waited for has no command line
+            if line and not any(name in line for name in LASTING):  # a process that has ended but not been waited for has no command line
                 found[f"process {pid}"] = line[:200]
     return found
 
@@ -63,7 +63,7 @@ def _threads() -> dict[str, str]:
 
 
 def _native_threads() -> dict[str, str]:
-    """Returns the threads that the library has started in this process; Python does not know them."""
+    """Returns a dict of the threads that the library has started in this process, which Python does not list."""
     found = {}
     for task in os.listdir("/proc/self/task"):
         try:
@@ -76,7 +76,7 @@ def _native_threads() -> dict[str, str]:
 
 
 def _files() -> dict[str, str]:
-    """Returns the descriptors of files and folders that tests have made; libraries keep files of their own open."""
+    """Returns a dict of the open descriptors of files and folders that tests have made, without files that libraries hold open."""
     found = {}
     for fd in os.listdir("/proc/self/fd"):
         try:
@@ -91,7 +91,7 @@ def _files() -> dict[str, str]:
 
 
 def _temporary() -> dict[str, str]:
-    """Returns the temporary files, without the folder that multiprocessing removes when the process ends."""
+    """Returns a dict of the temporary files, without the folder that multiprocessing removes at the process's end."""
     from multiprocessing import process
 
     own = os.path.basename(process.current_process()._config.get("tempdir") or "-")  # type: ignore[attr-defined]
@@ -106,8 +106,8 @@ def _all() -> dict[str, str]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    multiprocessing.util.get_temp_dir()  # creates multiprocessing's folder here, which it removes when the process ends
-    tmp_path_factory.getbasetemp()  # getbasetemp() creates pytest's own folder here, before TMPDIR changes
+    multiprocessing.util.get_temp_dir()  # creates the folder of multiprocessing before TMPDIR changes
+    tmp_path_factory.getbasetemp()  # creates the folder of pytest before TMPDIR changes
     before, folder = os.environ.get("TMPDIR"), tempfile.mkdtemp(prefix="stoker-tests-")
     os.environ["TMPDIR"] = tempfile.tempdir = folder
     yield

@@ -40,7 +40,7 @@ SIZE = 7000
 
 
 def make_files(folder: Path) -> None:
-    """Writes images that take long to decode, small images, a tar of many members, annotations of COCO, and the files of make_media."""
+    """Writes images that take long to decode, small images, a tar of many members, COCO annotations, and the files of make_media."""
     import json
     import tarfile
 
@@ -101,7 +101,7 @@ def make_media(folder: Path) -> None:
 
 
 class Silent:
-    """A server that accepts connections and never answers."""
+    """A server that accepts connections but never answers."""
 
     def __init__(self) -> None:
         self.socket = socket.create_server(("127.0.0.1", 0), backlog=64)
@@ -116,8 +116,8 @@ def piped(outputs: Any, batch: int = 2, **settings: Any) -> Pipeline:
 
 
 class Work:
-    """The work that is stopped. The program calls step() again and again, on any thread, and close() to end it. thing: a Pipeline, of which step() runs a
-    batch; with `iterate` a Loader, of which step() runs an epoch."""
+    """Work to be stopped. The program calls step() repeatedly, on any thread, and close() to end the work. thing: a Pipeline, of which step() runs a batch;
+    with `iterate` a Loader, of which step() runs an epoch."""
 
     def __init__(self, thing: Any, iterate: bool = False) -> None:
         self.thing, self.iterate = thing, iterate
@@ -141,7 +141,7 @@ def hang(*_: Any) -> Any:
 
 
 class Hangs:
-    """A source of fn.external_source, or a Dataset, whose tenth sample hangs."""
+    """A source of fn.external_source, or a Dataset, that hangs at its tenth sample."""
 
     def __len__(self) -> int:
         return 64
@@ -174,7 +174,7 @@ def named(folder: Path) -> Work:
 
 
 class Reading:
-    """Reads or lists files of a store by a function or constructor, whose call no other thread can end."""
+    """Reads or lists files of a store by one call of a function or constructor, which no other thread can end."""
 
     def __init__(self, kind: str = "imread") -> None:
         self.server, self.kind = Silent(), kind
@@ -282,8 +282,8 @@ class Fed(Work):
 
 
 class Drawn:
-    """A Dataset whose samples need no file. No sample hangs, because torch's DataLoader needs 5 s to end a worker that hangs in one. The Dataset is so long
-    that its epoch does not end, because CPython loses a KeyboardInterrupt that comes while it forks the workers of the next epoch."""
+    """A Dataset whose samples need no file. No sample hangs, because torch's DataLoader needs 5 s to end a worker whose sample hangs. The Dataset is so long
+    that its epoch does not end, because CPython loses a KeyboardInterrupt that arrives while it forks the workers of the next epoch."""
 
     def __len__(self) -> int:
         return 10**7
@@ -307,8 +307,8 @@ class OfTorch(Work):
 
 
 def arrays(samples: list[Any]) -> Any:
-    """Collates to NumPy arrays, because a worker sends a tensor as a file descriptor over a socket. If the main process stops meanwhile, a thread of the worker
-    prints a traceback about that socket, with torch's own DataLoader too."""
+    """Collates to NumPy arrays, because a worker sends a tensor as a file descriptor over a socket. If the main process stops while it receives one, a
+    thread of the worker prints a traceback, with torch's own DataLoader too."""
     return [np.stack(part) for part in zip(*samples, strict=True)]
 
 
@@ -319,8 +319,8 @@ def of_torch(workers: int) -> Work:
 
 
 def media(folder: Path, kind: str) -> Work:
-    """Returns the work of a Loader or a Pipeline over sounds, videos, tables, a robot's recordings or mixtures. If the file of the kind is missing, because this
-    machine cannot make it, a Loader reads a folder of images instead."""
+    """Returns the work of a Loader or a Pipeline over sounds, videos, tables, a robot's recordings or mixtures. If the files of the kind are missing,
+    because this machine cannot make them, returns a Loader over a folder of images instead."""
     from stoker import Audio
     from stoker import transforms as T
 
@@ -397,8 +397,8 @@ WAYS = ("interrupt", "close", "drop", "exit", "kill")
 
 
 def ways_of(kind: str) -> tuple[str, ...]:
-    """Returns the ways to stop a kind of work. If a daemon thread calls torch while the interpreter exits, torch's C++ may abort the process, also without
-    Stoker, so a DataLoader is not left running."""
+    """Returns the values of WAY for a kind of work. A DataLoader is never left running at the program's end: if a daemon thread calls torch while the
+    interpreter exits, torch's C++ may abort the process, also without Stoker."""
     return tuple(way for way in WAYS if kind != "DataLoader" or way not in ("drop", "exit"))
 
 
@@ -406,7 +406,7 @@ def ways_of(kind: str) -> tuple[str, ...]:
 
 
 def descendants(pid: int) -> set[int]:
-    """Returns the processes that pid has started, and their descendants."""
+    """Returns the ids of the processes that pid has started, and of their descendants."""
     parents = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -420,7 +420,7 @@ def descendants(pid: int) -> set[int]:
 
 
 def run(work: list[Work]) -> None:
-    """Works until another thread closes the work, which raises an exception here, or until the list is emptied."""
+    """Repeats the work until another thread closes it, which raises an exception here, or until the list is emptied."""
     try:
         while work:
             work[0].step()
@@ -443,7 +443,7 @@ def main(kind: str, way: str, seconds: float, folder: Path) -> None:
     print("ready", flush=True)
     time.sleep(seconds)
     if way == "stop":
-        # Stops the workers, but not processes that multiprocessing starts for itself, because its own end waits for them.
+        # Stops the workers, but not the processes that multiprocessing starts for itself, since its own end waits for them.
         for worker in multiprocessing.active_children():
             os.kill(worker.pid, signal.SIGSTOP)
     if way in ("close", "stop"):

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-# Environment variables with which a program finds no keys of AWS on this machine.
+# Environment variables that hide AWS keys of this machine.
 NO_AWS = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null"}
 
 SEED = int(os.environ.get("STOKER_TEST_SEED", "20240917"))
@@ -40,7 +40,7 @@ def photograph(rng: np.random.Generator, height: int, width: int) -> np.ndarray:
 
 
 def make_nuscenes(*args: Any, **kwargs: Any) -> Path:
-    """Calls make_nuscenes of examples/nuscenes."""
+    """Calls make_nuscenes of examples/nuscenes/make_nuscenes.py with these arguments."""
     folder = str(Path(__file__).resolve().parents[2] / "examples" / "nuscenes")
     if folder not in sys.path:
         sys.path.append(folder)
@@ -68,7 +68,7 @@ def png_chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def tar_of(members: Iterable[tuple[str, bytes]], form: int = tarfile.USTAR_FORMAT) -> bytes:
-    """Returns a tar of files, given as (name, bytes)."""
+    """Returns the bytes of a tar of `members`, which are (name, bytes)."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=form) as tar:
         for name, data in members:
@@ -82,8 +82,8 @@ def hostile_jpeg(width: int, height: int) -> bytes:
     """Makes a whole progressive JPEG of three components, whose only scan consists of runs of empty blocks. With 16384 x 16384 pixels the file has about
     370 bytes, but 1.5 GB of coefficients (test/c/hostile_files.c)."""
     frame = b"\x08" + height.to_bytes(2) + width.to_bytes(2) + bytes([3, 1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0])
-    table = bytes([0x10, 1] + [0] * 15 + [0xE0])  # one code, 0: a run of 2^14 empty blocks, and of as many more as the next 14 bits say
-    more = 0x3EFD  # its bits never form a byte 0xFF, which a scan would have to escape
+    table = bytes([0x10, 1] + [0] * 15 + [0xE0])  # one code, 0: a run of 2^14 empty blocks, plus the number in the next 14 bits
+    more = 0x3EFD  # a number whose bits never form a byte 0xFF, which a scan would have to escape
     runs = -(-(-(-width // 8) * -(-height // 8)) // (2**14 + more))
     bits = "".join(f"0{more:014b}" for _ in range(runs))
     bits += "01111111"[: -len(bits) % 8]
@@ -94,15 +94,15 @@ def hostile_jpeg(width: int, height: int) -> bytes:
 
 
 def run_script(text: str, *args: str, timeout: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
-    """Runs Python code in a separate process, because the code ends the interpreter, is interrupted, or counts imports. `env` is added to the environment.
-    Returns the ended process with its output; a code other than 0 raises no exception."""
+    """Runs Python code in a separate process, for code that ends the interpreter, is interrupted, or counts imports. env: more environment variables.
+    Returns the ended process with its output, whatever its code."""
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(text), *args], capture_output=True, text=True, timeout=timeout, env={**os.environ, **env}
     )
 
 
 def alive(pid: int) -> bool:
-    """Returns whether the process runs. An ended process that waits to be collected does not count."""
+    """Returns whether the process runs. A process that has ended but was not waited for does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
     except OSError:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""advise: measurements with a clock that only the test moves; the stage that the report names as the bottleneck; printed and written reports; and batches that
-pass through unchanged."""
+"""advise: measurements with a clock that only the test advances; the stage that the report names as the bottleneck; printed and written reports; batches
+that pass through unchanged."""
 
 import io
 import itertools
@@ -19,7 +19,7 @@ from stoker.errors import InvalidArgumentError, NotFoundError, StateError
 
 
 class Hand(clock.HostClock):
-    """A clock that stands still until the test moves it."""
+    """A clock that stands still until the test advances it."""
 
     def __init__(self):
         self.now = 0.0
@@ -36,7 +36,7 @@ def hand(monkeypatch):
 
 
 class Slow:
-    """Takes `cost` seconds of the clock for each batch."""
+    """A loader whose batches take `cost` seconds of the clock each."""
 
     def __init__(self, hand, cost, length):
         self.hand, self.cost, self.length, self.made = hand, cost, length, 0
@@ -52,7 +52,7 @@ class Slow:
 
 
 def run(watched, hand, step, least=0):
-    """Takes batches until the trial is over and at least `least` have come, with `step` seconds of the clock for each. Returns the batches."""
+    """Takes batches until the trial is over, and at least `least` batches; each step takes `step` seconds of the clock. Returns the batches."""
     seen = []
     while not watched.done or len(seen) < least:
         for batch in watched:
@@ -104,7 +104,7 @@ def test_first_batches_of_epochs_do_not_count(hand):
 
 
 def test_leaving_an_epoch_in_the_middle(hand):
-    """Work between two epochs, such as validation, counts neither as a step nor as waiting."""
+    """Time between two epochs, such as for validation, counts neither as a step nor as waiting."""
     watched = advise(Slow(hand, 0.01, 50), steps=6, rounds=2, warmup=1, quiet=True)
     while not watched.done:
         for _ in itertools.islice(watched, 4):
@@ -149,7 +149,7 @@ def test_report_before_its_time(hand):
 
 
 def test_a_loop_that_is_too_short_is_reported(hand, capfd):
-    """The message comes when the wrapper is deleted, or at the end of the process. A quiet loop, or one that took no step, prints nothing."""
+    """The message is printed when the wrapper is deleted, or at the end of the process. A quiet loop, and one without a step, print nothing."""
     for quiet in (False, True):
         watched = advise(Slow(hand, 0.01, 12), steps=8, rounds=2, warmup=2, quiet=quiet)
         list(watched)
@@ -201,7 +201,7 @@ def test_files_and_table(hand, tmp_path, capfd):
 
 
 def test_files_that_cannot_be_written(hand, tmp_path, capfd):
-    """A missing folder is an error before the trial. A file that cannot be written later does not end the loop."""
+    """A missing folder is an error before the trial begins. A file that cannot be written at its end does not end the loop."""
     for name in ("png", "json"):
         with pytest.raises(NotFoundError, match=f"{name}=.*there is no folder .*nowhere"):
             advise([], **{name: tmp_path / "nowhere" / "a"})
@@ -220,7 +220,7 @@ def test_only_rank_0_prints(hand, tmp_path, capfd, monkeypatch):
 
 
 def test_marks_on_a_stream():
-    """Times between events of a stream are in milliseconds, and are read once the GPU has reached the events."""
+    """Times between events of a stream are in milliseconds, and are read after the GPU has reached the events."""
 
     class Event:
         def __init__(self, at):
@@ -242,7 +242,7 @@ def test_marks_on_a_stream():
 
     fake = clock.CudaClock(type("torch", (), {"cuda": Cuda}))
     marks = [Event(t) for t in (5, 5.5, 6, 6, 7, 10, 11)]
-    # The last step was requested at a later event than the end of the step before. The time between these events does not count as part of a step.
+    # The last step was requested later than the previous step ended. The time between these events does not count as part of a step.
     steps = [Step(marks[0], marks[1], marks[2], 0, 0), Step(marks[2], marks[3], marks[4], 0, 0), Step(Event(9), marks[5], marks[6], 0, 0)]
     fake.resolve(steps)
     assert [(s.asked, s.got, s.end) for s in steps] == [(0, 0.5, 1), (1, 1, 2), (4, 5, 6)] and Cuda.synchronized == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FLAC, Vorbis, Opus, MP3, AAC and others: every sample as the program ffmpeg gives it, windows, damage, resampling, and Loader."""
+"""FLAC, Vorbis, Opus, MP3, AAC and others: every sample equals the program ffmpeg's; also windows, damage, resampling, and Loader."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def file(request, folder):
 
 
 def run(files, *calls, strict=True):
-    """Decodes the files' bytes by several calls of decoders.audio; returns the samples of each, and the last call's rates."""
+    """Decodes the files' bytes by several calls of decoders.audio. Returns the samples of each call, and the last call's rates."""
     pipe = Pipeline(batch_size=len(files), num_threads=2, device_id=None, strict=strict)
     with pipe:
         data = fn.external_source(source=[[np.fromfile(f, np.uint8) for f in files]], cycle=True)
@@ -108,7 +108,7 @@ def test_windows_are_parts_of_the_whole(file):
 
 @pytest.mark.parametrize(("frames", "rate"), ((700, 16000), (5000, 16000), (8000, 16000), (20000, 44100), (44100, 44100)))
 def test_short_vorbis_has_no_padding(frames, rate, tmp_path):
-    """In these files all samples are in one page of Ogg, as in recordings of a second. ffmpeg itself does not cut the padding off their last block."""
+    """All samples of these files are in one Ogg page, as in recordings of a second. ffmpeg itself does not cut off the padding of their last block."""
     (tmp_path / "a.wav").write_bytes(wav((tone(np.random.default_rng(SEED), frames) * 20000).astype("<i2"), rate))
     try:
         ffmpeg("-i", tmp_path / "a.wav", "-c:a", "libvorbis", tmp_path / "a.ogg")
@@ -142,7 +142,8 @@ def test_resampled_sounds_equal_audio_resample(folder):
 
 
 def test_a_flac_with_a_hole_at_its_end(folder, tmp_path):
-    """8 MiB of zeros after the last block are skipped, like large tags. 1 TiB of them is refused, because a search for the last block would take too long."""
+    """8 MiB of zeros after the last block are skipped, like large tags. 1 TiB of zeros is refused, because searching it for the last block would take too
+    long."""
     path = tmp_path / "a.flac"
     shutil.copy(next(folder.glob("*.flac")), path)
     want = stoker.audioread(path)[0]
@@ -191,7 +192,7 @@ def test_mutated_files_are_read_or_refused(file):
 
 
 def checksummed(data: bytes) -> bytes:
-    """Returns an Ogg file with the checksums of its pages computed again."""
+    """Returns an Ogg file with corrected checksums of its pages."""
     table = []
     for byte in range(256):
         value = byte << 24
@@ -210,7 +211,8 @@ def checksummed(data: bytes) -> bytes:
     return bytes(made)
 
 
-# For each case: the file, a text in it, whether the last such text is meant rather than the first, the distance from the text, the bytes to write there
+# For each case: the file, a text in it, whether its last occurrence is meant instead of the first, the distance from the text, the bytes to write at that
+# position.
 LYING = {
     "flac frames": ("a.flac", b"fLaC", False, 22, b"\xff" * 4),
     "flac no frames": ("a.flac", b"fLaC", False, 22, bytes(4)),
@@ -264,7 +266,7 @@ def test_lying_headers(folder, tmp_path, case):
 @pytest.mark.parametrize("tag", [b"", b"ID3\4\0\0\0\0\1\0" + bytes(128)])
 @pytest.mark.parametrize("name", ["a.mp3", "low.mp3"])
 def test_a_cut_mp3(folder, tmp_path, name, tag):
-    """The first frame of an MP3 file names the size of the file, so that a cut file is found. strict=False decodes what is there."""
+    """The first frame of an MP3 file states the size of the file, so a truncated file is noticed. strict=False decodes the remaining sound."""
     if not (folder / name).exists():
         pytest.skip("this ffmpeg cannot write it")
     data, path = tag + (folder / name).read_bytes(), tmp_path / "cut.mp3"
@@ -312,7 +314,7 @@ def test_loader_reads_every_codec(folder, tmp_path):
 
 @pytest.mark.skipif(not os.environ.get("STOKER_LONG"), reason="takes 1.5 GB of memory; STOKER_LONG=1 runs it")
 def test_a_window_of_hours_of_sound_takes_little_memory(tmp_path):
-    """Ogg does not state its length first, so the window in the middle is known only after the file was decoded once."""
+    """Ogg does not state its length first, so the middle window is known only after the file was decoded once."""
     path = tmp_path / "hours.ogg"
     source = "sine=frequency=440:beep_factor=4:sample_rate=8000:duration=8500"
     words = ["ffmpeg", "-nostdin", "-v", "error", "-f", "lavfi", "-i", source, "-c:a", "libvorbis", "-q:a", "0", str(path)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operator augment, and the Loader's automatic augmentations that use it, compared with torchvision on PIL images."""
+"""The operator augment, and the Loader's automatic augmentations that use it, give torchvision's results on PIL images."""
 
 import io
 
@@ -57,7 +57,7 @@ def pillow(image, name, magnitude, mode=MODES[0], fill=None):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_operation_is_pillows(name, images):
-    """Values equal Pillow's to the bit, except that bilinear and bicubic values may differ by 1, in a few places."""
+    """Values equal Pillow's exactly, but bilinear and bicubic values may differ by 1 in a few places."""
     enhances, moves = name in ("Brightness", "Color", "Contrast", "Sharpness"), NAMES.index(name) in range(1, 6)
     gray = [np.ascontiguousarray(image[..., 0]) for image in images]
     for magnitude in MAGNITUDES.get(name, (0,)):
@@ -118,8 +118,8 @@ def test_all_rows_are_looked_at_before_the_first_sample():
 
 
 def test_constants_are_made_once_and_still_come_out():
-    """A constant that is an output is part of each batch. A constant that only operators read is made before the first sample, and every worker and
-    branch reads it."""
+    """A constant that is an output is in each batch. A constant that only operators read is made before the first sample, and all workers and branches read
+    it."""
     pipe = Pipeline(8, 3, device_id=None, seed=SEED, enable_conditionals=True)
     with pipe:
         table, out = fn.constant(fdata=[1.5, 2.5, 4.5]), fn.constant(idata=[7, 8])
@@ -135,8 +135,8 @@ def test_constants_are_made_once_and_still_come_out():
 
 
 def test_positions_beyond_fixed_point_are_refused():
-    """A shear whose positions are too large for fixed point is refused; smaller ones fill the image. Positions once wrapped around, so that pixels came from
-    anywhere."""
+    """A shear whose positions are too large for fixed point is refused; smaller ones give an image of fill. Positions once wrapped around, so that the
+    output had arbitrary pixels."""
 
     def sheared(by, interpolation):
         pipe = Pipeline(1, 1, device_id=None)
@@ -151,14 +151,14 @@ def test_positions_beyond_fixed_point_are_refused():
 
 
 def drawn(transform, image, count, **kwargs):
-    """Returns `count` results that the Loader makes from one image, and whether it calls Python for them."""
+    """Returns `count` results of a Loader for one image, and whether the Loader called Python for them."""
     loader = Loader((np.broadcast_to(image, (count, *image.shape)),), count, transforms=transform, dtype=torch.uint8, seed=SEED, **kwargs)
     (batch,) = loader
     return batch.image.permute(0, 2, 3, 1).numpy(), "python_function" in loader.pipeline.explain()
 
 
 def outcomes(transform, image):
-    """Returns all images that torchvision's transform may make from an image, with their probabilities, from its own tables and functions for each draw."""
+    """Returns all possible results of torchvision's transform for an image, with their probabilities, computed with torchvision's own tables and functions."""
     space = getattr(type(transform), "_AUGMENTATION_SPACE", None)
     height, width = image.shape[:2]
     found: dict[bytes, float] = {}
@@ -217,7 +217,7 @@ def outcomes(transform, image):
     ids=lambda t: type(t).__name__ + str(getattr(t, "policy", "")),
 )
 def test_outcomes_are_torchvisions_and_as_frequent(reference):
-    """Each image that the Loader makes is one that torchvision makes, to the bit, and each outcome is as frequent."""
+    """Each image from the Loader equals a possible result of torchvision exactly, and all results have torchvision's probabilities."""
     count, image = 4000, photograph(np.random.default_rng(SEED), 21, 26)
     made, calls = drawn(reference, image, count)
     wanted = outcomes(reference, image)
@@ -253,7 +253,7 @@ def test_ours_and_the_first_versions_draw_the_same():
 
 
 def test_translations_follow_the_extent():
-    """The sizes of these images are not known beforehand, so translations are shares of each one's width and height, cut to whole pixels."""
+    """The sizes of these images are unknown in advance, so translations are fractions of each image's width and height, truncated to whole pixels."""
     rng = np.random.default_rng(SEED)
     distinct = [encoded(photograph(rng, 18 + 3 * k, 61 - 4 * k)) for k in range(8)]
     files = distinct * 60
@@ -284,7 +284,8 @@ def test_translations_follow_the_extent():
 
 
 def test_augmix_mixes_what_torchvision_mixes():
-    """If alpha is large, all shares are equal: one chain of one operation is mixed half and half. Then the shares of a Dirichlet distribution are checked."""
+    """If alpha is large, all weights are equal, so one chain of one operation is mixed half and half. Then checks that weights have a Dirichlet
+    distribution."""
     image = photograph(np.random.default_rng(SEED), 21, 26)
     made, calls = drawn(v2.AugMix(severity=2, mixture_width=1, chain_depth=1, alpha=1e6, interpolation=MODES[0]), image, 150)
     assert not calls
@@ -298,7 +299,7 @@ def test_augmix_mixes_what_torchvision_mixes():
     assert gaps.min(1).max() <= 1.5, (gaps.min(1).max(), SEED)
     assert len(set(gaps.argmin(1))) > 15
 
-    count, flat = 4000, np.zeros((2, 1, 3), np.uint8)  # a white fill shows the share of the chains that moved everything out
+    count, flat = 4000, np.zeros((2, 1, 3), np.uint8)  # white fill shows the weight of the chains that moved the whole image out
     made, _ = drawn(v2.AugMix(severity=10, mixture_width=2, chain_depth=1, alpha=1.0, fill=255), flat, count)
     share = made.reshape(count, -1).mean(1) / 255
     assert 0 < share.mean() < 0.2 and share.max() > 0.8, SEED
@@ -366,7 +367,7 @@ def test_impossible_arguments_are_named():
 
 
 class AugmentOp:
-    """A class like timm's, with the attributes that stoker reads."""
+    """A class with the attributes of timm's that stoker reads."""
 
     def __init__(self, name, prob, magnitude, std=0, resample=0):
         self.name, self.prob, self.magnitude, self.magnitude_std, self.magnitude_max = name, prob, magnitude, std, None
@@ -402,7 +403,7 @@ def timms_outcome(image, name, magnitude):
 
 
 def test_timms_policies_run_in_c():
-    """Tests RandAugment of magnitude 7 with a chance of 0.5, AutoAugment of two sequences of which the second one is shorter, and a magnitude that is drawn."""
+    """Tests RandAugment of magnitude 7 with a probability of 0.5, AutoAugment of two sequences, the second one shorter, and a random magnitude."""
     image, count = photograph(np.random.default_rng(SEED), 21, 26), 3000
     made, calls = drawn(timms("RandAugment", ops=[AugmentOp(n, 0.5, 7) for n in TIMM], num_layers=1, choice_weights=None), image, count)
     assert not calls
@@ -438,8 +439,8 @@ def near_shares(made, wanted):
 
 
 def test_timms_lists_are_taken():
-    """Lists of timm's transforms run, with the three kinds of colours of RandomErasing. More than one erased rectangle is refused. RandAugment with weights and
-    operations that the library lacks run in Python."""
+    """Accepts lists of timm's transforms, with the three colour modes of RandomErasing. Refuses more than one erased rectangle. RandAugment with weights,
+    and with operations that the library lacks, runs in Python."""
     image = photograph(np.random.default_rng(SEED), 40, 40)
     crop = timms(
         "RandomResizedCropAndInterpolation",

@@ -20,7 +20,7 @@ SKIP = {"transforms": SMALL, "on_error": "skip", "max_errors": 100, "last_batch"
 
 
 class Data:
-    """A Dataset whose sample i is the result of a function of i."""
+    """A Dataset whose sample i is function(i)."""
 
     def __init__(self, size, function):
         self.size, self.function = size, function
@@ -34,7 +34,7 @@ class Data:
 
 @pytest.fixture
 def listed(tmp_path):
-    """Returns a function that writes images and returns a list of (path, number). The files of the numbers in `bad` are not images."""
+    """Returns a function that writes images and returns a list of (path, number). The files whose numbers are in `bad` are not images."""
 
     def make(count, bad=()):
         pairs = []
@@ -89,7 +89,7 @@ def test_a_batch_of_bad_samples_is_left_out(listed, form, bad):
 
 @pytest.mark.parametrize("form", ["files", "dataset", "pipeline", "sampler"])
 def test_a_restored_epoch_may_end_in_bad_samples(listed, form):
-    """A run that was saved after its last good batch continues: the rest of its epoch has no batches, and the next epoch has all."""
+    """A run is saved after its last good batch. The rest of its epoch then has no batches, and the next epoch has all."""
     pairs = listed(8, (6, 7))
     data = Data(8, pairs.__getitem__) if form == "dataset" else pairs
     more = {"sampler": lambda epoch: range(8)} if form == "sampler" else {}
@@ -130,7 +130,7 @@ def test_an_epoch_without_a_good_sample_is_an_error(listed):
 
 @pytest.mark.parametrize("form", ["files", "dataset", "iterator"])
 def test_one_of_several_ranks_leaves_out_no_batch(listed, form):
-    """A rank whose batch has no good sample raises an error. If it left out the batch, the other ranks would wait for it forever."""
+    """A rank whose batch has no good sample raises an error. If it skipped the batch, the other ranks would wait for it forever."""
     pairs = listed(12, (6, 7))
 
     def steps(rank):
@@ -153,8 +153,8 @@ def test_one_of_several_ranks_leaves_out_no_batch(listed, form):
 @pytest.mark.parametrize("form", ["files", "dataset", "pipeline"])
 @pytest.mark.parametrize("size", [9, 17])
 def test_ranks_without_samples_repeat_one_and_mark_it(listed, capfd, monkeypatch, form, size):
-    """A rank that has no sample left in the last step gets the last sample once more, marked as not valid, and a notice says so. A batch of no samples would
-    have no shape, and the mean of its loss would be NaN."""
+    """A rank without a sample in the last step gets the last sample again, marked as not valid, and prints a notice. A batch of no samples would have no
+    shape, and the mean of its loss would be NaN."""
     monkeypatch.setattr("stoker._where._shown", set())
     pairs = listed(size)
 
@@ -244,8 +244,8 @@ def _damaged(folder):
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_a_dataset_cannot_give_is_skipped_as_a_listed_file_is(listed, tmp_path, fault, first, workers):
-    """A sample that a Dataset cannot give is left out of its batch and reported with its number, or raised. The first sample may be the bad one too, although it
-    determines what all samples are like."""
+    """A sample that a Dataset cannot give is left out of its batch and reported with its number, or raised, even if it is the first sample, which determines
+    the structure of all samples."""
     if fault == "a part less" and first:
         pytest.skip("the first sample says how many parts all have")
     make, said = FAULTS[fault]
@@ -274,7 +274,7 @@ def _matches(pattern, text):
 
 
 def test_bad_samples_of_a_dataset_are_counted_as_files_are(listed):
-    """By default one sample in a hundred of an epoch may be bad, and at least one, for Datasets as for readers of files."""
+    """By default one sample in a hundred may be bad in an epoch, and at least one, for Datasets as for readers of files."""
     pairs = listed(6)
     for bad in ((2,), (2, 4)):
         source = Data(6, lambda i, bad=bad: (None if i in bad else pairs[i][0], i))
@@ -305,7 +305,7 @@ def test_a_dataset_that_gives_nothing_at_all_raises_what_it_raised():
 @pytest.mark.parametrize("size", [50, 200, 500])
 @pytest.mark.parametrize("first", [4, 500, 990])
 def test_an_exception_keeps_its_class_in_a_batch_of_many_bad_samples(size, first):
-    """A loop that catches what its Dataset raises must catch it, however many samples of the batches that are made ahead fail."""
+    """A loop can catch the exception of its Dataset by its class, however many samples of the batches that are made ahead fail."""
     image = np.zeros((8, 8, 3), np.uint8)
 
     def sample(i):
@@ -330,7 +330,7 @@ def test_ranks_over_a_dataset_keep_to_their_positions(listed):
 @pytest.mark.parametrize("taken", [1, 3, 4])
 @pytest.mark.parametrize("form", ["files", "dataset", "stream", "weights", "pipeline", "mixed"])
 def test_a_resumed_run_keeps_the_seed_of_its_state(listed, form, taken):
-    """A resumed run keeps the order and draws of its seed, in this epoch and in later ones, whatever seed the new Loader was given."""
+    """A resumed run has the order and draws of the state's seed, in this epoch and in later ones, whatever seed was passed to the new Loader."""
     pairs = listed(9)
     draws = {"transforms": [T.Resize((8, 8)), T.ColorJitter(0.9, 0.9)], "last_batch": "keep"}
 
@@ -423,7 +423,7 @@ def test_max_errors_of_0_tolerates_none(listed, policy, form):
 
 @pytest.mark.parametrize("how", ["skip", "raise", "first", "stream"])
 def test_a_dataset_that_fails_keeps_no_pipeline_alive(how):
-    """The library keeps the exception, whose traceback once referred to the Loader. A Loader that was dropped was then never freed, and its threads stayed."""
+    """The library stores the exception, whose traceback once referred to the Loader. So a Loader that was dropped was never freed, and its threads stayed."""
     picture = np.zeros((8, 8, 3), np.uint8)
     bad = {"skip": 2, "raise": 2, "first": 0, "stream": 0}[how]
 

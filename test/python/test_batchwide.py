@@ -18,7 +18,7 @@ TRIALS = 25
 
 
 def run(build: Callable[..., Any], *inputs: Sequence[Any], layout: str | None = None, **kwargs: Any) -> list[list[np.ndarray]]:
-    """Returns the outputs of one batch, a list of samples for each."""
+    """Returns the outputs of one batch, each as a list of samples."""
     pipe = Pipeline(batch_size=len(inputs[0]), num_threads=2, device_id=None, seed=1, **kwargs)
     with pipe:
         nodes = [fn.external_source(source=[list(x)], cycle=True, layout=layout if i == 0 else None) for i, x in enumerate(inputs)]
@@ -80,7 +80,7 @@ def test_padded_batches_equal_numpy(trial: int) -> None:
 
 @pytest.mark.parametrize("name,other", [("shape", "align"), ("align", "shape")])
 def test_pad_counts_what_does_not_differ(name: str, other: str) -> None:
-    """A pipeline with a count that does not fit is not built, even if another argument differs by sample."""
+    """A pipeline with an argument of a wrong number of values is refused when it is built, even if another argument differs by sample."""
     with Pipeline(batch_size=2, num_threads=1, device_id=None):
         x = fn.constant(idata=list(range(24)), shape=[2, 3, 4])
         given = fn.random.uniform(range=[1, 4], shape=[3], dtype=types.INT32)
@@ -89,7 +89,7 @@ def test_pad_counts_what_does_not_differ(name: str, other: str) -> None:
 
 
 def test_pad_of_what_the_reader_gives(tmp_path: Path) -> None:
-    """pad and one_hot over a whole batch take the bytes and labels of a reader, an operator that each chain of operators runs for itself."""
+    """pad and one_hot over a whole batch accept bytes and labels from a reader, which every chain of operators runs separately."""
     paths = sorted(write_tree(tmp_path, np.random.default_rng(SEED), 2, 3))
     pipe = Pipeline(batch_size=6, num_threads=2, device_id=None)
     with pipe:
@@ -178,7 +178,7 @@ def test_samples_of_an_output_are_alike() -> None:
 
 
 def test_a_skipped_sample_counts_in_the_batch_of_a_gather() -> None:
-    """The batch's largest value is taken over the samples that had not failed when the operator began, even if one fails meanwhile."""
+    """The batch's largest value is the maximum over the samples that had not failed when the operator began, even if one fails meanwhile."""
     xs = [np.zeros((n, 2), np.uint8) for n in (5, 40, 7, 6, 3, 8, 2, 9)]
     for _ in range(10):
         pads, parts = run(lambda x: (fn.pad(x), fn.slice(x, start=[0], end=[5], axes=[0], out_of_bounds_policy="pad")), xs)

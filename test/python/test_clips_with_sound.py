@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Picture and sound of one window: the samples and frames that the ffmpeg program gives for the same times."""
+"""Picture and sound of one time window equal the samples and frames that the program ffmpeg gives for the same times."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(READY is not None or not can_decode(), reason="n
 PICTURE = "-f lavfi -i testsrc2=size=96x64:rate=25:duration=2"
 NOISE = "-f lavfi -i anoisesrc=duration={}:sample_rate={}:seed=3"
 H264 = "-c:v libx264 -preset ultrafast -bf 2 -g 12"
-# Name of the file: arguments of ffmpeg.
+# name of the file: arguments of ffmpeg
 FILES = {
     "aac.mp4": f"{PICTURE} {NOISE.format(2, 44100)} {H264} -c:a aac",
     "flac.mkv": f"{PICTURE} {NOISE.format(2, 16000)} {H264} -c:a flac",
@@ -48,7 +48,7 @@ def files(tmp_path_factory):
 
 
 def frames_of(path, kind) -> list[dict[str, str]]:
-    """Returns the facts about the frames of a stream that ffprobe reports."""
+    """Returns the facts that ffprobe reports about each frame of a stream."""
     command = ["ffprobe", "-v", "error", "-select_streams", kind, "-show_frames", "-of", "json", str(path)]
     made = subprocess.run(command, check=True, capture_output=True, timeout=120)
     return json.loads(made.stdout)["frames"]
@@ -61,7 +61,7 @@ def rate_of(path) -> int:
 
 
 class Film:
-    """The times of the frames of a file, and its sound, as the ffmpeg program decodes them."""
+    """The times of a file's frames, and its sound, as the program ffmpeg decodes them."""
 
     def __init__(self, path):
         self.path = path
@@ -76,7 +76,7 @@ class Film:
         self.sound = np.frombuffer(raw, "<f4").reshape(-1, channels)
 
     def window(self, begin: float, end: float, frames: int | None = None) -> np.ndarray:
-        """Returns the samples of a window, with zeros for times without sound."""
+        """Returns the samples of a time window in seconds, with zeros at times without sound."""
         first = round((begin - self.origin) * self.rate)
         count = round((end - self.origin) * self.rate) - first if frames is None else frames
         made = np.zeros((count, self.sound.shape[1]), np.float32)
@@ -92,7 +92,7 @@ def films(files):
 
 
 def decoded(path, arguments, **more):
-    """Returns a clip, its window, its sound and the sound's rate."""
+    """Returns a clip, its time window, its sound and the sound's rate."""
     pipe = Pipeline(1, num_threads=1)
     with pipe:
         data, _ = fn.readers.file(files=[str(path)])
@@ -142,7 +142,7 @@ def test_a_rate_of_frames(films):
 
 
 def check(batches, films, paths, stride, frames, names=("clip", "audio")):
-    """Checks that each sound is that of its clip. Returns the numbers of the clips' first frames."""
+    """Checks that each sound belongs to its clip. Returns the numbers of the clips' first frames."""
     starts = []
     for batch in batches:
         for i, path in enumerate(batch.path):
@@ -272,7 +272,7 @@ def test_one_file(films, name):
 
 
 def test_torchcodecs_arguments(films):
-    """File objects are read, samples unpack, and arguments that would change the samples are refused with advice."""
+    """File objects are read, samples can be unpacked, and arguments that would change the samples are refused with advice."""
     film = films["stereo.mov"]
     with open(film.path, "rb") as file:
         file.read(100)

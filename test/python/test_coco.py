@@ -21,7 +21,7 @@ except ImportError:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Writes images that are named by their number, and annotations in no order."""
+    """Writes images that are named by their number, and annotations in random order."""
     root = tmp_path_factory.mktemp("coco")
     rng = np.random.default_rng(SEED)
     ids = [int(i) * 7 + 3 for i in rng.permutation(12)]
@@ -112,7 +112,7 @@ def test_what_was_written(data):
 
 
 STAR = [8.5, 0.5, 10.2, 4.1, 15.0, 4.4, 11.3, 7.0, 12.9, 11.2, 8.4, 8.8, 3.7, 11.0, 5.6, 6.9, 1.5, 4.0, 6.9, 4.2]
-# pycocotools 2.0.11 gives these runs for the star in 12 rows of 17 pixels, and the strings below for a disc and a pattern.
+# Runs that pycocotools 2.0.11 gives for the star in 12 rows of 17 pixels, and its strings for a disc and a pattern.
 STARS_ROWS = ["", " 8", " 8-9", " 7-9", " 2-14", " 4-12", " 5-11", " 5-11", " 5-11", " 4-6 10-11", " 4 12", ""]
 DISC = "d1374N0O2O0001N102L^1"
 PATTERN = (
@@ -122,7 +122,7 @@ PATTERN = (
 
 
 def annotated(root, segments, height=12, width=17):
-    """Writes annotations of one image with an object for each (label, segmentation), and a file in place of the image. Returns their folder."""
+    """Writes annotations of one image with an object for each (label, segmentation), and a file instead of the image. Returns their folder."""
     notes = [
         {"id": k, "image_id": 1, "bbox": [0, 0, 9, 9], "category_id": label, "iscrowd": int(isinstance(s, dict)), "segmentation": s}
         for k, (label, s) in enumerate(segments)
@@ -209,7 +209,7 @@ def test_missing_runs_are_errors(tmp_path, segments):
 @pytest.mark.parametrize("masks", ["polygon_masks", "pixelwise_masks"])
 @pytest.mark.parametrize("segments", [None, []])
 def test_objects_without_segmentation(tmp_path, masks, segments):
-    """DALI leaves an object without segmentation out of its masks, and with it all larger labels. Here that object has the largest label."""
+    """DALI drops an object without segmentation from its masks, and with it all larger labels. Here that object has the largest label."""
     root = annotated(tmp_path, [(2, [STAR]), (3, segments)])
     (_, boxes, labels, *rest), *others = epoch(build(root, batch=1, **{masks: True}))
     assert boxes.shape == (2, 4) and labels.tolist() == [2, 3] and not others
@@ -263,7 +263,7 @@ def test_chosen_shuffled_and_resumed(data):
 
 
 def test_annotations_of_images_that_are_not_listed_are_left_out(data, tmp_path):
-    """People filter the list of images, and keep all annotations. The categories of the annotations that are left out are not looked at either."""
+    """Users filter the list of images, and keep all annotations. The categories of annotations without a listed image are not checked either."""
     root, whole = data
     for kept in (whole["images"][::2], whole["images"][3:5], whole["images"][-1:]):
         stray = [{**whole["annotations"][0], "image_id": number, "category_id": 12345} for number in (-5, 10**12)]
@@ -352,7 +352,7 @@ def test_files_that_are_not_annotations_are_named(data, tmp_path):
 
 
 def _in_use():
-    """Returns the number of bytes of the C library's heap that are in use."""
+    """Returns the number of bytes in use in the C library's heap."""
     names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()
     kind = type("mallinfo2", (ctypes.Structure,), {"_fields_": [(n, ctypes.c_size_t) for n in names]})
     about = ctypes.CDLL(None).mallinfo2

@@ -22,7 +22,7 @@ SAMPLES = 14
 
 
 class Odd(Exception):
-    """An exception with arguments that its text does not show."""
+    """An exception whose text does not show its arguments."""
 
     def __init__(self, index, reason):
         super().__init__(reason)
@@ -30,8 +30,7 @@ class Odd(Exception):
 
 
 class Drawing(data.Dataset):
-    """Samples with numbers from the generators of the process, from its worker, and from an attribute that a worker_init_fn may set. Some samples raise an
-    error."""
+    """Samples with numbers from the process's generators, from its worker, and from an attribute that a worker_init_fn may set. Some samples raise an error."""
 
     def __init__(self, raises=(), error=ValueError):
         self.raises, self.error, self.offset = raises, error, 0
@@ -48,7 +47,7 @@ class Drawing(data.Dataset):
 
 
 class Plain(Drawing):
-    """Samples that depend on their index only, or raise an error."""
+    """Samples that depend only on their index, or raise an error."""
 
     def __getitem__(self, index):
         if index in self.raises:
@@ -80,7 +79,7 @@ def raise_in_worker(worker):
 
 
 class Batches:
-    """A batch_sampler with four batches of different lengths. Each of four epochs has other batches; then they repeat."""
+    """A batch_sampler with four batches of different lengths. Its batches differ in four epochs; then they repeat."""
 
     def __init__(self, draw):
         self.epochs = [[[draw.randrange(SAMPLES) for _ in range(draw.randrange(1, 5))] for _ in range(4)] for _ in range(4)]
@@ -114,7 +113,7 @@ def photographs(folder, gone):
 
 
 def dataset(draw, folder, steady):
-    """Returns a function that makes a data set. steady: its samples depend on the index only."""
+    """Returns a function that makes a data set. steady: its samples depend only on the index."""
     bad = [draw.randrange(SAMPLES) for _ in range(draw.choice([0, 0, 1, 2]))] if not steady else []
     error = draw.choice([ValueError, KeyError, OSError, Odd])
     kind = draw.choice(["plain", "at once", "images"] if steady else ["drawing", "drawing", "plain", "at once", "images"])
@@ -125,7 +124,7 @@ def dataset(draw, folder, steady):
 
 
 def order(draw):
-    """Returns a function that makes the arguments about the order of samples, and their description."""
+    """Returns a function that makes the arguments about the order of samples, and a description of them."""
     size, seed = draw.choice([1, 2, 3, 5]), draw.randrange(1 << 20)
     weights, ids, state = [draw.random() for _ in range(SAMPLES)], [draw.randrange(SAMPLES) for _ in range(9)], draw.getstate()
 
@@ -178,8 +177,8 @@ def made(kind, make, orders, workers):
 
 
 def taken(loader, count):
-    """Returns the batches of some epochs, with errors in the place of batches and "the end" after each epoch. The loop goes on after an error, as long as the
-    iterator does."""
+    """Returns the batches of `count` epochs, with errors instead of batches, and "the end" after each epoch. The loop continues after an error as long as
+    the iterator does."""
     found = []
     for _ in range(count):
         try:
@@ -236,7 +235,7 @@ def compare(case, folder, seed=SEED):
 
 
 def continued(draw, whole, make, orders, workers):
-    """Stops a run after some batches, continues it in a loader made anew, and compares what is left of both epochs."""
+    """Stops a run after some batches, continues it in a new loader, and compares the remaining batches of both epochs."""
     end = whole.index("the end")
     after = draw.randrange(1, end) if end > 1 else 1
     first = made(DataLoader, make, orders, workers)

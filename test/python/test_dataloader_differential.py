@@ -56,7 +56,7 @@ def folders(tmp_path_factory):
 
 
 class Plain(data.Dataset):
-    """A Dataset as users write it, whose samples are a function of the index."""
+    """A Dataset as users write it, whose samples are give(index)."""
 
     def __init__(self, give, length, several=False):
         self.give, self.length = give, length
@@ -90,7 +90,7 @@ class StreamOfLength(Stream):
 
 
 def in_memory(kind, transform, target_transform):
-    """Returns a CIFAR10, MNIST or SVHN object of torchvision's, made without files."""
+    """Returns a CIFAR10, MNIST or SVHN object of torchvision with images in memory, made without files."""
     rng = np.random.default_rng(3)
     made = object.__new__({"cifar": datasets.CIFAR10, "mnist": datasets.MNIST, "svhn": datasets.SVHN}[kind])
     made.transform, made.target_transform, made.root, made.train = transform, target_transform, "", True
@@ -104,7 +104,7 @@ def in_memory(kind, transform, target_transform):
 
 
 def undrawn(draw, gray):
-    """Returns transforms that draw no random numbers, and the distance from torchvision's values that is allowed."""
+    """Returns transforms that draw no random numbers, and the largest allowed difference from torchvision's values."""
     size = draw.choice([24, (20, 30), 33])
     mean, std = ([0.5], [0.25]) if gray or draw.random() < 0.3 else ([0.4, 0.5, 0.6], [0.2, 0.25, 0.3])
     geometry = draw.choice(["none", "resize", "crop", "resize_crop", "pad"])
@@ -143,7 +143,7 @@ def undrawn(draw, gray):
 
 
 def drawn(draw):
-    """Returns transforms that draw random numbers, and None in place of an allowed distance, because their values are not compared."""
+    """Returns transforms that draw random numbers, and None instead of an allowed difference, because their values are not compared."""
     options = [
         v1.RandomResizedCrop(24),
         v1.Compose([v1.RandomCrop(30, padding=2), v1.RandomHorizontalFlip()]),
@@ -155,7 +155,7 @@ def drawn(draw):
 
 
 def images(draw, folders):
-    """Returns a function that makes a data set of images of one of torchvision's classes, and the allowed distance as in drawn() and undrawn()."""
+    """Returns a function that makes an image data set of one of torchvision's classes, and the allowed difference as in drawn() and undrawn()."""
     kind = draw.choice(["sizes", "sizes", "one_size", "modes", "cifar", "mnist", "svhn"])
     transform, tolerance = undrawn(draw, kind == "mnist") if draw.random() < 0.75 else drawn(draw)
     target = draw.choice([None, None, lambda y: -y, lambda y: torch.eye(10)[y], str])
@@ -209,7 +209,7 @@ def dataset(draw, folders):
 
 
 def samplers(draw, made):
-    """Returns a function that makes the DataLoader's arguments about the order from the data set, and the size of the batches."""
+    """Returns a function that maps the data set to the DataLoader's arguments about the order, and the batch size."""
     length = len(made) if hasattr(made, "__len__") else 0
     if isinstance(made, data.IterableDataset) or length == 0:
         return lambda _: {"batch_size": draw_size}, (draw_size := draw.choice([1, 3, 4]))
@@ -256,8 +256,8 @@ def collates(draw):
 
 
 def epochs(kind, make, arguments, count):
-    """Returns the length of a loader of class `kind`, its batches in `count` epochs and the error that ended one, as one list; then the state of torch's
-    generator, and the generator that the loader got."""
+    """Returns three values: a list of the loader's length, its batches in `count` epochs, and the error that ended an epoch; the state of torch's generator;
+    and the generator that was passed to the loader."""
     torch.manual_seed(SEED)
     made = make()
     given = arguments(made)
@@ -331,7 +331,7 @@ def test_gives_what_torch_gives(folders, part, monkeypatch):
             return {**order(made), **more}
 
         note = f"seed {SEED}, case {case}"
-        count = 1 if tolerance is None else 2  # torch's random transforms change the next epoch's order
+        count = 1 if tolerance is None else 2  # only one epoch, because torch's random transforms change the next epoch's order
         expected, state, generator = epochs(data.DataLoader, make, arguments, count)
         given, own_state, own_generator = epochs(DataLoader, make, arguments, count)
         lengths = len(expected), len(given)
@@ -350,7 +350,7 @@ def test_gives_what_torch_gives(folders, part, monkeypatch):
             assert torch.equal(generator.get_state(), own_generator.get_state()), note
         made = make()
         in_c += "in C" in DataLoader(made, **arguments(made)).explain().splitlines()[0]
-    assert in_c > 0  # at least one case runs in C, so not all are left to torch
+    assert in_c > 0  # at least one case runs in C, so not all are passed to torch
 
 
 def test_epochs_of_images_come_again(folders):

@@ -43,11 +43,11 @@ class Frozen:
 
 
 class Tagged(torch.Tensor):
-    """A subclass of Tensor. Operations on it return the same subclass."""
+    """A subclass of Tensor whose operations return the same subclass."""
 
 
 class Loud(torch.Tensor):
-    """A subclass of Tensor that changes the result of one operation, torch.stack."""
+    """A subclass of Tensor in which torch.stack has another result."""
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -129,7 +129,7 @@ PLAIN = [name for name in LEAVES if "too large" not in name]
 
 
 def container(draw, depth=0):
-    """Returns a function of the index that makes a sample, and its description."""
+    """Returns a function that makes a sample from an index, and a description of the sample."""
     kind = draw.choice(
         ["leaf"] * 3 + ["tuple", "list", "dict", "named", "named", "record", "frozen", "ordered", "default", "mapping", "rows", "range"]
     )
@@ -169,7 +169,7 @@ class Given(data.Dataset):
 
 
 class AtOnce(Given):
-    """Makes the samples of a batch in one call."""
+    """A Dataset that makes all samples of a batch in one call."""
 
     def __getitems__(self, indices):
         return [self.give(int(index)) for index in indices]
@@ -181,7 +181,7 @@ class TooFew(Given):
 
 
 class Stream(data.IterableDataset):
-    """Divides its samples among the workers, and gives the number of the worker with each."""
+    """A stream that divides its samples among the workers, and adds the worker's number to each."""
 
     def __init__(self, give, length):
         self.give, self.length = give, length
@@ -199,7 +199,7 @@ class StreamOfLength(Stream):
 
 
 def dataset(draw, base=None):
-    """Returns a function that makes a data set, and its description."""
+    """Returns a function that makes a data set, and a description of the data set."""
     give, what = container(draw)
     length = draw.choice([0, 1, 4, 9, 16])
     kind = draw.choice([Given] * 4 + [AtOnce, AtOnce, TooFew, Stream, StreamOfLength, "tensors", "list", "dict"]) if base is None else base
@@ -218,7 +218,7 @@ def dataset(draw, base=None):
 
 
 def around(draw, make, what):
-    """Wraps a data set in others, such as Subset, at random. Returns a function that makes it, and its description."""
+    """Wraps a data set in others, such as Subset, at random. Returns a function that makes the result, and a description of it."""
     for _ in range(draw.choice([0, 0, 1, 1, 2])):
         made = make()
         if isinstance(made, data.IterableDataset):
@@ -262,7 +262,7 @@ def whole(samples):
 
 
 class Refusal(Exception):
-    """An exception that cannot be made again from its text."""
+    """An exception that cannot be recreated from its text."""
 
     def __init__(self, number, text):
         super().__init__(text)
@@ -270,7 +270,7 @@ class Refusal(Exception):
 
 
 def taken(kind, make, arguments, count=2):
-    """Returns all that a loop gets in some epochs, each ended by "the end" or an error, and the state of torch's generator afterwards."""
+    """Returns a list of everything that a loop gets in `count` epochs, each ended by "the end" or an error, and the state of torch's generator afterwards."""
     torch.manual_seed(SEED)
     given = dict(arguments)
     if "generator" in given:
@@ -332,7 +332,7 @@ def compare(case, seed=SEED, workers=0.02):
     arguments = order(draw, make())
     if draw.random() < 0.25:
         arguments["collate_fn"] = draw.choice([whole, tuple, data.default_collate, lambda samples: samples[0]])
-    # Samples with a mappingproxy get no workers: a worker that cannot pickle a batch never answers, not in torch either.
+    # Samples with a mappingproxy get no workers: a worker that cannot pickle a batch never answers, in torch neither.
     if draw.random() < workers and "mapping" not in what:
         arguments |= {"num_workers": draw.choice([1, 2]), "persistent_workers": draw.random() < 0.5}
     note = f"seed {seed}, case {case}: {what}; {arguments}"
@@ -393,12 +393,12 @@ def seed_of(worker):
 
 @pytest.mark.parametrize("kind", ["map", "stream"])
 def test_workers_that_are_not_forks(kind):
-    """Workers that are spawned give torch's batches. The Dataset and the function that begins a worker are pickled for them."""
+    """Spawned workers give torch's batches. The Dataset and the function that initialises a worker are pickled for them."""
     make, arguments = {
         "map": (lambda: data.ConcatDataset([AtOnce(tagged, 5), Given(tagged, 4)]), {"worker_init_fn": seed_of, "shuffle": True}),
         "stream": (lambda: StreamOfLength(tagged, 7), {"persistent_workers": True}),
     }[kind]
-    count = 2 if kind == "stream" else 1  # number of epochs: for maps only one, since each epoch starts a process, which takes seconds
+    count = 2 if kind == "stream" else 1  # number of epochs; only one for maps, since starting a process for each epoch takes seconds
     arguments |= {"batch_size": 2, "num_workers": 1, "multiprocessing_context": "spawn"}
     expected, state = taken(data.DataLoader, make, arguments, count)
     given, own = taken(DataLoader, make, arguments, count)

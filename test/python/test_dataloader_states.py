@@ -14,7 +14,7 @@ from torch.utils import data
 
 
 class Drawing(data.Dataset):
-    """Draws in its process, from torch's generator, whose state it saves."""
+    """Draws from torch's generator in its process, and saves that generator's state."""
 
     def __len__(self):
         return 26
@@ -30,7 +30,7 @@ class Drawing(data.Dataset):
 
 
 def part_of(sizes):
-    """Returns the numbers of this worker, or those of all workers if there are no worker processes."""
+    """Returns this worker's numbers, or those of all workers if there are no worker processes."""
     worker = data.get_worker_info()
     if worker is None:
         return range(sum(sizes))
@@ -90,7 +90,7 @@ class Streaming(data.IterableDataset):
 
 
 class Itself(Streaming, Position):
-    """The Dataset is its own iterator; its attributes do not exist before the first epoch."""
+    """A Dataset that is its own iterator, whose attributes do not exist before the first epoch."""
 
     def __iter__(self):
         Position.__init__(self, part_of(self.sizes))
@@ -144,7 +144,7 @@ def test_a_run_continues_with_the_states_of_its_workers(make):
         state = loader.state_dict()
         before = copy.deepcopy(state)
         list(iterator)
-        assert state == before  # later batches do not change a saved state
+        assert state == before  # later batches must not change a saved state
         fresh = make()
         fresh.load_state_dict(json.loads(json.dumps(state)))
         assert fresh.state_dict() == json.loads(json.dumps(state))
@@ -178,7 +178,7 @@ def test_a_state_of_a_run_that_was_resumed(make):
 
 
 def test_persistent_workers_that_were_left(make):
-    """The workers of an epoch that ended early had run ahead of the loop. A state in the next epoch holds the states of these workers."""
+    """The workers of an epoch that was left early had run ahead of the loop. A state in the next epoch contains the states of these workers."""
     loader = make()
     if type(loader.dataset) is Resumable and loader.persistent_workers:
         pytest.skip("its state in the middle of an epoch says nothing of the next one, until a worker has begun that")
@@ -223,7 +223,7 @@ def test_other_workers_are_refused():
         with pytest.raises(StateError, match=f"saved with num_workers={before}, .*continue with "):
             made(after).load_state_dict(loader.state_dict())
     state = made(3).state_dict()
-    # Another number of workers is allowed here, since no worker had begun.
+    # another number of workers is allowed, since no worker had begun
     assert len(list(made(2).load_state_dict(state) or made(2))) == 13
     broken = {**state, "worker_states": {"last": 0, "states": [{}]}}
     with pytest.raises(StateError, match="damaged states of worker processes"):
@@ -279,7 +279,7 @@ def test_a_state_dict_that_fails_is_raised_in_the_loop():
 @pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize("kind", ["images", "numbers"])
 def test_later_epochs_of_persistent_workers(kind, persistent, folder):  # noqa: F811
-    """Workers that stay get no new seed in the second epoch; a resumed run must not draw one either, or its order is another."""
+    """Persistent workers get no new seed in the second epoch. A resumed run must not draw a seed either, or its order differs."""
     from torchvision import datasets
 
     def made():
@@ -309,7 +309,7 @@ def test_later_epochs_of_persistent_workers(kind, persistent, folder):  # noqa: 
 
 
 class Waiting(data.Dataset):
-    """A Dataset whose first sample comes late."""
+    """A Dataset whose first sample waits for an event."""
 
     def __init__(self, event):
         self.event = event
@@ -352,7 +352,7 @@ def test_a_stream_out_of_order_without_states_is_refused():
 
 
 class Counting(data.Dataset):
-    """Gives with each sample how often its process was asked for the state."""
+    """Returns with each sample how often the state was requested in this process."""
 
     def __init__(self):
         self.asked, self.given = 0, 0
@@ -377,7 +377,7 @@ STEPS = {**MAKERS, "counting": Counting}
 
 @pytest.mark.parametrize(("kind", "persistent", "every"), [(k, p, 5) for k in STEPS for p in (False, True)] + [("counting", False, 0)])
 def test_snapshots_every_few_steps(kind, persistent, every):
-    """Workers send a state only every few steps. A resumed run makes the batches since the last sent state once more, and continues with the same batches."""
+    """Workers send a state only every few steps. A resumed run repeats the batches after the last sent state, and continues with the same batches."""
 
     def made(steps=every):
         return DataLoader(

@@ -253,7 +253,7 @@ def test_feed_input():
 
 
 def as_given(kind, rng):
-    """Returns a batch of 3 samples in one of the forms that users have, its values, and a function that writes zeros over it."""
+    """Returns a batch of 3 samples in one of the forms that users have, the samples' values, and a function that overwrites the batch with zeros."""
     import torch
 
     base = rng.integers(1, 255, (3, 40), dtype=np.uint8)
@@ -325,7 +325,7 @@ def test_a_source_may_fill_one_array_again_and_again(form):
 
 @pytest.mark.parametrize("no_copy", [False, True])
 def test_only_what_may_change_is_copied(no_copy):
-    """The pipeline holds the array itself if no_copy=True, otherwise a copy. Bytes are never copied."""
+    """The pipeline holds the array itself if no_copy=True, otherwise a copy. Objects of type bytes are never copied."""
 
     class Array(np.ndarray):
         pass
@@ -415,7 +415,7 @@ def test_a_source_that_holds_its_pipeline_is_collected():
 
 
 def test_garbage_collected_by_its_own_source():
-    """The collector may free a pipeline in a cycle on any thread, even the one that calls its source."""
+    """The garbage collector may free a pipeline that is part of a cycle on any thread, even on the one that calls the pipeline's source."""
     code = """
 import gc, time
 import subprocess
@@ -463,7 +463,7 @@ def _batch_of(info):
 
 
 def _drawing(source, batch_size=3, checkpoint=None, **kwargs):
-    """Returns a pipeline whose outputs are the source's values and random numbers. A resumed run has to repeat both."""
+    """Returns a pipeline whose outputs are the source's values and random numbers, both of which a resumed run must repeat."""
 
     @pipeline_def(batch_size=batch_size, num_threads=2, device_id=None, seed=None if checkpoint else 12, checkpoint=checkpoint)
     def define():
@@ -497,7 +497,7 @@ def test_callables_of_a_place_resume_exactly(kind):
         assert len(state) < 1024
         rest = _drawing(source, checkpoint=state, **settings)
         assert rest.seed == 12
-        # A state after an epoch's last batch counts for this epoch: the run still has to report its end.
+        # A state after an epoch's last batch belongs to this epoch: the run must still report its end.
         assert _epochs(rest, 3 - (taken - 1) // 4) == whole[taken:], f"after {taken} batches"
 
 
@@ -533,7 +533,8 @@ def test_fed_input_resumes_with_the_next_fed_batch():
 
 
 def test_tensors_that_are_views_of_another_sign():
-    """A tensor that torch stores as a flag over the memory of another one, here of the opposite sign, gives its own values. NumPy refuses to share such memory."""
+    """torch may store a tensor as a flag over another tensor's memory, here with the opposite sign. Such a tensor gives its own values, although NumPy
+    refuses to share its memory."""
     torch = pytest.importorskip("torch")
     opposite = torch._neg_view(torch.arange(3.0))
     assert values(pipeline(lambda: [opposite] * 3).run()) == [[0.0, -1.0, -2.0]] * 3
@@ -547,7 +548,7 @@ def test_arguments_of_other_kinds_are_named(wrong):
 
 @pytest.mark.parametrize("per_sample", [True, False])
 def test_a_rank_without_samples_asks_its_source_for_a_repeat(tmp_path, per_sample):
-    """Five samples in steps of two ranks leave the second rank without a sample in the last step. It gets the last sample once more."""
+    """Five samples leave the second of two ranks without a sample in the last step. It gets the last sample again."""
     asked = []
 
     def sample(info):
@@ -650,6 +651,8 @@ def test_each_of_several_outputs_is_fed_by_its_node():
     both = Fed(2, 1, None)
     both.iter_setup = lambda: None
     both.build()
-    both.feed_input(both.first, ([np.ones(2, np.uint8)] * 2, [np.zeros(3)] * 2))  # feeds all outputs at once, through any one of them
+    both.feed_input(
+        both.first, ([np.ones(2, np.uint8)] * 2, [np.zeros(3)] * 2)
+    )  # feeds all outputs of the source at once, through one of them
     both.feed_input(both.first, [np.ones(2, np.uint8)] * 2)
     assert len(both._started()._fed[0][1].queue) == 1

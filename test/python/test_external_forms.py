@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("error")
 
 @pytest.mark.essential
 def test_a_short_batch_does_not_end_the_epoch():
-    """Only StopIteration ends the epoch, as in DALI, and batches after a short one are delivered."""
+    """Only StopIteration ends an epoch, as in DALI: batches after a short one are delivered."""
     sizes = [3, 1, 3, 2, 3]
     given = [[np.int32([k, i]) for i in range(n)] for k, n in enumerate(sizes)]
     want = [[a.tolist() for a in batch] for batch in given]
@@ -54,7 +54,7 @@ class _Calls:
 @pytest.mark.parametrize("cycle", [None, "no", "quiet", True, "raise"])
 @pytest.mark.parametrize("form", ["list", "generator function", "partial", "object", "generator", "callable"])
 def test_one_sample_at_a_time(form, cycle):
-    """7 samples in batches of 3: samples left over at the end of an epoch are dropped, as in DALI. Cycling batches continue across the end."""
+    """7 samples in batches of 3: remaining samples at an epoch's end are dropped, as in DALI. Batches of a cycling source continue across the end."""
     running = _numbers(7)
     source = {
         "list": list(_numbers(7)),
@@ -128,7 +128,7 @@ def test_forms_of_samples_and_layouts(rng):
 
 @pytest.mark.parametrize("copy", [False, True])
 def test_a_batch_as_one_array_is_the_batch_as_a_list(rng, copy):
-    """The array may have any type and memory layout. Samples that lie one after another in memory are taken as one buffer, others one by one."""
+    """The array may have any type and memory layout. If its samples are contiguous in memory, it is read as one buffer, otherwise sample by sample."""
     torch = pytest.importorskip("torch")
     whole = rng.integers(0, 100, (3, 4, 6, 5))
     fixed = whole.astype(np.uint8)
@@ -178,14 +178,14 @@ def test_a_warning_names_a_source_without_a_state_if_checkpoints_are_enabled():
 def _slow_ends(samples):
     def source():
         yield from samples
-        time.sleep(0.2)  # the source ends only after the pipeline has given its last batch
+        time.sleep(0.2)  # the source ends only after the pipeline has delivered its last batch
 
     return source
 
 
 @pytest.mark.parametrize("kind", ["list", "generator function", "slow end", "samples", "short end"])
 def test_a_state_after_the_last_batch_begins_the_next_epoch(kind):
-    """An iterator reports the end of an epoch only when the next batch is requested. The state says so right after the last batch."""
+    """An iterator reports the end of an epoch only when the next batch is requested. A state right after the last batch is already that of the next epoch."""
     batches = [[np.array([3 * k + i], np.int32) for i in range(3)] for k in range(4)]
     samples = [s for batch in batches for s in batch]
 
@@ -195,7 +195,7 @@ def test_a_state_after_the_last_batch_begins_the_next_epoch(kind):
             "generator function": lambda: (yield from batches),
             "slow end": _slow_ends(batches),
             "samples": samples,
-            "short end": [*samples, np.zeros(1, np.int32)],  # a batch that the source does not fill is left out, as in DALI
+            "short end": [*samples, np.zeros(1, np.int32)],  # a batch that the source does not fill is dropped, as in DALI
         }[kind]
 
     def open_pipeline(checkpoint=None):
@@ -211,12 +211,12 @@ def test_a_state_after_the_last_batch_begins_the_next_epoch(kind):
     assert pipe.checkpoint() == state
     resumed = open_pipeline(state)
     assert [values(resumed.run()) for _ in batches] == taken
-    with pytest.raises(StopIteration):  # the pipeline whose state was taken still reports the end of its epoch
+    with pytest.raises(StopIteration):  # the pipeline whose state was saved still reports the end of its epoch
         pipe.run()
 
 
 def _with_memory(kind):
-    """Returns a source that does not start again with each epoch, and its arguments."""
+    """Returns a source that does not start again in each epoch, and the arguments for it."""
     batches = [[np.array([k], np.int32)] * 3 for k in range(4)]
     given = iter(batches)
     return {
@@ -254,7 +254,7 @@ def test_a_source_that_cannot_restart_is_restored_only_at_the_beginning(kind):
 
 
 def test_a_state_does_not_wait_for_a_source_that_waits():
-    """A checkpoint is taken although the source's next batch is not there yet. The loop may feed the source, so that this batch may depend on later steps."""
+    """A checkpoint does not wait for the source's next batch. The loop may feed the source, so this batch may depend on later steps."""
     more = threading.Event()
 
     def source():

@@ -18,7 +18,7 @@ FLOATS = [(op, arg) for op in operators().values() for arg in op.args if arg.kin
 
 
 def add(op: Op, arg: Arg, value: float) -> str:
-    """Returns the library's message if it refuses the operator with this one argument, and otherwise ""."""
+    """Adds the operator with this one argument to a graph. Returns the library's message if the library refuses it, otherwise ""."""
     graph = _core.Graph()
     inputs = [graph.add("external_source", (), ()) for _ in range(op.min_inputs)]
     given = (arg.name, ValueKind.FLOATS, [0.5, value]) if arg.kind == ArgKind.FLOATS else (arg.name, ValueKind.FLOAT, value)
@@ -39,7 +39,7 @@ def test_constants_are_finite_but_where_the_table_says_otherwise(op: Op, arg: Ar
 
 @pytest.mark.parametrize(("op", "arg"), FLOATS, ids=[f"{op.name}-{arg.name}" for op, arg in FLOATS])
 def test_nan_never_stands_for_an_argument_that_is_left_out(op: Op, arg: Arg) -> None:
-    """Inside the library, an argument without a default holds NaN if it is not given."""
+    """No argument that allows NaN may lack a default: the library internally stores NaN for such an argument if it is not given."""
     assert not (arg.nan and arg.kind == ArgKind.FLOAT and arg.default_text is None)
 
 
@@ -52,7 +52,7 @@ def run(define: Callable[..., Any], image: np.ndarray = IMAGE, device_id: int | 
 
 
 def each(*values: Any, dtype: Any = np.float32) -> Any:
-    """Returns a value for each of the two samples."""
+    """Returns a node with a value for each of the two samples."""
     return fn.external_source(lambda: [np.array(v, dtype) for v in values])
 
 
@@ -137,7 +137,8 @@ def test_whole_numbers_and_flags_do_not_take_them_either(value: float) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_whole_numbers_are_not_made_by_rounding(dtype: Any) -> None:
-    """Fractions in samples for integer arguments and flags were once rounded silently. DALI refuses all floats; Stoker accepts those that are whole numbers."""
+    """Fractions in samples of integer arguments and flags are refused; they once were rounded silently. DALI refuses all floats; Stoker accepts those that
+    are whole numbers."""
     for define, arg in (
         (lambda x, v: fn.gaussian_blur(x, window_size=each(3, v, dtype=dtype)), "window_size"),
         (lambda x, v: fn.grid_mask(x, tile=each(5, v, dtype=dtype)), "tile"),
@@ -170,7 +171,7 @@ def test_inverses_that_are_too_large() -> None:
             run(define)
 
 
-# These values are written into the output unchanged.
+# Arguments whose values are written to the output unchanged.
 FILLS: dict[str, tuple[Callable[..., Any], str]] = {
     "pad": (lambda x, v: fn.pad(x, axes=[0], shape=[9], fill_value=v), "fill_value"),
     "pad, for each sample": (lambda x, v: fn.pad(x, axes=[0], shape=[9], fill_value=each(v, v)), "fill_value"),
@@ -184,7 +185,7 @@ FILLS: dict[str, tuple[Callable[..., Any], str]] = {
 
 @pytest.mark.parametrize("name", FILLS)
 def test_fills_of_nan_need_a_float_type(name: str) -> None:
-    """Floats take NaN, as in DALI; integers do not hold it, whether their type is known when the graph is built or not."""
+    """An output of floats accepts NaN, as in DALI. An output of integers refuses it, whether its type is known when the graph is built or not."""
     define, arg = FILLS[name]
     as_float = IMAGE.astype(np.float32)
     filled = run(lambda x: define(x, -7), as_float)[0] == -7
@@ -210,7 +211,7 @@ def test_fills_of_outputs_of_another_type_than_the_input() -> None:
 
 
 def test_a_fill_that_is_nan_is_not_one_that_is_left_out() -> None:
-    """If no fill is given, warps repeat the image's edge, and salt is the type's largest value."""
+    """A NaN fill differs from no fill: without one, warps repeat the image's edge, and salt is the type's largest value."""
     for define in (
         lambda x: fn.warp_affine(x, matrix=[1, 0, 2, 0, 1, 0], fill_value=NAN),
         lambda x: fn.rotate(x, angle=30, fill_value=NAN),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images that are neither JPEG nor PNG: pixels as they were written, and as Pillow reads them; windows; damage; what is refused."""
+"""Images that are neither JPEG nor PNG: their pixels equal the stored ones and Pillow's; also tests windows, damage and refusals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stoker import _core, _where, fn, types
 from stoker.errors import CorruptError, StokerError, UnsupportedError
 from support import SEED
 
-tifffile = pytest.importorskip("tifffile")  # it is installed with scikit-image, which needs it
+tifffile = pytest.importorskip("tifffile")  # installed as a dependency of scikit-image
 
 pytestmark = pytest.mark.filterwarnings("error")
 HEIGHT, WIDTH = 19, 27
@@ -37,7 +37,7 @@ def _tiff(pixels: np.ndarray, **options: Any) -> bytes:
 
 
 def _without_counts(tiff: bytes) -> bytes:
-    """Returns the file with its StripByteCounts (279) renamed to a private tag, as some old writers left them out."""
+    """Returns the TIFF with its tag StripByteCounts (279) renamed to a private tag, since some old writers omit it."""
     at = struct.unpack_from("<I", tiff, 4)[0]
     entries = [at + 2 + 12 * i for i in range(struct.unpack_from("<H", tiff, at)[0])]
     found = next(e for e in entries if struct.unpack_from("<H", tiff, e)[0] == 279)
@@ -45,7 +45,7 @@ def _without_counts(tiff: bytes) -> bytes:
 
 
 def _bmp(bits: int, rows: bytes, palette: bytes = b"", compression: int = 0, masks: tuple[int, ...] = (), top_down: bool = False) -> bytes:
-    """Returns a BMP written by hand, for variants that Pillow does not write. With four masks its header has 56 bytes."""
+    """Returns a BMP of a variant that Pillow does not write. With four masks its header has 56 bytes."""
     size = 56 if len(masks) == 4 else 40
     fields = struct.pack(f"<{len(masks)}I", *masks)
     offset = 14 + 40 + len(fields) + len(palette)
@@ -56,12 +56,12 @@ def _bmp(bits: int, rows: bytes, palette: bytes = b"", compression: int = 0, mas
 
 
 def _rows(pixels: np.ndarray) -> bytes:
-    """Returns the rows from the bottom up, each padded to a multiple of four bytes."""
+    """Returns the bytes of the rows from the bottom up, each padded to a multiple of four bytes."""
     return b"".join(r.tobytes() + b"\0" * (-len(r.tobytes()) % 4) for r in pixels[::-1])
 
 
 def _runs(index: np.ndarray, four: bool) -> bytes:
-    """Encodes RLE8 or RLE4: runs, literal pixels where three differ, a jump over one pixel, ends of rows."""
+    """Encodes RLE8 or RLE4: runs, literal pixels if three pixels differ, a jump over one pixel, and ends of rows."""
     out = bytearray()
     for row in index[::-1]:
         x = 0
@@ -170,7 +170,7 @@ def _tiffs(rgb: np.ndarray, rgba: np.ndarray, wide: np.ndarray) -> dict[str, tup
 
 @functools.cache
 def files() -> dict[str, tuple[bytes, np.ndarray]]:
-    """Returns a dict from a name to a file and the pixels that it stores."""
+    """Returns a dict from a name to (file, its pixels)."""
     rng = np.random.default_rng(SEED)
     rgba = rng.integers(0, 256, (HEIGHT, WIDTH, 4), dtype=np.uint8)
     wide = rng.integers(0, 65536, (HEIGHT, WIDTH, 3), dtype=np.uint16)
@@ -206,7 +206,7 @@ def test_pixels_are_those_that_were_stored(name: str) -> None:
     shape = decode(data, fn.eager.peek_image_shape, image_type=types.ANY_DATA)
     assert tuple(shape) == stored.shape
     eight = narrowed(stored)
-    if name == "ppm 16, up to 1000":  # values of this file are truncated when they become 8 bits, as in DALI
+    if name == "ppm 16, up to 1000":  # values of this file are truncated to 8 bits, as in DALI
         eight = (np.frombuffer(data[-stored.size * 2 :], ">u2").astype(int) * 255 // 1000).astype(np.uint8).reshape(stored.shape)
     colours = np.repeat(eight[..., :1], 3, -1) if stored.shape[2] < 3 else eight[..., :3]
     np.testing.assert_array_equal(stoker.imdecode(data), colours)
@@ -232,10 +232,10 @@ def test_windows_are_parts_of_the_whole(name: str, rng: np.random.Generator) -> 
 
 @pytest.mark.parametrize("name", files())
 def test_a_cut_file_is_an_error_wherever_it_is_cut(name: str) -> None:
-    """A cut file may also give its pixels if only padding of the last row or the end marker is missing."""
+    """A truncated file is an error. It may also give its pixels if only padding of the last row or the end marker is missing."""
     data, _ = files()[name]
     whole = stoker.imdecode(data, strict=True)
-    last = len(data) - (4 if "text" in name else 1)  # in a text file, the first digits of the last number are a number too
+    last = len(data) - (4 if "text" in name else 1)  # in a text file, the first digits of the last number are also a number
     for size in {*range(12, last, max(len(data) // 25, 1)), last}:
         try:
             got = stoker.imdecode(data[:size], strict=True)
@@ -257,7 +257,7 @@ def test_orientation_is_applied(kind: str, rng: np.random.Generator) -> None:
 
 
 def test_a_loader_reads_all_formats_and_reports_rounding(tmp_path: Any, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
-    """The Loader counts files whose endings no build decodes. 16 bits become 8, with one notice; a pipeline that asks for 16 bits keeps them."""
+    """The Loader counts files whose endings no build decodes. It converts 16 bits to 8, with one notice; a pipeline that requests 16 bits keeps them."""
     monkeypatch.setattr(_where, "_shown", set())
     images = {
         "a.bmp": "bmp 24",
@@ -325,7 +325,7 @@ def test_what_is_not_decoded_is_named(rng: np.random.Generator) -> None:
 
 
 def test_a_tiff_of_tiles_outside_the_image() -> None:
-    """A TIFF with tiles that lie outside of the image is refused. Its few bytes, which all tiles share, would take hours to unpack."""
+    """A TIFF with tiles outside of the image is refused. The tiles share a few bytes, which would take hours to unpack for each of them."""
     tile, count = zlib.compress(bytes(1 << 24)), 64
     entries = [(256, 4, 1, count), (257, 4, 1, 1), (258, 3, 1, 8), (259, 3, 1, 8), (262, 3, 1, 1), (322, 4, 1, 1), (323, 4, 1, 1 << 24)]
     lists = 8 + 2 + 12 * (len(entries) + 2) + 4

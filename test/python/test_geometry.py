@@ -23,8 +23,8 @@ def run(define: Any, batch_size: int = 2, **settings: Any) -> list[list[np.ndarr
 @pytest.mark.parametrize("fuse", [True, False])
 @pytest.mark.parametrize("dtype", ["uint8", "int32"])
 def test_a_source_that_declares_nothing(dtype: str, fuse: bool) -> None:
-    """If a source declares no type, the graph is compiled before the type is known. Samples of a type that no fused pass takes still give the values that
-    float32 samples give, rounded."""
+    """If a source declares no type, the graph is compiled before the type is known. Samples of a type that no fused pass supports still give the values of
+    float32 samples, rounded."""
     rng = np.random.default_rng(SEED)
     images = [rng.integers(0, 200, (20 + i, 30, 3)).astype(dtype) for i in range(2)]
 
@@ -61,7 +61,7 @@ def test_matrices_are_refused_by_what_they_are() -> None:
 @pytest.mark.parametrize("name", ["paste_x", "paste_y"])
 @pytest.mark.parametrize("value", [-0.5, 1.5])
 def test_boxes_are_pasted_where_images_can_be(name: str, value: float) -> None:
-    """bbox_paste refuses positions below 0 and above 1, as the pasting of an image does. DALI takes 1.5 as 1 and keeps -0.5."""
+    """bbox_paste refuses positions below 0 and above 1, as pasting an image does. DALI treats 1.5 as 1, and accepts -0.5."""
     boxes = [np.float32([[0.1, 0.2, 0.3, 0.4]])] * 2
     for position in (value, lambda: fn.external_source(source=lambda: [np.float32(value)] * 2)):
         with pytest.raises(StokerError, match=f'"{name}" is {value}; it must be from 0 to 1'):
@@ -90,7 +90,7 @@ def test_boxes_are_pasted_where_images_can_be(name: str, value: float) -> None:
     ],
 )
 def test_boxes_that_are_not_valid_are_refused(box: list[float], layout: str, message: str) -> None:
-    """bbox_rotate refuses boxes that end before they begin or are not finite. They once became boxes of other corners, and NaN a box at 0."""
+    """bbox_rotate refuses boxes that end before they begin or are not finite. They once became boxes with other corners, and NaN became a box at 0."""
     boxes = np.array([[0.1, 0.1, 0.2, 0.3], box], np.float32)
     with pytest.raises(StokerError, match=message):
         run(lambda: fn.bbox_rotate(fn.external_source(lambda: [boxes] * 2), angle=30.0, bbox_layout=layout, input_shape=[100, 200]))
@@ -104,7 +104,7 @@ def test_a_point_without_direction_is_refused() -> None:
 
 
 def bilinear(image: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Samples the image at positions (x, y). The pixel in row i and column j lies at (j, i), and pixels outside are 0."""
+    """Samples the image bilinearly at positions (x, y). The pixel in row i and column j is at (j, i); pixels outside of the image are 0."""
     padded = np.pad(image.astype(np.float64), ((2, 2), (2, 2), (0, 0)))
     x, y = np.clip(x + 2, 0, padded.shape[1] - 2), np.clip(y + 2, 0, padded.shape[0] - 2)
     left, top = np.floor(x).astype(int), np.floor(y).astype(int)
@@ -206,7 +206,7 @@ def test_windows_that_cannot_be_had_are_an_error_that_says_so() -> None:
 @pytest.mark.parametrize("layout", ["HWC", "DHWC", "WHC"])
 @pytest.mark.parametrize("name", ["crop_h", "crop_w"])
 def test_a_window_of_a_resized_image_may_be_empty(layout: str, name: str) -> None:
-    """Tests empty windows of images, and of volumes and other arrays that no pass resizes. These once ended the process."""
+    """Tests empty windows of images, of volumes, and of other arrays that no pass resizes. They once crashed the process."""
     extents = {"D": 5, "H": 19, "W": 18, "C": 3}
     x = np.zeros([extents[d] + 4 * (d != "C") for d in layout], np.uint8)
 
@@ -220,7 +220,7 @@ def test_a_window_of_a_resized_image_may_be_empty(layout: str, name: str) -> Non
 
 
 def test_all_polygons_of_a_mask_are_selected() -> None:
-    """segmentation.select_masks gives all polygons of a mask, and their vertices. DALI gives only the last polygon."""
+    """segmentation.select_masks returns all polygons of a mask, and their vertices. DALI returns only the last polygon."""
     polygons = [np.int32([[1, 0, 3], [0, 3, 7], [1, 7, 10]])] * 2
     vertices = [np.arange(20, dtype=np.float32).reshape(10, 2)] * 2
 
@@ -255,8 +255,8 @@ def test_dims_in_an_order_that_an_operator_has_no_loop_for(layout: str, call: An
 @pytest.mark.parametrize("interp", [types.INTERP_NN, types.INTERP_LINEAR])
 @pytest.mark.parametrize("extents", [(1, 1), (1, 2), (3, 2)])
 def test_planes_are_sampled_alike(extents: tuple[int, int], interp: Any) -> None:
-    """A warp of seven planes of one value gives that value everywhere. The bytes of planes of a single pixel lie next to each other, like a pixel of more than
-    four channels."""
+    """A warp of seven planes with one value gives that value everywhere. The bytes of planes of a single pixel are adjacent, like a pixel of more than four
+    channels."""
     planes = [np.full((7, *extents), 201, np.uint8) for _ in range(2)]
     matrix = [0.3, -0.1, 0.2, 0.1, 0.4, 0.3, 0.0, 0.0, 1.0]
 
@@ -271,8 +271,8 @@ def test_planes_are_sampled_alike(extents: tuple[int, int], interp: Any) -> None
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 @pytest.mark.parametrize("interp", [types.INTERP_NN, types.INTERP_LINEAR])
 def test_sampling_in_blocks_is_sampling_pixel_by_pixel(dtype, interp):
-    """Images of floats, and of bytes with up to four channels, go through loops over several pixels at a time, others through a loop over single pixels. The
-    rows are longer than a block of pixels."""
+    """Images of floats, and of bytes with up to four channels, are sampled several pixels at a time, others pixel by pixel. The rows are longer than a block
+    of pixels."""
     rng = np.random.default_rng(11)
     samples = [
         rng.integers(0, 256, (h, w, c)).astype(dtype)

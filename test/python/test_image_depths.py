@@ -27,7 +27,7 @@ def _values(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> np.
 
 
 def _tiff(pixels: np.ndarray, **options: Any) -> bytes:
-    """Returns a TIFF file. pixels: (height, width, bands). options: of tifffile.imwrite; without them the bands are gray levels that lie next to each other."""
+    """Returns a TIFF file. pixels: (height, width, bands). options: arguments of tifffile.imwrite; by default the bands are interleaved gray levels."""
     out = io.BytesIO()
     options = {"photometric": "minisblack", "planarconfig": "contig"} | options
     stored = np.ascontiguousarray(np.moveaxis(pixels, -1, 0)) if options["planarconfig"] == "separate" else pixels
@@ -39,7 +39,7 @@ def _tiff(pixels: np.ndarray, **options: Any) -> bytes:
 
 
 def _decoded(data: bytes, *more: Any, **arguments: Any) -> np.ndarray:
-    """Decodes a file in a pipeline. more: functions of a node that follow the decoder."""
+    """Returns an image that a pipeline has decoded. more: functions of a node that follow the decoder."""
     pipe = Pipeline(1, 1, None)
     with pipe:
         node = fn.external_source(source=lambda: [np.frombuffer(data, np.uint8)], ndim=1)
@@ -72,7 +72,7 @@ def test_tiffs_of_bands_are_read_as_tifffile_reads_them(rng: np.random.Generator
 @pytest.mark.parametrize("predictor", [2, 3])
 @pytest.mark.parametrize("compression", [5, 8])
 def test_predictors_of_floats(rng: np.random.Generator, tmp_path: Path, predictor: int, compression: int) -> None:
-    """TIFFs of floats with predictor 2 or 3, compressed by LZW or deflate, give the pixels that were stored. libtiff writes them, through OpenCV."""
+    """TIFFs of floats with predictor 2 or 3, compressed by LZW or deflate, give the stored pixels. OpenCV writes them with libtiff."""
     cv2 = pytest.importorskip("cv2")
     path = str(tmp_path / "a.tif")
     for shape in ((9, 7), (30, 41, 3)):
@@ -121,8 +121,8 @@ def test_pngs_of_16_bits(rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("bands", [3, 6, 20])
 def test_windows_of_bands_are_parts_of_the_whole(rng: np.random.Generator, dtype: Any, bands: int) -> None:
-    """A crop of a file, followed by a flip, a resize or a cast, equals the same part of the pixels, or of each band by itself. Over 16 bands a pass runs plane by
-    plane, also over the part of a file that it reads."""
+    """A crop of a file, followed by a flip, a resize or a cast, equals the same part of the pixels, or of each band separately. Passes over more than 16
+    bands run plane by plane, also if they read only a part of a file."""
     pixels = _values(rng, (40, 50, bands), dtype)
     data = _tiff(pixels, rowsperstrip=7, compression="zlib")
     keep = {"dtype": types.to_dtype(dtype), "output_type": types.ANY_DATA, "values": "kept"}
@@ -150,8 +150,8 @@ def test_orientation_of_floats(rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("kind", ["RGB", "BGR", "GRAY", "YCbCr", "ANY_DATA"])
 @pytest.mark.parametrize("to", ["uint8", "uint16", "int16", "float32"])
 def test_values_are_scaled_as_in_dali(rng: np.random.Generator, kind: str, to: str) -> None:
-    """Expected values come from the formulas of DALI 2.4's decoders.image: the first three bands are the colours, floats are from 0 to 1, results are rounded
-    and saturate."""
+    """Expected values follow the formulas of DALI 2.4's decoders.image: the first three bands are the colours, floats are from 0 to 1, and results are
+    rounded and saturate."""
     for dtype in (np.uint8, np.uint16, np.float32):
         for bands in (1, 3, 4, 6):
             pixels = _values(rng, (8, 9, bands), dtype)
@@ -206,8 +206,7 @@ def test_values_are_those_of_dali(rng: np.random.Generator, tmp_path: Path) -> N
                     want = np.asarray(pipe.run()[0].at(0))
                     got = _decoded((tmp_path / "a.tif").read_bytes(), dtype=getattr(types, to), output_type=getattr(types, kind))
                     assert got.dtype == want.dtype
-                    # DALI truncates in some conversions of whole numbers. Its gray of 8 bits differs from ours by at most one, before it is scaled to the
-                    # output's range.
+                    # DALI truncates in some integer conversions. Its gray of 8 bits differs from ours by at most one before it is scaled to the output's range.
                     gray = RANGE[want.dtype.name] / min(RANGE[pixels.dtype.name], RANGE[want.dtype.name]) if dtype != np.float32 else 1
                     most = (gray if kind == "GRAY" and bands > 1 else 1) if to != "FLOAT" else 1 / 255 if kind == "GRAY" else 1e-6
                     np.testing.assert_allclose(
@@ -238,7 +237,7 @@ def test_memory_of_bands_is_limited(rng: np.random.Generator, monkeypatch: pytes
 
     messages: list[str] = []
 
-    def read() -> None:  # runs in a new thread, because each thread reads the limit only once
+    def read() -> None:  # runs in a new thread, because a thread reads the limit only once
         try:
             stoker.imdecode(data)
         except StokerError as e:

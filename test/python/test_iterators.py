@@ -38,7 +38,7 @@ def epochs(iterator, n):
     return result
 
 
-# The table of the documentation: policy, whether epochs are padded, last batch of an epoch, first batch of the next
+# The table of the documentation: policy, whether epochs are padded, last batch of an epoch, first batch of the next one.
 TABLE = [
     (FILL, True, [7, 7], [1, 2]),
     (FILL, False, [7, 1], [2, 3]),
@@ -56,7 +56,7 @@ def test_policy_table(files, policy, padded, last, first, by):
     end = {"reader_name": "Reader"} if by == "reader" else {"size": 7, "last_batch_padded": padded}
     a, b, c = epochs(DALIGenericIterator(pipe, ["label"], last_batch_policy=policy, **end), 3)
     assert a[0] == [1, 2] and a[-1] == last and b[0] == first
-    # Without padding, samples go on from one epoch into the next: no samples are lost except those that DROP drops.
+    # Without padding, samples continue from one epoch into the next, so only DROP loses samples.
     if not padded and policy is FILL:
         flat = [x for e in (a, b, c) for s in e for x in s]
         assert flat == [(i % 7) + 1 for i in range(len(flat))]
@@ -79,8 +79,8 @@ def test_length(files):
 
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_an_epoch_of_which_all_would_be_dropped_is_an_error(files, shuffle):
-    """Of seven samples for five ranks, some ranks have only one, so that no rank may return a batch of two. If the iterators returned nothing, the program
-    would train nothing without an error."""
+    """With seven samples on five ranks, some ranks have only one sample, so no rank can have a batch of two. If the iterators were empty, the program would
+    train nothing without an error."""
 
     def made(**kwargs):
         pipe = seven(files, num_shards=5, random_shuffle=shuffle)
@@ -88,7 +88,9 @@ def test_an_epoch_of_which_all_would_be_dropped_is_an_error(files, shuffle):
 
     with pytest.raises(RuntimeError, match=r"samples: 1\) is smaller than a batch \(samples: 2\).*PARTIAL or FILL"):
         made(last_batch_policy=DROP)
-    assert len(list(made(last_batch_policy=DROP, prepare_first_batch=False))) == 0  # without a first batch there is no error, as in DALI
+    assert (
+        len(list(made(last_batch_policy=DROP, prepare_first_batch=False))) == 0
+    )  # without prepare_first_batch there is no error, as in DALI
     assert len(list(made(last_batch_policy=PARTIAL))) == 1
     with pytest.raises(ValueError, match="LastBatchPolicy, not 'DROP'"):
         made(last_batch_policy="DROP")
@@ -98,7 +100,7 @@ def test_end_and_reset(files):
     iterator = DALIGenericIterator(seven(files, pad_last_batch=True), ["label"], reader_name="Reader")
     assert len(list(iterator)) == 4
     with pytest.raises(StopIteration):
-        next(iterator)  # the iterator stays at its end until reset(), or until another `for` begins
+        next(iterator)  # an iterator stays at its end until reset() or another `for`
     iterator.reset()
     assert len(list(iterator)) == 4
     assert len(list(iterator)) == 4
@@ -108,7 +110,7 @@ def test_end_and_reset(files):
 
 
 def taken_to_the_last_batch(iterator, how, count):
-    """Takes `count` batches without asking for a batch after the last of them, and returns their labels."""
+    """Takes `count` batches without requesting another one, and returns their labels."""
     if how == "zip":
         return [step[0]["label"].flatten().tolist() for _, step in zip(range(count), iterator, strict=False)]
     if how == "islice":
@@ -125,7 +127,7 @@ def taken_to_the_last_batch(iterator, how, count):
 
 
 def counted(samples, epochs_end=True, batch_size=2):
-    """Returns a pipeline over an external_source whose epochs have `samples` samples, or continue without an end. An epoch's last batch may be short."""
+    """Returns a pipeline over an external_source whose epochs have `samples` samples each, or which never ends. An epoch's last batch may be short."""
 
     def source(iteration):
         ids = range(iteration * batch_size, (iteration + 1) * batch_size)
@@ -142,7 +144,7 @@ def counted(samples, epochs_end=True, batch_size=2):
 
 
 def kinds_of_ends(files):
-    """Returns every way in which an iterator may know the end of an epoch, as functions of the policy and auto_reset."""
+    """Returns functions of the policy and auto_reset that make an iterator, one for each means by which an iterator finds the end of an epoch."""
 
     def by_reader(**reader):
         def make(**kwargs):
@@ -170,7 +172,7 @@ def kinds_of_ends(files):
 @pytest.mark.parametrize("policy", [FILL, PARTIAL, DROP])
 @pytest.mark.parametrize("how", ["zip", "islice", "next", "break"])
 def test_an_epoch_ends_with_its_last_batch(files, how, policy, auto_reset):
-    """A loop that takes all batches without asking for one more gets the same epochs as a loop that runs to the StopIteration."""
+    """A loop that takes all batches without requesting another one gets the same epochs as a loop that runs until StopIteration."""
     for kind, make in kinds_of_ends(files).items():
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -200,7 +202,7 @@ def test_an_epoch_that_ended_stays_so_until_reset_or_another_for(files, policy):
 
 @pytest.mark.parametrize("policy", [FILL, PARTIAL, DROP])
 def test_another_for_begins_the_next_epoch_as_in_dali(files, policy):
-    """A further `for` over an iterator gives the batches that it gives after a call of reset(), for both values of auto_reset."""
+    """Another `for` over an iterator gives the same batches as after a call of reset(), with either value of auto_reset."""
     for kind, make in kinds_of_ends(files).items():
         left, called, automatic = (
             make(last_batch_policy=policy),
@@ -216,7 +218,7 @@ def test_another_for_begins_the_next_epoch_as_in_dali(files, policy):
 @pytest.mark.parametrize("samples", [6, 7])
 @pytest.mark.parametrize("auto_reset", [False, True])
 def test_size_and_a_source_agree_on_the_end(samples, auto_reset):
-    """If `size` and the end of the source agree, the end does not count as one more epoch. A list without cycle= does not start over."""
+    """If `size` and the end of the source agree, that end does not count as another epoch. A list without cycle= does not start over."""
     iterator = DALIGenericIterator(counted(samples), ["label"], size=samples, auto_reset=auto_reset)
     for _ in range(4):
         assert [x for step in iterator for x in step[0]["label"].flatten().tolist()] == list(range(1, samples + 1))
@@ -225,7 +227,7 @@ def test_size_and_a_source_agree_on_the_end(samples, auto_reset):
     ending = DALIGenericIterator(pipeline_of([np.ones((2, 1))] * 3), ["label"], size=6, auto_reset=auto_reset)
     assert len(list(ending)) == 3
     ending.reset()
-    assert list(ending) == []  # a list without cycle= does not start over
+    assert list(ending) == []  # the list does not start over
 
 
 def pipeline_of(batches):
@@ -372,7 +374,8 @@ def test_numpy_sees_the_same(files):
 @pytest.mark.parametrize("batch", [1, 2, 3])
 @pytest.mark.parametrize("policy", [FILL, PARTIAL, DROP])
 def test_ranks_have_equally_many_steps(files, policy, batch):
-    """Runs each rank by itself, over several epochs, in order and shuffled. With unequal steps, ranks would wait for each other forever."""
+    """Runs each rank separately, over several epochs, in order and shuffled. If ranks had different numbers of steps, they would wait for each other
+    forever."""
 
     @pipeline_def(batch_size=batch, num_threads=1, device_id=None)
     def reads(rank, ranks, **how):
@@ -387,7 +390,7 @@ def test_ranks_have_equally_many_steps(files, policy, batch):
             steps = []
             for rank in range(ranks):
                 pipe = reads(rank, ranks, random_shuffle=shuffle, **tail)
-                if policy == DROP and 7 // ranks < batch:  # every rank raises the error, although some have a sample more
+                if policy == DROP and 7 // ranks < batch:  # every rank raises the error, although some ranks have one more sample
                     with pytest.raises(RuntimeError, match=r"an epoch \(samples: 2\) is smaller than a batch"):
                         DALIGenericIterator(pipe, ["label"], reader_name="Reader", last_batch_policy=policy, auto_reset=True)
                     continue
@@ -400,7 +403,7 @@ def test_ranks_have_equally_many_steps(files, policy, batch):
 
 @pytest.mark.parametrize("policy", [FILL, PARTIAL, DROP])
 def test_last_batches_of_several_ranks(files, policy):
-    """If 7 samples come in batches of 3, nothing is left for the second of two ranks in the last step: it gets one repeat, since a batch needs a shape."""
+    """With 7 samples in batches of 3, the second of two ranks has no sample in the last step. It gets one repeated sample, since a batch needs a shape."""
 
     @pipeline_def(batch_size=3, num_threads=1, device_id=None)
     def reads(rank, ranks, tail):
@@ -430,7 +433,7 @@ def test_last_batches_of_several_ranks(files, policy):
 
 
 def test_any_framework_by_dlpack(files, monkeypatch):
-    """DLPackIterator and the iterator for JAX give the batches of the PyTorch iterator, and refuse wrong arguments. NumPy stands in for JAX."""
+    """DLPackIterator and the iterator for JAX give the batches of the PyTorch iterator, and refuse wrong arguments. NumPy replaces JAX."""
     import sys
     from types import SimpleNamespace
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Iterators over restored pipelines give the batches that the uninterrupted run gives from there on."""
+"""Iterators over restored pipelines continue with the same batches as the uninterrupted run."""
 
 import gc
 import json
@@ -32,7 +32,7 @@ def values(step):
 
 
 def epoch(iterator):
-    """Returns an epoch's batches; the iterator begins the next one by itself."""
+    """Returns the batches of an epoch; the iterator begins the next epoch itself."""
     found = []
     try:
         while True:
@@ -42,9 +42,8 @@ def epoch(iterator):
 
 
 def check(make, from_start=False):
-    """Restores a run after each batch, and after each end of an epoch, and asserts that it continues like the run that was not interrupted.
-
-    make: makes an iterator with auto_reset, from states or from None. from_start: its sources can only start at the beginning of an epoch."""
+    """Restores a run after each batch, and after each end of an epoch. Asserts that it continues like the uninterrupted run. make: makes an iterator with
+    auto_reset, from states or from None. from_start: its sources can start only at the beginning of an epoch."""
     whole, iterator, saved = [], make(None), []
     for e in range(EPOCHS):
         whole.append([])
@@ -61,12 +60,12 @@ def check(make, from_start=False):
         expected = [whole[e][steps:], *whole[e + 1 :]]
         try:
             again = make(states)
-        except StateError as error:  # a source that gives whole batches can only begin with an epoch
+        except StateError as error:  # a source of whole batches can begin only at an epoch's start
             assert from_start and "mid-epoch" in str(error)
             continue
-        # After the last batch of an epoch a state is at the next epoch's beginning. The end is still to come only if a batch is left to be dropped.
+        # A state after the last batch of an epoch is at the start of the next epoch, unless another batch will be dropped.
         found = []
-        # Behaves like a loop that counts its steps, so that it never gets a StopIteration.
+        # like a loop that counts its steps, and never gets a StopIteration
         if steps % 2 and steps < len(whole[e]) == len(again):
             found.append([values(next(again)) for _ in expected[0]])
             with warnings.catch_warnings(action="error"):
@@ -95,7 +94,7 @@ def test_readers(files, number):
     shards, batch, reader = r.choice([1, 1, 2, 3]), r.randint(1, 5), draw_reader(r)
     if reader.get("tail") == "drop":
         batch = min(batch, len(names) // shards)
-    all_of_them = r.random() < 0.3  # whether one iterator reads all shards
+    all_of_them = r.random() < 0.3  # one iterator reads all shards
     ranks = range(shards) if all_of_them else [r.randrange(shards)]
     policy = r.choice(list(LastBatchPolicy))
     if policy is LastBatchPolicy.DROP:
@@ -116,7 +115,7 @@ def test_readers(files, number):
 
 
 def batches_of(r, batch):
-    """Returns a source's batches of an epoch, some of them short."""
+    """Returns the batches of an epoch of a source, some of them short."""
     sizes = [r.choice([batch, batch, r.randint(1, batch)]) for _ in range(r.randint(2, 5))]
     numbers = iter(range(100))
     return [np.array([[next(numbers)] for _ in range(n)], np.int32) for n in sizes]
@@ -179,8 +178,8 @@ def test_a_state_that_does_not_say_where_an_epoch_ends_is_refused():
 
 
 def test_a_batch_that_reset_has_taken_is_no_part_of_a_state():
-    """If short batches make the epoch longer than len(), reset() takes a batch to find out whether the epoch has more. Until the loop gets that batch, no state
-    can be saved."""
+    """If short batches make the epoch longer than len(), reset() takes a batch to find out whether the epoch has more. Until the loop gets that batch, no
+    state can be saved."""
     pipe = sourced(lambda k: np.zeros([1 + k % 2, 1], np.int32), batch_size=2)
     iterator = DALIGenericIterator(pipe, ["x"], size=7, last_batch_policy=LastBatchPolicy.DROP)
     for _ in range(len(iterator)):

@@ -217,7 +217,7 @@ def test_datasets_run_on_threads_and_only_for_what_is_needed(files):
     rest = [b.index.tolist() for b in running]
     second.close()
     assert not set(flat(seen)) & set(flat(rest))
-    asked = after.asked[: len(flat(rest))]  # further indices belong to the next epoch
+    asked = after.asked[: len(flat(rest))]  # later indices belong to the next epoch
     assert not set(flat(seen)) & set(asked), "earlier samples were asked for"
     assert sorted(asked) == sorted(flat(rest))
     assert any("stoker-dataset" in t for t in after.threads)
@@ -253,8 +253,7 @@ def test_image_folder(tree):
 
 
 def write_cifar(root, rng):
-    """Writes the files of CIFAR, and returns the labels and images of one. They are as large as the real files, because the reader checks that, and all are the
-    same."""
+    """Writes CIFAR's files, all with the same records, and returns the labels and images of one. Each has the size of a real file, which the reader checks."""
     records = rng.integers(0, 255, (10000, 3073), dtype=np.uint8)
     records[:, 0] %= 10
     root.mkdir(exist_ok=True)
@@ -289,7 +288,7 @@ def test_a_pipeline(tree):
     loader = Loader(images(tail="keep"))
     assert [len(b.label) for b in loader] == [4, 4, 4, 4, 4, 1] and len(loader) == 6 and loader.batch_size == 4
     wrapping = Loader(images())
-    # Three epochs have 63 samples; without padding, batches go on across epochs.
+    # Three epochs have 63 samples; without padding, batches continue across epochs.
     assert [len(list(wrapping)) for _ in range(3)] == [6, 5, 5]
     with pytest.raises(InvalidArgumentError, match="transforms would have no effect"):
         Loader(images(), transforms=SMALL)
@@ -382,7 +381,7 @@ class Numbers:
 
 
 def seven_samples(files, kind, last):
-    """Returns a Loader over 7 samples in batches of 2, shuffled if the kind allows it."""
+    """Returns a Loader over 7 samples in batches of 2, shuffled except for kinds that have their own order."""
     pairs = [(str(f), i) for i, f in enumerate(files[:7])]
     if kind == "list":
         return Loader(pairs, 2, transforms=[T.Resize((8, 8))], shuffle=True, last_batch=last)
@@ -398,7 +397,7 @@ def seven_samples(files, kind, last):
 @pytest.mark.parametrize("kind", ["list", "dataset", "own order", "dataset in own order"])
 @pytest.mark.parametrize("how", ["islice", "zip", "next", "break", "as_dataloader"])
 def test_an_epoch_ends_with_its_last_batch(files, how, kind, last):
-    """A loop that takes all batches without asking for one more gets the same epochs as a loop that runs to its end."""
+    """A loop that takes all batches without requesting another one gets the same epochs as a loop that runs to its end."""
     whole = seven_samples(files, kind, last)
     want = [[batch.label.tolist() for batch in whole] for _ in range(4)]
     assert all(len(epoch) == len(whole) > 0 for epoch in want)
@@ -442,7 +441,7 @@ def test_as_dataloader_can_be_made_again(files, capfd):
 
 
 def test_frameworks_see_whether_a_loader_is_in_order(files):
-    """Lightning's overfit_batches takes loaders with a SequentialSampler as they are, and refuses others that are no DataLoader."""
+    """Lightning's overfit_batches accepts loaders with a SequentialSampler unchanged, and refuses others that are not DataLoaders."""
     data = pytest.importorskip("torch.utils.data")
     in_order = Loader(files, 4)
     assert isinstance(in_order.sampler, data.SequentialSampler) and isinstance(in_order.as_dataloader().sampler, data.SequentialSampler)

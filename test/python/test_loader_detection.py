@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transforms that look at boxes, with torchvision's windows, boxes, labels and masks; and batches of images that differ in size."""
+"""Transforms that depend on boxes give torchvision's windows, boxes, labels and masks; also tests batches of images that differ in size."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FORMATS = ["XYXY", "XYWH", "CXCYWH"]
 
 
 class Scenes:
-    """Pictures whose pixels hold their coordinates, with boxes, labels and a mask for each box. A scene has 0 to 6 boxes."""
+    """Pictures whose pixels store their own coordinates, with 0 to 6 boxes, and labels and a mask for each box."""
 
     def __init__(self, format: str = "XYXY", count: int = 24, dtype: Any = torch.float32) -> None:
         self.format, self.count = format, count
@@ -80,7 +80,7 @@ def _same(got: Any, want: Any) -> None:
 @pytest.mark.parametrize("sanitized", [False, True])
 @pytest.mark.parametrize("format", FORMATS)
 def test_iou_crop_is_that_of_torchvision(format: str, sanitized: bool) -> None:
-    """For the window that was drawn, torchvision's crop gives the same picture, boxes, labels and masks."""
+    """torchvision's crop of the window that was drawn gives the same picture, boxes, labels and masks."""
     scenes = Scenes(format)
     steps = [T.RandomIoUCrop(), *([T.SanitizeBoundingBoxes()] if sanitized else [])]
     i = cut = 0
@@ -126,7 +126,7 @@ def test_windows_are_those_of_torchvision_for_the_same_draws() -> None:
             torch.manual_seed(seed)
 
             def trials(n: int, size: Any = image.shape[1:]) -> Any:
-                """Draws in torchvision's order, which draws a place only for windows of an allowed aspect ratio."""
+                """Draws in torchvision's order, in which a position is drawn only for windows of an allowed aspect ratio."""
                 scales, places = np.zeros((n, 2), np.float32), np.zeros((n, 2), np.float32)
                 for k in range(n):
                     scales[k] = torch.rand(2).numpy()
@@ -149,7 +149,7 @@ def test_windows_are_those_of_torchvision_for_the_same_draws() -> None:
 @pytest.mark.essential
 @pytest.mark.parametrize("format", FORMATS)
 def test_lists_of_references(format: str) -> None:
-    """SSD's list: the boxes that RandomIoUCrop sees have been moved by the transforms before it; after SanitizeBoundingBoxes none is empty."""
+    """In SSD's list, RandomIoUCrop gets boxes that earlier transforms have moved. After SanitizeBoundingBoxes no box is empty."""
     scenes = Scenes(format)
     steps = [
         T.RandomPhotometricDistort(),
@@ -179,7 +179,7 @@ def test_lists_of_references(format: str) -> None:
 
 
 def _reference_crop(image: Any, target: Any, top: int, left: int, size: tuple[int, int], fill: int) -> Any:
-    """Does what FixedSizeCrop of torchvision's references does for a given place, with functions of v2."""
+    """Crops at a given position as FixedSizeCrop of torchvision's references does, with functions of v2."""
     height, width = image.shape[1:]
     new = min(height, size[0]), min(width, size[1])
     target = copy.copy(target)
@@ -312,7 +312,7 @@ def test_padding_of_files_floats_and_channels_last(tmp_path: Any) -> None:
 
 
 class Sized:
-    """Images of random sizes, with their numbers as targets. get_height_and_width returns the size of an image without making it."""
+    """Images of random sizes, whose targets are their numbers. get_height_and_width returns an image's size without making the image."""
 
     def __init__(self, count: int) -> None:
         rng = np.random.default_rng(1)

@@ -24,7 +24,7 @@ def png(array, **kwargs):
 
 
 class Scenes:
-    """Pictures with a mask that numbers each pixel, 0 to 3 boxes, and three points."""
+    """Pictures, each with a mask that numbers its pixels, 0 to 3 boxes, and three points."""
 
     def __init__(self, count=6, format="XYXY", dtype=np.float32, encoded=True):
         rng = np.random.default_rng(SEED)
@@ -38,7 +38,7 @@ class Scenes:
                 "CXCYWH": np.concatenate([corner + extent / 2, extent], 1),
             }[format] * [w, h, w, h]
             points = rng.uniform(0, 1, (3, 2)) * [w - 1, h - 1]
-            mask = np.arange(h * w).reshape(h, w) + 2**33  # these values do not fit into a float32
+            mask = np.arange(h * w).reshape(h, w) + 2**33  # values that do not fit into a float32
             self.scenes.append((photograph(rng, h, w), mask, boxes.astype(dtype), points.astype(dtype)))
 
     def __len__(self):
@@ -50,14 +50,14 @@ class Scenes:
 
 
 def window_of(mask, whole, size, flipped):
-    """Returns the windows of `whole`, an image that numbers its pixels, that give `mask` when they are resized by nearest neighbour and, if `flipped`, mirrored:
-    a list of (top, height) and one of (left, width)."""
+    """Returns the windows of `whole`, an image that numbers its pixels, that become `mask` when they are resized to the nearest pixel and, if `flipped`,
+    mirrored: a list of (top, height) and a list of (left, width)."""
     mask = mask[:, ::-1] if flipped else mask
     h, w = whole.shape
     rows, columns = (mask[:, 0] - 2**33) // w, (mask[0] - 2**33) % w
 
     def axis(seen, extent, out):
-        at = (np.arange(out) + 0.5) / out  # if a position lies halfway between two pixels, either one is the nearest
+        at = (np.arange(out) + 0.5) / out  # if a position is halfway between two pixels, either one is the nearest
 
         def fits(first, n):
             return all((first + np.floor(at * n - 1e-4) == seen) | (first + np.floor(at * n + 1e-4) == seen))
@@ -71,7 +71,7 @@ def window_of(mask, whole, size, flipped):
 @pytest.mark.parametrize("format", ["XYXY", "XYWH", "CXCYWH"])
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])
 def test_a_random_window_and_a_flip(format, dtype):
-    """The mask says which window was drawn; boxes, points and the image are then what torchvision's v2 makes of that window."""
+    """The mask shows which window was drawn. Boxes, points and the image equal torchvision's v2 for that window."""
     v2 = import_torchvision().transforms.v2.functional
     from torchvision import tv_tensors
 
@@ -128,7 +128,7 @@ FIXED = [
 
 @pytest.mark.parametrize("steps", FIXED, ids=[str(k) for k in range(len(FIXED))])
 def test_moves_that_are_known(steps):
-    """Compares with torchvision's own transforms. A random crop may lie anywhere, but at one place for image, mask, boxes and points."""
+    """Compares with torchvision's own transforms. A random crop may be anywhere, but is the same for image, mask, boxes and points."""
     v2 = import_torchvision().transforms.v2
     from torchvision import tv_tensors
 
@@ -178,21 +178,21 @@ def test_moves_that_are_known(steps):
             continue
         chain = v2.Compose([theirs(t) for t in steps])
         size = picture.shape[:2]
-        # torchvision resizes masks as float32, which holds only smaller values.
+        # torchvision resizes masks as float32, which represents only smaller values exactly
         want_mask = chain(tv_tensors.Mask(torch.from_numpy(mask - 2**33 + 1)))
         want_boxes = chain(tv_tensors.BoundingBoxes(torch.from_numpy(boxes), format="XYXY", canvas_size=size))
         want_points = chain(tv_tensors.KeyPoints(torch.from_numpy(points), canvas_size=size))
-        # If a position lies halfway between two pixels, either one is the nearest.
+        # If a position is halfway between two pixels, either one is the nearest.
         assert ((out - 2**33 + 1).clamp(min=0) == want_mask).double().mean() >= 0.9
         away = (
             1 if getattr(steps[0], "expand", False) else 1e-3
-        )  # with expand, torchvision's boxes and points lie up to a pixel off its images
+        )  # with expand, torchvision's boxes and points are up to a pixel off its images
         assert torch.allclose(batch.boxes[0], want_boxes.as_subclass(torch.Tensor), atol=away)
         assert torch.allclose(batch.points[0], want_points.as_subclass(torch.Tensor), atol=away)
 
 
 def test_forms_of_masks(tmp_path):
-    """Masks may be palette images, whose indices count, files, bytes, or several at once. A tv_tensor needs no `fields`."""
+    """Masks may be palette images, which give their indices, files, bytes, or several at once. A tv_tensor needs no `fields`."""
     rng = np.random.default_rng(SEED)
     h, w = 20, 30
     picture, classes = photograph(rng, h, w), rng.integers(0, 5, (h, w)).astype(np.uint8)
@@ -392,7 +392,7 @@ def test_the_window_generator_draws_what_random_resized_crop_does():
     for _ in range(2):
         a, b, anchor, shape = pipe.run()
         for k, picture in enumerate(pictures):
-            # If a position lies halfway between two pixels, either one is the nearest.
+            # If a position is halfway between two pixels, either one is the nearest.
             assert (np.asarray(a[k]) == np.asarray(b[k])).mean() > 0.8
             (y, x), (h, w) = np.asarray(anchor[k]), np.asarray(shape[k])
             assert 0 <= y < y + h <= picture.shape[0] and 0 <= x < x + w <= picture.shape[1]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layout of images that a Loader gets as arrays or tensors: from layout=, from the extents without it, or refused if the extents do not show it."""
+"""The layout of images that a Loader gets as arrays or tensors comes from layout=, or else from their extents; images whose extents do not show it are
+refused."""
 
 import contextlib
 
@@ -13,7 +14,7 @@ from support import SEED, import_torchvision
 
 
 class Set:
-    """A map-style Dataset of images, with their numbers."""
+    """A map-style Dataset of images, whose targets are their numbers."""
 
     def __init__(self, images, count=None):
         self.images, self.count = images, len(images) if count is None else count
@@ -49,7 +50,7 @@ def images(source, size=4, **kwargs):
 
 
 def planes(draws, count, channels, low=6, high=40):
-    """Returns images in the order (N, C, H, W), which torch's users expect."""
+    """Returns images in the order (N, C, H, W), which users of torch expect."""
     height, width = (int(n) for n in draws.integers(low, high, 2))
     return draws.integers(0, 256, (count, channels, height, width), dtype=np.uint8)
 
@@ -81,7 +82,7 @@ class Dicts(Set):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", SOURCES)
 def test_layout_names_the_order_of_dimensions(draws, form, kind):
-    """layout= decides for any number of channels, rows and columns."""
+    """layout= determines the layout for any number of channels, rows and columns."""
     for _ in range(8):
         channels = int(draws.choice([1, 2, 3, 4, 5, 8, 31, 200]))
         x = planes(draws, 5, channels, *((1, 6) if draws.random() < 0.5 else (6, 40)))
@@ -123,7 +124,7 @@ SHAPES = {  # the shape of one image, and a word that the error message contains
 def test_arrays_with_an_ambiguous_layout_are_refused(draws, case, form, dtype):
     shape, said = SHAPES[case]
     x = FORMS[form](draws.integers(0, 256, (4, *shape)).astype(dtype))
-    if form == "tensor" and said == "look":  # the Loader takes a tensor of few channels as CHW
+    if form == "tensor" and said == "look":  # the Loader reads a tensor of few channels as CHW
         assert torch.equal(images(Set(x), dtype=None if dtype == "float32" else torch.uint8), x)
         return
     a, b, c = shape
@@ -141,7 +142,8 @@ def test_arrays_with_an_ambiguous_layout_are_refused(draws, case, form, dtype):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("channels", [3, 4])
 def test_one_image_is_not_taken_for_gray_ones(draws, form, channels):
-    """An array that looks like one image is refused as images, with both ways out. It once was read as many gray images, one a row, three columns wide."""
+    """An array that looks like one image is refused as a set of images; the message names two solutions. It once was read as many gray images, one for each
+    row, three columns wide."""
     x = FORMS[form](draws.integers(0, 256, (*draws.integers(9, 40, 2), channels), dtype=np.uint8))
     with pytest.raises(InvalidArgumentError, match=rf"look like one image: give x\[None\] for that, and x\[..., None\] for {len(x)} gray"):
         Loader((x, np.arange(len(x))), 1)
@@ -155,7 +157,7 @@ def test_all_images_of_a_data_set_have_one_layout(draws):
         with pytest.raises(TypeError, match=rf"looks like {seen}; those before were {found}.*permute") as caught:
             batches(Set([first, first, other, first]), 1)
         assert caught.value.__notes__[0] == "in dataset[2]"
-    # If an image is too small to show its layout, but has the other images' number of channels, it has their layout.
+    # An image that is too small to show its layout has the layout of the others, if it has their number of channels.
     narrow = torch.from_numpy(draws.integers(0, 256, (3, 9, 2), dtype=np.uint8))
     made = batches(Set([tall, narrow]), 1)
     assert torch.equal(made[1].image[0], narrow)
@@ -163,7 +165,7 @@ def test_all_images_of_a_data_set_have_one_layout(draws):
         batches(Set([wide, narrow]), 1)
     strip = draws.integers(0, 256, (3, 9, 3), dtype=np.uint8)
     assert torch.equal(batches(Set([wide.numpy(), strip]), 1)[1].image[0], torch.from_numpy(strip).permute(2, 0, 1))
-    # There is one rule for arrays and another for tensors, also if one data set has both, in either order.
+    # Arrays and tensors have separate rules, even if one data set has both, in either order.
     for order in ((0, 1), (1, 0)):
         both = [tall, tall.permute(1, 2, 0).numpy()]
         got = images(Set([both[k] for k in order]), 2)
@@ -171,7 +173,7 @@ def test_all_images_of_a_data_set_have_one_layout(draws):
 
 
 def test_memory_may_lie_in_any_order(draws):
-    """Views are read with their strides: pixels as planes, every other column, mirrored, BGR as RGB."""
+    """Views are read with their strides: pixels stored as planes, every other column, mirrored, BGR as RGB."""
     x = planes(draws, 6, 3, 9, 30)
     rows = pixels_of(x)
     views = {
@@ -221,7 +223,7 @@ def test_transforms_of_many_channels(draws, layout):
 
 
 def test_colours_of_other_channels_are_refused_when_the_loader_is_made(draws):
-    """Transforms of colours are refused for images of other numbers of channels. A permutation of channels once left out all but three of them."""
+    """Transforms of colours are refused for images without three channels. Permuting channels once dropped all but three of them."""
     for channels in (2, 4, 9):
         source = Set(planes(draws, 4, channels))
         for t, count in (
@@ -390,7 +392,7 @@ def test_types_are_refused_with_what_fits_them(dtype, said, of_x):
 
 
 def test_the_ways_out_of_floats(draws):
-    """The remedies that the messages name have the effect that the messages promise."""
+    """The solutions that the messages propose have the promised effect."""
     x = draws.uniform(0, 1, (4, 9, 8, 3)).astype(np.float32)
     data = torch.utils.data.TensorDataset(torch.from_numpy(x), torch.as_tensor(range(4)))
     assert torch.equal(images(data, dtype=None), torch.from_numpy(x).permute(0, 3, 1, 2))
@@ -416,7 +418,7 @@ def test_sizes_of_resize():
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("transform", [T.RGB(), T.Grayscale(1), T.Grayscale(3), T.RandomGrayscale(1), T.RandomApply([T.Grayscale(3)], 1)])
 def test_gray_among_others_is_refused_where_it_matters(draws, transform, workers):
-    """RGB and Grayscale follow the first image. Three channels that came later once became nine, or stayed three."""
+    """RGB and Grayscale are chosen by the first image. Images of three channels that came later once got nine, or kept three."""
     gray, color = draws.integers(0, 256, (8, 8), np.uint8), draws.integers(0, 256, (8, 8, 3), np.uint8)
     for images, said in (([gray, color], "3 channels; the first one had 1"), ([color, gray], "1 channels; the first one had 3")):
         with pytest.raises(TypeError, match=said):

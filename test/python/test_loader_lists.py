@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images with sizes of their own come as a list of tensors."""
+"""Images that differ in size are delivered as a list of tensors."""
 
 import tarfile
 
@@ -22,7 +22,7 @@ def pictures():
 
 
 class Scenes(torch.utils.data.Dataset):
-    """Images with a mask of their size, which is the image's first channel."""
+    """Images, each with a mask of its size that equals the image's first channel."""
 
     def __init__(self, pictures):
         self.pictures = pictures
@@ -75,7 +75,7 @@ KINDS = ["folder", "list", "dataset", "paths of a dataset", "tar"]
 
 
 def source_of(kind, pictures, folder):
-    """Returns a source of a Loader with these pictures, in this order unless it is a folder."""
+    """Returns a Loader's source of these pictures, in this order unless it is a folder."""
     if kind == "dataset":
         return Views(pictures)
     paths = saved(folder, pictures)
@@ -102,7 +102,7 @@ def notices(monkeypatch):
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_images_that_differ_in_size_come_as_a_list(kind, shuffle, pictures, tmp_path, notices):
-    """All batches are lists, even those whose images happen to have one size, such as the first one. Fixed samples of the data set decide."""
+    """All batches are lists, even if their images happen to have one size, as in the first batch. The Loader decides this by fixed samples of the data set."""
     mixed = [pictures[0], pictures[0], *pictures, pictures[0], pictures[0]]
     source = source_of(kind, mixed, tmp_path)
     loader = Loader(source, 2, shuffle=shuffle, transforms=[T.RandomHorizontalFlip(), T.PILToTensor()])
@@ -139,14 +139,14 @@ def test_a_resumed_run_gets_lists_too(pictures, tmp_path, notices):
     fresh.load_state_dict(state)
     assert kinds_of_batches(fresh) == {list} and len(notices) == 1
     fresh = Loader(dataset, 2)
-    # The state as an earlier version saved it: without "listed".
+    # a state of an earlier version, without "listed"
     fresh.load_state_dict({name: value for name, value in state.items() if name != "listed"})
     assert kinds_of_batches(fresh) == {list}
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_ranks_decide_alike(kind, pictures, tmp_path, notices):
-    """Batches of both ranks are lists, although only one rank has images of another size in its first batch."""
+    """Batches of both ranks are lists, although only one rank has images of different sizes in its first batch."""
     source = source_of(kind, [pictures[0], pictures[0], pictures[1], pictures[2], *[pictures[0]] * 4], tmp_path)
     loaders = [Loader(source, 2, shard=(rank, 2), transforms=[T.PILToTensor()]) for rank in (0, 1)]
     assert [kinds_of_batches(loader) for loader in loaders] == [{list}, {list}]
@@ -202,7 +202,7 @@ def test_transforms_that_draw_one_size_make_tensors(transform, pictures):
 
 
 def test_looking_at_samples_leaves_the_generators_as_they_are(pictures):
-    """The Dataset draws from the global generators in its calls. The batches are those of a run that looks at no samples."""
+    """The Dataset draws from the global generators in its calls. The Loader's look at samples in advance must not change the draws of the batches."""
 
     class Drawing(Views):
         def __getitem__(self, i):

@@ -24,7 +24,7 @@ COUNT = 25
 
 @pytest.fixture(scope="module")
 def sounds():
-    """Returns the bytes of sound files of different lengths."""
+    """Returns the bytes of COUNT sound files of different lengths."""
     rng = np.random.default_rng(SEED)
     return [pcm16(rng, int(rng.integers(200, 900)), 1 + i % 2) for i in range(COUNT)]
 
@@ -44,7 +44,7 @@ def columns_of(sounds, **more):
 
 @pytest.fixture(scope="module")
 def table(sounds, tmp_path_factory):
-    """Writes a table of two files with groups of seven rows."""
+    """Writes a table of two files with groups of seven rows, and returns its folder."""
     root = tmp_path_factory.mktemp("sounds")
     for part in range(2):
         rows = slice(0, 13) if part == 0 else slice(13, COUNT)
@@ -53,7 +53,7 @@ def table(sounds, tmp_path_factory):
 
 
 def check_padded(batches, sounds, order=None):
-    """Checks batches of padded sounds against the samples of the files. Returns the ids."""
+    """Compares batches of padded sounds with the samples of the files. Returns the ids of the sounds."""
     seen = []
     for batch in batches:
         assert batch.audio.shape[1] == int(batch.audio_lengths.max())
@@ -126,13 +126,13 @@ def test_random_crops_are_those_of_files(table, sounds, tmp_path):
 
 
 def test_the_rate_that_datasets_wrote(sounds, tmp_path):
-    """`datasets` resamples to the rate of its feature; a rate that the user gives takes precedence."""
+    """A table's sounds have the rate that `datasets` has written to its feature, unless the user gives another rate."""
     write(tmp_path / "t.parquet", columns_of(sounds), features=FEATURES)
     from stoker.loader._table import inspect
 
     assert [c["becomes"] for c in inspect([str(tmp_path / "t.parquet")])["columns"]] == ["sound", "text", "number"]
     for rate, want in ((None, 8000.0), (4000, 4000.0)):
-        fields = {"sound": Audio(rate=rate), "rate": None, "speaker": None}  # no column is called `sound`, so it is the column of sounds
+        fields = {"sound": Audio(rate=rate), "rate": None, "speaker": None}  # no column is called `sound`, so the column of sounds is used
         batch = next(iter(Loader(tmp_path / "t.parquet", COUNT, fields=fields)))
         assert batch._fields == ("sound", "rate", "speaker", "sound_lengths") and batch.rate.tolist() == [want] * COUNT
         assert batch.sound_lengths.tolist() == [int(np.ceil(len(stored(s)) * want / 16000)) for s in sounds]
@@ -226,8 +226,8 @@ MANY = 60
 
 @pytest.fixture(scope="module", params=("column", "headers", "paths"))
 def many(request, tmp_path_factory):
-    """Writes a table of 60 sounds of many lengths in groups of eight rows. Their lengths are in a column, or only in the sounds' headers, which are in the table
-    or in files that the table names."""
+    """Writes a table of 60 sounds of many lengths in groups of eight rows. A column has their lengths, or only their headers have; the sounds are in the
+    table, or in files that the table names."""
     root, rng = tmp_path_factory.mktemp("many"), np.random.default_rng(SEED)
     data = [pcm16(rng, int(n)) for n in rng.integers(200, 9000, MANY)]
     more = {}
@@ -327,8 +327,8 @@ def test_one_frame(tmp_path):
 
 
 class Rows:
-    """A Dataset of sound files. form: "tuple" gives tuples with the file's bytes second; "struct" gives dicts with a dict of bytes and path, as tables have it;
-    "array" gives dicts with an array of bytes."""
+    """A Dataset of sound files. form: "tuple": tuples with the file's bytes second; "struct": dicts with a dict of bytes and path, as in tables; "array":
+    dicts with an array of bytes."""
 
     def __init__(self, sounds, form):
         self.sounds, self.form = sounds, form

@@ -30,7 +30,7 @@ def folder(tmp_path_factory):
 
 
 def stored(path) -> np.ndarray:
-    """Returns the mean of the channels of a file that pcm16 has made."""
+    """Returns the mean of the channels of a file that was written with pcm16, as floats from -1 to 1."""
     data = path.read_bytes()
     return np.frombuffer(data[44:], "<i2").reshape(-1, data[22]).mean(1, dtype=np.float64) / 32768
 
@@ -247,7 +247,7 @@ def test_transforms_of_torchaudio_give_its_values(folder):
 
 
 def test_torchaudio_spectra(folder):
-    """torchaudio's spectra, mel bands, decibels and MFCC give its values within 1e-4 of their range. Spectrogram(center=False) is refused."""
+    """torchaudio's spectra, mel bands, decibels and MFCC give torchaudio's values within 1e-4 of their range. Spectrogram(center=False) is refused."""
     T = pytest.importorskip("torchaudio.transforms")
     fields = {"audio": Audio(rate=16000, duration=0.08)}
     sounds = torch.cat([b.audio for b in Loader(folder, 7, fields=fields)])
@@ -315,7 +315,7 @@ def test_masks_cover_one_stretch(folder):
 
 
 def padding(batches) -> float:
-    """Returns the part of all batches' elements that is padding."""
+    """Returns the share of padding among the elements of all batches."""
     lengths = [b.audio_lengths for b in batches]
     return 1 - sum(int(n.sum()) for n in lengths) / sum(int(n.max()) * len(n) for n in lengths)
 
@@ -326,7 +326,7 @@ def ids(batches):
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory):
-    """Writes files of 60 different lengths in two classes, and a manifest of parts of them."""
+    """Writes files of 60 different lengths in two classes, and a manifest that lists parts of the files."""
     root, rng = tmp_path_factory.mktemp("many"), np.random.default_rng(SEED)
     lengths = rng.permutation(np.arange(60) * 40 + 100)
     for i, n in enumerate(lengths):
@@ -443,7 +443,7 @@ def test_wrong_noises(noises, snr):
 
 
 def test_noises_need_no_pairing(folder, capfd):
-    """Noises are read in an order of their own, and are as many as they are: no notice says that this may be a mistake."""
+    """Noises have their own order, and their number may differ from the number of samples: no notice says that this may be a mistake."""
     noises = [str(p) for p in paths_of(folder)[:2]]
     list(Loader(folder, 7, fields={"audio": Audio(rate=16000), "label": None}, transforms=[AddNoise(noises)]))
     list(Loader(folder, 7, fields={"audio": Audio(rate=16000), "label": None}, transforms=[AddNoise([str(p) for p in paths_of(folder)])]))
@@ -515,7 +515,7 @@ def test_wrong_tars(tars):
 
 @pytest.fixture(scope="module")
 def noises(tmp_path_factory):
-    """Writes noises of 3000 equal samples each, whose sign says which it is."""
+    """Writes four noises of 3000 equal samples each. Their values differ."""
     root = tmp_path_factory.mktemp("noises")
     for k, value in enumerate((1000, -1000, 3000, -3000)):
         (root / f"{k}.wav").write_bytes(wav(np.full(3000, value, "<i2"), 16000))

@@ -107,8 +107,8 @@ def test_state_with_another_number_of_ranks(tree, files, kind):
 
 @pytest.mark.parametrize("tail", ["wrap", "keep"])
 def test_state_of_a_pipeline_after_every_batch(tree, tail):
-    """A new Loader that loads a state gives the batches that followed, also across the ends of epochs. The same holds for a state saved after the program has
-    left an epoch early. If tail is "wrap", the last batch of an epoch also has the first samples of the next one."""
+    """A new Loader that loads a state gives the same next batches, also across the ends of epochs, and also if the program had left an epoch early. With
+    tail "wrap", an epoch's last batch also has the first samples of the next epoch."""
 
     def new():
         pipe = Pipeline(4, 2, None)
@@ -132,7 +132,7 @@ def test_state_of_a_pipeline_after_every_batch(tree, tail):
         assert [(e, b.label.flatten().tolist()) for e in range(rest.epoch, 4) for b in rest] == steps[k:], f"after {k} batches"
     left = new()
     next(iter(left))
-    iter(left)  # a new iteration ends the epoch before its last batch
+    iter(left)  # ends the epoch before its last batch
     rest = new()
     rest.load_state_dict(left.state_dict())
     assert [b.label.flatten().tolist() for b in rest] == [b.label.flatten().tolist() for b in left]
@@ -162,7 +162,7 @@ def make_at(tree, epoch):
 
 @pytest.mark.parametrize("taken", [0, 2, 6])
 def test_state_around_the_end_of_an_epoch(tree, taken):
-    """Takes the state before the first batch, between epochs, and after a break that a new iteration has ended."""
+    """Saves the state before the first batch, between epochs, and after a break that a new iteration has ended."""
     loader = make(tree, shuffle=True, last_batch="keep", seed=4)
     want = [flat(ids(make_at(tree, e))) for e in range(3)]
     assert len({tuple(w) for w in want}) == 3
@@ -229,7 +229,7 @@ def test_a_loader_may_be_closed_in_a_child(tree):
 
 
 class Drawn(torch.utils.data.IterableDataset):
-    """Draws twice for each sample: before it, and after it, when the generator resumes."""
+    """Draws twice for each sample: before it is yielded and, when the generator resumes, after it."""
 
     def __iter__(self):
         for k in range(7):
@@ -243,7 +243,7 @@ def drawn(loader):
 
 @pytest.mark.parametrize("taken", [1, 2, 4])
 def test_a_resumed_stream_repeats_its_random_numbers(taken):
-    """Skipped samples draw their own numbers and do not take those of the first sample that is delivered."""
+    """Samples that a resume skips draw their own numbers, and do not shift those of later samples."""
     loaders = [Loader(Drawn(), 2, seed=3) for _ in range(3)]
     whole = [drawn(loaders[0]) for _ in range(2)]
     # 4 is the last batch of an epoch, so the state begins the next one.
@@ -253,7 +253,7 @@ def test_a_resumed_stream_repeats_its_random_numbers(taken):
 
 
 DATA = torch.utils.data
-ANEW = {  # samplers that give another order in each iteration
+ANEW = {  # samplers that give a new order in each iteration
     "random": lambda: DATA.RandomSampler(range(21)),
     "weighted": lambda: DATA.WeightedRandomSampler([1.0] * 21, 21),
     "subset": lambda: DATA.SubsetRandomSampler(range(21)),
@@ -276,8 +276,8 @@ def after(loader, batches):
 @pytest.mark.parametrize("source", ["folder", "arrays"])
 @pytest.mark.parametrize("epoch", [0, 1])
 def test_an_order_that_does_not_come_again_is_refused(tree, source, kind, epoch):
-    """A state in mid-epoch is refused if the sampler gives another order now, which would give some samples twice and others not at all. A state of a complete
-    epoch, or without "order", is loaded."""
+    """A state in mid-epoch is refused if the sampler now gives another order, which would repeat some samples and skip others. A state of a complete epoch,
+    or without "order", is loaded."""
     state = after(in_order_of(tree, source, ANEW[kind]()), 6 * epoch + 2)
     assert len(json.dumps(state)) < 1024
     loader = in_order_of(tree, source, ANEW[kind]())
@@ -294,8 +294,8 @@ def test_an_order_that_does_not_come_again_is_refused(tree, source, kind, epoch)
 
 @pytest.mark.parametrize("source", ["folder", "arrays"])
 def test_an_order_that_comes_again(tree, source):
-    """Samplers that get the epoch, and the first order of a seeded sampler, give the same order again. A Loader resumes such
-    an order, also from the state of a Loader that was resumed itself."""
+    """A Loader resumes an order that its sampler repeats, as samplers do that get the epoch, or in the first order of a seeded sampler; also from the state
+    of a Loader that was resumed itself."""
     for batches, sampler in (
         (2, lambda: DATA.RandomSampler(range(21), generator=torch.Generator().manual_seed(5))),
         (8, lambda: DATA.DistributedSampler(range(21), 1, 0, seed=3)),
@@ -319,7 +319,7 @@ def test_orders_of_other_lengths_and_ranks(tree, source):
     with pytest.raises(StateError, match="order of its own"):
         in_order_of(tree, source, None).load_state_dict(state)
     state = after(in_order_of(tree, source, list(range(10)), shard=(0, 2)), 2)
-    other = in_order_of(tree, source, list(range(11, 21)), shard=(1, 2))  # the state of one rank resumes another, whose ids differ
+    other = in_order_of(tree, source, list(range(11, 21)), shard=(1, 2))  # the state of one rank resumes another one, whose ids differ
     other.load_state_dict(state)
     assert flat(ids(other)) == [19, 20]
     for damaged in ({**state["order"], "samples": -1}, {"digest": "0"}, "text"):

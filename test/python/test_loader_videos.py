@@ -39,7 +39,7 @@ def moving(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def still(tmp_path_factory):
-    """Makes videos whose frames are all alike, and their first frames as PNGs."""
+    """Makes videos whose frames are all equal, and PNGs of their first frames."""
     root = tmp_path_factory.mktemp("still")
     for name in ("a", "b"):
         for kind in ("videos", "images"):
@@ -133,11 +133,11 @@ TRANSFORMS = [
 
 @pytest.mark.parametrize("transform", TRANSFORMS, ids=lambda t: type(t).__name__)
 def test_clips_change_as_images_do(still, monkeypatch, transform):
-    """Each frame has the pixels that a Loader of images gives for it, under the same draws."""
+    """Each frame has the pixels that a Loader of images gives for it with the same draws."""
     decode = _spec.Spec.decode
 
     def after_a_draw(spec, data, floats=False):
-        fn.random.coin_flip()  # shifts the numbers of later draws by one, since a Loader of videos first draws the place of a clip
+        fn.random.coin_flip()  # shifts later draws by one, since a Loader of videos first draws the position of a clip
         return decode(spec, data, floats)
 
     monkeypatch.setattr(_spec.Spec, "decode", after_a_draw)
@@ -154,7 +154,7 @@ def test_clips_change_as_images_do(still, monkeypatch, transform):
 
 
 def nearest(path, fps, numbers):
-    """Returns the frames nearest to k/fps seconds, by the rule that Video states."""
+    """Returns the numbers of the frames that are nearest to k / fps seconds, for each k in `numbers`, by the rule of Video."""
     times = stoker.VideoDecoder(path).get_frames_at(range(len(stoker.VideoDecoder(path)))).pts_seconds.numpy()
     return [int(np.argmin(np.round(np.abs(times - times[0] - k / fps), 6))) for k in numbers]
 
@@ -168,7 +168,7 @@ def test_frames_at_a_rate_are_the_nearest_ones(tmp_path_factory, name, fps):
 
 
 def test_a_rate_changes_the_middle_of_a_video(moving):
-    """At 10 frames a second the video of 2 s has 20 frames, and the clip lies in the middle of these."""
+    """At 10 frames per second the video of 2 s has 20 frames, and the clip is in their middle."""
     (clip, _), *_ = stoker.Loader(moving, 1, fields={"clip": Video(4, 3, fps=10), "label": None}, dtype=torch.uint8)
     assert numbers(clip[0], moving / "a/0.mp4") == nearest(moving / "a/0.mp4", 10, [5, 8, 11, 14])
 
@@ -205,7 +205,7 @@ def test_several_clips_of_a_short_video(moving):
 
 
 class Paths:
-    """A Dataset of videos. give: makes a sample from a path: the path itself, bytes or arrays."""
+    """A Dataset of videos. give: makes a sample from a path; the sample may be the path itself, bytes or arrays."""
 
     def __init__(self, root, give):
         self.paths, self.give = sorted(root.glob("*/*.mp4")), give
@@ -249,7 +249,7 @@ SOURCES = {
 
 @pytest.fixture(scope="module")
 def several(tmp_path_factory):
-    """Makes four videos that differ from each other."""
+    """Makes four different videos."""
     root = tmp_path_factory.mktemp("several")
     for i in range(4):
         (root / "ab"[i // 2]).mkdir(exist_ok=True)
@@ -275,7 +275,7 @@ def test_every_source_gives_the_same_clips(several, tmp_path, kind, shuffle):
     want = {
         int(label): clip for clips, labels in batches(SOURCES["list"](several, tmp_path)) for clip, label in zip(clips, labels, strict=True)
     }
-    # Draws depend on the operators before them, so values can be compared between sources only without random transforms.
+    # Draws depend on the operators before them, so values are compared between sources only without random transforms.
     assert got.keys() == want.keys() and all(got[k].shape == (4, 3, 24, 24) for k in got)
     plain = {"transforms": None, "dtype": torch.uint8, "shuffle": shuffle}
     if shuffle:

@@ -29,7 +29,7 @@ def root(tmp_path_factory):
 
 
 def copy(root, tmp_path):
-    """Copies only the tables, so that a test can damage them."""
+    """Copies the tables, so that a test can damage them."""
     shutil.copytree(root / "v1.0-mini", tmp_path / "v1.0-mini", ignore=shutil.ignore_patterns("*.index"))
     for name in ("samples", "sweeps"):
         (tmp_path / name).symlink_to(root / name)
@@ -49,7 +49,7 @@ def pipeline(root, fields, batch_size=1, define=None, **kwargs):  # define: take
 
 
 def rows(pipe, names, batches):
-    """Returns the values of the named outputs, sample by sample."""
+    """Returns the values of the named outputs of `batches` batches, as a dict for each sample."""
     found = []
     for _ in range(batches):
         out = pipe.run()
@@ -97,7 +97,7 @@ def test_cameras_classes_and_scenes(root):
 
 
 def slots(root, batch_size, ranks, batches, **kwargs):
-    """Returns (scene, frame, prev_exists) of each slot of the global batch."""
+    """Returns a list of (scene, frame, prev_exists) for each slot of the global batch."""
     found = [[] for _ in range(batch_size * ranks)]
     for rank in range(ranks):
         pipe = pipeline(
@@ -121,7 +121,7 @@ def test_streams_follow_scenes_on_all_ranks(root, shuffle):
             assert frame == k % 3 and prev == (frame > 0)
             assert frame == 0 or scene == slot[k - 1][0]
     firsts = [[s for s, frame, _ in slot if frame == 0] for slot in found]
-    if not shuffle:  # five scenes on four slots: scene 4 follows scene 0 in slot 0, in each cycle
+    if not shuffle:  # five scenes on four slots: scene 4 follows scene 0 in slot 0
         assert [f[:4] for f in firsts] == [[0, 4, 0, 4], [1, 1, 1, 1], [2, 2, 2, 2], [3, 3, 3, 3]]
     else:
         assert len({tuple(f) for f in firsts}) == 4 and all(len(set(f)) > 1 for f in firsts)
@@ -235,7 +235,7 @@ def test_damaged_tables(root, tmp_path, message):
 
 
 def test_mutations_are_refused_or_read(root, tmp_path):
-    """Bytes of all tables are changed, cut and doubled. The reader either reads the set, or raises an error that names the folder or a camera."""
+    """Bytes of all tables are changed, cut and doubled. The reader reads the set, or raises an error that names the folder or a camera."""
     rng = np.random.default_rng(SEED)
     copy(root, tmp_path)
     tables = sorted((tmp_path / "v1.0-mini").glob("*.json"))
@@ -265,7 +265,8 @@ def test_mutations_are_refused_or_read(root, tmp_path):
 
 
 def test_a_byte_order_mark_before_tables(root, tmp_path):
-    """Tables that begin with a byte order mark, as some editors write it, give the same values. json.load refuses it unless the file is opened as utf-8-sig."""
+    """Tables that begin with a byte order mark, as some editors write it, give the same values. (json.load refuses it unless the file is opened as
+    utf-8-sig.)"""
     want = [[v.tolist() for v in r.values()] for r in rows(pipeline(root, OF_SAMPLES[:4], 5), OF_SAMPLES[:4], 3)]
     copy(root, tmp_path)
     for table in (tmp_path / "v1.0-mini").glob("*.json"):

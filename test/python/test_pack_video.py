@@ -305,7 +305,7 @@ def test_other_arguments(root, tmp_path):
 
 
 class Clips(DataProvider):
-    """Two cameras, whose frames are named by number or by time."""
+    """Two cameras, whose frames are identified by number or by time."""
 
     def __init__(self, paths, by_time=False):
         self.paths, self.by_time = paths, by_time

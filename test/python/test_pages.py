@@ -27,7 +27,7 @@ from support import tar_of  # noqa: E402
 
 DOC = Path(__file__).resolve().parents[2] / "doc"
 SMALL = [T.RandomResizedCrop(16), T.RandomHorizontalFlip(), T.ToTensor()]
-# Programs that do not run here, by a line of theirs, and the reason.
+# Programs that do not run here, by one of their lines, and the reason.
 LEFT_OUT = {
     "cost = class_cost(": "the code before",
     "from accvlab.batching_helpers import": "the code before",
@@ -48,8 +48,8 @@ HERE = {"batching", "from-others", "loader", "robots", "storage", "training", "v
 
 
 def programs(page: str) -> Iterator[str]:
-    """Yields the Python programs of a page: those in fences, and blocks that are indented by four spaces, are no part of a list, and have a line that begins
-    like a program's."""
+    """Yields the Python programs of a page: those in fences, and blocks that are indented by four spaces outside of lists and have a line that begins like a
+    program's."""
     lines = (DOC / f"{page}.md").read_text().splitlines()
     at, in_list = 0, False
     while at < len(lines):
@@ -127,7 +127,7 @@ def test_training(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     given = {
         "train": Loader(
             (np.zeros((400, 16, 16, 3), np.uint8), np.zeros(400, np.int64)), batch_size=1, transforms=[T.ToTensor()]
-        ),  # a trial of advise takes 289 steps
+        ),  # one trial of advise takes 289 steps
         "step": lambda images, labels: torch.zeros(1),
         "model": model,
         "cross_entropy": torch.nn.functional.cross_entropy,
@@ -141,7 +141,7 @@ def test_training(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture
 def store(tree: Path, files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    """Yields a store that has the pages' bucket: a folder of classes, and two tars with parts of several kinds."""
+    """Yields a store with the bucket of the pages: a folder of classes, and two tars with components of several kinds."""
     bucket = tmp_path / "store" / "bucket"
     shutil.copytree(tree, bucket / "train")
     array = tmp_path / "one.npy"
@@ -254,7 +254,7 @@ EXAMPLES_LEFT_OUT = {"pack-video": "test_pack_video.py packs videos", ".parquet"
 
 
 def test_the_examples_of_the_commands_help(store: Store, tree: Path, tmp_path: Path) -> None:
-    """Each `stoker COMMAND --help` ends with an example, which is run with a small data set."""
+    """Each `stoker COMMAND --help` ends with an example, which runs on a small data set."""
     command = Path(os.environ.get("STOKER_BUILD", "build")).resolve() / "cli" / "stoker"
     desk = tmp_path / "desk"
     (desk / "data").mkdir(parents=True)
@@ -292,7 +292,7 @@ def test_the_examples_of_the_commands_help(store: Store, tree: Path, tmp_path: P
             line = line.replace(old, new)
         if name == "bench":
             line += " --seconds 0.5"
-        if name in ("top", "doctor"):  # top runs until Ctrl-C; the status depends on what runs on the machine
+        if name in ("top", "doctor"):  # top runs until Ctrl-C; the exit status of doctor depends on the machine
             line = f"{line.partition('#')[0]} --steps 1 || true" if name == "top" else f"{line} || true"
         said(line)
     assert (desk / "batch.png").exists() and (desk / "report.json").exists() and list((desk / "packed").glob("*.tar"))

@@ -19,7 +19,7 @@ def blocks(page, language):
 
 
 def small(code, tree):
-    """Returns the same program with this folder, small batches and few epochs."""
+    """Returns the same program for the folder `tree`, with small batches and few epochs."""
     code = re.sub(r"\"(/?data/train|train)\"", repr(str(tree)), code)
     return (
         re.sub(r"batch_size=\d+", "batch_size=4", code)
@@ -88,7 +88,7 @@ def _without_workers(init):
 
 
 def recipes():
-    """Yields (heading, block) of each recipe. The first block is the code that all recipes begin with."""
+    """Yields (heading, block) of each recipe. The first block is code that all recipes need."""
     parts = re.split(r"^#+ (.*)\n", (ROOT / "doc/recipes.md").read_text(), flags=re.M)[1:]
     for heading, text in zip(parts[::2], parts[1::2], strict=True):
         yield from ((heading, block) for block in re.findall(r"^```python\n(.*?)^```", text, re.M | re.S))
@@ -98,7 +98,7 @@ def few(code):
     return re.sub(r"batch_size=\d+", "batch_size=4", code)
 
 
-# Recipes that need a package which the tests do not install.
+# Recipes that need packages which the tests do not install: heading and package.
 ELSEWHERE = {"Hugging Face datasets": "datasets", "Lightning": "lightning"}
 
 
@@ -226,7 +226,7 @@ def test_the_table_of_transforms_is_torchvisions():
 
 
 def test_the_program_of_the_losses_page_runs():
-    """Runs the one block that is a whole program. The other blocks show code that it replaces, or need a package that is not installed."""
+    """Runs the only block that is a whole program. The other blocks show code that it replaces, or need a package that is not installed."""
     code = next(b for b in blocks("doc/batching.md", "python") if "detection_cost(" in b)
     layers, samples, queries, classes = 2, 3, 5, 4
     names = {

@@ -105,7 +105,7 @@ def test_state_at_every_batch(tree):
 
 
 def test_objects_of_a_users_function_resume(tree, files):
-    """A state does not record where bytes come from: a state of local files resumes with a function that fetches them, and the other way round."""
+    """A state does not record the source of bytes: a state of local files resumes with a function that fetches them, and the reverse."""
 
     def training_over(names, **settings):
         @pipeline_def(batch_size=4, num_threads=2, device_id=None, seed=11, **settings)
@@ -158,8 +158,8 @@ def test_a_changed_data_set_is_refused(files):
 
 
 def check_message(text, names, was):
-    """Compares the message with the lists: it must name the first change, and state nothing that is wrong about it. Returns the number of equal names that the
-    message states."""
+    """Checks the message against the two lists of names: it must name the first difference, and must be right in what it states. Returns the number of equal
+    names in the message."""
     found = re.search(r"the first (\d+) are the same, up to (\S+?)(;|:|$)", text)
     same = int(found[1]) if found else 0
     assert names[:same] == was[:same] and (not found or found[2] == names[same - 1]), text
@@ -386,7 +386,7 @@ def test_bad_files_by_policy(tmp_path, files):
     error = caught.value
     assert error.uri.endswith("bad.jpg") and "decoders.image" in error.op and "test_pipeline.py:" in error.op
     assert error.sample == 3 and error.epoch == 0
-    assert len(pipe.run()[0]) == 4  # after the error, the pipeline gives the next batch
+    assert len(pipe.run()[0]) == 4  # the pipeline continues with the next batch after the error
 
     skipping = listed(on_error="skip", max_errors=10)
     assert [int(y[0]) for y in map(np.asarray, skipping.run()[1])] == [0, 1, 2]
@@ -401,7 +401,7 @@ def test_bad_files_by_policy(tmp_path, files):
 
 @pytest.mark.parametrize("kind", ["loop", "long name", "directory", "forbidden"])
 def test_a_file_that_cannot_be_opened_is_a_bad_sample(files, tmp_path, kind):
-    """One such file is a failed sample; many in a row are a failure of the source."""
+    """One file that cannot be opened is a bad sample; many in a row are a failure of the source."""
     bad = tmp_path / "bad.jpg"
     if kind == "loop":
         bad.symlink_to("bad.jpg")
@@ -432,7 +432,8 @@ def test_a_file_that_cannot_be_opened_is_a_bad_sample(files, tmp_path, kind):
 
 
 def test_a_trace_that_cannot_be_written_is_reported(files, tmp_path, capfd):
-    """A trace on a full disk, or in a folder that does not exist, is reported, and the run continues. A full disk may show only when the file is closed."""
+    """If a trace cannot be written, because the disk is full or the folder does not exist, this is reported, and the run continues. A full disk may be
+    noticed only when the file is closed."""
 
     @pipeline_def(batch_size=4, num_threads=2, device_id=None)
     def labels():
@@ -541,7 +542,7 @@ def test_explain_and_counters_describe_the_run(tree, tmp_path):
 
 
 def test_operators_with_one_seed_draw_the_same():
-    """As in DALI, an image and its mask are cropped and turned equally if the operators get one seed."""
+    """As in DALI, operators with the same seed crop and rotate an image and its mask equally."""
     rng = np.random.default_rng(SEED)
     pictures = [rng.integers(0, 255, (int(h), int(w), 3), dtype=np.uint8) for h, w in rng.integers(20, 60, (6, 2))]
 
@@ -560,7 +561,7 @@ def test_operators_with_one_seed_draw_the_same():
 
 
 def test_a_definition_that_another_thread_ends():
-    """A block that defines a pipeline and is never left may be collected by any thread, which must not look for it in a list of its own."""
+    """A definition block that is never left may be collected on any thread, which must not search for it in its own list."""
     from stoker._build import GraphBuilder, building
 
     scope, errors = building(GraphBuilder(device_id=None)), []

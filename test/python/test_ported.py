@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training scripts of examples/ported run on a few images, and Python runs for a sample only in scripts that intend it."""
+"""The training scripts of examples/ported run on a few images. Only scripts that intend it run Python for a sample."""
 
 import copy
 import importlib.util
@@ -66,8 +66,8 @@ def test_torchvision_references(folder):
 
 
 def test_timm_train(folder, monkeypatch):
-    """timm_train.py trains without Python for a sample. timm 1.0's create_transform is replaced by one that makes the same transforms, from classes with the same
-    names."""
+    """timm_train.py trains without Python for a sample. timm 1.0's create_transform is replaced by a function that makes the same transforms, from classes
+    with the same names."""
 
     def create_transform(size, is_training, auto_augment=None, interpolation="bilinear", re_prob=0.0, re_mode="const"):
         tv = torchvision.transforms
@@ -124,7 +124,7 @@ def test_detection_references(tree, tmp_path, augmentation):
         (tmp_path / "images" / f"{k}.jpg").write_bytes(path.read_bytes())
         width, height = Image.open(path).size
         given["images"].append({"id": k, "file_name": f"{k}.jpg", "width": width, "height": height})
-        for _ in range(int(rng.integers(0, 4)) + (k > 0)):  # the first image may have no boxes
+        for _ in range(int(rng.integers(0, 4)) + (k > 0)):  # only the first image may have no boxes
             x, y = rng.random(2) * 0.6
             box = [x * width, y * height, (0.1 + rng.random() * 0.3) * width, (0.1 + rng.random() * 0.3) * height]
             given["annotations"].append({"image_id": k, "bbox": box, "category_id": int(rng.integers(1, 4))})
@@ -135,7 +135,7 @@ def test_detection_references(tree, tmp_path, augmentation):
 
 
 def test_airbench():
-    """airbench.py learns to tell bright from dark images. It gets 200 images instead of files with 60 000."""
+    """airbench.py learns to distinguish bright from dark images. It gets 200 images instead of files with 60 000."""
     rng = np.random.default_rng(SEED)
     labels = np.arange(200) % 2
     images = np.clip(rng.normal(100 + 60 * labels[:, None, None, None], 30, (200, 32, 32, 3)), 0, 255).astype(np.uint8)
@@ -155,7 +155,8 @@ def test_open_clip_csv(tree, tmp_path, separator):
 
 
 def test_hf_trainer(files, monkeypatch):
-    """hf_trainer.py trains with each batch of the table. Stand-ins for `transformers` and `load_dataset` provide only what the script uses."""
+    """hf_trainer.py trains with each batch of the table. `transformers` and `load_dataset` are replaced by objects with only the attributes that the script
+    uses."""
     pytest.importorskip("datasets") if importlib.util.find_spec("datasets") else None
     table = hub_table(files)
     datasets, transformers = types.ModuleType("datasets"), types.ModuleType("transformers")
@@ -206,7 +207,7 @@ def data_root(tmp_path_factory):
 
 
 def what_it_saw(name, root, workers, base):
-    """Runs a program. Returns (number of the loader, copy of the batch) for all batches, with "end" in place of a batch after each epoch, and for each loader
+    """Runs a program. Returns a list of (index of the loader, copy of the batch), with "end" instead of a batch after each epoch, and for each loader
     whether it runs in C."""
     batches, in_c = [], []
 
@@ -233,7 +234,7 @@ def what_it_saw(name, root, workers, base):
 
 
 def compare(ours, theirs, drawn, where):
-    """Compares two batches. drawn: compiled transforms drew at random, so only shapes and types of images are compared, and only sums of soft labels."""
+    """Compares two batches. drawn: compiled transforms drew at random, so of images only shapes and types are compared, and of soft labels only sums."""
     assert type(ours) is type(theirs), where
     if isinstance(theirs, dict):
         assert list(ours) == list(theirs), where
@@ -249,14 +250,14 @@ def compare(ours, theirs, drawn, where):
             most = 1.01 / 255 / 0.225  # one step of a byte, normalized
             assert drawn or (ours - theirs).abs().max() <= most, where
         elif theirs.is_floating_point() and drawn:
-            assert torch.allclose(ours.sum(-1), theirs.sum(-1)), where  # MixUp's targets: their shares may differ, but not their sum
+            assert torch.allclose(ours.sum(-1), theirs.sum(-1)), where  # MixUp's targets: only their sums must agree
         else:
             assert torch.equal(ours, theirs), where
     else:
         assert ours == theirs, where
 
 
-ONE_IMPORT = {  # for each program: whether each loader makes its images in C, and whether it draws random numbers ([]: no loader does)
+ONE_IMPORT = {  # for each program: whether each loader makes images in C, and whether it draws random numbers ([]: no loader does)
     "classification": ([True, True], [True, False]),
     "detection": ([False], []),
     "dict_batches": ([True], []),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several ranks divide the data and compare their settings. A rank may be wrong, die or be interrupted; no test may hang."""
+"""Several ranks divide the data and compare their settings. A rank may have wrong settings, die or be interrupted; no test may hang."""
 
 import os
 import signal
@@ -45,7 +45,7 @@ def test_all_have_the_same_steps_and_each_sample_once(tree):
 
 
 def test_ranks_that_read_other_things(tree, files):
-    """Each rank's error names both values; the next Loader works as usual."""
+    """If ranks read different data, the error of each rank names both values, and the next Loader works."""
     all_well(
         launch(
             """
@@ -86,7 +86,7 @@ def test_ranks_that_read_other_things(tree, files):
 
 
 def test_readers_of_pipelines_agree(tree):
-    """A reader's own seed decides its order; if ranks have different seeds, the error names both."""
+    """A reader's own seed determines its order. If ranks have different seeds, the error names both."""
     all_well(
         launch(
             """
@@ -164,7 +164,7 @@ def test_the_rank_that_keeps_the_store_dies(tree):
 
 @pytest.mark.parametrize("death", ["os._exit(9)", "os.kill(os.getpid(), 9)", "raise ValueError('the loss is NaN')"])
 def test_a_rank_that_dies_in_the_loop(tree, death):
-    """The other ranks get their collective's error, and exit although their loader runs."""
+    """The other ranks get the error of their collective, and can exit while their loader runs."""
     ended = launch(
         f"""
         loader = Loader(ARGS[0], 1, shuffle=True, **SMALL)
@@ -274,7 +274,7 @@ def test_accelerate_on_two_ranks(tree):
 
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_accelerate_divides_a_dataloader(tree, shuffle):
-    """accelerate's prepare() divides a stoker.DataLoader among the ranks as it divides torch's, and the library still makes the images in C."""
+    """accelerate's prepare() divides a stoker.DataLoader among the ranks like torch's, and the library still makes the images in C."""
     pytest.importorskip("accelerate")
     all_well(
         launch(
@@ -347,7 +347,7 @@ def _torchrun(tmp_path, tree, what):
 
 
 def _in_session(session):
-    """Returns the processes of a session that still run."""
+    """Returns the ids of the running processes of a session."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -367,7 +367,7 @@ def test_ctrl_c_under_torchrun(tmp_path, tree):
         while not all((tmp_path / f"ready{r}").exists() for r in range(2)):
             assert child.poll() is None, child.communicate()[0]
             time.sleep(0.05)
-        os.killpg(child.pid, signal.SIGINT)  # a terminal sends SIGINT to the whole process group too
+        os.killpg(child.pid, signal.SIGINT)  # as a terminal does, sends SIGINT to the whole process group
         output, _ = child.communicate(timeout=45)
     finally:
         if child.poll() is None:
@@ -391,7 +391,7 @@ def test_an_exception_under_torchrun(tmp_path, tree):
 
 @pytest.fixture(params=["alone", "with Accelerate"])
 def registered(request, monkeypatch):
-    """Returns the loaders that are registered with Accelerate, of which a stand-in is loaded for one of the two kinds of test."""
+    """Returns the list of loaders that are registered with Accelerate. One kind of test replaces Accelerate by a stand-in, the other runs without it."""
     loaders = []
     if request.param == "with Accelerate":
         state = types.SimpleNamespace(_add_dataloader=loaders.append, _remove_dataloader=loaders.remove)
@@ -407,7 +407,7 @@ def registered(request, monkeypatch):
 
 
 def test_two_threads_at_once(tree, registered):
-    """A second thread that enters while the first waits gets an error, and neither thread loses a batch."""
+    """If a second thread requests a batch while the first one waits, it gets an error, and neither thread loses a batch."""
     inside, leave = threading.Event(), threading.Event()
 
     class Slow:
@@ -439,11 +439,11 @@ def test_two_threads_at_once(tree, registered):
     thread.join(30)
     assert [b.label.tolist() for b in got] == [[2, 3], [4, 5], [6, 7]]
     assert not registered
-    assert len(list(loader)) == 4  # threads may use the loader one after another
+    assert len(list(loader)) == 4  # threads may use the loader in turn
 
 
 def test_an_error_does_not_end_the_epoch(tree, registered):
-    """After an exception of the Dataset the iteration continues, whether or not an Accelerator was made, and is registered until it ends or is dropped."""
+    """After an exception of the Dataset the iteration continues, whether or not an Accelerator exists. It stays registered until it ends or is dropped."""
 
     class Once:
         failed = False
@@ -478,7 +478,7 @@ def test_an_error_does_not_end_the_epoch(tree, registered):
 
 
 def test_left_for_validation_and_resumed(tree):
-    """An iteration that the program keeps continues at its position, whatever other loaders did in between."""
+    """An iteration that the program still holds continues at its position, whatever other loaders did meanwhile."""
     expected = [b.index.tolist() for b in Loader(tree, 3, shuffle=True, **SMALL)]
     train, valid = Loader(tree, 3, shuffle=True, **SMALL), Loader(tree, 4, **SMALL)
     seen, it = [], iter(train)
@@ -568,7 +568,7 @@ for made in (lambda: Part(own), lambda: data.Subset(Part(range(80)), own), lambd
 
 
 def test_the_same_data_on_all_ranks_is_divided():
-    """Ranks with the same data are recognised even if the Dataset augments its samples at random. The comparison of samples does not advance the program's
+    """Ranks with the same data are recognised even if the Dataset augments its samples at random. Comparing the samples does not advance the program's
     random generators."""
     all_well(
         launch(

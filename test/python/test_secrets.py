@@ -106,7 +106,7 @@ def read(uri, store):
 
 
 def failures(url):
-    """Makes many kinds of reads fail, and returns the texts of their errors."""
+    """Makes reads of many kinds fail, and returns the texts of their errors."""
     texts = []
 
     def fails(what, do):
@@ -216,7 +216,7 @@ def test_failures_of_videos_sounds_and_tables_tell_no_secret(url, capfd, monkeyp
 
 
 def test_uris_are_refused_where_paths_are_meant(tmp_path, monkeypatch, capfd):
-    """A URI is not taken for a path of folders on this machine, whose names would hold its query."""
+    """A URI is not read as a path on this machine, since messages would then contain its query."""
     monkeypatch.chdir(tmp_path)
     texts = []
 
@@ -250,7 +250,7 @@ def test_uris_are_refused_where_paths_are_meant(tmp_path, monkeypatch, capfd):
 
 
 def test_a_timeout_and_a_closed_pipeline_print_no_secret(url, tmp_path, capfd):
-    """The messages about requests that are still under way name their objects."""
+    """Messages about requests in flight name their objects without secrets."""
     texts = []
     with socket.create_server(("127.0.0.1", 0)) as silent:
         uri = f"http://127.0.0.1:{silent.getsockname()[1]}/slow.jpg?{QUERY}"
@@ -306,7 +306,7 @@ print(found, dumped > 1 << 20)
 
 @pytest.mark.parametrize("when", ["running", "closed"])
 def test_core_files_hold_no_keys(url, tmp_path, when):
-    """The keys of a profile are in no page that a core file of the process would hold, and are erased when the pipeline has ended."""
+    """No page that a core file of the process would contain has the keys of a profile, and the keys are erased when the pipeline has ended."""
     keys = f"aws_access_key_id = AKIA\naws_secret_access_key = {MARK}key\naws_session_token = {MARK}token\n"
     (tmp_path / "credentials").write_text(f"[default]\n{keys}")
     environment = {
@@ -324,7 +324,7 @@ def test_core_files_hold_no_keys(url, tmp_path, when):
 
 
 def test_files_and_bad_samples_hold_no_secret(url, tmp_path, capfd):
-    """Bad samples, states, a trace, a cache and the indexes of tars contain no secret."""
+    """Bad samples, states, a trace, a cache and indexes of tars contain no secret."""
     p = Pipeline(
         2, 1, None, timeout=30, storage=Storage(retries=0, cache=tmp_path / "cache"), on_error="skip", trace=str(tmp_path / "trace.json")
     )
@@ -420,7 +420,7 @@ def test_the_command(url, tmp_path):
 
 
 def test_arguments_of_the_command_are_not_repeated_with_their_secrets(url, tmp_path):
-    """A URL that stands where none belongs: in place of a command, of each command's arguments, and of the value of each option."""
+    """Passes a URL where none belongs: instead of a command, of each command's arguments, and of each option's value."""
     command = str(BUILD / "cli" / "stoker")
 
     def output(*words):
@@ -453,7 +453,7 @@ def test_arguments_of_the_command_are_not_repeated_with_their_secrets(url, tmp_p
     ],
 )
 def test_credentials_before_a_bucket_are_in_no_message(monkeypatch, scheme, given):
-    """Some parts of the credentials were once shown as the prefix of a listing that failed."""
+    """Messages show no part of the credentials. Some parts were once shown as the prefix of a listing that failed."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "GCS_KEY", "GCS_SECRET"):
         monkeypatch.setenv(name, "none")
     store = Storage(endpoint="http://127.0.0.1:1", retries=0)
@@ -529,7 +529,7 @@ SAFE = [
     ("a&signature=abc&b", "a&signature=&b"),
     ("say http://NAME:PASSWORD@HOST:PORT in https_proxy", "say http://NAME:PASSWORD@HOST:PORT in https_proxy"),
     *(
-        (text.format("t" * 200), safe)  # the end of a long URL was cut off, and the @ after a token with it
+        (text.format("t" * 200), safe)  # the @ of a long URL was cut off together with the end of the token before it
         for text, safe in [
             ("http://me:{}", "http://"),
             ("http://{}: no", "http:// no"),
@@ -546,7 +546,7 @@ SAFE = [
 
 @pytest.mark.parametrize(("text", "safe"), SAFE)
 def test_the_functions_agree(text, safe):
-    """The package and the library each have a function that removes secrets from a text. Both give the same text."""
+    """The functions of the package and of the library that remove secrets from a text give the same result."""
     assert safe_text(text) == safe
     assert safe_text(safe) == safe
     assert str(StokerError(text)) == safe

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def tools(tmp_path):
-    """Makes a folder with tools/setup.sh, tools/step.sh, tools/build.sh and lists of packages, which a test may rewrite."""
+    """Makes a folder with tools/setup.sh, tools/step.sh, tools/build.sh and lists of packages, which tests may rewrite."""
     folder = tmp_path / "tools"
     folder.mkdir()
     for name in ("setup.sh", "step.sh", "build.sh"):
@@ -38,7 +38,7 @@ def script(path, text):
 
 
 def test_half_made_environment(tools, tmp_path):
-    """An environment without pip, as an interrupted attempt leaves it, is made again; a good one is kept."""
+    """An environment without pip, as an interrupted attempt leaves it, is made again; a complete one is not."""
     (tools / "packages.txt").write_text("python: python3\n")
     venv = tmp_path / "venv"
     (venv / "bin").mkdir(parents=True)
@@ -75,7 +75,7 @@ def test_one_list_for_who_is_not_root(tools, tmp_path):
 
 
 def test_the_build_continues_without_some_libraries(tools, tmp_path):
-    """If the headers of a library are missing, the build leaves out http:// and s3://, WebP or video, says so, and still succeeds."""
+    """If a library's headers are missing, the build leaves out http:// and s3://, WebP or video, reports that, and succeeds."""
     commands = tmp_path / "bin"
     commands.mkdir()
     for name in ("sh", "sed", "tr", "sort", "dirname"):
@@ -108,7 +108,7 @@ BACKEND = "import wheel_backend; wheel_backend.build_wheel('dist')"
 
 
 def backend(tmp_path, *, compiler, pkg_config="exit 1"):
-    """Runs the backend of pip in an empty project, with a compiler and a pkg-config of the test."""
+    """Runs pip's backend in an empty project, with the compiler and the pkg-config of the test."""
     tools = tmp_path / "tools"
     tools.mkdir()
     for name in ("setup.sh", "wheel_backend.py", "packages.txt"):
@@ -128,8 +128,8 @@ def backend(tmp_path, *, compiler, pkg_config="exit 1"):
 
 @pytest.mark.parametrize("compiler", [None, "echo cannot find crt1.o; exit 1"])
 def test_pip_names_all_packages_that_a_build_needs(tmp_path, compiler):
-    """Without a compiler or its C library, pip prints one command that installs all packages that a build needs. It once showed a traceback and the first
-    complaint of meson."""
+    """Without a compiler or its C library, pip prints one command that installs all packages that a build needs. It once printed a traceback and only
+    meson's first complaint."""
     done = backend(tmp_path, compiler=compiler)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     (line,) = [line for line in done.stderr.splitlines() if "sudo apt-get install" in line]
@@ -153,12 +153,12 @@ def test_a_goal_sets_up_once(goal):
     calls = re.findall(r"^tools/setup\.sh (.*)$", done.stdout, re.M)
     assert calls, done.stderr
     assert "build" in calls[0].split()
-    # Parts of `make test` call the script again, but they name only test-c and groups that the first call named.
+    # Parts of `make test` call the script again, but only with test-c and groups of the first call.
     assert all(set(call.split()) <= {*calls[0].split(), "test-c"} for call in calls), calls
 
 
 def test_build_folder_takes_options_over(tools, tmp_path):
-    """A configured build folder takes new options, and keeps the options that a later call does not give."""
+    """A configured build folder accepts new options, and keeps the options that a later call does not give."""
     shutil.copy(ROOT / "tools" / "left_out.sh", tools)
     (tmp_path / "meson.build").write_text("project('tiny', meson_version: '>=1.0')\n")
     (tmp_path / "meson_options.txt").write_text("option('a', type: 'string')\noption('b', type: 'string')\n")
@@ -178,7 +178,7 @@ def test_build_folder_takes_options_over(tools, tmp_path):
 
 
 def test_a_build_folder_whose_meson_is_gone(tools, tmp_path):
-    """pip configures build folders with a meson of its own, which it deletes. The next build configures the folder again, with the options that it has."""
+    """pip configures build folders with its own meson, which it deletes. The next build configures such a folder again with the same options."""
     shutil.copy(ROOT / "tools" / "left_out.sh", tools)
     (tmp_path / "meson.build").write_text("project('tiny', meson_version: '>=1.0')\n")
     (tmp_path / "meson_options.txt").write_text("option('a', type: 'string')\n")
@@ -230,7 +230,7 @@ def test_a_failing_step_shows_its_output(tools):
 )
 @pytest.mark.skipif(os.path.exists("/dev/nvidiactl"), reason="with a GPU, the CUDA build is installed")
 def test_the_cpu_build_of_torch_without_a_gpu(tools, tmp_path, reached, message):
-    """The CPU build comes from where pip is configured to look, else from PyTorch's own index; the CUDA build is the last resort, and is announced."""
+    """The CPU build is taken from pip's configured index, else from PyTorch's own index. The CUDA build is the last choice, and is announced."""
     (tools / "packages.txt").write_text("python: python3\n")
     (tools / "requirements-torch.txt").write_text("# Download: 1 MB\ntorch==9.9\n")
     venv = tmp_path / "venv"
@@ -259,7 +259,7 @@ esac""",
 
 
 def test_lists_of_packages_are_fetched_once(tools, tmp_path):
-    """Packages that a build needs, and those without which it leaves out a part, are installed one after the other, from lists that are fetched once."""
+    """Packages that a build needs, and those without which it leaves out a part, are installed in turn, from lists that are downloaded once."""
     (tools / "packages.txt").write_text("other: first libwebp-dev\npython: sed\n")
     commands = tmp_path / "bin"
     commands.mkdir()

@@ -16,7 +16,7 @@ GOLDEN = 0x9E3779B97F4A7C15
 
 
 def numbered(files, batch_size=3, **kwargs):
-    """Returns a pipeline that gives the labels 0 to 10 in shuffled order."""
+    """Returns a pipeline that gives the labels 0 to 10 in shuffled order, in epochs of 11 samples."""
 
     @pipeline_def(batch_size=batch_size, num_threads=2, device_id=None)
     def define():
@@ -46,7 +46,7 @@ def key_of(seed, epoch):
 
 
 def order_2(seed, epoch, n, i):
-    """Computes the order of version 2, the swap-or-not shuffle."""
+    """Returns the sample at position i of n in version 2 of the order, the swap-or-not shuffle."""
     key = key_of(seed, epoch)
     for r in range(48):
         drawn = mix((key + (r + 1) * GOLDEN) & MASK)
@@ -57,7 +57,8 @@ def order_2(seed, epoch, n, i):
 
 
 def order_1(seed, epoch, n, i):
-    """Computes the order of version 1, a Feistel network with cycle walking. It has 24 rounds for indices of fewer than 16 bits."""
+    """Returns the sample at position i of n in version 1 of the order, a Feistel network with cycle walking. It has 24 rounds for indices of fewer than 16
+    bits."""
     key, bits = key_of(seed, epoch), (n - 1).bit_length()
     half = 1 if bits < 2 else (bits + 1) // 2
     while True:
@@ -185,7 +186,8 @@ class Numbers:
 
 
 def loaders(files, size=54):
-    """Returns functions that make Loaders over `size` samples whose labels are their ids: over files and over a Dataset, each with and without a user's order."""
+    """Returns functions that make Loaders over `size` samples whose labels are their ids: over files and over a Dataset, each with and without a user's
+    order."""
     pairs = [(str(files[i % len(files)]), i) for i in range(size)]
     order = {"sampler": lambda epoch: [(i + epoch) % size for i in range(size)]}
     settings = {"transforms": [T.Resize((8, 8))], "seed": 3}
@@ -208,7 +210,7 @@ def labels_of(batch):
 @pytest.mark.parametrize("last", ["drop", "keep", "pad"])
 @pytest.mark.parametrize("batch", [8, 9, 40])
 def test_a_larger_batch_near_the_end_of_an_epoch(files, kind, last, batch):
-    """The state is at 50 of 54 samples, so that fewer samples are left than a step takes."""
+    """The state is at sample 50 of 54, so fewer samples remain than a step takes."""
     make = loaders(files)[kind]
     first = make(batch_size=10, last_batch="keep")
     running = iter(first)
@@ -239,7 +241,7 @@ def test_damaged_states_of_a_loader_are_refused(files, kind):
     broken = [without(state, name) for name in state if name not in ("order", "seed")]
     broken += [{**state, name: wrong} for name in state for wrong in WRONG if not (name == "pipeline" and wrong is None)]
     broken += [{**state, "epoch": wrong} for wrong in (2**32, 2**63, np.int64(3), "0")]
-    # With a user's order each epoch has its own pipeline, so that epoch 5 is valid.
+    # A user's order makes a pipeline for each epoch, so epoch 5 is valid.
     broken += [{**state, "epoch": 5}] if "order" not in kind else []
     broken += [{**state, "something": 1}, {**state, 5: 1}, {**state, "pipeline": {"epoch": {1, 2}}}]
     broken += [
@@ -280,7 +282,7 @@ def test_a_state_of_another_kind_of_loader_is_refused(files):
 
 @pytest.mark.parametrize("sources", ["samples", "batches", "iterable"])
 def test_a_source_resumes_with_a_reader_whose_epochs_share_batches(files, sources):
-    """11 samples in batches of 3: later epochs begin inside a batch of the reader, but at the start of a batch of the source."""
+    """With 11 samples in batches of 3, later epochs begin inside a batch of the reader, but at the start of a batch of the source."""
 
     def sample(info):
         return np.array([info.idx_in_epoch, info.epoch_idx])
@@ -305,7 +307,7 @@ def test_a_source_resumes_with_a_reader_whose_epochs_share_batches(files, source
     steps = [step(whole) for _ in range(12)]
     for taken in range(11):
         state = saved.checkpoint()
-        if sources != "iterable" or taken in (0, 4, 8):  # an iterator can only resume at the start of an epoch
+        if sources != "iterable" or taken in (0, 4, 8):  # an iterator can resume only at the start of an epoch
             resumed = define(checkpoint=state)
             assert [step(resumed) for _ in range(12 - taken)] == steps[taken:]
         assert step(saved) == steps[taken]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""States and the data that they are loaded for: other files, another number of them or another order are refused, in mid-epoch and between epochs. Data that were
-moved to another folder are the same data."""
+"""States and their data: a state is refused for other files, another number of files or another order, in mid-epoch and between epochs. Data that were moved
+to another folder are the same data."""
 
 import itertools
 import json
@@ -20,10 +20,10 @@ from stoker.errors import StateError
 from support import import_torchvision, tar_of, write_tree
 
 SMALL = [T.Resize((16, 16))]
-CHANGES = ["fewer", "others"]  # "fewer" has fewer samples; "others" has as many, but not the same ones
+CHANGES = ["fewer", "others"]  # "fewer": fewer samples; "others": as many samples, but different ones
 
 
-FOLDER = []  # holds the path of the folder with the video that is copied under several names
+FOLDER = []  # the path of the folder with the video that is copied under several names
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -109,7 +109,7 @@ def subset(root, change):
 
 
 class Numbers:
-    """A Dataset whose list of samples is not known."""
+    """A Dataset whose list of samples is unknown to the Loader."""
 
     def __init__(self, size):
         self.size = size
@@ -214,7 +214,7 @@ def take(loader, count):
 
 
 def plain(batch):
-    """Returns the numbers of a batch, for comparisons."""
+    """Converts the parts of a batch to plain lists, for comparisons."""
     parts = batch.values() if isinstance(batch, dict) else batch
     return [p.tolist() if hasattr(p, "tolist") else p for p in parts]
 
@@ -243,12 +243,12 @@ def test_a_state_of_other_data_is_refused(tmp_path, kind, where):
     close(loader)
     for change in CHANGES:
         if kind is dataset and change == "others":
-            continue  # the samples of a Dataset are not known without reading them
+            continue  # the samples of a Dataset are unknown without reading them
         other = kind(tmp_path / change / "data", change)
         before = other.state_dict()
         with pytest.raises(StateError, match=r"give the (data|sampler|episodes)|other ids|as many samples"):
             other.load_state_dict(state)
-        # These two refuse to run until they give the ids of the saved run.
+        # These two kinds cannot run before they give the ids of the saved run.
         if kind not in (sampled, bucketed):
             assert other.state_dict() == before
             assert take(other, 1)
@@ -262,11 +262,11 @@ def test_a_state_of_other_data_is_refused(tmp_path, kind, where):
 @pytest.mark.parametrize("where", ["inside", "between"])
 @pytest.mark.parametrize("kind", [folder, paths, dataset, arrays, table, robot, loader_of_torch])
 def test_a_state_without_facts_about_the_data_is_loaded(tmp_path, kind, where):
-    """A state without facts about its data, as earlier versions saved it, is loaded and continues."""
+    """A state of an earlier version, without facts about its data, is loaded and continues."""
     loader = kind(tmp_path / "data", None)
     state, rest = state_after(loader, where)
     for name in ("data", "digest", "data_size", "data_digest"):
-        # The "digest" of a DataLoader's state is a digest of its order, which stays.
+        # The "digest" of a DataLoader's state is a digest of its order, and is not removed.
         if kind is not loader_of_torch or name != "digest":
             state.pop(name, None)
         state.get("dataset", {}).pop(name, None) if isinstance(state.get("dataset"), dict) else None
@@ -279,7 +279,7 @@ def test_a_state_without_facts_about_the_data_is_loaded(tmp_path, kind, where):
 
 
 def test_a_refused_state_leaves_a_loader_where_it_is(tmp_path):
-    """A program that catches the error continues with the batch that comes next, and with its own seed."""
+    """A program that catches the error of a refused state continues with the next batch, and with its own seed."""
     state, _ = state_after(folder(tmp_path / "a", "fewer"), "inside")
     write_tree(tmp_path / "b", np.random.default_rng(2), 2, 9)
     loader, twin = (Loader(tmp_path / "b", 4, transforms=SMALL, shuffle=True, seed=9) for _ in range(2))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user who stops: every kind of work ends soon if it is interrupted, closed, dropped, killed, or still runs at the program's end.
+"""A user who stops the program: every kind of work ends soon if it is interrupted, closed, dropped, killed, or still running at the program's end.
 
 Each kind of work (stopping.py) is stopped in each way at a random moment; the seed is printed. STOKER_LONG=1 tries more moments.
 """
@@ -17,11 +17,11 @@ import pytest
 import stopping
 from support import SEED, alive, run_script
 
-SOON = 20  # largest number of seconds in which work may end; on an idle machine it takes 2
+SOON = 20  # maximum number of seconds in which work must end; on an idle machine it takes 2
 LONG = bool(os.environ.get("STOKER_LONG"))
 MOMENTS = 4 if LONG else 1
 
-# Stops each kind of work in one way that is drawn, or in all ways if STOKER_LONG is set.
+# Stops each kind of work in one random way, or in all ways if STOKER_LONG is set.
 _draw = random.Random(SEED)
 CASES = [
     *(
@@ -126,8 +126,8 @@ def test_workers_with_unread_batches_end_if_the_program_is_killed(context, tmp_p
 
 @contextlib.contextmanager
 def alarms(handler):
-    """Sends SIGALRM every 20 ms, for which Python calls the handler in the main thread. All signals that arrive while the main thread runs no handlers lead to
-    one call."""
+    """Sends SIGALRM every 20 ms; Python calls the handler in the main thread. All signals that arrive while the main thread runs no handlers result in one
+    call."""
     before = signal.signal(signal.SIGALRM, handler)
     signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
     try:
@@ -138,7 +138,7 @@ def alarms(handler):
 
 
 def sound_of_many_channels(folder, frames=200_000, channels=1024):
-    """Makes a WAV file of zeros, most of which is a hole in the file."""
+    """Makes a WAV file of zeros, most of which is a hole without disk blocks."""
     path, size = folder / "wide.wav", frames * channels * 2
     form = struct.pack("<HHIIHH", 1, channels, 8000, 16000 * channels, 2 * channels, 16)
     with open(path, "wb") as f:
@@ -149,7 +149,7 @@ def sound_of_many_channels(folder, frames=200_000, channels=1024):
 
 @pytest.mark.parametrize("kind", ["jpeg", "png", "webp", "tiff", "wav"])
 def test_handlers_of_signals_run_inside_one_long_read(files, tmp_path, kind):
-    """A signal's handler runs while a file is decoded, may read images itself, and the decoding continues."""
+    """A signal's handler runs while a file is decoded, may itself read images, and does not disturb the decoding."""
     import stoker
 
     small = files / "tree" / "a" / "00.jpg"
@@ -214,7 +214,7 @@ def test_workers_outlive_the_thread_that_builds_their_pipeline():
 
 
 def test_workers_that_start_while_the_interpreter_exits():
-    """A pipeline starts worker processes while the interpreter exits. The program still ends with code 0, although a sample hangs."""
+    """A pipeline starts worker processes while the interpreter exits. The program still exits with code 0, although a sample hangs."""
     code = """
 import atexit, multiprocessing.util, threading, time
 from stoker import Pipeline, fn
@@ -283,7 +283,7 @@ sys.stdout = Late()
 
 @pytest.mark.parametrize("kind", ["tar", "tars of a Loader", "listing", "listing of tables"])
 def test_a_thread_that_opens_files_while_the_interpreter_exits(kind):
-    """Python ends a daemon thread that asks for the GIL; the library's threads must not use its stack after that."""
+    """Python ends a daemon thread that requests the GIL. The library's threads must not use that thread's stack afterwards."""
     path = os.pathsep.join([os.path.dirname(stopping.__file__), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-c", LEFT_AT_EXIT, kind]
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, timeout=60, capture_output=True, text=True)
@@ -291,7 +291,7 @@ def test_a_thread_that_opens_files_while_the_interpreter_exits(kind):
 
 
 def test_a_loader_is_closed_while_another_thread_iterates(tmp_path):
-    """The close comes at any moment: close() raises nothing, the iteration ends, and another one resumes from the state."""
+    """close() may be called at any moment: it raises nothing, the iteration ends, and another one resumes from the state."""
     import threading
 
     from PIL import Image
@@ -331,7 +331,7 @@ def test_a_loader_is_closed_while_another_thread_iterates(tmp_path):
 
 
 def test_calls_that_wait_for_a_thread_fail_when_their_loader_is_closed():
-    """Waiting calls raise the same error as running ones, and not one of concurrent.futures."""
+    """Waiting calls raise the same error as running ones, not an error of concurrent.futures."""
     import threading
 
     from stoker.errors import StateError
@@ -444,7 +444,7 @@ ENDS_AMID_CALLS = """
 
 @pytest.mark.parametrize("kind", ["dataset", "fetch"])
 def test_the_end_of_a_program_waits_for_running_calls(kind):
-    """A call that returns after the interpreter has ended would abort the process inside C++ code."""
+    """A call that returned after the interpreter has ended would abort the process inside C++ code."""
     for seconds in (0.05, 0.3):
         words = run_script(ENDS_AMID_CALLS, kind, str(seconds), timeout=100).stdout.split()
         assert "taken" in words and words.count("begun") == words.count("ended") > 0, words

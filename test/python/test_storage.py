@@ -29,7 +29,7 @@ FAULTS = "p503=0.05&p500=0.02&reset=0.1&truncate=0.1&change=0.05&length=0.02&lat
 
 @pytest.fixture(scope="module")
 def store(tree, tmp_path_factory):
-    """Yields the tree as s3://photos/a b/train, and classes whose names a store sorts differently from a folder."""
+    """Yields a store with the tree as s3://photos/a b/train, and with classes whose names a store sorts differently from a folder."""
     root = tmp_path_factory.mktemp("store")
     shutil.copytree(tree, root / "photos" / "a b" / "train")
     one = next(tree.glob("*/*.jpg"))
@@ -146,7 +146,7 @@ def test_resuming_under_faults(store, tree):
 
 
 def test_killed_and_resumed_with_other_ranks(store, tree):
-    """Runs with 8, 4, 2 and 8 ranks. Each resumes where the previous run stopped in mid-step, while the store fails. The hash of the global sequence,
+    """Runs with 8, 4, 2 and 8 ranks. Each run resumes where the previous one stopped in mid-step, while requests fail. The hash of the global sequence,
     random draws included, is that of one uninterrupted rank that reads local files."""
 
     def ranks(root, world, state=None):
@@ -187,7 +187,7 @@ def test_killed_and_resumed_with_other_ranks(store, tree):
                 steps = [iter(r) for r in made]
                 seen += step(steps)
         state = made[int(rng.integers(world))].state_dict()
-        for s in steps[: int(rng.integers(world))]:  # some ranks were a step ahead when the run ended; the state does not contain that step
+        for s in steps[: int(rng.integers(world))]:  # some ranks were a step ahead when the run ended, which the state does not contain
             next(s, None)
         for r in made:
             r.close()
@@ -211,7 +211,7 @@ def test_no_secret_is_printed(store, monkeypatch):
 
 @pytest.mark.parametrize("where", ["reading", "closing"])
 def test_an_interrupt_ends_it(store, where):
-    """The store never answers, and a request gives up only after 20 s: an interrupt or a close does not wait that long."""
+    """The store never answers, and a request times out only after 20 s. An interrupt or a close does not wait that long."""
     script = """
         import signal, sys, stoker
         from stoker import transforms as T
@@ -233,7 +233,7 @@ def test_an_interrupt_ends_it(store, where):
     with child_process(command, stdout=subprocess.PIPE, env=dict(os.environ)) as child:
         assert child.stdout.readline() == "begun\n"
         if where == "reading":
-            while store.counts()["requests"] < before + 8:  # the count includes the request for the count
+            while store.counts()["requests"] < before + 8:  # the count includes the request for the count itself
                 time.sleep(0.01)
             child.send_signal(signal.SIGINT)
         out = child.stdout.read()  # communicate() would lose the bytes that were buffered with the first line
@@ -241,7 +241,7 @@ def test_an_interrupt_ends_it(store, where):
 
 
 def test_plain_http(store, tree):
-    """A URL over plain http gets no signature; this server requires one and refuses."""
+    """Requests of URLs over plain http are not signed; this server requires a signature and refuses them."""
     files = sorted(p.relative_to(tree) for p in tree.glob("*/*.jpg"))
     with pytest.raises(ReadError, match="403 AccessDenied"):
         run([(f"{store.url}/photos/a%20b/train/{f}", 0) for f in files])
@@ -283,7 +283,7 @@ def put(url, path, data=b"", method="PUT", query=""):
 
 
 def test_a_server_of_another_project_gives_the_same_samples(moto, tree, files, tmp_path, monkeypatch):
-    """Lists and reads names of all kinds, a long key and a multipart upload, on a server that this project did not write."""
+    """Lists and reads names of all kinds, a long key and a multipart upload from a server of another project."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", moto)
     put(moto, "bucket")
     for f in files:
@@ -321,7 +321,7 @@ def test_a_server_of_another_project_gives_the_same_samples(moto, tree, files, t
 
 
 def test_an_index_stands_for_its_tree(store, tree, tmp_path, monkeypatch):
-    """An index gives the same samples, classes, labels and states, and no listing is requested from the store."""
+    """An index gives the same samples, classes, labels and states as the tree, and the store gets no request for a listing."""
     index = tmp_path / "train.stoker"
     report = json.loads(stoker("index", "s3://photos/a b/train", "-o", index, "--json"))
     assert report["files"] == 21 and report["classes"] == 3 and report["bytes"] == sum(f.stat().st_size for f in tree.glob("*/*.jpg"))
@@ -331,7 +331,7 @@ def test_an_index_stands_for_its_tree(store, tree, tmp_path, monkeypatch):
     state = first.state_dict()
     first.close()
     with monkeypatch.context() as nowhere:
-        nowhere.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")  # any request to this address fails
+        nowhere.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")  # every request to this address fails
         Loader(index, 4, transforms=SMALL, shuffle=True).close()
     second = Loader(index, 4, transforms=SMALL, shuffle=True)
     second.load_state_dict(state)
@@ -370,7 +370,7 @@ def test_what_an_index_cannot_be(store, tree, tmp_path):
 
 
 def test_a_reader_chooses_among_an_index(store, tree, tmp_path):
-    """Filters and `nested` are the reader's settings, as over the tree itself."""
+    """Filters and `nested` apply to an index as they do to the tree itself."""
     root, index = tmp_path / "root", tmp_path / "i"
     shutil.copytree(tree, root)
     (root / "class1" / "more").mkdir()
@@ -439,7 +439,7 @@ def test_the_doctor_asks_a_store(store, monkeypatch):
     assert ask("s3://nope/x", 1)[1][0].startswith("s3://nope/x: the server answers 404 NoSuchBucket")
     assert "403" in ask("s3://photos/a b/train", 1, "--anonymous")[1][0]
     assert "stoker.Storage(fetch=" in ask("az://photos/a", 1)[1][0]
-    report, problems = ask(f"{store.url}/photos/list.txt", 1)  # requests over plain http have no signature, and this server refuses them
+    report, problems = ask(f"{store.url}/photos/list.txt", 1)  # requests over plain http are not signed, and this server refuses them
     assert "403 AccessDenied" in problems[0] and f"{store.url}/photos/list.txt: " in problems[0] and not report["keys"]
     assert not report["listed"] and "credentials" not in problems[0]
     plain = Store(store.root.parent, key="")

@@ -21,7 +21,7 @@ TINY = ("--network", "tiny", "--size", "32x96", "--batch-size", "2", "--epochs",
 
 @pytest.fixture(scope="module")
 def example():
-    """Yields a function that imports a module of the example by its name. Removes the imported modules afterwards."""
+    """Yields a function that imports a module of the example by its name; removes the imported modules afterwards."""
     sys.path.insert(0, str(EXAMPLE))
     before = {name: sys.modules.pop(name, None) for name in MODULES}
     yield __import__
@@ -39,13 +39,13 @@ def nuscenes(tmp_path_factory):
 
 
 def walked(streaming, lengths, batch, steps, world=1, start=0):
-    """Returns the items of all ranks: for each step, the list of its slots."""
+    """Returns the items of all ranks: for each step, a list with one item for each slot."""
     ranks = [streaming.StreamingSampler(lengths, batch, SEED, start=start, rank=r, world=world) for r in range(world)]
     return [list(itertools.chain(*rows)) for rows in itertools.islice(zip(*ranks, strict=True), steps)]
 
 
 def test_slots_stay_in_their_scenes(example):
-    """Slots keep their scenes over rounds, ranks and restarts; every position names its sample."""
+    """Slots stay in their scenes over rounds, ranks and restarts, and every position has its own sample."""
     streaming = example("streaming")
     rng = np.random.default_rng(SEED)
     lengths = rng.integers(1, 9, 11).tolist()
@@ -57,7 +57,7 @@ def test_slots_stay_in_their_scenes(example):
             assert item.prev_exists == follows, (slot, before, item)
             assert follows or item.sample in np.cumsum([0, *lengths]), (slot, before, item)
     assert [item.position for row in whole for item in row] == list(range(240))
-    assert {item.sample for row in whole for item in row} == set(range(sum(lengths)))  # the slots go through all samples
+    assert {item.sample for row in whole for item in row} == set(range(sum(lengths)))  # together the slots visit all samples
     for world, start in ((1, 1), (2, 0), (2, 23), (4, 41)):
         assert walked(streaming, lengths, 4, 15, world, start) == whole[start : start + 15], (world, start)
     with pytest.raises(ValueError, match="11 scenes cannot fill a batch of 12"):
@@ -80,7 +80,7 @@ def test_boxes_follow_the_images(example, nuscenes):
             assert (boxes[:, :2] < boxes[:, 2:]).all() and (boxes >= 0).all() and (boxes <= [HW[1], HW[0]] * 2).all()
             for center, label in zip(made["centers2d"][camera], made["gt_labels"][camera], strict=True):
                 if not (0 < center[0] < HW[1] and 0 < center[1] < HW[0]):
-                    continue  # the image's border cuts the box, so that its center has moved
+                    continue  # the image's border cuts the box, so its centre has moved
                 near = np.abs(pixels - center).max(1, initial=0) < 1e-2
                 reach = (points[:, 2] > 0) & near
                 assert not reach.any() or label in labels[reach]
@@ -104,7 +104,8 @@ def drawn(reference, config, sample, made):
 
 
 def check_sample(reference, config, sample, made):
-    """Compares a sample with a handwritten pipeline for the same draws: images within 1 of 255, matrices and boxes to 1e-4 of their size. Returns the draws."""
+    """Compares a sample with that of a handwritten pipeline for the same draws: images within 1 of 255, matrices and boxes within 1e-4 of their size.
+    Returns the draws."""
     draws = drawn(reference, config, sample, made)
     wanted = reference.make_sample(sample, draws, config)
     steps = np.abs(made["img"] - wanted["img"]) * np.array(reference.STD)[:, None, None]
@@ -134,14 +135,14 @@ def samples_of(batch):
 
 
 def test_both_pipelines_give_the_same(example, nuscenes):
-    """stoker.structured gives the same samples as NumPy and OpenCV for the same draws; slots stay in their scenes, and Python runs for no sample."""
+    """stoker.structured gives the same samples as NumPy and OpenCV for the same draws. Slots stay in their scenes, and no Python code runs for a sample."""
     reference, tables, pipeline = example("reference"), example("tables"), example("pipeline")
     data = tables.Tables(nuscenes)
     rows = {round(1e6 * sample.timestamp): (i, sample) for i, sample in enumerate(map(data.sample, range(len(data))))}
     config = reference.Config(hw=(40, 88))  # the pipelines pad these crops to 64x96
     made = pipeline.Loader(nuscenes, "v1.0-mini", config, 2, SEED)
     draws = []
-    # These batches reach into the second round of the scenes.
+    # the batches continue into the second round of the scenes
     for batch, items in zip(made, walked(example("streaming"), data.lengths, 2, 8), strict=False):
         for sample, item in zip(samples_of(batch), items, strict=True):
             index, row = rows[round(1e6 * float(sample["timestamp"]))]
@@ -184,7 +185,7 @@ def test_training_with_two_ranks_and_then_one(nuscenes, tmp_path):
 
 
 def test_memory_follows_the_car(example):
-    """A fixed point keeps its place in the world; slots without an earlier sample have an empty memory."""
+    """A fixed point keeps its position in the world. Slots without an earlier sample have an empty memory."""
     model = example("model")
     print(f"seed {SEED}")
     torch.manual_seed(SEED)

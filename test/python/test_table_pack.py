@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`stoker pack` of tables: every row's bytes and values are in the tars, what a tar cannot hold is refused by name, and no half pack is left."""
+"""`stoker pack` of tables: the tars contain every row's bytes and values; values that a tar cannot store are refused by name; and no incomplete pack
+remains."""
 
 import io
 import json
@@ -32,7 +33,7 @@ def pack(*arguments, code=0, **more):
 
 
 def members(folder):
-    """Returns the members of all tars, by name. Checks that no name is there twice."""
+    """Returns the members of all tars, by name. Checks that no name occurs twice."""
     found = {}
     for path in sorted(Path(folder).glob("*.tar")):
         with tarfile.open(path) as tar:
@@ -43,7 +44,7 @@ def members(folder):
 
 
 def one(tmp_path, columns, **more):
-    """Packs a table of these columns, and returns the members of the tars."""
+    """Packs a table with these columns, and returns the members of the tars by name."""
     pack(write(tmp_path / "t.parquet", columns, **more), "-o", tmp_path / "out")
     return members(tmp_path / "out")
 
@@ -255,14 +256,14 @@ def test_an_interrupted_run_leaves_no_half_pack_and_continues(tmp_path, rng, how
 
 @pytest.mark.parametrize("how", ["link", "files", "left"])
 def test_other_files_where_tars_are_made_are_neither_removed_nor_packed(tmp_path, rng, how):
-    """The tars are made in DIR.part. If that is a link or holds files that packing did not make, nothing is packed or removed; the rest of a killed run is
-    removed."""
+    """The tars are made in DIR.part. If that is a link or contains files that packing did not make, nothing is packed or removed. The remains of a killed
+    run are removed."""
     table = write(tmp_path / "t.parquet", rows_of(rng, 5))
     folder, part = tmp_path / "elsewhere", tmp_path / "out.part"
     folder.mkdir()
     (part.symlink_to(folder) if how == "link" else folder.rename(part))
     if how == "left":
-        (part / f"shards-000000.tar.{'0' * 16}.part").write_bytes(b"half")  # a run that was killed leaves such a file
+        (part / f"shards-000000.tar.{'0' * 16}.part").write_bytes(b"half")  # a killed run leaves such a file
         pack(table, "-o", tmp_path / "out")
         assert len(members(tmp_path / "out")) == 5 * len(rows_of(rng, 1)) and not list((tmp_path / "out").glob("*.part"))
         return
@@ -276,7 +277,7 @@ def test_other_files_where_tars_are_made_are_neither_removed_nor_packed(tmp_path
 
 @pytest.mark.parametrize("how", ["noise", "cut", "empty", "other rows", "link"])
 def test_tars_of_an_interrupted_run_that_are_not_whole(tmp_path, rng, how):
-    """A tar in DIR.part that no run has completed is refused by name, and never becomes part of the pack. A link in its place is replaced."""
+    """An incomplete tar in DIR.part is refused by name, and never becomes part of the pack. A link in its place is replaced."""
     table, out, part = write(tmp_path / "t.parquet", rows_of(rng, 20)), tmp_path / "out", tmp_path / "out.part"
     pack(table, "-o", out, "--shard-size", "8KB")
     wanted = {p.name: p.read_bytes() for p in out.glob("*.tar")}
@@ -310,7 +311,7 @@ def test_a_link_to_nothing_in_the_place_of_the_tars(tmp_path, rng):
 
 @pytest.mark.parametrize("how", ["offsets", "end"])
 def test_damage_that_arrow_does_not_find(tmp_path, rng, how):
-    """Arrow reads offsets of values without checking them, and takes a stream that is cut between two batches for a whole one."""
+    """Arrow does not check the offsets of values that it reads, and accepts a stream that is cut between two batches."""
     table = pa.table({"image": [jpeg(rng) for _ in range(4)], "label": [0, 1, 2, 3]})
     with pa.BufferOutputStream() as f:
         with pa.ipc.new_stream(f, table.schema) as out:
@@ -334,7 +335,7 @@ def test_damage_that_arrow_does_not_find(tmp_path, rng, how):
 
 
 def test_buffers_of_offsets_of_odd_lengths(tmp_path, rng):
-    """Arrow lets a buffer of offsets be longer than needed, also by less than an offset."""
+    """A buffer of offsets may be longer than needed, also by less than one offset."""
     images = [jpeg(rng) for _ in range(2)]
     folder = tmp_path / "saved"
     folder.mkdir()
@@ -342,7 +343,7 @@ def test_buffers_of_offsets_of_odd_lengths(tmp_path, rng):
         with pa.ipc.new_stream(f, pa.schema([("image", pa.binary())])) as out:
             out.write_table(pa.table({"image": images}))
         whole = f.getvalue().to_pybytes()
-    lengths = struct.pack("<qq", 0, 12)  # of the buffer of offsets: where it begins in the body, and its size
+    lengths = struct.pack("<qq", 0, 12)  # of the buffer of offsets: its offset in the body, and its size in bytes
     assert whole.count(lengths) == 1
     (folder / "data.arrow").write_bytes(whole.replace(lengths, struct.pack("<qq", 0, 13)))
     (folder / "state.json").write_text(json.dumps({"_data_files": FILES}))
@@ -351,7 +352,7 @@ def test_buffers_of_offsets_of_odd_lengths(tmp_path, rng):
 
 
 def test_a_saved_file_that_is_cut_while_it_is_packed(tmp_path, rng, script):
-    """The command reports an error. A process that reads a mapped file which is cut dies by SIGBUS."""
+    """The command reports an error. (A process that reads a truncated file through a mapping would die by SIGBUS.)"""
     folder = tmp_path / "saved"
     folder.mkdir()
     table = pa.table({"image": [jpeg(rng) for _ in range(40)]})
@@ -405,7 +406,7 @@ def test_a_state_of_datasets_that_is_damaged(tmp_path, rng, case):
 
 
 def test_a_saved_folder_of_datasets(tmp_path, rng):
-    """A folder as save_to_disk of `datasets` writes it is packed. It is written by hand here, so that the package is not needed. A cut file is named."""
+    """Packs a folder as save_to_disk of `datasets` writes it. The test writes it by hand, so that the package is not needed. A truncated file is named."""
     columns = rows_of(rng, 10)
     schema = pa.table(columns).schema.with_metadata({"huggingface": json.dumps({"info": {"features": CLASSES}})})
     folder = tmp_path / "saved" / "train"
@@ -445,8 +446,8 @@ def test_a_saved_folder_that_datasets_wrote(tmp_path, rng):
 
 
 def test_folders_of_classes_are_for_the_program(tmp_path, rng):
-    """The Python code leaves folders of classes to the program, also if a class has a name that the folder of a partition could have. The program refuses tables
-    and their options."""
+    """The Python code passes folders of classes to the program, even if a class has a name that the folder of a partition could have. The program refuses
+    tables and their options."""
     from stoker.loader import _table_pack
 
     (tmp_path / "in" / "a=1").mkdir(parents=True)

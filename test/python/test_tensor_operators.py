@@ -62,7 +62,7 @@ def test_reshape_drops_a_layout_that_does_not_fit() -> None:
 
 
 def test_nothing_fills_the_largest_shapes() -> None:
-    """A tensor without elements may have extents whose strides do not fit 64 bits. It keeps its shape, and its sum is computed."""
+    """A tensor without elements may have extents whose strides exceed 64 bits. It keeps its shape, and its sum is computed."""
     pipe = Pipeline(batch_size=3, num_threads=1, device_id=None)
     with pipe:
         wide = fn.full(given([np.int32(1)] * 3), shape=[0, 4294967301, 4294967296])
@@ -142,7 +142,7 @@ def test_permuted_samples_belong_together(tree: Path) -> None:
 
 
 def test_bad_samples_keep_their_numbers(tree: Path, tmp_path: Path) -> None:
-    """A bad sample that is left out does not change the numbers of the others; a sample that takes values from it is bad too."""
+    """A bad sample that is left out does not change the numbers of the others. A sample that takes values from it is bad too."""
     files = sorted(p for p in tree.rglob("*") if p.is_file())[:6]
     bad = tmp_path / "bad.jpg"
     bad.write_bytes(b"hello")
@@ -233,8 +233,8 @@ def test_types_of_reductions() -> None:
 
 
 def test_means_of_groups() -> None:
-    """The mean may be one value for all groups, for which DALI reads past its end, or one for each group, with the input's dims or
-    the output's. Other shapes are refused."""
+    """The mean may be one value for all groups, for which DALI reads out of bounds, or one for each group, with the dimensions of the input or of the
+    output. Other shapes are refused."""
     x = np.float32(ROWS)
 
     def deviations(mean: Any, **kwargs: Any) -> np.ndarray:
@@ -256,7 +256,7 @@ def test_extremes_of_strange_numbers() -> None:
 
 
 def test_sums_of_whole_numbers_are_exact() -> None:
-    """Sums are exact even if float32 and double lose digits, and wrap around in the output's type."""
+    """Sums of integers are exact even if float32 and double would lose digits, and wrap around in the output's type."""
     wide = [np.array([2**62, 2**62 - 1, 7, -(2**61)] * 300, np.int64) for _ in range(3)]
     bytes_ = [np.full(5000, 255, np.uint8)] * 3
     total, narrow, mean = run(

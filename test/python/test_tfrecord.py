@@ -18,7 +18,7 @@ from stoker.errors import StokerError
 from storage import Store
 from support import SEED
 
-# These functions write Protocol Buffers' wire format and the records of a file, from their specifications.
+# These functions write Protocol Buffers' wire format and the records of a file, as their specifications say.
 
 
 def varint(n):
@@ -139,7 +139,7 @@ def test_features_as_dali_reads_them(case, indexed, two):
 
 
 def test_what_records_lack(tmp_path):
-    """Missing features get their defaults, although DALI gives zeros or stray memory; features of variable length get no values."""
+    """Missing features get their defaults (DALI gives zeros or uninitialised memory); missing features of variable length have no values."""
     path = write(
         tmp_path / "a.tfr", [example({"i": ("i", [1, 2])}), example({"i": None, "s": ("s", []), "f": ("f", [])}), b""], checked=False
     )
@@ -153,7 +153,7 @@ def test_what_records_lack(tmp_path):
         "g": fixed([], tfrecord.float32, 16777216),
         "h": fixed([0], tfrecord.int64),
     }
-    with pytest.raises(stoker.StokerError, match="no TFRecord file"):  # without an index, checksums decide whether a file holds records
+    with pytest.raises(stoker.StokerError, match="no TFRecord file"):  # without an index, checksums decide whether a file has records
         build(features, path=path)
     indexed = {"path": path, "index_path": f"{path}.idx"}
     got = plain(build(features, batch=3, **indexed).run())
@@ -217,7 +217,7 @@ def test_a_wrong_file_or_index_is_named(two, tmp_path):
         (tmp_path / "i").write_text(text)
         with pytest.raises(stoker.StokerError, match=r"i, line [12]: a line of such an index"):
             build(features, path=two, index_path=str(tmp_path / "i"))
-    (tmp_path / "i").write_text("8 50\r\n\r\n")  # an index of another file, which shows only when a record is read
+    (tmp_path / "i").write_text("8 50\r\n\r\n")  # an index of another file, which is noticed only when a record is read
     with pytest.raises(stoker.StokerError, match=r"a\.tfr at index 8: the record's length is damaged, or the index"):
         build(features, path=two, index_path=str(tmp_path / "i")).run()
     empty = tmp_path / "none.tfr"
@@ -308,7 +308,7 @@ def test_images_shuffled_shared_and_resumed(tmp_path):
 
 
 def test_records_in_a_bucket(tmp_path, monkeypatch):
-    """Without an index the file is searched once, by its name and by a glob. The index that is kept is one of TFRecord files, which readers.webdataset refuses."""
+    """Without an index the file is searched once, whether it is given by name or by a glob. readers.webdataset refuses the index that is stored."""
     (tmp_path / "b").mkdir()
     written = [example({"id": ("i", [k]), "text": ("s", [b"x" * (37 * k)])}) for k in range(60)]
     write(tmp_path / "b" / "a.tfrecord", written)
@@ -337,7 +337,7 @@ def test_records_in_a_bucket(tmp_path, monkeypatch):
 @pytest.mark.parametrize("how", ["a new file", "the same file"])
 @pytest.mark.parametrize("sizes", [[40, 90, 40], [40 + 90 + 16, 40], [20, 20, 50, 48]])
 def test_a_file_that_was_replaced_by_one_of_its_size_and_time(tmp_path, sizes, how):
-    """Before a run the file is searched again. During a run its records are at other places, which is an error, also if a record begins at a known place."""
+    """Before a run the file is searched again. During a run its records have moved, which is an error, even if a record begins at a known offset."""
     path, other, old = tmp_path / "a.tfrecord", tmp_path / "b.tfrecord", [90, 40, 40]
 
     def records(sizes):

@@ -23,7 +23,7 @@ from test_command import COMMAND
 
 @pytest.fixture
 def folder(monkeypatch):
-    """Returns the folder of sockets. Its path must be short, because a socket's path has at most 107 bytes."""
+    """Returns the folder of sockets. Its path is short, because a socket's path may have at most 107 bytes."""
     base = tempfile.mkdtemp(prefix="top-", dir=tempfile.gettempdir())
     monkeypatch.setenv("XDG_RUNTIME_DIR", base)
     monkeypatch.setenv("STOKER_TOP", "1")
@@ -32,7 +32,7 @@ def folder(monkeypatch):
 
 
 def top(*arguments, code=0):
-    env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}  # the command has a sanitizer of its own
+    env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}  # the command has its own sanitizer
     done = subprocess.run([COMMAND, "top", *arguments], capture_output=True, text=True, timeout=60, env=env)
     assert done.returncode == code, done.stderr
     return done
@@ -64,7 +64,8 @@ def test_pipelines_of_a_process_are_listed(folder):
 
 
 def test_rates_and_bad_samples_of_another_process(folder, tmp_path):
-    """`stoker top` shows the rank, the rates and the bad samples of another process, which reads seven good files and a bad one, until that process is killed."""
+    """`stoker top` shows the rank, the rates and the bad samples of another process, which reads seven good files and a bad one, until that process is
+    killed."""
     program = """
         import sys, time, stoker
         from pathlib import Path
@@ -95,7 +96,7 @@ def test_rates_and_bad_samples_of_another_process(folder, tmp_path):
         child.send_signal(signal.SIGKILL)
         child.wait()
         assert not alive(child.pid) and len(os.listdir(folder)) == 1
-        assert rows() == [] and os.listdir(folder) == []  # the socket that a killed process leaves is removed
+        assert rows() == [] and os.listdir(folder) == []  # the socket of the killed process is removed
         assert "no pipeline of this user runs" in top("--seconds", "0.1").stdout
         assert "has no running pipeline" in top(str(child.pid), code=1).stderr
 
@@ -131,7 +132,7 @@ def test_a_folder_that_is_not_private_is_not_used(folder, kind, monkeypatch, tmp
 
 
 def test_other_sockets_are_left_out(folder):
-    """The folder also has files and sockets of other programs, which answer nothing, answer nonsense, or never stop answering."""
+    """The folder also contains files and sockets of other programs, which answer nothing, answer nonsense, or never stop answering."""
     os.mkdir(folder, 0o700)
     answers = {
         "1.0": b"",
@@ -188,7 +189,8 @@ def test_other_sockets_are_left_out(folder):
 
 
 def test_many_processes_that_do_not_answer_do_not_add_up(folder):
-    """Stopped processes accept connections and send nothing, and one sends its answer byte by byte without an end. All are asked at the same time."""
+    """Stopped processes accept connections but send nothing, and one process sends its answer byte by byte endlessly. `stoker top` asks all at the same
+    time."""
     os.mkdir(folder, 0o700)
     silent = []
     for k in range(60):
@@ -225,7 +227,7 @@ def test_many_processes_that_do_not_answer_do_not_add_up(folder):
     try:
         with loader() as works:
             next(iter(works))
-            assert [r["pid"] for r in rows()] == [os.getpid()]  # one after the other, the two looks would take 240 s
+            assert [r["pid"] for r in rows()] == [os.getpid()]  # one after another, the two reads would take 240 s
     finally:
         stop.set()
         slow.shutdown(socket.SHUT_RDWR)

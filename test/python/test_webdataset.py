@@ -51,7 +51,7 @@ def write(path, members, form=tarfile.USTAR_FORMAT):
 
 
 def stems(path):
-    """Returns the files of each sample, from tarfile: (ending, member, bytes). As in DALI, the ending of a name without a dot is the whole name."""
+    """Returns a list of (ending, member, bytes) for each sample, read with tarfile. As in DALI, the ending of a name without a dot is the whole name."""
     found, last = [], None
     with tarfile.open(path) as t:
         for m in t:
@@ -67,7 +67,7 @@ def stems(path):
 
 
 def reference(path, endings):
-    """Returns the bytes of each sample's components with these endings: of the first file with the ending, or b"" if there is none."""
+    """Returns the bytes of each sample's components with these endings: of the first file with the ending, or b"" if no file has it."""
     samples = [{} for _ in stems(path)]
     for sample, files in zip(samples, stems(path), strict=True):
         for ending, _, data in files:
@@ -118,7 +118,7 @@ def test_tars_of_every_kind(form, indexed, tmp_path):
         for ending in ("jpg", "cls", "a.b"):
             members.append((f"{folder}{k:04}.{ending}", rng.bytes(int(rng.integers(0, 3000)))))
     tars = [write(tmp_path / f"{k}.tar", members[27 * k : 27 * k + 27] or members[:6], FORMATS[form]) for k in range(2)]
-    with tarfile.open(tars[0], "a", format=FORMATS[form]) as t:  # links and devices are not samples
+    with tarfile.open(tars[0], "a", format=FORMATS[form]) as t:  # links and devices, which are not samples
         link = tarfile.TarInfo("0000.link")
         link.type, link.linkname = tarfile.SYMTYPE, "0000.jpg"
         t.addfile(link)
@@ -252,7 +252,7 @@ def test_a_file_that_is_not_an_index_is_named(tmp_path):
         index.write_text(text)
         with pytest.raises(stoker.StokerError, match=message):
             build(paths=tar, index_paths=str(index), ext="jpg")
-    index.write_text("v1.1 1\njpg 512 99999\n")  # an index of another archive: found when a sample is read
+    index.write_text("v1.1 1\njpg 512 99999\n")  # an index of another archive, which is noticed when a sample is read
     with pytest.raises(stoker.StokerError, match=r"w\.tar.*ends before byte 100511"):
         build(paths=tar, index_paths=str(index), ext="jpg").run()
 
@@ -346,7 +346,8 @@ def test_damage_is_named_by_archive_place_and_member(shards, tmp_path):
 
 
 def test_a_cut_image_ends_where_its_file_does(tmp_path):
-    """A cut image in an archive gives what it gives as a file. The bytes after it came in the same request, but the decoder must not use them."""
+    """A truncated image gives the same result in an archive as in a file of its own. The following bytes of the archive were read with it, but the decoder
+    must not use them."""
     whole = image(200, 64)
     cut = whole[: len(whole) * 2 // 3]
     write(tmp_path / "a.tar", [("0.jpg", cut), ("0.seg.jpg", whole)])
@@ -368,7 +369,7 @@ def test_a_cut_image_ends_where_its_file_does(tmp_path):
 
 
 def test_neighbours_come_in_one_request_from_a_store(shards, tmp_path, monkeypatch):
-    """The components of a sample come from s3:// in one request if there is an index, unless much other data lies between them."""
+    """The components of a sample are read from s3:// in one request if there is an index, unless much other data is between them."""
     (tmp_path / "b").mkdir()
     members = [m for i in range(6) for m in ((f"{i}.jpg", image(10 * i)), (f"{i}.cls", str(i).encode()), (f"{i}.big", bytes(100_000)))]
     members += [(f"{i}.far", b"%d" % i) for i in range(5, 6)]

@@ -19,11 +19,11 @@ from stoker import Pipeline, fn
 from stoker.errors import StokerError
 from support import png_chunk, tar_of
 
-SECONDS = 30  # most seconds of processor time that a file may take
+SECONDS = 30  # maximum number of seconds of processor time for a file
 
 
 def decode(data):
-    """Returns the shape of the decoded image, or the error's text. Asserts that this takes less than SECONDS of processor time."""
+    """Returns the shape of the decoded image, or the error's text. Asserts that decoding takes less than SECONDS of processor time."""
     begun = time.process_time()
     pipe = Pipeline(1, 1, None)
     with pipe:
@@ -126,7 +126,7 @@ def lzw_codes(codes):
 
 
 def tiff(strips, compression, data):
-    """Makes a TIFF with one pixel per strip; all strips share the same bytes."""
+    """Makes a TIFF with one pixel in each strip. All strips share the same bytes."""
     numbers = {256: 1, 257: strips, 258: 8, 259: compression, 262: 1, 273: 0, 277: 1, 278: 1, 279: 0}
     offsets = 8 + 2 + 12 * len(numbers) + 4
     at = offsets + 8 * strips
@@ -165,7 +165,7 @@ def test_directories_of_a_tiff_in_masses():
 
 
 def read(reader, batch=64):
-    """Runs a reader over all of its samples, and returns their number, or the error's text. Asserts that this takes less than SECONDS of processor time."""
+    """Runs a reader over all its samples. Returns the number of samples, or the error's text. Asserts that this takes less than SECONDS of processor time."""
     begun = time.process_time()
     pipe = Pipeline(batch, 1, None)
     try:
@@ -232,7 +232,7 @@ def test_outlines_and_masks_of_coco(tmp_path):
     width = 4000
     zigzag = [x for i in range(100_000) for x in (i % 2 * (width - 1), i * 7 % width)]
     assert "outlines" in coco(tmp_path, width, [[zigzag]])
-    steep = [x for i in range(100_000) for x in (i * 7 % width, i % 2 * (width - 1))]  # the long sides cross only 7 columns each
+    steep = [x for i in range(100_000) for x in (i * 7 % width, i % 2 * (width - 1))]  # each long side crosses only 7 columns
     assert coco(tmp_path, width, [[steep]]) == 1
     outside = [x for i in range(100_000) for x in (i % 2 * 1000 - 2000, i)]
     assert isinstance(coco(tmp_path, width, [[outside]]), (str, int))

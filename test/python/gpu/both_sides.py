@@ -21,7 +21,7 @@ MEAN, STD = [123.675, 116.28, 103.53], [58.395, 57.12, 57.375]
 
 @functools.cache
 def usable(device_id: int) -> str:
-    """Returns why this GPU cannot be used; "" if it can be used."""
+    """Returns the reason why this GPU cannot be used; "" if it can be used."""
     try:
         pipe = Pipeline(batch_size=1, num_threads=1, device_id=device_id)
         with pipe:
@@ -35,7 +35,7 @@ def usable(device_id: int) -> str:
 
 @functools.cache
 def emulated() -> bool:
-    """Returns whether the CUDA driver of this process is the one that the tests emulate on the host."""
+    """Returns whether this process's CUDA driver is the one that the tests emulate on the host."""
     name = ctypes.create_string_buffer(100)
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
@@ -45,13 +45,13 @@ def emulated() -> bool:
 
 
 def why_no_gpu() -> str:
-    """Returns why GPU 0 cannot be used; "" if it can be used."""
+    """Returns the reason why GPU 0 cannot be used; "" if it can be used."""
     return usable(0)
 
 
 @functools.cache
 def gpus() -> int:
-    """Returns the number of GPUs that can be used, counted up to two."""
+    """Returns the number of usable GPUs: 0, 1, or 2 if there are at least two."""
     return sum(not usable(i) for i in range(2)) if not usable(0) else 0
 
 
@@ -120,8 +120,8 @@ def _numbers(a: Output, x: bytes, y: bytes) -> str:
 def batches(
     define: Callable[[], Any], device_id: int | None, count: int, counters: dict[str, int] | None = None, **settings: Any
 ) -> Iterator[list[Output]]:
-    """Yields `count` batches of a pipeline, or fewer if its source ends, and checks that each output lies where its node says. counters: receives the pipeline's
-    counters at the end."""
+    """Yields `count` batches of a pipeline, or fewer if its source ends. Checks that each output is on the device that its node states. counters: set to the
+    pipeline's counters at the end."""
     pipe = Pipeline(**{"batch_size": 3, "num_threads": 2, "seed": SEED, **settings}, device_id=device_id)
     with pipe:
         nodes = define()
@@ -142,7 +142,8 @@ def batches(
 def assert_sides_agree(
     define: Callable[[], Any], count: int = 2, title: str = "", counters: dict[str, int] | None = None, **settings: Any
 ) -> list[list[Output]]:
-    """Asserts that the definition gives the same bytes on the cores and on the GPU. Returns the GPU's. counters: receives those of the GPU's pipeline."""
+    """Asserts that the definition gives the same bytes on the cores and on the GPU. Returns the GPU's batches. counters: set to the counters of the GPU's
+    pipeline."""
     cores = list(batches(define, None, count, **settings))
     gpu = list(batches(define, 0, count, counters, **settings))
     assert len(cores) == len(gpu), f"{title}: {len(cores)} batches on the cores, {len(gpu)} on the GPU; seed {SEED}"
@@ -166,7 +167,7 @@ def training(root: Any, *, dtype: Any = types.FLOAT, layout: str = "CHW", size: 
 def make(
     root: Any, device_id: int | None = 0, define: Callable[..., Any] = training, graph: dict[str, Any] | None = None, **settings: Any
 ) -> Pipeline:
-    """Makes and builds a pipeline whose outputs are those of define(root, **graph). `settings`: of the Pipeline."""
+    """Makes and builds a pipeline whose outputs are define(root, **graph). settings: arguments of Pipeline."""
     pipe = Pipeline(**{"batch_size": 4, "num_threads": 2, "seed": SEED, **settings}, device_id=device_id)
     with pipe:
         pipe.set_outputs(*define(root, **(graph or {})))

@@ -16,13 +16,13 @@ DTYPES = [np.uint8, np.uint8, np.float32, np.int16, np.uint16]
 
 
 def images(rng: np.random.Generator, dtype: Any, channels: int, layout: str = "HWC", tall: int = 70, wide: int = 180) -> list[np.ndarray]:
-    """Returns three images of random extents, or sequences of two frames for FHWC: the second is at most 5 pixels high, the third at most 5 wide."""
+    """Returns three images of random extents, or sequences of two frames for FHWC. The second is at most 5 pixels high, the third at most 5 wide."""
     made = []
     for i in range(3):
         h, w = int(rng.integers(1, 6 if i == 1 else tall)), int(rng.integers(1, 6 if i == 2 else wide))
         shape = {"HWC": (h, w, channels), "CHW": (channels, h, w), "HW": (h, w), "FHWC": (2, h, w, channels)}[layout]
         values = rng.uniform(-300, 600, shape) if np.dtype(dtype).kind == "f" else rng.integers(0, 256, shape)
-        # There are no NaNs and no values that become NaN, because the bits of a NaN are not defined.
+        # no NaNs, and no values that become NaN, since the bits of a NaN are undefined
         if np.dtype(dtype).kind == "f" and rng.random() < 0.3:
             values.flat[int(rng.integers(values.size))] = [-0.0, 1e30, -1e-40][int(rng.integers(3))]
         made.append(values.astype(dtype))
@@ -174,7 +174,7 @@ def test_affine_warps(number: int) -> None:
 @pytest.mark.parametrize("kind", ["water", "sphere", "jitter", "warp_perspective", "warp_affine", "rotate"])
 @pytest.mark.parametrize("number", range(4))
 def test_samples_of_narrow_and_wide_images(kind: str, number: int) -> None:
-    """Samples images of few and of many pixels a row, so that rows have any alignment and some images are all border, others nearly none."""
+    """Warps images of few and of many pixels per row, so that rows have any alignment, and some images have only border pixels, others nearly none."""
     rng = np.random.default_rng([SEED, number, 13, len(kind)])
     channels, dtype = 1 + (number + len(kind)) % 4, [np.uint8, np.uint8, np.float32, np.uint8][int(rng.integers(4))]
     widths = [*rng.integers(1, 41, 8), *rng.integers(100, 240, 3)]
@@ -194,7 +194,7 @@ def test_samples_of_narrow_and_wide_images(kind: str, number: int) -> None:
 
 @pytest.mark.parametrize("number", range(4))
 def test_affine_warps_far_outside_the_image(number: int) -> None:
-    """Large parts of these outputs lie outside the image, in all directions from it."""
+    """Large parts of these outputs are outside of the image, in all directions."""
     rng = np.random.default_rng([SEED, number, 14])
     shapes = [(int(h), int(w), 3 - 2 * (number % 2)) for h, w in rng.integers(150, 420, (4, 2))]
     batch = [(rng.random(s) * 255).astype(np.float32 if number == 2 else np.uint8) for s in shapes]
@@ -213,7 +213,12 @@ def test_warps_that_repeat_the_sides(number: int) -> None:
     batch = [(rng.random((int(rng.integers(1, 140)), int(w), channels)) * 255).astype(dtype) for w in widths]
     interp, angle = pick(rng, [types.INTERP_NN, types.INTERP_LINEAR, types.INTERP_LINEAR]), float(rng.uniform(-180, 180))
     affine = [float(v) for v in [1, 0, 0, 0, 1, 0] + rng.uniform(-1, 1, 6) * [0.5, 0.5, 90, 0.5, 0.5, 90]]
-    perspective = [*affine, 0.001, float(rng.uniform(-0.02, 0.02)), 1.0]  # the horizon, where positions are far away, may lie in the image
+    perspective = [
+        *affine,
+        0.001,
+        float(rng.uniform(-0.02, 0.02)),
+        1.0,
+    ]  # the horizon, at which positions are infinite, may be in the image
     agree(rng, batch, "HWC", lambda x: fn.rotate(x, angle=angle, interp_type=interp), f"rotate {angle} {interp!r}")
     agree(rng, batch, "HWC", lambda x: fn.warp_affine(x, matrix=affine, interp_type=interp), f"warp_affine {affine} {interp!r}")
     agree(
@@ -228,7 +233,7 @@ def test_warps_that_repeat_the_sides(number: int) -> None:
 @pytest.mark.parametrize("kind", ["water", "warp_perspective", "warp_affine"])
 @pytest.mark.parametrize("interp", [types.INTERP_NN, types.INTERP_LINEAR])
 def test_a_fill_of_negative_zero(kind: str, interp: Any) -> None:
-    """A negative zero that is interpolated with itself loses its sign, so pixels outside the image are not simply the fill."""
+    """A negative zero that is interpolated with itself loses its sign, so pixels outside of the image are not simply the fill value."""
     rng = np.random.default_rng([SEED, 15])
     batch = [rng.random((40, w, 1 + 2 * (w % 2)), np.float32) for w in (33, 130)]
 

@@ -61,7 +61,7 @@ def loader(tree: Any, device: Any, recipe: str = "training", **kwargs: Any) -> L
 
 @pytest.mark.parametrize("recipe", [*RECIPES, *OTHERS])
 def test_pipelines_make_the_same(tree: Path, recipe: str) -> None:
-    """The pipelines that a Loader makes for the CPU and for a GPU give the same images. They run by themselves, so that torch needs no CUDA."""
+    """The pipelines that a Loader makes for the CPU and for a GPU give the same images. They run without the Loader, so torch needs no CUDA."""
     cores, gpu = loader(tree, "cpu", recipe).pipeline, loader(tree, "cuda:0", recipe).pipeline
     for _ in range(8):
         (a, _), (b, label) = cores.run(), gpu.run()
@@ -143,7 +143,7 @@ AUGMENTED = [T.RandomCrop(32, padding=4), T.RandomHorizontalFlip(), T.Normalize(
 
 
 def labels_of(tensors: Any) -> list[int]:
-    """Returns the labels as numbers. On the GPU they are int64 already, as torch wants them."""
+    """Returns the labels as integers. On the GPU they are int64, as torch needs them."""
     return [int(t) for t in np.asarray(tensors.as_cpu().as_array()).ravel()]
 
 
@@ -163,7 +163,7 @@ def assert_same_batches(sides: list[Any], batches: int) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.uint8])
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
 def test_cifar_gives_the_batches_of_the_cores(cifar: Path, memory_format: Any, dtype: Any, split: str) -> None:
-    """The data set lies on the GPU, and its batches have the bytes that the cores make."""
+    """The data set is stored on the GPU, and its batches equal those of the cores byte for byte."""
     steps = AUGMENTED if split == "train" else AUGMENTED[2:]
     steps = steps[:-1] if dtype == torch.uint8 else steps
     wanted: dict[str, Any] = {"dtype": dtype, "memory_format": memory_format, "shuffle": split == "train", "split": split}
@@ -175,7 +175,7 @@ def test_cifar_gives_the_batches_of_the_cores(cifar: Path, memory_format: Any, d
 @pytest.mark.parametrize("shard", [(0, 3), (2, 3)])
 @pytest.mark.parametrize("last_batch", ["keep", "drop", "pad"])
 def test_cifar_shards_and_ends_of_epochs(cifar: Path, last_batch: str, shard: tuple[int, int]) -> None:
-    """Both sides give the same batches, also at the ends of epochs: 10 000 images, also in 3 shards, do not fill batches of 1 234."""
+    """Both sides give the same batches, also at the ends of epochs: neither 10 000 images nor a third of them are a multiple of the batch size 1 234."""
     sides = [s.pipeline for s in cifar_sides(cifar, split="test", shuffle=True, batch_size=1234, last_batch=last_batch, shard=shard)]
     seen: list[list[Any]] = [[], []]
     for side, into in zip(sides, seen, strict=True):
@@ -192,7 +192,7 @@ def test_cifar_shards_and_ends_of_epochs(cifar: Path, last_batch: str, shard: tu
 
 
 def test_cifar_by_operators(cifar: Path) -> None:
-    """A graph as a DALI user would write it gives the batches of the cores, over a data set that lies on the GPU."""
+    """A graph as a DALI user would write it, over a data set that is stored on the GPU, gives the batches of the cores."""
     from stoker import fn, pipeline_def
 
     def sides(steps: Any) -> list[Any]:

@@ -31,7 +31,7 @@ TABLES = (
     "cases_resize",
 )
 
-# Operators that have no version on a GPU, here as in DALI: they read only headers or numbers in host memory.
+# Operators without a version for GPUs, in Stoker and in DALI: they read only headers, or numbers in host memory.
 ON_THE_CORES = {"peek_image_shape", "bbox_rotate", "box_encoder", "random_bbox_crop", "roi_random_crop"}
 # Operators whose inputs after the first are parameters, which the cores read.
 PARAMETERS_ON_CORES = {"experimental.warp_perspective", "reshape", "reinterpret", "warp_affine", "slice", "crop", "resize", "slicing"}
@@ -47,7 +47,7 @@ def table() -> list[Any]:
 
 
 def definition(case: Any) -> Any:
-    """Returns the case as a graph whose data is on the GPU, or on the CPU in a pipeline without a GPU."""
+    """Returns the case as a graph with its data on the GPU, or on the CPU in a pipeline without a GPU."""
     from harness import Library
 
     library = Library("stoker")
@@ -97,8 +97,8 @@ def test_as_on_the_cores(case: Any) -> None:
 
 
 def random_chain(rng: np.random.Generator, root: Path) -> Any:
-    """Returns a function that builds a graph of random operators with random arguments over the files of a folder, and a description. All is drawn before the
-    graph is built, because it is built twice."""
+    """Returns a function that builds a graph of random operators with random arguments over the files of a folder, and a description. Everything is drawn in
+    advance, because the graph is built twice."""
     size = [int(v) for v in rng.integers(8, 90, 2)]
     filters = [
         types.INTERP_LINEAR,
@@ -184,7 +184,7 @@ def test_noise_is_the_same(name: str, dtype: Any) -> None:
 
 
 def test_arithmetic_of_both_sides() -> None:
-    """A value on the cores that meets one on the GPU is copied there."""
+    """If an operator has an input on the cores and one on the GPU, the former is copied to the GPU."""
     values = [np.arange(6, dtype=np.int32).reshape(2, 3) + i for i in range(3)]
 
     def define() -> Any:
@@ -222,7 +222,7 @@ def test_what_dali_has_on_gpus_alone(op: str) -> None:
 
 
 def test_outputs_made_on_the_cores_are_copied_to_the_gpu(tmp_path):
-    """The library adds a copy to the GPU. Serialized or not, the graph's other operators keep their inputs and draws."""
+    """The library adds a copy to the GPU for outputs that are made on the cores. Serialised or not, the graph's other operators keep their inputs and draws."""
     array = np.asfortranarray(np.arange(24, dtype="f4").reshape(2, 3, 4))
     np.save(tmp_path / "a.npy", array)
 
@@ -242,7 +242,7 @@ def test_outputs_made_on_the_cores_are_copied_to_the_gpu(tmp_path):
             assert np.asarray(seven.at(i)) == 7 and np.asarray(both.as_cpu().at(i)) == 7 + x
             assert np.array_equal(np.asarray(read.as_cpu().at(i)), array)
             assert np.array_equal(np.asarray(twice.as_cpu().at(i)), array * 2)
-    alone = fn.random.uniform(range=[0.0, 1.0], device="gpu") + 1  # this graph is made outside of any pipeline
+    alone = fn.random.uniform(range=[0.0, 1.0], device="gpu") + 1  # made outside of any pipeline
     pipe = stoker.Pipeline(batch_size=2, num_threads=1, device_id=0)
     with pipe:
         pipe.set_outputs(fn.random.coin_flip(), alone)

@@ -50,7 +50,7 @@ def test_no_such_gpu(number: int) -> None:
 
 
 def test_a_forked_child(tree: Path) -> None:
-    """The process has used the GPU before it forks. In the child, its batches and pipelines are freed without a message, a new pipeline on the GPU gives an
+    """A process uses the GPU, and then forks. In the child, inherited batches and pipelines are freed without a message, a new pipeline on the GPU gives an
     error that says why, and one on the cores works. The parent continues."""
     out = ends_well(
         """
@@ -128,7 +128,7 @@ pipe.run()
 
 
 def test_break_and_start_over(tree: Path) -> None:
-    """Iterations that are left at once are cleaned up, epoch after epoch and pipeline after pipeline."""
+    """Iterations that are left at once are cleaned up, in many epochs and pipelines."""
     for _ in range(20):
         pipe = make(tree, prefetch_queue_depth=3)
         for _ in range(5):
@@ -172,7 +172,8 @@ def test_two_devices(two_gpus, tree: Path) -> None:
 
 
 def fill(torch: Any, leave: int) -> list[Any]:
-    """Takes the memory of GPU 0 except for `leave` bytes. Collects garbage first, because unused pipelines of other tests would return theirs meanwhile."""
+    """Allocates the memory of GPU 0 except for `leave` bytes. Collects garbage first, because unused pipelines of other tests would otherwise free theirs
+    later."""
     gc.collect()
     torch.cuda.empty_cache()
     held = []
@@ -182,7 +183,7 @@ def fill(torch: Any, leave: int) -> list[Any]:
 
 
 def test_no_memory_for_batches(torch_cuda: Any, tree: Path) -> None:
-    """If the GPU is full, an error says so. Once there is memory again, a new pipeline works. A batch takes 6 GiB, many times the free memory."""
+    """If the GPU is full, an error says so. When memory is free again, a new pipeline works. A batch takes 6 GiB, many times the free memory."""
     torch = torch_cuda
     leave, size, batch_size = 192 << 20, 1024, 512
     held = fill(torch, leave)
@@ -204,7 +205,7 @@ def resident() -> int:
 
 
 def gpu_free() -> int:
-    """Returns the free bytes on GPU 0, or 0 if torch is not installed or has no CUDA."""
+    """Returns the number of free bytes on GPU 0, or 0 if torch is not installed or has no CUDA."""
     try:
         import torch
 
@@ -214,19 +215,19 @@ def gpu_free() -> int:
 
 
 def test_ten_thousand_batches_do_not_grow(tree: Path) -> None:
-    """If the consumer waits, more batches get under way, each with memory of its own, and rings of pinned memory grow until the largest files have met in one
-    batch. This growth ends, though late if others use the GPU too. A leak does not end, so one of several stretches has to be without growth."""
+    """If the consumer waits, more batches get in flight, each with its own memory, and rings of pinned memory grow until the largest files have been in one
+    batch. This growth ends, but late if other programs use the GPU. A leak does not end, so one of several stretches must be without growth."""
 
     def define(root: Any) -> Any:
         data, label = fn.readers.file(file_root=str(root), random_shuffle=True)
         image = fn.decoders.image_random_crop(data, device="mixed", random_area=[0.02, 0.05])
         return fn.crop_mirror_normalize(fn.resize(image, size=[8, 8]), mirror=fn.random.coin_flip()), label.gpu()
 
-    gpu_free()  # gpu_free imports torch, if it is installed; this has to happen before memory is measured
-    alone = "PYTEST_XDIST_WORKER" not in os.environ  # if pytest runs several workers, other tests take GPU memory at the same time
-    # Fewer batches run on the emulated driver, because a batch takes longer there.
+    gpu_free()  # imports torch, if it is installed, before memory is measured
+    alone = "PYTEST_XDIST_WORKER" not in os.environ  # if pytest runs several workers, other tests allocate GPU memory meanwhile
+    # The emulated driver takes longer for a batch, so it runs fewer batches.
     warm, count, stretches = (300, 700, 5) if emulated() else (2000, 8000, 5)
-    # A batch gives memory back after a calm period and allocates it again later. If others use the GPU too, this happens more often, but memory does not grow.
+    # A batch frees memory after a calm period, and allocates it again later. This happens more often if other programs use the GPU, but memory does not grow.
     most = {"allocations": count // (20 if alone else 5), "resident": 256 * count, "on the GPU": 4 << 20}
     pipe = make(tree, define=define, batch_size=2)
 

@@ -14,11 +14,11 @@ from both_sides import make, training
 from stoker import Loader, fn
 from stoker import transforms as T
 
-CYCLES = 40_000_000  # cycles of the GPU's clock: about 20 ms
+CYCLES = 40_000_000  # in cycles of the GPU's clock: about 20 ms
 
 
 def reference(tree: Path, count: int, **settings: Any) -> list[Any]:
-    """Returns the batches as the cores make them, as torch's tensors."""
+    """Returns the batches that the cores make, as tensors of torch."""
     import torch
 
     pipe = make(tree, None, **settings)
@@ -26,7 +26,7 @@ def reference(tree: Path, count: int, **settings: Any) -> list[Any]:
 
 
 def take(pipe: Any) -> Any:
-    """Returns the next batch's images as a tensor, which is the only holder of the batch."""
+    """Returns the next batch's images as a tensor; only this tensor holds the batch."""
     import torch
 
     tensor = torch.from_dlpack(pipe.run()[0])
@@ -44,7 +44,7 @@ def test_slow_readers_see_their_own_batch(torch_cuda, tree: Path, side: bool) ->
         for _ in range(40):
             tensor = take(pipe)
             torch.cuda._sleep(CYCLES)
-            got.append(tensor.clone())  # the stream runs this copy late, when the host has given the batch back already
+            got.append(tensor.clone())  # the stream runs this copy late, after the host has released the batch
             del tensor
     torch.cuda.synchronize()
     for step, (a, b) in enumerate(zip(want, got, strict=True)):
@@ -96,7 +96,7 @@ def test_stream_given_to_run(torch_cuda, tree: Path) -> None:
     stream, got = torch.cuda.Stream(), []
     for _ in range(20):
         images, _ = pipe.run(stream)
-        capsule = images.__dlpack__(stream=-1)  # the consumer takes care of order, because run() got the stream
+        capsule = images.__dlpack__(stream=-1)  # the consumer orders its own work, because run() got the stream
         tensor = torch.utils.dlpack.from_dlpack(capsule)
         with torch.cuda.stream(stream):
             torch.cuda._sleep(CYCLES)
@@ -108,12 +108,12 @@ def test_stream_given_to_run(torch_cuda, tree: Path) -> None:
 
 
 def test_batches_are_taken_without_waiting_for_the_gpu(torch_cuda, tree: Path) -> None:
-    """Batches come while the consumer's stream is busy: the host waits for nothing, once no more memory has to be allocated. Replacing memory by a larger
-    allocation waits for the whole GPU, so all batches that will be under way have held their largest files before."""
+    """Batches are delivered while the consumer's stream is busy: the host does not wait, once no more memory has to be allocated. A larger allocation waits
+    for the whole GPU, so all batches that can be in flight must have had their largest files before."""
     torch = torch_cuda
     loader = Loader(tree, 4, shuffle=True, transforms=[T.RandomResizedCrop(32)], device="cuda", prefetch=4)
     for _ in range(100):
-        list(loader)  # these epochs hold more batches at once than the loop below
+        list(loader)  # in these epochs, more batches are in flight than in the loop below
     batches = iter(loader)
     next(batches)
     torch.cuda.synchronize()
@@ -147,9 +147,9 @@ def test_cuda_graph_of_a_model(torch_cuda, tree: Path) -> None:
         torch.cuda.synchronize()
         for round_ in range(3):
             batches = iter(loader)
-            static.copy_(next(batches)[0])  # the Loader's threads run now, during the capture
+            static.copy_(next(batches)[0])  # the Loader's threads run during the capture
             graph = torch.cuda.CUDAGraph()
-            # The capture has the mode "global": while it lasts, no thread of the process may call what a capture forbids.
+            # In the capture mode "global", no thread of the process may make calls that a capture forbids.
             with torch.cuda.graph(graph):
                 out = model(static)
             for images, _ in batches:
@@ -160,7 +160,7 @@ def test_cuda_graph_of_a_model(torch_cuda, tree: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["global", "thread_local", "relaxed"])
 def test_cuda_graph_while_loaders_begin_and_end(torch_cuda, tree: Path, mode: str) -> None:
-    """A capture forbids calls, mainly allocations, to other threads. A loader makes just these calls when it begins, grows and ends."""
+    """A capture forbids calls, mainly allocations, to all threads. A loader makes such calls when it begins, grows and ends."""
     torch = torch_cuda
     model = torch.nn.Linear(64, 64).cuda().eval()
     data = torch.ones(4, 64, device="cuda")
@@ -188,8 +188,8 @@ def test_cuda_graph_while_loaders_begin_and_end(torch_cuda, tree: Path, mode: st
                 graph = torch.cuda.CUDAGraph()
                 with torch.cuda.graph(graph, capture_error_mode=mode):
                     out = model(data)
-                    laps.acquire(timeout=20)  # during the capture, the other thread ends a loader
-                    laps.acquire(timeout=20)  # after that, it begins another one
+                    laps.acquire(timeout=20)  # the other thread ends a loader during the capture
+                    laps.acquire(timeout=20)  # then it begins another loader
                 graph.replay()
                 torch.testing.assert_close(out, want)
         finally:
@@ -203,13 +203,13 @@ def test_compiled_model(torch_cuda, tree: Path) -> None:
     loader = Loader(tree, 4, last_batch="drop", transforms=[T.Resize((24, 24))], device="cuda")
     config: Any = importlib.import_module("torch._inductor.config")
     step = torch.compile(lambda x: (x.float() * 2 + 1).sum((1, 2, 3)))
-    with config.patch(compile_threads=1):  # torch would start a process for each core, which takes longer than this compilation
+    with config.patch(compile_threads=1):  # by default torch starts a process for each core, which takes longer than this compilation
         for images, _ in loader:
             torch.testing.assert_close(step(images), (images.float() * 2 + 1).sum((1, 2, 3)), rtol=1e-4, atol=1e-2)
 
 
 def test_two_pipelines_at_once(torch_cuda, tree: Path) -> None:
-    """The pipelines run in two threads, on streams of their own."""
+    """The pipelines run in two threads, each on its own stream."""
     torch = torch_cuda
     sizes = (40, 56)
     want = [reference(tree, 15, graph={"size": s}) for s in sizes]

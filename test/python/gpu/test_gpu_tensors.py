@@ -38,7 +38,7 @@ def test_outputs_on_the_gpu_have_the_classes_of_the_gpu(tree: Path) -> None:
 
 
 def test_values_come_back_inside_a_graph(tree: Path) -> None:
-    """After x.cpu(), the cores read the GPU's results as arguments, subscripts and images, and the values return to the GPU. This happens twice in a graph."""
+    """After x.cpu(), the cores read the GPU's results as arguments, subscripts and images, and the values return to the GPU. A graph does this twice."""
 
     def define() -> Any:
         data, label = fn.readers.file(file_root=str(tree), random_shuffle=True)
@@ -68,7 +68,7 @@ def test_values_come_back_inside_a_graph(tree: Path) -> None:
 
 
 def test_a_view_of_the_one_host_value_among_those_on_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """cat passes its only non-empty input through. If that input lies in host memory, it has to be copied to the GPU."""
+    """cat passes its only non-empty input through. If that input is in host memory, it must be copied to the GPU."""
     monkeypatch.setenv("STOKER_POISON", "17")  # also makes the library check the addresses of GPU jobs
     samples = [np.arange(n, dtype=np.uint8) for n in (300, 5, 0)]
     rest = [np.arange(n, dtype=np.uint8) for n in (0, 3, 4)]
@@ -84,7 +84,7 @@ def test_a_view_of_the_one_host_value_among_those_on_the_gpu(monkeypatch: pytest
 
 
 def test_a_value_as_image_and_as_argument() -> None:
-    """A value that goes to the GPU as an input stays in host memory too if the cores read it as an argument."""
+    """A value that is an input on the GPU also stays in host memory if the cores read it as an argument."""
     samples = [np.full((1, 1, 1), v, np.uint8) for v in (2, 3, 5)]
 
     def define() -> Any:
@@ -95,7 +95,7 @@ def test_a_value_as_image_and_as_argument() -> None:
 
 
 def test_bad_files_and_values_that_come_back(tree: Path, tmp_path: Path) -> None:
-    """A file that cannot be decoded is left out of every output: of images that came back to the cores, of labels and of permuted images."""
+    """A file that cannot be decoded is left out of every output: of images that returned to the cores, of labels, and of permuted images."""
     files = sorted(tree.glob("*/*.jpg"))[:8]
     cut = tmp_path / "cut.jpg"
     cut.write_bytes(files[3].read_bytes()[:300])
@@ -202,7 +202,7 @@ def test_unequal_shapes(tree: Path) -> None:
 
 @pytest.mark.parametrize("no_copy", [False, True])
 def test_an_array_fed_from_a_gpu_may_be_written_to(no_copy: bool) -> None:
-    """A batch of another pipeline is copied when it is fed, because it goes through host memory in any case."""
+    """A batch of another pipeline is always copied when it is fed, because it goes through host memory."""
     given = np.random.default_rng(5).integers(1, 255, (3, 40), dtype=np.uint8)
     first, second = Pipeline(batch_size=3, num_threads=2, device_id=0), Pipeline(batch_size=3, num_threads=2, device_id=0)
     with first:
@@ -220,13 +220,13 @@ def test_an_array_fed_from_a_gpu_may_be_written_to(no_copy: bool) -> None:
 
 
 class OnGpu:
-    """An array on the GPU with the interface of CuPy's arrays. It records each copy to the host, and overwrite() fills its memory with zeros."""
+    """An array on the GPU with the interface of CuPy's arrays. It records copies to the host; overwrite() fills its memory with zeros."""
 
     drivers = threading.local()
 
     def __init__(self, driver: Driver, values: np.ndarray, device: int = 0) -> None:
         self.driver, self.values, self.device = driver, values, SimpleNamespace(id=device)
-        self.fetched: list[int]  # number of bytes of each copy to host memory; parts of the array append to the same list
+        self.fetched: list[int]  # size in bytes of each copy to host memory; parts of the array append to the same list
         self.shape, self.memory, self.fetched = values.shape, driver.device_memory(values.nbytes), []
         values, stream = np.ascontiguousarray(values), driver.stream()
         driver.call("cuMemcpyHtoDAsync_v2", self.memory, values.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(values.nbytes), stream)
@@ -385,7 +385,7 @@ def test_results_do_not_depend_on_how(tree: Path) -> None:
 
 @pytest.mark.parametrize("size", [(83, 96), (83, 95)])
 def test_a_first_batch_of_an_unexpected_shape(size: tuple[int, int]) -> None:
-    """Each sample of such a batch has its own allocation. Allocations of whole 512 bytes are often adjacent, but still not one dense batch."""
+    """Each sample of such a batch has its own allocation. Allocations of multiples of 512 bytes are often adjacent, but are still not one dense batch."""
     images = [np.random.default_rng(i).random((40 + i, 50, 4), np.float32) for i in range(3)]
 
     def define():
@@ -396,7 +396,7 @@ def test_a_first_batch_of_an_unexpected_shape(size: tuple[int, int]) -> None:
 
 
 def test_a_value_is_read_on_the_gpu_and_on_the_host() -> None:
-    """The operator reads one of its inputs in host memory and the other one on the GPU. Here both inputs are the same value."""
+    """The operator reads one input in host memory and the other one on the GPU. Here both inputs are the same value."""
     pipe = Pipeline(batch_size=2, num_threads=1, device_id=0, prefetch_queue_depth=1)
     with pipe:
         both = fn.external_source(source=lambda: [np.float32([[2, 3]])] * 2)

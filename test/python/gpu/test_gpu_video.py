@@ -27,7 +27,7 @@ from support import SEED
 
 pytestmark = videos.needs_video
 
-# Streams that the engine of every GPU since Turing decodes to the bit. AV1 is not among them: Turing, GA100 and Hopper have no engine for it.
+# Videos that the engine of every GPU since Turing decodes exactly. AV1 is not among them: Turing, GA100 and Hopper have no engine for it.
 ENGINE = "h264.mp4 h264_open.mp4 hevc_open.mp4 hevc10.mkv hevc444.mp4 vp9.webm vp8_hidden.webm h264.ts annex_b.h264 annex_b.hevc h264.avi vfr.mp4".split()
 ENGINE += "odd420.mkv full709.mp4 edit.mp4 rotated.mp4 rotated180.mp4 fragments.mp4 late.mkv".split()
 only_emulated = pytest.mark.skipif(bool(why_no_gpu()) or not emulated(), reason="asks the emulated decoder for more than a real one offers")
@@ -38,7 +38,7 @@ _of_thread = threading.local()
 
 
 def driver() -> Driver:
-    """Returns the thread's only Driver, because each Driver pushes a context, and a thread can hold only a few."""
+    """Returns the thread's only Driver: each Driver pushes a context, and a thread can have only a few."""
     if not hasattr(_of_thread, "driver"):
         _of_thread.driver = Driver()
         _of_thread.stream = _of_thread.driver.stream().value
@@ -133,7 +133,7 @@ def test_one_frame_after_another_decodes_each_packet_once(clips, name):
 
 @pytest.mark.parametrize("name", ["h264_open.mp4", "hevc_open.mp4"])
 def test_batches_of_frames_one_after_another(clips, name):
-    """A batch continues where the one before ended, also where the order of decoding crosses their border."""
+    """A batch continues after the previous one, also where packets of both alternate in the order of decoding."""
     path = clips(name)
     want = on_cores(path)
     gpu = OnGpu(path)
@@ -145,7 +145,7 @@ def test_batches_of_frames_one_after_another(clips, name):
 
 
 def maps() -> tuple[int, int]:
-    """Returns how many pictures the emulated decoder has given since the last call, and how many of them left it without work."""
+    """Returns the number of pictures that the emulated decoder has returned since the last call, and the number of those that left it without work."""
     alone = ctypes.c_int()
     count = ctypes.CDLL("libnvcuvid.so.1").emulated_nvdec_maps(ctypes.byref(alone))
     return count, alone.value
@@ -155,7 +155,8 @@ def maps() -> tuple[int, int]:
 @pytest.mark.parametrize("name", ["h264.mp4", "h264_open.mp4", "hevc_open.mp4", "vp9.webm"])
 @pytest.mark.parametrize("size", [1, 3, 10])
 def test_the_engine_works_while_frames_are_taken(clips, name, size):
-    """If calls follow each other in a video, the engine already has the next frames while a call takes its own. No packet is decoded twice."""
+    """While a call takes its frames, the engine already has the packets of the next frames, if calls follow each other in a video. No packet is decoded
+    twice."""
     path = clips(name)
     want = on_cores(path)
     gpu = OnGpu(path)
@@ -175,7 +176,7 @@ def test_the_engine_works_while_frames_are_taken(clips, name, size):
 
 @pytest.mark.parametrize("name", ["h264.mp4", "hevc_open.mp4", "vp9.webm", "rotated.mp4"])
 def test_any_order_of_calls_gives_the_right_frames(clips, name):
-    """Makes calls that read on, repeat, skip, go back and change the layout, so that frames that were sent ahead are used, kept or left out."""
+    """Makes calls that continue, repeat, skip, go back and change the layout, so that frames that were sent ahead are used, stored or dropped."""
     path = clips(name)
     want = on_cores(path)
     gpu = OnGpu(path)
@@ -199,7 +200,7 @@ def test_pictures_that_nothing_refers_to_are_left_out(clips):
 
 
 def test_sessions_serve_videos_of_other_sizes(clips):
-    """A decoder session serves one file after another of the same codec, and is changed to fit each file's size."""
+    """A decoder session decodes several files of the same codec in turn, and is adapted to each file's size."""
     names = ["h264.mp4", "h264_small.mp4", "hevc_open.mp4", "vp9.webm", "odd420.mkv"]
     want = {name: on_cores(clips(name)) for name in names}
     rng = random.Random(SEED)
@@ -241,7 +242,7 @@ def test_threads_decode_next_to_each_other(clips):
 def test_the_cores_decide_what_is_damaged(clips, name, strict):
     path = clips("damaged_" + name)
     bad = made = 0
-    for i in range(8, 28):  # each frame gets new decoders: what FFmpeg gives for a damaged frame depends on the frames before
+    for i in range(8, 28):  # each frame gets new decoders, since FFmpeg's result for a damaged frame depends on earlier frames
         gpu = OnGpu(path, strict)
         try:
             want = stoker.VideoDecoder(path, dimension_order="NHWC", strict=strict).get_frames_at([i]).data
@@ -310,7 +311,7 @@ def test_torch_gets_tensors_on_the_gpu(clips, torch_cuda):
 def test_a_gpu_without_an_engine(clips, monkeypatch, words):
     monkeypatch.setenv("STOKER_EMULATED_NVDEC", words)
     gpu = OnGpu(clips("h264.mp4"))
-    gpu.video.use_gpu(_core.VideoDevice(0))  # this new device has no decoder sessions of other tests
+    gpu.video.use_gpu(_core.VideoDevice(0))  # a new device, which has no decoder sessions of other tests
     assert np.array_equal(gpu(range(gpu.count)), on_cores(clips("h264.mp4")))
     assert gpu.on_gpu == 0 and "no engine" in gpu.video.why_on_cores()
 
@@ -322,7 +323,7 @@ FUNCTIONS = "cuvidGetDecoderCaps cuvidCreateDecoder cuvidDecodePicture cuvidReco
 @pytest.mark.parametrize("function", FUNCTIONS.split())
 @pytest.mark.parametrize("at", [1, 7])
 def test_the_cores_step_in_when_the_engine_fails(clips, function, at, script):
-    """If a call of the emulated decoder fails, the cores give the right frames. Runs in a separate process, in which other tests have left no session."""
+    """If a call of the emulated decoder fails, the cores decode the right frames. Runs in a separate process, in which no session exists yet."""
     lines = f"""
         import os, sys
         os.environ["STOKER_EMULATED_NVDEC"] = "fail={function}:{at}"
@@ -340,7 +341,7 @@ def test_the_cores_step_in_when_the_engine_fails(clips, function, at, script):
 
 @only_emulated
 def test_a_driver_without_video(clips, tmp_path, script):
-    """If the driver has no libnvcuvid.so.1, only libcuda.so.1, the cores decode the frames, and the reason is given."""
+    """If the driver has no libnvcuvid.so.1 but only libcuda.so.1, the cores decode the frames, and the reason is reported."""
     folder = next(Path(f) for f in os.environ["LD_LIBRARY_PATH"].split(":") if (Path(f) / "libcuda.so.1").exists())
     shutil.copy(folder / "libcuda.so.1", tmp_path)
     lines = f"""

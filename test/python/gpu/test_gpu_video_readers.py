@@ -34,7 +34,7 @@ def text(path) -> np.ndarray:
 
 
 def pipeline(define, device, batch=3, threads=2, **settings):
-    """Returns the pipeline whose outputs `define` makes for a device of the operator that decodes: "cpu" or "gpu"."""
+    """Returns a pipeline with the outputs of define(device). device: "cpu" or "gpu", for the operator that decodes."""
 
     @pipeline_def(batch_size=batch, num_threads=threads, device_id=0, **settings)
     def made():
@@ -55,7 +55,7 @@ def facts(run):
 
 
 def both(define, count, **settings):
-    """Runs both sides and compares them. Returns the counters and the explanation of the GPU's pipeline."""
+    """Runs both pipelines and compares them. Returns the counters and the explanation of the pipeline on the GPU."""
     with_cores, with_gpu = (pipeline(define, device, **settings) for device in ("cpu", "gpu"))
     want, got = batches(with_cores, count), batches(with_gpu, count)
     assert facts(want) == facts(got)
@@ -143,7 +143,7 @@ def test_frames_that_samples_name(clips, decoders):
 
     counters, _ = both(define, 6, batch=4)
     assert counters["video_frames_on_gpu"] >= counters["video_frames"] * 0.7
-    if decoders > 1:  # each decoder continues where it stopped
+    if decoders > 1:  # each decoder continues after its last frame
         assert counters["video_packets"] < 2.5 * counters["video_frames"]
 
 
@@ -251,7 +251,7 @@ def films(tmp_path_factory):
 
 @pytest.mark.parametrize("ragged", [(), ("audio",)])
 def test_loader_with_sound(films, ragged):
-    """The GPU decodes the pictures, and the cores the sound of the same window. Both equal those of a Loader on the cores."""
+    """The GPU decodes the pictures, and the cores the sound of the same window. Both equal the results of a Loader on the cores."""
     fields = {"clip": Video(4, stride=2), "audio": Audio(rate=16000), "path": None}
     steps = [T.RandomResizedCrop(32), T.Normalize([0.45] * 3, [0.225] * 3)]
     cores, gpu = (
@@ -260,7 +260,7 @@ def test_loader_with_sound(films, ragged):
     )
     for _ in range(4):
         a, b = ([Output.of(o) for o in pipe.run()] for pipe in (cores, gpu))
-        same = [(x, y) for x, y in zip(a, b, strict=True) if x.dtype == y.dtype]  # the labels are left out: they are int64 on a GPU
+        same = [(x, y) for x, y in zip(a, b, strict=True) if x.dtype == y.dtype]  # leaves out the labels, which are int64 on a GPU
         assert len(same) == len(a) - 1 and all((x.shapes, x.data, x.places) == (y.shapes, y.data, y.places) for x, y in same)
         assert [y.kind for _, y in same[:2]] == ["gpu", "gpu"]
     counters = gpu.counters()
@@ -269,8 +269,8 @@ def test_loader_with_sound(films, ragged):
 
 @pytest.mark.parametrize("settings", [{}, {"decode": "cores"}])
 def test_windows_of_sound(films, settings):
-    """The window of a clip that the GPU decodes lies in host memory. decoders.audio and arithmetic on the cores read it there, and .gpu() copies it. All values
-    equal those of the cores."""
+    """The time window of a clip that the GPU decodes is in host memory, where decoders.audio and arithmetic on the cores read it; .gpu() copies it. All
+    values equal those of the cores."""
 
     def define(device):
         data, label = fn.readers.file(file_root=str(films), file_filters=["*"])
@@ -290,7 +290,7 @@ def test_windows_of_sound(films, settings):
 
 @pytest.mark.parametrize("device", ["cpu", "gpu"])
 def test_windows_for_later_levels(films, device):
-    """A window is kept in the slot if a later level reads it."""
+    """A clip's window is stored in the slot if a later level reads it."""
 
     def define(device):
         data, _ = fn.readers.file(file_root=str(films), file_filters=["*"])
@@ -307,7 +307,7 @@ def test_windows_for_later_levels(films, device):
 
 @pytest.mark.parametrize("policy", ["partial", "pad"])
 def test_videos_that_are_fed(clips, policy):
-    """experimental.inputs.video on a GPU gives the sequences and the lengths of batches that it gives on the cores, also for a codec of the cores."""
+    """experimental.inputs.video on a GPU gives the same sequences and lengths of batches as on the cores, also for a codec that only the cores decode."""
     paths = [clips(name) for name in ("h264.mp4", "hevc_open.mp4", "mpeg4.avi")]
 
     def define(device):
@@ -347,7 +347,7 @@ def test_streampetr_over_videos(tmp_path, monkeypatch):
         for d in ("cpu", "cuda:0")
     )
     names = ["pipeline", "reference", "streaming", "tables"]
-    for _ in range(6):  # six batches reach into the second round of the data
+    for _ in range(6):  # six batches continue into the second round of the data
         for k, (a, b) in enumerate(zip(cores.run(), gpu.run(), strict=True)):
             left, right = Output.of(a), Output.of(b)
             assert (left.shapes, left.data, left.places) == (right.shapes, right.data, right.places), k
@@ -423,7 +423,7 @@ CALLS += " cuvidCreateVideoParser cuvidParseVideoData"
 @only_emulated
 @pytest.mark.parametrize("functions", [CALLS.split()[k::3] for k in range(3)])
 def test_each_call_of_the_driver_may_fail(clips, script, functions):
-    """Each call fails once, in turn: the batch is right or an error comes, nothing is left on the device, and the next run is right."""
+    """Each call of a driver function fails once. The batch is right or an error is raised, nothing is left on the device, and the next run is right."""
     done = script(LOOP, str(clips("h264_small.mp4")), *functions, STOKER_EMULATED_CUDA="strict")
     assert "ended" in done.stdout, done.stdout + done.stderr
 
@@ -443,7 +443,7 @@ ORDER = """
 @only_emulated
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_streams_wait_for_each_other(clips, script, seed):
-    """Frames are right although the emulated streams start their work late, so that a missing wait between streams would show."""
+    """The emulated streams start their work late, so that a missing wait between streams would give wrong frames."""
     folders = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
     done = script(ORDER, str(clips("h264.mp4")), *folders, STOKER_EMULATED_CUDA=f"strict async delay=2000 seed={seed}")
     assert "ended" in done.stdout, done.stdout + done.stderr

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph as the Python code that a user writes: sources of arrays, and calls on them, which either library runs.
+"""A graph as the Python code of a user: sources of arrays, and calls on them, which both libraries can run.
 
-`Program.text` returns the code that `run` executes, with the arrays spelled out, so a printed graph is the graph that ran.
+`Program.text` returns the code that `run` executes, with its arrays as literals, so a printed graph is the graph that ran.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import Any
 import numpy as np
 from harness import SEED, Batch, Library, Name, Output
 
-PRINTED = 120  # largest number of elements of an array that is printed as numbers
+PRINTED = 120  # maximum number of elements of an array that is printed as numbers
 
 
 @dataclass(frozen=True)
 class Ref:
-    """A source or the output of a step, by its name in the code."""
+    """A source or an output of a step, by its name in the code."""
 
     name: str
 
 
 @dataclass
 class Step:
-    """One operator, or a Python expression in which {0}, {1} stand for the operands."""
+    """One operator, or a Python expression in which {0}, {1} are replaced by the operands."""
 
     op: str
     operands: list[Ref]
@@ -60,7 +60,7 @@ class Program:
         return next((len(b) for b in self.sources.values()), 1)
 
     def leaves(self) -> list[str]:
-        """Returns outputs that no step reads."""
+        """Returns the names of the outputs that no step reads."""
         read = {r for s in self.steps for r in s.refs()}
         return [o for s in self.steps for o in s.outputs if o not in read]
 
@@ -70,7 +70,7 @@ class Program:
         return replace(self, sources={k: v for k, v in self.sources.items() if k in read})
 
     def text(self, outputs: Sequence[str] = ()) -> str:
-        """Returns a whole program. For the other library, replace its first import."""
+        """Returns the code of a whole program for Stoker. To run it with DALI, replace its first import."""
         shown = self.used()
         lines = ["from stoker import Pipeline, fn, math, newaxis, types  # nvidia.dali", "import numpy as np"]
         if any(s.size > PRINTED for b in shown.sources.values() for s in b.samples):
@@ -126,7 +126,7 @@ class Refused(Exception):
 
 
 def run(lib: Library, program: Program, outputs: Sequence[str] = ()) -> dict[str, Output]:
-    """Returns the values of the named outputs, or of all steps if `outputs` is empty. Names the outputs of steps that run for the first time."""
+    """Returns the values of the named outputs, or of all outputs if `outputs` is empty. Names the outputs of steps that run for the first time."""
     found: dict[str, Any] = {}
     names = {"fn": lib.fn, "math": lib.math, "newaxis": lib.newaxis, "types": lib.types, "np": np}
     try:
@@ -147,12 +147,12 @@ def run(lib: Library, program: Program, outputs: Sequence[str] = ()) -> dict[str
         return {
             name: Output([np.array(o.at(i)) for i in range(len(o))], o.dtype.name, o.layout()) for name, o in zip(wanted, made, strict=True)
         }
-    except Exception as error:  # each library may choose its exceptions; the comparison only needs to know that it raised one
+    except Exception as error:  # each library may choose its exceptions; only the fact that it raised one is compared
         raise Refused(f"{type(error).__name__}: {_own_words(str(error))}") from error
 
 
 def _own_words(text: str) -> str:
-    """Returns DALI's message without the traceback and without positions in DALI's sources."""
+    """Returns DALI's message without its traceback and without positions in DALI's sources."""
     text = text.rpartition("\nencountered:")[2]
     return " ".join(re.split(r"\nC\+\+ context|\nCurrent pipeline object", text)[0].split())
 

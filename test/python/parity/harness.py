@@ -39,7 +39,7 @@ T: Any = _Names()
 
 @dataclass
 class Batch:
-    """Samples of an input, or of an argument that varies by sample."""
+    """The samples of an input, or of an argument that has a value for each sample."""
 
     samples: list[np.ndarray]
     layout: str | None = None
@@ -53,7 +53,7 @@ class Batch:
 
 @dataclass
 class Case:
-    """One call. `differs` is a sentence for the page about an intended difference; `bound` and `share` must allow for it."""
+    """One call. differs: a sentence for the page about an intended difference, which `bound` and `share` must allow; "": no difference is intended."""
 
     op: str
     inputs: Sequence[Batch] = ()
@@ -61,15 +61,13 @@ class Case:
     build: Callable[..., Any] | None = None  # (library, *nodes) -> nodes, for calls that kwargs cannot express
     title: str = ""
     exact: bool = False
-    bound: float | None = None  # largest allowed difference; None: 1 for integers, a small part of the largest value for floats
-    share: float | None = (
-        None  # share of the values that must be equal; None: 99% of integers, or any share of floats and if `bound` is given
-    )
+    bound: float | None = None  # largest allowed difference; None: 1 for integers, a small fraction of the largest value for floats
+    share: float | None = None  # share of values that must be equal; None: 99% of integers, and no share of floats or if `bound` is given
     differs: str = ""
     error: bool = False  # DALI raises an error, and Stoker must too
 
     def needed(self, floats: bool) -> float:
-        """Returns the share of values that must be equal. floats: the output is of floats, whose share counts only if `bound` is given too."""
+        """Returns the share of values that must be equal. floats: the output has floats, for which a share counts only if `bound` is given too."""
         if self.share is not None:
             return self.share if not floats or self.bound is not None else 0
         return 0.0 if floats or self.bound is not None else 0.99
@@ -104,12 +102,12 @@ RECORDS: list[Record] = []
 
 
 def rng_of(*names: str) -> np.random.Generator:
-    """Returns a random stream that depends only on these names, so that a new case does not change the values of others."""
+    """Returns a random stream that depends only on these names, so that new cases do not change the values of others."""
     return np.random.default_rng([SEED, zlib.crc32("/".join(names).encode())])
 
 
 class Library:
-    """nvidia.dali or stoker, as the source of names."""
+    """The module nvidia.dali or stoker, and its submodules, by attribute."""
 
     def __init__(self, package: str) -> None:
         self.package = package
@@ -181,7 +179,8 @@ def _differences(reference: Output, ours: Output) -> tuple[float, float, float]:
 
 
 def compare(case: Case, reference: Sequence[Output], ours: Sequence[Output], records: list[Record] = RECORDS) -> None:
-    """Asserts that types, shapes and layouts are equal and values are within the case's bounds. Adds a record for each output, also before a failure."""
+    """Asserts that types, shapes and layouts are equal, and that values are within the case's bounds. Adds a record for each output to `records`, even if
+    the assertion fails."""
     assert len(reference) == len(ours), f"{len(ours)} outputs, DALI has {len(reference)}"
     for a, b in zip(reference, ours, strict=True):
         assert b.dtype == a.dtype, f"type {b.dtype}, DALI's is {a.dtype}"
@@ -199,8 +198,8 @@ def compare(case: Case, reference: Sequence[Output], ours: Sequence[Output], rec
 
 
 def check(case: Case) -> None:
-    """Runs the case in both libraries, and asserts that the outputs agree or, for a case of an error, that both raise one. A failure shows the call and the
-    shapes of its inputs."""
+    """Runs the case in both libraries, and asserts that the outputs agree or, for a case of an error, that both raise one. If it fails, the output shows the
+    call and the shapes of its inputs."""
     print(f"{case.name}; seed {SEED}; shapes {[[s.shape for s in b.samples] for b in case.inputs]}")
     for key, value in case.kwargs.items():
         if isinstance(value, Batch):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stoker has every name of DALI's modules, or an error that suggests a replacement; classes and functions take DALI's arguments."""
+"""Stoker has every name of DALI's modules, or an error that suggests a replacement. Classes and functions accept DALI's arguments."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def of_dali(value: object) -> bool:
 
 
 def groups(module: str) -> list[str]:
-    """Returns the names, after "nvidia.dali", of a module of operators and of all groups in it, at any depth."""
+    """Returns the names, without the leading "nvidia.dali", of a module of operators and of all modules inside it."""
     found = importlib.import_module(f"nvidia.dali{module}")
     nested = [
         n for n, v in sorted(vars(found).items()) if isinstance(v, ModuleType) and v.__name__ == f"{found.__name__}.{n}" and n[0] != "_"
@@ -133,7 +133,7 @@ def _ours(group: str, name: str) -> object:
     return getattr(importlib.import_module(f"stoker{group}"), name, None)
 
 
-# Stoker does not read with O_DIRECT. It requires the arguments in NEEDED, since it lacks DALI's alternative to them (an index of DALI's own).
+# Stoker cannot read with O_DIRECT. It requires the arguments in NEEDED, since it lacks DALI's alternative to them, an index in DALI's own format.
 LEFT_OUT = {"use_o_direct"}
 NEEDED = {"annotations_file", "file_root"}
 
@@ -143,7 +143,7 @@ def named(function: object) -> dict[str, inspect.Parameter]:
 
 
 def test_operators_arguments() -> None:
-    """Functions take DALI's arguments, and require no argument that is optional in DALI."""
+    """Functions accept DALI's arguments, and require no argument that is optional in DALI."""
     theirs, ours = operators("nvidia.dali"), operators("stoker")
     assert len(ours) > 130
     wrong = []
