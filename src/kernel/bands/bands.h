@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weighted sums along one dimension of a float32 tensor: the product with a matrix, each row of which has one run of weights. Triangular filters over a
- * spectrum are such a matrix, and so is a cosine transform, whose runs are whole rows. A sum begins at 0 and goes from the first weight to the last. */
+ * Weighted sums along one dimension of a float32 tensor: the product with a matrix. Of each row of the matrix, only the range of elements that may differ from
+ * 0 is stored, as a band. A sum begins at 0 and adds the products in the order of the weights. */
 #ifndef STK_KERNEL_BANDS_H
 #define STK_KERNEL_BANDS_H
 
@@ -39,7 +39,7 @@ STK_HD void stk__bands_one(const struct stk_job *job, uint32_t i)
 	((float *)(void *)job->dst)[i] = sum;
 }
 
-/* Makes the job. table: the job's constants. */
+/* Makes a job that computes the sums of `in`. table: the job's constants (see struct stk_bands). */
 STK_MUST_USE enum stk_status stk__job_bands(struct stk_jobs *jobs, const struct stk_bands *p, const void *table,
 	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
 

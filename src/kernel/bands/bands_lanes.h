@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Weighted sums on vectors: each lane has the bins of another column. */
+ * Weighted sums (bands.h) of several columns at once: each lane of a vector is one column. */
 #ifndef STK_KERNEL_BANDS_LANES_H
 #define STK_KERNEL_BANDS_LANES_H
 
 #include "kernel/bands/bands.h"
 #include "kernel/common/lanes.h"
 
-/* Computes all rows for one vector of columns. x: the bins; y: memory for the rows. */
+/* Computes one vector of columns. x: the input, one vector for each bin; y: gets one vector for each row. */
 static inline void stk__bands_sum_lanes(const struct stk_job *job, const stk_lanes *x, stk_lanes *y)
 {
 	const struct stk_band *bands = job->constants;

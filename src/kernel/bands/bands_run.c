@@ -5,8 +5,8 @@
 
 enum { SETS = 4, WIDE = SETS * STK_LANES };
 
-/* Computes neighbouring columns of an output, `sets` vectors of them. x and y: addresses of the columns in the first rows of input and output; rows are
- * `pitch` floats apart. */
+/* Computes sets * STK_LANES columns that are adjacent in memory. x, y: addresses of the first column's first element in input and output. The elements of a
+ * column are `pitch` floats apart. */
 STK_LANES_INLINE void sum_columns(const struct stk_job *job, const float *x, float *y, int64_t pitch, const int sets)
 {
 	const struct stk_band *bands = job->constants;
@@ -25,7 +25,7 @@ STK_LANES_INLINE void sum_columns(const struct stk_job *job, const float *x, flo
 	}
 }
 
-/* Computes `count` columns, at most STK_LANES, that need not be neighbours in memory. at: number of the first one among the columns of all outer indices. */
+/* Computes columns at .. at + count - 1, numbered over all outer indices. count: at most STK_LANES. */
 static void sum_any(const struct stk_job *job, int64_t at, int count)
 {
 	const struct stk_bands *p = &STK_PARAMS(stk_bands, job);
@@ -54,7 +54,7 @@ static void sum_any(const struct stk_job *job, int64_t at, int count)
 	}
 }
 
-/* Computes all columns of one outer index. There must be at least a vector of them. The last vector may compute some columns of the previous one again. */
+/* Computes all columns of one outer index. p->inner must be at least STK_LANES. The last vector may compute some columns a second time. */
 static void sum_outer(const struct stk_job *job, int64_t outer)
 {
 	const struct stk_bands *p = &STK_PARAMS(stk_bands, job);

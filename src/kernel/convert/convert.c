@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Converts elements through double, which holds all types except the 64-bit integers exactly. Those are converted from their own type. Common pairs of types
- * have direct loops. */
+ * Converts elements. Common pairs of types have direct loops. Of the others, 64-bit integers are converted from their own type, and all other types through
+ * double, which holds them exactly. */
 #include "kernel/convert/convert.h"
 
 #include "kernel/convert/convert_one.h"
@@ -96,7 +96,7 @@ static void from_double(void *dst, enum stk_dtype dtype, const double *restrict 
 		((int64_t *)dst)[i] = ((const type *)src)[i];                                                                              \
 	break
 
-/* Converts to int64 from the integer types that it holds, which are all but uint64. Returns false for other types. */
+/* Converts to int64 from any integer type except uint64. Returns false, and does nothing, if `from` is another type. */
 static bool widen(void *restrict dst, const void *restrict src, enum stk_dtype from, int64_t n)
 {
 	switch (from) {
@@ -125,7 +125,7 @@ static bool widen(void *restrict dst, const void *restrict src, enum stk_dtype f
 	}                                                                                                                                  \
 	break
 
-/* Converts from int64 to smaller integers, saturating. Returns false for other types. */
+/* Converts from int64 to smaller integer types, saturating. Returns false, and does nothing, if `to` is another type. */
 static bool narrow(void *restrict dst, enum stk_dtype to, const void *restrict src, int64_t n)
 {
 	switch (to) {
@@ -147,7 +147,7 @@ static bool narrow(void *restrict dst, enum stk_dtype to, const void *restrict s
 	return true;
 }
 
-/* Converts with a direct loop. Returns false if this pair of types has none. */
+/* Converts with a loop for this pair of types. Returns false, and does nothing, if there is no such loop. */
 static bool direct(void *restrict dst, enum stk_dtype to, const void *restrict src, enum stk_dtype from, int64_t n)
 {
 	if (to == from && to != STK_BOOL)

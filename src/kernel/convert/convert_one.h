@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Converts single elements by the rules of convert.h, in C and CUDA. Elements are converted through double, which holds all types but the 64-bit integers
- * exactly; those are converted from their own type. (Which NaN results from a NaN is not defined.) */
+ * Converts single elements by the rules of convert.h, in C and CUDA. 64-bit integers are converted from their own type, other types through double, which holds
+ * them exactly. A NaN becomes some NaN if the output's type has them. */
 #ifndef STK_KERNEL_CONVERT_ONE_H
 #define STK_KERNEL_CONVERT_ONE_H
 
@@ -16,8 +16,7 @@ STK_HD double stk__nearest(double x, double low, double high)
 	return part >= 0.5 ? whole + 1 : part <= -0.5 ? whole - 1 : whole;
 }
 
-/* Round to the nearest 64-bit integer. Doubles do not represent the largest ones, so values that reach a limit are set to it; smaller values are exact after
- * rounding. NaN gives 0. */
+/* Round to the nearest 64-bit integer, halves away from zero, and saturate. NaN gives 0. */
 STK_HD int64_t stk__nearest_int64(double x)
 {
 	if (!(x == x))
@@ -42,7 +41,7 @@ STK_HD bool stk__nearest_bool(double x)
 	return x >= 0.5 || x <= -0.5;
 }
 
-/* Loads any type except the 64-bit integers. */
+/* Returns the element at `src`, whose type must not be a 64-bit integer. */
 STK_HD double stk__load_double(const void *src, int dtype)
 {
 	switch (dtype) {
@@ -121,7 +120,7 @@ STK_HD void stk__store_double(void *dst, int dtype, double x)
 	*(type *)dst = (type)(negative ? ((int64_t)bits < (int64_t)(low) ? (int64_t)(low) : (int64_t)bits)                                 \
 				       : (int64_t)(bits > (uint64_t)(high) ? (high) : bits))
 
-/* Stores a 64-bit integer, which is given by its bits and its sign. */
+/* Converts a 64-bit integer to dtype and stores it. bits: the integer, as int64 in two's complement if it is negative, otherwise as uint64. */
 STK_HD void stk__store_integer(void *dst, int dtype, uint64_t bits, bool negative)
 {
 	float single = negative ? (float)(int64_t)bits : (float)bits;

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdint.h>
 
-/* Converts one pixel. unit: the largest value divided by 255, which is 1 for 8-bit and 257 for 16-bit values. */
+/* Converts one pixel; out: Y, Cb, Cr. unit: the largest value of a channel divided by 255, so 1 for 8-bit and 257 for 16-bit values. */
 STK_HD void stk__rgb_to_ycbcr(int32_t red, int32_t green, int32_t blue, float unit, int32_t out[3])
 {
 	float r = (float)red, g = (float)green, b = (float)blue;

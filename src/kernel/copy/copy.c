@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Makes copy jobs, and describes them for the GPU. */
+ * Makes copy jobs, runs them if they are for the CPU, and describes them for the GPU. */
 #include "kernel/copy/copy.h"
 
 #include "kernel/convert/convert.h"
@@ -28,7 +28,7 @@ static inline int64_t clamp(int64_t x, int64_t low, int64_t high)
 	return x < low ? low : x > high ? high : x;
 }
 
-/* Finds the outputs [*begin, *end) along a dimension whose source index is inside. */
+/* Finds the indices of the output along d, from *begin to *end - 1, whose source index is from 0 to d->limit - 1. */
 static inline void find_inside(const struct stk_copy_dim *d, int64_t *begin, int64_t *end)
 {
 	*begin = 0;
@@ -83,7 +83,7 @@ enum stk_status stk__job_copy(struct stk_jobs *jobs, const struct stk_tensor *in
 	return STK_OK;
 }
 
-/* Makes the job for the GPU. This is a separate function, so that copies on the CPU do not pay for its variables. */
+/* Keeps a job that runs later. This is a separate function, so that its arrays are not on the stack of copies that run at once. */
 static __attribute__((noinline)) enum stk_status keep_rows(struct stk_jobs *jobs, const struct stk_tensor *in, const struct stk_tensor *out,
 	const struct stk_job_rows *rows, struct stk_error *err)
 {
@@ -144,7 +144,7 @@ static const struct stk_job_launch launches[] = {
 	[FLAT_CONVERT] = {"copy_gpu_flat", "job_convert_flat", 0},
 };
 
-/* Returns whether copies that differ only in their addresses may run as one. Copies with outputs that have no source may not. */
+/* Returns whether the job `next`, which differs from `job` only in addresses and parameters, may run as part of it. */
 static bool joins(const struct stk_job *job, const struct stk_job *next)
 {
 	return STK_PARAMS(stk_job_copy, job).element == STK_PARAMS(stk_job_copy, next).element &&
@@ -160,7 +160,7 @@ static int32_t flat(const struct stk_job *job, bool *dense)
 	return stk__in_float(job->src_dtype[0]) && stk__in_float(job->dst_dtype) ? stk__job_size(job->dst_dtype) : 0;
 }
 
-/* Returns whether pairs of adjacent elements can be moved as one element. */
+/* Returns whether two adjacent elements can always be copied as one element of twice the size, which must be at most 8 bytes and aligned. */
 static bool may_pair(const struct stk_job *job)
 {
 	int32_t element = STK_PARAMS(stk_job_copy, job).element;

@@ -8,21 +8,21 @@
 
 struct stk_job_copy {
 	uint8_t fill[8];        /* an element of the output's type */
-	int32_t element;        /* bytes of an element that is moved unchanged; 0: converts from the source's type to the output's */
-	bool has_unset_outputs; /* some outputs have no source */
+	int32_t element;        /* size in bytes of an element that is copied as it is; 0: elements are converted */
+	bool has_unset_outputs; /* true if some outputs read no element of the source and get `fill` */
 };
 STK_PARAMS_FIT(stk_job_copy);
 
 /* One dimension of a copy's output; the outermost is first. Its index i reads index start + step * i of a dimension of the source. If that index is outside of
  * 0 .. limit - 1, the output gets the fill value. `src` is the stride of the source dimension, so the order of these strides expresses a transposition. */
 struct stk_copy_dim {
-	int64_t size;               /* extent in the output; may be 0 */
+	int64_t size;               /* number of indices in the output; may be 0 */
 	int64_t start, step, limit; /* step may be negative or 0 (repeats) */
 	int64_t dst, src;           /* strides in elements; any sign */
 };
 
-/* Computes dims[0 .. ndim - 1] for a dense source of `shape` and a dense output. order: the source dimension of each output dimension; NULL if the order
- * stays. start, step: for each output dimension; NULL for 0 and 1. size: extents of the output. */
+/* Computes dims[0 .. ndim - 1] for a dense source of `shape` and a dense output of shape `size`. order: the source dimension of each output dimension; NULL:
+ * the same one. start, step: values for each output dimension; NULL: all are 0, or 1. */
 void stk__copy_dims(struct stk_copy_dim *dims, int ndim, const int64_t *shape, const int *order, const int64_t *start, const int64_t *step,
 	const int64_t *size);
 
@@ -39,11 +39,11 @@ struct stk_job_rows {
 STK_MUST_USE enum stk_status stk__job_copy_rows(struct stk_jobs *jobs, const struct stk_tensor *in, const struct stk_tensor *out,
 	const struct stk_job_rows *rows, struct stk_error *err);
 
-/* Copies all elements of `in` in order. Converts them if the types differ, or if `convert` is set (which makes bools 0 or 1). */
+/* Copies all elements of `in` to `out`, in the order of memory. Converts them if the types differ, or if `convert` is set (which makes bools 0 or 1). */
 STK_MUST_USE enum stk_status stk__job_copy_all(
 	struct stk_jobs *jobs, const struct stk_tensor *in, const struct stk_tensor *out, bool convert, struct stk_error *err);
 
-/* Copies bytes unchanged; the two areas must not overlap. Makes several jobs if there are more bytes than one job may have outputs. */
+/* Copies `bytes` bytes; source and target must not overlap. Makes several jobs if there are more bytes than one job may have outputs. */
 STK_MUST_USE enum stk_status stk__job_copy_bytes(struct stk_jobs *jobs, const void *from, void *to, int64_t bytes, struct stk_error *err);
 
 #endif

@@ -8,8 +8,7 @@
 
 #include <string.h>
 
-/* Parameters of the loops of a copy. `element` is the unit that is moved at once: several elements of the tensor if they are contiguous in source and
- * output. */
+/* Parameters of the loops of a copy. An element here may be several adjacent elements of the tensors (join_elements). */
 struct copy {
 	const struct stk_job *job;
 	int32_t ndim, element; /* size of an element in the output, in bytes */
@@ -34,8 +33,8 @@ static void fill_all(const struct copy *c, int at, uint8_t *dst, int64_t begin, 
 		stk__job_put(dst, d->dst, c->fill, 0, end - begin, c->element);
 }
 
-/* Converts a run of n elements. Elements that are not contiguous are gathered before the conversion and scattered after it. This is a separate function so
- * that other copies do not pay for its buffers. */
+/* Converts n elements. Elements that are not contiguous are gathered before the conversion and scattered after it. This is a separate function, so that its
+ * buffers are not on the stack of other copies. */
 static __attribute__((noinline)) void convert_run(
 	const struct stk_job *job, uint8_t *dst, int64_t dst_step, const uint8_t *src, int64_t src_step, int64_t n)
 {

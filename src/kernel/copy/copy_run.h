@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Runs a copy on the CPU; the job's memory must be host memory. The _avx2 function is compiled from the same source for 256-bit registers. */
+ * Runs a copy job on the CPU; source and output must be in host memory. The _avx2 function is compiled from the same source for 256-bit registers. */
 #ifndef STK_KERNEL_COPY_RUN_H
 #define STK_KERNEL_COPY_RUN_H
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { PART = 512 }; /* pixels that are processed together */
+enum { PART = 512 }; /* maximum number of pixels that NAME_part makes */
 
 /* NAME_part makes output pixels begin .. begin + n - 1 of a row, NAME_of a row, and NAME an image. Pixels with (x & 1) == phase have the row's own colour in
  * the sensor's data, the others have green. own: index of the row's own colour in an output pixel; the third colour has index 2 - own. `sum` is a type that

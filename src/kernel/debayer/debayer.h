@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Demosaicing: makes RGB or grey images from the data of a sensor with a Bayer filter, of whose three colours each pixel has one. The other two colours are
+ * Demosaicing: makes RGB or grey images from the data of a sensor with a Bayer filter, where each pixel has only one of the three colours. The other two are
  * means of the nearest pixels that have them, with the weights and rounding of OpenCV, which DALI's operator uses. stk__debayer_one makes one pixel; for
  * BILINEAR, the CPU makes rows (debayer.c), and the GPU makes four pixels at a time (debayer_gpu.cu). */
 #ifndef STK_KERNEL_DEBAYER_H
@@ -18,16 +18,15 @@ enum stk_debayer_method {
 	STK_DEBAYER_GRAY   /* one channel: the luma of BILINEAR */
 };
 
-/* The parameters. Images are dense. blue_x and blue_y: 0 if the blue pixels are in odd columns (rows), 1 if in even ones. */
+/* The parameters. Images are dense. blue_x: 0 if the blue pixels are in odd columns, counted from 0, 1 if they are in even ones. blue_y: the same for rows. */
 struct stk_debayer {
 	int32_t width, height;
 	int32_t method, blue_x, blue_y;
-	bool wide; /* uint16, otherwise uint8 */
+	bool wide; /* true if values are uint16, false if they are uint8 */
 };
 
-/* Makes all pixels on the CPU. pixels: total number of pixels of all frames. */
+/* Makes all pixels on the CPU. pixels: total number of pixels of all frames. _avx2: the same source, compiled for AVX2. */
 void stk__debayer_run(const struct stk_debayer *b, const void *src, void *dst, int64_t pixels);
-/* Does the same, compiled for AVX2. */
 void stk__debayer_run_avx2(const struct stk_debayer *b, const void *src, void *dst, int64_t pixels);
 
 STK_HD int32_t stk__debayer_load(const struct stk_debayer *b, const void *src, int64_t i)
@@ -66,7 +65,7 @@ STK_HD void stk__debayer_one(const struct stk_debayer *b, const void *src, void 
 	int64_t at = ((int64_t)frame * b->height + y) * w + x;
 	int32_t own = stk__debayer_load(b, src, at), west = stk__debayer_load(b, src, at - 1), east = stk__debayer_load(b, src, at + 1),
 		north = stk__debayer_load(b, src, at - w), south = stk__debayer_load(b, src, at + w);
-	bool column = (x + b->blue_x) % 2 != 0, line = (y + b->blue_y) % 2 != 0; /* whether this is a column (row) with blue pixels */
+	bool column = (x + b->blue_x) % 2 != 0, line = (y + b->blue_y) % 2 != 0; /* true if blue pixels are in this column (row) */
 	if (column != line) { /* a green pixel: red and blue are to its left and right, and above and below it */
 		int32_t side = west + east, above = north + south, blue = line ? side : above, red = line ? above : side;
 		if (b->method == STK_DEBAYER_GRAY) {
@@ -96,7 +95,7 @@ STK_HD void stk__debayer_one(const struct stk_debayer *b, const void *src, void 
 
 STK_PARAMS_FIT(stk_debayer);
 
-/* Makes a job for all frames of in. */
+/* Makes a job that makes `out`, of one or three channels (b->method), from all frames of `in`. */
 STK_MUST_USE enum stk_status stk__job_debayer(struct stk_jobs *jobs, const struct stk_debayer *b, const struct stk_tensor *in,
 	const struct stk_tensor *out, struct stk_error *err);
 

@@ -8,8 +8,8 @@ struct row_words {
 	uint32_t west, own, east;
 };
 
-/* Loads four pixels and their neighbours. from: address of the first pixel. first, last: whether they are the first or last pixels of the row; the
- * neighbours outside of the row are 0. */
+/* Loads four pixels and their neighbours. from: address of the first pixel. first, last: true if the first (last) of the four is the first (last) of the row;
+ * its neighbour outside of the row is 0. */
 static __device__ __forceinline__ row_words load_row(const uint8_t *from, bool first, bool last)
 {
 	const uint32_t *words = (const uint32_t *)(const void *)from;
@@ -31,8 +31,8 @@ static __device__ __forceinline__ uint32_t average(uint32_t a, uint32_t b, uint3
 	return (sum >> 2 & two) << shift;
 }
 
-/* Makes pixels x to x + 3 of a row as stk__debayer_one does. n, o and s: the row above, the row itself, and the row below. GREEN: index of the first green
- * pixel. */
+/* Makes four pixels with the results of stk__debayer_one. n, o, s: the pixels in the row above, in their own row, and in the row below. line: true if their row
+ * has blue pixels. GREEN: index (0 or 1) of the first green pixel. */
 template <int GREEN>
 static __device__ __forceinline__ void mix_words(const row_words &n, const row_words &o, const row_words &s, bool line, uint32_t (&rgb)[3])
 {

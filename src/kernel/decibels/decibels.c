@@ -28,8 +28,8 @@ static const struct stk_job_launch launches[] = {
 	[OUTPUTS] = {"decibels_gpu", "job_decibels", 0},
 };
 
-/* Computes the sizes of a job's memory. If values are relative to the largest one, the constants are one word, which begins as 0 and receives the largest value
- * that the device finds. */
+/* Sets the sizes in bytes of a job's memory on the GPU. If the reference is the tensor's largest value, the constants are one word of zeros, in which the
+ * launch LARGEST stores that value. */
 static void memory(const struct stk_job *job, uint64_t *constants, uint64_t *work)
 {
 	*constants = STK_PARAMS(stk_decibels, job).reference == 0 ? sizeof(uint32_t) : 0;

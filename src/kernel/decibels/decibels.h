@@ -8,16 +8,16 @@
 
 struct stk_decibels {
 	float factor;    /* multiplier * log10(2): multiplies the binary logarithm */
-	float least;     /* smaller ratios are raised to this one */
-	float reference; /* 0: the largest value of the tensor, or 1 if it has none above 0 */
+	float least;     /* minimum of the ratio x / reference */
+	float reference; /* 0: use the largest value of the tensor, or 1 if no value is above 0 */
 };
 STK_PARAMS_FIT(stk_decibels);
 
-/* Makes the job. in and out have the same shape. */
+/* Makes a job that converts `in`. in and out are float32 tensors with the same number of elements. */
 STK_MUST_USE enum stk_status stk__job_decibels(struct stk_jobs *jobs, const struct stk_decibels *p, const struct stk_tensor *in,
 	const struct stk_tensor *out, struct stk_error *err);
 
-/* Runs the job on the CPU. _avx2: the same, compiled for AVX2. */
+/* Run a job on the CPU. _avx2: the same source, compiled for AVX2. */
 void stk__decibels_run(const struct stk_job *job);
 void stk__decibels_run_avx2(const struct stk_job *job);
 
@@ -57,7 +57,7 @@ STK_HD float stk__decibels_log2(float x)
 	return bits == 0 || bits >= 0x7f800000u ? (bits == 0 ? stk__decibels_float(0xff800000u) : x) : result;
 }
 
-/* Returns the output for x. reference: p->reference, or the value that is used instead of 0. NaNs become the lowest output. */
+/* Returns x in decibels. reference: p->reference, or if that is 0, the value that replaces it. The ratio NaN is raised to p->least. */
 STK_HD float stk__decibels_one(const struct stk_decibels *p, float reference, float x)
 {
 	float ratio = x / reference;

@@ -5,13 +5,13 @@
 
 typedef int32_t words __attribute__((vector_size(4 * STK_LANES)));
 
-/* Sets *to to a in lanes where the mask is set, and to b in the others. */
+/* Sets the bits of *to to those of *a where the mask has ones, and to those of *b elsewhere. */
 STK_LANES_INLINE void choose(stk_lanes *to, const words *mask, const stk_lanes *a, const stk_lanes *b)
 {
 	*to = (stk_lanes)(((words)*a & *mask) | ((words)*b & ~*mask));
 }
 
-/* Replaces numbers that are not negative by their binary logarithms, as stk__decibels_log2 does. */
+/* Computes stk__decibels_log2 in each lane. */
 STK_LANES_INLINE void log2_lanes(stk_lanes *x)
 {
 	const stk_lanes none = {0}, infinite = none + stk__decibels_float(0x7f800000u);

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { PART = 256 }; /* pixels that are processed together */
+enum { PART = 256 }; /* maximum number of pixels of a struct part */
 
 struct part {
 	int32_t n;
@@ -38,7 +38,7 @@ static void store(const struct stk_enhance *e, const struct part *p, uint8_t *ds
 			dst[3 * i + c] = (uint8_t)p->plane[c][i];
 }
 
-/* Calls the loop with a constant kind, so that the compiler makes a separate loop for each kind. */
+/* Applies a step to the pixels of p. kind_of is a constant, so that the compiler makes a separate loop for each kind. */
 #define STEP(kind_of)                                                                                                                      \
 	do {                                                                                                                               \
 		struct stk_enhance_step own = {kind_of, step->shift, step->factor};                                                        \
@@ -71,8 +71,8 @@ static uint32_t sum_luma(const struct part *p)
 	return sum;
 }
 
-/* Runs steps begin .. end - 1 on a frame. Stores the result in dst unless there are no such steps. mean: the mean luma before the contrast step, if that is
- * among these steps. Returns the sum of the luma of the result if a step remains after these, otherwise 0. */
+/* Runs steps begin .. end - 1 on a frame, and stores the result in dst if there are such steps. mean: the mean luma before the contrast step; only used if that
+ * is one of them. Returns the sum of the luma of the result if end < e->n, otherwise 0. */
 static uint64_t run_steps(const struct stk_enhance *e, const uint8_t *src, uint8_t *dst, int32_t begin, int32_t end, int32_t mean)
 {
 	int64_t pixels = (int64_t)e->width * e->height;
@@ -102,7 +102,7 @@ static void colour(const struct stk_enhance *e, const uint8_t *src, uint8_t *dst
 	run_steps(e, measures ? dst : src, dst, measures, e->n, stk__enhance_mean(sum, pixels));
 }
 
-/* Sharpens a row except its first and last pixel. */
+/* Sharpens a row except its first and last pixel. line: number of values of a row. The rows above and below must exist. */
 static void sharpen_row(const uint8_t *restrict row, uint8_t *restrict dst, int64_t line, int32_t channels, float factor)
 {
 	const uint8_t *above = row - line, *below = row + line;

@@ -3,9 +3,9 @@
  * Changes colours and sharpness exactly like Pillow (ImageEnhance), which torchvision's transforms use for PIL images. Each step except hue mixes the image
  * with a degenerate version: black, its mean luma, its luma, or the smoothed image. Values are bytes between steps.
  *
- * Contrast needs the mean luma of the whole image after the steps before it. So there are two phases: a sum over each frame, and then the pixels. On the GPU,
- * jobs over images of one or three channels run in shared launches (kernel/image/image.h), and enhance_gpu.cu sharpens images with other numbers of channels.
- * Sums are integers, so their order does not matter. */
+ * Contrast needs the mean luma of the whole image after the steps before it. So a job first sums the luma of each frame, and then makes the pixels.
+ * On the GPU, kernel/image/image.h makes images of one or three channels, and enhance_gpu.cu sharpens images with other numbers of channels. Sums are integers, so their
+ * order does not matter. */
 #ifndef STK_KERNEL_ENHANCE_H
 #define STK_KERNEL_ENHANCE_H
 
@@ -24,10 +24,10 @@ enum stk_enhance_kind {
 
 enum { STK_ENHANCE_STEPS = 4 };
 
-/* A step. Each kind occurs at most once. */
+/* A change of the image. No two steps of a job have the same kind. */
 struct stk_enhance_step {
 	int32_t kind;
-	int32_t shift; /* for hue, in 256ths of a turn */
+	int32_t shift; /* for STK_ENHANCE_HUE: rotation of the hue in 1/256 turns */
 	float factor;  /* for the other kinds: 1 keeps the image, 0 gives the degenerate version */
 };
 
@@ -61,13 +61,13 @@ STK_HD int32_t stk__enhance_luma(const int32_t p[3])
 	return (p[0] * 19595 + p[1] * 38470 + p[2] * 7471 + 0x8000) >> 16;
 }
 
-/* Returns the mean of n values, halves rounded up. */
+/* Returns sum / n, rounded to nearest, halves up. */
 STK_HD int32_t stk__enhance_mean(uint64_t sum, uint64_t n)
 {
 	return (int32_t)((2 * sum + n) / (2 * n));
 }
 
-/* Selects a if yes is 1, b if it is 0, without a branch. The arithmetic of hue has no branches, so that its loop can be vectorised. */
+/* Returns a if yes is 1, b if it is 0. Has no branch, so that compilers can vectorise loops over stk__enhance_hue. */
 STK_HD int32_t stk__enhance_pick(int32_t yes, int32_t a, int32_t b)
 {
 	return b ^ ((a ^ b) & -yes);
@@ -127,8 +127,7 @@ STK_HD void stk__enhance_load(const struct stk_enhance *e, const uint8_t *pixel,
 		stk__enhance_pixel(p, &e->step[k], mean);
 }
 
-/* Returns the mean of the 3 x 3 neighbourhood, in which the middle pixel counts five times. around: sum of the eight neighbours. Pixels at the edge, which
- * have fewer neighbours, are not smoothed. */
+/* Returns the mean of a value, counted five times, and its eight neighbours, whose sum is `around`. */
 STK_HD int32_t stk__enhance_smooth(int32_t around, int32_t middle)
 {
 	return (around + 5 * middle + 6) / 13;
@@ -146,7 +145,7 @@ STK_HD uint8_t stk__enhance_sharpen(const struct stk_enhance *e, const uint8_t *
 	return (uint8_t)stk__enhance_mix(stk__enhance_smooth(around - src[i], src[i]), src[i], e->step[0].factor);
 }
 
-/* Makes output i of the second phase: a pixel, or a value for sharpness. means: the mean luma of each frame, if a step needs it. */
+/* Makes pixel i, counted over all frames; for sharpness, value i instead. means: the mean luma of each frame before the contrast step; unused without one. */
 STK_HD void stk__enhance_one(const struct stk_enhance *e, const uint8_t *src, uint8_t *dst, const int32_t *means, uint32_t i)
 {
 	int32_t p[3];
@@ -160,14 +159,13 @@ STK_HD void stk__enhance_one(const struct stk_enhance *e, const uint8_t *src, ui
 		dst[(int64_t)i * e->channels + c] = (uint8_t)p[c];
 }
 
-/* Runs on the CPU. */
+/* Makes all frames on the CPU. _avx2: the same source, compiled for AVX2. */
 void stk__enhance_run(const struct stk_enhance *e, const uint8_t *src, uint8_t *dst);
-/* Does the same, compiled for AVX2. */
 void stk__enhance_run_avx2(const struct stk_enhance *e, const uint8_t *src, uint8_t *dst);
 
 STK_PARAMS_FIT(stk_enhance);
 
-/* Makes the job. in and out have type uint8. */
+/* Makes a job that changes `in`. in and out have type uint8. */
 STK_MUST_USE enum stk_status stk__job_enhance(struct stk_jobs *jobs, const struct stk_enhance *e, const struct stk_tensor *in,
 	const struct stk_tensor *out, struct stk_error *err);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Sharpness on the GPU for images with a number of channels that the shared launches for images do not support (kernel/image/image.h): one value per thread at
- * a time. */
+ * Sharpens images on the GPU, with one value per thread at a time. Only for numbers of channels that kernel/image/image.h does not support. */
 #include "kernel/enhance/enhance.h"
 #include "kernel/job/job_find.cuh"
 

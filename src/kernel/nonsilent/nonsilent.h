@@ -2,14 +2,14 @@
  *
  * Finds the part of a signal that is not silent: from the first to the last window whose mean power reaches a threshold.
  *
- * A window begins at every sample. The sums of squares of windows are computed in double, chunk by chunk: the first window of a chunk is summed from its
- * samples, each next one by adding one sample's square and subtracting another's. CPU and GPU use the same chunks, so all sums have the same bits. */
+ * There is a window at every sample from which one fits in the signal. Sums of squares are computed in double, in chunks of windows: of the first window in
+ * full, of each later one from the previous sum. CPU and GPU use the same chunks, so all sums have the same bits. */
 #ifndef STK_KERNEL_NONSILENT_H
 #define STK_KERNEL_NONSILENT_H
 
 #include "kernel/job/job_place.h"
 
-enum { STK_NONSILENT_CHUNK = 1024 }; /* windows in a chunk */
+enum { STK_NONSILENT_CHUNK = 1024 }; /* number of windows of a chunk */
 
 struct stk_nonsilent {
 	int64_t window;   /* length of a window in samples; at most the signal's length */
@@ -26,7 +26,7 @@ struct stk_nonsilent_chunk {
 	int64_t first, last;
 };
 
-/* Makes the job. in: a signal of at least one sample. */
+/* Makes a job that sets *begin and *p->length. in: a signal of at least one sample. */
 STK_MUST_USE enum stk_status stk__job_nonsilent(struct stk_jobs *jobs, const struct stk_nonsilent *p, const struct stk_tensor *in,
 	const struct stk_tensor *begin, struct stk_error *err);
 
@@ -48,7 +48,7 @@ STK_HD double stk__nonsilent_square(const struct stk_job *job, int32_t dtype, in
 	return x * x;
 }
 
-/* Searches a chunk. limit: windows whose sum is at least this are not silent. */
+/* Computes the results of a chunk, given by its index. limit: the lowest sum of squares of a window that is not silent. */
 STK_HD struct stk_nonsilent_chunk stk__nonsilent_search(const struct stk_job *job, int32_t dtype, int64_t chunk, double limit)
 {
 	const int64_t window = STK_PARAMS(stk_nonsilent, job).window, begin = chunk * STK_NONSILENT_CHUNK;
@@ -76,7 +76,7 @@ STK_HD double stk__nonsilent_limit(const struct stk_job *job, double largest)
 	return p->ratio * (p->reference > 0 ? p->reference * (double)p->window : largest);
 }
 
-/* Stores both outputs. first, last: the first and last window that are not silent; -1 if all are silent. */
+/* Stores both outputs. first, last: indices of the first and last window that are not silent; first is -1 if all windows are silent. */
 STK_HD void stk__nonsilent_store(const struct stk_job *job, int64_t first, int64_t last)
 {
 	const struct stk_nonsilent *p = &STK_PARAMS(stk_nonsilent, job);

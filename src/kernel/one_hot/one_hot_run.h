@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Runs a one-hot job on the CPU; its memory must be host memory. The _avx2 function is the same source compiled for 256-bit registers. */
+ * Runs a one-hot job on the CPU; input and output must be in host memory. _avx2: the same source, compiled for AVX2. */
 #ifndef STK_KERNEL_ONE_HOT_RUN_H
 #define STK_KERNEL_ONE_HOT_RUN_H
 

@@ -20,7 +20,7 @@ STK_PARAMS_FIT(stk_job_points);
 STK_MUST_USE enum stk_status stk__job_points(struct stk_jobs *jobs, const struct stk_job_points *p, const float *matrix,
 	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
 
-/* Runs the job on the CPU. */
+/* Runs a job on the CPU. */
 void stk__points_run(const struct stk_job *job);
 
 #endif

@@ -32,7 +32,7 @@ static void map_some(const struct stk_job_points *p, const float *matrix, const 
 		map_points(matrix, x, y, n, p->in, p->out);
 }
 
-/* Orders the corners of n boxes like stk__job_points_one. */
+/* Swaps coordinates of the two corners of n boxes, so that the first corner has the smaller ones. */
 static void order_corners(float *y, int64_t n, int32_t components)
 {
 	for (int64_t i = 0; i < n; i++, y += 2 * components)

@@ -41,11 +41,11 @@ STK_HD void stk__preemphasis_one(const struct stk_job *job, uint32_t i)
 	stk__convert_one(job->dst + (int64_t)i * stk__job_size(job->dst_dtype), job->dst_dtype, &x, STK_FLOAT64);
 }
 
-/* Makes the job. in and out have the same number of elements. */
+/* Makes a job that filters `in`. in and out have the same number of elements. */
 STK_MUST_USE enum stk_status stk__job_preemphasis(struct stk_jobs *jobs, const struct stk_preemphasis *p, const struct stk_tensor *in,
 	const struct stk_tensor *out, struct stk_error *err);
 
-/* Runs the job on the CPU. The _avx2 function is compiled from the same source for 256-bit registers. */
+/* Run a job on the CPU. _avx2: the same source, compiled for AVX2. */
 void stk__preemphasis_run(const struct stk_job *job);
 void stk__preemphasis_run_avx2(const struct stk_job *job);
 

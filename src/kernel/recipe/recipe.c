@@ -32,7 +32,7 @@ static bool same_but_for_geometry(const struct stk_pass *a, const struct stk_pas
 	       memcmp(a->steps, b->steps, sizeof a->steps) == 0;
 }
 
-/* Adds an operator's geometry to the recipe. made: a pass that has only this geometry. */
+/* Replaces the recipe's pass by `made`, which continues it. Keeps has_fill if the recipe's pass had it. */
 static void take_over(struct stk_recipe *r, const struct stk_pass *made)
 {
 	uint8_t filled = r->pass.has_fill;

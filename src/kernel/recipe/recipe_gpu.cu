@@ -7,15 +7,15 @@
 #define RECIPE_THREADS STK_RECIPE_THREADS
 #define STAGED 12288 /* bytes of the largest image that is copied to shared memory: 64 x 64 pixels of 3 channels */
 
-/* Values that are the same for all elements of a thread block. */
+/* The image that a thread block makes. x and y map pixels of the output to pixels of the source. */
 struct picture {
 	stk_axis_map x, y;
-	int32_t pixel, row; /* bytes of a pixel and of a row of the source */
+	int32_t pixel, row; /* sizes in bytes of a pixel and of a row of the source */
 	const uint8_t *from;
 	uint8_t *to;
 };
 
-/* For each channel, the constants of the usual way to finish an element. They are in shared memory, since the elements of a thread have different channels. */
+/* The constants of each channel for STK_RECIPE_AFFINE. They are in shared memory, since a thread needs those of several channels. */
 struct constants {
 	float scale[STK_RECIPE_CHANNELS], bias[STK_RECIPE_CHANNELS], fill[STK_RECIPE_CHANNELS];
 };
@@ -30,7 +30,7 @@ static __device__ __forceinline__ bool holds(const stk_axis_map &m, int32_t at)
 	return at >= m.low && at < m.high;
 }
 
-/* Computes an element with all steps of the pass. */
+/* Returns v, a value of channel c, after all steps of the pass. valid: false if the pixel is outside of the source. */
 static __device__ __forceinline__ float by_steps(const stk_pass &p, float v, int c, bool valid)
 {
 	int32_t channels = p.in_c;
@@ -60,7 +60,7 @@ template <bool PLANAR> static __device__ __forceinline__ spot find_spot(const st
 	return s;
 }
 
-/* Moves to the next element in memory. */
+/* Changes s to the next element in the order of memory. */
 template <bool PLANAR> static __device__ __forceinline__ void step_on(const stk_pass &p, spot &s)
 {
 	if (PLANAR) {
@@ -215,7 +215,7 @@ static __device__ __forceinline__ void copy_tables(const stk_recipe_batch &b, in
 	}
 }
 
-/* Returns the source image, copied to shared memory if it fits. Each of its bytes is read once, in whole lines. */
+/* Copies source image `id` to `shared` if it fits and its size is a multiple of 16. Returns the address of the copy, or else of the image itself. */
 static __device__ __forceinline__ const uint8_t *stage(const stk_recipe_batch &b, int64_t id, uint4 *shared)
 {
 	const uint8_t *from = b.images + id * b.image_bytes;
@@ -227,7 +227,7 @@ static __device__ __forceinline__ const uint8_t *stage(const stk_recipe_batch &b
 	return (const uint8_t *)shared;
 }
 
-/* Loads the constants of one channel. Called by one thread for each channel. */
+/* Stores the constants of channel c in k. */
 static __device__ __forceinline__ void take_constants(const stk_recipe_batch &b, const stk_pass &p, int32_t c, constants &k)
 {
 	int32_t affine = p.has_fill && b.fill_before, fill = b.fill_before ? 0 : 1;

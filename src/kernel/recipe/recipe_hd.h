@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Computes the sample at a position and its geometry, in C and CUDA (recipe.h). */
+ * Computes which sample of a data set belongs at a position of an epoch, and its random geometry, in C and CUDA. recipe.h has the structs. */
 #ifndef STK_KERNEL_RECIPE_HD_H
 #define STK_KERNEL_RECIPE_HD_H
 
@@ -32,7 +32,7 @@ STK_HD struct stk_philox_block stk__recipe_draws(uint64_t key, uint32_t epoch, u
 	return stk__philox_hd(key, (uint32_t)position, (uint32_t)(position >> 32), epoch, 0);
 }
 
-/* Combines windows and mirrors like stk__pass_window and stk__pass_mirror. */
+/* Adds a window or mirror along one axis to *at, like stk__pass_window and stk__pass_mirror. start: offset of a random window. */
 STK_HD void stk__recipe_apply(struct stk_axis_map *at, const struct stk_axis_map *map, int32_t start, int32_t fills)
 {
 	if (fills) {

@@ -5,7 +5,7 @@
 
 #include "kernel/recipe/recipe.h"
 
-/* Runs the passes of the samples one after the other. scratch: stk__recipe_scratch(recipe) bytes, aligned to 64. */
+/* Makes all samples of the batch on the calling thread. scratch: memory of stk__recipe_scratch(recipe) bytes, aligned to 64. */
 void stk__recipe_run(const struct stk_recipe_batch *b, const struct stk_pass_kernels *k, void *scratch);
 
 #endif

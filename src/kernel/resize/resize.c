@@ -12,7 +12,7 @@
 
 enum { PART = 512 };
 
-/* Computes n values, at most PART, of one output row: the weighted sums over the taps, which are added up in the order of stk__job_resize_one. */
+/* Computes n values, at most PART, of one output row, with the results of stk__job_resize_one. src: the same values in the first source row. */
 static void sum_rows(const struct stk_resize_phase *p, const uint8_t *src, int32_t dtype, const float *weights, int64_t n, float *sums)
 {
 	float converted[PART];
@@ -61,7 +61,7 @@ static void run(const struct stk_job *job)
 
 /* ---- making jobs ---- */
 
-/* Sorts the dimensions by how much they shrink; those that shrink most are first. */
+/* Sets order[0 .. n - 1] to indices of dims, of which the one that shrinks most is first. */
 static void order_of(const struct stk_tensor *in, const struct stk_tensor *out, const int32_t *dims, int32_t n, int32_t order[])
 {
 	for (int32_t i = 0; i < n; i++) {
@@ -87,8 +87,8 @@ static void place_phase(
 		p->inner *= shape[k];
 }
 
-/* Makes the table of weights in the arena: for each output of each phase, its first source element and its weights. Sets the phases' offsets in the table, and
- * *bytes to its size. Returns NULL if the table is too large or memory runs out. */
+/* Makes the job's constants (resize.h) in the arena. Sets `first` and `weights` of the phases, and *bytes to the size of the constants. Returns NULL if they
+ * are too large or memory runs out. */
 static uint32_t *make_taps(struct stk_jobs *jobs, struct stk_job_resize *r, const struct stk_filter_axis *const axes[], uint64_t *bytes)
 {
 	uint64_t words = 0;

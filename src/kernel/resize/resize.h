@@ -10,7 +10,7 @@
  * last. */
 enum { STK_RESIZE_PHASES = 3 };
 struct stk_resize_phase {
-	int64_t outer, inner; /* products of the extents before and after the dimension, after the phases that precede this one */
+	int64_t outer, inner; /* products of the extents before and after the dimension, of which some are resampled already */
 	int32_t in, out, taps;
 	uint32_t first, weights; /* indices of the first word of the tables */
 };

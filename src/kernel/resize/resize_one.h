@@ -11,7 +11,7 @@ STK_HD int64_t stk__resize_outputs(const struct stk_resize_phase *p)
 	return p->outer * p->out * p->inner;
 }
 
-/* Returns the address of the results of a phase that is not the last one. They follow those of the previous phase. */
+/* Returns the address in job->work of the results of phase 0 or 1. The results of the last phase are the output instead. */
 STK_HD float *stk__resize_between(const struct stk_job *job, int phase)
 {
 	float *work = (float *)job->work;

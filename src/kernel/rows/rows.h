@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernels over rows of pixels, for kernel/pass/pass.h. Inside a pass pixels are planar: one contiguous row per channel, of uint8 or float32. A float32 row
- * only has values that the pass's current type represents exactly; stk_row_kernels.round ensures this after each step.
+ * Functions that compute rows of pixels, for passes (kernel/pass/pass.h). A pass keeps one contiguous row per channel, of uint8 or float32. After each step it
+ * rounds float32 rows with stk_row_kernels.round, so that they only have values of the type that the step outputs.
  *
- * Every kernel reads and writes exactly its operands, and no other memory, unless its comment says otherwise. */
+ * Every function accesses only its operands' elements, and no memory after them, unless its comment says otherwise. */
 #ifndef STK_KERNEL_ROWS_H
 #define STK_KERNEL_ROWS_H
 
 #include "tensor/image.h"
 
-/* Scales and biases repeat with this period, so that one kernel serves planar rows (all values equal) and interleaved rows whose number of channels divides
+/* Element i of a row has scale and bias i % STK_AFFINE_PERIOD. So rows may have one channel (with equal values), or interleaved channels whose number divides
  * the period. */
 #define STK_AFFINE_PERIOD 24
 
@@ -26,7 +26,7 @@ struct stk_row_kernels {
 	 * thread reads them. */
 	void (*affine_u8[4])(void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows,
 		const struct stk_affine *a, bool stream);
-	/* Interleaves planes: dst[(x * channels) + c] = src[c * plane + x]. element: bytes of an element, 1, 2 or 4. */
+	/* Interleaves planes: dst[x * channels + c] = src[c * plane + x]. element: size of an element in bytes: 1, 2 or 4. */
 	void (*interleave)(void *dst, const void *src, ptrdiff_t plane, int32_t n, int32_t channels, size_t element);
 	void (*widen_u8)(float *dst, const uint8_t *src, int32_t n);
 	void (*affine)(float *row, int32_t n, float scale, float bias);
@@ -37,7 +37,7 @@ struct stk_row_kernels {
 	/* Rounds to the nearest value of the type. Integers: halves away from zero, saturating, NaN to 0. bool: whether the nearest integer is not 0. 16-bit
 	 * floats: halves to even. */
 	void (*round)(float *row, int32_t n, enum stk_dtype dtype);
-	/* Stores n values, which the type must represent exactly (see `round`). */
+	/* Stores n values as dtype, which must represent them exactly (see `round`). */
 	void (*store)(void *dst, const float *row, int32_t n, enum stk_dtype dtype);
 };
 

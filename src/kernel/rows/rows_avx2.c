@@ -79,7 +79,7 @@ static inline void put8(void *dst, int32_t i, __m256 x, int as, bool stream)
 		_mm_storeu_si128((void *)((uint16_t *)dst + i), as == AS_HALF ? _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT) : bfloat8(x));
 }
 
-/* Computes the rest of a row, from element i on; i is a multiple of the period. */
+/* Computes elements i .. n - 1 of a row; i is a multiple of STK_AFFINE_PERIOD. */
 static inline void affine_tail(void *out, const uint8_t *in, int32_t i, int32_t n, const struct stk_affine *a, int as, bool stream)
 {
 	for (int32_t k = 0; i < n; k += 8) {
@@ -98,7 +98,7 @@ static inline void affine_tail(void *out, const uint8_t *in, int32_t i, int32_t 
 	}
 }
 
-/* Computes rows like affine_u8 of stk_row_kernels. finite: whether no result can be NaN, so that bfloat16 needs no check for it. */
+/* Computes rows like affine_u8 of stk_row_kernels. finite: true if no result can be NaN, so that bfloat16 needs no check for NaN. */
 static inline void affine_u8(void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows,
 	const struct stk_affine *a, int as, bool finite, bool stream)
 {
@@ -196,8 +196,7 @@ static inline __m128i load16(const uint8_t *p)
 	return _mm_loadu_si128((const void *)p);
 }
 
-/* Splits 16 pixels of three bytes into 16 bytes per channel: shuffles the bytes of a channel in each 16-byte piece to their positions, and combines the
- * pieces with `or`. */
+/* Splits 16 pixels of three bytes into 16 bytes per channel. The shuffles move the bytes of a channel to their places; `or` combines the three results. */
 static inline void split3(const uint8_t *p, __m128i out[3])
 {
 	__m128i a = load16(p), b = load16(p + 16), c = load16(p + 32);

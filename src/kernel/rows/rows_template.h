@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Row kernels that compilers vectorise well. rows.c and rows_avx2.c include this file and compile it for their processors. Both give the same bits, since
- * the compiler does not contract operations and their order is fixed. */
+ * Loops over rows that compilers vectorise well. rows.c and rows_avx2.c include this file and compile it for their processors. Both give the same bits, since
+ * the order of operations is fixed and the compiler does not fuse them. */
 #include "kernel/convert/half.h"
 #include "kernel/rows/rows.h"
 
@@ -51,8 +51,8 @@ static inline float round_one(float x, float low, float high)
 	return part >= 0.5f ? whole + 1 : part <= -0.5f ? whole - 1 : whole;
 }
 
-/* Rounds to int32; NaN becomes 0. Values beyond 2^23 are integers already. Larger values are limited to 2^31, which stands for the largest int32, since float32
- * cannot represent that. */
+/* Rounds to int32; NaN becomes 0. Values beyond 2^23 are integers already. Values are limited to -2^31 .. 2^31, where 2^31 stands for the largest int32, which
+ * float32 cannot represent. */
 static void round_int32(float *row, int32_t n)
 {
 	for (int32_t i = 0; i < n; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Resamples signals with a windowed sinc: a sample of the input at distance d (in samples) has the weight sinc(d) (1 + cos(pi d / width)) / 2, up to `lobes`
- * samples on each side. The width is lobes + 1/64, as in DALI. The filter does not depend on the ratio of the rates: a signal that is resampled to a lower
- * rate keeps its aliases, as in DALI.
+ * Resamples signals with a windowed sinc: a sample of the input at distance d (in samples of the input) from the output's position has the weight
+ * sinc(d) (1 + cos(pi d / width)) / 2, up to `lobes` samples on each side. The width is lobes + 1/64, as in DALI. The filter does not depend on the ratio of
+ * the rates: a signal that is resampled to a lower rate keeps its aliases, as in DALI.
  *
  * Weights come from a table with a row for each phase. The phase of an output is its distance from the last sample of the input before it. If both rates are
  * whole numbers with few phases, the table has a row for each of them. Otherwise it has rows for STK_SINC_STEPS phases, and a weight is interpolated between
@@ -19,11 +19,11 @@
 
 enum { STK_SINC_LANES = 8, STK_SINC_STEPS = 512, STK_SINC_LOBES = 64, STK_SINC_TAPS = 2 * STK_SINC_LOBES };
 
-/* The parameters. If phases > 0, output i is at position i * up / phases in samples of the input, otherwise at i * ratio. */
+/* The parameters. Output i is at position i * up / phases of the input, in samples, or at i * ratio if phases is 0. */
 struct stk_sinc {
 	int64_t in, out;     /* number of samples of each channel */
 	int64_t channels;    /* number of channels, whose samples are interleaved */
-	int64_t up, phases;  /* without common factors */
+	int64_t up, phases;  /* integers without common factors; phases may be 0 */
 	double ratio;        /* the input's rate divided by the output's */
 	int32_t lobes, taps; /* taps: length of a table's row, a multiple of STK_SINC_LANES; weights after the first 2 * lobes are 0 */
 };
@@ -43,7 +43,7 @@ static inline int64_t stk__sinc_rows(int64_t phases)
 /* Computes a table: stk__sinc_rows(phases) rows of stk__sinc_taps(lobes) weights. */
 void stk__sinc_table(int32_t lobes, int64_t phases, float *table);
 
-/* Makes the job. table: stk__sinc_table for p->lobes and p->phases. */
+/* Makes a job that resamples `in`. table: made by stk__sinc_table for p->lobes and p->phases. */
 STK_MUST_USE enum stk_status stk__job_sinc(struct stk_jobs *jobs, const struct stk_sinc *p, const float *table, const struct stk_tensor *in,
 	const struct stk_tensor *out, struct stk_error *err);
 
@@ -51,7 +51,7 @@ STK_MUST_USE enum stk_status stk__job_sinc(struct stk_jobs *jobs, const struct s
 void stk__sinc_run(const struct stk_job *job);
 void stk__sinc_run_avx2(const struct stk_job *job);
 
-/* The position of an output in the input: its first tap, its row of the table, and its distance from that row, where 1 is the next row. */
+/* Where to compute an output: index of the first sample of the input, row of the table, and the part (0 to 1) of the way from this row to the next one. */
 struct stk_sinc_at {
 	int64_t first, row;
 	float part;
@@ -101,19 +101,19 @@ STK_HD bool stk__sinc_unsigned(int32_t dtype)
 	return dtype == STK_UINT8 || dtype == STK_UINT16 || dtype == STK_UINT32;
 }
 
-/* Converts a sample of an integer type, given as a float32, to -1 .. 1. scale: 1 / largest, or 2 / largest for unsigned types. */
+/* Converts x, a sample of an integer type, to -1 .. 1. scale: 1 / stk__sinc_largest, or 2 / stk__sinc_largest for unsigned types. */
 STK_HD float stk__sinc_load(float x, float scale, bool is_unsigned)
 {
 	return is_unsigned ? x * scale - 1 : x * scale;
 }
 
-/* Converts from -1 .. 1 to the range of an integer type, before rounding. */
+/* Converts x, from -1 to 1, to the range of an integer type, without rounding. largest: stk__sinc_largest of the type. */
 STK_HD float stk__sinc_store(float x, float largest, bool is_unsigned)
 {
 	return is_unsigned ? (x + 1) * (largest * 0.5f) : x * largest;
 }
 
-/* Adds up the eight partial sums. */
+/* Returns the sum of s[0 .. 7]. */
 STK_HD float stk__sinc_join(const float *s)
 {
 	float a = s[0] + s[4], b = s[1] + s[5], c = s[2] + s[6], d = s[3] + s[7];

@@ -6,7 +6,7 @@
 
 enum { BLOCK = 512 };
 
-/* Converts samples to floats, channel after channel. */
+/* Converts the interleaved samples to floats, in the range -1 .. 1 for integer types, and stores channel after channel. */
 static void load_channels(const struct stk_job *job, float *to)
 {
 	const struct stk_sinc *p = &STK_PARAMS(stk_sinc, job);
@@ -31,7 +31,7 @@ static void load_channels(const struct stk_job *job, float *to)
 	}
 }
 
-/* Returns the sum of taps times weights. */
+/* Returns the sum of x[k] * row[k], with k from 0 to taps - 1. */
 STK_LANES_INLINE float sum_row(const float *x, const float *row, int32_t taps)
 {
 	stk_lanes sum = {0}, a, w;
@@ -45,7 +45,7 @@ STK_LANES_INLINE float sum_row(const float *x, const float *row, int32_t taps)
 	return stk__sinc_join(parts);
 }
 
-/* Computes one output. x: address of its first tap. */
+/* Computes one output from samples x[0 .. taps - 1] of the input. row: its row of the table. */
 STK_LANES_INLINE float sum_taps(const struct stk_sinc *p, const struct stk_sinc_at *at, const float *x, const float *row)
 {
 	float here = sum_row(x, row, p->taps);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Affine maps of images of bytes like Pillow's (Image.transform), which torchvision's transforms use for PIL images. Positions outside of the source give
- * the fill value, without a transition at the source's edge; inside, neighbours that do not exist are replaced by the nearest pixel at the edge.
+ * the fill value. For positions inside, pixels outside of the source that an interpolation needs are replaced by the nearest pixels of the source.
  *
  * Positions are fixed-point numbers, so that additions lead from one pixel of a row to the next, and each position can also be computed directly. NN has 16
  * bits of fraction like Pillow, and gives the same pixels. LINEAR and CUBIC have 32 bits where Pillow uses doubles, so values may differ by 1. Values are
@@ -122,14 +122,13 @@ STK_HD void stk__transform_one(const struct stk_transform *t, const uint8_t *src
 	stk__transform_pixel(t, src + frame * frame_bytes, dst + (int64_t)i * t->channels, (int32_t)x, (int32_t)y);
 }
 
-/* Maps all frames on the CPU. */
+/* Makes all frames on the CPU. _avx2: the same source, compiled for AVX2. */
 void stk__transform_run(const struct stk_transform *t, const uint8_t *src, uint8_t *dst);
-/* Does the same, compiled for AVX2. */
 void stk__transform_run_avx2(const struct stk_transform *t, const uint8_t *src, uint8_t *dst);
 
 STK_PARAMS_FIT(stk_transform);
 
-/* Makes the job. in and out have type uint8. */
+/* Makes a job that maps `in`. in and out have type uint8. */
 STK_MUST_USE enum stk_status stk__job_transform(struct stk_jobs *jobs, const struct stk_transform *t, const struct stk_tensor *in,
 	const struct stk_tensor *out, struct stk_error *err);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Affine maps of images of bytes on the GPU with a number of channels that the shared launches for images do not support (kernel/image/image.h): one pixel per
- * thread at a time. */
+ * Affine maps of images on the GPU, with one pixel per thread at a time. Only for numbers of channels that kernel/image/image.h does not support. */
 #include "kernel/job/job_find.cuh"
 #include "kernel/transform/transform.h"
 

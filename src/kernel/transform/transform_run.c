@@ -9,7 +9,7 @@ static int64_t divide_down(int64_t a, int64_t b)
 	return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-/* Narrows the range *first .. *end to those x for which at + step * x is in 0 .. limit - 1. */
+/* Narrows the range *first .. *end - 1 to those x for which at + step * x is in 0 .. limit - 1. */
 static void narrow(int64_t at, int64_t step, int64_t limit, int64_t *first, int64_t *end)
 {
 	int64_t from = *first, to = *end;
@@ -145,7 +145,7 @@ static void cubic_row(const struct stk_transform *t, const struct walk *w, const
 			row[i * t->channels + k] = stk__transform_cubic_value(t, src, w->x + t->m[0] * i, w->y + t->m[3] * i, k);
 }
 
-/* Returns whether each output pixel coincides with a source pixel. All interpolations then give the value of that pixel. */
+/* Returns whether the map moves the image by whole pixels. All interpolations then give unchanged values. */
 static bool is_shift(const struct stk_transform *t)
 {
 	int64_t one = (int64_t)1 << stk__transform_bits(t), half = one / 2;

@@ -12,7 +12,7 @@ struct stk_warp_row {
 	struct stk_image src; /* the sampler's input. Its size determines where the border begins; only the part that is read must be
 	                       * in memory */
 	float m[6];
-	int32_t first, step, y; /* output k of the row is pixel (first + k * step, y) of the warped image */
+	int32_t first, step, y; /* pixel k of the row is pixel (first + k * step, y) of the output image */
 	int32_t n;
 	bool linear, clamp;
 	float fill;

@@ -41,13 +41,13 @@ static inline __m256i clamp8(__m256i x, int32_t size)
 	return _mm256_max_epi32(_mm256_min_epi32(x, _mm256_set1_epi32(size - 1)), _mm256_setzero_si256());
 }
 
-/* Eight pixels of up to four bytes each, in 32-bit lanes, and whether each is inside the image. A pixel is loaded together with the bytes that follow it;
- * after the last pixel of a row these are padding. */
+/* Eight pixels of up to four bytes each, in 32-bit lanes; a smaller pixel is followed by other bytes. A lane of `inside` is 0 if the pixel is outside and gets
+ * the fill value, otherwise all its bits are set. */
 struct texels {
 	__m256i bytes, inside;
 };
 
-/* The offsets of eight pixels, and whether each is inside the image. */
+/* The offsets in bytes of eight pixels in the source, and `inside` as in struct texels. */
 struct places {
 	__m256i at, inside;
 };
@@ -87,7 +87,7 @@ static void store_some(float *dst, __m256 value, int32_t n)
 	memcpy(dst, all, (size_t)n * sizeof *dst);
 }
 
-/* Mixes like stk__warp_mix. */
+/* Computes stk__warp_mix for eight pixels. */
 static inline __m256 mix(__m256 s00, __m256 s01, __m256 s10, __m256 s11, const struct positions *p)
 {
 	__m256 px = _mm256_sub_ps(_mm256_set1_ps(1), p->qx);

@@ -7,8 +7,8 @@
 #include "kernel/warp/warp.h"
 
 struct stk_warp_position {
-	int32_t x, y; /* the upper left one of the pixels that are interpolated */
-	float qx, qy; /* weights of the next pixels along x and y */
+	int32_t x, y; /* upper left pixel of the four that are interpolated */
+	float qx, qy; /* weights (0 to 1) of the pixels at x + 1 and at y + 1 */
 };
 
 STK_HD int32_t stk__warp_clamp(int32_t x, int32_t size)
@@ -16,7 +16,7 @@ STK_HD int32_t stk__warp_clamp(int32_t x, int32_t size)
 	return x < 0 ? 0 : x < size ? x : size - 1;
 }
 
-/* Returns floor(x). Values far outside, and NaN, give a value that is outside and fits int32. */
+/* Returns floor(x), limited to -1e9 .. 1e9; -1e9 for NaN. */
 STK_HD int32_t stk__warp_floor(float x)
 {
 	x = x > -1e9f ? x : -1e9f;
@@ -25,7 +25,7 @@ STK_HD int32_t stk__warp_floor(float x)
 	return i - ((float)i > x);
 }
 
-/* Computes the position (x, y) at which output k is read. Its integer part is the upper left one of the pixels that are interpolated. */
+/* Sets at[0] to x and at[1] to y of the position in the source for pixel k of the row, minus 0.5 each if w->linear, so that stk__warp_split can split it. */
 STK_HD void stk__warp_place(const struct stk_warp_row *w, int32_t k, float at[2])
 {
 	float half = w->linear ? 0.5f : 0, fx = (float)(w->first + k * w->step) + 0.5f, fy = (float)w->y + 0.5f;

@@ -14,7 +14,7 @@ static __device__ __forceinline__ int32_t clip(int32_t v)
 	return v < 0 ? 0 : v > 255 ? 255 : v;
 }
 
-/* Stores one channel of n pixels, at most four. pixel: distance in bytes from one pixel to the next. */
+/* Stores values of one channel of n pixels, at most STK_YUV_PIXELS. pixel: distance in bytes from one pixel to the next. */
 static __device__ __forceinline__ void store(uint8_t *to, int64_t pixel, const int32_t *values, int32_t n)
 {
 	if (pixel == 1 && n == STK_YUV_PIXELS && (uintptr_t)to % 4 == 0) {
@@ -34,7 +34,7 @@ static __device__ __forceinline__ void store_pixels(uint8_t *to, const int32_t *
 	words[2] = (uint32_t)(b[2] | r[3] << 8 | g[3] << 16 | b[3] << 24);
 }
 
-/* Converts four pixels per thread. Grid: (pieces of four pixels / threads, rows). */
+/* Converts four adjacent pixels per thread. blockIdx.y is the row. */
 extern "C" __global__ void __launch_bounds__(STK_YUV_THREADS) yuv_to_rgb(const stk_yuv_gpu p)
 {
 	const int32_t x = STK_YUV_PIXELS * (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), y = (int32_t)blockIdx.y;

@@ -9,7 +9,7 @@
 const char stk__color_type_doc[] =
 	"Accepted and ignored: channels are read as red, green and blue, as in DALI; convert BGR with color_space_conversion.";
 
-/* NTSC's YIQ, rounded to three places as DALI has it, and its inverse. */
+/* The matrix from RGB to NTSC's YIQ, rounded to three places as in DALI. */
 static const double to_yiq[9] = {.299, .587, .114, .596, -.274, -.321, .211, -.523, .311};
 
 static void invert(const double m[9], double out[9])

@@ -13,13 +13,13 @@ struct stk_color {
 	float contrast;
 };
 
-/* Sets the output's desc; checks for 3 channels and for types that can be computed on. dtype: -1 for the input's. */
+/* Sets the output's desc to the input's, with type dtype unless that is -1. Returns an error unless there are 3 channels and pixels may have both types. */
 enum stk_status stk__color_infer(const struct stk_call *call, int32_t dtype, struct stk_error *err);
-/* Computes the map of red, green and blue for hue and saturation: nine factors, row by row. */
+/* Computes the 3 x 3 matrix, row by row, that changes hue and saturation of (red, green, blue). */
 void stk__color_matrix(const struct stk_color *color, float out[9]);
 void stk__color_lower(const struct stk_color *color, int32_t dtype, struct stk_pass *pass);
 
-/* Computes out = a b, row by row; out may be a or b. */
+/* Multiplies 3 x 3 matrices, which are stored row by row: out = a b. out may be a or b. */
 void stk__matrix_multiply(const double a[9], const double b[9], double out[9]);
 
 extern const char stk__color_type_doc[];

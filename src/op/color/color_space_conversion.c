@@ -40,7 +40,7 @@ static enum stk_status csc_infer(const struct stk_call *call, struct stk_error *
 	return STK_OK;
 }
 
-/* A linear map of colours, x -> M x + b: from RGB to a colour space, or back. Luma weights are BT.601's. */
+/* A map of colours, x -> m x + b, from RGB to another colour space or from there to RGB. */
 struct space {
 	double m[9], b[3];
 };

@@ -49,7 +49,7 @@ static float draw(struct stk_random *r, struct stk_floats range)
 	return (float)stk__draw_between(r, range.v[0], range.v[1]);
 }
 
-/* Takes each draw even if it has no effect, so that no draw depends on the others. */
+/* Draws all values, also those of changes that are not applied, so that no value depends on which changes are applied. */
 static enum stk_status photometric_augmentation_run(const struct stk_call *call, struct stk_error *err)
 {
 	(void)err;

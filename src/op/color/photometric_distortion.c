@@ -77,7 +77,7 @@ static void change_contrast(struct stk_pass *pass, const struct distortion *d, u
 	stk__pass_clamp(pass, 0, 1);
 }
 
-/* Computes in float32 between 0 and 1, for all types of images. */
+/* Adds the steps. They compute in float32, where 1 is the largest value of a pixel. */
 static void photometric_distortion_lower(const struct stk_call *call, struct stk_pass *pass)
 {
 	const struct distortion *d = call->state;

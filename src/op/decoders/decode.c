@@ -48,8 +48,8 @@ const struct stk_arg_def stk__decode_cache_group[] = {
 	STK_ARG_END,
 };
 
-/* Returns the type to which the codec decodes: uint8 if that is wanted, since the codec itself rounds to it and a sampler may follow; otherwise the file's own
- * type, which is converted later. */
+/* Returns the type to which the codec decodes: uint8 if the output has it, since codecs round to uint8 themselves and only then can a sampler follow; otherwise
+ * the file's own type, which is converted later. */
 static enum stk_dtype decoded_dtype(const struct stk_decode_args *a, const struct stk_image_info *info)
 {
 	return a->dtype == STK_UINT8 ? STK_UINT8 : info->dtype;
@@ -62,7 +62,8 @@ static enum values values_of(const struct stk_decode_args *a)
 	return strcmp(a->values, "kept") == 0 ? VALUES_KEPT : strcmp(a->values, "pictures") == 0 ? VALUES_OF_PICTURES : VALUES_SCALED;
 }
 
-/* Checks what the argument `values` demands: of a picture, that its values are colours or gray; if values are kept, that the output's type holds them. */
+/* Returns an error if the file does not fit the argument `values`: if measured values are decoded as a picture, or if the output's type cannot keep the
+ * values. */
 static enum stk_status check_values(const struct stk_decode_args *a, const struct stk_image_info *info, struct stk_error *err)
 {
 	enum stk_dtype to = (enum stk_dtype)a->dtype;

@@ -57,8 +57,8 @@ static int32_t chunk_count(const struct inflate *a)
 	return a->chunk_sizes.count >= 0 ? a->chunk_sizes.count : a->chunk_offsets.count >= 0 ? a->chunk_offsets.count : 1;
 }
 
-/* Sets *at to the offset of chunk i, and *bytes to its size. *at must be the end of the previous chunk, where this one begins if no offsets are given. Without
- * sizes, a chunk ends where the next one begins, and the last one at the end of the sample. */
+/* Sets *at to the offset of chunk i in a sample of `size` bytes, and *bytes to its size. Before, *at must be the end of chunk i - 1: chunk i begins there if no
+ * offsets are given. Without sizes, a chunk ends where the next chunk begins, and the last chunk where the sample ends. */
 static enum stk_status place_chunk(const struct inflate *a, int32_t i, size_t size, size_t *at, size_t *bytes, struct stk_error *err)
 {
 	if (a->chunk_offsets.count >= 0)
@@ -77,8 +77,8 @@ static enum stk_status place_chunk(const struct inflate *a, int32_t i, size_t si
 
 /* ---- LZ4 ---- */
 
-/* Completes a length, of which *length has the first four bits: if they are 15, adds the following bytes, up to one that is not 255. Returns false if the data
- * ends first. */
+/* If *length is 15, adds the bytes at *p, up to and including the first byte that is not 255, and moves *p past them. Returns false if the data ends before
+ * such a byte. */
 static bool take_length(const uint8_t **p, const uint8_t *end, size_t *length)
 {
 	uint8_t more = *length == 15 ? 255 : 0;
@@ -91,7 +91,7 @@ static bool take_length(const uint8_t **p, const uint8_t *end, size_t *length)
 	return true;
 }
 
-/* Unpacks an LZ4 block to exactly `need` bytes. Returns false if the block is damaged or has another size. */
+/* Unpacks an LZ4 block to exactly `need` bytes. Returns false if the block is damaged, or has more or fewer bytes. */
 static bool unpack_lz4(const uint8_t *p, size_t size, uint8_t *to, size_t need)
 {
 	const uint8_t *end = p + size;

@@ -16,7 +16,7 @@ static void swap_bytes(uint8_t *data, size_t bytes, size_t element)
 		}
 }
 
-/* Sets a->elements: to the file's bytes if they have the byte order and alignment that tensors need, as in most files, else to a converted copy. */
+/* Sets a->elements to the file's bytes at `data` if they have the byte order and alignment that tensors need, otherwise to a converted copy in the arena. */
 static enum stk_status take_elements(const struct stk_call *call, const uint8_t *data, struct stk_npy_array *a, struct stk_error *err)
 {
 	const struct stk_npy *f = &a->file;

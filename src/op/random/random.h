@@ -15,13 +15,13 @@ struct stk_random_args {
 
 extern const struct stk_arg_def stk__random_group[];
 
-/* Describes one output: shape args->shape (without it, the shape of input 0, or a scalar if there is no input) and type args->dtype, or `fallback` if that
- * is not given. */
+/* Sets the desc of output 0. Its shape is args->shape; if that is not given, that of input 0, or a scalar without an input. Its type is args->dtype; if that is
+ * not given, `fallback`. */
 enum stk_status stk__random_infer(
 	const struct stk_call *call, const struct stk_random_args *args, enum stk_dtype fallback, struct stk_error *err);
 
-/* Draws two numbers from the normal distribution of mean 0 and deviation 1. Box and Muller, "A note on the generation of random normal deviates" (1958): two
- * draws make two numbers. The argument of the logarithm is never 0, since draws are below 1. */
+/* Draws two independent numbers from the normal distribution with mean 0 and standard deviation 1: Box and Muller, "A note on the generation of random normal
+ * deviates" (1958). The argument of the logarithm is never 0, since draws are below 1. */
 static inline void stk__random_normals(struct stk_random *r, double out[2])
 {
 	double radius = sqrt(-2 * stk__log(1 - stk__random_double(r))), angle = 6.283185307179586 * stk__random_double(r);
@@ -29,7 +29,7 @@ static inline void stk__random_normals(struct stk_random *r, double out[2])
 	out[1] = radius * stk__sin(angle);
 }
 
-/* Stores n draws, rounded and saturated to the tensor's type. */
+/* Converts n draws to out's type by the rules of kernel/convert/convert.h, and stores them. */
 void stk__random_store(const struct stk_tensor *out, const double *draws, int64_t n);
 
 #endif

@@ -26,7 +26,7 @@ static enum stk_status beta_infer(const struct stk_call *call, struct stk_error 
 	return stk__random_infer(call, &a->random, STK_FLOAT, err);
 }
 
-/* Normal numbers are drawn in pairs, of which one is kept for the next call. */
+/* Numbers from a normal distribution. They are drawn in pairs: v[0 .. left - 1] are those that next_normal has not returned yet. */
 struct normals {
 	struct stk_random *r;
 	double v[2];

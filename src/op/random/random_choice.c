@@ -47,7 +47,7 @@ static enum stk_status draws_shape(const struct stk_call *call, struct stk_desc 
 	return STK_OK;
 }
 
-/* The output's shape is the shape of the draws, followed by the shape of one element of the input. */
+/* Sets the output's desc: its shape is that of the draws, followed by the input's shape without the first dimension. */
 static enum stk_status choice_infer(const struct stk_call *call, struct stk_error *err)
 {
 	const struct stk_desc *in = &call->in[0].desc;
@@ -94,7 +94,7 @@ static enum stk_status count_choices(const struct stk_call *call, int64_t *count
 	return fabs(sum - 1) < 1e-4 ? STK_OK : stk__fail(err, STK_INVALID, "the chances in p must add up to 1, not %g", sum);
 }
 
-/* Draws from 0 .. count-1 if count needs more than 32 bits: the upper half of the product of 64 random bits and count. */
+/* Draws an integer from 0 .. count - 1: the upper 64 bits of the product of count and 64 random bits. */
 static int64_t draw_wide(struct stk_random *r, uint64_t count)
 {
 	uint64_t high = stk__random_u32(r), low = stk__random_u32(r);
