@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions that rewritten definitions call (stoker._rewrite). If a branch depends on data, both sides are traced and the variables are merged.
+"""The functions that rewritten definitions call (stoker._rewrite). If a condition depends on data, both branches are traced and their variables merged.
 
-Operators that are called in a branch are added with its condition (GraphBuilder.when), so that they run only for the samples that take the branch. If no
-DataNode is involved, each function here does what the Python statement does.
+Operators that are called in a branch are added with the branch's condition (GraphBuilder.when), so that they run only for samples that take the branch. Without
+a DataNode, each function here does the same as the Python statement.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from stoker.errors import InvalidArgumentError, UnsupportedError
 
 locals = builtins.locals
 _MISSING = object()
-Variable = tuple[str, int, int, int]  # source text, last line that assigns it in each branch (0: none does), and DEAD, CAPTURED or READ
+Variable = tuple[str, int, int, int]  # source text; last line that assigns it in each branch, or 0; DEAD, CAPTURED or READ
 _MARK = "_stoker_do_not_convert"
 
 
@@ -34,7 +34,7 @@ _MARK = "_stoker_do_not_convert"
 
 
 def do_not_convert(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorates a function that enable_conditionals must not rewrite, nor the functions that it calls: their conditions remain plain Python."""
+    """Decorates a function that enable_conditionals must not rewrite. The conditions in it, and in functions that it calls, stay plain Python."""
     target = func.__func__ if isinstance(func, MethodType) else func
     setattr(target, _MARK, True)
     return func
@@ -52,7 +52,7 @@ _FOREIGN = {"stoker", "numpy", "torch", "torchvision", "cupy", "PIL", "cv2", *sy
 
 
 def _convert(function: FunctionType) -> FunctionType | None:
-    """Returns the rewritten function, with the original's globals, variables of outer functions and defaults; None if it cannot be rewritten."""
+    """Returns the rewritten function with the original's globals, closure and defaults; None if the function cannot be rewritten."""
     code = rewritten(function.__code__)
     if code is None:
         return None
@@ -67,7 +67,7 @@ def _convert(function: FunctionType) -> FunctionType | None:
 
 
 def converted(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a definition, or a function that a definition calls, rewritten. Other objects, and functions of libraries, are returned unchanged."""
+    """Returns a user's function rewritten: a definition, or a function that it calls. Returns other objects, and functions of libraries, unchanged."""
     if isinstance(function, FunctionType):
         return (_convert(function) if _is_users(function) else None) or function
     if isinstance(function, MethodType):
@@ -97,7 +97,7 @@ def _add(builder: GraphBuilder, op: str, inputs: Sequence[NodeRef], args: Sequen
 
 
 def _truth(builder: GraphBuilder, value: DataNode, of: str, *, negate: bool = False) -> DataNode:
-    """Converts a node to a condition: any number for `if` and `not`, only bool for `and` and `or`, as in DALI."""
+    """Converts a node to a condition, a node of bools. `if` and `not` accept any number, `and` and `or` only bools, as in DALI. of: the operator's name."""
     ref = builder.node_of(value._builder, value.ref, of)
     if value.device == "gpu":
         raise InvalidArgumentError(
@@ -120,7 +120,7 @@ def not_(value: Any) -> Any:
 
 
 def _lazy(of: str, left: DataNode, right: Callable[[], Any]) -> DataNode:
-    """Evaluates `left and right` or `left or right`. Samples for which the left side decides do not run the right one."""
+    """Returns the node of `left and right` or `left or right`. The operators of `right` run only for samples that `left` does not decide."""
     builder = current_builder([left._builder])
     predicate = _truth(builder, left, of)
     around = builder.when
@@ -175,7 +175,7 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def compare(left: Any, *links: tuple[str, Callable[[], Any]]) -> Any:
-    """Returns `left < links[0] < ...`. links: for each further operand the name of the comparison, and a function that returns the operand."""
+    """Returns `left < b < ...`. links: for each further operand, the name of the comparison and a function that returns the operand."""
     (op, later), *more = links
     right = later()
     first = _COMPARE[op](left, right)
@@ -183,7 +183,7 @@ def compare(left: Any, *links: tuple[str, Callable[[], Any]]) -> Any:
 
 
 def loop(value: Any) -> Any:
-    """Returns the condition of `while`. Raises an error if it depends on data."""
+    """Returns the condition of `while`. Raises UnsupportedError if it depends on data."""
     if _depends(value):
         raise UnsupportedError(
             f"`while` at {users_line()}: how often a loop runs cannot depend on data; repeat a fixed number of times, with an `if` inside"
@@ -222,7 +222,7 @@ class Plain:
 
 
 class Branches:
-    """An `if` that depends on data, while its branches are traced one after the other."""
+    """An `if` whose condition depends on data. Its branches are traced one after the other."""
 
     both = True
 
@@ -249,12 +249,12 @@ class Branches:
         return self._enter(True)
 
     def second(self, state: dict[str, Any], peeks: Sequence[Callable[[], Any]]) -> bool:
-        """Begins the trace of the `else` branch. value() and missing() then return the variables as they were before the `if`."""
+        """Begins the trace of the `else` branch. Afterwards, value() and missing() return the variables as they were before the `if`."""
         self.of_first = _state(self.variables, state, peeks)
         return self._enter(False)
 
     def merge(self, state: dict[str, Any], peeks: Sequence[Callable[[], Any]]) -> None:
-        """Ends the trace of both branches. value() and missing() then return the merged variables."""
+        """Ends the trace of both branches. Afterwards, value() and missing() return the merged variables."""
         self.values = self.merged(self.of_first, _state(self.variables, state, peeks))
 
     def value(self, i: int) -> Any:
@@ -288,8 +288,8 @@ class Branches:
         raise AssertionError(name)
 
     def _value(self, variable: Variable, a: Any, b: Any, at: str) -> Any:
-        """Returns the merged value of a variable. Nodes and numbers are merged, also inside lists, tuples and dicts of the same form. at: the position inside
-        the variable, for messages. Raises _UnequalError if the values cannot be merged."""
+        """Returns the value of a variable after both branches. Merges nodes and numbers, also inside lists, tuples and dicts of one form. at: where inside the
+        variable the values are, for messages. Raises _UnequalError if the values cannot be merged."""
         if a is b:
             return a
         if isinstance(a, dict) and isinstance(b, dict):
@@ -348,14 +348,14 @@ class Branches:
 
 
 def _called(name: str) -> str:
-    """Returns the name of a variable for messages."""
+    """Returns a variable's name for messages. RESULT stands for the function's result."""
     if name == RESULT:
         return "what the function returns"
     return name if name.startswith("the ") else f"the variable {name!r}"
 
 
 class _UnequalError(Exception):
-    """Raised if the values of a variable in the two branches cannot be merged. The message says why."""
+    """Raised if a variable's values in the two branches cannot be merged. The message says why."""
 
 
 def _shown(value: Any) -> str:
@@ -382,8 +382,8 @@ def _peek(read: Callable[[], Any]) -> Any:
 
 
 def _state(variables: Sequence[Variable], state: dict[str, Any], peeks: Sequence[Callable[[], Any]]) -> list[Any]:
-    """Returns the current values of the variables: local variables first, then attributes and items, which `peeks` read. A variable without a value is
-    _MISSING."""
+    """Returns the current values of the variables: first those of local variables, from `state`, then those of attributes and items, from the functions in
+    `peeks`. The value of an unset variable is _MISSING."""
     names = variables[: len(variables) - len(peeks)]
     return [*(state.get(name, _MISSING) for name, *_ in names), *map(_peek, peeks)]
 

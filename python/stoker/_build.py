@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds graphs: GraphBuilder, to which operators are added, and Record, by which two traces of a definition are compared.
+"""Builds graphs: GraphBuilder adds operators to a graph and records each call. The records of two traces of a definition are compared.
 
-Operators that are called outside of every definition are added to a loose graph. If a pipeline gets a node of a loose graph, it copies the operators that
-compute the node.
+Operators that are called outside of every definition are added to a loose graph. If a pipeline gets a node of a loose graph, the operators that compute the
+node are copied into the pipeline's graph.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from stoker._values import ValueKind
 from stoker._where import notice, users_line
 from stoker.errors import InvalidArgumentError, StateError
 
-Value = tuple[str, int, Any]  # an argument: name, kind, value
+Value = tuple[str, int, Any]  # an argument of an operator: name, kind (ValueKind), value
 
-# The numbers by which the library knows devices. A "mixed" operator reads host memory and writes GPU memory; the library treats it as a GPU operator.
+# The library's numbers for devices. A "mixed" operator reads host memory and writes GPU memory; for the library it is a GPU operator.
 DEVICES = {None: 0, "cpu": 1, "gpu": 2, "mixed": 2}
 
 
 class NodeRef(NamedTuple):
-    """One output of one operator of a graph."""
+    """Identifies a value in a graph: index of the operator, index of its output."""
 
     op: int
     output: int
@@ -34,7 +34,7 @@ class NodeRef(NamedTuple):
 
 @dataclass(frozen=True)
 class Record:
-    """A traced call of an operator."""
+    """A call of an operator in a trace. where: the user's line. outputs: number of outputs."""
 
     op: str
     inputs: tuple[NodeRef, ...]
@@ -43,18 +43,18 @@ class Record:
     where: str
     outputs: int
     device: str | None = None
-    moved: bool = False  # a copy to the GPU that the graph added, because the previous operator should run on the GPU but runs on the cores
+    moved: bool = False  # a copy to the GPU that add() appended, because the operator before it was to run on the GPU but runs on the CPU
 
     def operands(self) -> list[NodeRef]:
         """Returns the inputs, and the arguments that are nodes."""
         return [*self.inputs, *(NodeRef(*value) for _, kind, value in self.args if kind == ValueKind.NODE)]
 
 
-Condition = tuple[NodeRef, bool]  # a predicate and the value that it must have
+Condition = tuple[NodeRef, bool]  # a node of bools, and the value for which samples take the branch
 
 
 class UserSource(NamedTuple):
-    """An external_source operator of a graph, by its ordinal, and the source of its samples."""
+    """An external_source operator: its index in the graph, its name, and the source of its samples."""
 
     op: int
     name: str
@@ -62,24 +62,24 @@ class UserSource(NamedTuple):
 
 
 class FrozenRandomError(InvalidArgumentError):
-    """Raised if a definition produced different constants when it was traced again."""
+    """Raised if a definition produced different constants when it was traced the second time."""
 
 
 class GraphBuilder:
-    """A graph to which add() appends operators. first: the records of an earlier trace; nothing is then added to the graph, and calls are only compared with
-    these records."""
+    """A graph to which add() appends operators. first: the records of an earlier trace. If they are given, add() does not change the graph, but compares each
+    call with its record."""
 
     def __init__(self, device_id: int | None = None, first: list[Record] | None = None, graph: _core.Graph | None = None) -> None:
         self.graph = graph if graph is not None else _core.Graph()
         self.device_id = device_id
         self.records: list[Record] = []
-        self.sources: list[UserSource] = []  # kept alive here, because the library holds them weakly
+        self.sources: list[UserSource] = []  # kept here because the library has no reference to them
         self.sinks: list[NodeRef] = []  # nodes that are computed although no output needs them
         self.first = first
         self.names: set[str] = set()
         self.built = False
         self.conditionals = False  # whether the pipeline's definition is rewritten (stoker._branches)
-        self.when: tuple[Condition, ...] = ()  # the conditions of the branches around the operator that is added, outermost first
+        self.when: tuple[Condition, ...] = ()  # the conditions under which samples reach the code that is being traced, outermost first
         # Returns the seed for each random operator that is added; None: the pipeline's seed is used.
         self.seeds: Callable[[], int] | None = None
         self._adopted: weakref.WeakKeyDictionary[GraphBuilder, dict[int, int]] = weakref.WeakKeyDictionary()
@@ -95,8 +95,8 @@ class GraphBuilder:
         device: str | None = None,
         where: str | None = None,
     ) -> Record:
-        """Appends an operator. Errors name it and the user's line. device: "cpu", "gpu", "mixed", or None for the device of its inputs. Returns the last
-        record that was added: the operator's, or that of a copy of its output to the GPU."""
+        """Appends an operator. device: "cpu", "gpu", "mixed", or None for the device of its inputs. Returns the last record that was added: the operator's, or
+        that of the copy of its output to the GPU. Errors name the operator and the user's line."""
         where = where or users_line()
         at = len(self.records)
         if self.built:
@@ -135,8 +135,8 @@ class GraphBuilder:
         return Record(op, inputs, args, name, where, self.first[at].outputs)
 
     def node_of(self, builder: GraphBuilder, node: NodeRef, what: str) -> NodeRef:
-        """Returns the node of this graph that stands for a node of another graph. If that is a loose graph, adds the operators that compute the node, unless
-        they were added before. Raises an error for a node of another pipeline. what: the operator in the message."""
+        """Returns the node of this graph that corresponds to a node of another graph. If the other graph is loose, copies the operators that compute the node,
+        unless they were copied before. Raises InvalidArgumentError for a node of another pipeline. what: the operator's name for the message."""
         if builder is self:
             return node
         if not builder.loose:
@@ -175,7 +175,7 @@ class GraphBuilder:
                 self.add_source(known[op], record.name, source.source)
 
     def add_source(self, op: int, name: str | None, source: Any) -> None:
-        """Sets the source of the external_source operator `op`. Does nothing while a definition is traced again. name: None gives a name made from `op`."""
+        """Sets the source of external_source operator `op`. Does nothing in the second trace of a definition. name: None: a name is made from `op`."""
         if self.first is None:
             if source.uploads and not self.loose:
                 source.device_id = self.device_id
@@ -192,23 +192,23 @@ class GraphBuilder:
             self.sinks.append(node)
 
     def source_of(self, node: NodeRef) -> NodeRef:
-        """Returns the node that was copied to the GPU, if a node is such a copy; otherwise the node itself."""
+        """Returns the node from which `node` was copied to the GPU; `node` itself if it is not a copy."""
         while self.records[node.op].op == "copy":
             node = self.records[node.op].inputs[0]
         return node
 
     def device(self, node: NodeRef) -> str:
-        """Returns "cpu" or "gpu": where a value lies when the pipeline runs."""
+        """Returns "cpu" or "gpu", the device of a value when the pipeline runs."""
         return "gpu" if self.device_id is not None and self.graph.device(node) == DEVICES["gpu"] else "cpu"
 
     def describe(self, node: NodeRef) -> tuple[int, int, tuple[int, ...], str]:
-        """Returns (dtype, ndim, shape, layout) of a value, as far as they are known before the first batch: unknown numbers are negative."""
+        """Returns (dtype, ndim, shape, layout) of a value. Numbers that are not known before the first batch are negative."""
         return self.graph.describe(node)
 
 
 class LooseBuilder(GraphBuilder):
-    """A graph of operators that belong to no pipeline yet. It is not known whether their pipeline will have a GPU, so devices are recorded as the user gave
-    them."""
+    """A graph of operators that belong to no pipeline yet. It acts as if there were a GPU, so that devices are recorded as the user gave them: whether the
+    pipeline will have one is not known."""
 
     loose = True
 
@@ -219,7 +219,7 @@ class LooseBuilder(GraphBuilder):
 class _Stack(threading.local):
     def __init__(self) -> None:
         self.builders: list[GraphBuilder] = []
-        self.loose: weakref.ref[GraphBuilder] | None = None  # weak: only its nodes keep the graph alive
+        self.loose: weakref.ref[GraphBuilder] | None = None  # weak, so that the graph is freed with its last node
 
 
 _stack = _Stack()
@@ -227,8 +227,8 @@ _stack = _Stack()
 
 @contextmanager
 def building(builder: GraphBuilder) -> Iterator[GraphBuilder]:
-    """Adds operators that are called inside the `with` block to this graph."""
-    builders = _stack.builders  # of this thread: if the block never ends, another thread may collect it
+    """A context that adds the operators called inside it to this graph."""
+    builders = _stack.builders  # this thread's list; a generator that never ended may be collected on another thread
     builders.append(builder)
     try:
         yield builder
@@ -237,8 +237,8 @@ def building(builder: GraphBuilder) -> Iterator[GraphBuilder]:
 
 
 def current_builder(nodes_of: Iterable[GraphBuilder] = ()) -> GraphBuilder:
-    """Returns the graph to which an operator is added: that of the pipeline that is being defined, else the first in nodes_of, the graphs of its inputs, that
-    belongs to a pipeline, else this thread's loose graph."""
+    """Returns the graph to which an operator is added. This is the graph of the pipeline that is being defined; without one, the first in nodes_of, the graphs
+    of the operator's inputs, that belongs to a pipeline; else this thread's loose graph."""
     if _stack.builders:
         return _stack.builders[-1]
     for builder in nodes_of:

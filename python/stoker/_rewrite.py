@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rewrites definitions for enable_conditionals=True. `if`, `and`, `or`, `not`, comparisons and calls become calls of stoker._branches, which do the same as
-Python if no DataNode is involved. Statements remain in the same function, with their lines and variables:
+"""Rewrites definitions for enable_conditionals=True. `if`, `and`, `or`, `not`, comparisons and calls become calls of functions in stoker._branches, which do
+the same as Python if no DataNode is involved. Statements stay in the same function, with their line numbers and variables:
 
     if flip:                                _branches_1 = _stoker.begin(flip, (("image", 2, 0, 2),), "", _stoker.locals(), [])
         image = fn.flip(image)              if _branches_1.first():             # always true if `flip` is a DataNode
@@ -10,8 +10,8 @@ Python if no DataNode is involved. Statements remain in the same function, with 
                                             if _branches_1.both:
                                                 ...                             # the variables merged
 
-If `if` statements of a function return, the function is first changed so that each `return` is the last statement that runs: statements after such an `if`
-are moved into its branches. A `return` is then replaced by an assignment to a variable, which is merged like others.
+If an `if` statement contains `return`, the function is first changed so that each `return` is the last statement that runs: statements after such an `if` are
+moved into its branches. Each `return` is then replaced by an assignment to a variable, which is merged like the others.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from stoker._liveness import Liveness, within, writes
 
 RUNTIME = "_stoker"
 RESULT = "_stoker_result"
-_MOST_COPIES = 2000  # the most syntax nodes that are duplicated; code after an `if` that returns on some paths is copied into both branches
+_MOST_COPIES = 2000  # limit of duplicated syntax nodes; code after an `if` that returns on some paths is copied into both branches
 
-DEAD, CAPTURED, READ = 0, 1, 2  # the use of a variable after an `if`: none, perhaps by an inner function, or it is read
+DEAD, CAPTURED, READ = 0, 1, 2  # the use of a variable after an `if`: not used, perhaps used by an inner function, read
 
 
 # ---- returns ----
 
 
 def _returns(statement: ast.stmt) -> bool:
-    """Returns whether a `return` stands in the branches of an `if`, with nothing but `if` statements around it."""
+    """Returns whether the statement is an `if` with a `return` in its branches, directly or in nested `if` statements."""
     if isinstance(statement, ast.If):
         return any(isinstance(s, ast.Return) or _returns(s) for s in (*statement.body, *statement.orelse))
     return False
 
 
 def _falls_through(body: Sequence[ast.stmt]) -> bool:
-    """Returns whether execution can continue after these statements."""
+    """Returns whether execution can reach the end of these statements."""
     return all(
         _falls_through(s.body) or _falls_through(s.orelse) if isinstance(s, ast.If) else not isinstance(s, (ast.Return, ast.Raise))
         for s in body
@@ -58,8 +58,8 @@ class _Tail:
         self.copied = 0
 
     def function(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
-        """Returns the body with each `return` as the last statement that runs; unchanged for a generator, if no `if` returns, or if too much code would have to
-        be duplicated."""
+        """Returns the body changed so that each `return` is the last statement that runs. Returns it unchanged for a generator, if no `if` returns, or if too
+        much code would have to be duplicated."""
         gives_up = any(isinstance(part, (ast.Yield, ast.YieldFrom)) for s in body for part in within(s))
         if gives_up or not any(_returns(s) for s in body):
             return list(body)
@@ -97,7 +97,7 @@ class _Tail:
 
 
 def _leaves(body: Sequence[ast.stmt]) -> str:
-    """Returns a statement that leaves the branch or cannot be merged, with its line; "" if all statements can be merged."""
+    """Returns a text about the first statement that leaves the branch or cannot be merged, with its line; "" if there is no such statement."""
     for statement in body:
         for part, in_loop in _with_loops(statement, False):
             line = getattr(part, "lineno", 0)
@@ -122,8 +122,8 @@ def _with_loops(node: ast.AST, in_loop: bool) -> Any:
 
 
 def _root_variable(target: ast.expr) -> str | None:
-    """Returns the variable at the beginning of a target such as `a.b[0]`; None if the target has an index that is not a constant, so that its value cannot be
-    read, restored and merged."""
+    """Returns the variable at the beginning of a target such as `a.b[0]`. Returns None if the target has an index that is not a constant: its value could not
+    be read, restored and merged."""
     if isinstance(target, ast.Name):
         return target.id
     if isinstance(target, ast.Attribute):
@@ -134,8 +134,8 @@ def _root_variable(target: ast.expr) -> str | None:
 
 
 def _assigned_parts(body: Sequence[ast.stmt], names: dict[str, int]) -> tuple[dict[str, int], str]:
-    """Returns the attributes and items to which a branch assigns in objects that it did not make, as source text with their lines, and the first assignment
-    that cannot be merged, as a text for the message."""
+    """Returns two things about a branch: the attributes and items of objects from outside that it assigns to, as a dict from source text to line, and a text
+    about the first assignment that cannot be merged, or ""."""
     found: dict[str, int] = {}
     for statement in body:
         for part in within(statement):
@@ -154,7 +154,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def __init__(self) -> None:
         self.live: list[Liveness] = []
-        self.everywhere: list[frozenset[str]] = []  # for each function around the statement, the names that it declares as nonlocal
+        self.everywhere: list[frozenset[str]] = []  # for each enclosing function, the names that it declares as nonlocal
         self.globals: list[frozenset[str]] = []
         self.count = 0
 
@@ -265,7 +265,7 @@ class _Rewriter(ast.NodeTransformer):
 
     @staticmethod
     def _may_wait(*values: ast.expr) -> bool:
-        """Returns whether these expressions may be moved into functions of their own. They may if they neither assign nor await nor yield."""
+        """Returns whether these expressions may be moved into lambdas: none of them assigns, awaits or yields."""
         odd = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
         return not any(isinstance(part, odd) for value in values for part in ast.walk(value))
 
@@ -307,7 +307,7 @@ class _Rewriter(ast.NodeTransformer):
 
 @functools.lru_cache(64)
 def _parsed(source: str) -> tuple[ast.Module, dict[int, ast.ClassDef]]:
-    """Returns a file's syntax tree, and for each function (by its id) the class that contains it."""
+    """Returns a file's syntax tree, and a dict from the id of a function's node to the class that contains it."""
     tree = ast.parse(source)
     classes = {id(child): node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for child in node.body}
     return tree, classes
@@ -345,8 +345,8 @@ def _find(module: CodeType, path: Sequence[str]) -> CodeType | None:
 
 @functools.cache
 def rewritten(code: CodeType) -> CodeType | None:
-    """Returns the rewritten code of a function; None if its source is not available, cannot be parsed, or is not found exactly once in its file. It has the
-    original's variables, and RUNTIME as one more free variable."""
+    """Returns a function's code, rewritten. It has the original's variables, and RUNTIME as one more free variable. Returns None if the source is not
+    available, cannot be parsed, or does not occur exactly once in its file."""
     lines = linecache.getlines(code.co_filename)
     if not lines:
         return None
@@ -374,7 +374,7 @@ def rewritten(code: CodeType) -> CodeType | None:
     )
     assert isinstance(inner, (ast.FunctionDef, ast.ClassDef, ast.Expr))
     if not isinstance(inner, ast.Expr) and inner.name not in code.co_freevars:
-        outer.body.insert(0, ast.Global([inner.name]))  # if the function calls itself or names its class, this name is a global
+        outer.body.insert(0, ast.Global([inner.name]))  # the original reads this name as a global, for it is no free variable there
     module = ast.fix_missing_locations(ast.Module([outer], []))
     path = ["_outer", *([holder.name] if holder is not None else []), code.co_name]
     made = _find(compile(module, code.co_filename, "exec", dont_inherit=True, flags=code.co_flags & 0x1000000), path)
@@ -382,7 +382,7 @@ def rewritten(code: CodeType) -> CodeType | None:
 
 
 def _wrapped(node: ast.AST, holder: ast.ClassDef | None) -> ast.stmt:
-    """Returns the rewritten function as a statement. A method is put into a class of the same name, so that names with two underscores keep their meaning."""
+    """Returns the rewritten function as a statement. Puts a method into a class of the original's name, which names like __x depend on."""
     if isinstance(node, ast.FunctionDef):
         node.decorator_list = []
         node.args.defaults = [ast.Constant(None) for _ in node.args.defaults]
@@ -400,7 +400,7 @@ def _wrapped(node: ast.AST, holder: ast.ClassDef | None) -> ast.stmt:
 
 
 def _unannotate(node: ast.FunctionDef) -> None:
-    """Removes the annotations, since only the function's code is replaced: the function object keeps its annotations."""
+    """Removes the annotations. Only the function's code is used; the function object keeps its own annotations."""
     node.returns = None
     for arg in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg):
         if arg is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A running pipeline: delivers batches in order, finds the ends of epochs, saves state, and raises exceptions of users' sources."""
+"""A running pipeline: delivers batches in order, finds the ends of epochs, saves and restores state, and raises exceptions of users' sources."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from stoker.errors import CancelledError, CorruptError, NoDataError, StateError,
 
 
 class Session:
-    """Gives Pipeline.run, the iterators and Loader their batches.
+    """Delivers batches to Pipeline.run, the iterators and Loader.
 
-    step: number of batches delivered in this epoch, since it began or was restored. last: whether the epoch's last batch was delivered but its end has not been
-    reported yet. before: called before each batch that take() returns; it may end the epoch by raising StopIteration. check: called once, with the first batch.
-    extra_state: an iterator's method, which returns the entries that save() adds to the pipeline's state. restored: the state that this run continues from.
+    step: number of batches delivered in this epoch, since it began or was restored. last: True after the epoch's last batch, until the end of the epoch was
+    reported. before: called before each batch of take(); StopIteration from it ends the epoch. check: called with the first batch. extra_state: an iterator's
+    method that returns entries for save() to add to the pipeline's state. restored: the state from which this run continues.
     """
 
     def __init__(self, core: _core.Pipeline, sources: Sequence[UserSource], timeout: float | None) -> None:
@@ -46,8 +46,8 @@ class Session:
     # ---- batches ----
 
     def next(self, across: bool = False) -> _core.Batch | None:
-        """Returns the next batch, or None once at the end of each epoch. With across=True there is no None between two epochs if batches of the reader may
-        contain samples of both."""
+        """Returns the next batch, or None once at the end of each epoch. With across=True, and if batches of the reader may contain samples of two epochs, does
+        not return None between these epochs."""
         if self.last and not across and self._wraps:
             self._begin_epoch()
             return None
@@ -68,8 +68,8 @@ class Session:
         return batch
 
     def take(self) -> _core.Batch:
-        """Returns the next batch by the rules of DALI's pipelines. Raises StopIteration once a source has ended or `before` has raised it, until reset(), and
-        NoDataError if an external_source was not fed. If the pipeline has only readers, the next epoch follows without an end."""
+        """Returns the next batch by the rules of DALI's pipelines. Raises StopIteration after a source has ended or `before` has raised it, until reset() is
+        called, and NoDataError if an external_source was not fed. With only readers, continues with the next epoch."""
         if self._ended:
             raise StopIteration
         if self.before is not None:
@@ -86,7 +86,7 @@ class Session:
             if batch is not None:
                 self._epoch = batch.epoch
                 return batch
-            # In a pipeline without a reader, the sources end the epoch.
+            # Without a reader, the sources end the epoch. With one, a source may still end it earlier.
             if self._sources and (not self.core.readers() or any(s.ended_in(self._epoch) for s in self._sources)):
                 self._ended = True
                 raise StopIteration
@@ -96,8 +96,8 @@ class Session:
         self._ended = False
 
     def check_left_out(self, batch: _core.Batch, ranks: int) -> None:
-        """Raises CorruptError if a batch whose samples are all bad cannot be left out: with several ranks, each must make the same number of steps, or the
-        others would wait for ever."""
+        """Raises CorruptError for a batch without good samples if there are several ranks. All ranks must make equally many steps, so the batch cannot be left
+        out: the others would wait for ever."""
         if ranks < 2:
             return
         bad = self._bad_of(batch)
@@ -110,13 +110,13 @@ class Session:
         )
 
     def refuse_unread(self, epoch: int) -> NoReturn:
-        """Raises CorruptError: no sample of this epoch is good, so the run would never end."""
+        """Raises CorruptError for an epoch without a good sample. If the run went on, it might never return a batch."""
         bad = self.core.bad_samples()
         last = f"; the last one: {from_status(*bad[-1])}" if bad else ""
         raise CorruptError(f"epoch {epoch} has no good sample: all of its batches were left out{last}")
 
     def good_of(self, batch: _core.Batch, first: int) -> int:
-        """Returns how many of the first `first` planned samples of a batch are good. The batch must be the one that was taken last."""
+        """Returns how many of the first `first` planned samples of a batch are good. Only for the batch that was taken last."""
         if len(batch) == batch.planned:
             return min(first, len(batch))
         places = [(*batch.sample(i)[:2], True) for i in range(len(batch))]
@@ -148,8 +148,8 @@ class Session:
         self.last = False
 
     def _raise(self, e: StokerError) -> NoReturn:
-        """Raises `e`. If `e` reports an exception of a user's function, raises that exception instead; if the pipeline was closed during the wait,
-        StateError."""
+        """Raises the exception of a user's function if `e` reports one, StateError if the pipeline was closed during a wait for a batch, and otherwise
+        `e` itself."""
         if e.code == "USER":
             for user in self._kept:
                 kept = user.take_error(e.epoch, e.sample)
@@ -162,12 +162,12 @@ class Session:
     # ---- metadata and state ----
 
     def lead(self, reader: str) -> None:
-        """Makes this the leading reader, whose epochs are the pipeline's. Other readers follow it. Call before the first batch."""
+        """Makes this reader the one whose epochs are the pipeline's epochs; the others follow it. Call before the first batch."""
         self.core.lead(reader)
         self.__dict__.pop("_wraps", None)
 
     def meta(self, reader: str | None = None) -> dict[str, Any]:
-        """Returns a reader's metadata; without a name, that of the leading reader, or {} if the pipeline has no reader."""
+        """Returns the metadata of a reader; without a name, of the reader whose epochs are the pipeline's, or {} if the pipeline has no reader."""
         readers = self.core.readers() if reader is None else [reader]
         return self.core.reader_meta(readers[0]) if readers else {}
 
@@ -177,7 +177,7 @@ class Session:
         return bool(self.meta().get("wraps"))
 
     def outputs(self) -> list[tuple[int, int, list[int], str]]:
-        """Returns (dtype, ndim, shape, layout) of each output, as far as they are known."""
+        """Returns (dtype, ndim, shape, layout) of each output. Numbers that are not known yet are negative."""
         found: list[tuple[int, int, list[int], str]] = []
         try:
             while True:
@@ -186,12 +186,12 @@ class Session:
             return found
 
     def state(self) -> dict[str, Any]:
-        """Returns the pipeline's state after the batches that were delivered."""
+        """Returns the pipeline's state after the last batch that was delivered."""
         state: dict[str, Any] = json.loads(self.core.save())
         return state
 
     def save(self) -> str:
-        """Returns the state as JSON text, with the entries that an iterator adds to it."""
+        """Returns the state as JSON text, with the entries of extra_state."""
         text = self.core.save()
         keeps = None if self.extra_state is None else self.extra_state()
         if keeps is None:
@@ -201,7 +201,7 @@ class Session:
         return json.dumps({**state, **extra_state}) if extra_state else text
 
     def source_ended(self, state: dict[str, Any]) -> bool:
-        """Returns whether sources ended the epoch after the last batch that take() returned. state: the state that is being saved."""
+        """Returns whether the sources have ended the epoch of the last batch that take() returned. state: the state that is being saved."""
         return self.delivered > 0 and not self.core.readers() and bool(state["epoch"] > self._epoch)
 
     def restore(self, state: str | dict[str, Any]) -> None:
@@ -213,7 +213,7 @@ class Session:
     def close(self) -> None:
         """Stops the work and frees the pipeline's memory. Batches that are still referenced stay valid."""
         if os is None or os.getpid() != self._pid:
-            return  # a forked child must not touch the parent's threads and locks; os is None if the interpreter has already cleared this module
+            return  # a forked child must not touch the parent's threads and locks; os is None if the interpreter has cleared this module
         self._closed = True
         for source in self._sources:
             source.close()
@@ -224,5 +224,5 @@ class Session:
             )
 
     def interrupt(self, on: bool) -> None:
-        """Makes each wait for a batch end with CancelledError while `on` is true. No batch is lost."""
+        """While `on` is true, each wait for a batch ends with CancelledError. No batch is lost."""
         self.core.interrupt(on)

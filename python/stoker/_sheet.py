@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws contact sheets, which show the images of a batch in a notebook or in a file."""
+"""Draws contact sheets: pictures of the images of a batch, for a notebook or a file."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 GAP = 4  # pixels between cells
 SHADE = 32  # gray value of the background, from 0 to 255
 MOST_IMAGES = 64
-CELL = 224  # most pixels of a side of a cell; larger images are made smaller
+CELL = 224  # most pixels of a cell's height or width; larger images are reduced
 
 
 class Sheet:
-    """One picture of several images, which stand in rows. A notebook shows it, save() writes it, and `pixels` is its array (height, width, 3) of uint8."""
+    """A picture of several images in rows. A notebook shows it, save() writes it. pixels: an array (height, width, 3) of uint8."""
 
     def __init__(self, pixels: np.ndarray, text: str) -> None:
         self.pixels = pixels
         self._text = text
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the sheet as a PNG file."""
+        """Writes the sheet to a PNG file."""
         _files.write(path, self._repr_png_())
 
     def _repr_png_(self) -> bytes:
@@ -53,11 +53,11 @@ def view(
 ) -> Any:
     """Draws the first images of a batch as a contact sheet, or a Pipeline as a diagram.
 
-    batch: a Loader's batch, the outputs of a Pipeline, a TensorList, a tensor or array of images, or a list of images. Of several fields, the first that
-    holds images is drawn. A batch of stoker.structured is searched at all depths. Images are (channels, height, width), (height, width, channels) or
+    batch: a Loader's batch, the outputs of a Pipeline, a TensorList, a tensor or array of images, or a list of images. If it has several fields, the first
+    one with images is drawn. A batch of stoker.structured is searched at all depths. Images are (channels, height, width), (height, width, channels) or
     (height, width), with 1, 3 or 4 channels (the fourth is dropped), on the CPU or on a GPU.
-    A Pipeline gives a Drawing, an SVG of its levels, chains and passes, and of what runs where.
-    images: the most images that are drawn. columns: number of images in a row; None: about as many as there are rows.
+    For a Pipeline, the result is a Drawing: an SVG of its levels, chains and passes, and of the device of each.
+    images: the most images to draw. columns: number of images in a row; None: about as many as there are rows.
     mean, std: undo `Normalize(mean, std)`. Without them, floats between 0 and 1, and between 0 and 255, are shown as they are; the values of any other batch
     are stretched so that the darkest is black and the brightest white.
     boxes: the name of the field that holds the images' boxes, or the boxes themselves: an array (boxes, 4 or more) for each image, in pixels, or a
@@ -95,7 +95,7 @@ def view(
 
 
 def _images_of(batch: Any, most: int) -> list[np.ndarray]:
-    """Returns at most `most` images of the first field that holds images, as arrays (height, width, channels) or (height, width)."""
+    """Returns at most `most` images of the batch's first field with images, as arrays (height, width, channels) or (height, width); [] if there are none."""
     for _, field in _fields_of(batch):
         arrays = _arrays_of(field, most)
         if arrays:
@@ -117,7 +117,7 @@ def _fields_of(batch: Any) -> Iterator[tuple[str, Any]]:
         yield "", batch
 
 
-# Functions that make (left, top, right, bottom) of boxes of each format.
+# For each format of boxes, a function that converts them to (left, top, right, bottom).
 _CORNERS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "XYXY": lambda b: b[:, :4],
     "XYWH": lambda b: _stacked(b[:, :2], b[:, :2] + b[:, 2:4]),
@@ -132,7 +132,7 @@ def _stacked(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def _boxes_of(batch: Any, given: Any, count: int) -> list[np.ndarray]:
-    """Returns the boxes of each of the first `count` images; an empty list if the batch has no boxes."""
+    """Returns an array of boxes for each of the first `count` images; [] if the batch has no boxes. Raises InvalidArgumentError if `given` names none."""
     if given is None or isinstance(given, str):
         found = [field for name, field in _fields_of(batch) if name == (given or "boxes")]
         if not found and given is not None:
@@ -149,7 +149,7 @@ def _boxes_of(batch: Any, given: Any, count: int) -> list[np.ndarray]:
 
 
 def _rows_of(boxes: Any, count: int) -> list[np.ndarray] | None:
-    """Returns an array (boxes, 4 or more) for each image; None if the field holds something else."""
+    """Returns an array (boxes, 4 or more) for each of the first `count` images; None if the value does not hold boxes."""
     import numpy as np
 
     if hasattr(boxes, "as_cpu"):
@@ -170,7 +170,7 @@ _COLORS = ((255, 64, 64), (64, 224, 96), (80, 144, 255), (255, 200, 0), (255, 96
 
 
 def _with_boxes(image: np.ndarray, boxes: np.ndarray, scale: float) -> np.ndarray:
-    """Returns the image with the outlines of boxes in pixels of the original, of which the image has been scaled. Parts outside the image are left out."""
+    """Returns a copy of the image with outlines of boxes, without parts outside of the image. scale: factor from the boxes' pixels to the image's."""
     import numpy as np
 
     image = image.copy()
@@ -189,7 +189,7 @@ def _with_boxes(image: np.ndarray, boxes: np.ndarray, scale: float) -> np.ndarra
 
 
 def _arrays_of(field: Any, most: int) -> list[np.ndarray]:
-    """Returns at most `most` images of one field, or an empty list if the field holds something else."""
+    """Returns at most `most` images of one field; [] if the field does not hold images."""
     import numpy as np
 
     items: list[np.ndarray | None]
@@ -229,7 +229,7 @@ def _host(value: Any) -> np.ndarray | None:
 
 
 def _channels_at(shape: tuple[int, ...]) -> int | None:
-    """Returns the axis of the channels in an array of three dimensions; the first one if two axes could be it; None if the array is not an image."""
+    """Returns the axis of the channels in an array of three dimensions: 0 or 2, or 0 if both are possible; None if neither is."""
     for axis in (0, 2):
         if shape[axis] in (1, 3, 4) and min(shape) > 0:
             return axis
@@ -237,7 +237,7 @@ def _channels_at(shape: tuple[int, ...]) -> int | None:
 
 
 def _upright(item: np.ndarray) -> np.ndarray | None:
-    """Returns an image as (height, width, channels) or (height, width); None if it is no image."""
+    """Returns an image as (height, width, channels) or (height, width); None if the array is not an image."""
     if item.dtype.kind not in "biuf" or item.size == 0:
         return None
     if item.ndim == 2:
@@ -249,7 +249,7 @@ def _upright(item: np.ndarray) -> np.ndarray | None:
 
 
 def _bytes_of(images: list[np.ndarray], mean: Sequence[float] | None, std: Sequence[float] | None) -> list[np.ndarray]:
-    """Returns the images as uint8 (height, width, 3). mean, std and the scale of floats are those of `view`."""
+    """Returns the images as uint8 (height, width, 3). mean and std: the arguments of `view`, which also describes how floats are scaled."""
     import numpy as np
 
     if images[0].dtype == np.bool_:
@@ -279,7 +279,7 @@ def _bytes_of(images: list[np.ndarray], mean: Sequence[float] | None, std: Seque
 
 
 def _small(image: np.ndarray) -> np.ndarray:
-    """Returns an image that fits into a cell: a larger one is reduced by the mean of square blocks of pixels."""
+    """Returns the image, reduced by averaging blocks of pixels if it does not fit into a cell."""
     import numpy as np
 
     step = -(-max(image.shape[:2]) // CELL)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The class VideoDecoder, which decodes frames of one video and has the methods of torchcodec's class of that name."""
+"""VideoDecoder, which decodes frames of one video. It has the methods of torchcodec's class of the same name."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from stoker.errors import ArgumentError, NotFoundError, OutOfMemoryError, ShapeE
 
 @dataclass
 class Frame:
-    """One frame: `data` of uint8 and shape (C, H, W) or (H, W, C), the second at which it begins, and the seconds for which it is shown. It unpacks like a
-    tuple of these three."""
+    """One frame. data: uint8 of shape (C, H, W) or (H, W, C). pts_seconds: when it begins. duration_seconds: how long it is shown. Unpacks like a tuple of
+    these three."""
 
     data: Any
     pts_seconds: float
@@ -35,8 +35,8 @@ class Frame:
 
 @dataclass
 class FrameBatch:
-    """N frames of equal size: `data` of uint8 and shape (N, C, H, W) or (N, H, W, C), and times in seconds as float64 of shape (N,). Iterating over it gives
-    the frames one after another, each as a FrameBatch without the first dimension."""
+    """N frames of equal size. data: uint8 of shape (N, C, H, W) or (N, H, W, C). pts_seconds, duration_seconds: float64 of shape (N,). Iteration yields each
+    frame as a FrameBatch without the first dimension."""
 
     data: Any
     pts_seconds: Any
@@ -54,8 +54,8 @@ class FrameBatch:
 
 @dataclass(frozen=True)
 class VideoMetadata:
-    """Facts about the video stream, from its list of packets. Names are those of torchcodec. rotation: degrees counter-clockwise by which the file asks to
-    turn its frames, from -180 to less than 180; None: it does not ask. The frames, width and height are turned already."""
+    """Facts about the video stream, from its list of packets, with torchcodec's names. rotation: degrees counter-clockwise, from -180 to less than 180, by
+    which the file asks to turn frames; None: it does not ask. Frames, width and height are already turned."""
 
     num_frames: int
     begin_stream_seconds: float
@@ -153,17 +153,17 @@ class VideoDecoder:
     stream_index: the stream's number in the file. Default: the first video stream.
     dimension_order: "NCHW" or "NHWC".
     num_ffmpeg_threads: accepted, without effect: each decoder uses the calling thread. Decode on several threads with several decoders.
-    device: "cpu", or "cuda" for frames in the memory of that GPU; None: torch's default device. NVIDIA's video decoder makes frames for a GPU if it has an
-        engine for the stream; the cores make the others, with the same bytes, and decide whether a frame is damaged. counters["frames_on_gpu"] counts the
-        former, why_on_cores explains the latter.
+    device: "cpu", or "cuda" for frames in the memory of that GPU; None: torch's default device. For a GPU, NVIDIA's video decoder makes the frames if it
+        supports the stream. CPU cores make all other frames, with the same bytes, and decide whether a frame is damaged. counters["frames_on_gpu"] counts the
+        frames of NVIDIA's decoder; why_on_cores says why the CPU made the others.
     seek_mode: accepted, without effect: frames are always exact, as in torchcodec's mode "exact".
     transforms, output_dtype, custom_frame_mappings: arguments of torchcodec, for which only the defaults are supported. Other values raise an error that says
     what to use instead.
-    strict: a damaged frame is an error. With strict=False it is given as far as it can be decoded.
+    strict: a damaged frame raises an error. With strict=False it is returned as far as it can be decoded.
     storage: a stoker.Storage for URLs. None: one that all such decoders of the process share.
 
-    Frame i is the i-th in order of presentation, after the edit list; rotation that the file asks for is applied. Frames are torch tensors of uint8, or
-    NumPy arrays if torch is not installed. Frames that are asked for in one call are planned together, so that no packet is decoded twice.
+    Frame i is the i-th that is shown, after the edit list and the rotation of the file are applied. Frames are torch tensors of uint8, or NumPy arrays if torch
+    is not installed. The frames of one call are planned together, so that no packet is decoded twice.
     """
 
     def __init__(
@@ -234,13 +234,13 @@ class VideoDecoder:
 
     @property
     def counters(self) -> dict[str, float]:
-        """Returns figures since the video was opened: frames that were asked for, packets that were decoded for them, how often decoding began at a key frame,
-        requests to a store, and the seconds that the cores took for each part."""
+        """Returns a dict of counters since the video was opened: frames requested, packets decoded for them, how often decoding began at a key frame, requests
+        to a store, and seconds of CPU work for each part."""
         return self._video.counters()
 
     @property
     def why_on_cores(self) -> str:
-        """Returns why frames for the GPU were decoded on the CPU cores the last time that this happened; "" if it has not happened."""
+        """Returns why the CPU last decoded frames for the GPU; "" if that has not happened."""
         return self._video.why_on_cores()
 
     def _use_gpu(self) -> bool:
@@ -253,7 +253,7 @@ class VideoDecoder:
         return True
 
     def _check_room(self, count: int) -> None:
-        """Refuses more frames than this machine's memory can hold, before their numbers are listed one by one."""
+        """Raises OutOfMemoryError if this many frames exceed the machine's memory. Call before a list of their numbers is made."""
         size, memory = count * 3 * self.metadata.height * self.metadata.width, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         if size > memory:
             raise OutOfMemoryError(f"{count} frames take {size} bytes, and this machine has {memory}: ask for fewer at a time")
@@ -281,7 +281,7 @@ class VideoDecoder:
         return tensor.reshape(shape).to(self._device)
 
     def _read_gpu(self, frames: list[int]) -> Any:
-        """Returns the frames in memory of the GPU; None if they do not have the size that the file states."""
+        """Returns the frames in memory of the GPU; None if their size is not the one that the file states."""
         torch, (height, width) = self._torch, (self.metadata.height, self.metadata.width)
         shape = (len(frames), 3, height, width) if self._planar else (len(frames), height, width, 3)
         tensor = torch.empty(shape, dtype=torch.uint8, device=self._device)
@@ -338,8 +338,8 @@ class VideoDecoder:
         return self._batch([self._number(i) for i in (indices.tolist() if hasattr(indices, "tolist") else indices)])
 
     def get_frames_in_range(self, start: int, stop: int, step: int = 1) -> FrameBatch:
-        """Returns the frames start, start + step, ... that come before stop. start and stop are those of a slice: negative numbers count from the end, and
-        frames outside of the video are left out."""
+        """Returns the frames start, start + step, ... before stop. start and stop are those of a slice: negative numbers count from the end, and numbers
+        outside of the video are cut. Raises IndexError if step is below 1, or stop before start."""
         if step <= 0:
             raise IndexError(f"step is {step}; it must be positive")
         first, end, _ = slice(start, stop).indices(len(self))
@@ -367,17 +367,17 @@ class VideoDecoder:
         return self._video.shown(seconds)
 
     def get_frame_played_at(self, seconds: float) -> Frame:
-        """Returns the frame that is shown at this second of the video."""
+        """Returns the frame that is shown at this time, in seconds. Raises IndexError outside of the video."""
         return self.get_frame_at(self._shown(seconds))
 
     def get_frames_played_at(self, seconds: Iterable[float]) -> FrameBatch:
-        """Returns the frames that are shown at these seconds of the video, in the given order."""
+        """Returns the frames that are shown at these times, in seconds, in the given order."""
         return self._batch([self._shown(float(s)) for s in (seconds.tolist() if hasattr(seconds, "tolist") else seconds)])
 
     def get_frames_played_in_range(self, start_seconds: float, stop_seconds: float, fps: float | None = None) -> FrameBatch:
-        """Returns the frames that are shown in the half-open range [start_seconds, stop_seconds). With fps it returns those that are shown at start_seconds,
-        start_seconds + 1 / fps, and so on: as many as fit into the range, rounded to the nearest number. Their times are then these seconds, and each lasts
-        1 / fps."""
+        """Returns the frames that are shown in the half-open range [start_seconds, stop_seconds). With fps, returns those that are shown at start_seconds,
+        start_seconds + 1 / fps, and so on: as many as fit into the range, rounded to the nearest number. These times are then the frames' pts_seconds, and each
+        frame lasts 1 / fps."""
         m = self.metadata
         if not start_seconds <= stop_seconds:
             raise ValueError(f"start_seconds is {start_seconds}; it must not be after stop_seconds, which is {stop_seconds}")

@@ -16,7 +16,7 @@ from stoker._values import ValueKind
 from stoker._where import notice, users_line
 from stoker.errors import ArgumentError, InvalidArgumentError, UnknownArgumentError, UnsupportedError
 
-_OPEN = -(2**63)  # stands for an omitted end of a range
+_OPEN = -(2**63)  # the bound of a range whose bound was omitted
 _INDEX, _RANGE, _FULL, _NEW = 0, 1, 2, 3
 
 
@@ -40,7 +40,7 @@ class NoTruthError(InvalidArgumentError, TypeError):
 
 
 class DataNode:
-    """One output of one operator: it stands for a value of each sample, which is computed when the pipeline runs."""
+    """One output of one operator: a value of each sample, which is computed when the pipeline runs."""
 
     __slots__ = ("_builder", "_ref", "_what")
 
@@ -55,7 +55,7 @@ class DataNode:
 
     @property
     def name(self) -> str:
-        """Returns the name of the operator that computes the value: the name that the user gave it, or the name of its kind."""
+        """Returns the name that the user gave the operator, or the name of its kind."""
         return self._what
 
     @property
@@ -80,7 +80,7 @@ class DataNode:
         return self
 
     def cpu(self) -> DataNode:
-        """Returns the value on the CPU. A value on the GPU is copied back after the GPU has computed its whole batch."""
+        """Returns the value on the CPU. A value on the GPU is copied after the GPU has computed the whole batch."""
         if self.device == "gpu":
             fetched: DataNode = self._call("_to_cpu", [self], device="cpu")
             return fetched
@@ -102,7 +102,7 @@ class DataNode:
         return self.property("source_info", device=device)
 
     def _known(self, op: str, args: list[Value], device: str) -> DataNode:
-        """Adds an operator for a property that the CPU knows, even if the value's elements lie on the GPU."""
+        """Adds an operator that runs on the CPU, even if the value is on the GPU, because it needs only facts about the value."""
         found: DataNode = self._call(op, [self], args, device="cpu")
         return found.gpu() if device == "gpu" and self._builder.device_id is not None else found
 
@@ -246,7 +246,7 @@ class DataNode:
 def call_operator(
     op_name: str, inputs: Sequence[DataNode], args: Sequence[Value], name: str | None = None, device: str | None = None
 ) -> Any:
-    """Adds an operator whose arguments are converted already. Returns its node, or the list of its nodes."""
+    """Adds an operator whose arguments are already converted. Returns the node of its output, or a list if it has several outputs."""
     builder = current_builder(n._builder for n in inputs)
     record = builder.add(op_name, [builder.node_of(n._builder, n.ref, op_name) for n in inputs], args, name, device)
     ordinal = len(builder.records) - 1
@@ -257,7 +257,7 @@ def call_operator(
 def constant_node(
     value: Any, dtype: types.DALIDataType | None = None, shape: Sequence[int] | None = None, layout: str | None = None, **common: Any
 ) -> DataNode:
-    """Makes a node with the same value for each sample: a number, nested lists or an array."""
+    """Makes a node that has the same value for each sample. value: a number, nested lists or an array."""
     if unknown := sorted(common.keys() - _docs.COMMON.keys()):
         raise UnknownArgumentError(
             f"Constant at {users_line()}: there is no argument '{unknown[0]}'; it takes value, dtype, shape, layout and device"
@@ -269,7 +269,7 @@ def constant_node(
 
 
 def arithmetic(op: str, *operands: Any) -> DataNode:
-    """Makes a node that is computed element by element from nodes and numbers, with DALI's promotion of types."""
+    """Makes a node that is computed element by element from nodes and numbers. The types of operands are promoted as in DALI."""
     nodes = []
     for operand in operands:
         if isinstance(operand, (str, bytes, type(None))):
@@ -284,7 +284,7 @@ def arithmetic(op: str, *operands: Any) -> DataNode:
 
 
 def _expand(node: DataNode, keys: list[Any]) -> list[Any]:
-    """Replaces an Ellipsis in a subscript by full ranges. Raises InvalidArgumentError for a second one, and if the number of dimensions is not known."""
+    """Replaces an Ellipsis in a subscript by full ranges. Raises InvalidArgumentError for a second Ellipsis, or if the number of dimensions is not known."""
     at = [i for i, k in enumerate(keys) if k is Ellipsis]
     if not at:
         return keys
@@ -297,14 +297,14 @@ def _expand(node: DataNode, keys: list[Any]) -> list[Any]:
 
 
 class _Bounds:
-    """Collects the numbers of a subscript. A number that comes from a node becomes an input of the operator."""
+    """Collects the bounds of a subscript. The bounds that are nodes become inputs of the operator."""
 
     def __init__(self) -> None:
         self.nodes: list[DataNode] = []
-        self.inputs: list[int] = []  # for each number, the input that gives its value, counted from 1; 0 for a constant
+        self.inputs: list[int] = []  # for each bound: 0 for a constant, or k for the k-th input, counted from 1
 
     def add(self, value: Any, otherwise: int, what: str) -> int:
-        """Returns a bound: `otherwise` for None, and 1 for a node, which becomes an input that replaces the 1."""
+        """Returns a bound as a number: `otherwise` for None, and a placeholder 1 for a node, which becomes an input."""
         if isinstance(value, types.ScalarConstant):
             value = constant_node(value)
         if isinstance(value, DataNode):
@@ -325,7 +325,7 @@ class _Bounds:
 
 
 def subscript(node: DataNode, key: Any) -> DataNode:
-    """Makes the node of node[key]. key: '...', whole numbers, and ranges with steps; each number may be a node with one number for each sample."""
+    """Makes the node of node[key]. key: '...', whole numbers, ranges with steps, and stoker.newaxis. A number may be a node with one number a sample."""
     keys = _expand(node, list(key) if isinstance(key, tuple) else [key])
     kinds, lo, hi, step = [], [], [], []
     bounds, names = _Bounds(), list[str]()

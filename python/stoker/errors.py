@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The exceptions that stoker raises.
 
-Every exception is a StokerError, which is a RuntimeError, as DALI raises. Where Python has a type for the same failure, such as KeyError, the exception is of
-that type too.
+Every exception is a StokerError, which is a RuntimeError, the type that DALI raises. If Python has a type for the same failure, such as KeyError, the exception
+is of that type too.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def _user_end(look: str, authority: str, size: int) -> int:
 
 
 def _without_user(rest: str, every: bool) -> str:
-    """Returns the text after "://", up to the end of the word, without "user:password@". If the text after the colon is not a port, it is a password that may
-    contain a slash."""
+    """Returns the text after "://", up to the end of the word, without "user:password@". If a colon is followed by text that is not a port, the text is a
+    password, which may contain a slash."""
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
     port = re.split(_COLON, authority, maxsplit=1)[1:]
     if rest.startswith(("NAME:PASSWORD@", "[")) or not (every or port):
@@ -45,8 +45,8 @@ def _without_user(rest: str, every: bool) -> str:
 
 
 def _credentials_size(rest: str) -> int:
-    """Returns the size of "ID:SECRET@" before the name of a bucket. The name has no @, and only those of a few stores have a colon, but users write credentials
-    there; keys may have an @, and secrets may have slashes."""
+    """Returns the size of "ID:SECRET@" before a bucket's name; 0 if there is none. Names of buckets have no @, and in few stores a colon, but keys may contain
+    an @ and secrets slashes."""
     bucket = rest.partition("/")[0]
     return _user_end(rest if re.search(_COLON, bucket) else bucket, bucket, len(rest))
 
@@ -57,8 +57,8 @@ def _clean_parameter(found: re.Match[str]) -> str:
 
 
 def safe_text(text: str) -> str:
-    """Returns the text without the secrets of URLs (user, password, query, signatures) and without characters that control a terminal, as the library makes
-    its own messages (src/base/safe_text.h). Line breaks and tabs stay."""
+    """Returns the text without secrets in URLs (user, password, query, signatures), and without control characters except line breaks and tabs. Does the same
+    as src/base/safe_text.h for the library's messages."""
     at = 0
     scheme_of, word_at = re.compile(_SCHEME).search, re.compile(_WORD).match
     while found := scheme_of(text, at):
@@ -81,9 +81,8 @@ def safe_text(text: str) -> str:
 
 class StokerError(RuntimeError):
     """A failure of a pipeline, with what is known about where it happened.
-
     code: the library's status ("CORRUPT", "IO", ...); op: the operator and the line that added it; uri: the sample's file; sample: its
-    position in the epoch; epoch; offset: byte in the file. Unknown texts are empty, unknown numbers -1.
+        position in the epoch; epoch: its number; offset: in bytes, in the file. Unknown texts are empty, unknown numbers -1.
     """
 
     code: str = ""
@@ -117,7 +116,7 @@ class ShapeError(StokerError, ValueError, AssertionError, IndexError):
 
 
 class NotFoundError(StokerError, LookupError):
-    """Raised if there is no operator, reader or file of a name."""
+    """Raised if an operator, a reader or a file with the given name does not exist."""
 
 
 class UnsupportedError(StokerError, NotImplementedError):
@@ -125,11 +124,11 @@ class UnsupportedError(StokerError, NotImplementedError):
 
 
 class ReadError(StokerError, OSError):
-    """Raised if the bytes could not be read: the file system or the store failed, not the data."""
+    """Raised if bytes could not be read because the file system or the store failed. Damaged data raises CorruptError."""
 
 
 class CorruptError(StokerError):
-    """Raised for damaged data: a sample cannot be decoded."""
+    """Raised for damaged data that cannot be decoded."""
 
 
 class LimitError(StokerError):
@@ -141,11 +140,11 @@ class OutOfMemoryError(StokerError, MemoryError):
 
 
 class StateError(StokerError):
-    """Raised for a checkpoint that does not fit, or a call at the wrong time."""
+    """Raised for a saved state that does not fit, or for a call at the wrong time."""
 
 
 class NoDataError(StateError, IndexError):
-    """Raised by a run for which no data was passed to feed_input. It is an IndexError too, which DALI raises."""
+    """Raised by a run that needs a batch which was not passed to feed_input. It is an IndexError too, which DALI raises."""
 
 
 class StalledError(StokerError, TimeoutError):
@@ -153,7 +152,7 @@ class StalledError(StokerError, TimeoutError):
 
 
 class CancelledError(StokerError):
-    """Raised by a wait for a batch if the pipeline is closed during it."""
+    """Raised if a pipeline is closed, or its wait interrupted, while a batch is waited for."""
 
 
 _BY_STATUS: dict[str, type[StokerError]] = {
@@ -172,8 +171,8 @@ _BY_STATUS: dict[str, type[StokerError]] = {
 
 
 def from_status(code: str, message: str, op: str, uri: str, sample: int, epoch: int, offset: int) -> StokerError:
-    """Makes the exception for a failure of the library. The extension module calls this."""
-    # An error from the check of a graph belongs to no sample, and its message may lack the operator and its line.
+    """Makes the exception for an error of the library. The C module calls this."""
+    # Errors from the check of a graph do not belong to a sample, and their message may lack the operator and its line.
     error = _BY_STATUS.get(code, StokerError)(message if not op or op in message else f"{message}; {op}")
     error.code, error.op, error.uri = code, op, uri
     error.sample, error.epoch, error.offset = sample, epoch, offset

@@ -5,7 +5,7 @@
     log = stoker.metrics.Log(train, SummaryWriter(), every=50)                       # then log.step(step) in the loop
     trainer = lightning.Trainer(callbacks=[stoker.metrics.lightning()])
 
-Counters are read only for a request, from any thread. doc/metrics.md lists the names and units.
+Counters are read on request, from any thread. doc/metrics.md lists the names and units.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ __all__ = ["METRICS", "Exporter", "Log", "Metric", "lightning", "opentelemetry",
 
 
 class Metric(NamedTuple):
-    """One metric: its name without the prefix "stoker_", its kind, the counter that it shows, the factor that converts the counter to the metric's unit, its
-    help text, and its labels."""
+    """A metric: its name without the prefix "stoker_", its kind, the counter from which it is computed, the factor from the counter's unit to the metric's, a
+    help text, and labels."""
 
     name: str
     kind: str  # "counter" or "gauge"
@@ -71,7 +71,7 @@ METRICS: tuple[Metric, ...] = (
 
 
 class _Loaders:
-    """The loaders that are measured, by the user's names for them. It holds weak references, so that a loader can be freed."""
+    """The loaders to measure, by the user's names for them. Holds weak references, so that loaders can be freed."""
 
     def __init__(self, loaders: Any) -> None:
         named = loaders if isinstance(loaders, Mapping) else {"loader": loaders}
@@ -97,7 +97,7 @@ def _check(name: Any, loader: Any) -> None:
 
 
 def _pipelines(loader: Any) -> list[Any]:
-    """Returns the pipelines that a Loader, a Pipeline or an iterator has built so far. Builds none."""
+    """Returns the pipelines that a Loader, a Pipeline or an iterator has built so far."""
     many = getattr(loader, "_pipes", None)
     if isinstance(many, (list, tuple)):
         return list(many)
@@ -108,7 +108,7 @@ def _pipelines(loader: Any) -> list[Any]:
 
 
 def _counters(loader: Any) -> dict[str, float]:
-    """Returns the sums of the counters of a loader's pipelines. Empty before the first batch and after the end."""
+    """Returns the counters of a loader, summed over its pipelines; {} before the first batch and after the loader was closed."""
     total: dict[str, float] = {}
     for pipe in _pipelines(loader):
         try:
@@ -122,7 +122,7 @@ def _counters(loader: Any) -> dict[str, float]:
 
 @suggests
 def read(loaders: Any) -> dict[str, dict[str, float]]:
-    """Returns the counters of each loader, by the loader's name and the counter's own name and unit (times in ns).
+    """Returns a dict from loaders' names to dicts of their counters, with the library's names and units (times in ns).
 
     loaders: a Loader, a Pipeline or an iterator of stoker.plugin, which gets the name "loader", or a dict of several by name.
     """
@@ -155,12 +155,12 @@ def text(loaders: Any) -> str:
     return _exposition(read(loaders))
 
 
-_PATIENCE_S = 10  # a client that sends no request for this many seconds loses its connection, and the thread that serves it ends
+_PATIENCE_S = 10  # seconds without a request after which a client's connection is closed and its thread ends
 
 
 @suggests
 class Exporter:
-    """A server of metrics, until close() or the end of a `with` block. `url` is what Prometheus scrapes, `port` its port."""
+    """A server of metrics, which runs until close() or the end of a `with` block. url: the address for Prometheus. port: the port in it."""
 
     def __init__(self, loaders: Any, port: int, host: str) -> None:
         source = _Loaders(loaders)
@@ -214,9 +214,9 @@ class Exporter:
 
 @suggests
 def prometheus(loaders: Any, port: int = 9400, host: str = "127.0.0.1") -> Exporter:
-    """Serves the metrics for Prometheus on a thread of their own, and returns the Exporter.
+    """Serves the metrics for Prometheus from a separate thread, and returns the Exporter.
 
-    loaders: as for read(). port: 0 takes a free one. host: only this machine can reach the default; "0.0.0.0" opens the port to the network. Raises
+    loaders: as for read(). port: 0 selects a free one. host: the default allows only this machine; "0.0.0.0" opens the port to the network. Raises
     InvalidArgumentError if the port is in use.
     """
     return Exporter(loaders, port, host)
@@ -255,7 +255,7 @@ def opentelemetry(loaders: Any, meter: Any = None) -> None:
 
 
 def _scalars(now: Mapping[str, float], before: Mapping[str, float], seconds: float) -> dict[str, float]:
-    """Returns the values of a stretch of the run, from the counters at its end and at its beginning. doc/metrics.md lists them."""
+    """Returns the values for the `seconds` between two readings of the counters, `before` and `now`. doc/metrics.md lists them."""
 
     def grown(name: str) -> float:
         growth = now.get(name, 0.0) - before.get(name, 0.0)
@@ -280,7 +280,7 @@ def _scalars(now: Mapping[str, float], before: Mapping[str, float], seconds: flo
 
 
 def _sink(to: Any) -> Callable[[dict[str, float], int], None]:
-    """Returns a function that writes values at a step to a SummaryWriter, a run of Weights & Biases, a logger of Lightning, or a function."""
+    """Returns a function of (values, step) that writes to a SummaryWriter, a run of Weights & Biases, a logger of Lightning, or a function."""
     if hasattr(to, "add_scalar"):
 
         def write(values: dict[str, float], step: int) -> None:
@@ -325,7 +325,7 @@ class Log:
         self._since = time.monotonic()
 
     def step(self, step: int | None = None) -> dict[str, float]:
-        """Counts a step of the loop. Returns the values if they were written, else an empty dict. step: the number to write; by default the calls so far."""
+        """Counts a step of the loop. Returns the values if this call wrote them, else {}. step: the step to write; by default the number of calls."""
         self._calls += 1
         if self._calls % self._every:
             return {}
@@ -347,8 +347,8 @@ class Log:
 
 
 def _callback_class() -> type:
-    """Returns Lightning's class of callbacks, from lightning.pytorch or pytorch_lightning; if both are installed, from the one that the program has
-    imported."""
+    """Returns the class Callback of lightning.pytorch or pytorch_lightning; if both are installed, of the one that the program has imported. Raises
+    UnsupportedError if neither is."""
     names = sorted(("lightning.pytorch", "pytorch_lightning"), key=lambda name: name not in sys.modules)
     for name in names:
         try:
@@ -359,7 +359,7 @@ def _callback_class() -> type:
 
 
 def _loader_in(given: Any) -> Any:
-    """Returns the Loader in Lightning's train_dataloader, a dict of Loaders if it is a dict or a list, or None if it holds no Loader."""
+    """Returns the Loader in Lightning's train_dataloader; a dict of Loaders if that is a dict or a list; None if it contains no Loader."""
     if isinstance(given, Mapping):
         found = {str(name): _loader_in(one) for name, one in given.items()}
         return {name: one for name, one in found.items() if one is not None} or None
@@ -377,8 +377,8 @@ def _loader_in(given: Any) -> Any:
 def lightning(loaders: Any = None, every: int = 50) -> Any:
     """Returns a callback for Lightning's Trainer that writes a Log to the Trainer's loggers, such as TensorBoardLogger and WandbLogger.
 
-    loaders: as for read(); None: the Loaders of the Trainer's train_dataloader. every: as for Log. Raises UnsupportedError if Lightning is not installed, and
-    in fit() if the Trainer has no Loader of Stoker.
+    loaders: as for read(); None: the Loaders of the Trainer's train_dataloader. every: as for Log. Raises UnsupportedError if Lightning is not installed. The
+    callback raises an error in fit() if the Trainer has no Loader of Stoker.
     """
     base: Any = _callback_class()
     every = whole("metrics.lightning: every", every, 1)

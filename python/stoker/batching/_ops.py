@@ -2,8 +2,8 @@
 """Primitives that move rows of data along one dim of a padded batch, with autograd.
 
 Each primitive has three parts. `_name_run` calls libstoker. A torch.autograd.Function serves eager code, because it costs less than a custom operator. The
-operator torch.ops.stoker.name, with a fake implementation, serves torch.compile and other code that needs the dispatcher. The Function and the operator share
-one derivative. It is written with these primitives, so that higher derivatives exist too.
+operator torch.ops.stoker.name, with a fake implementation, serves torch.compile and other code that needs the dispatcher. The Function and the operator have
+the same derivative, which is written with these primitives, so that higher derivatives exist too.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _gather_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     index, index_sizes, data_sizes, winner = ctx.saved_tensors
     data_grad = base_grad = None
     if ctx.needs_input_grad[0]:
-        if winner is not None:  # winner gives for each item of the data the index j that read it, so no sum is needed
+        if winner is not None:  # winner[b, i] is the only index j that read item i of the data, so nothing has to be summed
             data_grad = gather(grad, winner, None, None, None, None, 0.0, ctx.dim, True, UNCOUNTED)
         else:
             data_grad = scatter_add(grad, index, index_sizes, data_sizes, ctx.items, ctx.dim, ctx.exact)
@@ -112,8 +112,8 @@ def gather(
     data: Tensor, index: Tensor, index_sizes: Tensor | None, data_sizes: Tensor | None, winner: Tensor | None,
     base: Tensor | None, filler: float, dim: int, exact: bool, kind: int,
 ) -> Tensor:  # fmt: skip
-    """Returns out[b, .., j, ..] = data[b, .., index[b, j], ..], and for items without an index the value of base, or the filler without a base.
-    exact: a negative index stands for no index; otherwise negative indices count from the end."""
+    """Returns out[b, .., j, ..] = data[b, .., index[b, j], ..]. Items without an index get the value of base, or the filler if base is None. exact: negative
+    indices mean "no index"; otherwise they count from the end."""
     if not direct(data):
         return torch.ops.stoker.gather(data, index, index_sizes, data_sizes, winner, base, filler, dim, exact, kind)
     if torch.is_grad_enabled() and (data.requires_grad or (base is not None and base.requires_grad)):
@@ -176,7 +176,7 @@ _derive("scatter_add", _scatter_add_setup, _scatter_add_backward)
 def scatter_add(
     data: Tensor, index: Tensor, index_sizes: Tensor | None, out_sizes: Tensor | None, items: int, dim: int, exact: bool
 ) -> Tensor:
-    """Returns the sums out[b, .., index[b, j], ..] += data[b, .., j, ..], added in the order of j to zeros."""
+    """Returns sums that begin with zeros: out[b, .., index[b, j], ..] += data[b, .., j, ..], in the order of j."""
     if not direct(data):
         return torch.ops.stoker.scatter_add(data, index, index_sizes, out_sizes, items, dim, exact)
     if torch.is_grad_enabled() and data.requires_grad:
@@ -256,8 +256,8 @@ def scatter(
     source: Tensor, target: Tensor, sizes: Tensor | None, source_sizes: Tensor | None, origin_index: Tensor | None,
     base: Tensor | None, filler: float, items: int, item_sizes: Tensor | None, dim: int, kind: int,
 ) -> Tensor:  # fmt: skip
-    """Returns a copy of base, or without a base the filler in (.., items, ..), with out[b, .., target[b, j], ..] = source[b, .., i, ..], where i is
-    origin_index[b, j], or j without origin_index. sizes: number of targets j of each sample; None: all."""
+    """Returns a copy of base, or a tensor of the filler with `items` items if base is None, with out[b, .., target[b, j], ..] = source[b, .., i, ..]. i is
+    origin_index[b, j], or j if origin_index is None. sizes: number of targets j of each sample; None: all."""
     if not direct(source):
         return torch.ops.stoker.scatter(source, target, sizes, source_sizes, origin_index, base, filler, items, item_sizes, dim, kind)[0]
     if torch.is_grad_enabled() and (source.requires_grad or (base is not None and base.requires_grad)):
@@ -319,7 +319,7 @@ _derive("keep", _keep_setup, _keep_backward)
 
 
 def keep(data: Tensor, sizes: Tensor | None, origin: Tensor | None, filler: float, dim: int) -> Tensor:
-    """Returns data[b, .., n, ..] if n < sizes[b] and origin[b, n] < 0, else the filler. A condition without a tensor is not checked."""
+    """Returns data[b, .., n, ..] where n < sizes[b] and origin[b, n] < 0, and the filler elsewhere. A condition whose tensor is None counts as true."""
     if not direct(data):
         return torch.ops.stoker.keep(data, sizes, origin, filler, dim)
     if torch.is_grad_enabled() and data.requires_grad:
@@ -349,7 +349,7 @@ _register("mask_to_index(Tensor mask, Tensor? sizes) -> (Tensor, Tensor)", _mask
 
 
 def mask_to_index(mask: Tensor, sizes: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Returns (index, count) of a bool mask: for each sample the indices of its true entries, padded with 0, and their number, both int64."""
+    """Returns (index, count), both int64: for each sample the indices of the True entries, padded with 0, and how many there are."""
     return _mask_to_index_run(mask, sizes) if direct(mask) else torch.ops.stoker.mask_to_index(mask, sizes)
 
 
@@ -370,7 +370,7 @@ _register("mask_to_rank(Tensor mask, Tensor? sizes) -> Tensor", _mask_to_rank_ru
 
 
 def mask_to_rank(mask: Tensor, sizes: Tensor | None) -> Tensor:
-    """Returns an int32 tensor of the mask's shape: for each true entry the number of true entries before it in the sample, for each false entry -1."""
+    """Returns an int32 tensor of the mask's shape: for a True entry the number of True entries before it in its sample, for a False one -1."""
     return _mask_to_rank_run(mask, sizes) if direct(mask) else torch.ops.stoker.mask_to_rank(mask, sizes)
 
 
@@ -392,7 +392,7 @@ _register("index_to_mask(Tensor index, Tensor? sizes, SymInt items, int kind) ->
 
 
 def index_to_mask(index: Tensor, sizes: Tensor | None, items: int, kind: int) -> Tensor:
-    """Returns a bool mask with `items` entries for each sample, which are true at the sample's indices."""
+    """Returns a bool mask with `items` entries for each sample, True at the sample's indices."""
     if direct(index):
         return _index_to_mask_run(index, sizes, items, kind)
     return torch.ops.stoker.index_to_mask(index, sizes, items, kind)

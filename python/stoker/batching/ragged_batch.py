@@ -19,15 +19,15 @@ Device = torch.device | str
 
 
 class RaggedBatch:
-    """A batch whose samples differ in size along one dim, the ragged dim.
+    """A batch of samples that differ in size along one dimension, the ragged dim.
 
-    tensor: the data, (*batch_shape, ..). The batch dims come first. The ragged dim is one of the dims after them; each sample is padded at its end to
-        the size of the largest sample. The values of the padding are undefined.
-    mask: bool, (*batch_shape, max_sample_size), true for real entries and false for padding.
-    sample_sizes: int64, (*batch_shape), the number of real entries of each sample.
-    non_uniform_dim: the ragged dim; by default the first dim after the batch dims.
+    tensor: the data, (*batch_shape, ...). The ragged dim comes after the batch dims. Along it, each sample is padded at its end to the size of the largest
+        one. The values of the padding are undefined.
+    mask: bool, (*batch_shape, max_sample_size): True for entries of the sample, False for padding.
+    sample_sizes: int64, (*batch_shape): the number of entries of each sample without the padding.
+    non_uniform_dim: index of the ragged dim; by default the first one after the batch dims.
 
-    One of mask and sample_sizes is enough: the other one is derived when it is first read, once for all batches that share these sizes. Do not change either.
+    One of mask and sample_sizes is enough: the other is computed when it is first read. Batches may share these tensors, so do not write to them.
     """
 
     __slots__ = ("__weakref__", "_layout", "_non_uniform_dim", "_tensor")
@@ -51,7 +51,7 @@ class RaggedBatch:
 
     @staticmethod
     def _of(tensor: Tensor, layout: Layout, non_uniform_dim: int) -> RaggedBatch:
-        """Makes a batch from a tensor and a layout, without checks. Batches may share a layout."""
+        """Makes a batch from a tensor and a layout, without checks. The layout (mask and sizes) may be shared by several batches."""
         batch = RaggedBatch.__new__(RaggedBatch)
         batch._tensor, batch._layout, batch._non_uniform_dim = tensor, layout, non_uniform_dim
         return batch
@@ -62,7 +62,7 @@ class RaggedBatch:
     def FromOversizeTensor(
         cls, tensor: Tensor, mask: Tensor | None = None, sample_sizes: Tensor | None = None, non_uniform_dim: int | None = None
     ) -> RaggedBatch:
-        """Makes a batch from a tensor that may have more padding than the largest sample needs, and cuts off the excess. Waits for the device once."""
+        """Makes a batch from a tensor with more padding than the largest sample needs, and cuts off the excess. Waits for the device once."""
         whole = cls(tensor, mask, sample_sizes, non_uniform_dim)
         sizes = whole.sample_sizes
         largest = int(sizes.max()) if sizes.numel() else 0
@@ -78,8 +78,8 @@ class RaggedBatch:
         num_batch_dims: int | None = None,
         batch_shape: Sequence[int] | int | None = None,
     ) -> RaggedBatch:
-        """Makes a float32 batch of empty samples. The extents of its batch dims are batch_shape, or 0 for each of num_batch_dims (by default one); all other
-        extents are 0."""
+        """Makes a float32 batch of empty samples. batch_shape: the extents of its batch dims; without it, num_batch_dims of them (by default one) with extent
+        0. All data dims have extent 0."""
         require(num_batch_dims is None or batch_shape is None, "give num_batch_dims or batch_shape, not both")
         if isinstance(batch_shape, int):
             batch_shape = (batch_shape,)
@@ -90,7 +90,7 @@ class RaggedBatch:
 
     @classmethod
     def FromFullTensor(cls, full_tensor: Tensor, non_uniform_dim: int = 1, num_batch_dims: int = 1) -> RaggedBatch:
-        """Makes a batch whose samples all fill the tensor, so that there is no padding."""
+        """Makes a batch without padding: each sample fills the tensor along the ragged dim."""
         require(
             0 < num_batch_dims < full_tensor.dim(),
             lambda: f"num_batch_dims is {num_batch_dims}, full_tensor has shape {tuple(full_tensor.shape)}",
@@ -104,7 +104,7 @@ class RaggedBatch:
     def create_with_sample_sizes_like_self(
         self, tensor: Tensor, non_uniform_dim: int | None = None, device: Device | None = None
     ) -> RaggedBatch:
-        """Makes a batch of other data with this batch's batch shape and sample sizes. The data dims, and the position of the ragged dim, may differ."""
+        """Makes a batch from `tensor` with the batch shape and sample sizes of this batch. The data dims, and the position of the ragged dim, may differ."""
         if device is not None:
             tensor = tensor.to(device)
         batch_dims = self.num_batch_dims
@@ -151,7 +151,7 @@ class RaggedBatch:
 
     @property
     def total_num_entries(self) -> int:
-        """Returns the number of real entries in all samples together. The first access waits for the device."""
+        """Returns the number of entries of all samples, without padding. The first access waits for the device."""
         return self._layout.total()
 
     @property
@@ -216,7 +216,7 @@ class RaggedBatch:
     # ---- padding ----
 
     def get_existence_weights(self, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Returns a mask in the shape of the data: 1 for real entries and 0 for padding."""
+        """Returns a tensor in the shape of the data: 1 for entries and 0 for padding."""
         return self._spread_mask().to(dtype).expand(self._tensor.shape).contiguous()
 
     def _spread_mask(self) -> Tensor:
@@ -227,7 +227,7 @@ class RaggedBatch:
         return self.mask.reshape(shape)
 
     def with_padded_set_to(self, value_to_set: builtins.float) -> RaggedBatch:
-        """Returns a copy whose padding has this value. The gradient of the padding is zero."""
+        """Returns a copy in which all padding has this value. No gradient flows into the padding."""
         data = self._tensor
         if data.dtype in CODES:
             filled = _ops.keep(data, self.sample_sizes, None, builtins.float(value_to_set), self._non_uniform_dim)
@@ -236,11 +236,11 @@ class RaggedBatch:
         return RaggedBatch._of(filled, self._layout, self._non_uniform_dim)
 
     def set_padded_to(self, value_to_set: builtins.float) -> None:
-        """Writes the value into the padding in place. If the tensor is a leaf that requires grad, or an expanded one whose elements share memory, it cannot be
-        written to and is replaced by a copy."""
+        """Writes the value into the padding. If the tensor cannot be written to, because it is a leaf that requires grad or its elements share memory, replaces
+        it by a copy."""
         data = self._tensor
         grad = torch.is_grad_enabled() and data.requires_grad
-        # torch.compile cannot trace whether a tensor is a view. If it is a view of a leaf, torch.compile itself refuses to write to it.
+        # torch.compile cannot trace whether a tensor is a view, but refuses itself to write to a view of a leaf.
         base = data._base if not torch.compiler.is_compiling() and data._is_view() else data
         if (grad and base is not None and base.is_leaf and base.requires_grad) or (0 in data.stride() and data.numel() > 0):
             self._tensor = self.with_padded_set_to(value_to_set)._tensor
@@ -252,12 +252,12 @@ class RaggedBatch:
     # ---- batch dims ----
 
     def _reshaped(self, tensor: Tensor, change: Callable[[Tensor, builtins.int], Tensor], shift: builtins.int) -> RaggedBatch:
-        """Returns a batch with this tensor, whose batch dims were changed. change(t, n) makes the same change to the batch dims of a tensor t (mask or
-        sizes), which n other dims follow. shift: the number of batch dims that were added."""
+        """Returns a batch with `tensor`, whose batch dims were changed. change(t, n): makes the same change to a tensor t (mask or sizes) that has n more dims
+        after the batch dims. shift: the number of batch dims that the change added."""
         return RaggedBatch._of(tensor, self._layout.changed(change), self._non_uniform_dim + shift)
 
     def repeat_samples(self, num_repeats: builtins.int | Sequence[builtins.int], batch_dim: builtins.int | None = None) -> RaggedBatch:
-        """Repeats the samples num_repeats times along one batch dim, by default the first. If num_repeats is a sequence, it has a number for each batch dim."""
+        """Repeats the samples num_repeats times along one batch dim, by default the first. A sequence gives a number of repeats for each batch dim."""
         batch_dims = self.num_batch_dims
         if isinstance(num_repeats, int):
             dim = check_dim("batch_dim", 0 if batch_dim is None else batch_dim, 0, batch_dims)
@@ -310,7 +310,7 @@ class RaggedBatch:
         return self.reshape_batch_dims(prod(self.batch_shape))
 
     def broadcast_batch_dims_to_shape(self, new_batch_shape: Sequence[builtins.int]) -> RaggedBatch:
-        """Repeats the samples along each batch dim until the batch has the new shape. Each new extent must be a multiple of the old one."""
+        """Repeats the samples along each batch dim until the batch has the new shape, whose extents must be multiples of the current ones."""
         new, old = tuple(int(n) for n in new_batch_shape), tuple(self.batch_shape)
         require(len(new) == len(old), lambda: f"new_batch_shape {new} and batch shape {old} must have the same number of dimensions")
         require(
@@ -323,7 +323,7 @@ class RaggedBatch:
 
     @staticmethod
     def broadcast_batch_dims(data: Sequence[RaggedBatch]) -> list[RaggedBatch]:
-        """Broadcasts all batches to one batch shape, which has the largest extent of all batches in each dim."""
+        """Broadcasts all batches to one batch shape: in each dim, the largest extent of all batches."""
         shapes = [tuple(d.batch_shape) for d in data]
         require(
             len({len(s) for s in shapes}) <= 1, lambda: f"batch shapes {shapes} must have the same number of dimensions to be broadcast"
@@ -348,8 +348,8 @@ class RaggedBatch:
     # ---- data ----
 
     def apply(self, proc_step: Callable[..., Tensor | tuple[Tensor, ...]]) -> RaggedBatch | tuple[RaggedBatch, ...]:
-        """Calls proc_step(tensor[, mask[, sample_sizes]]) and makes a batch from the result, or a tuple of batches from a tuple. The arguments of proc_step
-        that have a default are not passed, except for the first one."""
+        """Calls proc_step with the tensor, the mask and the sample sizes, or the first of these if it takes fewer arguments. Makes a batch from the result, or
+        a tuple of batches from a tuple. Of proc_step's arguments with a default, only the first is passed."""
         arguments = (lambda: self._tensor, lambda: self.mask, lambda: self.sample_sizes)
         result = proc_step(*(get() for get in arguments[: inspect_arity(proc_step)]))
         if isinstance(result, tuple):
@@ -390,7 +390,7 @@ class RaggedBatch:
         return self._with(self._tensor.detach())
 
     def to(self, *args: Any, **kwargs: Any) -> RaggedBatch:
-        """Does the same as torch.Tensor.to. If the device changes, mask and sizes are copied to it too."""
+        """Does the same as torch.Tensor.to for the data. Mask and sample sizes follow to another device, but keep their types."""
         return self._with(self._tensor.to(*args, **kwargs))
 
     def to_device(self, device: Device) -> RaggedBatch:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the source of a Dataset's functions, to find out whether they have an effect other than their result."""
+"""Reads the source of a Dataset's functions, to find out whether they have effects besides their result."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ _FUNCTIONS = {
     "torch": {"FloatTensor", "LongTensor", "Tensor", "as_tensor", "eye", "from_numpy", "is_tensor", "ones", "tensor", "zeros"},
     "torch.nn.functional": {"one_hot"},
 }
-# Methods of strings, paths, arrays, tensors and tables that return a new object and change no other.
+# Methods of strings, paths, arrays, tensors and tables that return a new object and do not change an existing one.
 _METHODS = set(
     "as_posix astype clone convert copy double endswith flatten float format get int item items joinpath join keys lower long lstrip numpy relative_to replace "
     "reshape rsplit rstrip split squeeze startswith strip title to tolist to_numpy unsqueeze upper values view with_name with_suffix zfill".split()
 )
-_CHANGES = {"append", "extend", "update"}  # methods that may be called on containers that the function itself has made
+_CHANGES = {"append", "extend", "update"}  # methods that a function may call on containers that it made itself
 _STATEMENTS = (
     ast.AnnAssign, ast.Assert, ast.Assign, ast.AugAssign, ast.Expr, ast.For, ast.If, ast.Pass, ast.Raise, ast.Return, ast.With,
 )  # fmt: skip
 _REFUSED = (ast.Await, ast.GeneratorExp, ast.Lambda, ast.NamedExpr, ast.Yield, ast.YieldFrom)
-_FIRST = 8  # number of elements that are examined in a container
+_FIRST = 8  # number of elements of a container that are examined
 
 
 def changes_when_read(value: Any) -> bool:
-    """Returns whether an object may change when it is read. This holds for an iterator, and for a dict with __missing__, because a defaultdict adds the keys
-    that are looked up; a Counter does not."""
+    """Returns whether reading an object may change it. This holds for iterators, and for dicts with __missing__: a defaultdict adds the keys that are looked
+    up. A Counter does not."""
     return hasattr(type(value), "__next__") or (hasattr(type(value), "__missing__") and type(value) is not collections.Counter)
 
 
@@ -58,7 +58,7 @@ def _is_users(function: types.FunctionType | types.MethodType) -> bool:
 
 
 _UNKNOWN: Any = object()
-# Special methods that only make, show or delete an object or a class. All others may run for an operator, for `with` or for another expression.
+# Special methods that only make, show or delete an object or a class. Any other may run when an operator, `with` or another expression is evaluated.
 _MAKING = {"__class_getitem__", "__del__", "__init__", "__init_subclass__", "__new__", "__post_init__", "__repr__", "__set_name__"}
 
 
@@ -67,12 +67,12 @@ def is_default_loader(value: Any) -> bool:
 
 
 def cells_of(function: types.FunctionType) -> dict[str, types.CellType]:
-    """Returns the cells of the variables of enclosing functions, by name."""
+    """Returns a dict from the names of variables of enclosing functions to their cells."""
     return dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
 
 
 def is_users_class(kind: type) -> bool:
-    """Returns whether a class belongs to the program, and neither to Python nor to an installed package."""
+    """Returns whether a class belongs to the user's program, not to Python or an installed package."""
     if kind.__module__.partition(".")[0] in {"stoker", *sys.stdlib_module_names} - {"__main__"}:
         return False
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
@@ -80,8 +80,8 @@ def is_users_class(kind: type) -> bool:
 
 
 def is_users_object(value: Any) -> bool:
-    """Returns whether a value is an object of one of the program's own classes. Members of an enumeration and named tuples are plain values, and a Dataset is
-    read by a reader of its own."""
+    """Returns whether a value is an object of one of the program's own classes. Members of enumerations and named tuples are plain values, and Datasets are
+    checked elsewhere, so they do not count."""
     from torch.utils.data import Dataset
 
     kind = type(value)
@@ -90,8 +90,8 @@ def is_users_object(value: Any) -> bool:
 
 
 def overloads(kind: type) -> bool:
-    """Returns whether the program defines special methods of a class or of its bases, such as operators. Those in _MAKING, and those that dataclass generates,
-    do not count."""
+    """Returns whether the program defines special methods, such as operators, in a class or its bases. Methods in _MAKING, and methods that dataclass
+    generates, do not count."""
     for base in filter(is_users_class, kind.__mro__):
         for name, found in vars(base).items():
             code = getattr(found, "__code__", None)
@@ -102,7 +102,7 @@ def overloads(kind: type) -> bool:
 
 
 def _runs_code(kind: type, name: str) -> bool:
-    """Returns whether reading the attribute `name` of an object of class `kind` may run Python code, or gives a method."""
+    """Returns whether reading attribute `name` of an object of class `kind` may run Python code or return a method."""
     if hasattr(kind, "__getattr__") or kind.__getattribute__ is not object.__getattribute__:
         return True
     found = inspect.getattr_static(kind, name, None)
@@ -110,8 +110,8 @@ def _runs_code(kind: type, name: str) -> bool:
 
 
 def types_of_elements(values: Iterable[Any], depth: int = 2) -> set[type]:
-    """Returns the program's own classes of which the first elements of containers are objects. values: other values than containers are skipped. depth: levels
-    of nested containers that are searched."""
+    """Returns the program's own classes among the classes of the first elements of containers. values: containers; other values are skipped. depth: levels of
+    nested containers to search."""
     found: set[type] = set()
     for value in values:
         if not isinstance(value, (list, tuple, set, frozenset, dict, collections.deque)):
@@ -124,7 +124,7 @@ def types_of_elements(values: Iterable[Any], depth: int = 2) -> set[type]:
 
 
 def _role(node: ast.AST, child: ast.AST) -> str:
-    """Returns how an expression uses its part `child`: "called", "attribute" (an attribute of it is read), "tested" (for truth), "compared" (its identity or
+    """Returns how an expression uses its part `child`: "called", "attribute" (reads an attribute of it), "tested" (for truth), "compared" (by identity or
     type), or "" for any other use."""
     if isinstance(node, ast.Call):
         asks = isinstance(node.func, ast.Name) and node.func.id in ("hasattr", "getattr", "isinstance", "type")
@@ -138,7 +138,7 @@ def _role(node: ast.AST, child: ast.AST) -> str:
 
 
 def _only_reads(node: ast.Call) -> bool:
-    """Returns whether a call of open() has no mode, or one that only reads."""
+    """Returns whether a call of open() has no mode, or a constant one that only reads."""
     modes = [*node.args[1:2], *(word.value for word in node.keywords if word.arg in ("mode", None))]
     return all(isinstance(mode, ast.Constant) and mode.value in ("r", "rb", "rt") for mode in modes)
 
@@ -147,8 +147,8 @@ class Code:
     """Reads the source of a function. Raises InPython if the function may have an effect or calls something unknown, or if its source cannot be read or is
     decorated.
 
-    names: the global variables, and variables of enclosing functions, that the source reads. functions: those of them that are functions of the program and
-    are called. methods: the Dataset's methods that are called. called_attributes: the Dataset's attributes that hold functions of the program and are called.
+    names: the global variables, and variables of enclosing functions, that the source reads. functions: those among them that are called and are functions of
+    the program. methods: the Dataset's methods that are called. called_attributes: the Dataset's attributes that are called and hold functions of the program.
     """
 
     def __init__(self, function: types.FunctionType, dataset: Any) -> None:
@@ -180,7 +180,7 @@ class Code:
         raise InPython(f"{self._function.__qualname__} {what} ({file}:{line})")
 
     def _own_containers(self, tree: ast.FunctionDef) -> set[str]:
-        """Returns the names of variables that only ever hold lists and dicts that the function makes."""
+        """Returns the names of variables that only ever hold lists and dicts made by the function itself."""
         made: dict[str, bool] = {}
         for node in ast.walk(tree):
             if isinstance(node, (ast.Assign, ast.AnnAssign)):
@@ -202,8 +202,8 @@ class Code:
         return {name for name, fresh in made.items() if fresh} - self._arguments
 
     def _own_values(self, tree: ast.FunctionDef) -> set[str]:
-        """Returns the names of variables that only hold constants, results of operators, and results of functions such as int() and len(). `+=` is safe only
-        for these: it changes an array or a list in place, and the Dataset may hold that object."""
+        """Returns the names of variables that only hold constants, results of operators, and results of functions such as int() and len(). `+=` changes other
+        values, such as arrays and lists, in place, and the Dataset may hold the same object."""
         stores = [name.id for name in ast.walk(tree) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)]
         fresh: list[str] = []
         for node in ast.walk(tree):
@@ -221,14 +221,14 @@ class Code:
         return {name for name in fresh if stores.count(name) == fresh.count(name)} - self._arguments
 
     def _check_read(self, node: ast.AST, name: str) -> None:
-        """Refuses an attribute that is a property or another descriptor, whose code runs when it is read."""
+        """Raises InPython for an attribute that is a property or another descriptor: reading it runs code."""
         found = inspect.getattr_static(type(self._dataset), name, None)
         if hasattr(type(found), "__get__") and not isinstance(found, (types.FunctionType, types.GetSetDescriptorType)):
             self._refuse(node, f"reads the {type(found).__name__} {name}")
 
     def _check_object(self, node: ast.Name | ast.Attribute, role: str) -> None:
-        """Refuses a use of an object that may run code which this class does not read: operators, methods and properties of objects of other classes,
-        and functions that are passed as arguments. role: the use, as _role returns it."""
+        """Raises InPython for a use of an object that may run code which this class does not read: operators, methods and properties of objects of other
+        classes, and functions that are passed on as arguments. role: the result of _role."""
         value = self._static(node)
         if value is _UNKNOWN:
             if isinstance(node, ast.Attribute) and any(_runs_code(kind, node.attr) for kind in self._elements):
@@ -243,7 +243,7 @@ class Code:
             self._refuse(node, f"uses objects of the class {kind.__name__}, whose code may have effects")
 
     def _static(self, node: ast.expr) -> Any:
-        """Returns the object that an expression of names and attributes gives each time; _UNKNOWN if it depends on the sample or cannot be found out."""
+        """Returns the object to which an expression of names and attributes always evaluates; _UNKNOWN if it depends on the sample or cannot be found out."""
         if isinstance(node, ast.Name):
             return _UNKNOWN if node.id in self._locals else self._value(node.id)
         if not isinstance(node, ast.Attribute):
@@ -286,13 +286,13 @@ class Code:
             self._visit(child, _role(node, child))
 
     def _value(self, name: str) -> Any:
-        """Returns the value of a variable of an enclosing function, of a global variable or of a builtin; None if there is none of this name."""
+        """Returns the value of a variable of an enclosing function, of a global variable or of a builtin; None if the name is not defined."""
         if name in self._cells:
             return self._cells[name].cell_contents
         return self._function.__globals__.get(name, getattr(builtins, name, None))
 
     def _object(self, node: ast.expr) -> Any:
-        """Returns the object that a name, or an attribute of a module, refers to; None for other expressions."""
+        """Returns the object to which a name, or an attribute of a module, refers; None for other expressions."""
         if isinstance(node, ast.Name) and node.id not in self._locals:
             return self._value(node.id)
         if isinstance(node, ast.Attribute):
@@ -322,7 +322,7 @@ class Code:
             self._refuse(node, f"calls .{called.attr}()")
 
     def _next_item(self) -> Any:
-        """Returns the __getitem__ that super() finds; None if it finds none."""
+        """Returns the __getitem__ to which super() refers; None if no base class has one."""
         cell = self._cells.get("__class__")
         kinds = type(self._dataset).__mro__
         after = kinds[kinds.index(cell.cell_contents) + 1 :] if cell is not None else ()
@@ -350,7 +350,7 @@ class Code:
 
     @staticmethod
     def _is_known(value: Any) -> bool:
-        """Returns whether a function or an object may be called: it is in the tables, a loader of torchvision, or one of its transforms."""
+        """Returns whether a function or an object may be called: it is in the tables, or is a loader or a transform of torchvision."""
         if is_default_loader(value) or type(value).__module__.startswith("torchvision.transforms."):
             return True
         return getattr(value, "__name__", None) in _FUNCTIONS.get(getattr(value, "__module__", ""), ())

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The iterator of an epoch whose images, or tensors, are made by Stoker.
+"""The iterator of an epoch whose images Stoker makes, or whose tensors Stoker indexes a batch at a time.
 
-It draws indices from torch's samplers on the same thread and at the same moments as torch's DataLoader, so that generators end in the same state. If
-num_workers is 0, it draws ahead only from torch's own samplers, which fix the order of an epoch at its beginning.
+It draws indices from torch's samplers on the same thread and at the same moments as torch's DataLoader, so that random generators end in the same state. With
+num_workers=0 it draws early only from torch's own samplers, which fix the order of an epoch at its beginning.
 """
 
 from __future__ import annotations
@@ -33,34 +33,34 @@ from stoker.loader._random import mix
 if TYPE_CHECKING:
     import torch
 
-_AHEAD = 2  # batches made ahead if num_workers is 0; workers make prefetch_factor each
-_MOST_AHEAD = 8  # limit of the batches that the pipeline keeps in memory
+_AHEAD = 2  # batches to make early if num_workers is 0; with workers, each adds prefetch_factor batches
+_MOST_AHEAD = 8  # the most batches that the pipeline keeps in memory
 
 
 @dataclass
 class _PendingBatch:
-    """A batch whose indices were drawn and that was not delivered yet. number: its number in the epoch. samples: the samples, with a Placeholder in place of each
-    image. undone: these placeholders, in the order in which their images go to the Machine."""
+    """A batch whose indices were drawn, and that was not delivered yet. number: its index in the epoch. samples: its samples, in which a Placeholder stands for
+    each image. undone: these placeholders, in the order in which the Machine gets their images."""
 
     number: int
     indices: Any
     samples: list[Any] = field(default_factory=list)
     undone: list[Placeholder] = field(default_factory=list)
     machine: Machine | None = None
-    error: Exception | None = None  # an exception of the Dataset's Python; the loop gets it when the batch is due
-    whole: bool = True  # whether every sample has a Placeholder, and all have the same number of them
+    error: Exception | None = None  # an exception of the Dataset's Python, which is raised when the loop asks for the batch
+    whole: bool = True  # whether all samples have equally many placeholders, at least one
     python: bool = False  # whether the Dataset's own Python makes the batch
 
 
 class CompiledIterator(_BaseDataLoaderIter):
-    """The iterator of an epoch, as the module describes. It is a subclass of torch's iterator, so that programs find the attributes that they expect."""
+    """The iterator of an epoch (see the module). Derived from torch's iterator, so that programs find the attributes that they expect."""
 
-    _workers: tuple[Any, ...] = ()  # torch's iterators with workers list their processes here; this one has no processes
-    _skip = 0  # number of the epoch's batches that an earlier run received
-    _taken = 0  # number of batches that the loop received, including errors in their place
+    _workers: tuple[Any, ...] = ()  # torch's iterators with workers list their processes here
+    _skip = 0  # number of batches that an earlier run received in this epoch
+    _taken = 0  # number of batches that the loop received; an error in the place of a batch counts too
 
     def __init__(self, loader: Any, plan: Plan, turn: int = 0, base_seed: int = 0) -> None:
-        """turn: epochs that the workers had in an earlier run, with torch's seed `base_seed`."""
+        """turn: number of epochs for which workers ran in an earlier run, with torch's seed `base_seed`."""
         if plan.reader is not None:
             self.trial(loader, plan).close()  # refuses what cannot be built before anything is drawn
         super().__init__(loader)
@@ -69,7 +69,7 @@ class CompiledIterator(_BaseDataLoaderIter):
         self._plan = plan
         self._fused = is_default(loader.collate_fn)
         self._fetcher: Any = None
-        self._turn = turn  # epochs that these persistent workers have had
+        self._turn = turn  # number of epochs that these persistent workers have done
         self._machines: set[Machine] = set()
         self._stop = weakref.finalize(self, _close_all, self._machines)
         self._ahead = loader.prefetch_factor * loader.num_workers if loader.num_workers else _ahead_of(loader)
@@ -78,12 +78,12 @@ class CompiledIterator(_BaseDataLoaderIter):
         self._settings = _settings_of(loader)
         self._begin()
         if self._num_workers:
-            super()._reset(loader, True)  # torch's workers begin the sampler's epoch once more
+            super()._reset(loader, True)  # as torch does with workers: the sampler's epoch begins a second time
             self._draw(self._ahead)
 
     @classmethod
     def trial(cls, loader: Any, plan: Plan) -> Machine:
-        """Makes a Machine to which no batch is fed, to find out whether it can be built. Raises InPython if it cannot."""
+        """Makes a Machine that gets no batches, to find out whether it can be built. Raises InPython if it cannot."""
         assert plan.reader is not None
         try:
             return cls._make(plan, 1, plan.reader.channels, 0, 0, _settings_of(loader))
@@ -115,7 +115,7 @@ class CompiledIterator(_BaseDataLoaderIter):
         self._draw(self._ahead)
 
     def _shutdown_workers(self) -> None:
-        """Ends the work, as programs ask the iterator of a DataLoader with workers to do."""
+        """Ends the work. Programs call this method of an iterator with workers."""
         self._ended = True
         self._flights.clear()
         self._close()
@@ -127,7 +127,7 @@ class CompiledIterator(_BaseDataLoaderIter):
     # ---- drawing ----
 
     def _draw(self, most: int) -> None:
-        """Draws batches until `most` of them are on their way."""
+        """Draws indices until `most` batches are pending, or until the sampler ends."""
         while len(self._flights) < most and not self._ended:
             try:
                 indices = self._next_index()
@@ -207,8 +207,8 @@ class CompiledIterator(_BaseDataLoaderIter):
         return data
 
     def _ahead_now(self) -> int:
-        """Returns the number of batches to draw after the next one. Stops at the end of the epoch, so that the sampler is not asked for
-        its end before the loop asks."""
+        """Returns how many batches to draw after the next one. Leaves out the call that finds the end of the epoch: the sampler must not notice its end before
+        the loop does."""
         if self._num_workers:
             return 0
         return max(0, min(self._ahead, self._length - self._drawn - (not self._flights)))
@@ -234,8 +234,8 @@ class CompiledIterator(_BaseDataLoaderIter):
         return self._collate_fn([self._materialised(sample, images) for sample in flight.samples])
 
     def _stale(self) -> bool:
-        """Returns whether the loop has changed the Dataset since the epoch began. A DataLoader without workers uses the change at once, so the Dataset's own
-        Python then makes the rest of the epoch."""
+        """Returns whether the loop has changed the Dataset since the epoch began. A change takes effect at once without workers, so the Dataset's own Python
+        then makes the rest of the epoch."""
         if not self._rest_in_python and not self._num_workers and self._plan.reader is not None and not self._plan.reader.unchanged():
             self._rest_in_python = True
             self._close()
@@ -263,7 +263,7 @@ class CompiledIterator(_BaseDataLoaderIter):
         return _utils.collate.collate(flight.samples, collate_fn_map={**_utils.collate.default_collate_fn_map, Placeholder: stacked})
 
     def _materialised(self, sample: Any, images: Any) -> Any:
-        """Returns a sample in which the placeholders are replaced by their images."""
+        """Returns the sample with images in place of its placeholders."""
         if isinstance(sample, _FromDataset):
             return self._dataset[sample.index]
         wrap = _tv_image if self._plan.compiled is not None and self._plan.compiled.tv_image else None
@@ -280,7 +280,7 @@ class CompiledIterator(_BaseDataLoaderIter):
 
     def _made_in_python(self, flight: _PendingBatch) -> Any:
         """Makes a batch again with the Dataset's own Python, because one of its images failed. That code may be able to read the file, or raises the error that
-        users of torch know. Another pipeline makes the following batches."""
+        users of torch know. A new Machine makes the following batches."""
         machine = flight.machine
         assert machine is not None
         machine.close()
@@ -329,8 +329,8 @@ _FIXED = (SequentialSampler, SubsetRandomSampler, WeightedRandomSampler, Distrib
 
 
 def _ahead_of(loader: Any) -> int:
-    """Returns how many batches may be drawn before the loop needs them. The number is above 0 only if the order was fixed when the epoch began, because then
-    neither the program nor a generator can notice that they were drawn early."""
+    """Returns how many batches may be drawn before the loop needs them. Above 0 only if the order was fixed when the epoch began: then neither the program nor
+    a generator can notice that batches were drawn early."""
     if type(loader.batch_sampler) is not BatchSampler:
         return 0
     sampler = loader.batch_sampler.sampler

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Datasets written by users whose code opens an image, transforms it and returns it with its target.
+"""Reads Datasets of users whose code opens an image, transforms it and returns it with its target.
 
-Their own code runs for each sample, in a copy of the Dataset in which opening an image only records its path, and a transform returns a
-placeholder. That is done only for code that has no other effect than its result: its syntax tree is read first, and every call in it has to be a known one.
+Their code runs for each sample, in a copy of the Dataset in which opening an image only records the image's path, and a transform returns a placeholder. This
+is done only for code that has no effects besides its result: the module _code reads its syntax tree first, and each call must be a known one.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from stoker.dataloader._code import Code, cells_of, changes_when_read, is_defaul
 from stoker.dataloader._placeholder import NeedsPython, Opaque, Placeholder, Reader, readable, replaced, same_attributes
 from stoker.dataloader._reasons import InPython
 
-_PROBES = 8  # samples that are looked at before an epoch
-# CPU time of a sample's Python from which on it is slow, and the number of samples that are looked at to find that out.
+_PROBES = 8  # samples that are read before an epoch
+# A Dataset is slow if its Python takes more than _SLOW_S seconds of CPU time for each of _SLOW_PROBES samples.
 _SLOW_S, _SLOW_PROBES = 0.02, 3
-# A Dataset that holds an object of these packages stays in torch's workers: they read and decode at the same time, and the loop's single thread would be
+# Datasets that hold an object of these packages stay in torch's workers, which read and decode in parallel. The single thread of the loop would be
 # slower.
 _SLOW = ("datasets", "h5py", "lmdb", "netCDF4", "pyarrow", "sqlite3", "tables", "zarr")
 
@@ -50,7 +50,7 @@ class LazyImage(Opaque):
         raise NeedsPython
 
     def source(self) -> str:
-        """Returns the path of the file, if the pixels are RGB. Raises NeedsPython otherwise."""
+        """Returns the path of the file if its pixels are RGB. Raises NeedsPython otherwise."""
         if not self._rgb:
             from PIL import Image
 
@@ -75,12 +75,12 @@ def _open(file: Any, mode: str = "r", formats: Any = None) -> LazyImage:
 
 
 def _load(path: Any) -> LazyImage:
-    """Takes the place of torchvision's default_loader and pil_loader."""
+    """Replaces torchvision's default_loader and pil_loader."""
     return LazyImage(_path_of(path), True)
 
 
 class _PillowImage:
-    """Takes the place of the module PIL.Image. It has open and fromarray; any other attribute raises NeedsPython."""
+    """Replaces the module PIL.Image. It has open and fromarray; other attributes raise NeedsPython."""
 
     open = staticmethod(_open)
 
@@ -95,13 +95,14 @@ class _PillowImage:
 
 
 class _Pillow:
-    """Takes the place of the module PIL."""
+    """Replaces the module PIL."""
 
     Image = _PillowImage()
 
 
 class _Call:
-    """Collects the images of one call of the Dataset. transform: the transform of the first image, which all others must have too."""
+    """Collects the images of one call of the Dataset. transform: the transform of the first image; NeedsPython is raised if another image has a different
+    one."""
 
     def __init__(self) -> None:
         self.undone: list[Placeholder] = []
@@ -118,7 +119,7 @@ class _Call:
 
 
 class _Transform:
-    """Takes the place of a transform."""
+    """Replaces a transform of the Dataset."""
 
     def __init__(self, call: _Call, transform: Any) -> None:
         self._call, self._transform = call, transform
@@ -137,7 +138,7 @@ class _Transform:
 
 
 class _Inner:
-    """Takes the place of a Dataset that the Dataset holds."""
+    """Replaces a Dataset that an attribute of the user's Dataset holds."""
 
     def __init__(self, call: _Call, dataset: Any, reader: Reader) -> None:
         self._call, self._dataset, self._reader = call, dataset, reader
@@ -170,7 +171,7 @@ class _Inner:
 
 
 class UserReader(Reader):
-    """A Dataset that the user has written."""
+    """Reads a Dataset that the user has written. Raises InPython if its code may have effects or does something unknown."""
 
     def __init__(self, dataset: Any, reader_of: Callable[[Any], Reader]) -> None:
         self._call = _Call()
@@ -187,7 +188,7 @@ class UserReader(Reader):
         copy = _Copy(self._call, reader_of)
         self._copy, self._inner, self._globals = copy.of(dataset), copy.inner, copy.globals
         self._first: Any = None  # the source of the first image
-        self._looked_at: dict[int, tuple[Any, list[Placeholder]]] = {}  # samples that were read before the epoch, and not used yet
+        self._looked_at: dict[int, tuple[Any, list[Placeholder]]] = {}  # samples that were read before the epoch and are still to be used
         length = len(dataset)
         quickest = float("inf")
         try:
@@ -238,12 +239,12 @@ class UserReader(Reader):
         return sample, undone
 
     def _fits(self, source: Any) -> bool:
-        """Returns whether an image can be in one batch with the first image: both are paths, or both are arrays with the same number of channels."""
+        """Returns whether an image can be in a batch with the first image: both are paths, or both are arrays with equally many channels."""
         return type(source) is type(self._first) and (isinstance(source, str) or source.shape[-1] == self._first.shape[-1])
 
 
 def _found(sample: Any) -> Iterator[Placeholder]:
-    """Yields the Placeholder objects of a sample, in order. Raises NeedsPython if the sample holds an image to which no transform was applied."""
+    """Yields the Placeholder objects of a sample, in order. Raises NeedsPython if the sample contains an image without a transform."""
     if type(sample) is LazyImage:
         raise NeedsPython
     if type(sample) is Placeholder:
@@ -264,7 +265,7 @@ class _Copy:
 
     def __init__(self, call: _Call, reader_of: Callable[[Any], Reader]) -> None:
         self._call, self._reader_of = call, reader_of
-        self.inner: list[Reader] = []  # the readers of Datasets that the Dataset holds
+        self.inner: list[Reader] = []  # readers of the Datasets inside the user's Dataset
         self.globals: list[tuple[dict[str, Any], str, Any]] = []  # global variables that the code reads: namespace, name, value
         self._functions: dict[Any, Any] = {}
         self._spaces: dict[int, dict[str, Any]] = {}
@@ -310,7 +311,7 @@ class _Copy:
             self._methods[name] = self._function(function)
 
     def _stand_in(self, value: Any) -> Any:
-        """Returns the object that takes the place of `value` in the copy."""
+        """Returns the object that replaces `value` in the copy."""
         import PIL
         import PIL.Image
 

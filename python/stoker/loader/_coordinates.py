@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves boxes and points with their image, for a whole batch in one call. The arithmetic is that of torchvision's v2, in the type and format of the
-coordinates."""
+"""Moves boxes and points with their images, for a whole batch in one call. The arithmetic is that of torchvision's v2, in the coordinates' own type and
+format."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-POINTS = "XY"  # the format of points; those of boxes are "XYXY", "XYWH" and "CXCYWH"
+POINTS = "XY"  # the format of points; boxes have "XYXY", "XYWH" or "CXCYWH"
 
 
 @dataclass(frozen=True)
 class Column:
-    """A number that differs between samples. `at` is its column in the table that the graph outputs."""
+    """A number that differs between samples. at: its column in the table of numbers that the graph outputs."""
 
     at: int
 
 
 class Coordinates:
-    """The boxes or points of a batch while the moves of their images are applied. Each row is one box or one point.
+    """The boxes or points of a batch, while the moves of their images are applied. A row is a box or a point.
 
-    values: (rows, 4) for boxes, (rows, 2) for points, changed in place. numbers: (rows, columns), the graph's numbers for the sample of each row.
-    height, width: the current size of the image of each row.
+    values: (rows, 4) for boxes or (rows, 2) for points, changed in place. numbers: (rows, columns): for each row, the numbers that the graph output for its
+    sample. height, width: for each row, the current size of its image.
     """
 
     def __init__(self, values: torch.Tensor, format: str, numbers: torch.Tensor) -> None:
         self.values, self.format, self.numbers = values, format, numbers
         self.height, self.width = numbers[:, 0], numbers[:, 1]
-        self.kept: torch.Tensor | None = None  # for each row, whether it still exists; None: no move has removed rows
+        self.kept: torch.Tensor | None = None  # for each row, False if a move has removed it; None: no move removes rows
 
     def keep(self, which: torch.Tensor) -> None:
-        """Removes the rows for which `which` is false."""
+        """Marks the rows for which `which` is False as removed."""
         self.kept = which if self.kept is None else self.kept & which
 
     def edges(self) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-        """Returns the lower edges of boxes along x and y, and the upper edges."""
+        """Returns the lower edges of boxes as [x, y], and the upper edges likewise."""
         return self._edges(self.values)
 
     def number(self, number: int | Column) -> torch.Tensor:
-        """Returns the number for each row."""
+        """Returns the value of `number` for each row."""
         if isinstance(number, Column):
             return self.numbers[:, number.at]
         return self.numbers.new_full((), number).expand(len(self.numbers))
@@ -63,7 +63,7 @@ class Coordinates:
         self.width, self.height = width, height
 
     def mirror(self, axis: int, which: torch.Tensor) -> None:
-        """Mirrors some rows. axis: 0 for x, 1 for y. which: mask of the rows. A point's x becomes width - 1 - x, but a box's edge becomes width - x."""
+        """Mirrors the rows for which `which` is True. axis: 0 for x, 1 for y. A point's x becomes width - 1 - x, but a box's edge becomes width - x."""
         end = self._as_own((self.width, self.height)[axis])
         v = self.values
         turned = v.clone()
@@ -76,8 +76,8 @@ class Coordinates:
         v[which] = turned[which]
 
     def warp(self, matrix: list[torch.Tensor]) -> None:
-        """Applies the inverse of the matrix, which maps the output to the image. A box becomes the smallest box around its four moved corners, clipped to the
-        image."""
+        """Applies the inverse of an affine map. matrix: six numbers that map the output to the image. A box becomes the smallest box around its four moved
+        corners, clipped to the image."""
         a, b, x, c, d, y = (number.double() for number in matrix)
         area = a * d - b * c
 
@@ -87,8 +87,8 @@ class Coordinates:
         self._map(moved)
 
     def project(self, matrix: list[torch.Tensor]) -> None:
-        """Applies a perspective matrix, which maps the image to the output. matrix: its nine numbers, row by row. A box becomes the smallest box around its
-        four moved corners, clipped to the image."""
+        """Applies a perspective map. matrix: nine numbers, row by row, that map the image to the output. A box becomes the smallest box around its four moved
+        corners, clipped to the image."""
         m = [number.double() for number in matrix]
 
         def moved(px: torch.Tensor, py: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -110,7 +110,7 @@ class Coordinates:
         self.clamp()
 
     def _edges(self, v: torch.Tensor) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-        """Returns the lower edges of boxes along x and y, and the upper edges."""
+        """Returns the lower edges of the boxes `v` as [x, y], and the upper edges likewise."""
         first, second = (v[:, 0].clone(), v[:, 1].clone()), (v[:, 2].clone(), v[:, 3].clone())
         low = [f - s / 2 for f, s in zip(first, second, strict=True)] if self.format == "CXCYWH" else list(first)
         high = list(second) if self.format == "XYXY" else [e + s for e, s in zip(low, second, strict=True)]
@@ -162,8 +162,8 @@ class Crop(Move):
 
 @dataclass(frozen=True)
 class CenterCrop(Move):
-    """Cuts out the middle of the image, or pads it. If an odd number of pixels is removed, half of it is rounded to even; if an odd number is added, the left
-    and the top side get the smaller half."""
+    """Cuts out the middle of the image, or pads it. Half of an odd number of removed pixels is rounded to even; of an odd number of added pixels, the left and
+    the top side get the smaller half."""
 
     height: int
     width: int
@@ -231,7 +231,7 @@ class Perspective(Move):
 
 @dataclass(frozen=True)
 class Flip(Move):
-    """Mirrors the samples that have a nonzero number in the column `coin`: left and right if `across`, else top and bottom."""
+    """Mirrors the samples whose column `coin` is not 0: left and right if `across`, else top and bottom."""
 
     coin: Column
     across: bool
@@ -270,9 +270,9 @@ class CropOfBoxes(Move):
 
 @dataclass(frozen=True)
 class Remove(Move):
-    """Removes boxes whose width or height is below min_size, whose area is below min_area, or that are not completely inside of the image. If `outside` is
-    False, removes only boxes whose width or height is at most min_size. flag: a column that is 0 for samples in which no box is removed; None: boxes of all
-    samples are."""
+    """Removes boxes whose width or height is below min_size, whose area is below min_area, or that are not completely inside of the image. With outside=False,
+    removes only boxes whose width or height is at most min_size. flag: a column that is 0 for samples that lose no boxes; None: boxes of all samples are
+    removed."""
 
     min_size: float
     min_area: float
@@ -295,8 +295,8 @@ class Remove(Move):
 
 
 def _moved(samples: Sequence[Any], numbers: Any, moves: Sequence[Move], format: str) -> tuple[Coordinates, list[torch.Tensor], list[int]]:
-    """Returns the coordinates of a batch after the moves of its images, the samples as tensors, and the number of rows of each sample. numbers: a tensor
-    (samples, columns) with the numbers that moves refer to as Column."""
+    """Returns three things for a batch: the coordinates after all moves, the samples as tensors, and the number of rows of each sample. numbers: a tensor
+    (samples, columns) to which a Column refers."""
     import torch
 
     width = 2 if format == POINTS else 4
@@ -314,7 +314,7 @@ def _moved(samples: Sequence[Any], numbers: Any, moves: Sequence[Move], format: 
 
 
 def follow(samples: Sequence[Any], numbers: Any, moves: Sequence[Move], format: str) -> list[torch.Tensor]:
-    """Returns the coordinates of a batch's samples after the moves of their images, without the rows that moves have removed."""
+    """Returns the coordinates of each sample after the moves of its image, without removed rows."""
     moved, parts, counts = _moved(samples, numbers, moves, format)
     split = moved.values.split(counts)
     if moved.kept is None:
@@ -323,7 +323,7 @@ def follow(samples: Sequence[Any], numbers: Any, moves: Sequence[Move], format: 
 
 
 def kept(samples: Sequence[Any], numbers: Any, moves: Sequence[Move], format: str) -> list[torch.Tensor]:
-    """Returns a bool tensor for each sample: for each of its boxes, whether no move has removed it."""
+    """Returns a bool tensor for each sample, True for each box that no move has removed."""
     moved, _, counts = _moved(samples, numbers, moves, format)
     which = moved.values.new_ones(len(moved.values)).bool() if moved.kept is None else moved.kept
     return list(which.split(counts))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads Hugging Face's datasets. Takes the encoded images or sounds from the table, so that they are decoded in C; the other columns become fields."""
+"""Reads data sets of Hugging Face's `datasets`. Encoded images or sounds come from the table and are decoded in C; other columns become fields."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def is_hub(source: Any) -> bool:
 
 
 def turned(source: Any) -> bool:
-    """Returns whether the package `datasets` would apply the EXIF orientation to this source's images, as it does from version 2.19 on."""
+    """Returns whether `datasets` itself would apply the EXIF orientation to this source's images, as it does from version 2.19 on."""
     streamed = is_hub(source) and is_stream_of_hub(source)
     if not (streamed or isinstance(source, HubTable)):
         return False  # a data set with its own transform returns decoded images
@@ -26,18 +26,18 @@ def turned(source: Any) -> bool:
 
 
 class _Rows:
-    """Reads rows of a data set: the encoded image or sound, and the other columns that the user wants.
+    """Reads rows of a data set: the encoded image or sound, and the other columns of the user's fields.
 
     sound: the user's name of the column of sounds, if rows have sounds instead of images; None: rows have images.
     """
 
     def __init__(self, source: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind] | None, sound: str | None = None) -> None:
         self._names, self._kinds, self._sound = names, kinds or {}, sound
-        self.rate: Any = None  # the rate in Hz to which `datasets` resamples the sounds, if it does
+        self.rate: Any = None  # rate in Hz to which `datasets` resamples the sounds; None: it does not
         self._images: set[str] = set()
         self._types: dict[str, tuple[Any, ...]] = {}
         self.raw = source
-        if source.features is None and is_stream_of_hub(source):  # after map(), the first row shows which column holds images
+        if source.features is None and is_stream_of_hub(source):  # as after map(): sample() finds the column in the first row
             self.column = ""
             return
         self.column = _image_column(source, names, kinds or {}) if sound is None else _sound_column(source, sound)
@@ -50,12 +50,12 @@ class _Rows:
         hidden = [c for c in source.features if c not in wanted]
         for c in images:
             plain = plain.cast_column(c, type(source.features[c])(decode=False))
-        if hidden:  # after remove_columns, a stream would decode images that are not cast, and encode each row again
+        if hidden:  # without this, a stream would decode hidden images, and encode each row again
             plain = plain.select_columns(wanted) if hasattr(plain, "select_columns") else plain.remove_columns(hidden)
         self.raw = plain
 
     def sample(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Makes a sample from a row. The entry of the image, or of the sound, is named "image", whatever the name of its column."""
+        """Makes a sample from a row: a dict in which the image or the sound is named "image"."""
         if not self.column:
             self.column = self._found(row)
         shown = (name for name in row if self._names is None or name in self._names or name == self.column)
@@ -63,7 +63,8 @@ class _Rows:
         return {"image": values.pop(self.column), **values}
 
     def _found(self, row: Mapping[str, Any]) -> str:
-        """Finds the column of images or sounds of a stream whose features are not known, from its first row. Raises an error if there is not exactly one."""
+        """Returns the column of images or sounds in the first row of a stream without known features. Raises InvalidArgumentError unless there is exactly
+        one."""
         if self._sound is not None:
             if self._sound in row:
                 return self._sound
@@ -84,7 +85,7 @@ class _Rows:
 
 
 class HubTable:
-    """A Dataset of the package `datasets`. Its select, shuffle, filter and the columns of with_format are respected."""
+    """A Dataset of the package `datasets`, after its select, shuffle, filter and the columns of with_format."""
 
     def __init__(
         self, source: Any, names: tuple[str, ...] | None = None, kinds: Mapping[str, Kind] | None = None, sound: str | None = None
@@ -102,7 +103,7 @@ class HubTable:
         return len(self.source)
 
     def many(self, ids: Sequence[int]) -> list[dict[str, Any]]:
-        """Returns samples as dicts, with one access to the table."""
+        """Returns the samples with these indices, as dicts, by one access to the table."""
         columns = self.rows.raw[list(ids)]
         return [self.rows.sample({name: values[k] for name, values in columns.items()}) for k in range(len(ids))]
 
@@ -128,8 +129,8 @@ class HubStream:
 
 
 def whole_of(source: Any) -> Any:
-    """Turns a torch Subset of a Dataset of the package `datasets` into such a Dataset with the same rows. random_split makes such Subsets, too. Returns any
-    other source as it is."""
+    """Converts a torch Subset of a Dataset of `datasets`, as random_split makes it, to a Dataset of `datasets` with the same rows. Returns other sources
+    unchanged."""
     kind = type(source)
     if kind.__name__ == "Subset" and kind.__module__ == "torch.utils.data.dataset" and is_hub(source.dataset):
         return source.dataset.select([int(i) for i in source.indices])
@@ -137,7 +138,7 @@ def whole_of(source: Any) -> Any:
 
 
 def table_of(source: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind] | None, sound: str | None = None) -> Any:
-    """Returns the HubTable that reads a Dataset. A Dataset with its own transform is returned as it is, and read like any map-style Dataset."""
+    """Returns a HubTable over a Dataset of `datasets`; the Dataset itself if it has its own transform, so that it is read like any map-style Dataset."""
     kind = (getattr(source, "format", None) or {}).get("type")
     if kind == "custom":
         return source
@@ -166,7 +167,7 @@ def _is_sound(feature: Any) -> bool:
 
 
 def _sound_column(source: Any, name: str) -> str:
-    """Returns the column of sounds: the one of this name, or else the only one. Raises an error if there is neither."""
+    """Returns the column of sounds: the one of this name, or else the only one. Raises InvalidArgumentError if there is neither."""
     columns = _columns(source)
     if name in columns:
         return name
@@ -201,7 +202,7 @@ def _image_column(source: Any, names: tuple[str, ...] | None, kinds: Mapping[str
 
 
 def _columns(source: Any) -> list[str]:
-    """Returns the columns that with_format selects, by default all."""
+    """Returns the columns that with_format selects; all columns by default."""
     shown = (getattr(source, "format", None) or {}).get("columns")
     return list(shown) if shown else list(source.features)
 
@@ -213,7 +214,7 @@ def _classes(source: Any) -> list[str]:
 
 
 def _array_type(feature: Any) -> tuple[str, list[int]] | None:
-    """Returns the type and the shape of a column of lists of numbers, with -1 for extents that vary; None for other columns. Types are those of
+    """Returns the type and the extents of a column of lists of numbers, with -1 for extents that vary; None for other columns. The types are those of
     with_format("torch")."""
     extents: list[int] = []
     while type(feature).__name__ in ("List", "LargeList", "Sequence"):
@@ -229,7 +230,7 @@ _NUMBERS = ("float", "int", "uint", "bool")
 
 
 def _as_array(value: Any, dtype: str, extents: list[int]) -> Any:
-    """Converts a row to an array. Empty rows get the column's type and number of dimensions, too. Returns a null, and rows that cannot be an array,
+    """Converts a row's value to an array. Empty values get the column's type and number of dimensions. Returns nulls, and values that cannot be an array,
     unchanged."""
     import numpy as np
 

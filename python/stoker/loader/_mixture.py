@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A mixture of Loaders: each batch comes from one of them, and the shares are exact over time."""
+"""A mixture of Loaders: each batch comes from one of them, and over time each has the share of the samples that the user gave."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _END = object()
 
 
 class Mixture:
-    """Iterates over the batches of several Loaders. Loader.mix makes it, and describes the arguments.
+    """Iterates over batches of several Loaders. Made by Loader.mix, which describes the arguments.
 
-    The next source depends only on the numbers of samples that were taken from each source, so all ranks take the same source at each step. The rule is
-    Tijdeman's (The chairman assignment problem, 1980): if all batches have one size, the number of samples of a source never differs by a whole batch from
-    its share.
+    The next source depends only on how many samples were taken from each source, so all ranks take the same source at each step. The rule is Tijdeman's (The
+    chairman assignment problem, 1980): if all batches have one size, the number of samples from a source always differs by less than a batch from its
+    share.
     """
 
     def __init__(self, sources: Any, epoch: int | str | None, steps: int | None) -> None:
@@ -48,13 +48,13 @@ class Mixture:
             raise InvalidArgumentError(f"Loader.mix: steps is a whole number, 1 or more, not {steps!r}")
         self._steps = steps
         self._leader = None if steps is not None else self._number(0 if epoch is None else epoch)
-        self._largest = max(map(self._batch, range(len(pairs))))  # samples of the largest batch, also in the runs that this one continues
-        self._taken = [0] * len(pairs)  # samples taken from each source by all ranks together; each batch counts as a full one
+        self._largest = max(map(self._batch, range(len(pairs))))  # samples of the largest batch, in this run or the runs that it continues
+        self._taken = [0] * len(pairs)  # samples from each source, over all ranks; each batch counts as full
         self._begun = list(self._taken)  # the values of _taken at the beginning of the epoch
         self._running: list[Iterator[Any] | None] = [None] * len(pairs)
         self._epoch, self._step, self._inside = 0, 0, False
         self._leader_epoch: int | None = (
-            None  # the leader's own epoch in this epoch; None: it has not begun, or it does not count its epochs
+            None  # the leader's own epoch in this epoch; None: not begun yet, or the leader has no attribute `epoch`
         )
         self._resumed = self._closed = False
         self._generation = 0
@@ -72,8 +72,8 @@ class Mixture:
         return int(self.loaders[k].batch_size) * self._world
 
     def _next_source(self, taken: Sequence[int]) -> int:
-        """Returns the source of the next batch. Candidates are the sources that one more batch would not bring too far above their shares; among these it is
-        the one that would be the first to fall too far below its share."""
+        """Returns the index of the source of the next batch. Candidates are the sources that one more batch would not put too far above their shares. Of these,
+        returns the one that would otherwise be the first to fall too far below its share. taken: samples from each source so far."""
         total, sources, batch = sum(taken), range(len(taken)), max(map(self._batch, range(len(taken))))
         slack = Fraction(batch, max(1, 2 * len(taken) - 2))
         may = [k for k in sources if self.shares[k] * (total + batch) - taken[k] >= slack] or list(sources)
@@ -82,8 +82,8 @@ class Mixture:
     # ---- iteration ----
 
     def __iter__(self) -> Iterator[Any]:
-        """Iterates over a new epoch, or over the rest of one that was restored or closed. If the last iteration was left early, its epoch ends, and the source
-        whose epochs count begins its next epoch. All other sources continue at their positions, and begin their next epoch when one ends."""
+        """Iterates over a new epoch, or over the rest of one that was restored or closed. If the last iteration stopped early, its epoch ends, and the source
+        that ends epochs (the leader) begins its next one. All other sources continue where they are, and begin their next epoch when one ends."""
         self._generation += 1
         if self._inside and not self._resumed:
             self._next_epoch()
@@ -112,14 +112,14 @@ class Mixture:
             raise StateError("a newer iteration over this mixture has begun, its place was set, or it was closed")
 
     def _take(self, k: int, generation: int) -> Any:
-        """Returns the next batch of a source; _END after the last one of the source whose epochs count."""
+        """Returns the next batch of source k. Returns _END after the leader's last batch; other sources begin their next epoch."""
         for _ in range(2):
             iterator = self._running[k]
             if iterator is None:
                 if k == self._leader and not self._leader_goes_on():
                     return _END
                 iterator = iter(self.loaders[k])
-                if self._closed:  # another thread has closed the mixture meanwhile, and this iteration has started the source again
+                if self._closed:  # another thread closed the mixture meanwhile, so the source that was just started has to be closed again
                     _close(self.loaders[k])
                 self._check_generation(generation)
                 self._running[k] = iterator
@@ -132,8 +132,8 @@ class Mixture:
         raise InvalidArgumentError(f"Loader.mix: an epoch of source {self.names[k]} has no batches")
 
     def _leader_goes_on(self) -> bool:
-        """Returns whether the next iteration over the leader belongs to this epoch of the mixture. If the mixture was saved or closed after the leader's last
-        batch, and before the turn at which its end would have been found, the leader is in its next epoch already."""
+        """Returns whether the leader's next iteration belongs to this epoch of the mixture. If the mixture was saved or closed after the leader's last batch,
+        but before the leader's end was noticed, the leader is already in its next epoch."""
         assert self._leader is not None
         now = getattr(self.loaders[self._leader], "epoch", None)
         if self._leader_epoch is None:
@@ -177,14 +177,14 @@ class Mixture:
 
     @property
     def batch_size(self) -> int:
-        """Returns the number of samples in a batch of this rank; the largest such number if the sources differ."""
+        """Returns the number of samples in a batch of this rank: of the largest batch, if the sources differ."""
         return max(int(loader.batch_size) for loader in self.loaders)
 
     # ---- state ----
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the position after the last batch that was taken: that of the mixture and those of the sources. A run with another number of ranks can
-        continue from it."""
+        """Returns the position after the last batch that was taken, of the mixture and of each source. A run with another number of ranks can continue from
+        it."""
         return {
             "stoker_mixture": _STATE,
             "epoch": self._epoch,
@@ -201,7 +201,7 @@ class Mixture:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from a state, with any number of ranks. Raises StateError for a state of another mixture, and then changes nothing."""
+        """Continues from a state, with any number of ranks. For a state of another mixture, raises StateError and changes nothing."""
         if not isinstance(state, dict) or state.get("stoker_mixture") != _STATE:
             raise StateError("this is not a state of a mixture (Loader.mix), or it is of another version")
         counts: list[Any] = [state.get("taken"), state.get("begun")]
@@ -243,14 +243,14 @@ class Mixture:
 
     @property
     def _ends(self) -> int | str:
-        """Returns what ends an epoch: the number of its steps, or the name of the source that ends it."""
+        """Returns what ends an epoch: a number of steps, or the name of the source whose epoch ends it."""
         if self._leader is None:
             assert self._steps is not None
             return self._steps
         return self.names[self._leader]
 
     def _load_sources(self, states: Sequence[Any]) -> None:
-        """Loads the states of all sources, or of none if one refuses its state."""
+        """Loads the states of all sources. If one refuses its state, restores those before it and raises the error."""
         old = [loader.state_dict() for loader in self.loaders]
         for k, (name, loader, state) in enumerate(zip(self.names, self.loaders, states, strict=True)):
             try:
@@ -264,12 +264,12 @@ class Mixture:
                 raise
 
     def _keeps_shares(self, taken: Sequence[int], largest: int) -> bool:
-        """Returns whether each source is at most one batch away from its share. largest: the number of samples in the largest batch so far."""
+        """Returns whether the number of samples from each source differs by at most one batch from its share. largest: samples in the largest batch so far."""
         total = sum(taken)
         return all(abs(share * total - n) <= largest for share, n in zip(self.shares, taken, strict=True))
 
     def set_epoch(self, epoch: int) -> None:
-        """Exists for loops that call set_epoch before each epoch. Raises StateError for another epoch than the current one, because a mixture goes through its
+        """Does nothing for the current epoch, so that loops can call it before each epoch. Raises StateError for other epochs: a mixture goes through its
         epochs in order."""
         if epoch != self._epoch:
             raise StateError(
@@ -277,7 +277,7 @@ class Mixture:
             )
 
     def close(self) -> None:
-        """Closes all sources. state_dict() remains the same, and a new iteration continues from it."""
+        """Closes all sources. state_dict() returns the same as before, and a new iteration continues there."""
         self._closed = True
         self._generation += 1
         for loader in self.loaders:
@@ -305,7 +305,7 @@ def _close(loader: Any) -> None:
 
 
 def _shares(names: Sequence[str], given: Sequence[Any]) -> list[Fraction]:
-    """Returns the shares as exact fractions whose sum is 1. A float counts as the decimal number that it prints."""
+    """Returns the shares as fractions whose sum is 1. A float counts as the decimal number that it prints. Raises InvalidArgumentError for 0 or less."""
     shares = []
     for name, share in zip(names, given, strict=True):
         try:
@@ -318,7 +318,7 @@ def _shares(names: Sequence[str], given: Sequence[Any]) -> list[Fraction]:
 
 
 def _world(loader: Any) -> int:
-    """Returns the number of ranks that share a source."""
+    """Returns the number of ranks among which a source divides its samples."""
     if isinstance(loader, Mixture):
         return loader._world
     spec = getattr(loader, "_spec", None)
@@ -327,5 +327,5 @@ def _world(loader: Any) -> int:
 
 
 def _end_of(ends: Any) -> str:
-    """Describes what ends an epoch, for messages."""
+    """Returns a text for messages about what ends an epoch: a number of steps or a source's name."""
     return f"{ends} steps" if is_whole(ends) else f"source {ends!r:.100}"

@@ -30,14 +30,14 @@ from stoker.loader._robot_meta import (
 )
 from stoker.loader._table_files import Listed, TableFile, is_remote, read_footers, read_group
 
-_MOST_FRAMES_AWAY = 2**31  # the largest number of frames between a sample and a time of delta_timestamps
+_MOST_FRAMES_AWAY = 2**31  # limit for the distance in frames between a sample and a time of delta_timestamps
 _MOST_OPEN = 32  # the largest number of videos that are open at once
-_MOST_FREE_BUFFERS = 4  # unused batches of frames of one shape whose memory is kept
+_MOST_FREE_BUFFERS = 4  # for each shape, the most unused frame buffers that are kept for reuse
 
 
 class Episode:
-    """A recorded episode. Its frames are begin .. end - 1 of the whole data set. columns: its row in the table of episodes, which says where its data and
-    videos are."""
+    """A recorded episode: frames begin .. end - 1 of the data set. columns: its row in the table of episodes, which names the files with its data and
+    videos."""
 
     __slots__ = ("begin", "columns", "end", "number")
 
@@ -46,13 +46,12 @@ class Episode:
 
 
 class Robots:
-    """A data set of episodes. Sample i is frame i of the chosen episodes, in their order, a dict of tensors with LeRobot's keys.
+    """A data set of episodes. Sample i is frame i of the chosen episodes, joined in their order. A sample is a dict from LeRobot's keys to tensors.
 
-    delta_timestamps: from a key to times in seconds, relative to the frame. A sample then has the key's value at each of these times. A time before or after
-    the episode gets its first or last value, and is true in KEY_is_pad. episodes: the numbers of the episodes to read; None: all. tolerance_s: the largest
-    difference in seconds between a time and that of the nearest frame. image_transforms: a function that is applied to each camera's frames, float32 on the
-    scale 0..1, of shape (C, H, W), or (times, C, H, W) for a key of delta_timestamps. columns: the keys to read besides those in STANDARD, which are always
-    read; None: all keys.
+    delta_timestamps: dict from a key to times in seconds relative to the frame. A sample then has the key's value at each of these times. A time before the
+    episode gets its first value, and one after it the last; KEY_is_pad is then True. episodes: the numbers of the episodes to read; None: all. tolerance_s: the
+    largest difference in seconds between a time and the nearest frame. image_transforms: a function for each camera's frames, float32 on the scale 0..1 of
+    shape (C, H, W), or (times, C, H, W) for a key of delta_timestamps. columns: the keys to read in addition to those in STANDARD; None: all keys.
     """
 
     def __init__(
@@ -101,10 +100,10 @@ class Robots:
         self._open: OrderedDict[Path, Any] = OrderedDict()
         self._digest: str | None = None
         self._lock = threading.Lock()
-        self._free_buffers: dict[tuple[int, ...], list[Any]] = {}  # by shape: memory of batches that are no longer used
+        self._free_buffers: dict[tuple[int, ...], list[Any]] = {}  # for each shape, arrays of batches that were freed
 
     def digest(self) -> str:
-        """Returns a digest of the chosen episodes, the features and the tasks, for states."""
+        """Returns a digest of the chosen episodes, the features and the tasks, for saved states."""
         if self._digest is None:
             episodes = [(e.number, e.begin, e.end) for e in self.episodes]
             features = sorted((name, str(f.get("dtype")), str(f.get("shape"))) for name, f in self.features.items())
@@ -177,8 +176,8 @@ class Robots:
         return [k for k in self.features if columns is None or k in columns or k in STANDARD]
 
     def _indices_of(self, deltas: Mapping[str, Sequence[float]]) -> dict[str, list[int]]:
-        """Converts times to numbers of frames, relative to the current one, for each key. Raises an error for a time that is not a multiple of the frames'
-        distance."""
+        """Converts times, for each key, to numbers of frames relative to the sample's frame. Raises an error for a time that is not within tolerance_s of a
+        frame."""
         found = {}
         if not isinstance(deltas, Mapping):
             raise InvalidArgumentError(
@@ -211,7 +210,7 @@ class Robots:
     # ---- tables ----
 
     def _read_frames(self) -> None:
-        """Reads the columns of all chosen episodes into memory; images stay encoded."""
+        """Reads the columns of all chosen episodes into memory. Images stay encoded, and videos are not read."""
         import numpy as np
 
         paths = self._data_files()
@@ -236,7 +235,7 @@ class Robots:
                 self._check_spans(key)
 
     def _check_frames(self, lengths: Sequence[int]) -> None:
-        """Raises CorruptError unless each row has the frame and episode that the metadata says, a task it knows, and a time from 0 on."""
+        """Raises CorruptError unless each row has the frame and the episode that the metadata says, a task of the list, and a time of 0 or more."""
         import numpy as np
 
         rows = {n: np.asarray(self._frames[n]) for n in STANDARD}
@@ -271,8 +270,8 @@ class Robots:
             )
 
     def _check_spans(self, key: str) -> None:
-        """Refuses episodes that share frames of a video, and those whose part of it is shorter than their rows."""
-        ends: dict[tuple[int, int], tuple[float, int]] = {}  # by video: where its last episode so far ends, and the number of that episode
+        """Raises CorruptError if two episodes share frames of a video, or if an episode's part of the video is shorter than its rows."""
+        ends: dict[tuple[int, int], tuple[float, int]] = {}  # for each video file: end of the last episode in it so far, and its number
         at, frame = f"videos/{key}", 1 / self.fps
         spans = []
         for e in self.all_episodes:
@@ -314,7 +313,7 @@ class Robots:
         return path_of(template, values, f"{self.root}/meta/info.json: {'video_path' if key else 'data_path'}")
 
     def _chosen(self, file: TableFile, group: int, names: Sequence[str]) -> list[dict[str, Any]]:
-        """Returns the columns of a row group, with only the rows of chosen episodes, as a list with one dict of Arrow arrays; [] if there are no such rows."""
+        """Returns [{column: Arrow array}] with a row group's rows of chosen episodes; [] if there are no such rows."""
         import pyarrow as pa
 
         table = read_group(file, group, list(dict.fromkeys([*names, "episode_index"])), storage())
@@ -340,7 +339,7 @@ class Robots:
         return len(self.episodes)
 
     def __getitem__(self, i: int) -> dict[str, Any]:
-        """Returns the sample that LeRobotDataset returns for this index."""
+        """Returns the sample that LeRobotDataset returns for this index. Raises IndexError outside of the data set."""
         n = len(self)
         if not -n <= i < n:
             raise IndexError(f"the data set has {n} frames, and no frame {i}")
@@ -348,7 +347,7 @@ class Robots:
         return {k: v[0] for k, v in batch.items()}
 
     def batch(self, ids: Sequence[int]) -> dict[str, Any]:
-        """Returns the batch of these samples, which are joined as torch's default_collate does it."""
+        """Returns a batch of these samples: a dict from keys to values that are joined as torch's default_collate joins them."""
         import numpy as np
         import torch
 
@@ -378,9 +377,9 @@ class Robots:
         return made
 
     def _frames_at(self, key: str, at: Any, low: Any, high: Any) -> tuple[Any, Any]:
-        """Returns (frames, pads) for a key: the numbers of the frames from which the batch takes its values, and for each whether the time that was asked for
-        is outside of the episode. `pads` is None for a key without delta_timestamps. at: the frames of the samples. low, high: the first and the last frames
-        of their episodes."""
+        """Returns (frames, pads) for a key. frames: numbers of the frames from which the batch takes its values. pads: for each of these, whether the requested
+        time is outside of the episode; None for a key without delta_timestamps. at: the samples' frames. low, high: first and last frame of each sample's
+        episode."""
         import numpy as np
 
         if key not in self.deltas:
@@ -390,7 +389,7 @@ class Robots:
         return np.clip(wanted, low[:, None], high[:, None]), pads
 
     def _decoded(self, key: str, column: Any, place: int) -> Any:
-        """Decodes an image from a table, and returns it as uint8, (C, H, W)."""
+        """Decodes the image in row `place` of a table's column, and returns it as uint8, (C, H, W). Raises CorruptError if there is none."""
         from stoker._image import imdecode, imread
 
         value = column[int(place)]
@@ -411,10 +410,10 @@ class Robots:
         return self._scaled(key, (frame for frames in found for frame in frames), places.shape)
 
     def _scaled(self, key: str, frames: Iterable[Any], shape: tuple[int, ...]) -> Any:
-        """Scales frames of uint8, (C, H, W), to 0..1, and applies the user's transform to the frames of each sample. shape: the shape of the result, without C,
-        H and W.
+        """Scales frames of uint8, (C, H, W), to 0..1, and applies the user's transform to the frames of each sample. shape: the result's extents before C, H
+        and W.
 
-        NumPy does the arithmetic, because torch would start more threads in each thread of the Loader, and would copy each frame once more to stack them."""
+        NumPy does the arithmetic: torch would start more threads for each thread of the Loader, and would copy each frame once more to stack them."""
         import numpy as np
         import torch
 
@@ -430,7 +429,7 @@ class Robots:
         return stacked if self._transforms is None else self._transformed(key, stacked)
 
     def _transformed(self, key: str, samples: Any) -> Any:
-        """Applies the user's transform to each sample's frames of a key."""
+        """Applies the user's transform to the frames of each sample. Raises an error if its results are not tensors of one shape and type."""
         import torch
 
         assert self._transforms is not None
@@ -452,7 +451,7 @@ class Robots:
         return torch.stack(made)
 
     def _frame_buffer(self, shape: tuple[int, ...]) -> Any:
-        """Returns an array for the frames of a batch. Reuses the memory of an earlier batch whose tensors are gone, because the operating system needs more
+        """Returns an array for the frames of a batch. Reuses the memory of an earlier batch whose tensors were freed, because the operating system needs more
         time to provide new memory than NumPy needs to fill it."""
         import numpy as np
 
@@ -462,11 +461,11 @@ class Robots:
         except IndexError:
             memory = np.empty(shape, np.float32)
         lent = memory.view()
-        weakref.finalize(lent, _give_back, free, memory).atexit = False  # called once no tensor holds this view any more
+        weakref.finalize(lent, _give_back, free, memory).atexit = False  # runs when the last tensor over this view is freed
         return lent
 
     def _at_times(self, key: str, episode: Episode, times: list[float]) -> Any:
-        """Returns the frames of a video at times of the episode."""
+        """Returns the frames of an episode's video at these times, in seconds since the episode's begin."""
         template = self.info.get("video_path") or (
             "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
             if self.version == 3
@@ -502,7 +501,7 @@ class Robots:
 
 
 def _number(given: Any) -> Any:
-    """Returns a number of Python, NumPy or torch as a float, and anything else, also a bool, as it is."""
+    """Returns a number of Python, NumPy or torch as a float. Returns bools and everything else unchanged."""
     if isinstance(given, (bool, str, bytes)):
         return given
     try:
@@ -512,7 +511,7 @@ def _number(given: Any) -> Any:
 
 
 def _end_to_end(parts: Sequence[Any]) -> Any:
-    """Joins the arrays or lists of a column."""
+    """Joins the parts of a column: arrays to one array, lists to one list."""
     import numpy as np
 
     return np.concatenate(parts) if parts and not isinstance(parts[0], list) else [value for part in parts for value in part]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converts columns of Arrow to the values of samples. Images are not copied, numbers become arrays, and other nested values become JSON."""
+"""Converts columns of Arrow to values of samples. Images are not copied, numbers and lists of numbers become arrays, other nested values JSON."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Any
 from stoker._arrays import infinite_in
 from stoker.errors import InvalidArgumentError
 
-DENSE = 64 << 20  # bytes of repeated texts or bytes above which they stay encoded by a dictionary
+DENSE = 64 << 20  # bytes; repeated texts or bytes that would take more without their dictionary keep it
 IMAGE, BYTES, TEXT, NUMBER, ARRAY, OBJECT = "image", "bytes", "text", "number", "array", "object"
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. type: pyarrow's type. kind: one of the constants above. shape: the shape of a row, if the type is Arrow's fixed_shape_tensor; () for
-    lists."""
+    """A column of a table. type: pyarrow's type. kind: one of the constants above. shape: the extents of a row's array for Arrow's fixed_shape_tensor; () for
+    other types."""
 
     name: str
     type: Any
@@ -30,11 +30,11 @@ class Column:
 
 
 class NullError(ValueError):
-    """Raised if a row has no value in a column, and the user has given no value for such rows."""
+    """Raised for a null in a column for which the user gave no value to replace nulls."""
 
 
 def column_of(name: str, type: Any, is_image: bool) -> Column | None:
-    """Returns the Column for a column of this type; None if its values have no form in a batch. is_image: whether it may be a column of images."""
+    """Returns the Column of a column; None if values of its type cannot be in a batch. is_image: whether it may be a column of images."""
     plain = plain_type(type)
     if is_image and _holds_images(plain):
         return Column(name, type, IMAGE)
@@ -57,7 +57,7 @@ def column_of(name: str, type: Any, is_image: bool) -> Column | None:
 
 
 def plain_type(type: Any) -> Any:
-    """Returns the type without its encoding: the storage of extension types, the values of dictionaries."""
+    """Returns the type of the values themselves, without extension types, dictionaries and run-end encoding."""
     import pyarrow.types as t
 
     while True:
@@ -82,8 +82,8 @@ def _is_text(type: Any) -> bool:
 
 
 def _dtype(type: Any) -> str:
-    """Returns the type that numbers of an Arrow type have in batches, the same as in `datasets` with torch's format; "" if it is not a type of numbers. Times
-    become whole numbers in their unit."""
+    """Returns the name of the type that numbers of an Arrow type get in batches, as in `datasets` with torch's format; "" for other types. Times become whole
+    numbers in their unit."""
     import pyarrow.types as t
 
     if t.is_boolean(type):
@@ -94,7 +94,7 @@ def _dtype(type: Any) -> str:
 
 
 def _is_plain_data(type: Any) -> bool:
-    """Returns whether values can be written as JSON."""
+    """Returns whether values of this type can be written as JSON."""
     import pyarrow.types as t
 
     if t.is_struct(type):
@@ -105,14 +105,14 @@ def _is_plain_data(type: Any) -> bool:
 
 
 def _holds_images(type: Any) -> bool:
-    """Returns whether a type can be that of a column of images: bytes, paths, or a struct with the field "bytes"."""
+    """Returns whether columns of this type can hold images: as bytes, paths, or a struct with the field "bytes"."""
     import pyarrow.types as t
 
     return _is_binary(type) or _is_text(type) or (t.is_struct(type) and type.get_field_index("bytes") >= 0)
 
 
 def looks_like_images(type: Any) -> bool:
-    """Returns whether a column is the struct of bytes and path that `datasets` writes."""
+    """Returns whether a type is the struct of bytes and path that `datasets` writes for images and sounds."""
     import pyarrow.types as t
 
     plain = plain_type(type)
@@ -120,7 +120,7 @@ def looks_like_images(type: Any) -> bool:
 
 
 def may_hold_files(type: Any) -> bool:
-    """Returns whether the values can be bytes of files. Bytes of a fixed length, such as UUIDs, are not, because files differ in length."""
+    """Returns whether values of this type can be the bytes of files. Bytes of a fixed length, such as UUIDs, cannot: files differ in length."""
     import pyarrow.types as t
 
     plain = plain_type(type)
@@ -135,7 +135,7 @@ Values = Callable[[int], Any]  # returns the value of a row, or None if it is nu
 
 
 def values_of(column: Column, chunked: Any) -> Values:
-    """Returns a function from the number of a row to its value. Chunks are not joined, since that would need their memory a second time."""
+    """Returns a function from the index of a row to its value. Does not join the chunks, which would take their memory a second time."""
     parts = [_values(column, _without_encoding(part, column)) for part in (chunked.chunks if hasattr(chunked, "chunks") else [chunked])]
     if len(parts) == 1:
         return parts[0]
@@ -162,7 +162,7 @@ def _values(column: Column, array: Any) -> Values:
 
 
 def _without_encoding(part: Any, column: Column) -> Any:
-    """Returns an array without extension types and dictionaries. Texts and bytes that would take much more memory without their dictionary keep it."""
+    """Returns the array without extension types and dictionaries. Texts and bytes keep a dictionary if they would take much more memory without it."""
     plain = plain_type(column.type)
     part = getattr(part, "storage", part)
     if column.kind in (IMAGE, BYTES, TEXT) and _repeats(part):
@@ -173,7 +173,7 @@ def _without_encoding(part: Any, column: Column) -> Any:
 
 
 def _repeats(part: Any) -> bool:
-    """Returns whether texts or bytes, or a field of a struct of them, are encoded by a dictionary and would take much more memory without it."""
+    """Returns whether texts, bytes, or a field of a struct, are indices into a dictionary and would take much more memory as values."""
     import pyarrow.compute as pc
     import pyarrow.types as t
 
@@ -186,12 +186,12 @@ def _repeats(part: Any) -> bool:
 
 
 def _nulls(array: Any) -> Any:
-    """Returns a bool array that is true for rows without a value; None if all rows have one."""
+    """Returns a bool array that is True for nulls; None if there are no nulls."""
     return array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
 
 
 def _buffers(array: Any, text: bool) -> Values:
-    """Returns the function for a column of bytes or texts. Bytes are views of Arrow's memory; texts are decoded."""
+    """Returns a function from a row to its value, for a column of bytes or texts. Bytes are views of Arrow's memory; texts are decoded to str."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.types as t
@@ -236,8 +236,8 @@ def _images(array: Any) -> Values:
 
 @dataclass(frozen=True)
 class _Numbers:
-    """The numbers of a column. made: a read-only NumPy array of the type that batches have; values that are null are 0. given: the numbers as the column holds
-    them. over: true where `made` cannot hold the number; None if it holds all of them."""
+    """The numbers of a column. made: a read-only NumPy array in the type of batches, 0 for nulls. given: the numbers in the column's own type. over: a bool
+    array that is True where `made` cannot represent the number; None if it represents all of them."""
 
     made: Any
     given: Any
@@ -252,7 +252,7 @@ class _Numbers:
 
 
 def _flat(array: Any, dtype: str) -> _Numbers:
-    """Converts numbers to the type `dtype`. Times and dates become whole numbers in Arrow's unit."""
+    """Converts numbers to `dtype`. Times and dates become whole numbers in Arrow's unit."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.types as t
@@ -287,8 +287,8 @@ def _numbers(array: Any, dtype: str) -> Values:
 
 
 def _arrays(array: Any, dtype: str) -> Values:
-    """Returns the function from a row to its array, for a column of lists of numbers, which may be nested. Lists inside of one row must have one length. The
-    function returns None for a null."""
+    """Returns a function from a row to its array, None for a null. For a column of lists of numbers, which may be nested; the lists inside of a row must have
+    one length."""
     import numpy as np
 
     ends, nulls, inner = _list_of(array)
@@ -324,7 +324,7 @@ def _arrays(array: Any, dtype: str) -> Values:
 
 
 def _list_of(array: Any) -> tuple[Any, Any, Any]:
-    """Returns the offsets of lists (one more than there are lists), a bool array that is true for null lists or None, and the values of all lists."""
+    """Returns three arrays: the offsets of lists (one more than there are lists), True for each null list (or None), and the values of all lists."""
     import numpy as np
     import pyarrow.compute as pc
 
@@ -339,7 +339,7 @@ def _list_of(array: Any) -> tuple[Any, Any, Any]:
 
 
 def fill_of(name: str, given: Mapping[str, Any], column: Column) -> Any:
-    """Returns the value that the user gave for rows without a value, in the form that a row's value has. Raises an error if its type does not fit."""
+    """Returns the user's value that replaces nulls, in the form of a row's value. Raises InvalidArgumentError if it does not fit the column's type."""
     value = given[name]
     if column.kind == ARRAY:
         return _filling_list(name, value, column)
@@ -350,7 +350,7 @@ def fill_of(name: str, given: Mapping[str, Any], column: Column) -> Any:
 
 
 def _filling_list(name: str, value: Any, column: Column) -> Any:
-    """Returns the list that the user gave for rows without a value as an array."""
+    """Returns the user's list that replaces nulls as an array. Raises InvalidArgumentError if it does not fit the column."""
     import numpy as np
 
     try:

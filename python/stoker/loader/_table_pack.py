@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command `stoker pack` for tables: writes rows of Parquet files, or of a folder that `datasets` saved, as tars in WebDataset's format.
 
-The tars are made in the folder DIR.part, which gets its final name when all of them, their indexes and classes.txt are complete. If the command was
-interrupted, the next run keeps the complete tars of that folder, and continues with the row after their last one."""
+The tars are made in the folder DIR.part, which gets its final name when all tars, their indexes and classes.txt are complete. After an interruption, the next
+run keeps the complete tars of that folder and continues with the next row."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from stoker.loader._table_rows import Part, Rows, is_saved, rows_of
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-_BLOCK, _END = 512, 1024  # bytes of a block of a tar, and of the zeros at its end
+_BLOCK, _END = 512, 1024  # sizes in bytes of a tar's block, and of the zeros at a tar's end
 _MOST_TARS = 1_000_000
 _SHARD_BYTES = 256_000_000
-_PLAN = "packing.txt"  # describes the data set and the options, so that a later run knows whose tars these are; stk_pack writes it too
+_PLAN = "packing.txt"  # identifies data set and options, so that a later run recognises its own tars; stk_pack writes it too
 _TAR = "shards-{:06d}.tar"
-_LEFT = re.compile(r"(shards-\d{6}\.tar(\.stoker)?|packing\.txt|classes\.txt)\.[0-9a-f]+\.part")  # unfinished files of a killed run
+_LEFT = re.compile(r"(shards-\d{6}\.tar(\.stoker)?|packing\.txt|classes\.txt)\.[0-9a-f]+\.part")  # unfinished files of an ended run
 
 
 class _UsageError(Exception):
@@ -50,7 +50,7 @@ _LETTERS = {"o": "output", "s": "shard-size", "t": "threads", "q": "quiet", "j":
 
 
 def _parse(arguments: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
-    """Returns the sources and the options, which are those of cli/pack.c."""
+    """Returns the sources and the options, by the rules of cli/pack.c. Raises _UsageError for wrong ones."""
     sources: list[str] = []
     found: dict[str, Any] = {}
     rest = iter(arguments)
@@ -74,7 +74,7 @@ def _parse(arguments: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
 
 
 def asked(arguments: Sequence[str]) -> bool:
-    """Returns whether the command's arguments, without "pack", name a table. The C program takes all others, and prints the help."""
+    """Returns whether the arguments of `stoker pack` name a table. The C program handles all other calls, and the help."""
     if any(a in ("-h", "--help") for a in arguments):
         return False
     try:
@@ -95,7 +95,7 @@ def _say(text: str) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Packs a table. Returns the exit status."""
+    """Packs a table. Returns the command's exit status."""
     packing: _Packing | None = None
     try:
         sources, options = _parse(arguments)
@@ -157,7 +157,7 @@ def _storage(options: dict[str, Any]) -> Storage:
 
 
 class _Packing:
-    """One run of the command that packs tables into tars. done: the number of rows packed so far. total: the number of all rows."""
+    """One run of the command. done: number of rows packed so far. total: number of all rows."""
 
     def __init__(self, sources: Sequence[str], options: dict[str, Any]) -> None:
         if "output" not in options:
@@ -191,7 +191,7 @@ class _Packing:
         self.notes: list[str] = []
 
     def run(self) -> dict[str, Any]:
-        """Makes the tars, unless they are there already. Returns the facts that the command prints."""
+        """Makes the tars, unless an earlier run has completed them. Returns the facts that the command prints."""
         mark = self._mark()
         if os.path.islink(self.folder) and not os.path.exists(self.folder):
             raise InvalidArgumentError(f"{self.folder}: it is a link to a folder that does not exist: make that folder, or remove the link")
@@ -229,7 +229,7 @@ class _Packing:
         return self._facts(self.final, kept) | ({} if kept else {"nulls": self.nulls})
 
     def _mark(self) -> str:
-        """Returns a text that differs if the source or an option that changes the tars does."""
+        """Returns a text that identifies the source and the options on which the tars depend."""
         about = [self.rows.facts, [(m.column.name, str(m.column.type), m.ending) for m in self.plan.members], self.plan.classes, self.room]
         digest = hashlib.blake2b(json.dumps(about).encode(), digest_size=8).hexdigest()
         return f"stoker pack 1\n{self.total} samples of a table\n{digest}\n"
@@ -239,8 +239,8 @@ class _Packing:
         return {"tars": len(tars), "samples": self.total, "bytes": sum(os.path.getsize(t) for t in tars), "kept": kept, "left_out": 0}
 
     def _kept(self, part: str) -> tuple[int, int]:
-        """Returns the number of complete tars that an earlier run has left, and the number of the row after them. Removes half tars. A link in the place of a tar
-        is replaced by this run's tar."""
+        """Returns the number of complete tars of an earlier run, and the number of the row after them. Removes unfinished files. A link in the place of a tar
+        does not count as a tar."""
         for name in os.listdir(part):
             if _LEFT.fullmatch(name) and os.path.isfile(os.path.join(part, name)):
                 os.unlink(os.path.join(part, name))
@@ -251,7 +251,7 @@ class _Packing:
         return kept, row
 
     def _write(self, folder: str, number: int, begin: int, line: ProgressLine) -> None:
-        """Writes the tars from `number` on, which begin with row `begin`."""
+        """Writes the rows from `begin` on to tars, of which the first has the number `number`."""
         self.done = begin
         writer = _Writer(folder, number)
         try:
@@ -270,7 +270,7 @@ class _Packing:
             writer.close()
 
     def _samples(self, begin: int) -> Iterator[Sample]:
-        """Yields the samples from row `begin` on. Threads read the next parts meanwhile."""
+        """Yields the samples from row `begin` on. Meanwhile, threads read the next parts of the table."""
         first, parts = 0, []
         for part in self.rows.parts:
             if first + part.rows > begin:
@@ -296,7 +296,7 @@ class _Packing:
 
 
 class _Writer:
-    """Writes tars one after the other, each under another name until it is complete. size: the bytes of the current tar so far."""
+    """Writes one tar after the other. A tar has a temporary name until it is complete. size: size in bytes of the current tar so far."""
 
     def __init__(self, folder: str, number: int) -> None:
         self._folder, self._number, self.size = folder, number, 0
@@ -329,7 +329,7 @@ class _Writer:
         self._number += 1
 
     def close(self) -> None:
-        """Removes a tar that is not complete."""
+        """Removes the current tar if it is not complete."""
         if self._file is not None:
             with contextlib.suppress(OSError):  # a full disk fails again while the rest of the buffer is written
                 self._file.close()
@@ -342,8 +342,8 @@ def _tars(folder: str) -> list[str]:
 
 
 def _row_after(path: str, first: int) -> int:
-    """Returns the number of the row after the last one of a complete tar, whose first row is `first`. Raises CorruptError if the tar is not one that an earlier
-    run has completed."""
+    """Returns the number of the row after the last one of a tar. first: the tar's first row. Raises CorruptError if the tar is not a complete one of an earlier
+    run."""
     try:
         with _files.open_binary(path) as file, tarfile.open(fileobj=file, mode="r:") as tar:
             members = tar.getmembers()
@@ -360,7 +360,7 @@ def _row_after(path: str, first: int) -> int:
 
 
 def _text(path: str) -> str | None:
-    """Returns the text of a file; None if there is no such file."""
+    """Returns the text of a file; None if the file does not exist."""
     try:
         return _files.read_bytes(path).decode("utf-8", "replace")
     except FileNotFoundError:
@@ -368,7 +368,7 @@ def _text(path: str) -> str | None:
 
 
 def _make_own_folder(path: str) -> None:
-    """Makes a folder, or accepts one that this user owns. Raises an error for a link or another user's folder: its files must neither be removed nor packed."""
+    """Makes a folder, or accepts one of this user. Raises an error for links and other users' folders: their files must not be removed or packed."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     try:
         os.mkdir(path)
@@ -380,7 +380,7 @@ def _make_own_folder(path: str) -> None:
 
 @contextlib.contextmanager
 def _locked(part: str, folder: str) -> Iterator[None]:
-    """A context in which no other run of the command writes into the folder."""
+    """A context in which no other run of the command can write into the folder. Raises InvalidArgumentError if another run holds the lock."""
     fd = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         try:

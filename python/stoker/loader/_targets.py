@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converts targets of samples to arrays. Whole numbers of a list of files are the labels of the reader; other targets of such a list are stored in a table,
-in which a label is an index."""
+"""Converts targets of samples to arrays. If the targets of a list of files are whole numbers, they are the reader's labels. Other targets are stored in a
+table, and the reader's label is an index into it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stoker.errors import InvalidArgumentError
 
 _BYTES = (bytes, bytearray, memoryview)
 
-# The message about a value of one of these types says this. The keys are the names of the types.
+# Advice for messages about values of these types, by the name of the type.
 _ADVICE = {
     "Decimal": "convert it, as by float(value) or str(value)",
     "Fraction": "convert it, as by float(value)",
@@ -41,9 +41,9 @@ def _indexes(value: Any) -> bool:
 
 
 def of_list(targets: Sequence[Any]) -> tuple[array[int], Callable[[Any], Any] | None]:
-    """Returns labels for the reader, and a function from a batch of labels to its targets; None instead of the function if the targets are the labels.
+    """Returns labels for the reader, and a function from a batch of labels to the batch's targets, or None if the labels are the targets.
 
-    Whole numbers become int64, and numbers with a fraction float32. Vectors and arrays of one shape become a tensor (N, ...), and strings a list of str.
+    In the results of the function, whole numbers are int64 and other numbers float32. Vectors and arrays of one shape make a tensor (N, ...), strings a list.
     """
     if all(_is_whole(t) and -(2**31) <= int(t) < 2**31 for t in targets):
         return array("q", (int(t) for t in targets)), None
@@ -51,7 +51,7 @@ def of_list(targets: Sequence[Any]) -> tuple[array[int], Callable[[Any], Any] | 
 
 
 def table(targets: Sequence[Any]) -> Callable[[Any], Any]:
-    """Makes the function that looks up the targets of a batch by their numbers."""
+    """Returns a function that looks up the targets of a batch by their indices."""
     if all(isinstance(t, str) for t in targets):
         return lambda rows: [targets[i] for i in rows.tolist()]
     return _Table(_numbers(targets))
@@ -73,12 +73,12 @@ def _numbers(targets: Sequence[Any]) -> Any:
 
 
 def known(target: Any) -> Any:
-    """Returns a target in a type that NumPy has: torch's bfloat16 as float32, other types unchanged."""
+    """Returns the target as float32 if it has torch's bfloat16, which NumPy lacks; otherwise unchanged."""
     return target.detach().float() if _name(getattr(target, "dtype", "")) == "bfloat16" else target
 
 
 def in_common_type(table: Any, targets: Sequence[Any], what: str) -> Any:
-    """Converts the targets of all samples, of which NumPy made the array `table`, to int64 or float32. Raises InvalidArgumentError for a number that does not
+    """Converts the array `table`, which NumPy made from the targets of all samples, to int64 or float32. Raises InvalidArgumentError for a number that does not
     fit. what: the targets' name in messages."""
     import numpy as np
 
@@ -94,8 +94,8 @@ def in_common_type(table: Any, targets: Sequence[Any], what: str) -> Any:
 
 
 def _may_be_beyond(table: Any) -> bool:
-    """Returns whether whole numbers beyond int64 can be among the numbers from which NumPy made this array. NumPy makes uint64, floats or objects of them,
-    depending on the other numbers."""
+    """Returns whether the array may have been made from whole numbers beyond int64. NumPy makes uint64, floats or objects of them, depending on the other
+    numbers."""
     import numpy as np
 
     if table.dtype == object:
@@ -106,12 +106,12 @@ def _may_be_beyond(table: Any) -> bool:
 
 
 def beyond_int64(values: Any) -> bool:
-    """Returns whether there are only whole numbers, and one that int64 does not hold, in a number, an array, or a list with lists in it."""
+    """Returns whether a number, an array or nested lists hold only whole numbers, and at least one is beyond int64."""
     return _first_beyond(values) is not None
 
 
 def _first_beyond(values: Any) -> int | None:
-    """Returns the first whole number that int64 does not hold; None if int64 holds all of them, or if a value is not a whole number."""
+    """Returns the first whole number beyond int64; None if there is none, or if a value is not a whole number."""
     import numpy as np
 
     if hasattr(values, "permute"):
@@ -127,7 +127,7 @@ def _first_beyond(values: Any) -> int | None:
 
 
 class _Table:
-    """Maps labels to targets, on the device where the labels are. rows: an array whose row k is the target of label k."""
+    """Maps labels to targets, on the labels' device. rows: an array whose row k is the target of label k."""
 
     def __init__(self, rows: Any) -> None:
         self.rows = rows
@@ -142,19 +142,19 @@ class _Table:
 
 
 class Target:
-    """Converts one target of a Dataset's samples to arrays; strings are returned unchanged. Whole numbers become int64, as in torch's default_collate; Python
-    floats, scalars of numpy.float64 and lists of floats become float32. Arrays and tensors keep their type, but floats of more than 64 bits become float64. A
-    value of another type than the first sample's is refused, except that Python's whole numbers become floats if the first value was one. So is a number
-    that its type in a batch does not hold.
+    """Converts one target of a Dataset's samples to arrays; returns strings unchanged. Whole numbers become int64, as in torch's default_collate; Python
+    floats, scalars of numpy.float64 and lists of floats become float32. Arrays and tensors keep their type, but floats of more than 64 bits become float64.
+    Raises an error for a value whose type differs from the first sample's, except that Python's whole numbers become floats if that was one, and for a number
+    that does not fit into its type in a batch.
 
-    what: the target's name in messages. width: the number of coordinates in a row, for boxes and points, of which a sample may have none; None for other
+    what: the target's name in messages. width: the number of coordinates in a row of boxes or points, which may have no rows; None for other
     targets.
     """
 
     def __init__(self, what: str, width: int | None) -> None:
         self.what, self.width = what, width
-        self.like = ""  # the type of the first sample's value, or "str"; "": not known yet
-        self.rest: tuple[int, ...] = ()  # the extents of the first sample's value, without the first extent
+        self.like = ""  # type of the first sample's value, or "str"; "" before that
+        self.rest: tuple[int, ...] = ()  # extents of the first sample's value after the first one
 
     def __call__(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -226,7 +226,7 @@ class Target:
             raise OverflowError(f"{self.what} of the dataset: {e}: {advice}") from None
 
     def _check_tensor(self, value: Any) -> None:
-        """Raises an error for a torch tensor that NumPy cannot represent."""
+        """Raises TypeError for a torch tensor that NumPy cannot represent."""
         if str(value.layout) != "torch.strided":
             raise TypeError(f"the dataset gave a tensor of the layout {value.layout} as {self.what}: give a dense one, as by .to_dense()")
         if _name(value.dtype) not in TORCH:
@@ -252,7 +252,7 @@ class Target:
         return made
 
     def _refused(self, given: str, type: str = "") -> str:
-        """Returns the message about a value that has no form in a batch. type: the name of its type in _ADVICE."""
+        """Returns the message about a value that cannot be in a batch. type: its type's name, for _ADVICE."""
         if type in _ADVICE:
             return f"the dataset gave {given} as {self.what}, which a tensor does not hold: {_ADVICE[type]}, or leave its name out of fields=(...)"
         return (
@@ -262,7 +262,7 @@ class Target:
 
 
 def of_one_type(values: list[Any]) -> list[Any]:
-    """Returns the values of a batch. Empty lists, whose type is not known, get the type of the other values."""
+    """Returns the values of a batch, with empty lists, which have no type, as empty arrays of the other values' type."""
     bare = [getattr(v, "shape", None) == (0,) for v in values]
     if not any(bare) or all(bare):
         return values
@@ -282,7 +282,7 @@ def _zeros(shape: tuple[int, ...], dtype: str) -> Any:
 
 
 def whole(value: int, what: str) -> Any:
-    """Returns a whole number as an int64 array; raises OverflowError if it does not fit. what: the target's name in the message."""
+    """Returns a whole number as an int64 array. Raises OverflowError if it does not fit. what: the target's name in the message."""
     import numpy as np
 
     if not -(2**63) <= value < 2**63:
@@ -293,15 +293,15 @@ def whole(value: int, what: str) -> Any:
 
 
 def text(value: str) -> Any:
-    """Encodes a string for the pipeline: its bytes in UTF-8, and a zero byte, because a tensor must not be empty. Surrogates, which Python uses in names of
-    files that are not UTF-8, are kept."""
+    """Encodes a string as an array of its UTF-8 bytes and a zero byte, because a tensor must not be empty. Keeps surrogates, which Python uses in names of
+    files that are not UTF-8."""
     import numpy as np
 
     return np.frombuffer(value.encode(errors="surrogatepass") + b"\0", np.uint8)
 
 
 def texts(values: Any) -> list[str]:
-    """Decodes a batch of strings that `text` encoded: a tensor, or a list of tensors."""
+    """Returns the strings that `text` encoded. values: a tensor with a row for each string, or a list of tensors."""
     import numpy as np
 
     # The last byte is the zero of `text`. A tensor of a batch with only empty strings has lost its last dimension.
