@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from support import SEED, run_script, write_tree
 
-os.environ.setdefault("STOKER_TOP", "0")  # the sockets for `stoker top` would lie outside of the tests' own folders
+os.environ.setdefault("STOKER_TOP", "0")  # otherwise the sockets for `stoker top` would be outside of the tests' own folders
 pytest_plugins = ["hangs", "leftovers"]
 
 # Names of the test files or folders of each layer, like the suites in C (test/meson.build). `pytest -m op` tests a change of src/op.
@@ -67,7 +67,7 @@ LAYERS = {
 
 
 def layers_of(path: Path) -> list[str]:
-    """Returns the layers of a file of tests, named by the file or by its folder."""
+    """Returns the layers that name the test file or its folder."""
     return [layer for layer, names in LAYERS.items() if {path.stem, path.parent.name} & set(names.split())]
 
 
@@ -87,7 +87,7 @@ def pytest_report_header() -> str:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Names a failure at once, so that a run that is cut off has reported its failures."""
+    """Prints a failure at once, so that an interrupted run has reported its failures."""
     if report.failed:
         why = [line for line in report.longreprtext.splitlines() if line.startswith("E ")]
         print(f"\nFAILED {report.nodeid} ({report.when})", *why[:3], sep="\n", flush=True)
@@ -100,7 +100,7 @@ def rng() -> np.random.Generator:
 
 @pytest.fixture(scope="session")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Writes three classes of seven images, all of unequal size, and returns their folder."""
+    """Writes three classes of seven images of different sizes, and returns their folder."""
     root = tmp_path_factory.mktemp("tree")
     write_tree(root, np.random.default_rng(SEED), 3, 7)
     return root

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An object store for tests: the project's own server (test/s3), as a program, also over TLS; and the samples of a Loader and the `stoker` command, with
-which tests compare stores and folders."""
+"""An object store for tests: the server of test/s3 as a program, also over TLS; and functions that return a Loader's samples and run `stoker`, with which
+tests compare stores and folders."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ KEYS = {"AWS_ACCESS_KEY_ID": "AKIATESTTESTTEST", "AWS_SECRET_ACCESS_KEY": "sEcRe
 
 
 class Store:
-    """Serves ROOT/BUCKET/KEY on loopback until it is closed. `settings` are faults, as in set(). An empty key admits every client. `environment` has what a
-    client needs to find the store and to sign requests. Skips the test if the build has no server."""
+    """Serves ROOT/BUCKET/KEY on loopback until it is closed. settings: faults, as for set(). key: "" admits every client. environment: variables with which
+    a client finds the store and signs requests. Skips the test if the build has no server."""
 
     def __init__(self, root: Path, settings: str = "", key: str = KEYS["AWS_ACCESS_KEY_ID"]) -> None:
         if not PROGRAM.exists():
@@ -43,7 +43,7 @@ class Store:
         self.environment = {**KEYS, **NO_AWS, "AWS_ENDPOINT_URL_S3": self.url, "NO_PROXY": "127.0.0.1"}
 
     def set(self, settings: str) -> None:
-        """Sets the faults of all later answers, as in "p503=0.1&seed=3". Faults that were set before end."""
+        """Sets the faults of all later answers, as in "p503=0.1&seed=3", and ends all earlier ones."""
         self._ask(f"_set?{settings}")
 
     def counts(self) -> dict[str, int]:
@@ -63,7 +63,7 @@ class Store:
 
 
 def make_certificates(folder: Path) -> ssl.SSLContext:
-    """Makes a server's TLS settings for 127.0.0.1, with a certificate from an authority that no system trusts: FOLDER/ca.pem."""
+    """Returns a server's TLS settings for 127.0.0.1, with a certificate whose authority, written to FOLDER/ca.pem, no system trusts."""
     openssl = shutil.which("openssl")
     if not openssl:
         pytest.skip("there is no openssl to make certificates")
@@ -84,8 +84,8 @@ def make_certificates(folder: Path) -> ssl.SSLContext:
 
 @contextlib.contextmanager
 def tls_door(store: Store, folder: Path, size=lambda: 1 << 16):
-    """Serves the store over TLS, with a certificate from an authority that no system trusts. Yields (URL, path of the authority's certificate). size: returns
-    the most bytes that the next TLS record may carry."""
+    """Serves the store over TLS, with a certificate from an authority that no system trusts. Yields (URL, path of the authority's certificate). size:
+    returns the maximum size in bytes of the next TLS record."""
     context = make_certificates(folder)
 
     class Door(socketserver.BaseRequestHandler):
@@ -113,7 +113,7 @@ def tls_door(store: Store, folder: Path, size=lambda: 1 << 16):
 
 
 def hashes(source, epochs: int = 1, **more) -> list[tuple[str, int, int]]:
-    """Returns (hash of the image, label, id) of each sample that a shuffled Loader over the source gives in some epochs, in order. `more`: arguments of Loader."""
+    """Returns (hash of the image, label, id) of each sample of a shuffled Loader over the source, in order. more: arguments of Loader."""
     arguments = {"fields": ("image", "label", "index"), "shuffle": True, "seed": 5, "last_batch": "keep", **more}
     loader = Loader(source, 4, transforms=SMALL, **arguments)
     out = []
@@ -125,7 +125,7 @@ def hashes(source, epochs: int = 1, **more) -> list[tuple[str, int, int]]:
 
 
 def stoker(*args, code: int = 0) -> str:
-    """Runs the `stoker` command, asserts that its exit code is `code`, and returns its output, stdout and then stderr."""
+    """Runs the `stoker` command, and asserts that its exit code is `code`. Returns its stdout, followed by its stderr."""
     done = subprocess.run([str(BUILD / "cli" / "stoker"), *map(str, args)], capture_output=True, text=True, timeout=60)
     assert done.returncode == code, done.stderr
     return done.stdout + done.stderr

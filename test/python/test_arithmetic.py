@@ -11,7 +11,7 @@ from stoker.errors import InvalidArgumentError, StokerError
 
 
 def evaluate(build, *arrays):
-    """Evaluates an expression over nodes that hold these arrays. Returns the values and their type in the pipeline."""
+    """Evaluates an expression over nodes with these arrays. Returns the values, and their type in the pipeline."""
 
     @pipeline_def(batch_size=1, num_threads=1, device_id=None)
     def define():
@@ -87,7 +87,7 @@ def test_numbers_of_python(rng):
         (lambda x: x * 0.5, a * 0.5, types.FLOAT),
         (lambda x: x / 4, a / 4, types.FLOAT),
         (lambda x: x // 7, a // 7, types.INT32),
-        (lambda x: -(x * 1) // 7, np.trunc(-a.astype(float) / 7), types.INT32),  # towards zero
+        (lambda x: -(x * 1) // 7, np.trunc(-a.astype(float) / 7), types.INT32),  # rounds towards zero
         (lambda x: x > 50, a > 50, types.BOOL),
         (lambda x: types.Constant(3).uint8() * x, a * np.uint8(3), types.UINT8),
         (lambda x: +x, a, types.UINT8),
@@ -187,7 +187,7 @@ def test_constants_are_outputs_with_their_values():
 
 
 def test_selection_per_sample():
-    """Arithmetic with a drawn flag selects a value for each sample without an if statement."""
+    """Arithmetic with a random flag selects a value for each sample without an if statement."""
 
     @pipeline_def(batch_size=8, num_threads=2, device_id=None, seed=1)
     def define():

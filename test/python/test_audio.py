@@ -19,7 +19,7 @@ def rng():
 
 
 def samples_of(data: bytes) -> np.ndarray:
-    """Returns the samples of a file that pcm16 has made."""
+    """Returns the samples of a file that was written with pcm16, as floats from -1 to 1."""
     return np.frombuffer(data[44:], "<i2").astype(np.float32) / 32768
 
 
@@ -63,7 +63,7 @@ def test_a_header_of_4_gb_over_nothing():
 
 @pytest.fixture
 def manifest(rng, tmp_path):
-    """Writes a manifest of 11 utterances. Returns it with their samples and texts."""
+    """Writes a manifest of 11 utterances. Returns its path, and a list of the utterances' samples."""
     lines, want = [], []
     for i in range(11):
         data = pcm16(rng, 400 + 50 * i)
@@ -85,7 +85,7 @@ def reader(path, batch_size=4, checkpoint=None, **kwargs):
 
 
 def numbers(pipe, batches):
-    """Returns the numbers of the utterances of some batches; checks their texts."""
+    """Returns the numbers of the utterances in `batches` batches; checks their texts."""
     got = []
     for _ in range(batches):
         _, _, texts, ids = pipe.run()

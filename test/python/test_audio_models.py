@@ -21,7 +21,7 @@ RATE = 16000
 
 @pytest.fixture(scope="module")
 def functions():
-    """Returns the functions that the document shows, run from its text."""
+    """Returns the functions of the document's program, which is run from the document's text."""
     block = next(b for b in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S) if "def whisper(" in b)
     names = {"math": math, "fn": fn}
     exec(compile(block.partition("@pipeline_def")[0], str(PAGE), "exec"), names)
@@ -33,7 +33,7 @@ def sound(request, tmp_path_factory):
     """Returns the path of a sound file, and its samples."""
     path = tmp_path_factory.mktemp("sound") / "a.wav"
     samples = (tone(np.random.default_rng(SEED), int(request.param * RATE)) * 32767).astype("<i2")
-    samples[: len(samples) // 4] //= 200  # the first quarter is quiet
+    samples[: len(samples) // 4] //= 200  # makes the first quarter quiet
     path.write_bytes(wav(samples, RATE))
     return path, samples[:, 0] / 32768
 
@@ -49,7 +49,7 @@ def made(path, function, **window):
 
 
 def slaney_filters(bands: int, nfft: int) -> np.ndarray:
-    """Returns librosa's default filters, (bands, bins): triangles in Hz between points that are equally far apart in mel, each of area 1."""
+    """Returns librosa's default filters, (bands, bins): triangles of area 1 in Hz, between points at equal distances in mel."""
 
     def hertz(mel):
         return np.where(mel < 15, mel * 200 / 3, 1000 * np.exp((mel - 15) * np.log(6.4) / 27))
@@ -109,8 +109,8 @@ def kaldi():
 
 
 def fbank(samples: np.ndarray, bands: int, low: float, high: float) -> np.ndarray:
-    """Returns Kaldi's features by their definition: the mean of each frame is subtracted; then pre-emphasis, window, powers, and triangular filters whose sides
-    are straight on the mel scale."""
+    """Returns Kaldi's features by definition: subtracts the mean of each frame, then applies pre-emphasis, a window, powers, and filters that are triangles
+    on the mel scale."""
     frames = np.lib.stride_tricks.sliding_window_view(samples * 32768, 400)[::160]
     frames = frames - frames.mean(1, keepdims=True)
     frames = frames - 0.97 * np.concatenate([frames[:, :1], frames[:, :-1]], 1)
@@ -119,7 +119,7 @@ def fbank(samples: np.ndarray, bands: int, low: float, high: float) -> np.ndarra
     mel = [1127 * np.log(1 + hertz / 700) for hertz in (np.arange(257) * RATE / 512, low, high)]
     step = (mel[2] - mel[1]) / (bands + 1)
     filters = np.maximum(0, 1 - np.abs((mel[0] - mel[1]) / step - 1 - np.arange(bands)[:, None]))
-    filters[:, 256] = 0  # Kaldi leaves out the bin at half of the sampling rate
+    filters[:, 256] = 0  # Kaldi omits the bin at half of the sampling rate
     return np.log(np.maximum(powers @ filters.T, 2.0**-23))
 
 

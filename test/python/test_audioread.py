@@ -55,7 +55,7 @@ def test_windows_are_parts_of_the_whole_sound(stereo, start, duration):
 
 
 def test_a_long_file_is_read_by_windows(tmp_path):
-    """A file of 3 GB, of which nearly all is a hole, is not read whole."""
+    """A file of 3 GB, nearly all of which is a hole, is not read completely."""
     path = tmp_path / "long.wav"
     frames = 3 * 2**30 // 2
     with open(path, "wb") as f:
@@ -185,8 +185,8 @@ def test_times_that_are_no_numbers(stereo):
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
-    """Yields a store that anybody may read, with a WAV of two minutes and, if the ffmpeg program is there, the same as FLAC and its first 2 s as MP3. The
-    environment names the store."""
+    """Yields a store without keys, which the environment names. It has a WAV of two minutes and, if ffmpeg is installed, the same as FLAC, and its first 2 s
+    as MP3."""
     rng = np.random.default_rng(SEED)
     folder = tmp_path / "root" / "sounds"
     folder.mkdir(parents=True)

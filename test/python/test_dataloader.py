@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loader.as_dataloader: the object that frameworks get if they ask for a DataLoader."""
+"""Loader.as_dataloader: the object for frameworks that expect a DataLoader."""
 
 import gc
 import itertools
@@ -46,7 +46,7 @@ def test_as_dataloader_shows_the_data_set(tree):
 @pytest.mark.parametrize("raw", [False, True])
 @pytest.mark.parametrize("last", ["drop", "keep", "pad"])
 def test_as_dataloader_for_accelerate(tree, monkeypatch, last, raw):
-    """Accelerate asks its loaders for the end of the epoch and for the number of samples that count in the last step. The stand-in records what it gets."""
+    """Accelerate asks a loader for the end of the epoch and for the number of valid samples in the last step. A stand-in records the answers."""
     inside = []
 
     class GradientState:
@@ -113,7 +113,7 @@ def test_accelerate_trains_with_a_loader(tree, raw):
 
 @pytest.fixture
 def accelerates(monkeypatch):
-    """Stands for the module in which Accelerate makes DataLoaders, by the name DataLoader."""
+    """Replaces the module in which Accelerate makes DataLoaders."""
     module = types.ModuleType("accelerate.data_loader")
     module.DataLoader = torch.utils.data.DataLoader
     monkeypatch.setitem(sys.modules, "accelerate.data_loader", module)
@@ -122,8 +122,8 @@ def accelerates(monkeypatch):
 
 @pytest.mark.parametrize("late", [False, True])
 def test_batches_that_accelerate_skips(tree, monkeypatch, late, accelerates):
-    """skip_first_batches() makes a DataLoader of the data set and the batch size, and drops its first batches. transformers' Trainer calls it to continue a
-    run. The data set of as_dataloader() gives batches, which that DataLoader must not put together again: a Trainer would have had no batch left."""
+    """transformers' Trainer continues a run with skip_first_batches(), which makes a DataLoader of the data set and the batch size, and drops its first
+    batches. The data set of as_dataloader() gives batches, which that DataLoader must not batch again: a Trainer would have no batch left."""
     if late:
         monkeypatch.delitem(sys.modules, "accelerate.data_loader")
     loader = make(tree, shuffle=True)
@@ -146,7 +146,7 @@ def test_a_trainer_sets_the_epoch(tree):
 
 
 def test_the_epoch_may_be_set_between_iter_and_the_first_batch(tree):
-    """Lightning does this when it continues a run. The iterator gives the epoch that was set, even if a state of another epoch was loaded before."""
+    """Lightning sets the epoch at this moment when it continues a run. The iterator gives that epoch, even if a state of another epoch was loaded before."""
 
     def made():
         return Loader(tree, 2, shuffle=True, seed=4, transforms=[T.Resize((16, 16))], fields=("image", "label", "index"))
@@ -207,7 +207,7 @@ def test_a_state_that_was_loaded_before_accelerate_rebuilds_the_loader(accelerat
     ],
 )
 def test_giant_numbers_are_refused(arguments, said, value):
-    """The start of an epoch once took hours with prefetch_factor=2**31, and num_workers=2**31 would start processes until the machine has no memory."""
+    """Giant numbers are refused: with prefetch_factor=2**31 an epoch took hours to begin, and num_workers=2**31 would start processes until memory runs out."""
     with pytest.raises(ValueError, match=f"DataLoader: .*{said}"):
         stoker.DataLoader(range(26), **arguments(value))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of `stoker doctor --storage` about stores that refuse, lie elsewhere or hold nothing: the problem, and the remedy."""
+"""The report of `stoker doctor --storage` about stores that refuse, are elsewhere or are empty names the problem and the remedy."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ OBJECTS = {"train/a b/1.jpg": b"x" * 1000, "train/c/2.jpg": b"y"}
 
 
 class Bucket(BaseHTTPRequestHandler):
-    """A bucket named b. refuses: returns None for a request that is allowed, or a status, the store's code, more of its error, and headers. late: seconds
-    by which its clock is ahead."""
+    """A bucket named b. refuses: returns None to allow a request, or (status, the store's error code, more of the error, headers). late: seconds by which
+    its clock is ahead."""
 
     protocol_version = "HTTP/1.1"
     refuses = staticmethod(lambda asked: None)
@@ -65,8 +65,8 @@ class Bucket(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def doctor(monkeypatch):
-    """Returns a function that runs the doctor on a Bucket, and returns the advice about problems, the facts about the store, and other advice. The function
-    asserts that the exit code is 1 if there are problems, and otherwise 0."""
+    """Returns a function that runs the doctor on a Bucket. It returns the advice about problems, the facts about the store, and other advice, and asserts
+    that the exit code is 1 if there are problems, otherwise 0."""
     servers = []
 
     def ask(uri="s3://b/train", refuses=lambda asked: None, late=0.0, path=""):
@@ -133,7 +133,7 @@ def test_it_makes_no_cache(tmp_path):
 
 
 def test_a_long_message_keeps_the_way_out(doctor):
-    """The advice follows a long message of the store, and neither is cut. AWS writes such messages: which role may not do which action on which resource."""
+    """The advice follows even a long message of the store, and neither is cut. AWS's messages are long: they name the role, the action and the resource."""
     why = "User: arn:aws:sts::123456789012:assumed-role/" + "a-role-" * 30 + " is not authorized"
     (problem,), _, _ = doctor(refuses=lambda asked: denied("AccessDenied", f"<Message>{why}</Message>"))
     assert why in problem and problem.endswith("need no listing")

@@ -24,7 +24,7 @@ def nothing_else(monkeypatch):
 
 @contextlib.contextmanager
 def server(answer):
-    """Accepts all connections and gives its port. answer: called with each connection, or None to send nothing."""
+    """Accepts connections, and yields the port. answer: called with each connection; None: sends nothing."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(128)
@@ -65,7 +65,7 @@ def read_one(uri, storage):
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("given", [{}, {"retries": 2}], ids=str)
 def test_a_silent_endpoint(scheme, given):
-    """The user may set the time-out and the number of tries; by default a request is sent once more. A batch that cannot be read is not skipped."""
+    """The user may set the time-out and the number of tries; by default a request is sent twice. A batch that cannot be read is not skipped."""
     with server(None) as port:
         times = {"answer_timeout": 0.2, "connect_timeout": 0.2}
         storage = Storage(endpoint=f"{scheme}://127.0.0.1:{port}", **given, **times, **SECRETS)
@@ -102,7 +102,7 @@ IN_WORDS = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 48\r\nConnection: close
 
 
 def answering(data):
-    """Returns an `answer` of server() that sends `data` after the request has come, and then closes the connection."""
+    """Returns an `answer` for server(), which sends `data` after the request and then closes the connection."""
 
     def answer(connection):
         connection.settimeout(5)
@@ -134,7 +134,7 @@ def test_the_other_scheme_is_named(scheme, answer, message):
 
 
 def test_a_store_that_uses_tls(tmp_path):
-    """Errors of a store that uses TLS say what to do if the URL has the wrong scheme, and if the authority of its certificate is not known."""
+    """Errors of a store that uses TLS name the remedy if the URL has the wrong scheme, and if the authority of its certificate is unknown."""
     store = Store(tmp_path)
     try:
         with tls_door(store, tmp_path) as (url, _):
@@ -147,7 +147,7 @@ def test_a_store_that_uses_tls(tmp_path):
 
 
 class PartlyDenied(BaseHTTPRequestHandler):
-    """A bucket in which objects whose names are in `denied` may not be read."""
+    """A bucket in which the objects named in `denied` cannot be read."""
 
     protocol_version = "HTTP/1.1"
     denied: tuple[str, ...] = ()
@@ -167,7 +167,7 @@ class PartlyDenied(BaseHTTPRequestHandler):
 @pytest.mark.parametrize("policy", ["raise", "skip"])
 @pytest.mark.parametrize("denied", ["one", "all"])
 def test_an_object_that_may_not_be_read(monkeypatch, policy, denied):
-    """One unreadable object is its sample's failure. If none can be read, the keys are wrong, and no policy skips that."""
+    """If one object cannot be read, its sample fails. If none can, the keys are wrong, and no policy skips that."""
     names = [f"{i}.txt" for i in range(12)]
     monkeypatch.setattr(PartlyDenied, "denied", ("7.txt",) if denied == "one" else tuple(names))
     server = ThreadingHTTPServer(("127.0.0.1", 0), PartlyDenied)

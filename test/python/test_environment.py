@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables that must be complete: variables in doc/environment.md, with the values that the library checks, and layers of the tests."""
+"""Two tables are complete: the variables in doc/environment.md, with the values that the library checks, and the layers of the tests."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 NAME = re.compile(r"(?<!_)STOKER_[A-Z0-9_]*[A-Z0-9]\b")
 SUFFIXES = {".c", ".h", ".py", ".pyi", ".sh", ".toml", ".build", ".cu", ".cuh", ""}
-MISSPELT = "STOKER_FUZE"  # test_command.py sets this wrong name on purpose, to see the warning
+MISSPELT = "STOKER_FUZE"  # a wrong name that test_command.py sets on purpose, to see the warning
 
 
 def _rows() -> dict[str, list[str]]:
-    """Returns the rows of the table by variable: values, default, effect and file."""
+    """Returns the rows of the table, by variable: values, default, effect and file."""
     rows = {}
     for line in (ROOT / "doc" / "environment.md").read_text().splitlines():
         if line.startswith("| `STOKER_"):
@@ -26,7 +26,7 @@ def _rows() -> dict[str, list[str]]:
 
 
 def _read_in_sources() -> dict[str, set[str]]:
-    """Returns the variables that the sources name, each with its files. Guards of headers are not variables."""
+    """Returns the variables in the sources, each with its files, without the include guards of headers."""
     found: dict[str, set[str]] = {}
     for folder in ("src", "cli", "python", "include", "tools", "bench", "examples", "test", ".ci", "Makefile", "meson.build"):
         for path in [ROOT / folder, *sorted((ROOT / folder).rglob("*"))]:
@@ -40,8 +40,8 @@ def _read_in_sources() -> dict[str, set[str]]:
 
 
 def _library() -> tuple[dict[str, tuple[str, list[str]]], list[str]]:
-    """Reads from src/base/environment.c what the library checks: the largest number or the allowed words of each variable, and the prefixes of variables that
-    only tools read."""
+    """Reads what src/base/environment.c checks. Returns the maximum or the allowed words of each variable, and the prefixes of variables that only tools
+    read."""
     text = (ROOT / "src" / "base" / "environment.c").read_text()
     table, rest = text[text.index("known[] =") :].split("enum { KNOWN", 1)
     known = {
@@ -58,7 +58,7 @@ def test_the_page_has_what_the_sources_read() -> None:
     known, tools = _library()
     assert known, "the table of the library was not found"
     assert all(any(name.startswith(t) for name in page) for t in tools), "the library knows a name that nothing reads"
-    # An entry of `tools`, such as "STOKER_TEST", is a prefix of names, and a variable only if the page has it.
+    # An entry of `tools`, such as "STOKER_TEST", is a prefix, and a variable only if the page has it.
     names = {n for n in found if n in page or n not in tools} - {MISSPELT}
     assert names == set(page), "doc/environment.md and the sources differ"
     for name, cells in page.items():

@@ -16,13 +16,13 @@ from ranks import TORCHRUN
 
 pytestmark = pytest.mark.timeout(300)
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-# These paths are absolute, since examples may run in other folders.
+# Absolute paths, since examples may run in other folders.
 PLACES = [os.path.abspath(p) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
 ENV = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(PLACES)}
 
 
 def run(name, *args, ranks=1, ok=True):
-    """Runs an example and returns its stdout, and its stderr too if ok is False, which lets the example fail."""
+    """Runs an example, and returns its stdout. With ok=False the example may fail, and its stderr is returned too."""
     with tempfile.TemporaryDirectory() as logs:
         launcher = [*TORCHRUN, f"--log-dir={logs}", f"--nproc-per-node={ranks}"] if ranks > 1 else []
         done = subprocess.run(
@@ -45,7 +45,7 @@ def imagenet(images, checkpoint, *more, ranks=1):
 
 
 def test_imagenet_resumes_to_the_same_weights(images, tmp_path):
-    """A run that is interrupted in the middle of the second epoch and started again ends with the weights of an uninterrupted one."""
+    """A run that is interrupted in the second epoch and started again ends with the weights of an uninterrupted run."""
     whole, parts = tmp_path / "whole.pt", tmp_path / "parts.pt"
     output = imagenet(images, whole)
     assert len(re.findall(r"\d+\.\d+% of 21 validation images", output)) == 2, output
@@ -61,7 +61,7 @@ def test_imagenet_resumes_to_the_same_weights(images, tmp_path):
 
 
 def test_imagenet_with_another_number_of_ranks(images, tmp_path):
-    """Two ranks, then one: the loader's state is as with one rank, and each validation image counts once."""
+    """Two ranks, then one, give the Loader's state of one rank, and count each validation image once."""
     checkpoint = tmp_path / "run.pt"
     output = imagenet(images, checkpoint, "--max-steps", 8, ranks=2)
     assert "rank 0 of 2" in output and "of 21 validation images" in output, output
@@ -78,7 +78,7 @@ def test_imagenet_with_advice(images):
 
 
 def test_own_networks_are_torchvisions():
-    """Compares the numbers of weights with those that torchvision documents."""
+    """The networks have the numbers of weights that torchvision documents."""
     sys.path.insert(0, str(EXAMPLES / "imagenet"))
     try:
         import models
@@ -90,7 +90,7 @@ def test_own_networks_are_torchvisions():
 
 
 def test_cifar_reaches_the_same_accuracy(tmp_path):
-    run("cifar/make_cifar.py", tmp_path, "--distinct", 600)  # makes only the images that the training below reads
+    run("cifar/make_cifar.py", tmp_path, "--distinct", 600)  # makes only as many different images as the training below reads
     tiny = ("--images", 600, "--batch-size", 50, "--width", 8, "--device", "cpu")
     output = run("cifar/train.py", tmp_path, "--epochs", 1, *tiny)
     assert re.search(r"\d+\.\d+% of the test images after 1 epochs", output), output

@@ -38,7 +38,7 @@ def until_end(pipe):
 
 
 def numbered(info):
-    """Returns the sample's numbers and this process's id. The function is at module level, so that it can be pickled."""
+    """Returns the sample's numbers and this process's id. At module level, so that it can be pickled."""
     if info.idx_in_epoch >= 10:
         raise StopIteration
     return np.int64([info.idx_in_epoch, info.idx_in_batch, info.iteration, info.epoch_idx]), np.int64(os.getpid())
@@ -68,7 +68,7 @@ def test_samples_come_in_order_from_other_processes(method, workers):
 
 
 def test_batches_are_begun_early():
-    """Two processes wait for each other, so each batch of the second begins while the first is at the batch before."""
+    """Batches are begun ahead of need, so each of two processes makes some of them."""
     pipe = pipeline(
         lambda b: [np.int64([b.iteration, os.getpid()])] * 3 if not time.sleep(0.05) and b.iteration < 6 else next(iter(())),
         batch_info=True,
@@ -169,7 +169,7 @@ def shifted(i):
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_functions_that_no_process_can_import_go_by_value(method):
-    """The function uses closures, recursion, defaults, names of its module, and functions within functions."""
+    """Functions with closures, recursion, defaults, names of their module, and inner functions are sent to processes by value."""
     scale, later = 3, None
 
     def factorial(n):
@@ -183,7 +183,7 @@ def test_functions_that_no_process_can_import_go_by_value(method):
         return made()
 
     later = "assigned after the function was made"
-    source.__module__ = "__main__"  # as in a program that is run: the names that the function uses from its module are sent with it
+    source.__module__ = "__main__"  # as in a program: the names that the function uses from its module are sent too
     pipe = pipeline(lambda info: source(info), batch=False, settings={"py_start_method": method, "py_num_workers": 2})
     assert pipe.run()[0].as_array().tolist() == [[i * 3 + 24 + 1100, 9] for i in range(4)]
     pipe.close()
@@ -191,7 +191,7 @@ def test_functions_that_no_process_can_import_go_by_value(method):
 
 @pytest.mark.timeout(60)
 def test_a_batch_of_workers_that_the_garbage_collector_has_ended():
-    """A pipeline that is dropped may ask for a batch after its workers were ended. It waited for ever: their threads read no more calls."""
+    """A dropped pipeline may request a batch after its workers were ended. It once waited forever, since their threads read no more calls."""
     from stoker._processes import Processes
     from stoker.errors import StateError
 
@@ -199,6 +199,6 @@ def test_a_batch_of_workers_that_the_garbage_collector_has_ended():
     assert made.batch(0, 0) == [0]
     made._stop()  # as weakref.finalize calls it
     with pytest.raises(StateError):
-        for number in (1, 2, 3):  # the first ones may have been begun before
+        for number in (1, 2, 3):  # the first batches may have been begun before
             made.batch(0, number)
     made.close()

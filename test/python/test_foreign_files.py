@@ -41,12 +41,12 @@ def _npy() -> bytes:
 
 
 def _media(brand: str, *others: str) -> bytes:
-    """Returns the beginning of an ISO media file with this major brand. others: its compatible brands."""
+    """Returns the start of an ISO media file with this major brand. others: its compatible brands."""
     names = b"".join(n.encode() for n in others)
     return (16 + len(names)).to_bytes(4) + b"ftyp" + brand.encode() + bytes(4) + names + b"\0\0\0\x08free"
 
 
-# For each kind of file: the bytes, whether they are a picture or video of a format that is not decoded, the name and the remedy in the message
+# For each kind of file: its bytes, whether they are a picture or video in a format that is not decoded, and the kind's name and remedy in the message
 FILES: dict[str, tuple[bytes, bool, str, str]] = {
     "gif": (_saved("GIF"), True, "a GIF", "convert it to PNG"),
     "heic": (_media("heic", "mif1", "heic"), True, "a HEIC", "heif-convert"),
@@ -128,7 +128,7 @@ def test_other_readers_name_them_too(name: str, tmp_path: Path) -> None:
 def test_a_folder_of_pictures_that_are_not_decoded(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A Loader counts .jp2 files, which DALI's readers.file takes, and says what to do about them: in its error if there are no other files, else in a notice."""
+    """A Loader counts .jp2 files, which DALI's readers.file accepts, and names the remedy: in its error if there are no other files, otherwise in a notice."""
     monkeypatch.setattr(_where, "_shown", set())
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "a.jp2").write_bytes(FILES["jpeg 2000"][0])
@@ -170,7 +170,7 @@ def test_a_file_whose_name_is_a_word_of_the_message(tmp_path: Path, monkeypatch:
 
 
 def test_folders_and_indexes_as_file_uris(tmp_path: Path) -> None:
-    """A folder may be given as a file:// URI, with the same samples and errors as its path. It once was looked for under the name "file:"."""
+    """A folder as a file:// URI gives the same samples and errors as its path. It once was treated as a path that begins with "file:"."""
     (tmp_path / "set" / "one").mkdir(parents=True)
     for k in range(3):
         (tmp_path / "set" / "one" / f"{k}.png").write_bytes(_saved("PNG"))
@@ -191,7 +191,7 @@ def test_folders_and_indexes_as_file_uris(tmp_path: Path) -> None:
 
 
 def test_file_uris_that_name_this_host(tmp_path: Path) -> None:
-    """file://localhost/path, RFC 8089's name of a file of this machine, works for folders, tars, globs and lists. "localhost" once was taken for a folder."""
+    """file://localhost/path, RFC 8089's name of a local file, works for folders, tars, globs and lists. "localhost" once was treated as a folder."""
     (tmp_path / "set" / "one").mkdir(parents=True)
     for k in range(3):
         (tmp_path / "set" / "one" / f"{k}.png").write_bytes(_saved("PNG"))

@@ -92,7 +92,7 @@ def test_objects_that_are_not_images_are_refused(dims: int) -> None:
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
 @pytest.mark.parametrize("name", IMAGE_OPERATORS)
 def test_any_number_of_channels(name: str, dtype: str, channels: int) -> None:
-    """The result equals that of each channel by itself. Random operators draw the same for each run."""
+    """The result equals that of each channel separately. Random operators draw the same in each run."""
     define, samples = IMAGE_OPERATORS[name], images((9, 8, channels), dtype)
     whole = run(define, samples, "HWC")
     axis = 0 if name == "crop_mirror_normalize" else -1
@@ -175,7 +175,7 @@ HUGE = [
 @pytest.mark.parametrize("rest", ["alone", "fused"])
 @pytest.mark.parametrize("case", range(len(HUGE)))
 def test_windows_beyond_32_bits(case: int, rest: str) -> None:
-    """Pixels far outside the image get the fill value, and an output that memory cannot hold is an error. Large numbers must not wrap around, which would give
+    """Pixels far outside of the image get the fill value, and an output that is too large for memory is an error. Large numbers must not wrap around to
     another window."""
 
     def define(x: Any) -> Any:
@@ -191,7 +191,7 @@ def test_windows_beyond_32_bits(case: int, rest: str) -> None:
 
 
 def filtered(row: np.ndarray, begin: float, end: float, out: int) -> np.ndarray:
-    """Applies a triangle filter over [begin, end) in float64. Outside of the data its edge is repeated."""
+    """Applies a triangle filter over [begin, end) in float64. The edge of the data is repeated outside of it."""
     scale = (end - begin) / out
     result = []
     for k in range(out):
@@ -204,7 +204,7 @@ def filtered(row: np.ndarray, begin: float, end: float, out: int) -> np.ndarray:
 
 @pytest.mark.parametrize(("begin", "end"), [(0, 10), (-300, 310), (-2000, 3000), (9, 1e5), (-1e6, 1e6), (5, -1e4)])
 def test_a_region_far_outside_an_image(begin: float, end: float) -> None:
-    """The filter's result is right for any number of taps. Most of them are taken together."""
+    """The filter's result is right for any number of taps, most of which are outside of the image and summed together."""
     image = images((4, 10, 1), "float32")[0]
     got = run(lambda x: fn.resize(x, size=(4, 3), roi_start=(0, begin), roi_end=(4, end)), [image], "HWC")[0]
     low, high = min(begin, end), max(begin, end)
@@ -217,7 +217,7 @@ def test_a_region_far_outside_an_image(begin: float, end: float) -> None:
 )
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "int16"])
 def test_a_region_of_a_thousand_million_pixels(filter: str, dtype: str) -> None:
-    """Resizing a region that is far larger than the image takes no longer than resizing the image. It once took a minute."""
+    """Resizing a region that is far larger than the image takes no longer than resizing the image. (It once took a minute.)"""
     image = images((40, 50, 3), dtype)[0]
     define = lambda x: fn.resize(x, size=(3, 3), roi_start=(0, 0), roi_end=(1e9, 1e9), interp_type=getattr(types, filter))  # noqa: E731
     got = run(define, [image], "HWC")[0]
@@ -234,7 +234,7 @@ def test_a_region_beyond_all_numbers(end: float) -> None:
 
 @pytest.mark.parametrize("width", [1e-10, 1e-30, 0.4])
 def test_a_width_below_one_pixel_is_one(width: float) -> None:
-    """The scale is kept, as in DALI. A pixel that is so narrow shows the edges in equal parts."""
+    """A width below one pixel becomes one, and the scale does not change, as in DALI. Such a narrow pixel shows both edges equally."""
     image = images((6, 8, 3), "float32")[0]
     got = run(lambda x: fn.resize(x, resize_x=width, resize_y=6), [image], "HWC")[0]
     assert got.shape == (6, 1, 3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoker.imread, stoker.imdecode and fn.eager: one image, and one operator, without a pipeline."""
+"""stoker.imread, stoker.imdecode and fn.eager: one image, or one operator, without a pipeline."""
 
 import io
 import threading
@@ -36,7 +36,7 @@ def test_images_are_those_of_pillow(rng, tmp_path):
     }
     for name, data in kinds.items():
         want = np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB"))
-        path = tmp_path / f"{name}.JPEG"  # the ending is wrong on purpose: the bytes decide the format
+        path = tmp_path / f"{name}.JPEG"  # a wrong ending on purpose, since the bytes determine the format
         path.write_bytes(data)
         for got in (stoker.imread(path), stoker.imdecode(data), stoker.imdecode(np.frombuffer(data, np.uint8)), stoker.imread(str(path))):
             assert got.dtype == np.uint8 and got.shape == want.shape, name
@@ -103,7 +103,7 @@ def test_threads_decode_side_by_side(files):
 
 
 def test_the_limit_that_the_environment_sets(rng, monkeypatch):
-    """Errors name STOKER_MAX_IMAGE_SIZE, which once applied only to pipelines. A thread's decoder is made when it first decodes."""
+    """Errors name STOKER_MAX_IMAGE_SIZE, which also applies without a pipeline. A thread's decoder is made when the thread first decodes."""
     data, results = file_of(Image.fromarray(photograph(rng, 61, 83)), "JPEG"), []
 
     def decode():

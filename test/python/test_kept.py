@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches that are kept: each output holds its own memory, small outputs never hold more, and there is a limit in bytes."""
+"""Batches that the program holds: each output has its own memory, small outputs never hold more than that, and a limit in bytes applies."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_two_thousand_batches(files, capfd):
     want = [b.image.clone() for b in Loader(paths(files, len(files)), batch_size=1, transforms=[T.Resize((16, 16))])]
     loader = Loader(paths(files, 2000), batch_size=1, transforms=[T.Resize((16, 16))])
     kept = list(loader)
-    assert "stoker:" not in capfd.readouterr().err  # no notice about small outputs
+    assert "stoker:" not in capfd.readouterr().err  # prints no notice about small outputs
     assert [int(b.label) for b in kept] == list(range(2000))
     assert all(torch.equal(b.image, want[i % len(files)]) for i, b in enumerate(kept))
     each = kept[0].image.nbytes + 64
@@ -51,7 +51,7 @@ def test_labels_hold_no_images(files):
     labels = [label for _, label in loader]
     assert torch.cat(labels).tolist() == list(range(480))
     seen = counters(loader)
-    # Two batches ahead, one that is being made, the consumer's, and up to three for a consumer that is late.
+    # Two batches ahead, one that is being made, the consumer's batch, and up to three for a late consumer.
     assert seen["slots"] <= 7 and seen["slots_peak"] <= 7
     assert seen["held_bytes"] <= 120 * 64 and seen["slot_bytes"] <= 7 * (BYTES + 64)
 
@@ -96,7 +96,7 @@ def test_over_the_limit(files):
     del raised
     upto = 4 * len(kept)
     del kept[:20], batch
-    assert next(batches).label.tolist() == list(range(upto, upto + 4))  # the error has lost no batch
+    assert next(batches).label.tolist() == list(range(upto, upto + 4))  # no batch was lost by the error
 
 
 def test_a_hard_bound(files):
@@ -137,7 +137,7 @@ def arrays(shape):
 @pytest.mark.parametrize("shape", [(8,), (500, 500)])
 @pytest.mark.parametrize("held", [0, 1, 40])
 def test_nothing_is_allocated_for_a_batch(shape, held):
-    """While the last few labels are held, or the last few whole batches if these are small, a batch costs no allocation but DLPack's own for each tensor."""
+    """While the program holds the last few labels, or the last few small batches, a batch allocates only DLPack's own memory for each tensor."""
     pipe = arrays(shape)
     core = pipe._running()
     batch = pipe._next()
@@ -149,7 +149,7 @@ def test_nothing_is_allocated_for_a_batch(shape, held):
             window.append(handover.tensors(pipe._next())[1:])
 
     run(600)
-    for _ in range(10):  # repeats the run, because more batches get under way if the system stops a thread for a while
+    for _ in range(10):  # repeats the run, because more batches get in flight if the system stops a thread for a while
         before = core.counters()
         run(200)
         now = core.counters()
@@ -189,7 +189,7 @@ def test_tensors_outlive_their_pipeline(files):
 
 
 def test_threads_drop_what_others_took(files):
-    """Batches keep their values while tensors of others are overwritten and freed, in an order of their own, by several threads."""
+    """Batches keep their values while several threads overwrite and free tensors of other batches, in random order."""
     loader = Loader(paths(files, 4 * 300), batch_size=4, transforms=[T.Resize((300, 300))])
     given, wrong = deque(), []
     done = threading.Event()

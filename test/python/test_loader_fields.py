@@ -54,7 +54,7 @@ VALUES = [
 
 
 class Samples:
-    """Samples made by a function of their number."""
+    """A Dataset whose sample i is make(i)."""
 
     def __init__(self, make: Any, count: int = 8) -> None:
         self.make, self.count = make, count
@@ -79,7 +79,7 @@ def _smooth(i: int, channels: int = 1) -> torch.Tensor:
 @pytest.mark.essential
 @pytest.mark.parametrize("t", [*MOVES, *VALUES], ids=lambda t: type(t).__name__)
 def test_the_same_picture_twice_stays_the_same(t: Any) -> None:
-    """Both pictures share all draws, even those of colours, noise and erasing."""
+    """Both pictures share all draws, even of colours, noise and erasing."""
     data = Samples(lambda i: (_picture(i), _picture(i), i))
     loader = Loader(data, 4, transforms=[t], fields={"image": "Image", "other": "Image", "label": None})
     for image, other, label in loader:
@@ -207,7 +207,7 @@ def test_vectors_are_mirrored_scaled_and_turned() -> None:
     assert torch.equal(after(T.CenterCrop(20)), torch.tensor([3.0, 1.0]))
     torch.testing.assert_close(after(T.Resize((20, 104))), torch.tensor([6.0, 0.5]))
     torch.testing.assert_close(after(T.Resize(80)), torch.tensor([6.0, 2.0]))
-    # torchvision rotates pictures anticlockwise as they are seen. In their coordinates, y points down.
+    # torchvision rotates pictures anticlockwise as seen, in coordinates in which y points down.
     torch.testing.assert_close(after(T.RandomRotation((90, 90))), torch.tensor([1.0, -3.0]), atol=1e-5, rtol=0)
     torch.testing.assert_close(after(T.RandomAffine((0, 0), scale=(2, 2))), torch.tensor([6.0, 2.0]), atol=1e-5, rtol=0)
     (batch,) = Loader(

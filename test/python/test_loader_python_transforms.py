@@ -25,7 +25,7 @@ class Blur:
 
 
 class Folder:
-    """A folder with two images in PNG, for which all decoders give the same pixels."""
+    """A folder with two PNGs, for which all decoders give the same pixels."""
 
     def __init__(self, path):
         for name in ("a", "b"):
@@ -34,7 +34,7 @@ class Folder:
         self.path = path
 
     def both(self, transform):
-        """Returns the batch of a DataLoader, and that of the Loader."""
+        """Returns the first batch of a DataLoader, and that of the Loader."""
         data = torchvision.datasets.ImageFolder(self.path, transform)
         return next(iter(torch.utils.data.DataLoader(data, 2)))[0], next(iter(Loader(data, 2)))[0]
 
@@ -51,7 +51,7 @@ def folder(tmp_path):
 
 @pytest.mark.parametrize("mode", ["BOX", "HAMMING"])
 def test_filters_that_only_pillow_has(folder, mode):
-    """Resizing with filters that the library's resampler lacks gives torchvision's values, because torchvision's own code runs."""
+    """Resizing with filters that the library lacks runs torchvision's own code, and so gives its values."""
     filters = tt.InterpolationMode[mode]
     v2 = torchvision.transforms.v2
     for resize in (tt.Resize((21, 17), filters), v2.Resize((21, 17), filters), tt.RandomResizedCrop(24, (1.0, 1.0), (1.25, 1.25), filters)):
@@ -182,7 +182,7 @@ def test_several_views_hold_to_their_number_and_type(folder):
     for made in (
         lambda image: [image, image],
         lambda image: [np.asarray(image)] * 2,
-    ):  # these give no tensors; torch's default_collate refuses images, too
+    ):  # these do not return tensors; torch's default_collate refuses images too
         with pytest.raises(Exception, match=r"gave 2 values for one image: views="):
             next(iter(Loader(torchvision.datasets.ImageFolder(folder.path, made), 2)))
 

@@ -29,12 +29,12 @@ sys.path.insert(0, str(ROOT / "bench"))
 import audio as bench  # noqa: E402
 
 RATE, SECONDS, SOUNDS = 16000, 90, 4
-EPOCHS = 3  # most epochs whose requests count: the one that a test reads, and two that the Loader may have begun
+EPOCHS = 3  # maximum number of epochs whose requests count: the one that a test reads, and two that the Loader may have begun
 FORMATS = ("wav", "listed.wav", "flac", "table.flac")
 
 
 def with_seek_table(flac: bytes, samples: int) -> bytes:
-    """Adds a table with a point for each fifth block."""
+    """Adds a seek table with a point for every fifth block."""
     blocks, points = [k for k in range(42, len(flac) - 4) if flac[k : k + 4] == b"\xff\xf8\x75\x08"], b""
     for i in range(0, samples // 4096, 5):
         points += struct.pack(">QQH", i * 4096, blocks[i] - 42, 4096)
@@ -48,9 +48,9 @@ def write(path: Path, data: bytes) -> None:
 
 @pytest.fixture(scope="module")
 def sounds(tmp_path_factory):
-    """Writes a bucket with a folder for each format, of 4 sounds of 90 s: WAVs with a plain header, WAVs with 2 KB in a chunk before the samples, FLACs without
-    and with a seek table. The bucket also has a folder of short WAVs, one of damaged WAVs and, if the ffmpeg program is there, one of AAC. Returns the folder
-    with the bucket, and the samples of each of the 4 sounds."""
+    """Writes a bucket with a folder of 4 sounds of 90 s for each format: WAVs with a plain header, WAVs with 2 KB in a chunk before the samples, FLACs
+    without and with a seek table; also short WAVs, damaged WAVs and, if ffmpeg is installed, AAC. Returns the bucket's folder, and the samples of the 4
+    sounds."""
     root = tmp_path_factory.mktemp("root")
     rng, stored = np.random.default_rng(SEED), []
     for i in range(SOUNDS):
@@ -102,10 +102,10 @@ def test_windows_are_those_of_local_files(sounds, store, name, crop):
     made = batches(f"s3://sounds/{name}", audio, seed=3, shuffle=True, storage=storage)
     for (a, labels, rates), (b, *others) in zip(made, want, strict=True):
         assert torch.equal(a, b) and [labels, rates] == others
-    # The bytes around the window of a FLAC file are fetched, too: up to the next points of its seek table, or a margin if it has no table.
+    # The bytes around a window of a FLAC file are fetched too: up to the next points of its seek table, or a margin if it has none.
     each = int(0.75 * RATE) * 2 + {"wav": 100, "listed.wav": 70_000}.get(name, 450_000)
     counted, size = storage.counters(), sum(path.stat().st_size for path in local.glob("*/*"))
-    most = EPOCHS * SOUNDS * each + 4000  # 4000: bytes of the listing
+    most = EPOCHS * SOUNDS * each + 4000  # 4000: size of the listing in bytes
     assert counted["storage_bytes"] <= most < 0.75 * size
     assert counted["storage_requests"] <= EPOCHS * SOUNDS * (2 if name == "wav" else 4) + 3
 

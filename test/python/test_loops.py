@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""50 epochs, and 50 openings, of sounds, videos, tables, robots' recordings and mixtures: memory, threads and descriptors stay as they are."""
+"""50 epochs, and 50 openings, of sounds, videos, tables, robots' recordings and mixtures do not increase memory, threads or descriptors."""
 
 import io
 import json
@@ -17,8 +17,8 @@ import robots  # noqa: E402
 import tables  # noqa: E402
 import videos  # noqa: E402
 
-# The batches of an epoch take at least 4 MiB, so that a loop that kept those of every epoch would grow by more than ROOM in 30 rounds.
-ROOM = 32  # MiB
+# The batches of an epoch take at least 4 MiB, so that a loop that held the batches of all epochs would grow by more than ROOM in 30 rounds.
+ROOM = 32  # in MiB
 LOOP = """
 import gc, json, os, sys
 from pathlib import Path
@@ -112,7 +112,7 @@ print(json.dumps(seen))
 
 @pytest.fixture(scope="module")
 def media(tmp_path_factory):
-    """Makes a folder of sounds and, if this machine can make them, videos. It also holds a folder with a table and a folder with a robot's recordings."""
+    """Makes a folder of sounds and, if this machine can make them, videos, with subfolders for a table and for a robot's recordings."""
     root = tmp_path_factory.mktemp("media")
     rng = np.random.default_rng(1)
     for i in range(8):
@@ -154,8 +154,8 @@ def test_loops_stay_flat(media, kind, loop):
     assert done.returncode == 0, done.stderr[-2000:]
     seen = json.loads(done.stdout.splitlines()[-1])
     assert len(seen) == 50
-    # Takes the lowest value of ten rounds each, because threads of one round may not have ended when the next one begins: on a slow machine one or two of
-    # them may run in each of the ten. A thread or descriptor that every tenth round left open would add three.
+    # Takes the minimum of ten rounds, because threads of one round may not have ended when the next one begins; on a slow machine, this may be so in each
+    # round. A thread or descriptor that stays open in every tenth round would add three.
     early, late = (np.min(seen[i : i + 10], axis=0).tolist() for i in (10, 40))
     assert late[0] <= early[0] + ROOM, seen
     assert late[1] <= early[1] + 2, seen

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics for Prometheus and OpenTelemetry, against the counters that they show; the dashboard; and values that a training loop logs, such as to TensorBoard
-or by Lightning."""
+"""Metrics for Prometheus and OpenTelemetry equal the counters that they show; also tests the dashboard, and values that a training loop logs to TensorBoard
+or through Lightning."""
 
 import contextlib
 import gc
@@ -90,7 +90,7 @@ def test_every_counter_of_the_table_exists_and_the_page_lists_it():
         for _ in train:
             pass
         known = {*train.pipeline.counters()}
-    later = re.compile("^(storage|cache)_")  # these counters exist only once a store or a cache is in use
+    later = re.compile("^(storage|cache)_")  # counters that exist only if a store or a cache is used
     assert {m.counter for m in stoker.metrics.METRICS if not later.match(m.counter)} <= known
     page = (ROOT / "doc/metrics.md").read_text()
     assert {f"stoker_{m.name}" for m in stoker.metrics.METRICS} == set(re.findall(r"^\| `(stoker_\w+)` \|", page, re.M))
@@ -182,7 +182,7 @@ def test_the_dashboard_asks_for_documented_metrics_only():
 
 
 class Writer:
-    """Stands in for SummaryWriter."""
+    """Replaces TensorBoard's SummaryWriter."""
 
     def __init__(self):
         self.rows = []
@@ -192,7 +192,7 @@ class Writer:
 
 
 class Run:
-    """Stands in for a run of Weights & Biases."""
+    """Replaces a run of Weights & Biases."""
 
     def __init__(self):
         self.rows = []
@@ -261,7 +261,7 @@ def test_tensorboard_shows_the_curves(tmp_path):
 
 
 def fake_lightning(monkeypatch):
-    """Puts a stand-in for Lightning's package in place, and returns a class that calls a Trainer's hooks in their order."""
+    """Replaces Lightning's package, and returns a class that calls a Trainer's hooks in their order."""
     monkeypatch.setitem(sys.modules, "lightning", types.ModuleType("lightning"))
     module = types.ModuleType("lightning.pytorch")
     module.Callback = type("Callback", (), {})

@@ -18,7 +18,7 @@ SIZES = {"a": 40, "b": 24, "c": 12}
 
 
 class Numbers:
-    """Small images whose labels are 100 times the source's number plus their own."""
+    """Small images whose labels are 100 times the number of their source plus their own number."""
 
     def __init__(self, name):
         self.base, self.size = 100 * "abc".index(name), SIZES[name]
@@ -116,8 +116,8 @@ def test_other_numbers_of_ranks_continue(before, after):
 
 @pytest.mark.parametrize("how", ["state", "close"])
 def test_an_epoch_that_continues_ends_where_it_would_have_ended(how):
-    """After the leader's last batch, some steps of other sources follow before its end is found. A run that continued there once had another whole epoch of
-    the leader."""
+    """After the leader's last batch, other sources have some steps before the end of the epoch is found. A run that resumed there once had another whole
+    epoch of the leader."""
     shares = (0.45, 0.45, 0.1)
     whole = mixture(epoch="c", shares=shares)
     wanted, after = labels(whole), labels(whole)
@@ -213,7 +213,7 @@ def test_shares_of_extreme_sizes(share, first):
     ],
 )
 def test_a_state_of_another_mixture_changes_nothing(other, said):
-    """The refusal leaves the position of each source as it was."""
+    """A refused state leaves the position of each source unchanged."""
     first = mixture(steps=6)
     next(iter(first))
     state = json.loads(json.dumps(first.state_dict()))
@@ -295,7 +295,7 @@ def test_every_position_continues_over_every_kind_of_source(kinds, world):
         return Loader.mix(pairs, **ends)
 
     def walk(mixed, count):
-        """Takes `count` batches over the ends of epochs. Returns the source of each, and its indexes or labels."""
+        """Takes `count` batches across the ends of epochs. Returns the source of each batch, and its indexes or labels."""
         found = []
         while len(found) < count:
             for batch in mixed:
@@ -327,8 +327,7 @@ def test_every_position_continues_over_every_kind_of_source(kinds, world):
     ],
 )
 def test_a_damaged_state_is_refused_and_changes_nothing(change):
-    """A damaged state is refused, and the mixture continues where it was. Counts that do not agree with the shares would make it take batches of one source
-    only, for ever."""
+    """A damaged state is refused, and the mixture continues as before. Counts that contradict the shares would make it take batches of one source forever."""
     mixed = mixture(steps=7)
     iterator = iter(mixed)
     for _ in range(3):
@@ -345,14 +344,14 @@ def test_a_damaged_state_is_refused_and_changes_nothing(change):
 
 
 def test_a_close_while_a_source_starts_leaves_it_closed():
-    """The thread that iterates starts a source while another thread closes the mixture. The source must not run on."""
+    """If a thread closes the mixture while the iterating thread starts a source, the source must not keep running."""
 
     class Source:
         batch_size = 2
         running = False
 
         def __iter__(self):
-            mixed.close()  # stands for the other thread
+            mixed.close()  # as another thread would
             self.running = True
             return iter(range(100))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mistakes that newcomers make: each message says what is wrong, where, and what to do. The messages that doc/troubleshooting.md quotes are real."""
+"""Mistakes of newcomers: each message says what is wrong, where, and what to do. doc/troubleshooting.md quotes real messages."""
 
 import os
 import re
@@ -51,7 +51,7 @@ def files(data):
     return fn.readers.file(file_root=str(data / "ok"))
 
 
-# For each mistake: the wrong call, and a pattern that its message has to match
+# for each mistake: the wrong call, and a pattern that its message must match
 WRONG = {
     "missing folder": (lambda d: Loader("/no/such/folder", 4), "/no/such/folder: .*No such file or directory"),
     "empty folder": (lambda d: Loader(d / "empty", 4), "the folder is empty; it should hold a folder of files for each class"),
@@ -177,7 +177,7 @@ def test_troubleshooting_quotes_real_messages(data, monkeypatch):
         with pytest.raises(Exception) as caught:
             call(data)
         said.append(str(caught.value))
-    # Without a driver for the GPU, the command has to say so; with one, it runs.
+    # The command must report a missing driver for the GPU; with a driver, it runs.
     env = {**os.environ, "LD_LIBRARY_PATH": ""}
     done = subprocess.run(
         [COMMAND, "bench", data / "ok", "--device", "cuda", "--seconds", "0.1"], capture_output=True, text=True, env=env, timeout=120

@@ -122,7 +122,7 @@ def test_shuffled_epochs(root):
 
 
 def write_infos(root, path, protocol=4):
-    """Writes an info file like those of StreamPETR's converter, from the values of Reference. Its samples are in reverse order."""
+    """Writes an info file like those of StreamPETR's converter, from the values of Reference, with the samples in reverse order."""
     reference = Reference(root)
     entries = []
     for i, sample in enumerate(reference.samples):
@@ -233,7 +233,7 @@ def test_inspect_counts_samples_and_objects(root, tmp_path):
 
 
 def test_an_epoch_of_sequences_has_the_batches_that_were_asked_for(root):
-    """Scenes follow each other without an end, so the iterator receives the length of an epoch. It is the same in a resumed run."""
+    """Scenes follow each other endlessly, so the iterator needs the length of an epoch. A resumed run has the same length."""
     data = NuScenes(root, "v1.0-mini", fields="frame")
 
     def epochs(steps, state=None):

@@ -15,7 +15,7 @@ from PIL import Image, ImageOps
 from stoker import _core
 from support import png_chunk
 
-# Letters of struct for the types of TIFF. Types 5 and 10 are two numbers each; 0 and 129 are invalid.
+# Letters of struct for TIFF's types. Types 5 and 10 are pairs of numbers; 0 and 129 are invalid.
 TYPES = {
     1: "B",
     2: "B",
@@ -44,7 +44,7 @@ def _values(kind: int, count: int, first: float, order: str) -> bytes:
 
 
 def _exif(kind: int = 3, count: int = 1, order: str = "<", first: float = 6, more: tuple[bytes, ...] = ()) -> bytes:
-    """Makes a TIFF structure with one entry, or with several if `more` holds further entries."""
+    """Makes a TIFF structure with one entry, and those in `more`."""
     data = _values(kind, count, first, order)
     entries = len(more) + 1
     inside = len(data) <= 4
@@ -118,7 +118,7 @@ def test_types_and_counts(form: str) -> None:
     for kind, count, order in itertools.product(TYPES, (0, 1, 2, 3), "<>"):
         data = FILES[form](_exif(kind, count, order))
         np.testing.assert_array_equal(stoker.imdecode(data), _pillow(data), err_msg=f"type {kind}, {count} values, {order}")
-    assert stoker.imdecode(FILES[form](_exif(4))).shape == (7, 5, 3)  # makes sure that the tests rotate an image at all
+    assert stoker.imdecode(FILES[form](_exif(4))).shape == (7, 5, 3)  # checks that images are rotated at all
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -133,7 +133,7 @@ def test_values_and_doubled_entries(form: str) -> None:
         _exif(more=(again[:2] + b"\x01" + again[3:],)),
         b"Exif\0\0" + _exif(),
     ]
-    forms += [_exif(12)[:-1], _exif(12, count=2)[:-4], _exif()[:12], _exif(4, 3)[:-1]]  # these structures are cut off inside an entry
+    forms += [_exif(12)[:-1], _exif(12, count=2)[:-4], _exif()[:12], _exif(4, 3)[:-1]]  # structures that end inside an entry
     for exif in forms:
         data = FILES[form](exif)
         np.testing.assert_array_equal(stoker.imdecode(data), _pillow(data), err_msg=repr(exif))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PNG files whose rows have any filters and whose pixels lie in any number of chunks, against the pixels that were filtered; and damaged ones, which raise
-the same errors wherever the damage lies."""
+"""PNG files whose rows have any filters and whose pixels are in any number of chunks give the pixels that were filtered. Damaged files raise the same errors
+wherever the damage is."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def chunk(kind: bytes, contents: bytes) -> bytes:
 
 
 def filtered(pixels: np.ndarray, filters: list[int]) -> bytes:
-    """Filters the rows of an image of (H, W, C) as the PNG specification defines the five filters."""
+    """Returns the filtered rows of an image (H, W, C), with the PNG specification's five filters."""
     big_endian = np.ascontiguousarray(pixels.astype(pixels.dtype.newbyteorder(">")))
     rows = big_endian.view(np.uint8).reshape(len(pixels), -1).astype(np.int32)
     pixel = pixels.shape[2] * pixels.itemsize
@@ -50,7 +50,7 @@ def png(
     after: bytes = b"",
     stream: bytes | None = None,
 ) -> bytes:
-    """Makes a file whose stream of pixels is cut into chunks of the given sizes; the rest is the last chunk."""
+    """Makes a file whose pixel stream is cut into chunks of the given sizes; the rest is the last chunk."""
     height, width = pixels.shape[:2]
     stream = zlib.compress(filtered(pixels, filters), 6) if stream is None else stream
     out = SIGNATURE + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8 * pixels.itemsize, color, 0, 0, 0)) + before
@@ -63,7 +63,7 @@ def png(
 def image(rng: np.random.Generator, color: int, dtype: Any) -> np.ndarray:
     height, width = (int(n) for n in rng.integers(1, 40, 2))
     most = np.iinfo(dtype).max
-    if rng.integers(2):  # smooth, so that neighbouring pixels are close, as in a photograph; other images are noise
+    if rng.integers(2):  # half of the images are smooth, so that neighbouring pixels are close, as in a photograph; the others are noise
         y, x = np.mgrid[:height, :width]
         planes = [(most / 2 * (1 + np.sin(x / rng.uniform(1, 9) + y / rng.uniform(1, 9)))) for _ in range(CHANNELS[color])]
         return np.stack(planes, -1).astype(dtype)
@@ -118,7 +118,7 @@ def test_damage_is_refused(rng: np.random.Generator) -> None:
 
 
 def test_files_of_the_wide_kind(rng: np.random.Generator) -> None:
-    """PNGs of all colour types with rows of 5003 pixels, which are longer than a page of memory, give their pixels."""
+    """PNGs of all colour types with rows of 5003 pixels, which are longer than a memory page, give their pixels."""
     for color in CHANNELS:
         pixels = rng.integers(0, 256, (7, 5003, CHANNELS[color])).astype(np.uint8)
         data = png(pixels, color, [4, 3, 2, 1, 0, 4, 4], [1000] * 5)
@@ -126,7 +126,7 @@ def test_files_of_the_wide_kind(rng: np.random.Generator) -> None:
 
 
 def test_mutations_never_give_other_pixels(rng: np.random.Generator) -> None:
-    """A file with any changed byte is refused, or has the same pixels: the byte lay in a chunk that does not matter."""
+    """A file with any changed byte is refused, or has the same pixels because its decoding does not use the chunk with that byte."""
     draw = random.Random(int(rng.integers(1 << 32)))
     pixels = image(rng, RGB, np.uint8)
     data = png(

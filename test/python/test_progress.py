@@ -38,7 +38,7 @@ class Terminal:
         self.text = ""
 
     def read(self, until=None, limit=LIMIT):
-        """Reads the terminal until a pattern is found, the program ends, or `limit` seconds have passed. Returns all text since the program began."""
+        """Reads the terminal until a pattern is found, the program ends, or `limit` seconds have passed. Returns all text since the program's start."""
         end = time.monotonic() + limit
         while time.monotonic() < end and not (until and re.search(until, self.text)):
             if select.select([self.master], [], [], 0.1)[0]:
@@ -62,20 +62,20 @@ class Terminal:
         raise TimeoutError
 
     def end(self):
-        """Waits for the program. Returns its exit code, and what it wrote to stdout."""
+        """Waits for the program's end. Returns its exit code, and its output on stdout."""
         out, _ = self.process.communicate(timeout=LIMIT)
         self.read(limit=1)
         os.close(self.master)
         return self.process.returncode, out
 
     def lines(self):
-        """Returns the texts that the line of progress showed, one after another."""
+        """Returns the texts that the progress line showed, in order."""
         return [part for part in re.split(r"\r\x1b\[K", self.text) if part]
 
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory):
-    """Writes photographs that take some seconds to decode: a few files under many names."""
+    """Writes photographs that take seconds to decode, as a few files under many names."""
     root = tmp_path_factory.mktemp("photos")
     rng = np.random.default_rng(0)
     for c in range(2):
@@ -146,7 +146,7 @@ def test_packing_stops_and_continues(tmp_path):
     run.read(until="files")
     run.process.send_signal(signal.SIGINT)
     code, _ = run.end()
-    assert code in (130, 0, -signal.SIGINT)  # the program may end before the signal comes, or not have set its handler yet
+    assert code in (130, 0, -signal.SIGINT)  # the program may end before the signal arrives, or may not have set its handler yet
     if code == 130:
         assert re.search(r"stoker pack: interrupted: \d+ of \d+ files packed: start the command again to continue", run.text), run.text
     subprocess.run(list(map(str, pack)), check=True, timeout=LIMIT, capture_output=True)

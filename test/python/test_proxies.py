@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A proxy between a store and its reader: a small one written for these tests, which forwards plain requests, opens tunnels and may require a password."""
+"""A proxy between a store and its reader: a small one for tests, which forwards plain requests, opens tunnels, and may require a password."""
 
 import base64
 import contextlib
@@ -30,7 +30,7 @@ def _pass_on(client, target):
 
 
 class Proxy:
-    """A proxy for http and for tunnels. `asked` holds its requests: ("CONNECT", "127.0.0.1:1") or ("GET", "http://..."). wants_user: it refuses requests without
+    """A proxy for http and for tunnels. asked: its requests, as ("CONNECT", "127.0.0.1:1") or ("GET", "http://..."). wants_user: refuses requests without
     the name and password in USER."""
 
     def __init__(self, wants_user: bool = False) -> None:
@@ -62,7 +62,7 @@ class Proxy:
                             _pass_on(self.request, store)
                             return
                         store.sendall(head.replace(f"{method} http://{host}".encode(), f"{method} ".encode(), 1))
-                        with store.makefile("rb") as answer:  # this proxy handles one request per connection
+                        with store.makefile("rb") as answer:  # handles one request per connection
                             lines = list(iter(answer.readline, b"\r\n"))
                             length = next(int(line.split(b":")[1]) for line in lines if line.lower().startswith(b"content-length"))
                             self.request.sendall(b"".join([*lines, b"Connection: close\r\n\r\n", answer.read(length)]))
@@ -106,7 +106,7 @@ def given(url, **more):
 
 
 def test_plain_http(store, tree, monkeypatch):
-    """Signed requests, listings too, go through the proxy that the program or the environment names."""
+    """Signed requests, including listings, go through the proxy that the program or the environment names."""
     want = run(tree)
     for proxy_of_program in (True, False):
         with Proxy() as proxy, monkeypatch.context() as patch:
@@ -142,7 +142,7 @@ def test_hosts_without_a_proxy(store, tree, monkeypatch):
 
 
 def test_a_proxy_that_wants_a_name(store, tls, tree):
-    """The user name and password stand in the proxy's URL, and no message shows them."""
+    """The proxy's URL contains the user name and password, which no message shows."""
     want = run(tree)
     url, authority = tls
     with Proxy(wants_user=True) as proxy:

@@ -16,7 +16,7 @@ DELTAS = {"observation.state": [-0.2, -0.1, 0.0], "action": [k / FPS for k in ra
 
 
 def expected(data, lengths, i, deltas):
-    """Returns sample i by LeRobotDataset's definition: each time is clamped to its episode, and marked if it was outside of it."""
+    """Returns sample i as LeRobotDataset defines it: each time outside of its episode is clamped and marked."""
     ends = np.cumsum(lengths)
     episode = int(np.searchsorted(ends, i, "right"))
     low, high = ends[episode] - lengths[episode], ends[episode]
@@ -288,7 +288,7 @@ def test_memory_of_frames_is_used_again_only_if_nothing_holds_it(tmp_path, trans
         if k % 2:
             batches.append((k, batch[key]))
         else:
-            parts.append((k, batch[key][1:2].numpy()))  # the NumPy array also keeps the batch's memory
+            parts.append((k, batch[key][1:2].numpy()))  # the NumPy array also keeps the batch's memory alive
     for k, frames in batches:
         assert torch.equal(frames, loader.dataset.batch(range(4 * k, 4 * k + 4))[key])
     for k, part in parts:
@@ -408,7 +408,7 @@ DAMAGED_V2 = {
 
 @pytest.mark.parametrize("version, name", [(3, n) for n in DAMAGED_V3] + [(2, n) for n in DAMAGED_V2])
 def test_damaged_metadata_is_refused(tmp_path, version, name):
-    """The error is one of Stoker's, says which file or frame is wrong, and comes when the Loader is made."""
+    """The error is one of Stoker's classes, names the wrong file or frame, and is raised when the Loader is made."""
     make(tmp_path, version=version)
     damage, said = {3: DAMAGED_V3, 2: DAMAGED_V2}[version][name]
     damage(tmp_path)
@@ -458,8 +458,8 @@ def test_times_that_are_no_numbers(tmp_path, given):
     "path", ["{chunk_index:9999999999d}", "{chunk_index.real}", "../{file_index:03d}.parquet", "/{file_index:03d}.parquet"]
 )
 def test_templates_that_lead_elsewhere(tmp_path, path):
-    """Templates for names of files that hold more than plain numbers, or lead out of the folder, are refused. str.format would make a name of ten billion digits
-    out of one, or read attributes of objects."""
+    """Templates of file names are refused if they contain more than plain numbers, or lead out of the folder: str.format would make a name of ten billion
+    digits, or read attributes of objects."""
     make(tmp_path)
     info(data_path=path)(tmp_path)
     with pytest.raises(CorruptError, match="which is no template for names of files below this folder"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every sample comes once an epoch, through each kind of source, number of ranks and end of an epoch, and over a save and a restore."""
+"""Every sample is delivered once in an epoch, for each kind of source, number of ranks and end of an epoch, and across a save and a restore."""
 
 import io
 import json
@@ -71,7 +71,7 @@ def url(data):
             self.wfile.write(body)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.handle_error = lambda *_: None  # a pipeline that is closed resets its connections
+    server.handle_error = lambda *_: None  # closed pipelines reset their connections, which is not reported
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NO_PROXY", "127.0.0.1")
@@ -104,7 +104,7 @@ def pipeline(form, data, url, rank, ranks, tail, state=None):
 
 
 def taken(pipe, steps):
-    """Returns the samples of each epoch: (epoch, the picture's number), without repeats that fill a batch."""
+    """Returns the samples of all epochs as (epoch, picture's number), without repeats that fill a batch."""
     found = []
     for _ in range(steps):
         (batch,) = pipe.run()
@@ -154,8 +154,7 @@ def sound_of(i):
 
 @pytest.fixture(scope="module")
 def newer(data):
-    """Returns a dict from a form (sounds, clips, tables, a robot's recordings) to the same samples in it. Leaves out a form whose package or program is
-    missing."""
+    """Returns a dict from a form (sounds, clips, tables, a robot's recordings) to the same samples in it, without forms whose package or program is missing."""
     forms = {"sounds": []}
     for i in range(COUNT):
         (data / f"{i:03}.wav").write_bytes(sound_of(i))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several readers in one pipeline: images and masks, cameras, sets of unequal size. One reader decides the length of an epoch."""
+"""Several readers in one pipeline: images and masks, cameras, sets of unequal size. One reader determines the length of an epoch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ N, M = 11, 4  # number of samples in each set
 
 @pytest.fixture(scope="module")
 def roots(tmp_path_factory):
-    """Writes images and masks with the same names and sizes, each in one colour that encodes its number, and a smaller set of masks."""
+    """Writes images and masks with the same names and sizes, each of one colour that encodes its number, and a smaller set of masks."""
     root = tmp_path_factory.mktemp("several")
     rng = np.random.default_rng(SEED)
     for i in range(N):
@@ -103,7 +103,7 @@ def test_the_iterator_names_the_leading_reader(roots):
     loader.reset()
     batch = next(loader)[0]
     images = [int(x) for x in batch["image"].flatten()[::3]]
-    assert images == [12, 14, 16]  # the reader that does not decide the epoch continues where it was
+    assert images == [12, 14, 16]  # the other reader continues in the next epoch
     with pytest.raises(stoker.errors.StokerError, match='no reader "nobody"; it has "images", "small"'):
         torch_plugin.DALIGenericIterator([pipeline(roots, ["images", "small"])], ["a", "b"], reader_name="nobody")
     begun = pipeline(roots, ["images", "small"])
@@ -187,7 +187,7 @@ def test_one_chain_of_two_readers(roots):
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_a_reader_that_two_chains_share(roots, threads):
-    """One chain needs the first reader, the other one needs both. A chain that waits for the images must not wait for a read that has not begun."""
+    """One chain needs the first reader, the other chain both. A chain that waits for images must not wait for a read that has not begun."""
     pipe = stoker.Pipeline(batch_size=8, num_threads=threads, timeout=20)
     with pipe:
         files = [str(roots / "images" / "all" / f"{i:02}.png") for i in range(N)]
@@ -203,7 +203,7 @@ def test_a_reader_that_two_chains_share(roots, threads):
 
 
 def test_readers_that_are_not_paired_are_reported(roots, capfd):
-    """A notice comes once, for readers of unequal sizes or orders. Sets of one size in one order are paired without a notice."""
+    """Readers of unequal sizes or orders cause one notice. Sets of the same size and order are paired without a notice."""
     pipeline(roots, ["images", "masks"]).build()
     assert "readers" not in capfd.readouterr().err
     for _ in range(2):

@@ -30,7 +30,7 @@ def make(tree, device, batch=3, **kwargs):
 
 
 def reference(tree, batch=3, **kwargs):
-    """Returns the expected batches, from the CPU."""
+    """Returns copies of the batches on the CPU, which other devices must equal."""
     return [(images.clone(), labels.clone()) for images, labels in make(tree, "cpu", batch, **kwargs)]
 
 
@@ -53,7 +53,7 @@ def test_batches_lie_where_and_as_they_should(tree, device):
 
 
 def test_gradient_accumulation(tree, device):
-    """The gradients of three batches of three add up to that of one batch of nine."""
+    """The gradients of three batches of three samples add up to those of one batch of nine."""
     one, two = network(device), network(device)
     loss = torch.nn.functional.cross_entropy
     for images, labels in list(make(tree, device, 3, memory_format=torch.channels_last))[:6]:
@@ -77,7 +77,7 @@ def test_batches_that_are_written_to_change_no_other(tree, device):
 
 
 def test_a_compiled_network_is_compiled_once(tree, device):
-    """A compiled network takes the batches, and is not compiled again for each of them."""
+    """A compiled network accepts the batches, and is not recompiled for each of them."""
     plain = network(device)
     compiled = torch.compile(copy.deepcopy(plain), backend="aot_eager")
     torch._dynamo.utils.counters.clear()
@@ -114,8 +114,8 @@ print(found.device, found.step.mean > 0, 0 <= found.wait_share <= 1, sum(len(b.t
 
 
 def test_advise_in_a_training_loop(tree, device):
-    """advise watches a training loop to the end of its trial. Runs in its own process: once a process uses CUDA, as other tests do, advise measures with the
-    GPU's clock."""
+    """advise watches a training loop to the end of its trial. Runs in its own process: once a process uses CUDA, as in other tests, advise uses the GPU's
+    clock."""
     done = subprocess.run([sys.executable, "-c", ADVISED, str(tree), device], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     where, stepped, shared, steps = done.stdout.split()
@@ -125,12 +125,12 @@ def test_advise_in_a_training_loop(tree, device):
 
 @pytest.mark.gpu
 def test_a_stream_of_the_users(tree):
-    """Work on another stream sees finished batches, and a batch's memory is not reused before that work is done."""
+    """Work on another stream gets complete batches, and a batch's memory is not reused before that work is done."""
     needs_gpu()
     expected, sums, stream = reference(tree), [], torch.cuda.Stream()
     with torch.cuda.stream(stream):
         for images, _ in make(tree, "cuda"):
-            torch.cuda._sleep(20_000_000)  # keeps the stream busy, so that the sum runs after the loop has gone on
+            torch.cuda._sleep(20_000_000)  # keeps the stream busy, so that the sum runs after the next batch was taken
             sums.append(images.double().sum())
     stream.synchronize()
     torch.testing.assert_close(torch.stack(sums).cpu(), torch.stack([e[0].double().sum() for e in expected]))

@@ -32,7 +32,7 @@ def ours(root, transforms, n=24, **kwargs):
 
 
 def check(root, transforms, reference, levels=1, **kwargs):
-    """Compares every image with torchvision's result."""
+    """Asserts that every image is within `levels` of 255 of torchvision's result."""
     for image, path in ours(root, transforms, **kwargs):
         with Image.open(path) as file:
             want = reference(file.convert("RGB"))
@@ -58,13 +58,13 @@ def test_interpolations_equal_those_of_pillow(varied, mode):
 
     given = InterpolationMode(mode)
     reference = tv.Compose([tv.Resize((41, 60), given), tv.ToTensor()])
-    # Pillow clips to 0..255 between its two passes, which changes results of filters with negative weights.
+    # Pillow clips to 0..255 between its two passes, which changes the results of filters with negative weights.
     check(varied, T.Resize((41, 60), interpolation=given), reference, levels=3)
     check(varied, T.Resize((41, 60), interpolation=T.InterpolationMode(mode)), reference, levels=3)
 
 
 def test_nearest_equals_that_of_pillow_but_at_edges(varied):
-    """Pillow and DALI compute the nearest pixel in different arithmetic, and may differ if a position falls on an edge."""
+    """Pillow and DALI compute the nearest pixel with different arithmetic, and may differ if a position is on an edge."""
     equal = total = 0
     for image, path in ours(varied, T.Resize((41, 60), interpolation="nearest")):
         with Image.open(path) as file:
@@ -138,8 +138,8 @@ def test_random_crop_of_unequal_images(varied):
 
 
 def test_random_resized_crop_draws_as_torchvision(varied):
-    """Crops have the given size even for extreme aspect ratios. One seed gives the same crops again, and another seed gives others. parity/test_random.py
-    compares the distribution of the windows with torchvision's."""
+    """Crops have the given size even for extreme aspect ratios. The same seed gives the same crops, another seed gives others. (parity/test_random.py tests
+    their distribution.)"""
     full = ours(varied, [T.RandomResizedCrop((24, 24), scale=(1, 1), ratio=(1e-4, 1e4))], dtype=torch.uint8)
     assert all(i.shape == (3, 24, 24) for i, _ in full)
     a = ours(varied, [T.RandomResizedCrop(24)], seed=1)
@@ -150,7 +150,7 @@ def test_random_resized_crop_draws_as_torchvision(varied):
 
 
 def test_color_jitter(varied):
-    """Changes at a fixed strength equal torchvision's; several changes at once equal torchvision's in one of their orders."""
+    """A change of fixed strength equals torchvision's; several changes equal torchvision's in one of the possible orders."""
     fixed = {"brightness": (1.4, 1.4), "contrast": (0.5, 0.5), "saturation": (0.3, 0.3), "hue": (0.1, 0.1)}
     for name, value in fixed.items():
         check(varied, T.ColorJitter(**{name: value}), tv.Compose([tv.ColorJitter(**{name: value}), tv.ToTensor()]))
@@ -229,8 +229,8 @@ def test_translation_of_torchvision_v2():
 
 
 def test_presets_of_torchvisions_references(varied):
-    """torchvision's presets are used unchanged, as transforms and as a dataset's transform, and run without Python. A class that does more than call its
-    transforms is called for each sample."""
+    """torchvision's presets are used unchanged, as transforms and as a dataset's transform, without Python. A class that does more than call its transforms
+    is called for each sample."""
     from torchvision.transforms import v2
 
     class Eval:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A transform that is called on one image gives the same values as a Loader, as an object of the image's own kind."""
+"""A transform that is called on one image gives the values of a Loader, as an object of the image's own type."""
 
 import numpy as np
 import pytest

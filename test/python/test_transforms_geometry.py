@@ -43,12 +43,12 @@ def test_perspective_moves_corners_inwards(mode):
         arguments = (start.tolist(), end.round().astype(int).tolist(), tv.InterpolationMode(mode))
         want = v2.perspective(Image.fromarray(PICTURES[k % 5]), *arguments, fill=9)
         near.append((abs(np.asarray(want).astype(int) - image) <= 1).mean())
-    # Some pixels lie exactly on the border of the fill, where bilinear filtering may differ.
+    # Pixels exactly on the border of the fill may differ with bilinear filtering.
     assert np.mean(near) > (0.99 if mode == "nearest" else 0.999) and len(inside) > 60, near
 
 
 def test_elastic_displacements_are_those_of_torchvision():
-    """The displacements have torchvision's spread, and torchvision makes the same image with them."""
+    """The displacements have torchvision's spread. With the same displacements, torchvision makes the same image."""
     large = np.stack([photograph(np.random.default_rng(SEED), 120, 140)] * 4)
     t, shape = T.ElasticTransform((60, 30), 3.0, fill=20), large.shape[1:3]
 
@@ -69,7 +69,7 @@ def test_elastic_displacements_are_those_of_torchvision():
 
 
 def test_masks_boxes_and_points_follow():
-    """Each pixel of the mask holds its own number, which shows where it moved. The image's pixels, the boxes and the points must move equally."""
+    """Each pixel of the mask stores its own number, which shows how it moved. Pixels, boxes and points of the image must move equally."""
     names = np.arange(1, HEIGHT * WIDTH + 1, dtype=np.int32).reshape(HEIGHT, WIDTH)
     boxes, points = np.array([[5, 6, 30, 29]], np.float32), np.array([[20.0, 20.0]], np.float32)
     source = pairs_of([(p, names, boxes, points) for p in PICTURES] * 4)
@@ -132,7 +132,7 @@ def test_random_extents():
 
 
 def test_crops_in_fives_and_tens():
-    """FiveCrop and TenCrop give torchvision's crops, as a list; all crops of an image share the draw of the transform before them. Masks, functions after the
+    """FiveCrop and TenCrop give torchvision's crops as a list; all crops of an image share the draw of the transform before them. Masks, functions after the
     crops, and RandomApply around them are refused."""
     for t, theirs in (
         (T.FiveCrop((20, 30)), tv.FiveCrop((20, 30))),
@@ -182,8 +182,8 @@ def test_noise_and_channels():
 
 
 def test_photometric_distort():
-    """Each part takes effect for about half of the samples. If only the brightness has a factor other than 1, only the brightness changes. With p=1 all parts
-    take effect, in either order of contrast and saturation."""
+    """Each part is applied to about half of the samples. If only the brightness has a factor other than 1, only it changes. With p=1 all parts are applied,
+    in either order of contrast and saturation."""
     many = np.stack([PICTURES[0]] * 200)
     images = made([T.RandomPhotometricDistort((0.5, 0.5), (1, 1), (1, 1), (0, 0))], many)
     dark = np.asarray(v2.adjust_brightness(Image.fromarray(PICTURES[0]), 0.5)).astype(int).sum()
@@ -193,4 +193,4 @@ def test_photometric_distort():
     color, contrast = (lambda i: v2.adjust_saturation(i, 0)), (lambda i: v2.adjust_contrast(i, 1.5))
     picture = Image.fromarray(PICTURES[0])
     wanted = {np.asarray(b(a(picture))).tobytes() for a, b in ((color, contrast), (contrast, color))}
-    assert {i.permute(1, 2, 0).numpy().tobytes() for i in both} == wanted  # the image is grey, so the order of channels does not show
+    assert {i.permute(1, 2, 0).numpy().tobytes() for i in both} == wanted  # the image is gray, so permuting channels changes nothing

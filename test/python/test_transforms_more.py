@@ -119,7 +119,7 @@ def test_translations_are_whole_pixels_within_bounds():
 
 
 def test_resize_with_a_largest_edge(tree):
-    """Images are torchvision's, for files, whose sizes are not known beforehand. A largest edge that is not larger than the size is refused."""
+    """Images of files, whose sizes are unknown in advance, equal torchvision's. A largest edge that is not larger than the size is refused."""
     for size, most in ((40, 44), (60, 61), (30, 400)):
         for image, path in Loader(tree, 1, transforms=[T.Resize(size, max_size=most)], fields=("image", "path"), dtype=torch.uint8):
             with Image.open(path[0]) as file:
@@ -131,7 +131,7 @@ def test_resize_with_a_largest_edge(tree):
 
 
 def test_random_crop_pads_where_that_is_needed():
-    """As in torchvision, a smaller image is padded on both sides, and the window lies anywhere in the padded image."""
+    """As in torchvision, a smaller image is padded on both sides, and the window is anywhere in the padded image."""
     seen = set()
     for image in made([T.RandomCrop((53, 40), padding=(2, 0), pad_if_needed=True, fill=7)], np.stack([PICTURES[0]] * 100)):
         padded = np.pad(PICTURES[0], ((8, 8), (2, 2), (0, 0)), constant_values=7)
@@ -149,7 +149,7 @@ def test_random_crop_pads_where_that_is_needed():
 
 @pytest.mark.parametrize("where", ["before", "normalized", "uint8"])
 def test_erasing_fills_one_window(where):
-    """The window's area and aspect are within the bounds, and the fill uses the scale of the images at that step."""
+    """The window's area and aspect are within their bounds, and the fill value is in the images' scale at that step."""
     white = np.full((300, 50, 40, 3), 255, np.uint8)
     erasing = T.RandomErasing(0.7, scale=(0.05, 0.2), ratio=(0.5, 2), value=(0.2, 0.4, 0.6) if where != "uint8" else (51, 102, 153))
     steps = {
@@ -175,7 +175,7 @@ def test_erasing_fills_one_window(where):
 
 @pytest.mark.parametrize("module", ["ours", "v1", "v2"])
 def test_erasing_by_noise(module):
-    """Each value of the window is a separate draw from the normal distribution, on any scale of the images; other values do not change."""
+    """Each value of the window is drawn separately from the normal distribution, at any scale of the images. Other values do not change."""
     white = np.full((200, 50, 40, 3), 255, np.uint8)
     space = {"ours": T, "v1": tv, "v2": tv.v2}[module]
     erasing = space.RandomErasing(0.7, scale=(0.05, 0.2), ratio=(0.5, 2), value="random")
@@ -199,7 +199,7 @@ def test_erasing_by_noise(module):
 
 
 def test_a_random_order_of_one():
-    """RandomOrder of a single transform always applies it. So it accepts a transform that cannot be switched on and off for each sample."""
+    """RandomOrder of one transform always applies it, so it accepts a transform that cannot be switched for each sample."""
     assert torch.equal(made([T.RandomOrder([T.CenterCrop(24)])]), made([T.CenterCrop(24)]))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The notice after an epoch that waited, from invented counters and from real runs. The tests check the counters, and no times."""
+"""The notice after an epoch that waited, from made-up counters and from real runs. The tests check counters, but no times."""
 
 import threading
 import time
@@ -49,7 +49,7 @@ def test_other_bounds():
 
 
 def test_reading_is_not_named_where_nothing_was_read():
-    """The notice says nothing about reading if the library has read no bytes, as for a Dataset that reads its files itself."""
+    """The notice does not mention reading if the library has read no bytes, as with a Dataset that reads its own files."""
     said = line(spent(busy=60.0, source=40.0, bytes_read=0.0), MACHINE)
     assert said.startswith("waited 18%: the cores were 30% busy, and the source's Python ran 40% of the time;") and "reading" not in said
     assert line(spent(busy=60.0, bytes_read=0.0, gpu=True), MACHINE).startswith("waited 18%; bound by the GPU: the cores were 30% busy")
@@ -75,7 +75,9 @@ def test_no_line():
     assert line(spent(wait=5.0), MACHINE) is None
     assert line(spent(wait=0.0, elapsed=0.0), MACHINE) is None
     assert line(spent(elapsed=0.9, wait=0.5), MACHINE) is None  # the epoch is too short for a notice
-    assert line(spent(wait=99.91, batches=100), MACHINE) is None  # the loop does nothing but wait, so it has no use for the batches
+    assert (
+        line(spent(wait=99.91, batches=100), MACHINE) is None
+    )  # a loop that only waits does nothing with its batches, so waiting is no problem
     assert line(spent(wait=99.89, batches=100), MACHINE) is not None
 
 
@@ -86,7 +88,7 @@ def test_the_machine_is_described():
 
 
 class Slow:
-    """A Dataset whose Python code is slow for each sample."""
+    """A Dataset whose Python code takes long for each sample."""
 
     lock = threading.Lock()
 
@@ -132,7 +134,7 @@ def test_a_slow_consumer_is_told_nothing(capfd, monkeypatch, tree):
     (epoch,) = recorded
     assert (line(epoch, _core.machine()) is None) == (not lines(capfd)) == (epoch.wait <= 0.05 * epoch.elapsed)
     assert epoch.elapsed > epoch.wait >= 0
-    assert epoch.bytes_read >= 0  # with few files, all bytes may have been read before the counting began
+    assert epoch.bytes_read >= 0  # with few files, all bytes may have been read before counting began
 
 
 def test_an_epoch_that_is_left_is_not_counted(capfd, monkeypatch):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Videos for tests, made by the ffmpeg program, and their frames as FFmpeg decodes them, converted by the rule of src/media/convert.h."""
+"""Videos that ffmpeg makes for tests, and their frames as FFmpeg decodes them, converted by the rule of src/media/convert.h."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ KINDS = {
     "mpeg2.ts": (1, "-c:v mpeg2video -g 12 -bf 2 -q:v 4"),
     "sound.mp4": (2, "-f lavfi -i sine=duration=2 -c:a aac " + H264),
 }
-# name of the file: (file to copy from, arguments of ffmpeg). These are made without encoding.
+# name of the file: (file to copy from, arguments of ffmpeg); made without encoding
 COPIES = {
     "edit.mp4": ("h264.mp4", "-ss 0.6 -i {} -c copy"),
     "rotated.mp4": ("h264.mp4", "-i {} -c copy -metadata:s:v rotate=90"),
@@ -55,7 +55,7 @@ COPIES = {
     "late.mkv": ("h264.mp4", "-itsoffset 5 -i {} -c copy"),
 }
 NAMES = [*KINDS, *COPIES]
-# This folder holds videos that were made before, for machines without the ffmpeg program.
+# Folder of ready-made videos, for machines without ffmpeg.
 READY = Path(os.environ["STOKER_TEST_VIDEOS"]) if os.environ.get("STOKER_TEST_VIDEOS") else None
 
 _FORMATS = {
@@ -70,7 +70,7 @@ _WEIGHTS = {"bt709": (0.2126, 0.0722), "bt2020nc": (0.2627, 0.0593)}
 
 
 def can_decode() -> bool:
-    """Returns whether the ffmpeg program is there, and this build has video."""
+    """Returns whether the videos can be made or are ready, and this build has video."""
     if not shutil.which("ffmpeg") and not READY:
         return False
     try:
@@ -91,7 +91,7 @@ def ffmpeg(*arguments: object) -> bytes:
 
 
 def make(folder: Path, name: str) -> Path:
-    """Returns the path of the video of this name, which is made at its first use."""
+    """Returns the path of the video with this name, and makes the video at its first use."""
     path = folder / name
     if path.exists():
         return path
@@ -107,7 +107,7 @@ def make(folder: Path, name: str) -> Path:
 
 
 def damage(path: Path, to: Path, frame: int = 14) -> None:
-    """Copies a video, with zeros in the second half of a frame's packet."""
+    """Copies a video, and sets the second half of a frame's packet to zeros."""
     words = ["ffprobe", "-v", "error", "-select_streams", "v:0", "-show_entries", "packet=pts,pos,size", "-of", "json", str(path)]
     packets = json.loads(subprocess.run(words, capture_output=True, check=True, timeout=60).stdout)["packets"]
     packet = sorted(packets, key=lambda p: int(p["pts"]))[frame]
@@ -154,7 +154,7 @@ def _to_rgb(frame: np.ndarray, facts: dict) -> np.ndarray:
 
 
 def frames(path: Path) -> np.ndarray:
-    """Returns all frames of a video as RGB of shape (N, H, W, 3). FFmpeg decodes planes, which are converted here."""
+    """Returns all frames of a video as RGB (N, H, W, 3). FFmpeg decodes planes, which this function converts."""
     facts = probe(path)
     bits, sx, sy = _FORMATS[facts["pix_fmt"].replace("yuvj", "yuv")]
     w, h = facts["width"], facts["height"]
@@ -167,6 +167,6 @@ def frames(path: Path) -> np.ndarray:
 
 
 def times(path: Path) -> list[float]:
-    """Returns the second at which each frame begins, as FFmpeg reports it."""
+    """Returns the time in seconds at which each frame begins, as FFmpeg reports it."""
     words = ["ffprobe", "-v", "error", "-select_streams", "v:0", "-show_entries", "frame=pts_time", "-of", "csv=p=0", str(path)]
     return [float(t.strip(",")) for t in subprocess.run(words, capture_output=True, check=True, timeout=60, text=True).stdout.split()]

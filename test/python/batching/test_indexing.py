@@ -20,7 +20,7 @@ def values(shape, dtype, device):
 
 
 class Case:
-    """Random sizes, indices and data of one seed. Target indices are distinct unless the test asks for repeats."""
+    """Random sizes, indices and data that follow from one seed. Target indices are distinct unless `duplicates` is set."""
 
     def __init__(self, seed, device, dtype=torch.float64, index_dtype=torch.int64, duplicates=False):
         random.seed(seed)
@@ -40,7 +40,7 @@ class Case:
         self.target_index = self.indices(self.target_sizes, count, index_dtype, device, duplicates)
 
     def indices(self, limits, count, dtype, device, duplicates):
-        out = torch.full((self.batch, count), 10**6, dtype=dtype, device=device)  # the padding holds an index that must never be read
+        out = torch.full((self.batch, count), 10**6, dtype=dtype, device=device)  # the padding contains an index that must never be read
         for b in range(self.batch):
             limit, n = int(limits[b]), int(self.sizes[b])
             picked = torch.randint(0, limit, (n,)) if duplicates else torch.randperm(limit)[:n]
@@ -130,7 +130,7 @@ def test_sums_of_short_floats(device, dtype, tolerance):
         want[b].index_add_(0, index.tensor[b, :n].cpu(), grad[b, :n].double().cpu())
     assert torch.allclose(data.grad.double().cpu(), want, rtol=tolerance, atol=tolerance * 20)
     again = torch.autograd.grad(sb.batched_indexing_access(data, index).tensor, data, grad)[0]
-    assert torch.equal(again, data.grad)  # the sums have a fixed order, so two runs are equal to the bit
+    assert torch.equal(again, data.grad)  # sums have a fixed order, so two runs are equal bit for bit
 
 
 def test_later_dims_batch_dims_and_layouts(device):
@@ -145,7 +145,7 @@ def test_later_dims_batch_dims_and_layouts(device):
         for k in range(3):
             n = int(index.sample_sizes[b, k])
             assert equal(got.tensor[b, k, :, :n], data[b, k][:, index.tensor[b, k, :n]])
-    moved = data.permute(4, 0, 1, 3, 2).contiguous().permute(1, 2, 4, 3, 0)  # the values are the same, the memory layout is another
+    moved = data.permute(4, 0, 1, 3, 2).contiguous().permute(1, 2, 4, 3, 0)  # the same values in another memory layout
     assert not moved.is_contiguous() and equal(sb.batched_indexing_access(moved, index, dim_to_index_in=-2).tensor, got.tensor)
     expanded = data[:, :1].expand(2, 3, 4, 6, 5)
     assert equal(
@@ -219,7 +219,7 @@ def test_bad_indices(device):
         return
     got = [call().flatten().tolist() for call in calls]
     assert got[0] == [0, -1, -1, 0]
-    assert got[1] == [13, 1, 2, 3, 4, 5]  # elements 4 and 5 are padding, and untouched
+    assert got[1] == [13, 1, 2, 3, 4, 5]  # elements 4 and 5 are padding, and must not change
     assert got[2][4:] == [4, 5]
     with pytest.raises(IndexError, match="batched_indexing_access: 2, batched_indexing_write: 2, batched_index_mapping: 2"):
         sb.check()

@@ -23,7 +23,7 @@ def test_mask_and_sizes(device):
     assert b.mask.tolist() == [[True, True, False, False], [False] * 4, [True, True, True, False]] and b.mask is b.mask
     again = sb.RaggedBatch(b.tensor, mask=b.mask)
     assert torch.equal(again.sample_sizes, b.sample_sizes) and again.sample_sizes.dtype == torch.int64
-    # The dim of the mask's entries is its last, whatever non_uniform_dim is.
+    # The mask's last dimension has its entries, whatever non_uniform_dim is.
     later = sb.RaggedBatch(torch.zeros(3, 2, 5, 4, device=device), mask=b.mask, non_uniform_dim=3)
     assert torch.equal(later.sample_sizes, b.sample_sizes)
     two = sb.RaggedBatch(torch.zeros(3, 4, 2, device=device), sample_sizes=torch.ones(3, 4, dtype=torch.int64, device=device))
@@ -33,7 +33,7 @@ def test_mask_and_sizes(device):
     assert derived.mask is b.mask and b.to_dtype(torch.int64).sample_sizes is b.sample_sizes
     lazy = batch(device)
     child = lazy.float()
-    assert child.mask is lazy.mask  # both share one mask, although the child derived it first
+    assert child.mask is lazy.mask  # both share the mask, which the child computed first
 
 
 def test_constructors_set_shape_mask_and_sizes(device):
@@ -113,14 +113,14 @@ def test_padding_gradients(device):
     leaf = sb.RaggedBatch(x, sample_sizes=sizes)
     leaf.set_padded_to(5.0)
     assert leaf.tensor is not x
-    weight = torch.randn(2, 4, 3, dtype=torch.float64, device=device).permute(2, 1, 0)  # this gradient is not contiguous
+    weight = torch.randn(2, 4, 3, dtype=torch.float64, device=device).permute(2, 1, 0)  # a gradient that is not contiguous
     grad = torch.autograd.grad(leaf.tensor, x, weight)[0]
     assert torch.equal(grad, torch.where(leaf.mask[..., None], weight, torch.zeros_like(weight)))
 
 
 def test_batch_dims(device):
     b = batch(device)
-    assert b.mask is not None  # makes the mask, so that the operations below have to change it too
+    assert b.mask is not None  # computes the mask, so that the operations below must change it too
     assert b.repeat_samples(2).batch_shape == (6,) and b.repeat_samples(2).sample_sizes.tolist() == [2, 0, 3, 2, 0, 3]
     u = b.unsqueeze_batch_dim(1)
     assert u.batch_shape == (3, 1) and u.non_uniform_dim == 2 and u.mask.shape == (3, 1, 4)
@@ -199,7 +199,7 @@ def test_pickle_and_repr():
 
 def test_sums_and_means_leave_out_padding(device):
     x = torch.randn(3, 4, 2, dtype=torch.float64, device=device)
-    x[0, 3] = float("nan")  # padding may hold any value, and must not count
+    x[0, 3] = float("nan")  # padding may have any value, and must not count
     x[1] = float("inf")
     x.requires_grad_()
     b = sb.RaggedBatch(x, sample_sizes=SIZES.to(device))

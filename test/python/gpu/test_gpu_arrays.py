@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two special cases of jobs over tensors on the GPU: reductions of bytes that several thread blocks share, and adjacent samples, which form one job. NumPy
-gives the expected values."""
+"""Two special jobs over tensors on the GPU: reductions of bytes that several thread blocks share, and adjacent samples as one job. NumPy gives the expected
+values."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ REDUCTIONS: dict[str, Callable[[np.ndarray, tuple[int, ...]], np.ndarray]] = {
 
 
 def run(samples: Any, define: Callable[[Any], Any], device: str, batches: int = 3) -> list[Any]:
-    """Returns the outputs of the last batch. By then the library expects the shapes of its samples. With device "gpu" the samples may be a list or one array
-    on the GPU."""
+    """Returns the outputs of the last batch, for which the library knows the usual shapes. With device "gpu" the samples may be a list or one array on the
+    GPU."""
     pipe = Pipeline(batch_size=len(samples), num_threads=2, device_id=0 if device == "gpu" else None, prefetch_queue_depth=1)
     with pipe:
         pipe.set_outputs(*define(fn.external_source(source=lambda: samples, device=device, no_copy=True)))
@@ -42,7 +42,7 @@ def assert_sides_equal(samples: list[np.ndarray], define: Callable[[Any], Any]) 
     return gpu
 
 
-# A thread block reads 98304 bytes, in pieces of 16. An array whose size is no multiple of 16 has bytes before and after the pieces, which are read one by one.
+# A thread block reads 98304 bytes in pieces of 16, and bytes before and after the pieces one by one.
 @pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 6, 12, 13])
 def test_bytes_reduced(channels: int) -> None:
     seed = 40 + channels
@@ -67,7 +67,7 @@ def test_bytes_reduced(channels: int) -> None:
 
 @pytest.mark.parametrize("channels", [1, 3, 4, 5])
 def test_bytes_normalised(channels: int) -> None:
-    """The mean and deviation are computed from sums of the bytes and of their squares, or given, or one of each."""
+    """The mean and deviation are computed from sums of bytes and of their squares, or one or both are given."""
     seed = 50 + channels
     rng = np.random.default_rng(seed)
     print("seed", seed)
@@ -115,7 +115,7 @@ def arithmetic(x: Any) -> Any:
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16", "int32", "float16", "float32"])
 def test_adjacent_samples_are_one_job(dtype: str) -> None:
-    """Samples of one array are one job, even if their number of bytes is odd. A list of samples of different shapes is one job for each."""
+    """Samples of one array are one job, even if their size in bytes is odd. In a list of samples of different shapes, each sample is a job."""
     rng, driver = np.random.default_rng(60), Driver()
     for shape in ((4, 33, 41, 3), (5, 3, 7), (3, 64, 129), (2, 1), (3, 5000)):
         whole = rng.integers(0, 100, shape).astype(dtype)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operator augment on the GPU. If only a pass reads its image, the pass computes the image itself. The bytes are the same as on the cores, and as in separate
+"""The operator augment on the GPU, where a pass that reads its image computes the image itself. The bytes equal those of the cores, and those of separate
 steps."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ OPERATIONS = 16
 
 
 def draw_magnitude(rng: np.random.Generator, operation: int) -> float:
-    """Draws a magnitude that augment accepts for the operation: a shear, pixels, degrees, a factor, bits, a threshold."""
+    """Returns a random magnitude that augment accepts for the operation: a shear, pixels, degrees, a factor, bits, or a threshold."""
     low, high = [
         (0, 0),
         (-1, 1),
@@ -63,7 +63,7 @@ def compare(define: Callable[[list[Any]], Any], images: list[np.ndarray], rng: n
 
 
 def draw_images(rng: np.random.Generator, width: int, height: int) -> list[np.ndarray]:
-    """Draws smooth images with noise, so that their histograms have gaps."""
+    """Returns smooth images with noise, whose histograms have gaps."""
     slopes = rng.uniform(0, 255, (OPERATIONS, 1, 1, 3)) * np.linspace(0, 1, width)[:, None] * np.linspace(0.2, 1, height)[:, None, None]
     return list((slopes + rng.uniform(0, 20, slopes.shape)).clip(0, 255).astype(np.uint8))
 
@@ -71,7 +71,7 @@ def draw_images(rng: np.random.Generator, width: int, height: int) -> list[np.nd
 @pytest.mark.parametrize("layout", ["CHW", "HWC"])
 @pytest.mark.parametrize("dtype", [types.FLOAT, types.FLOAT16])
 def test_every_operation(layout: str, dtype: types.DALIDataType) -> None:
-    """The images fill one thread block, or several of which the last one is not full. A window that is cut out may lie on the border between two blocks."""
+    """The images fill one thread block, or several with an incomplete last one. A window may be on the border between two blocks."""
     rng = np.random.default_rng(SEED)
     for width, height in [(4, 1), (4 * int(rng.integers(2, 40)), int(rng.integers(2, 60))), (224, 97)]:
         print(width, height)
@@ -91,7 +91,7 @@ def test_every_operation(layout: str, dtype: types.DALIDataType) -> None:
 
 
 def test_images_that_must_be_stored() -> None:
-    """The image is stored if another operator or an output reads it too, if it is mirrored or cropped, or if its rows are not whole groups of four pixels."""
+    """The image is stored if another operator or an output also reads it, if it is mirrored or cropped, or if its rows are not whole groups of four pixels."""
     rng = np.random.default_rng(SEED + 1)
 
     def normalize(image: Any, **how: Any) -> Any:

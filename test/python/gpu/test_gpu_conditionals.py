@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Branches on the GPU give the same values as on the cores, and no job runs for a sample that does not take the branch. Images of automatic augmentations may
-differ by 1."""
+"""Branches on the GPU give the values of the cores, and no job runs for a sample that does not take the branch. Images of automatic augmentations may differ
+by 1."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def on(device_id: int | None, define: Any, batches: int, **kwargs: Any) -> tuple
 
 
 def test_a_predicate_that_the_gpu_reads_too() -> None:
-    """The cores read the predicate to place merged values, even while it is sent to the GPU as an input."""
+    """The cores read the predicate to merge values, even while it is copied to the GPU as an input."""
     flags = [np.array(i % 3 == 0) for i in range(5)]
 
     def define() -> Any:
@@ -51,7 +51,7 @@ def test_the_same_as_on_the_cores(tree: Path) -> None:
             image = fn.crop(image, crop=(40, 48), out_of_bounds_policy="pad")
             image = fn.color_twist(image, saturation=fn.random.uniform(range=(0.5, 1.5)))
         if which == 0:
-            corner = image[0:4, 0:4].cpu()  # .cpu() waits for the GPU; this branch has only some of the samples
+            corner = image[0:4, 0:4].cpu()  # waits for the GPU; this branch has only some of the samples
         else:
             corner = kept[2:6, 2:6].cpu()
         return image, fn.crop_mirror_normalize(image, crop=(30, 30), mean=MEAN, std=STD), corner, which
@@ -115,8 +115,8 @@ def test_places_that_cannot_be() -> None:
 
 
 def test_automatic_augmentations() -> None:
-    """Policies and suites give on the GPU the images of the cores, except that fewer than 1% of the bytes differ, by 1. Each operator finds its parameters in
-    the memory from which it reads them."""
+    """Policies and suites give the cores' images on the GPU, except that fewer than 1% of the bytes differ, by 1. Each operator finds its parameters in the
+    memory that it reads."""
     from stoker.auto_aug import auto_augment, rand_augment, trivial_augment
 
     images = [np.random.default_rng(i).integers(0, 256, (30 + i, 41 - i, 3), np.uint8) for i in range(12)]
@@ -143,7 +143,7 @@ def test_automatic_augmentations() -> None:
 
 
 def test_automatic_augmentations_of_the_loader() -> None:
-    """Both sides give equal bytes, whether or not the extents are known beforehand."""
+    """Both sides give equal bytes, whether or not extents are known in advance."""
     from stoker import transforms as T
     from stoker._transforms_timm import Levelled, LevelledAugment
     from stoker.loader._lower import Image, _apply

@@ -12,7 +12,7 @@ from samples import INTEGERS, per_sample
 
 
 def signals(rng: np.random.Generator, *lengths: int) -> Batch:
-    """Makes tones with noise."""
+    """Returns signals of these lengths: tones with noise."""
     made = []
     for n in lengths or (4000, 700, 3123):
         t = np.arange(n)
@@ -23,7 +23,7 @@ def signals(rng: np.random.Generator, *lengths: int) -> Batch:
 
 
 def spectra(rng: np.random.Generator, bins: int, layout: str | None = None, axis: int = 0, ndim: int = 2) -> Batch:
-    """Makes powers of random shapes with this number of bins."""
+    """Returns spectra with this number of bins: powers, of three lengths in time."""
     made = []
     for n in (37, 1, 100):
         shape = [n, 3, 2][: ndim - 1]
@@ -44,7 +44,7 @@ def preemphasis_filter() -> Iterator[Case]:
 
     yield case(signals())
     for border in ("zero", "clamp", "reflect"):
-        longer = signals("float32", (2,), (1000,), (513,))  # for signals of one element, "reflect" makes DALI read the memory after them
+        longer = signals("float32", (2,), (1000,), (513,))  # for signals of one element, DALI's "reflect" reads the memory after them
         yield case(longer, border=border, preemph_coeff=0.9)
         yield case(signals("float32", (300, 2), (5, 1)), border=border)
     for dtype in (*INTEGERS, "float64"):
@@ -131,7 +131,7 @@ def mel_filter_bank() -> Iterator[Case]:
             for rate in (16000.0, 22050.0):
                 yield case(nfilter=80, sample_rate=rate, mel_formula=formula, normalize=normalize)
         yield case(mel_formula=formula, freq_low=300.0, freq_high=6000.5, nfilter=23, sample_rate=16000.0)
-        # freq_high above half of the rate is not compared: DALI then reads memory after the spectrum.
+        # freq_high above half of the rate is not compared, since DALI then reads memory after the spectrum
         yield case(mel_formula=formula, freq_low=1000.0, nfilter=1)
     yield case(nfilter=1000, bound=2.0, differs=rounds)
     yield case(spectra(rng, 201), sample_rate=16000.0)
@@ -278,7 +278,7 @@ def nonsilent_region() -> Iterator[Case]:
         return Case("nonsilent_region", [batch or spoken()], kwargs, exact=True)
 
     def spoken(dtype: str = "float32", scale: float = 1) -> Batch:
-        """Makes loud noise in the middle of faint noise, so that DALI's rounding errors do not matter."""
+        """Returns loud noise within faint noise, for which DALI's rounding errors do not matter."""
         made = []
         for before, loud, after in ((5000, 5000, 3000), (0, 9000, 4000), (3000, 3000, 0), (100, 50, 100)):
             x = 0.02 * rng.standard_normal(before + loud + after)

@@ -30,7 +30,7 @@ def each(one: Callable[[], Any], dtype: str = "float32") -> Batch:
 def case(
     op: str, inputs: Sequence[Batch] = (), frames: tuple[int, ...] = (), error: bool = False, bound: float | None = None, **kw: Any
 ) -> Case:
-    """Makes a case. `frames`: numbers of the inputs that hold one value per frame; all varying arguments do too."""
+    """Returns a case. frames: indices of the inputs that have one value per frame; all varying arguments have one too."""
 
     def build(lib: Library, *nodes: Any) -> Any:
         marked = [lib.fn.per_frame(n) if k in frames else n for k, n in enumerate(nodes)]
@@ -62,11 +62,11 @@ def pixels() -> Iterator[Case]:
     yield case("warp_affine", [x], matrix=matrices, bound=3)
     yield case("warp_affine", [x, matrices], (1,), bound=3)
     yield case("filter", [x, each(lambda: u(0, 0.2, (3, 3)))], (1,), anchor=each(lambda: [1, 0], "int32"), dtype=T.FLOAT)
-    # Each sample has one frame, but some have more than one angle.
+    # each sample has one frame, but some have several angles
     yield case("rotate", [Batch([s[:1] for s in x.samples], "FHWC")], angle=each(lambda: u(-180, 180)), error=True)
-    # The samples are images, not sequences.
+    # the samples are images, not sequences
     yield case("brightness", [Batch([s[0] for s in x.samples], "HWC")], brightness=each(lambda: 1.5), error=True)
-    # The samples have no layout, so they are not sequences.
+    # the samples have no layout, so they are not sequences
     yield case("rotate", [Batch([s[0] for s in x.samples])], angle=each(lambda: 15.0), error=True)
 
 

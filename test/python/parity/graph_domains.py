@@ -14,15 +14,15 @@ from cases_generic import BINARY, UNARY
 from harness import Batch, Case
 from test_operators import CASES
 
-# Random draws differ between the libraries. So for these operators, only the calls in the tables are used, which leave nothing to draw. A mix of the arguments
-# of several calls could draw.
+# Random draws differ between the libraries. So for these operators only the calls in the tables are used, which draw nothing; arguments of several calls, if
+# mixed, could draw.
 DRAWN = ("random_bbox_crop", "roi_random_crop", "segmentation.random_mask_pixel", "segmentation.random_object_bbox")
 SELECTS = ("interp_type", "min_filter", "mag_filter", "luma_only")  # these arguments select another rule for the comparison
 
 
 @dataclass
 class Domain:
-    """Calls of one operator, and the values that these calls use for each argument."""
+    """The calls of one operator, and the values of each argument in these calls."""
 
     op: str
     calls: list[Case] = field(default_factory=list)
@@ -30,7 +30,7 @@ class Domain:
     arguments: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
 
     def rule(self, dtype: str, kwargs: dict[str, Any]) -> Case:
-        """Returns the loosest rule of the cases that resemble the call. If these have another type, their bounds are scaled to this type's range."""
+        """Returns the loosest rule of the cases that resemble the call. If these have another type, scales their bounds to this type's range."""
         selected = [c for c in self.calls if all(repr(c.kwargs.get(k)) == repr(kwargs.get(k)) for k in SELECTS)] or self.calls
         same = [c for c in selected if c.inputs and c.inputs[0].samples[0].dtype == dtype] or selected
         bounds = [c.bound * _range(dtype) / _range(_dtype(c)) for c in same if c.bound is not None]
@@ -64,7 +64,7 @@ def domains() -> dict[str, Domain]:
 
 @functools.cache
 def roots() -> list[Batch]:
-    """Returns the first inputs of all calls that raise no error: images, volumes, sequences, tensors, boxes, files, of every type. Large inputs are left out."""
+    """Returns the first inputs, of all types, of calls without errors: images, volumes, sequences, tensors, boxes, files. Leaves out large inputs."""
     return [c.inputs[0] for c in CASES if c.inputs and not c.error and max(s.size for s in c.inputs[0].samples) < 1 << 17]
 
 

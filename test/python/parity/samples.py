@@ -11,7 +11,7 @@ COUNT = 3
 
 
 def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """Makes random values over the whole range of the type; floats are from -0.1 to 1.1, like images of floats."""
+    """Returns random values over the whole range of the type; floats are from -0.1 to 1.1, to exceed the range 0..1 of images."""
     kind = np.dtype(dtype)
     if kind.kind == "f":
         return rng.uniform(-0.1, 1.1, shape).astype(kind)
@@ -22,7 +22,7 @@ def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.n
 
 
 def smooth(rng: np.random.Generator, shape: tuple[int, ...], dtype: str = "uint8") -> np.ndarray:
-    """Makes an image like a photograph: gradients and an edge, with noise."""
+    """Returns an image like a photograph: gradients, an edge, and noise."""
     height, width = shape[:2]
     y, x = np.mgrid[0:height, 0:width]
     base = (
@@ -39,7 +39,7 @@ def smooth(rng: np.random.Generator, shape: tuple[int, ...], dtype: str = "uint8
 def images(
     rng: np.random.Generator, dtype: str = "uint8", channels: int = 3, layout: str = "HWC", low: int = 9, high: int = 90, count: int = COUNT
 ) -> Batch:
-    """Makes photograph-like images of random sizes, in the layout HWC, CHW or HW."""
+    """Returns photograph-like images of random sizes, in the layout HWC, CHW or HW."""
     made = []
     for _ in range(count):
         height, width = (int(v) for v in rng.integers(low, high, 2))
@@ -55,7 +55,7 @@ def tensors(
 
 
 def per_sample(rows: object, dtype: str = "float32") -> Batch:
-    """Makes an argument with one row for each sample."""
+    """Returns an argument with one row for each sample."""
     return Batch([np.array(row, dtype) for row in rows])  # type: ignore[attr-defined]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same pipeline definitions with enable_conditionals=True, run by DALI and by Stoker."""
+"""The same pipeline definitions with enable_conditionals=True give the same values in DALI and in Stoker."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from harness import RECORDS, SEED, Case, Library, Record, T, libraries, library
 
 stats = pytest.importorskip("scipy.stats")
 
-ALPHA = 1e-3  # significance level; the seed is fixed, so a test that passes once passes always
+ALPHA = 1e-3  # significance level; the seed is fixed, so a test that passes once always passes
 DRAWS = 4000
 
 
@@ -80,7 +80,7 @@ def test_discrete_distributions_are_those_of_dali(op: str, inputs: tuple[Any, ..
 
 
 def _coordinates(height: int, width: int) -> np.ndarray:
-    """Makes a picture whose pixels hold their own positions, so that any window of it shows its position."""
+    """Makes a picture whose pixels store their own position, so that any window of it shows its position."""
     y, x = np.mgrid[0:height, 0:width]
     return np.stack([x, y, np.zeros_like(x)], -1).astype(np.float32)
 
@@ -94,7 +94,7 @@ WINDOWS: list[tuple[tuple[int, int], dict[str, Any]]] = [
 
 
 def _windows(lib: Library, extent: tuple[int, int], kwargs: dict[str, Any]) -> np.ndarray:
-    """Returns left, top, width and height of drawn windows. A picture of coordinates, cropped to 2x2 pixels with a linear filter, shows them."""
+    """Returns left, top, width and height of drawn windows, found by cropping a picture of coordinates to 2x2 pixels with a linear filter."""
     picture = _coordinates(*extent)
 
     def build(lib: Library) -> Any:
@@ -104,7 +104,7 @@ def _windows(lib: Library, extent: tuple[int, int], kwargs: dict[str, Any]) -> n
     out = _drawn(lib, build, batches=8, batch=250)
     left, right = out[:, 0, 0, 0], out[:, 0, 1, 0]
     top, bottom = out[:, 0, 0, 1], out[:, 1, 0, 1]
-    width, height = 2 * (right - left), 2 * (bottom - top)  # the centers of two halves are half of the crop's extent apart
+    width, height = 2 * (right - left), 2 * (bottom - top)  # the two pixels' centres are half of the crop's extent apart
     return np.stack([left + 0.5 - width / 4, top + 0.5 - height / 4, width, height], 1)
 
 
@@ -137,7 +137,7 @@ def test_windows_of_the_decoder() -> None:
 
 
 def test_torchvisions_windows() -> None:
-    """The windows have the distribution of RandomResizedCrop.get_params, written here from its documentation."""
+    """The windows have the distribution of RandomResizedCrop.get_params, rewritten here from its documentation."""
     rng = np.random.default_rng(SEED)
     height, width, reference = 120, 160, []
     while len(reference) < 2000:
