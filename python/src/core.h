@@ -4,8 +4,8 @@
  *
  * Memory that is freed without the GIL must come from malloc: PyMem_Raw is not in the limited API before 3.13.
  *
-  * A free-threaded CPython has no stable ABI, so for it the module is built against the full API. The module relies on the GIL to protect its
-  objects, and * therefore does not declare Py_mod_gil: the interpreter enables its GIL when it loads the module, and warns.
+ * A free-threaded CPython has no stable ABI, so for it the module is built against the full API. The module relies on the GIL to protect its
+ * objects, and therefore does not declare Py_mod_gil: the interpreter enables its GIL when it loads the module, and warns.
  *
  * Rules here: limited API of CPython 3.11, multi-phase initialisation, no static state, and only public headers of the library. Release the GIL
  * around each call in which the library may wait, or may take a lock that a callback thread may hold. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * DLPack capsules of the versioned protocol and of the old one. The structures follow https://dmlc.github.io/dlpack/latest/. The library returns them
- * as void *, because a public header with these names would clash with DLPack's own header. */
+ * Makes DLPack capsules of the versioned protocol and of the unversioned one before it. The structures follow
+ * https://dmlc.github.io/dlpack/latest/. The library returns them as void *, because their names in a public header would clash with DLPack's. */
 #include "core.h"
 
 #include <stdlib.h>
@@ -43,14 +43,14 @@ struct dl_versioned {
 	struct dl_tensor tensor;
 };
 
-/* The managed tensor that a consumer receives. It wraps `inner`, the library's managed tensor, whose deleter must not run in a forked child: the deleter
- * takes a lock, which a thread that does not exist in the child may hold. */
+/* The managed tensor that a consumer receives. It wraps `inner`, the library's managed tensor. inner's deleter takes a lock, and must not run in a
+ * forked child, where the lock's owner may not exist. */
 struct handed_over {
 	struct dl_versioned versioned;
 	struct dl_managed old;
 	struct dl_versioned *inner;
 	pid_t pid;
-	int64_t shape[STK_MAX_DIMS + 1], strides[STK_MAX_DIMS + 1]; /* used if the view's axes differ from the memory's */
+	int64_t shape[STK_MAX_DIMS + 1], strides[STK_MAX_DIMS + 1]; /* used if the capsule's axes are not those of the memory */
 };
 
 /* Calls the library's deleter, except in a forked child, and frees `h`. May be called on any thread, without the GIL. */
@@ -71,7 +71,7 @@ static void old_deleter(struct dl_managed *managed)
 	give_back(managed->manager);
 }
 
-/* Frees a capsule that was not consumed. A consumer renames the capsule and calls the deleter itself. */
+/* Releases the tensor of a capsule that was not consumed. A consumer renames the capsule, and calls the deleter itself. */
 static void versioned_capsule_free(PyObject *capsule)
 {
 	if (PyCapsule_IsValid(capsule, "dltensor_versioned"))
@@ -84,7 +84,7 @@ static void old_capsule_free(PyObject *capsule)
 		old_deleter(PyCapsule_GetPointer(capsule, "dltensor"));
 }
 
-/* Describes the same elements with other axes: with channels before rows and columns, or with only the first axis. */
+/* Changes the axes of the same elements: puts channels before rows and columns, or keeps only the first axis. */
 static void apply_view(struct handed_over *h, enum core_view view)
 {
 	struct dl_tensor *t = &h->versioned.tensor;
@@ -103,7 +103,7 @@ static void apply_view(struct handed_over *h, enum core_view view)
 	t->strides = h->strides;
 }
 
-/* Makes a capsule that owns the library's managed tensor. NULL with an exception; the tensor is then released. */
+/* Makes a capsule that owns `inner`. NULL with an exception, and `inner` is then released. */
 static PyObject *make_capsule(struct dl_versioned *inner, bool versioned, enum core_view view)
 {
 	struct handed_over *h = calloc(1, sizeof(*h));
@@ -134,7 +134,7 @@ static PyObject *make_capsule(struct dl_versioned *inner, bool versioned, enum c
 struct wish {
 	PyObject *stream, *copy;
 	bool versioned;
-	bool places; /* whether the caller passed dl_device, which is then in `device` */
+	bool places; /* true if the caller passed dl_device */
 	struct dl_device device;
 };
 
@@ -157,9 +157,9 @@ static bool parse_wish(PyObject *args, PyObject *kwargs, struct wish *w)
 	return true;
 }
 
-/* Notes that the consumer's stream reads the batch from now on. DLPack numbers streams as stk_batch_use_stream does; None means the legacy default
- * stream, and -1 means that the consumer synchronises itself. The data are complete, so the stream has nothing to wait for. false with an exception, as for
- * stream 0, which is ambiguous. */
+/* Notes that the consumer's stream reads the batch. DLPack numbers streams as stk_batch_use_stream does; None means the legacy default stream, and -1
+ * a consumer that synchronises itself. The data is complete, so the stream has nothing to wait for. false with an exception, also for stream 0, which
+ * is ambiguous. */
 static bool note_stream(struct stk_batch *batch, int32_t output, PyObject *stream)
 {
 	struct stk_error err = {0};
@@ -182,7 +182,8 @@ static bool note_stream(struct stk_batch *batch, int32_t output, PyObject *strea
 	return status == STK_OK;
 }
 
-/* Copies an output, or one sample of it if index >= 0, to host memory. Sets *out to a managed tensor that owns the copy and has DL_IS_COPIED set. */
+/* Copies an output, or sample `index` of it if index >= 0, to host memory. Sets *out to a managed tensor, with DL_IS_COPIED set, that owns the copy.
+ * */
 static enum stk_status copied(struct stk_batch *batch, int32_t output, int32_t index, void **out, struct stk_error *err)
 {
 	struct stk_batch *copy = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reads as much of a footer as the checks need and skips the rest. Thrift's compact protocol: every field of a struct begins with a byte that holds its type
- * and how much larger its number is than that of the field before it:
+ * Checks the footer of a Parquet file. Reads the parts that the checks need and skips the rest. In Thrift's compact protocol, a field of a struct
+ * begins with a byte that holds its type and how much its number exceeds the previous field's:
  * https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md */
 #include "footer.h"
 
@@ -10,15 +10,15 @@
 enum type { STOP, YES, NO, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT, UUID };
 enum { DEEPEST = 24, OPTIONAL = 1, REPEATED = 2, BYTE_ARRAY = 6, CODECS = 8 };
 
-/* A footer that is being read. `fault` is set by the first error; all later reads then return 0 and move nothing. */
+/* The rest of a footer that is being read. The first error sets `fault`; afterwards all reads return 0 and leave `at` as it is. */
 struct reader {
 	const uint8_t *at, *end;
 	const char *fault;
 	bool encrypted; /* the fault is that a column is encrypted */
-	int depth;      /* number of values around the present one */
+	int depth;      /* number of nested values that contain the current one */
 };
 
-/* A column that has chunks: Parquet's number of its type, and the largest repetition level and definition level of its values. */
+/* A column with chunks: its type, as Parquet's number, and the largest repetition level and definition level of its values. */
 struct leaf {
 	int64_t type, repetition, definition;
 };
@@ -56,15 +56,15 @@ static uint64_t unsigned_number(struct reader *r)
 	return 0;
 }
 
-/* Numbers with a sign are in zigzag order: 0, -1, 1, -2, 2. */
+/* Reads a number with a sign, which is encoded in zigzag order: 0, -1, 1, -2, 2. */
 static int64_t number(struct reader *r)
 {
 	uint64_t n = unsigned_number(r);
 	return (int64_t)(n >> 1) ^ -(int64_t)(n & 1);
 }
 
-/* Reads the head of a list. Returns the number of items, 0 after a fault, and sets *type to their type. An item takes at least one byte, so a list cannot have
- * more items than bytes are left. */
+/* Reads the head of a list. Returns the number of items, and sets *type to their type; 0 after a fault. An item takes at least one byte, so a longer
+ * list than the rest of the footer is a fault. */
 static size_t list_head(struct reader *r, uint8_t *type)
 {
 	uint8_t head = byte(r);
@@ -77,8 +77,8 @@ static size_t list_head(struct reader *r, uint8_t *type)
 	return (size_t)count;
 }
 
-/* Reads the head of the next field of a struct. *id: the number of the field before it, replaced by its own. Returns false at the struct's end or after a
- * fault. */
+/* Reads the head of the next field of a struct. *id: the number of the previous field, which is replaced by this field's. Returns false at the
+ * struct's end and after a fault. */
 static bool next_field(struct reader *r, int64_t *id, uint8_t *type)
 {
 	uint8_t head = byte(r);
@@ -100,7 +100,8 @@ static void skip_bytes(struct reader *r, uint64_t size)
 		r->at += size;
 }
 
-/* Skips a value. type: Thrift's compact type. in_list: the value is an item of a list, where a bool has its own byte; in a struct its type is its value. */
+/* Skips a value. type: Thrift's compact type. in_list: the value is an item of a list, where a bool takes a byte; in a struct, a bool's type is its
+ * value. */
 static void skip(struct reader *r, uint8_t type, bool in_list)
 {
 	if (r->depth == DEEPEST) {
@@ -141,7 +142,7 @@ static void skip(struct reader *r, uint8_t type, bool in_list)
 	r->depth--;
 }
 
-/* Reads a number of 32 bits. Like Thrift's readers, skips a value of another type, which then counts as 0. */
+/* Reads a number of 32 bits. Skips a value of another type and returns 0, as Thrift's readers do. */
 static int64_t integer(struct reader *r, uint8_t type)
 {
 	if (type == I32)
@@ -150,7 +151,7 @@ static int64_t integer(struct reader *r, uint8_t type)
 	return 0;
 }
 
-/* An element of the schema: a column, or a group of `children` elements that follow it. */
+/* An element of the schema: a column, or a group of the `children` elements after it. */
 struct element {
 	int64_t type, repetition, children;
 };
@@ -188,8 +189,8 @@ static void add_leaf(struct reader *r, struct leaves *l, struct leaf leaf)
 	l->all[l->count++] = leaf;
 }
 
-/* Reads an element and its descendants, and adds the columns among them to `l`. left: number of elements in the list that are not read yet. above: levels of
- * the parent. */
+/* Reads an element and its descendants, and appends the columns among them to `l`. left: number of elements of the schema that are not read yet.
+ * above: levels of the parent. */
 static void read_tree(struct reader *r, size_t *left, struct leaf above, bool root, struct leaves *l)
 {
 	if (!*left || r->depth == DEEPEST) {
@@ -328,7 +329,7 @@ static void check_groups(struct reader *r, uint8_t type, const struct leaves *l)
 	}
 }
 
-/* Moves to the value of the next field that has the number `wanted`. Returns false at the end of the struct. */
+/* Reads up to the value of the next field with the number `wanted`. Returns false if there is none, and after a fault. */
 static bool find_field(struct reader *r, int64_t wanted, int64_t *id, uint8_t *type)
 {
 	while (next_field(r, id, type)) {

@@ -13,8 +13,8 @@ TORCH = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
 
 
 def as_buffer(value: Any, copy: bool = False) -> Any:
-    """Returns a C-contiguous buffer with the contents of an array, a tensor, bytes or a number. copy: the buffer is a copy to which no other code can write;
-    otherwise data is copied only if there is no other way."""
+    """Returns a C-contiguous buffer with the contents of an array, a tensor, bytes or a number. copy: the buffer must be a copy that no other code can change;
+    otherwise data is copied only if necessary."""
     numpy = sys.modules.get("numpy")
     if numpy is not None and type(value) is numpy.ndarray:  # the most frequent type, checked first for speed
         return _array_buffer(value, copy)
@@ -62,7 +62,7 @@ def _array_buffer(array: Any, copy: bool) -> Any:
 
 
 class _Capsule:
-    """Adds the methods of the DLPack protocol to a bare capsule, whose memory is assumed to be host memory. It can be read once."""
+    """Wraps a bare DLPack capsule in an object with the protocol's methods. The memory is assumed to be host memory. Can be read once."""
 
     def __init__(self, capsule: Any) -> None:
         self._capsule = capsule
@@ -75,13 +75,13 @@ class _Capsule:
 
 
 def bytes_of(value: Any) -> int:
-    """Returns the bytes that an array, a tensor, a string or bytes take; 0 for other values."""
+    """Returns the size in bytes of an array, a tensor or bytes, and the number of characters of a str; 0 for other values."""
     return value.nbytes if hasattr(value, "nbytes") else len(value) if isinstance(value, (str, bytes, bytearray)) else 0
 
 
 def infinite_in(given: Any, made: Any) -> Any:
-    """Returns a bool array that is true where a finite value of `given` became infinite in `made`, its copy in a narrower type; None if there is no such
-    value."""
+    """Returns a bool array that is True where a finite value of `given` is infinite in `made`, its copy in a narrower type; None if there are no such
+    values."""
     import numpy as np
 
     infinite = np.isinf(made)
@@ -103,7 +103,7 @@ def narrowed(given: Any, dtype: Any) -> Any:
 
 
 def wait_for(stream: Any, data: Any) -> None:
-    """Waits until a CUDA stream has finished its work, if the data lies on a GPU."""
+    """Waits until a CUDA stream has finished its work, if the data is on a GPU. stream: an object with synchronize(), or None to not wait."""
     first = data[0] if isinstance(data, (list, tuple)) and data else data
     if stream is None or not hasattr(first, "__cuda_array_interface__"):
         return
@@ -113,19 +113,19 @@ def wait_for(stream: Any, data: Any) -> None:
 
 
 def _copied_view(value: bytearray | memoryview) -> Any:
-    """Copies the buffer's elements, with their type and shape."""
+    """Returns a copy of the buffer with its elements' type and shape."""
     import numpy as np
 
     return bytes(value) if isinstance(value, bytearray) else np.array(value, order="C")
 
 
-# Names of types by the format characters of the module struct.
+# Names of types for the format characters of the module struct.
 _FORMATS = {"B": "uint8", "H": "uint16", "I": "uint32", "L": "uint64", "Q": "uint64", "b": "int8", "h": "int16", "i": "int32", "l": "int64"}
 _FORMATS |= {"q": "int64", "e": "float16", "f": "float32", "d": "float64", "?": "bool"}
 
 
 def with_dtype(value: Any, dtype: int | None) -> Any:
-    """Returns a buffer. Raises ArgumentError if its type is not the declared one. dtype: the declared type; None: no type was declared."""
+    """Returns the buffer `value` unchanged. Raises ArgumentError if its type is not the declared one. dtype: the declared type, or None."""
     if dtype is None:
         return value
     name = value.dtype.name if hasattr(value, "dtype") else _FORMATS.get(memoryview(value).format[-1:], "?")
@@ -135,7 +135,7 @@ def with_dtype(value: Any, dtype: int | None) -> Any:
 
 
 def layout_of(data: Any) -> str:
-    """Returns the layout of samples that are tensors of a pipeline, or a list of them; "" if it is not known."""
+    """Returns the layout of a tensor of a pipeline, or of the first one in a list; "" for other data."""
     if isinstance(data, (list, tuple)) and data:
         data = data[0]
     layout = getattr(data, "layout", None)  # an attribute of torch's tensors, not a method
@@ -159,7 +159,7 @@ def samples_of(batch: Any, limit: int, copy: bool = False) -> Any:
 
 
 def _is_one_buffer(batch: Any) -> bool:
-    """Returns whether the samples follow each other without gaps in host memory, so that they can be used as one array."""
+    """Returns whether a batch is one array in host memory without gaps between its samples."""
     numpy = sys.modules.get("numpy")
     if numpy is not None and type(batch) is numpy.ndarray:
         return bool(batch.dtype.kind in "biuf" and batch.flags.c_contiguous)

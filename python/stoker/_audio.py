@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions and classes for sounds. audioread and audiodecode return the samples of one sound file as an array; AudioDecoder returns windows of it by time.
-Audio is the kind of a Loader's field, and AddNoise is a transform of sounds."""
+"""Functions and classes for sounds. audioread and audiodecode decode one sound file to an array; AudioDecoder decodes windows of a file by time. Audio
+describes a Loader's field of sounds, and AddNoise is a transform of sounds."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def _path_of(path: Any) -> bytes:
 
 
 def _bytes_of(data: Any) -> Any:
-    """Returns the bytes of a file. Arrays and tensors must have one dimension and elements of one byte; others hold samples that are decoded already, and are
-    refused."""
+    """Returns the bytes of a sound file. Raises ArgumentError for arrays and tensors unless they have one dimension and elements of one byte: they hold decoded
+    samples."""
     if type(data).__module__.partition(".")[0] == "torch":
         data = data.numpy()
     kind, dims = getattr(data, "dtype", None), getattr(data, "ndim", 1)
@@ -94,15 +94,15 @@ def audioread(
     strict: bool = True,
     storage: Storage | None = None,
 ) -> tuple[npt.NDArray[np.float32 | np.int16 | np.int32], int]:
-    """Returns the samples in a sound file, and its rate in Hz: an array with the axes frames, channels; or with the axis frames if mono is True.
+    """Returns (samples, rate in Hz) of a sound file. The samples are an array (frames, channels), or (frames) if mono is True.
 
     start, duration: the window to decode, in seconds; it ends with the file at the latest. Only this window of a WAV or FLAC file is read.
-    mono: the mean of the channels.
+    mono: True averages the channels.
     dtype: "float32" (-1 <= x < 1), "int16" or "int32".
-    strict: a file that was cut off is an error; with strict=False its samples are decoded as far as they go.
+    strict: a truncated file raises an error. With strict=False it is decoded as far as it goes.
     storage: a stoker.Storage for URLs.
 
-    Decodes WAV without the GIL, so that several threads can decode in parallel.
+    Decodes WAV without the GIL, so several threads can decode in parallel.
     """
     return _decode("audioread", _path_of(path), None, start, duration, mono, dtype, strict, storage_of(path, storage))
 
@@ -117,14 +117,14 @@ def audiodecode(
     dtype: str = "float32",
     strict: bool = True,
 ) -> tuple[npt.NDArray[np.float32 | np.int16 | np.int32], int]:
-    """Returns the samples in a sound file's bytes (bytes, an array or a tensor of uint8), as audioread gives them."""
+    """Does the same as audioread for the bytes of a sound file: bytes, or an array or a tensor of uint8."""
     return _decode("audiodecode", None, _bytes_of(data), start, duration, mono, dtype, strict)
 
 
 @dataclass
 class AudioSamples:
-    """Samples of a sound. data: a float32 tensor (channels, frames). pts_seconds: the time of the first sample. duration_seconds: their duration.
-    sample_rate: the rate in Hz. It unpacks like a tuple of these four."""
+    """Samples of a sound. data: a float32 tensor (channels, frames). pts_seconds: time of the first sample. duration_seconds: duration of all. sample_rate: in
+    Hz. Unpacks like a tuple of these four."""
 
     data: Any
     pts_seconds: float
@@ -137,8 +137,8 @@ class AudioSamples:
 
 @dataclass(frozen=True)
 class AudioMetadata:
-    """Facts about a sound. Names are those of torchcodec. begin_stream_seconds: the time of the first sample. Times are on the file's clock, as those of a
-    video in the same file."""
+    """Facts about a sound, with torchcodec's names. begin_stream_seconds: time of the first sample. Times are on the file's clock, like those of a video in the
+    same file."""
 
     sample_rate: int
     num_channels: int
@@ -155,9 +155,9 @@ class AudioDecoder:
     window.
 
     source: a path, a URL, bytes, an array or a tensor of uint8, or a file object, of which all bytes are read.
-    stream_index, sample_rate, num_channels: arguments of torchcodec, for which only None is supported, or the rate and the number of channels that the file
-    has. Other values raise an error that says what to use instead.
-    strict: a file that was cut off is an error; with strict=False its samples are decoded as far as they go.
+    stream_index, sample_rate, num_channels: arguments of torchcodec. Only None is supported, or the rate and the number of channels of the file. Other values
+        raise an error that says what to use instead.
+    strict: a truncated file raises an error. With strict=False it is decoded as far as it goes.
     storage: a stoker.Storage for URLs.
 
     Only the windows of a WAV or FLAC file are read; other files are decoded completely when they are opened. Samples are torch tensors, or NumPy arrays if
@@ -208,9 +208,9 @@ class AudioDecoder:
         return self._read(0, self.metadata.num_frames)
 
     def get_samples_played_in_range(self, start_seconds: float | None = None, stop_seconds: float | None = None) -> AudioSamples:
-        """Returns the samples from start_seconds up to, but without, stop_seconds, both rounded to the nearest sample. Times are on the file's clock, as
-        those of a VideoDecoder. The window is cut to the part in which there is sound; the result's pts_seconds is the time of its first sample. Raises
-        IndexError if there is no sound in the window."""
+        """Returns the samples from start_seconds to before stop_seconds, both rounded to the nearest sample. None: the sound's begin or end. Times are on the
+        file's clock, like those of a VideoDecoder. The window is cut to the sound; pts_seconds of the result is the time of its first sample. Raises
+        IndexError if no sound is in the window."""
         m = self.metadata
         start = m.begin_stream_seconds if start_seconds is None else start_seconds
         stop = m.end_stream_seconds if stop_seconds is None else stop_seconds
@@ -290,17 +290,17 @@ class Audio:
             raise ArgumentError(f"Audio: quality is from 0 to 100, not {self.quality!r}")
 
     def frames(self) -> int | None:
-        """Returns the number of frames of every sound; None unless both duration and rate are given."""
+        """Returns the number of frames of each sound; None unless both duration and rate are given."""
         return None if self.duration is None or self.rate is None else round(self.duration * self.rate)
 
 
 @suggests
 @dataclass(frozen=True)
 class AddNoise:
-    """A transform of a Loader's sounds: adds a stretch of noise to each sound, at a random signal-to-noise ratio, as torchaudio's AddNoise does.
+    """A transform of a Loader's sounds: adds part of a noise file to each sound, at a random signal-to-noise ratio, as torchaudio's AddNoise does.
 
-    noises: paths of sound files. They are shuffled, and each sound gets the next file, from a random position on. If the noise is shorter than the sound, the
-    rest of the sound gets no noise.
+    noises: paths of sound files. They are shuffled, and each sound gets the next file, from a random position on. Where the noise is shorter than the sound, no
+    noise is added.
     snr: the lowest and the highest ratio in dB, between which each sound's ratio is drawn; or one number.
 
     Example: Loader(folder, 32, fields={"audio": Audio(rate=16000)}, transforms=[AddNoise(noises, snr=(0, 20))])

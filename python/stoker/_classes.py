@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators as classes. Arguments that are given to the constructor apply to each call of the object."""
+"""Operators as classes. Arguments of the constructor apply to each call of the object."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stoker._where import users_line
 from stoker.data_node import DataNode
 from stoker.errors import ArgumentError
 
-# Words in the names of operators that DALI's class names do not simply capitalise.
+# The spelling in DALI's class names of words that are not simply capitalised.
 _WORDS = {
     "bbox": "BBox",
     "coco": "COCO",
@@ -57,7 +57,7 @@ class Operator:
         self._check()
 
     def _check(self) -> None:
-        """Raises an error for arguments that no call could use. Subclasses override it."""
+        """Raises an error for arguments that every call would refuse. Subclasses override it."""
 
     def _function(self, *inputs: Any, **kwargs: Any) -> Any:
         raise NotImplementedError
@@ -96,7 +96,7 @@ class Operator:
 
 
 class _Tabled(Operator):
-    """An operator that the library's table describes."""
+    """An operator of the library's table of operators."""
 
     _op: ClassVar[Op]
 
@@ -108,7 +108,7 @@ class _Tabled(Operator):
 
 
 class _Composed(Operator):
-    """An operator of DALI that consists of two operators in Stoker."""
+    """An operator that is one in DALI, but is composed of two operators in Stoker."""
 
     _name: ClassVar[str]
 
@@ -148,8 +148,8 @@ class DLTensorPythonFunction(PythonFunction):
 
 
 class Compose:
-    """Calls operators in order, each with the results of the previous one: Compose([ops.decoders.Image(), ops.Resize(size=224)]). Keyword arguments are
-    passed to the first operator. The inputs of an operator with device="gpu" are copied to the GPU."""
+    """Calls operators in order, each with the results of the previous one: Compose([ops.decoders.Image(), ops.Resize(size=224)]). Keyword arguments go to the
+    first operator. Inputs of an operator with device="gpu" are copied to the GPU."""
 
     def __init__(self, op_list: Sequence[Callable[..., Any]]) -> None:
         self._ops: list[Callable[..., Any]] = [op for given in op_list for op in (given._ops if isinstance(given, Compose) else [given])]
@@ -166,7 +166,7 @@ class Compose:
 
 
 def _signature(op: Op) -> inspect.Signature:
-    """Returns the signature of the class's constructor: the operator's arguments, by name, all of them optional."""
+    """Returns the signature of the constructor of the operator's class: all arguments of the operator, by name, and optional."""
     of_call = _docs.signature(op)
     named = [p.replace(default=None) if p.default is p.empty else p for p in of_call.parameters.values() if p.kind is p.KEYWORD_ONLY]
     return of_call.replace(parameters=named)

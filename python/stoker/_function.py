@@ -20,12 +20,12 @@ from stoker._where import users_line
 from stoker.data_node import DataNode, call_operator, constant_node
 from stoker.errors import ArgumentError, InvalidArgumentError, UnknownArgumentError, UnsupportedError
 
-Given = tuple[bytearray, int, tuple[int, ...]]  # a sample of an input: a copy of its bytes, its type and its shape
+Given = tuple[bytearray, int, tuple[int, ...]]  # one sample of an input: a copy of its bytes, its type (DALIDataType), its shape
 
 
 @dataclass(frozen=True)
 class Side:
-    """The kind of arrays that a function takes: as_input makes one from a sample's bytes, and the function is called inside context()."""
+    """The arrays that a function takes. as_input: makes one from a sample's bytes. context: returns a context in which to call the function."""
 
     as_input: Callable[[Given], Any]
     context: Callable[[], AbstractContextManager[Any]] = nullcontext
@@ -42,7 +42,7 @@ class Function(KeptErrors):
         self.handle = _core.Source(self.pull, None, ("",) * outputs, not by_batch, 0)
 
     def pull(self, epoch: int, _batch: int, _index: int, count: int, position: int, inputs: tuple[list[Given], ...]) -> list[list[Any]]:
-        """Calls the function with copies of the inputs and returns its outputs. Runs on a library thread."""
+        """Calls the function with copies of the inputs, and returns its outputs as lists of samples. Runs on a thread of the library."""
         try:
             with self.side.context():
                 given = [[self.side.as_input(sample) for sample in samples] for samples in inputs]
@@ -75,7 +75,7 @@ class Function(KeptErrors):
 
 
 def _without_output(function: Callable[..., Any], by_batch: bool) -> Callable[..., Any]:
-    """Wraps a function that is called only for its side effects. The wrapper returns one byte for each sample in place of outputs."""
+    """Wraps a function that is called only for its side effects. The wrapper returns one byte a sample, because an operator needs an output."""
 
     def call(*samples: Any) -> Any:
         result = function(*samples)
@@ -100,13 +100,13 @@ def _array_maker(dtype: int) -> Callable[..., Any]:
 
 
 def as_array(given: Given) -> Any:
-    """Makes a NumPy array over a sample's own copy of its bytes."""
+    """Makes a NumPy array over a sample's copied bytes."""
     data, dtype, shape = given
     return _array_maker(dtype)(shape, buffer=data)
 
 
 def _cupy_side(device_id: int) -> Side:
-    """Makes the Side of functions that take CuPy arrays on a GPU."""
+    """Returns the Side of functions that take CuPy arrays on a GPU. Raises ImportError if CuPy is not installed."""
     import cupy
 
     device = functools.partial(cupy.cuda.Device, device_id)
@@ -129,10 +129,10 @@ def add_function(
     on_gpu: Callable[[int], Side] | None,
     **kwargs: Any,
 ) -> Any:
-    """Adds a python_function to the graph. Returns its node, or the list of its nodes; None if num_outputs is 0.
+    """Adds a python_function to the graph. Returns its node, or a list if it has several outputs; None if num_outputs is 0.
 
-    what: the name of the operator in messages. host: the kind of arrays that the function takes on the CPU. on_gpu: returns the kind of arrays for
-    device="gpu", given the number of the GPU; it raises ImportError if a library is missing.
+    what: the operator's name in messages. host: the arrays that the function takes on the CPU. on_gpu: a function from the index of the GPU to the arrays for
+    device="gpu", which raises ImportError if a library is missing.
     """
     where = users_line()
     if unknown := sorted(kwargs.keys() - _docs.COMMON.keys() - {"synchronize_stream"}):
@@ -192,7 +192,7 @@ def python_function(
     output_layouts: str | Sequence[str] | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Adds an operator that calls a Python function with each sample. Returns its node, or with num_outputs > 1 the list of its nodes.
+    """Adds an operator that calls a Python function with each sample. Returns its node, a list of nodes if num_outputs > 1, or None if it is 0.
 
     inputs: nodes, or none. The function gets their samples as NumPy arrays, which are copies.
     function: is called with one array for each input. It returns an array, or with num_outputs > 1 a tuple of this number of arrays. An array may have any

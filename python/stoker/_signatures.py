@@ -16,7 +16,7 @@ _WIDTH = 72  # help() indents a class by four columns, and a method by another f
 
 
 class Quiet(inspect.Parameter):
-    """A parameter that help() does not show in the signature. The documentation describes it, or says that it has no effect."""
+    """A parameter that help() leaves out of the signature. The documentation describes it."""
 
 
 class Shown(inspect.Signature):
@@ -56,7 +56,7 @@ def _wrapped(parts: list[str]) -> str:
 
 
 def filled(text: str, width: int, following: str = "") -> str:
-    """Returns the text in lines of at most `width` characters, if no word is longer. Lines after the first one begin with `following`.
+    """Returns the text in lines of at most `width` characters, unless a word is longer. following: the beginning of each line after the first.
 
     textwrap.fill does the same, but importing it and filling the docstrings of a few operators takes 5% of the time that a program needs to start."""
     lines, line = [], ""
@@ -76,7 +76,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def brief(*names: str) -> Callable[[_Function], _Function]:
-    """Decorates a function of which help() shows only these parameters in the signature."""
+    """Decorates a function: help() shows only these parameters in its signature."""
 
     def decorate(function: _Function) -> _Function:
         given = inspect.signature(function)
@@ -91,7 +91,7 @@ def brief(*names: str) -> Callable[[_Function], _Function]:
 
 
 class BriefHelp(abc.ABCMeta):
-    """The type of a class with a short help(): help() and dir(class) leave out the names in its `_unlisted`. Instances have them all.
+    """The type of a class whose help() is short: help() and dir(class) leave out the names in `_unlisted`. dir(object) does not.
 
     It is an ABCMeta, so that a subclass may also be a subclass of an abstract class.
     """
@@ -104,8 +104,8 @@ class BriefHelp(abc.ABCMeta):
 
 
 def suggests(thing: _Function) -> _Function:
-    """Decorates a function, or a class with a constructor of its own. If a call names an argument that does not exist, the error also names the nearest one. If
-    it gives too many by position, the error says that the others go by name."""
+    """Decorates a function, or a class that has its own constructor. If a call names an unknown argument, the error also names the most similar one. If a call
+    passes too many arguments by position, the error says to pass the others by name."""
     if not isinstance(thing, type):
         return _suggesting(thing)  # type: ignore[return-value]
     if "__init__" in vars(thing):
@@ -127,8 +127,8 @@ def _suggesting(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def add_suggestion(error: TypeError, parameters: Mapping[str, inspect.Parameter]) -> None:
-    """Adds to the text of Python's error about an unknown named argument which argument may have been meant, or which ones exist. If too many arguments were
-    given by position, adds that the others go by name."""
+    """Adds to Python's error about an unknown named argument which argument may have been meant, or which exist. Adds to the error about too many positional
+    arguments that others go by name."""
     text = str(error)
     unknown = re.search(_UNKNOWN, text)
     only_named = [p.name for p in parameters.values() if p.kind is inspect.Parameter.KEYWORD_ONLY and not p.name.startswith("_")]
@@ -142,7 +142,7 @@ def add_suggestion(error: TypeError, parameters: Mapping[str, inspect.Parameter]
 
 
 def hint_for(name: str, known: Iterable[str], otherwise: str | None = None, cutoff: float = 0.6) -> str:
-    """Returns a text that says which known name the user may have meant. If none is similar, returns `otherwise`, by default a list of the known arguments.
+    """Returns "did you mean ...?" with the known name that is most similar. If none is similar, returns `otherwise`, by default a list of the known names.
     cutoff: the least similarity, from 0 to 1, as difflib computes it."""
     import difflib
 

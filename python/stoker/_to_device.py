@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies trees of many small tensors and arrays between the cores and a GPU, packed into few large copies."""
+"""Copies trees of many small tensors and arrays between the CPU and a GPU. The tensors are packed into few large copies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_ALIGN = 1 << 20
 
 
 class Copied:
-    """A copy of a tree that has been started. Keep this object until get() has returned the copy."""
+    """A copy of a tree that has begun. Keep this object until get() has returned."""
 
     def __init__(self, made: Any, event: Any, buffers: list[Any], device: Any) -> None:
         self._made, self._event, self._buffers, self._device = made, event, buffers, device
@@ -47,7 +47,7 @@ class Copied:
 
 
 class Started(Copied):
-    """A copy that was started on another thread, which also packs its tensors."""
+    """A copy that another thread starts, after it has packed the tensors."""
 
     def __init__(self, future: Future[Copied]) -> None:
         self._future = future
@@ -83,8 +83,8 @@ _lock = threading.Lock()
 
 
 def start_in_background(tree: Any, device: Any, **how: Any) -> Copied:
-    """Starts a copy to a GPU on a thread and a stream of its own. If the caller changes tensors of the tree after this call, the copy may or may not have the
-    changes. A copy to another device, or without CUDA, is started on this thread instead. how: further arguments of start()."""
+    """Starts a copy to a GPU on another thread and stream. Whether later changes of the tree's tensors are in the copy is undefined. Without CUDA, or for
+    another device, starts the copy on this thread. how: further arguments of start()."""
     import torch
 
     global _pool
@@ -113,8 +113,8 @@ def start_in_background(tree: Any, device: Any, **how: Any) -> Copied:
 def start(tree: Any, device: Any, pinned: bool = True, pack: bool = True, align: int = _ALIGN, chunk: int = _CHUNK) -> Copied:
     """Starts a copy on the current stream.
 
-    pack: whether small tensors are packed. pinned: whether they are packed into pinned memory. align: the bytes to which each packed tensor is aligned.
-    chunk: the most bytes of one packed copy; a larger tensor is copied by itself.
+    pack: whether to pack small tensors. pinned: whether to pack them into pinned memory. align: number of bytes to which each packed tensor is aligned, a power
+    of two. chunk: the most bytes of one packed copy; a larger tensor is copied by itself.
     """
     import torch
 
@@ -153,8 +153,8 @@ def start(tree: Any, device: Any, pinned: bool = True, pack: bool = True, align:
 
 
 def _take_apart_other(node: Any) -> tuple[Any, Any] | None:
-    """Splits a value whose type is not exactly torch.Tensor, list, tuple or dict. Returns (None, tensor) for an array or for a tensor of a subclass,
-    (constructor, children) for another container, and None for a value that is not changed."""
+    """Splits a value whose type is not exactly torch.Tensor, list, tuple or dict. Returns (None, tensor) for an array or a tensor of a subclass, (constructor,
+    children) for a container, and None for any other value, which is not copied."""
     import torch
 
     if isinstance(node, torch.Tensor):
@@ -173,7 +173,7 @@ def _take_apart_other(node: Any) -> tuple[Any, Any] | None:
 
 
 def _mapping_of(node: Any) -> Callable[[list[Any]], Any]:
-    """Returns the function that makes a mapping of the same type with other values."""
+    """Returns a function that makes a mapping of the same type with the same keys and a list of other values."""
     keys = list(node)
 
     def make(values: list[Any]) -> Any:
@@ -188,7 +188,7 @@ def _mapping_of(node: Any) -> Callable[[list[Any]], Any]:
 
 
 def _tensor_of(array: Any, torch: Any) -> Any:
-    """Returns an array as a tensor over the same memory, or over a copy where torch cannot share it."""
+    """Returns a tensor over an array's memory, or over a copy if torch cannot share it. Raises InvalidArgumentError if the array does not hold numbers."""
     if array.dtype.kind not in "biufc":
         raise InvalidArgumentError(
             f"to_device: an array of {array.dtype} has no form as a tensor: convert it to numbers, or leave it out of the tree"
@@ -201,9 +201,9 @@ def _tensor_of(array: Any, torch: Any) -> Any:
 def _copy_packed(
     leaves: list[Any], made: list[Any], members: list[int], source: Any, device: Any, pinned: bool, align: int, chunk: int, torch: Any
 ) -> tuple[list[Any], list[int]]:
-    """Copies the tensors of one source in few copies, and returns the buffers of the copies and the indexes of tensors that cannot be packed.
+    """Copies the tensors of one source in few copies. Returns the buffers of the copies, and the indexes of tensors that cannot be packed.
 
-    Tensors that torch.cat joins and split_with_sizes takes apart again lie in one piece of a buffer, so that each piece costs two calls.
+    The tensors of a group are adjacent in a buffer, so that one torch.cat packs them and one split_with_sizes makes their copies.
     """
     groups, rest = _core.tree_groups(leaves, members, torch.Tensor, align)
     try:
@@ -219,7 +219,7 @@ def _copy_packed(
 
 
 class _Piece:
-    """Tensors of one dtype that lie next to each other in a buffer. Tensors without dimensions lie `step` bytes apart."""
+    """Tensors of one dtype that are adjacent in a buffer, or `step` bytes apart if they have no dimensions."""
 
     __slots__ = ("begin", "dtype", "members", "numbers", "rows", "shape", "size", "step", "tensors")
 
@@ -232,12 +232,12 @@ class _Piece:
         self.size = len(tensors) * self.step if self.numbers else math.prod(self.shape) * self.dtype.itemsize
 
     def view_in(self, buffer: Any) -> Any:
-        """Returns the piece's part of a buffer, as a tensor with a row for each row of its tensors."""
+        """Returns the part of a buffer that holds this piece, as a tensor with all rows of the piece's tensors."""
         part = buffer[self.begin : self.begin + self.size].view(self.dtype)
         return part[:: self.step // self.dtype.itemsize] if self.numbers else part.view(self.shape)
 
 
-_paddings: dict[Any, list[Any]] = {}  # tensors of 0, 1, 2, ... rows, by dtype and shape of a row
+_paddings: dict[Any, list[Any]] = {}  # tensors of 0, 1, 2, ... rows of zeros, by device, dtype, shape of a row and step
 
 
 def _padding(like: Any, step: int, torch: Any) -> list[Any]:
@@ -252,7 +252,7 @@ def _padding(like: Any, step: int, torch: Any) -> list[Any]:
 
 
 def _chunks(groups: list[Any], leaves: list[Any], chunk: int, align: int) -> Any:
-    """Yields lists of pieces of at most `chunk` bytes together; a tensor that is larger is a list of its own."""
+    """Yields lists of pieces that together have at most `chunk` bytes. A larger tensor is in a list by itself."""
     import torch
 
     part: list[_Piece] = []
@@ -277,7 +277,7 @@ def _chunks(groups: list[Any], leaves: list[Any], chunk: int, align: int) -> Any
 
 
 def _cut(whole: _Piece, like: Any, chunk: int, align: int) -> Any:
-    """Splits a piece into pieces of at most `chunk` bytes. A larger tensor is a piece of its own, with its padding. like, align: as for _Piece."""
+    """Splits a piece into pieces of at most `chunk` bytes. A larger tensor, with its padding, is a piece by itself. like, align: as for _Piece."""
     row = max(1, whole.size // max(1, sum(whole.rows)))
     first, used = 0, 0
     for k, rows in enumerate(whole.rows):

@@ -15,7 +15,7 @@ from stoker._signatures import suggests
 
 
 def _finite(value: Any) -> bool:
-    """Returns whether a value holds no NaN and no infinity, also inside lists, tuples and dicts."""
+    """Returns whether a value contains neither NaN nor infinity, also inside lists, tuples and dicts."""
     if isinstance(value, (list, tuple)):
         return all(map(_finite, value))
     if isinstance(value, dict):
@@ -41,7 +41,7 @@ def _typed(value: Any) -> str:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Returns whether two arguments are equal. Arrays and tensors are compared by their numbers."""
+    """Returns whether two arguments are equal in type and value. Arrays and tensors are compared by their numbers."""
     if type(a) is not type(b):
         return False
     if hasattr(a, "tolist") and hasattr(a, "shape"):
@@ -54,12 +54,12 @@ def _same(a: Any, b: Any) -> bool:
 
 
 class Transform:
-    """One step that the Loader compiles. The constructor's arguments are kept as attributes, which take finite numbers only.
+    """One step that the Loader compiles. The constructor's arguments are attributes; setting one to NaN or infinity raises ValueError.
 
-    repr() is the call that made the transform, and transforms with equal attributes are equal.
+    repr() is the call that made the transform. Transforms of one class with equal attributes are equal.
     """
 
-    # _given: the arguments of the constructor, for repr(). It is deleted when an attribute is set later, because they may then be wrong. It is a slot, because
+    # _given: the constructor's arguments, for repr(). Setting an attribute deletes it, because the arguments may no longer be right. It is a slot, because
     # the Loader takes all entries of __dict__ for attributes of the transform.
     __slots__ = ("__dict__", "__weakref__", "_given")
 
@@ -77,7 +77,7 @@ class Transform:
 
         cls.__init__ = noting  # type: ignore[method-assign]
 
-    _of_tensors: str | None = None  # set if torchvision resizes tensors and PIL images differently: advice for an error message
+    _of_tensors: str | None = None  # if torchvision computes other pixels for tensors than for PIL images: advice for an error message
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not _finite(value):
@@ -88,9 +88,9 @@ class Transform:
 
     def __call__(self, image: Any) -> Any:
         """Applies the transform to one image: an array (height, width, channels), a tensor (channels, height, width) or a PIL image. Returns the same kind of
-        object, with the pixels that a Loader would make; uint8 stays uint8, unless the transform makes floats (Normalize, ToTensor, ToDtype,
-        ConvertImageDtype). This builds a pipeline for the call, so it serves to look at a transform; a Loader is what trains."""
-        # The Loader compiles transforms and imports this file, so it is loaded only when a transform is called.
+        object, with the pixels that a Loader would make. uint8 stays uint8, unless the transform makes floats (Normalize, ToTensor, ToDtype,
+        ConvertImageDtype). Each call builds a pipeline, so use it to look at a transform, and a Loader to train."""
+        # The Loader imports this file, so the module that uses the Loader is imported only in a call.
         return importlib.import_module("stoker.loader._one_image").apply(self, image)
 
     def __repr__(self) -> str:
@@ -112,12 +112,12 @@ class Group(Transform):
 
 
 class Filled(Transform):
-    """A transform whose result has pixels from outside of the image. They get the color `fill`."""
+    """A transform whose result may contain pixels from outside of the image. They get the color `fill`."""
 
     fill: Any  # one number, one number per channel, or a dict of these with the keys "Image", "Mask" and "others"
 
     def fill_of(self, kind: str) -> list[float]:
-        """Returns the fill of one kind of input: one number for masks, and one number or one per channel for images."""
+        """Returns the fill for one kind of input: a list of one number, or for images of one per channel. Raises ValueError for several numbers for a mask."""
         fill = self.fill.get(kind, self.fill.get("others", 0)) if isinstance(self.fill, dict) else self.fill
         values = [float(f) for f in fill] if isinstance(fill, Sequence) else [float(fill or 0)]
         if kind == "Mask" and len(values) > 1:

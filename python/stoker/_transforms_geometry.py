@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transforms that move pixels. Part of stoker.transforms."""
+"""Transforms of stoker.transforms that move pixels."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from stoker._transforms_base import Filled, Transform
 
 
 class Padded(Filled):
-    """A transform that adds pixels around the image: the color `fill`, or a continuation of the image."""
+    """A transform that adds pixels around the image: the color `fill`, or a continuation of the image (padding_mode)."""
 
     padding_mode: str  # "constant", "edge", "reflect" or "symmetric"
 
 
 class RandomCrop(Padded):
-    """Adds `padding` pixels around the image and cuts out a window at a random place. padding: one number, or (left and right, top and bottom), or (left, top,
-    right, bottom). fill: one number, one number per channel, or {"Image": .., "Mask": ..}. padding_mode: "constant" (the fill), "edge", "reflect" or
+    """Adds `padding` pixels around the image and cuts out a window at a random position. padding: one number, or (left and right, top and bottom), or (left,
+    top, right, bottom). fill: one number, one number per channel, or {"Image": .., "Mask": ..}. padding_mode: "constant" (the fill), "edge", "reflect" or
     "symmetric"."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Pad(Padded):
 
 
 class RandomZoomOut(Padded):
-    """Puts the image on a larger canvas with probability p. A factor drawn from side_range gives the size of the canvas."""
+    """Puts the image on a larger canvas with probability p. The canvas is larger by a factor that is drawn from side_range."""
 
     padding_mode = "constant"
 
@@ -59,7 +59,7 @@ class RandomZoomOut(Padded):
 
 
 class RandomPerspective(Filled):
-    """Changes the perspective with probability p: each corner moves inwards by up to distortion_scale times half the width and height."""
+    """Changes the perspective with probability p. Each corner moves inwards by a random distance, up to distortion_scale times half the width and height."""
 
     distortion_scale: float
     p: float
@@ -76,8 +76,8 @@ class RandomPerspective(Filled):
 
 
 class ElasticTransform(Filled):
-    """Moves pixels by random displacements. A Gaussian filter of standard deviation sigma smooths the displacements, and alpha scales them; both are one
-    number or (x, y). Masks follow the image."""
+    """Moves pixels by random displacements, which a Gaussian filter of standard deviation sigma smooths and alpha scales. Both are one number or (x, y). Masks
+    follow the image."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class RandomResize(Transform):
 
 
 class Crops(Transform):
-    """A transform that makes several images of one: batch.image is a list with one tensor for each crop. Later transforms are applied to each crop."""
+    """A transform that makes several images of one: batch.image is then a list with a tensor for each crop. Later transforms are applied to each crop."""
 
     size: tuple[int, int]
 
@@ -159,7 +159,7 @@ class FiveCrop(Crops):
 
 
 class TenCrop(Crops):
-    """Makes the crops of FiveCrop, then the same crops of the mirrored image. The mirror swaps left and right, or top and bottom if vertical_flip is true."""
+    """Makes the crops of FiveCrop, then those of the mirrored image. Mirroring swaps left and right, or top and bottom with vertical_flip."""
 
     def __init__(self, size: int | Sequence[int], vertical_flip: bool = False) -> None:
         self.size = arguments.pair("TenCrop", size)
@@ -167,8 +167,8 @@ class TenCrop(Crops):
 
 
 class FixedSizeCrop(Padded):
-    """Cuts out a window of at most this size at a random place, and pads a smaller image on the right and at the bottom. Boxes that lie outside
-    of the window are removed, with their labels and masks. It is the transform of torchvision's references for detection."""
+    """Cuts out a window of at most this size at a random position, and pads smaller images on the right and at the bottom. Boxes outside of the window are
+    removed, with their labels and masks. The same as the transform in torchvision's references for detection."""
 
     def __init__(self, size: int | Sequence[int], fill: Any = 0, padding_mode: str = "constant") -> None:
         self.size = arguments.pair("FixedSizeCrop", size)
@@ -177,8 +177,8 @@ class FixedSizeCrop(Padded):
 
 
 class RandomIoUCrop(Transform):
-    """Cuts out a window that overlaps with a box by at least an IoU that is drawn from sampler_options; 1 stands for the whole image. Boxes whose middle lies
-    outside become empty, as in torchvision: SanitizeBoundingBoxes removes them."""
+    """Cuts out a window that overlaps with a box by at least an IoU drawn from sampler_options; 1 selects the whole image. Boxes whose middle is outside of the
+    window become empty, as in torchvision; SanitizeBoundingBoxes removes them."""
 
     min_scale: float
     max_scale: float
@@ -211,9 +211,8 @@ class RandomIoUCrop(Transform):
 
 
 class SanitizeBoundingBoxes(Transform):
-    """Removes boxes with an edge below min_size, an area below min_area, or a coordinate outside of the image, and with them their labels and masks.
-    labels_getter: the name of the field of labels, or of several fields; "default" finds the field "labels", or else one whose name contains "label"; None: no
-    labels."""
+    """Removes boxes with an edge below min_size, an area below min_area, or a coordinate outside of the image, and their labels and masks. labels_getter: the
+    name of the field of labels, or of several fields; "default": the field "labels", else one whose name contains "label"; None: labels are not changed."""
 
     def __init__(self, min_size: float = 1.0, min_area: float = 1.0, labels_getter: str | Sequence[str] | None = "default") -> None:
         name = "SanitizeBoundingBoxes"

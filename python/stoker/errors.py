@@ -81,6 +81,7 @@ def safe_text(text: str) -> str:
 
 class StokerError(RuntimeError):
     """A failure of a pipeline, with what is known about where it happened.
+
     code: the library's status ("CORRUPT", "IO", ...); op: the operator and the line that added it; uri: the sample's file; sample: its
         position in the epoch; epoch: its number; offset: in bytes, in the file. Unknown texts are empty, unknown numbers -1.
     """

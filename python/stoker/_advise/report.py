@@ -15,8 +15,8 @@ from stoker._advise.plan import Block, Step
 from stoker._advise.subject import Subject
 from stoker._advise.timeline import draw
 
-_WORTH = 0.02  # a smaller gain in speed, or a smaller share of a step spent waiting, does not count
-_NOTICED = 0.05  # share of the step; a longer wait for data is mentioned although it does no harm
+_WORTH = 0.02  # gains in speed, and shares of a step spent waiting, count from this size on
+_NOTICED = 0.05  # share of a step; a longer wait for data is mentioned even if it does no harm
 
 
 def quantile(values: list[float], share: float) -> float:
@@ -43,16 +43,16 @@ class Times:
 
 @dataclass
 class Report:
-    """The findings of a trial: print the object, or read its figures."""
+    """The findings of a trial. print() shows them as a table; the attributes are its figures."""
 
     loader: str
     device: str
     blocks: list[Block]
     step: Times  # durations of live steps
     wait: Times  # waits for data in live steps
-    cached: Times | None  # durations of steps on batches that were kept; None: no such steps were measured
-    gains: list[float]  # time of a live step divided by that of a cached step, for each round
-    own_cpu: float  # share of the cached steps' time in which the loop's thread computed
+    cached: Times | None  # durations of steps on cached batches; None: no such steps were made
+    gains: list[float]  # for each round: time of a live step divided by the time of a cached step
+    own_cpu: float  # share of the cached steps' time for which the loop's thread used the CPU
     bound: Bound
     epoch_starts: list[float]  # seconds until an epoch's first batch
 
@@ -81,7 +81,7 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """Returns the conclusion, in one or two sentences."""
+        """Returns the conclusion, in one sentence or two."""
         if self.gain is None:
             most = 1 / max(1e-9, 1 - self.wait_share)
             if not self.helps:
@@ -128,7 +128,7 @@ class Report:
     # ---- files ----
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns plain data: seconds, shares, and each step."""
+        """Returns the findings as plain data for JSON: seconds, shares, and each step."""
         return {
             "loader": self.loader,
             "device": self.device,
@@ -147,7 +147,7 @@ class Report:
         _files.write(path, json.dumps(self.as_dict(), indent=1) + "\n")
 
     def save_png(self, path: str | os.PathLike[str]) -> None:
-        """Writes the timeline as a picture."""
+        """Writes the timeline as a PNG file."""
         gain = "" if self.gain is None else f"   without a loader {self.gain:.2f} times as fast"
         facts = f"waits {self.wait_share:.1%} of the step   bound by: {self.bound.stage}{gain}"
         first = {kind: next((b.taken for b in self.blocks if b.kind == kind), []) for kind in ("live", "cached")}

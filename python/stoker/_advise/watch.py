@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wrapper of a loader that measures a training loop while it runs, block by block as a Plan says (the trial)."""
+"""Watched: a wrapper of a loader that measures a training loop while it runs, in the blocks that a Plan lists (the trial)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from stoker._advise.subject import recognise
 from stoker._cores import usable_cores
 from stoker.errors import NotFoundError, StateError
 
-_END: Any = object()  # stands for the end of an epoch
+_END: Any = object()  # returned in place of a batch at the end of an epoch
 
 
 class Watched:
-    """A wrapper of a loader, which measures the loop that iterates over it. It yields as many batches as the loader, and has the loader's other methods and
-    attributes. Only one thread at a time may use it."""
+    """Wraps a loader and measures the loop that iterates over it. Yields as many batches as the loader, and has the loader's other methods and attributes.
+    Only one thread at a time may use it."""
 
     def __init__(self, loader: Any, plan: Plan, *, png: Any = None, json: Any = None, quiet: bool = False) -> None:
         for name, path in (("png", png), ("json", json)):
@@ -39,7 +39,7 @@ class Watched:
         self._cache = Cache(plan.cached)
         self._then: tuple[machine.Usage, dict[str, float]] | None = None
         self._epoch_starts: list[float] = []
-        self._dropped = 0  # batches of this epoch that were taken from the loader and dropped
+        self._dropped = 0  # number of this epoch's batches that were taken from the loader and dropped
         self._steps_so_far = [0]  # number of steps so far; a list, because _report_unfinished shares it
         self._unfinished = weakref.finalize(self, _report_unfinished, self._steps_so_far, plan.length()) if not quiet else None
 
@@ -62,7 +62,7 @@ class Watched:
     # ---- the loop ----
 
     def _epoch(self, source: Iterator[Any]) -> Iterator[Any]:
-        """Yields the batches of an epoch: as many as the loader has, some of them replaced by kept ones."""
+        """Yields as many batches as the loader's epoch has. Some are batches of the cache."""
         most, given, self._dropped = self._length(), 0, 0
         for batch in self._trial(source, most):
             given += 1
@@ -77,7 +77,7 @@ class Watched:
             self._cache.clear()
 
     def _trial(self, source: Iterator[Any], most: int) -> Iterator[Any]:
-        """Yields batches and measures the steps of the loop, until the trial or the epoch ends."""
+        """Yields batches and measures the loop's steps until the trial or the epoch ends."""
         given, open_step = 0, None
         while True:
             asked = self._mark()
@@ -120,7 +120,7 @@ class Watched:
     # ---- blocks ----
 
     def _add(self, step: Step, end: Any, source: Iterator[Any]) -> bool:
-        """Ends a step. Returns True if this call also did work of the trial whose time must not count as part of the next step."""
+        """Ends a step. Returns True if this call did other work of the trial, whose time must not count for the next step."""
         step.end = end
         self._steps_so_far[0] += 1
         block = self._blocks[self._at]
@@ -136,7 +136,7 @@ class Watched:
         return machine.usage(time.perf_counter()), self._subject.counters()
 
     def _finish(self, block: Block, source: Iterator[Any]) -> None:
-        """Ends a block: reads its marks, records what the machine did, and prepares the next block."""
+        """Ends a block: computes its times, records what the machine did during it, and prepares the next block."""
         assert self._clock is not None and self._then is not None
         now, counters = self._measure()
         used, counted = self._then
@@ -153,7 +153,7 @@ class Watched:
                 self._dropped += next(source, _END) is not _END
 
     def _follow_the_gpu(self) -> None:
-        """Changes to the GPU's clock if the loop began to use the GPU after the trial had begun. Earlier blocks are then repeated."""
+        """Changes to the GPU's clock if the loop began to use the GPU during the trial. The trial then begins again."""
         picked = clock.pick()
         if self._clock is not None and picked.device != self._clock.device:
             self._clock = picked
@@ -162,7 +162,7 @@ class Watched:
     # ---- findings ----
 
     def report(self) -> report.Report:
-        """Returns the findings from the blocks that have ended. Raises StateError if none has."""
+        """Returns the findings of the blocks that have ended. Raises StateError if no block has."""
         over = [b for b in self._blocks if b.over]
         if not over:
             seen = sum(len(b.taken) for b in self._blocks)
@@ -193,8 +193,8 @@ class Watched:
 
 
 def _report_unfinished(seen: list[int], needed: int) -> None:
-    """Prints on rank 0 that there is no report, because the wrapper was freed, or the process ends, before the trial was over. Prints nothing if no step was
-    made."""
+    """Prints on rank 0 that there is no report, if the wrapper was freed or the process ends before the trial's end. Prints nothing if the loop made no
+    step."""
     if seen[0] and _rank() == 0:
         why = f"the loop ended after {seen[0]} of the trial's {needed} steps"
         print(f"advise: no report: {why}; let it run longer, or give fewer steps, rounds and warmup", file=sys.stderr, flush=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layout, which holds the sizes of a ragged batch's samples, and checks of arguments."""
+"""Layout, the mask and the sizes of a ragged batch's samples, and checks of arguments."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ..errors import ShapeError
 
 
 def require(condition: bool, text: str | Callable[[], str]) -> None:
-    """Raises ShapeError unless the condition is true. text: the message, or a function that makes it and is called only for an error."""
+    """Raises ShapeError unless the condition is true. text: the message, or a function that returns it, called only for an error."""
     if not condition:
         raise ShapeError(text if isinstance(text, str) else text())
 
 
 def check_dim(name: str, dim: int, low: int, dims: int) -> int:
-    """Returns the dim as a number in low..dims-1. A negative dim counts from the end. Raises ShapeError if it is out of range."""
+    """Returns dim, or dim + dims if it is negative. Raises ShapeError if the result is not in low..dims-1."""
     found = dim + dims if dim < 0 else dim
     if not low <= found < dims:
         raise ShapeError(f"{name} is {dim}, but must be in {low}..{dims - 1}")
@@ -29,9 +29,9 @@ def check_dim(name: str, dim: int, low: int, dims: int) -> int:
 
 
 def _count_arguments(function: Callable[..., Any]) -> tuple[int, int, bool]:
-    """Returns the number of a callable's positional arguments, the number of those without a default, and whether it has *args. Returns (1, 1, False) for a
-    builtin, or if its signature cannot be read."""
-    # torch.compile can trace a code object, but not inspect.signature of a function that is made in the graph or of a builtin such as torch.relu.
+    """Returns three facts about a callable: its number of positional arguments, the number of those without a default, and whether it has *args. Returns (1, 1,
+    False) for builtins, and if the signature cannot be read."""
+    # torch.compile can trace a code object, but not inspect.signature of a function that was made in the graph, or of a builtin such as torch.relu.
     if isinstance(function, FunctionType):
         code = function.__code__
         return code.co_argcount, code.co_argcount - len(function.__defaults__ or ()), bool(code.co_flags & inspect.CO_VARARGS)
@@ -46,7 +46,7 @@ def _count_arguments(function: Callable[..., Any]) -> tuple[int, int, bool]:
 
 
 def inspect_arity(function: Callable[..., Any]) -> int:
-    """Returns how many of the arguments (tensor, mask, sample_sizes) to pass to a callable: those without a default, at least 1."""
+    """Returns how many of (tensor, mask, sample_sizes) to pass to a callable: as many as it has arguments without a default, at least 1."""
     count, required, any_number = _count_arguments(function)
     if not any_number and (count == 0 or required > 3):
         raise ValueError(f"proc_step {function!r} takes {count} positional arguments; 1, 2 or 3 are passed: tensor, mask, sample_sizes")
@@ -54,8 +54,8 @@ def inspect_arity(function: Callable[..., Any]) -> int:
 
 
 class Layout:
-    """The mask and the sample sizes of a ragged batch. One of the two is derived from the other when it is first needed. Batches with the same sizes share one
-    Layout, so that this happens once."""
+    """The mask and the sample sizes of a ragged batch. If one is missing, it is computed from the other when it is first needed. Batches with the same sizes
+    share one Layout, and so that work."""
 
     __slots__ = ("_total", "batch_dims", "mask", "sizes")
 
@@ -86,7 +86,7 @@ class Layout:
                 raise ShapeError(f"{name} is on {own.device}, tensor on {tensor.device}")
 
     def mask_of(self, extent: int) -> Tensor:
-        """Returns the mask, made from the sizes if there is none yet. extent: the extent of its last dim in that case."""
+        """Returns the mask, which is computed from the sizes if it is missing. extent: the mask's last extent in that case."""
         if self.mask is None:
             places = torch.arange(extent, device=self.sizes.device)  # type: ignore[union-attr]
             self.mask = places < self.sizes.unsqueeze(-1)  # type: ignore[union-attr]
@@ -110,5 +110,5 @@ class Layout:
         return self.changed(lambda t, _: t.to(device))
 
     def changed(self, change: Callable[[Tensor, int], Tensor]) -> Layout:
-        """Returns a Layout with the changed mask and sizes. change(tensor, dims): dims is 1 for the mask, which has one dim after the batch dims, else 0."""
+        """Returns a Layout with change(mask, 1) and change(sizes, 0). The second argument is the number of dims after the batch dims."""
         return Layout(None if self.mask is None else change(self.mask, 1), None if self.sizes is None else change(self.sizes, 0))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums and means over the ragged dim, masks over tensors, and ragged batches from lists of samples."""
+"""Sums and means over the ragged dim, masks for tensors, and ragged batches from lists of samples."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .ragged_batch import RaggedBatch
 
 
 def sum_over_targets(data: RaggedBatch) -> Tensor:
-    """Returns the sum over the ragged dim, without the padding; 0 for an empty sample. Bools are summed as int64."""
+    """Returns the sums of all samples over the ragged dim, without the padding: 0 for an empty sample. Bools are summed as int64."""
     dtype = torch.int64 if data.dtype == torch.bool else data.dtype
     return data.with_padded_set_to(0.0).tensor.sum(data.non_uniform_dim, dtype=dtype)
 
 
 def average_over_targets(data: RaggedBatch, nans_to_zero: bool = True) -> Tensor:
-    """Returns the mean over the ragged dim, without the padding. nans_to_zero: NaN results, such as those of empty samples, become 0."""
+    """Returns the means of all samples over the ragged dim, without the padding. nans_to_zero: NaN, as for empty samples, becomes 0."""
     if not (data.dtype.is_floating_point or data.dtype.is_complex):
         data = data.to_dtype(torch.float32)
     total = sum_over_targets(data)
@@ -41,7 +41,7 @@ def average_over_targets(data: RaggedBatch, nans_to_zero: bool = True) -> Tensor
 
 
 def apply_mask_to_tensor(data: Tensor, mask: Tensor, value_to_set: float = 0.0) -> Tensor:
-    """Returns a copy of data in which entries with a false mask have the value value_to_set. The mask has the shape of the data's first dims, or 1 in some of
+    """Returns a copy of data with value_to_set where the mask is False. The mask has the shape of the data's first dims, or 1 in some of
     them."""
     require(mask.dtype == torch.bool, lambda: f"mask must be bool, not {mask.dtype}")
     if mask.dim() > data.dim() or any(m not in (1, d) for m, d in zip(mask.shape, data.shape, strict=False)):
@@ -50,7 +50,7 @@ def apply_mask_to_tensor(data: Tensor, mask: Tensor, value_to_set: float = 0.0) 
 
 
 def squeeze_except_batch_and_sample(data: Tensor | RaggedBatch) -> Tensor | RaggedBatch:
-    """Removes the dims of size 1, except for the batch dims and the ragged dim. Of a tensor, the first two dims are kept."""
+    """Removes dims of size 1, except for the batch dims and the ragged dim. Without a RaggedBatch, keeps the first two dims."""
     if not isinstance(data, RaggedBatch):
         return data.squeeze(tuple(range(2, data.dim())))
     ragged = data.non_uniform_dim
@@ -59,14 +59,13 @@ def squeeze_except_batch_and_sample(data: Tensor | RaggedBatch) -> Tensor | Ragg
 
 
 def stack(batches: Sequence[RaggedBatch], dim: int = 0) -> RaggedBatch:
-    """Joins batches of equal shape along a new batch dim at position `dim`, as torch.stack does. Batches whose largest samples differ are padded to the
-    largest."""
+    """Joins batches along a new batch dim at position `dim`, as torch.stack does. Pads batches to the largest sample of all."""
     dim = check_dim("dim", dim, 0, batches[0].num_batch_dims + 1)
     return cat([b.unsqueeze_batch_dim(dim) for b in batches], dim)
 
 
 def cat(batches: Sequence[RaggedBatch], dim: int = 0) -> RaggedBatch:
-    """Joins batches along the existing batch dim `dim`, as torch.cat does. Batches whose largest samples differ are padded to the largest."""
+    """Joins batches along the existing batch dim `dim`, as torch.cat does. Pads batches to the largest sample of all. Raises ShapeError if they do not fit."""
     first = batches[0]
     ragged, batch_dims = first.non_uniform_dim, first.num_batch_dims
     dim = check_dim("dim", dim, 0, batch_dims)
@@ -86,7 +85,7 @@ def cat(batches: Sequence[RaggedBatch], dim: int = 0) -> RaggedBatch:
 
 
 def _walk(data: Any, name: str = "data_list") -> Iterator[Tensor]:
-    """Yields the tensors of a nested sequence, depth first. name: the sequence's name in messages."""
+    """Yields the tensors in nested lists, depth first. Raises ShapeError for other values and empty lists. name: what messages call the lists."""
     if isinstance(data, Tensor):
         yield data
         return
@@ -99,7 +98,7 @@ def _walk(data: Any, name: str = "data_list") -> Iterator[Tensor]:
 
 
 def _nested_shape(data: Any) -> tuple[int, ...]:
-    """Returns the batch shape of a nested sequence. Raises ShapeError if its lists at one depth differ in length."""
+    """Returns the batch shape of nested lists. Raises ShapeError if lists at one depth differ in length."""
     if isinstance(data, Tensor):
         return ()
     inner = {_nested_shape(el) for el in data}
@@ -109,8 +108,8 @@ def _nested_shape(data: Any) -> tuple[int, ...]:
 
 
 def _check_samples(samples: list[Tensor]) -> list[Tensor]:
-    """Returns the samples, and raises ShapeError if they differ in more than the extent of dim 0. A sample of shape (0,), such as torch.tensor([]), is
-    converted to an empty sample of the others' shape and type."""
+    """Returns the samples. Raises ShapeError if they differ in type, or in more than the extent of dim 0. Converts a sample of shape (0,), such as
+    torch.tensor([]), to an empty sample of the others' shape and type."""
     first = next((s for s in samples if tuple(s.shape) != (0,)), samples[0])
     alike = []
     for i, s in enumerate(samples):
@@ -159,7 +158,7 @@ def combine_data(
 
 
 def _pack(samples: list[Tensor], target: torch.device) -> tuple[Tensor, Tensor]:
-    """Packs samples on the CPU into one block, the padded data followed by the sizes, copies it to the device, and returns (data, sizes)."""
+    """Packs samples on the CPU into one block, the padded data and then the sizes, and copies the block to the device. Returns (data, sizes)."""
     dense = [s.contiguous() for s in samples]
     counts = [s.shape[0] for s in dense]
     shape = (len(dense), max(counts), *dense[0].shape[1:])
@@ -178,7 +177,7 @@ def _pack(samples: list[Tensor], target: torch.device) -> tuple[Tensor, Tensor]:
 
 
 def _pad(samples: list[Tensor], target: torch.device) -> tuple[Tensor, Tensor]:
-    """Pads samples by one concatenation and one gather, and returns (data, sizes). Unlike _pack, it propagates gradients and takes samples on a GPU."""
+    """Pads samples by one concatenation and one gather. Returns (data, sizes). Unlike _pack, supports gradients and samples on a GPU."""
     counts = torch.tensor([s.shape[0] for s in samples], dtype=torch.int64)
     largest = max(s.shape[0] for s in samples)
     places = torch.arange(largest)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples that hold a placeholder for an image, which Stoker decodes and transforms later."""
+"""Placeholders in samples: each represents an image that Stoker decodes and transforms later."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 from stoker._files import open_binary
 
-# Endings of the files that Stoker decodes. Pillow reads all others: Stoker has no decoder for them, or one whose pixels may differ from Pillow's.
+# Endings of files that Stoker decodes. Pillow reads all other files, for which Stoker has no decoder, or one whose pixels may differ from Pillow's.
 DECODED = (".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG", ".jpe", ".jfif")
 
 
 class NeedsPython(Exception):
-    """Raised if the Dataset's own Python must make a sample, because a placeholder cannot stand for its image."""
+    """Raised if a placeholder cannot represent an image, so that the Dataset's own Python must make the sample."""
 
 
 class Opaque:
-    """A placeholder that no code can look into: nearly every operation on it raises NeedsPython, and the Dataset's own Python then makes the sample."""
+    """An object whose content no code can read: nearly every operation on it raises NeedsPython, and the Dataset's own Python then makes the sample."""
 
     __slots__ = ()
 
@@ -29,7 +29,7 @@ class Opaque:
     ) = _raise_needs_python
     __getitem__ = __int__ = __iter__ = __len__ = __reduce_ex__ = __repr__ = __str__ = _raise_needs_python
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = _raise_needs_python
-    __class__ = property(_raise_needs_python)  # isinstance() reads __class__ if the object's type does not match
+    __class__ = property(_raise_needs_python)  # isinstance() reads it if the type does not match
 
 
 class Placeholder(Opaque):
@@ -46,30 +46,31 @@ class Placeholder(Opaque):
 
 
 class Reader:
-    """Reads the samples of a Dataset. sample(index) returns dataset[index] with a Placeholder in place of each image, and a list of these. transform: the transform
-    of all images. files: whether sources are paths; otherwise they are arrays with this number of `channels`. summary: describes the data set in explain()."""
+    """Reads the samples of a Dataset. sample(index) returns dataset[index] with a Placeholder in place of each image, and a list of the placeholders.
+    transform: the transform of all images. files: whether sources are paths; otherwise they are arrays with `channels` channels. summary: the data set in
+    explain()."""
 
     transform: Any
     files = True
     channels = 3
     summary = ""
-    python = ""  # names the user's Python that runs for each sample
+    python = ""  # name of the user's Python that runs for each sample; "" if none does
     slow = False  # whether that Python takes much CPU time
 
     def sample(self, index: Any) -> tuple[Any, list[Placeholder]]:
         raise NotImplementedError
 
     def forget(self) -> None:
-        """Drops the samples that were read before the epoch, because the loop may change the Dataset until they are due."""
+        """Drops the samples that were read before the epoch. The loop may change the Dataset before it reaches them."""
 
     def unchanged(self) -> bool:
-        """Returns whether the Dataset's attributes are those that it had when the epoch began."""
+        """Returns whether the Dataset's attributes are the same as when the epoch began."""
         return True
 
 
 def readable(path: str) -> bool:
-    """Returns whether Stoker decodes this file to the same pixels as Pillow. Returns False for formats that are not in DECODED, for PNG files that cannot be
-    read, and for those of 16 bits a channel, which Pillow cuts to 8 bits and Stoker rounds."""
+    """Returns whether Stoker decodes this file to the same pixels as Pillow. False for formats that are not in DECODED, for PNG files that cannot be read, and
+    for PNG files of 16 bits a channel: Pillow cuts those to 8 bits, and Stoker rounds."""
     if not path.endswith(DECODED):
         return False
     if not path.endswith((".png", ".PNG")):

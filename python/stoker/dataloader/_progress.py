@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps the progress of an epoch, which state_dict() saves."""
+"""Progress: how far the loop is in an epoch. state_dict() saves it."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ VERSION = 1
 
 @dataclass
 class Progress:
-    """The progress of one epoch. batches: the number of batches that the loop received. If in_order is False, it counts those before the first missing one, and
-    `ahead` has the numbers of later ones. digest: a checksum of the indices of these batches. over: whether the loop has seen the epoch's end. start: the
-    states of the generators when the epoch began. turn: the number of earlier epochs of the same worker processes. base_seed: torch's seed of these workers.
-    workers: the states of their Datasets; None if they cannot have any."""
+    """The progress of one epoch. batches: number of batches that the loop received; with in_order=False, of those before the first missing one, and `ahead` has
+    the indices of later ones. digest: a checksum of the indices of these batches. over: whether the loop has seen the epoch's end. start: the states of the
+    generators when the epoch began. turn: number of earlier epochs of the same worker processes. base_seed: torch's seed of these workers. workers: the states
+    of their Datasets; None if they cannot have states."""
 
     start: dict[str, str]
     parts: dict[str, Any]  # states of samplers when the epoch began, by the name of their attribute
     batches: int = 0
     digest: int = 0
     over: bool = False
-    drawn: deque[int] = field(default_factory=deque)  # for each batch drawn and not received yet: digest up to that batch
+    drawn: deque[int] = field(default_factory=deque)  # for each batch that was drawn but not received: the digest up to this batch
     ahead: set[int] = field(default_factory=set)
     turn: int = 0
     base_seed: int = 0
@@ -42,7 +42,7 @@ class Progress:
         self.drawn.append(zlib.crc32(repr(indices).encode(), last))
 
     def count(self, number: int | None = None) -> None:
-        """Counts a batch that the loop received. number: the batch's number in the epoch; None: it is the next one."""
+        """Counts a batch that the loop received. number: the batch's index in the epoch; None: the next batch."""
         if number is not None and number != self.batches:
             self.ahead.add(number)
             return
@@ -57,7 +57,7 @@ class Progress:
 
 
 def _generators(loader: Any) -> dict[str, Any]:
-    """Returns the loader's random generator and that of its sampler, by the name under which a state stores them; None for one that is not set."""
+    """Returns the generators of the loader and of its sampler, by their names in a state; None in place of a generator that is not set."""
     inner = getattr(loader.batch_sampler, "sampler", None)
     found = {"generator": loader.generator}
     found["sampler_generator"] = next(
@@ -67,13 +67,13 @@ def _generators(loader: Any) -> dict[str, Any]:
 
 
 def _stateful(loader: Any) -> dict[str, Any]:
-    """Returns the samplers that can save their state, by the name of their attribute."""
+    """Returns a dict from attributes' names to those samplers that can save their state."""
     parts = {"sampler": loader.sampler, "batch_sampler": loader.batch_sampler}
     return {name: part for name, part in parts.items() if worker_states.has_state(part)}
 
 
 def _state_of(generator: Any) -> str:
-    """Returns the state of a generator as text, because states are also kept as JSON. Returns "" without a generator."""
+    """Returns the state of a generator as text, because states may be saved as JSON; "" for None."""
     return "" if generator is None else base64.b64encode(generator.get_state().numpy()).decode()
 
 
@@ -95,7 +95,7 @@ def set_default_generator(state: str) -> None:
 
 
 def begin(loader: Any, resume: dict[str, Any] | None = None) -> Progress:
-    """Returns the progress of an epoch that begins now, or that continues from a state."""
+    """Returns the progress of an epoch that begins now, or of one that continues from the state `resume`."""
     start = {name: _state_of(generator) for name, generator in _generators(loader).items()}
     start["default_generator"] = _state_of(torch.default_generator)
     made = Progress(start, {name: part.state_dict() for name, part in _stateful(loader).items()})
@@ -107,7 +107,7 @@ def begin(loader: Any, resume: dict[str, Any] | None = None) -> Progress:
 
 
 def after(loader: Any, before: Progress) -> Progress:
-    """Returns the progress at the start of the epoch after that of `before`. Persistent workers continue in it."""
+    """Returns the progress at the start of the epoch that follows `before`. Persistent workers go on with their seed."""
     made = begin(loader)
     if loader.num_workers and loader.persistent_workers:
         made.turn, made.base_seed = before.turn + 1, before.base_seed
@@ -117,7 +117,7 @@ def after(loader: Any, before: Progress) -> Progress:
 
 
 def save(loader: Any, progress: Progress | None, dataset: Any) -> dict[str, Any]:
-    """Returns the state. dataset: the Dataset's own state, or None. Keys and types are the same at any time."""
+    """Returns the state for state_dict(). Its keys and types are always the same. dataset: the Dataset's own state, or None."""
     inside = progress is not None and not progress.over
     if progress is None:
         progress = begin(loader)
@@ -152,7 +152,7 @@ def _data_of(dataset: Any) -> dict[str, Any]:
 
 
 def check_data(loader: Any, state: dict[str, Any]) -> None:
-    """Raises StateError if a state is of other data. States of earlier versions do not hold facts about the data."""
+    """Raises StateError if a state belongs to other data. States of earlier versions have no facts about the data, and are accepted."""
     was = {"data_size": state.get("data_size", -1), "data_digest": state.get("data_digest", "")}
     if not isinstance(was["data_size"], int) or not isinstance(was["data_digest"], str):
         raise StateError(f"the state of a stoker.DataLoader holds damaged facts about the data: {was!r:.200}")
@@ -183,7 +183,7 @@ def check(state: Any) -> None:
 
 
 def numbers_ahead(state: dict[str, Any]) -> set[int]:
-    """Returns the numbers of batches that the loop received before others that were drawn earlier."""
+    """Returns the indices of batches that the loop received before batches that were drawn earlier."""
     return {int(number) for number in state["ahead"].split(",") if number}
 
 

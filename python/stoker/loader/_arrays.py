@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images in one array with their targets, (X, y), and files that hold such arrays (CIFAR's pickles, MNIST's idx files)."""
+"""Images and targets in arrays, (X, y), and files that contain such arrays (CIFAR's pickles, MNIST's idx files)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from stoker.errors import InvalidArgumentError
 from stoker.loader import _layout, _targets
 from stoker.loader._pixels import on_cores
 
-_LARGEST = 1 << 34  # the largest number of bytes that are decompressed from one file
+_LARGEST = 1 << 34  # the most bytes that are decompressed from one file
 
 
 @dataclass
 class Arrays:
-    """Images and targets of a data set that is held in memory. images: uint8, (N, H, W, C) or (N, C, H, W), according to `layout`. targets: an array or a list
-    with N elements, or None. transform: the data set's own transform."""
+    """Images and targets in memory. images: uint8, (N, H, W, C) or (N, C, H, W), as `layout` says. targets: an array or a list of N elements, or None.
+    transform: the data set's own transform, or None."""
 
     images: Any
     targets: Any
@@ -29,8 +29,8 @@ class Arrays:
 
     @classmethod
     def of(cls, images: Any, targets: Any, transform: Any = None, layout: str | None = None) -> Arrays:
-        """Makes Arrays from arrays or tensors that the user gave, or raises an error. images: uint8, of shape (N, H, W) or with four dimensions in `layout`.
-        Without `layout`, the shape decides."""
+        """Makes Arrays from the user's arrays or tensors. images: uint8, of shape (N, H, W), or with four dimensions in `layout`. Without `layout`, the shape
+        decides. Raises InvalidArgumentError for other arrays."""
         import numpy as np
 
         tensor = hasattr(images, "permute")
@@ -64,7 +64,7 @@ class Arrays:
         return (self.images[i],) if self.targets is None else (self.images[i], self.targets[i])
 
     def take(self, indices: Sequence[int]) -> tuple[Any, ...]:
-        """Returns the images and the targets of some samples."""
+        """Returns the images and, unless there are none, the targets of some samples."""
         if self.targets is None:
             return (self.images[indices],)
         return self.images[indices], [self.targets[i] for i in indices] if isinstance(self.targets, list) else self.targets[indices]
@@ -77,7 +77,7 @@ class Arrays:
         return bool(self.images.shape[1:] == other._in_layout(self.layout).shape[1:] and type(self.targets) is type(other.targets))
 
     def _in_layout(self, layout: str) -> Any:
-        """Returns the images in a layout."""
+        """Returns the images as (N, H, W, C) or (N, C, H, W), for "HWC" or "CHW"."""
         return self.images if self.layout == layout else _layout.transposed(self.images, self.layout)
 
     def joined(self, others: Sequence[Arrays]) -> Arrays:
@@ -93,7 +93,7 @@ class Arrays:
 
 
 def _targets_of(targets: Any, count: int) -> Any:
-    """Checks targets and returns them as a list of str, or as an array of int64 or float32."""
+    """Returns the targets as a list of str, or as an array of int64 or float32. Raises InvalidArgumentError if their number is not `count`."""
     import numpy as np
 
     if not hasattr(targets, "__len__"):
@@ -116,7 +116,7 @@ def _targets_of(targets: Any, count: int) -> Any:
 
 
 def _refuse_type(images: Any, tensor: bool) -> None:
-    """Refuses images that are not uint8. Call it before the conversion to an array, because NumPy lacks some of torch's types."""
+    """Raises InvalidArgumentError for images that are not uint8. Call before the conversion to NumPy, which lacks some of torch's types."""
     name = getattr(images.dtype, "name", str(images.dtype)).removeprefix("torch.")
     if name == "uint8":
         return
@@ -136,7 +136,7 @@ def _refuse_type(images: Any, tensor: bool) -> None:
 
 
 def _load_pickle(path: Path) -> Any:
-    """Loads a pickle of arrays in plain containers. Refuses every other class or function that a pickle could name."""
+    """Loads a pickle of arrays in plain containers. Raises an error if the pickle names any other class or function, which could run code."""
     import pickle
 
     class Unpickler(pickle.Unpickler):
@@ -179,8 +179,8 @@ def _of_cifar(paths: Sequence[Path]) -> Arrays:
 
 
 def _cifar_files(folder: Path, split: str) -> list[Path]:
-    """Returns the paths of CIFAR's files of one split, in the folder or in the subfolder that the archive unpacks to; [] if neither holds a file of CIFAR.
-    Some of the paths may not exist, if only the other split was copied."""
+    """Returns the paths of one split's files of CIFAR, in the folder or in a subfolder that the archive creates; [] if there is no file of CIFAR. Some of the
+    paths may not exist, if only the other split was copied."""
     for place in (folder, folder / "cifar-10-batches-py", folder / "cifar-100-python"):
         names = [f"data_batch_{k}" for k in range(1, 6)] if split == "train" else ["test_batch"]
         if (place / "data_batch_1").is_file() or (place / "test_batch").is_file():
@@ -191,7 +191,7 @@ def _cifar_files(folder: Path, split: str) -> list[Path]:
 
 
 def _read_idx(path: Path) -> Any:
-    """Reads an array of bytes in MNIST's format: a magic number that encodes the type and the number of dimensions, then the shape, then the values."""
+    """Returns the array of bytes in a file of MNIST's format: a magic number with the type and the number of dimensions, the extents, the values."""
     import numpy as np
 
     raw = _files.read_bytes(path)
@@ -211,8 +211,8 @@ def _read_idx(path: Path) -> Any:
 
 
 def _idx_files(folder: Path, split: str) -> list[Path]:
-    """Returns the paths of the images and of the labels of one split, in the folder or in the subfolder where torchvision stores them; [] if there are no idx
-    files of images. Raises an error if only the files of this split are missing."""
+    """Returns the paths of one split's images and labels, in the folder or in a subfolder of torchvision; [] if there are no idx files of images. Raises an
+    error if only files of this split are missing, or if there are several data sets."""
     prefix = {"train": "train", "test": "t10k"}[split]
     places = [p for p in (folder, folder / "raw", *sorted(folder.glob("*/raw"))) if any(p.glob("*-images-idx3-ubyte*"))]
     if len(places) > 1:
@@ -229,8 +229,8 @@ def _idx_files(folder: Path, split: str) -> list[Path]:
 
 
 def in_folder(folder: Path, split: str) -> Arrays | None:
-    """Reads a folder with CIFAR's pickles or MNIST's idx files. Returns None if it has neither, or if `split` is neither "train" nor "test". Raises an error
-    if a file of the split is missing."""
+    """Reads a folder of CIFAR's pickles or MNIST's idx files. Returns None for other folders, and if `split` is neither "train" nor "test". Raises an error if
+    a file of the split is missing."""
     if split not in ("train", "test"):
         return None
     cifar = _cifar_files(folder, split)

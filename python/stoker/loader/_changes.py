@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds Datasets and transforms that store values of one call in attributes. An example is a transform that draws its random numbers in one method and applies
-them in another. If several threads called such an object at once, they would overwrite each other's values."""
+"""Finds Datasets and transforms that store values of a call in attributes, such as a transform that draws random numbers in one method and applies them in
+another. Threads that call such an object at once would overwrite each other's values."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Any
 
 from stoker._where import notice
 
-_CALLS = 8  # the first calls, which run one at a time and whose effects on attributes are compared
-_FIRST, _DEPTH, _MOST = 32, 6, 2000  # the most elements of a container, levels of attributes, and objects that are compared
+_CALLS = 8  # number of first calls that run one at a time, and whose effects on attributes are compared
+_FIRST, _DEPTH, _MOST = 32, 6, 2000  # limits of a search: elements of a container, depth of attributes, number of objects
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
-# Packages whose objects store no values of a call, or protect them with a lock.
+# Packages whose objects do not store values of a call, or protect them with a lock.
 _OTHERS = {"PIL", "datasets", "h5py", "lmdb", "numpy", "pandas", "pyarrow", "stoker", "torch", "torchvision", *sys.stdlib_module_names} - {
     "__main__"
 }
-# Modules whose objects are not compared, but may contain objects that are.
+# Modules whose objects are not compared, but are searched for objects that are.
 _HOLDERS = ("torch.utils.data", "torchvision.", "functools", "stoker.")
 _WRITTEN_ONLY = {("albumentations", "params")}  # (package, attribute): the package's calls write the attribute but do not read it
 
@@ -31,9 +31,9 @@ DATASET = ("the dataset", "With python_workers=N calls run at once, in processes
 class Changes:
     """Compares the attributes of a Dataset or of a transform's function, and of the objects in it, before and after calls.
 
-    counting: the first calls are still being compared, so calls must run one at a time. serial: an attribute has changed, so calls must run one at a time from
-    then on. Call begin() after the first call, which often opens files, and compare() after each further call. what: the name of the Dataset or the
-    transform in the notice to the user; way_out: what the user can do.
+    counting: the first calls are still compared, so calls must run one at a time. serial: an attribute has changed, so calls must always run one at a time.
+    Call begin() after the first call, which often opens files, and compare() after each further one. what: how the notice calls the Dataset or the transform.
+    way_out: what the notice advises.
     """
 
     def __init__(self, what: str, way_out: str) -> None:
@@ -41,7 +41,7 @@ class Changes:
         self.counting = self.serial = False
         self._left = 0
         self._marks: Marks = {}
-        self._kept: list[Any] = []  # objects whose ids are in _marks; they are kept alive so that no other object gets such an id
+        self._kept: list[Any] = []  # the objects whose ids are in _marks, kept so that no other object gets such an id
 
     def begin(self, dataset: Any) -> None:
         self._marks, self._kept = _marks_of(dataset)
@@ -49,8 +49,7 @@ class Changes:
         self._left = _CALLS
 
     def compare(self, dataset: Any) -> None:
-        """Compares the attributes with those at `begin`. Does nothing after the first _CALLS comparisons. No other call of the Dataset may run at the same
-        time."""
+        """Compares the attributes with those at `begin`. Does nothing after the first _CALLS comparisons. Call while no other call of the Dataset runs."""
         if not self.counting:
             return
         marks, kept = _marks_of(dataset)
@@ -69,7 +68,7 @@ class Changes:
 
 
 class SerializedCalls:
-    """Wraps a function that several threads call. If its calls change attributes, they run one at a time."""
+    """Wraps a function for several threads. If its first calls change attributes, all calls run one at a time."""
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         self._function, self._name = function, name
@@ -93,14 +92,14 @@ class SerializedCalls:
 
 
 def _differ(old: Any, new: Any) -> bool:
-    """Returns whether an attribute's value has changed. A change from None does not count: it is usually an object that is made once, when it is first
+    """Returns whether an attribute's value has changed. A change from None does not count: it usually stores an object that is made when it is first
     needed."""
     return old is not None and old is not new and bool(old != new)
 
 
 def _marks_of(dataset: Any) -> tuple[Marks, list[Any]]:
-    """Returns a dict with the attributes of the objects that are reachable from a Dataset in at most _DEPTH steps, about _MOST objects at most: (id of the
-    object, name) -> the value, or the value's id if it is not plain. Also returns the objects that have these ids."""
+    """Returns the attributes of objects that a Dataset reaches in at most _DEPTH steps, about _MOST objects at most: a dict from (id of the object, name) to
+    the value, or to the value's id if it is not plain. Also returns all objects with these ids."""
     marks: Marks = {}
     kept: list[Any] = []
     seen: set[int] = set()
@@ -123,10 +122,10 @@ def _marks_of(dataset: Any) -> tuple[Marks, list[Any]]:
 
 
 def _attributes(one: Any) -> list[tuple[str | None, Any]]:
-    """Returns (name, value) for each attribute of an object. The name is None for values that are searched for further objects but not compared: elements of
-    a container, the object of a bound method, the objects that a function uses, and the attributes of an object of a module in _HOLDERS. Returns [] for
-    classes, modules, descriptors and objects of the packages in _OTHERS."""
-    if isinstance(one, dict):  # calls the methods of dict, list and tuple themselves, because those of a subclass may run other code
+    """Returns (name, value) for each attribute of an object. The name is None for values that are searched for objects but not compared: elements of a
+    container, the object of a bound method, the objects that a function uses, and attributes of objects from modules in _HOLDERS. Returns [] for classes,
+    modules, descriptors, and objects of packages in _OTHERS."""
+    if isinstance(one, dict):  # calls the methods of dict, list and tuple directly: a subclass's may run other code
         return [(None, value) for value in list(dict.values(one))[:_FIRST]]
     if isinstance(one, (list, tuple)):
         elements = list.__getitem__(one, slice(_FIRST)) if isinstance(one, list) else tuple.__getitem__(one, slice(_FIRST))
@@ -149,8 +148,7 @@ def _attributes(one: Any) -> list[tuple[str | None, Any]]:
 
 
 def _objects_used_by(function: types.FunctionType) -> list[Any]:
-    """Returns the objects that a function of the program uses by name: variables of enclosing functions and of its module. Returns [] for functions of the
-    packages in _OTHERS."""
+    """Returns the values of the variables of enclosing functions and of the module that a function uses. Returns [] for functions of packages in _OTHERS."""
     if function.__module__ is not None and function.__module__.partition(".")[0] in _OTHERS:
         return []
     found = []

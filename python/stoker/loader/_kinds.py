@@ -11,14 +11,14 @@ from stoker.errors import InvalidArgumentError
 
 IMAGE, MASK, FLOATS, BOXES, POINTS, OTHER, LIST = "Image", "Mask", "FloatMap", "BoundingBoxes", "KeyPoints", "others", "list"
 PICTURES = (IMAGE, FLOATS)
-VECTORS = "vectors"  # format of maps whose two channels are the parts of a vector along x and y, in pixels, as of optical flow
+VECTORS = "vectors"  # format of maps whose two channels are a vector along x and y, in pixels, as in optical flow
 FORMATS = ("XYXY", "XYWH", "CXCYWH")
 
 
 @dataclass(frozen=True)
 class Kind:
-    """name: one of the constants above. format: one of FORMATS for boxes; "list" for images, masks and maps of which a batch holds a list;
-    "vectors" for some maps; else empty."""
+    """The kind of a field. name: one of the constants above. format: one of FORMATS for boxes; "list" for images, masks and maps that a batch holds as a list;
+    "vectors" for maps of vectors; else ""."""
 
     name: str = OTHER
     format: str = ""
@@ -30,19 +30,19 @@ class Kind:
 
     @property
     def is_list(self) -> bool:
-        """Returns whether every field of this name of a kind is a list of tensors in a batch. It is False for an image, a mask or a map, even with the format
-        "list"."""
+        """Returns whether all fields with this name of a kind are lists of tensors in a batch. False for images, masks and maps, although the format "list"
+        makes them lists too."""
         return self.name in (BOXES, POINTS, LIST)
 
 
 def has_sound(fields: Any) -> bool:
-    """Returns whether a field is an Audio, without importing that class."""
+    """Returns whether a field is an Audio. Does not import that class."""
     return isinstance(fields, dict) and any("stoker._audio" in (type(f).__module__, getattr(f, "__module__", "")) for f in fields.values())
 
 
 def kind_of(field: str, given: Any) -> Kind:
-    """Parses the kind that the user gave for a field: a name, a class of tv_tensors, ("BoundingBoxes", "XYWH"), ("FloatMap", "vectors"), (name, list) for an
-    image, a mask or a map, list, or None for a field that does not change."""
+    """Returns the Kind for what the user gave for a field: a name, a class of tv_tensors, ("BoundingBoxes", "XYWH"), ("FloatMap", "vectors"), (name, list) for
+    an image, a mask or a map, list, or None for a field that does not change."""
     format = ""
     if isinstance(given, (tuple, list)) and len(given) == 2:
         given, format = given[0], LIST if given[1] is list else str(getattr(given[1], "value", given[1]))
@@ -62,8 +62,8 @@ def kind_of(field: str, given: Any) -> Kind:
 
 
 def kinds_of(fields: Any) -> dict[str, Kind] | None:
-    """Parses the Loader's argument fields={"image": "Image", "mask": "Mask"}. Returns None if the user gave only names, or nothing, or if the samples are
-    sounds."""
+    """Returns a dict from fields to kinds for the Loader's argument `fields`, as {"image": "Image", "mask": "Mask"}. Returns None if it has no kinds, or if
+    samples are sounds."""
     if not isinstance(fields, dict) or has_sound(fields):
         return None
     kinds = {name: kind_of(name, given) for name, given in fields.items()}
@@ -75,14 +75,14 @@ def kinds_of(fields: Any) -> dict[str, Kind] | None:
 
 
 def main_of(kinds: dict[str, Kind] | None) -> str:
-    """Returns the name of the field that all others follow: "image", or in its absence the first image or map of floats."""
+    """Returns the name of the field that all others follow: "image", or if there is no such field the first image or map of floats."""
     if kinds is None or "image" in kinds:
         return "image"
     return next((name for picture in PICTURES for name, kind in kinds.items() if kind.name == picture), "image")
 
 
 def internal(kinds: dict[str, Kind] | None) -> dict[str, Kind] | None:
-    """Returns the kinds with the main field under the name "image". Returns None if there are no kinds."""
+    """Returns the kinds with the main field renamed to "image"; None for None."""
     main = main_of(kinds)
     return kinds if kinds is None else {"image" if name == main else name: kind for name, kind in kinds.items()}
 
@@ -93,8 +93,8 @@ def several(kinds: dict[str, Kind] | None) -> bool:
 
 
 def lists_of(kinds: dict[str, Kind] | None) -> set[str]:
-    """Returns the names of images, masks and maps of which the user wants lists. If the field "image" is a list of images, each of its own size, masks and
-    maps are lists too."""
+    """Returns the names of the images, masks and maps that batches hold as lists. If the field "image" is a list of images of different sizes, masks and maps
+    are lists too."""
     if kinds is None:
         return set()
     images = "image" in kinds and kinds["image"].format == LIST
@@ -110,6 +110,6 @@ def kind_of_value(value: Any) -> Kind | None:
 
 
 def kinds_of_sample(names: Iterable[str | None], values: Iterable[Any], given: dict[str, Kind] | None) -> list[Kind]:
-    """Returns the kinds of the parts that follow the image. The user's choice takes precedence over the type of the value."""
+    """Returns the kinds of the parts after the image: what the user gave, or else what the type of the value says."""
     known = given or {}
     return [known[name] if name in known else kind_of_value(value) or Kind() for name, value in zip(names, values, strict=True)]

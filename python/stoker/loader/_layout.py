@@ -13,16 +13,15 @@ _FEW = 4  # largest number of channels for which the shape can reveal the layout
 
 
 def checked(layout: Any) -> str | None:
-    """Returns the Loader's argument `layout`. Raises an error unless it is a layout or None."""
+    """Returns the Loader's argument `layout`. Raises InvalidArgumentError unless it is "HWC", "CHW" or None."""
     if layout is None or (isinstance(layout, str) and layout in _OTHER):
         return layout
     raise InvalidArgumentError(f"Loader: layout is 'HWC', 'CHW' or None, as one image lies, without the N of several, not {layout!r}")
 
 
 def shown_layout(shape: Sequence[int], tensor: bool) -> str | None:
-    """Returns the layout that an image's shape shows; None if both are possible. A torch tensor may be CHW or HWC, and the end with few channels decides. An
-    array is HWC by convention, so its shape can only confirm HWC. Two or four rows of RGB pixels count as HWC, because a CHW image three columns wide is
-    unlikely."""
+    """Returns the layout that an image's shape implies; None if both are possible. In the shape of a torch tensor, the end with few channels decides. An array
+    is HWC by convention, so its shape can only confirm HWC. Two or four rows of RGB pixels count as HWC, because a CHW image three columns wide is unlikely."""
     first, last = shape[0] <= _FEW, shape[2] <= _FEW
     if first != last:
         return "HWC" if last else "CHW" if tensor else None
@@ -41,7 +40,7 @@ def looks_like_chw(shape: Sequence[int]) -> bool:
 
 
 def looks_like_one_image(shape: Sequence[int]) -> bool:
-    """Returns whether an array of three dimensions is most probably one color image. Read as several gray images, these would be three or four columns
+    """Returns whether an array of three dimensions is most probably one color image. As several gray images, these would be only three or four columns
     wide."""
     return shape[2] in (3, 4) and min(shape[0], shape[1]) > 2 * _FEW
 
@@ -53,8 +52,8 @@ def transposed(images: Any, layout: str) -> Any:
 
 
 def in_memory_order(images: Any, layout: str) -> tuple[Any, str]:
-    """Returns a view of one image, or of an array of images, in the order of its memory, and the layout of the view. The order of memory can differ from the
-    given layout, because permute() and transpose() do not move data."""
+    """Returns a view of one image, or of an array of images, whose axes are in the order of its memory, and the view's layout. After permute() or transpose(),
+    which do not move data, it differs from the given layout."""
     channels, columns = (-1, -2) if layout == "HWC" else (-3, -1)
     if hasattr(images, "strides") and images.shape[channels] > 1 and images.shape[columns] > 1:
         pixels = abs(images.strides[channels]) < abs(images.strides[columns])
@@ -64,19 +63,19 @@ def in_memory_order(images: Any, layout: str) -> tuple[Any, str]:
 
 
 class Layout:
-    """The layout of the images of one data set. All images are passed on in one layout.
+    """The layout of a data set's images. Converts all images to one layout.
 
-    given: the user's argument; None: the shapes of the images decide. common: the layout in which images are passed on, which is the memory order of the first
-    image; None before the first image.
+    given: the user's argument; None: the images' shapes decide. common: the layout to which images are converted, the memory order of the first image; None
+    before it.
     """
 
     def __init__(self, given: str | None = None) -> None:
         self.given = given
         self.common: str | None = None
-        self._found: dict[bool, tuple[str, int]] = {}  # key: whether images are tensors; value: first certain layout, channels
+        self._found: dict[bool, tuple[str, int]] = {}  # for arrays (False) and tensors (True): the first certain layout, its channels
 
     def refuse(self, what: str) -> None:
-        """Raises TypeError if the user gave a layout although the images are files or PIL images, which need none."""
+        """Raises TypeError if the user gave a layout. Call for files and PIL images, which need none. what: these, for the message."""
         if self.given is not None:
             raise TypeError(
                 f"layout={self.given!r} is of images that are arrays or tensors, and the dataset gave {what}: leave it out "

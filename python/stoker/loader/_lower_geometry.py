@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles RandomPerspective, ElasticTransform and the transforms that draw the image's extent."""
+"""Compiles RandomPerspective, ElasticTransform, and transforms whose output has a random extent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _node(value: Any) -> DataNode:
 
 
 def _draw_below(most: Any) -> DataNode:
-    """Draws a whole number from 0 to most - 1, as a float."""
+    """Draws a whole number from 0 to most - 1, as a node of floats."""
     draw: DataNode = math.min(math.floor(fn.random.uniform(range=[0.0, 1.0]) * most), most - 1)
     return draw
 
@@ -28,12 +28,12 @@ def _draw_below(most: Any) -> DataNode:
 
 
 def corners(t: T.RandomPerspective, extent: Extent, gate: DataNode | None) -> DataNode:
-    """Returns a node with the matrix that maps points of the image to points of the output. It moves the image's corners inwards to random points. If the
-    gate is 0, the corners are not moved."""
+    """Returns a node with the perspective matrix from points of the image to points of the output: the image's corners move inwards to random points, or stay
+    if the gate is 0."""
     height, width = (_node(n) for n in extent)
 
     def drawn(end: DataNode) -> DataNode:
-        """Draws how far a corner moves inwards along one axis."""
+        """Draws by how many pixels a corner moves inwards along one axis."""
         inside = _draw_below(math.floor(t.distortion_scale * math.floor(end * 0.5)) + 1.0)
         return inside if gate is None else inside * gate
 
@@ -42,7 +42,7 @@ def corners(t: T.RandomPerspective, extent: Extent, gate: DataNode | None) -> Da
     x1, y1 = width - 1.0 - drawn(width), drawn(height)
     x2, y2 = width - 1.0 - drawn(width), height - 1.0 - drawn(height)
     x3, y3 = drawn(width), height - 1.0 - drawn(height)
-    # This is the map from the unit square to the four corners in P. Heckbert, "Fundamentals of Texture Mapping and Image Warping", 1989.
+    # The map from the unit square to four corners, from P. Heckbert, "Fundamentals of Texture Mapping and Image Warping", 1989.
     dx1, dx2, sx = x1 - x2, x3 - x2, x0 - x1 + x2 - x3
     dy1, dy2, sy = y1 - y2, y3 - y2, y0 - y1 + y2 - y3
     area = dx1 * dy2 - dx2 * dy1
@@ -53,8 +53,8 @@ def corners(t: T.RandomPerspective, extent: Extent, gate: DataNode | None) -> Da
 
 
 def perspective(node: DataNode, matrix: DataNode, interpolation: Any, fill: float, floats: bool = False) -> DataNode:
-    """Warps the image. Bilinear pixels of bytes are those of Pillow: the fill begins sharply at the edge of the image and is not mixed with the edge. Those of
-    floats are mixed there as in _lower_affine.warp."""
+    """Warps the image. Bilinear pixels of bytes equal Pillow's: the fill begins sharply at the image's edge. Floats are mixed with the fill at the edge, as in
+    _lower_affine.warp."""
     seen: dict[str, Any] = {"matrix": matrix, "inverse_map": False}
     if interpolation == types.INTERP_NN:
         nearest: DataNode = fn.experimental.warp_perspective(node, interp_type=types.INTERP_NN, fill_value=[fill], **seen)
@@ -74,7 +74,7 @@ def perspective(node: DataNode, matrix: DataNode, interpolation: Any, fill: floa
 
 
 def displacements(t: T.ElasticTransform, extent: Extent, gpu: bool) -> tuple[DataNode, DataNode]:
-    """Returns two nodes with the displacement of each pixel along x and along y, in pixels. gpu: whether they lie on the GPU."""
+    """Returns two nodes with the displacements of all pixels along x and y, in pixels. gpu: whether the nodes shall be on the GPU."""
     height, width = extent
     shape: Any = fn.stack(height, width) if isinstance(height, DataNode) else [height, width]
 
@@ -91,7 +91,7 @@ def displacements(t: T.ElasticTransform, extent: Extent, gpu: bool) -> tuple[Dat
 
 
 def elastic(node: DataNode, moved: tuple[DataNode, DataNode], interpolation: Any, fill: list[float], floats: bool = False) -> DataNode:
-    """Moves the pixels. At the edge, bilinear pixels are first mixed with zeros outside, then with the fill by their share outside, as in torchvision."""
+    """Moves the pixels. As in torchvision, bilinear pixels at the edge are first mixed with zeros, then with the fill by the zeros' share."""
 
     def remap(source: DataNode, values: list[float]) -> DataNode:
         made: DataNode = fn.experimental.remap(source, *moved, relative=True, interp=interpolation, fill_value=values)
@@ -114,7 +114,7 @@ def _whole(value: DataNode) -> DataNode:
 
 
 def _doubles(extent: Extent) -> list[DataNode]:
-    """Returns the extent as nodes of doubles. Products computed in double, as in Python, are truncated to the same whole numbers as in torchvision."""
+    """Returns the extent as nodes of float64. Products are then truncated to the same whole numbers as torchvision's Python floats."""
     return [fn.cast(n if isinstance(n, DataNode) else types.Constant(n, dtype=types.INT32), dtype=types.FLOAT64) for n in extent]
 
 
@@ -150,7 +150,7 @@ EXTENTS: dict[type[T.Transform], Callable[[Any, Extent], Extent]] = {
 
 
 def zoomed_out(t: T.RandomZoomOut, extent: Extent, gate: DataNode | None) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    """Returns the numbers of pixels to add around the image: (top, left) and (bottom, right)."""
+    """Returns the numbers of pixels to add to the image: (top, left) and (bottom, right). They are 0 for samples that are not zoomed out."""
     coin = fn.random.coin_flip(probability=t.p)
     coin = coin if gate is None else coin * gate
     scale = 1.0 + coin * (fn.random.uniform(range=list(t.side_range)) - 1.0)

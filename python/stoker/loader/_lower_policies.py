@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles automatic augmentations. A number drawn for each sample selects a row of tables, and the row holds the operations and their magnitudes."""
+"""Compiles automatic augmentations. Each sample draws a row of a table; the row holds operations and their magnitudes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stoker import transforms as T
 from stoker.data_node import DataNode
 
 Size = tuple[Any, Any]  # height and width: numbers, or nodes
-Gate = DataNode | None  # a node that is 1 if the transform is applied, else 0; None: it is always applied
+Gate = DataNode | None  # a node that is 1 for samples to transform, else 0; None: all samples are transformed
 
 CODES = {
     name: code
@@ -27,8 +27,8 @@ _ENHANCES = ("Brightness", "Color", "Contrast", "Sharpness")
 
 
 class Step(NamedTuple):
-    """An operation and its magnitude in the form of fn.augment. of_width, of_height: shares of the image's width and height. They are truncated to whole
-    pixels, multiplied by `sign` and added to the magnitude."""
+    """An operation and its magnitude for fn.augment. of_width, of_height: shares of the image's width and height. Their sum is truncated to whole pixels,
+    multiplied by `sign` and added to the magnitude."""
 
     code: int = 0
     magnitude: float = 0.0
@@ -51,15 +51,15 @@ def linspace(start: float, end: float, bins: int, k: int) -> float:
 
 
 def _steps(name: str, most: float | None, bins: int, k: int, size: Size, *, posterize: int = 8) -> list[Step]:
-    """Returns the steps of an operation at bin k of `bins`: two with opposite signs if the magnitude is signed, else one. most: the operation's largest
-    magnitude; None: the operation has no magnitude. posterize: the number of bits that Posterize keeps at bin 0."""
+    """Returns the steps of an operation at bin k of `bins`: two of opposite sign if its magnitude has a sign, else one. most: the largest magnitude; None: the
+    operation has no magnitude. posterize: number of bits that Posterize keeps at bin 0."""
     code = CODES[name]
     if most is None:
         return [Step(code)]
     if name == "Posterize":
         return [Step(code, float(round(posterize - k / ((bins - 1) / most))))]
     if name == "Solarize":
-        # Rounds up to a number that float32 holds exactly. The same pixel values lie below it.
+        # Rounds up to a number that float32 represents exactly. The same pixel values are below it.
         return [Step(code, float(ceil(most * linspace(1, 0, bins, k))))]
     if name.startswith("Translate") and most <= 1:
         extent = size[1] if name == "TranslateX" else size[0]
@@ -76,7 +76,7 @@ def _steps(name: str, most: float | None, bins: int, k: int, size: Size, *, post
 
 
 class _Rows:
-    """Rows of steps, of which each sample draws one. Without weights all rows are equally likely."""
+    """A table of steps from which each sample draws one row: by weight, or each row with the same probability."""
 
     def __init__(self, rows: Sequence[Sequence[Step]], size: Size, weights: Sequence[float] | None = None) -> None:
         self.stages, self.size = len(rows[0]), size
@@ -88,7 +88,7 @@ class _Rows:
         return [getattr(row[stage], field) for row in self.rows]
 
     def _column(self, stage: int, field: str) -> Any:
-        """Returns a value of the drawn row: a node, or a number if all rows have the same."""
+        """Returns a field of the drawn row: a number if all rows have the same value, else a node."""
         values = self._fields(stage, field)
         return values[0] if len(set(values)) == 1 else fn.constant(fdata=values, shape=[len(values)], dtype=types.FLOAT)[self.drawn]
 
@@ -101,7 +101,7 @@ class _Rows:
         return self._column(stage, "magnitude") + moved * self._column(stage, "sign")
 
     def apply(self, node: DataNode, t: policies.Augmentation, gate: Gate = None) -> DataNode:
-        """Applies the steps of the drawn row, but none to samples whose gate is 0."""
+        """Applies the steps of the drawn row. Samples whose gate is 0 are not changed."""
         for stage in range(self.stages):
             codes, magnitude = self._fields(stage, "code"), self._magnitude(stage)
             row = self.drawn
@@ -115,7 +115,7 @@ class _Rows:
 
 
 def _equal_shares(options: Sequence[Sequence[Step]]) -> list[list[Step]]:
-    """Makes rows from operations, which have one or more steps each, so that all operations are equally likely."""
+    """Makes rows such that all operations are equally likely, although some have one step and others several."""
     longest = max(map(len, options))
     return [[steps[k * len(steps) // longest]] for steps in options for k in range(longest)]
 
@@ -128,7 +128,7 @@ def _rand(node: DataNode, t: T.RandAugment, size: Size, gate: Gate) -> DataNode:
 
 
 def _of_bins(space: policies.Space, bins: int, drawn: int, size: Size, posterize: int) -> list[list[Step]]:
-    """Returns the rows for a draw of an operation of the space and of one of its first `drawn` bins. bins: the number of all bins."""
+    """Returns the rows for drawing an operation of the space and one of its first `drawn` bins, both with equal probabilities. bins: number of all bins."""
     made = [[s for k in range(drawn) for s in _steps(name, most, bins, k, size, posterize=posterize)] for name, most in space.items()]
     return _equal_shares([steps if space[name] is not None else steps[:1] for name, steps in zip(space, made, strict=True)])
 
@@ -155,7 +155,7 @@ def _auto(node: DataNode, t: T.AutoAugment, size: Size, gate: Gate) -> DataNode:
 
 
 def _shares(alpha: float, count: int) -> list[Any]:
-    """Draws `count` weights with the sum 1 from a symmetric Dirichlet distribution: each weight takes a share of the rest that the earlier ones left."""
+    """Draws `count` weights with the sum 1 from a symmetric Dirichlet distribution. Each weight takes a random share of what earlier weights left over."""
     left: Any = 1.0
     made: list[Any] = []
     for k in range(count - 1):
@@ -180,7 +180,7 @@ def _mix(node: DataNode, t: T.AugMix, size: Size, gate: Gate) -> DataNode:
     return whole if gate is None else fn.cast(whole * gate + node * (1 - gate), dtype=types.UINT8)
 
 
-# Each function gets the image's node, the transform, the image's height and width, and the gate.
+# Functions of (the image's node, the transform, the image's height and width, the gate) that return the transformed image.
 POLICIES: dict[type[T.Transform], Callable[[DataNode, Any, Size, Gate], DataNode]] = {
     T.AugMix: _mix,
     T.AutoAugment: _auto,

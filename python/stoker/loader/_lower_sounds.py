@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles transforms of sounds, torchaudio's and stoker.AddNoise, to operators of a graph."""
+"""Compiles transforms of sounds to operators of a graph: torchaudio's, and stoker.AddNoise."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stoker.loader._spec import Spec
 @dataclass
 class Sound:
     """A sound in the graph, between two transforms. node: (frames), (channels, frames), or a spectrum (bins, frames). rate: a node with the rate in Hz.
-    rate_hz, frames: the rate in Hz and the number of frames; None if samples differ in it. ndim: the number of dimensions of the node."""
+    rate_hz, frames: the rate in Hz and the number of frames, or None where samples differ. ndim: number of dimensions of `node`."""
 
     node: DataNode
     rate: DataNode
@@ -38,7 +38,7 @@ def is_of_sounds(step: Any) -> bool:
 
 
 def lowered(steps: Sequence[Any], sound: Sound, spec: Spec) -> Sound:
-    """Returns the sound to which the transforms have been applied in order. Raises UnsupportedError for a transform that is not supported."""
+    """Returns the sound after the transforms. Raises UnsupportedError for a transform that is not supported."""
     for step in steps:
         if isinstance(step, AddNoise):
             sound = _add_noise(step, sound, spec)
@@ -64,14 +64,14 @@ def _resample(step: Any, sound: Sound) -> Sound:
 
 
 def _vol(step: Any, sound: Sound) -> Sound:
-    """Amplifies, then limits to -1..1, as torchaudio does."""
+    """Multiplies by a gain, then clips to -1..1, as torchaudio does."""
     gain = float(step.gain)
     factor = {"amplitude": gain, "db": 10 ** (gain / 20), "power": gain**0.5}[step.gain_type]
     return replace(sound, node=math.clamp(sound.node * factor, -1.0, 1.0))
 
 
 def _fade(step: Any, sound: Sound) -> Sound:
-    """Multiplies the sound by a ramp. The ramp is the result of torchaudio's own transform for a sound of ones."""
+    """Multiplies the sound by a ramp, which torchaudio's own transform computes from ones. Raises InvalidArgumentError if sounds differ in length."""
     if sound.frames is None:
         raise InvalidArgumentError("Loader: Fade needs sounds of one length: give Audio(rate=..., duration=...), or fade the batch")
     import torch
@@ -81,8 +81,8 @@ def _fade(step: Any, sound: Sound) -> Sound:
 
 
 def _refuse_unless(step: Any, **wanted: Any) -> None:
-    """Raises an error if the transform has an argument that Stoker does not support. wanted: from the argument's name to the supported value, or a tuple of
-    them."""
+    """Raises UnsupportedError if an argument of the transform has a value that Stoker does not support. wanted: for each argument the supported value, or a
+    tuple of such values."""
     for name, value in wanted.items():
         given = getattr(step, name)
         if given not in (value if isinstance(value, tuple) else (value,)):
@@ -96,7 +96,7 @@ def _spectrogram(step: Any, sound: Sound) -> Sound:
     _refuse_unless(step, pad=0, power=(1, 2), normalized=False, center=True, pad_mode="reflect", onesided=True)
     if sound.ndim != 1:
         raise UnsupportedError(f"Loader: {type(step).__name__} of several channels is not in Stoker yet: give Audio(mono=True)")
-    # torchaudio puts a shorter window in the middle of n_fft values, so zeros are added around it.
+    # torchaudio centers a shorter window among n_fft values, so zeros are added on both sides.
     window, left = step.window.tolist(), (step.n_fft - step.win_length) // 2
     window = [0.0] * left + window + [0.0] * (step.n_fft - step.win_length - left)
     node = fn.spectrogram(
@@ -125,7 +125,7 @@ def _mel_spectrogram(step: Any, sound: Sound) -> Sound:
 
 
 def _decibels(step: Any, sound: Sound) -> Sound:
-    """Converts to decibels. With top_db, values more than top_db below the sample's largest value are raised to that limit."""
+    """Converts to decibels. With top_db, the least value is the sample's largest value minus top_db."""
     lowest = step.multiplier * numbers.log10(step.amin) - step.multiplier * step.db_multiplier
     node = fn.to_decibels(sound.node, multiplier=step.multiplier, reference=float(step.ref_value), cutoff_db=lowest)
     if step.top_db is not None:
@@ -147,7 +147,7 @@ def _check_spectrum(step: Any, sound: Sound) -> None:
 
 
 def _masked(node: DataNode, axis: int, param: float, p: float, fill: DataNode | float) -> DataNode:
-    """Sets a random stretch of an axis to `fill`, drawn for each sample. param: the largest length of the stretch. p: its largest share of the axis."""
+    """Sets a range of an axis to `fill`, drawn for each sample. param: the most elements of the range. p: its largest share of the axis."""
     extent = fn.cast(fn.shapes(node, dtype=types.INT32)[axis], dtype=types.FLOAT)
     most = math.min(param, math.floor(extent * p)) if p < 1 else param
     width = fn.random.uniform(range=(0.0, 1.0)) * most
@@ -157,13 +157,13 @@ def _masked(node: DataNode, axis: int, param: float, p: float, fill: DataNode | 
 
 
 def _masking(step: Any, sound: Sound) -> Sound:
-    """Sets a random stretch of an axis to 0. torchaudio numbers the axes of a spectrum 1 (frequency) and 2 (time)."""
+    """Sets a random range of an axis to 0. For torchaudio, the axes of a spectrum are 1 (frequency) and 2 (time)."""
     _check_spectrum(step, sound)
     return replace(sound, node=_masked(sound.node, step.axis - 1, float(step.mask_param), float(step.p), 0.0))
 
 
 def _spec_augment(step: Any, sound: Sound) -> Sound:
-    """Sets random stretches of the time axis, then of the frequency axis, to 0 or to the mean of the unmasked spectrum."""
+    """Sets random ranges of the time axis, then of the frequency axis, to 0 or to the mean of the unmasked spectrum."""
     _check_spectrum(step, sound)
     node, fill = sound.node, 0.0 if step.zero_masking else fn.reductions.mean(sound.node)
     for axis, count, param in ((1, step.n_time_masks, step.time_mask_param), (0, step.n_freq_masks, step.freq_mask_param)):
@@ -173,8 +173,8 @@ def _spec_augment(step: Any, sound: Sound) -> Sound:
 
 
 def _add_noise(step: AddNoise, sound: Sound, spec: Spec) -> Sound:
-    """Adds a random stretch of a noise file, followed by zeros if the noise is shorter than the sound, scaled so that the signal-to-noise ratio is the one that
-    is drawn for the sample."""
+    """Adds a random part of a noise file, scaled so that the sample has the signal-to-noise ratio that it draws. If the noise is shorter than the sound, zeros
+    follow it."""
     if sound.ndim != 1 or sound.rate_hz is None:
         raise InvalidArgumentError(
             "Loader: AddNoise takes sounds of one channel and one rate, before they are spectra: give Audio(rate=...)"

@@ -21,8 +21,8 @@ from stoker.pipeline import Pipeline
 
 
 class Arguments(PassedOn, total=False):
-    """Further arguments of a Loader: settings of its pipeline, and arguments of torch's DataLoader, of which some have no effect here and others are
-    refused."""
+    """Further arguments of a Loader: settings of its pipeline, and arguments of torch's DataLoader. Some of the latter have no effect here, others raise an
+    error."""
 
     dataset: Any
     num_workers: Any
@@ -36,7 +36,7 @@ class Arguments(PassedOn, total=False):
 
 
 class LoaderArguments(Arguments, total=False):
-    """The arguments of a Loader that are given by name: all but its source and batch size."""
+    """The arguments of a Loader that are passed by name: all except its source and its batch size."""
 
     transforms: Any
     global_batch_size: int | None
@@ -82,8 +82,8 @@ _REFUSED = {
 
 
 def source_of(source: Any, more: Arguments) -> Any:
-    """Returns the source of a Loader: the first argument, or `dataset=` as in torch's DataLoader. Raises TypeError unless exactly one is given, and an error
-    if torch is not installed, here, before the source is read."""
+    """Returns the source of a Loader: the first argument, or `dataset=` as in torch's DataLoader. Raises TypeError unless exactly one is given. Also raises an
+    error if torch is not installed, before the source is read."""
     _needs.torch("Loader")
     named = more.get("dataset")
     if (source is None) == (named is None):
@@ -97,8 +97,8 @@ def _unknown(name: str, names: Sequence[str]) -> TypeError:
 
 
 def refuse_unknown(arguments: Mapping[str, Any], method: Callable[..., Any], cls: type) -> None:
-    """Raises an error for an argument of one of Loader's class methods that does not exist, before files are opened. cls: Loader, or a user's class that is
-    derived from it, whose constructor may pass arguments on to Loader's as **named."""
+    """Raises TypeError for an unknown argument of one of Loader's class methods, before files are opened. cls: Loader, or a class that the user derived from
+    it, whose constructor may pass further named arguments to Loader's constructor."""
     constructors = [vars(base)["__init__"] for base in cls.__mro__ if base is not object and "__init__" in vars(base)]
     own = [name for function in (method, *constructors) for name in inspect.signature(function).parameters]
     known = {*own, "dataset", "multiprocessing_context", *table(PassedOn), *_IGNORED, *_REFUSED}
@@ -108,8 +108,8 @@ def refuse_unknown(arguments: Mapping[str, Any], method: Callable[..., Any], cls
 
 
 def take_more(more: Arguments, names: list[str]) -> dict[str, Any]:
-    """Returns the settings of the pipeline among `more`. Prints a notice for arguments of torch's DataLoader that have no effect, and raises an error for
-    others. `dataset` and multiprocessing_context are read elsewhere. names: the names of all arguments of a Loader, for advice."""
+    """Returns those of the arguments `more` that are settings of the pipeline. Prints a notice for arguments of torch's DataLoader without effect, and raises
+    an error for others, except `dataset` and multiprocessing_context. names: the names of all arguments of a Loader, for advice."""
     settings = {}
     for name, value in more.items():
         if name in ("dataset", "multiprocessing_context"):
@@ -129,7 +129,7 @@ def take_more(more: Arguments, names: list[str]) -> dict[str, Any]:
 
 
 def checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    """Returns the settings of a Loader's pipeline unchanged. Raises an error for a wrong one, under the name of the Loader's argument."""
+    """Returns the settings of a Loader's pipeline. Raises an error for a wrong one, which names it as the Loader's argument."""
     for name, value in settings.items():
         try:
             SETTINGS[name].check(name, value)
@@ -147,7 +147,7 @@ OF_IMAGES = ("transforms", "views", "batch_transforms", "dtype", "memory_format"
 
 
 def refuse_with_batch_sampler(given: Mapping[str, Any]) -> None:
-    """Raises an error if the Loader has, next to batch_sampler, an argument that also determines the batches. given: all arguments of the Loader."""
+    """Raises InvalidArgumentError if an argument besides batch_sampler also determines the batches. given: all arguments of the Loader."""
     others = [name for name in OF_BATCHES if given[name] is not None and given[name] is not False]
     if others:
         raise InvalidArgumentError(
@@ -156,8 +156,8 @@ def refuse_with_batch_sampler(given: Mapping[str, Any]) -> None:
 
 
 def refuse_of_images(given: Mapping[str, Any], padded: tuple[str, ...] | None) -> None:
-    """Raises an error if the Loader over a table without images has an argument that is about images. given: all arguments of the Loader. padded: the names
-    of the fields if the user named one that `pad` adds to images only, else None."""
+    """Raises InvalidArgumentError if a Loader over a table without images has an argument that is about images. given: all arguments of the Loader. padded: the
+    names of the fields, if the user named one that `pad` adds only to images; else None."""
     others = [name for name in OF_IMAGES if given[name]]
     if others:
         raise InvalidArgumentError(
@@ -184,10 +184,10 @@ def batch_of(batch_size: int | None, global_batch_size: int | None, shard: Shard
 
 
 def _seed_of_torch(shard: Shard) -> int:
-    """Returns the seed of torch.manual_seed, or 0. It is rank 0's; ranks that have no process group cannot agree on one, and get 0.
+    """Returns rank 0's seed of torch.manual_seed, or 0 if there is none. Ranks without a process group cannot agree on a seed, and get 0.
 
-    A program that has not called torch.manual_seed finds a random number of 64 bits in torch.initial_seed(), and nothing says so. Numbers of 32 bits, also
-    negative ones, therefore count as the user's, and larger ones do not.
+    If a program has not called torch.manual_seed, torch.initial_seed() returns a random number of 64 bits, which looks like any other seed. So only numbers of
+    32 bits, also negative ones, count as the user's.
     """
     torch = sys.modules.get("torch")
     seed = int(torch.initial_seed()) if torch is not None and hasattr(torch, "initial_seed") else 0
@@ -198,8 +198,8 @@ def _seed_of_torch(shard: Shard) -> int:
 
 
 def seed_of(seed: int | str | None, shard: Shard) -> int:
-    """Returns the seed of a Loader. None: draws one from the system's random numbers, the same for all ranks; the state contains it, and repr() shows it.
-    "torch": see _seed_of_torch."""
+    """Returns the seed of a Loader. None: draws a seed from the system's random numbers, the same for all ranks; states contain it, and repr() shows it.
+    "torch": the seed of torch.manual_seed, or 0."""
     if seed == "torch":
         return _seed_of_torch(shard)
     if seed is None:
@@ -208,13 +208,13 @@ def seed_of(seed: int | str | None, shard: Shard) -> int:
 
 
 def check_flags(**given: Any) -> None:
-    """Raises an error unless each argument of Loader is True, False or None. Users may also give 0 and 1."""
+    """Raises an error for each argument that is not True, False, None, 0 or 1."""
     for name, value in given.items():
         flag(f"Loader: {name}", value, also=', "shards" for tars, or "groups" for tables' if name == "shuffle" else "")
 
 
 def refuse_what_a_pipeline_has(signature: inspect.Signature, given: dict[str, Any]) -> None:
-    """Raises an error if a Loader over a Pipeline has an argument that would have no effect, because a Pipeline has its own reader, transforms and settings."""
+    """Raises InvalidArgumentError if a Loader over a Pipeline has arguments without effect: a Pipeline has its own reader, transforms and settings."""
     ours = ("self", "source", "fields", "device", "shard", "pin_memory", "collate_fn", "batch_transforms", "dataloader_arguments")
     others = [n for n, p in signature.parameters.items() if n not in ours and n in given and given[n] is not p.default]
     others = [n for n in others if given[n] != signature.parameters[n].default]
@@ -226,8 +226,8 @@ def refuse_what_a_pipeline_has(signature: inspect.Signature, given: dict[str, An
 
 
 def shard_of_pipeline(pipeline: Pipeline, shard: Any) -> Shard:
-    """Returns the shard that a Pipeline's reader reads. If the user gave another one, raises an error, because only the reader can decide it. If "auto" means
-    another one and the reader reads all samples, prints a notice."""
+    """Returns the shard that a Pipeline's reader reads. If the user gave another shard, raises an error, because only the reader can decide it. If "auto" means
+    another shard, and the reader reads all samples, prints a notice."""
     meta = pipeline._started().meta()
     own = Shard(int(meta.get("shard_id", 0)), int(meta.get("number_of_shards", 1)))
     wanted = resolve(shard)
@@ -252,7 +252,7 @@ def workers_of(python_workers: int) -> int:
 
 
 def processes_of(context: Any) -> Any:
-    """Returns the multiprocessing context for a name or a context. By default processes are forked, as in torch's DataLoader on Linux."""
+    """Returns the multiprocessing context for a name or a context; for None, the one that forks, as in torch's DataLoader on Linux."""
     import multiprocessing
 
     if context is not None and not isinstance(context, str):
@@ -270,7 +270,7 @@ def can_pin() -> bool:
 
 
 def tail_of(last_batch: str | None, drop_last: bool | None) -> str:
-    """Returns what to do with the last batch if it is not full: "drop", "keep" or "pad". It is kept by default, as by a DataLoader.
+    """Returns what to do with a last batch that is not full: "drop", "keep" or "pad". The default is "keep", as for a DataLoader.
 
     Raises InvalidArgumentError if the two arguments contradict each other or last_batch is another word.
     """
@@ -288,7 +288,7 @@ def tail_of(last_batch: str | None, drop_last: bool | None) -> str:
 
 
 def device_id_of(device: Any) -> int | None:
-    """Returns the number of a GPU, or None for the CPU. device: "cpu", "cuda:1", a torch.device or a number. "cuda" means torch's current GPU."""
+    """Returns the index of a GPU, or None for the CPU. device: "cpu", "cuda:1", a torch.device or an index. "cuda" is torch's current GPU."""
     text = f"cuda:{device}" if isinstance(device, int) and not isinstance(device, bool) else str(device)
     if text in ("cpu", "cpu:0"):
         return None
@@ -301,7 +301,7 @@ def device_id_of(device: Any) -> int | None:
 def _current_gpu() -> int:
     import torch
 
-    # If torch has no CUDA, GPU 0 is tried; the library then raises the error, or works if only torch lacks CUDA.
+    # Without CUDA in torch, returns GPU 0: the library then works, or raises the error.
     return int(torch.cuda.current_device()) if torch.cuda.is_available() else 0
 
 

@@ -12,25 +12,25 @@ from typing import Any
 
 from stoker.errors import InvalidArgumentError
 
-GAP = -1  # stands for an id where a batch has no sample
+GAP = -1  # in place of an id where a batch has no sample
 LARGEST_BATCH = 1 << 20
 
 
 class Order:
-    """Gives the ids of an epoch's samples. per_rank: whether the ids are those of this rank, and not the sequence of all ranks together. most: the number of
-    ids that are drawn in one go from a sampler without a length, which may have no end. rest: an iterator over the epoch's further ids; None if there are no
-    more."""
+    """Returns the ids of an epoch's samples. per_rank: whether these are the ids of this rank; otherwise they are the sequence of all ranks together. most: the
+    most ids that are drawn at once from a sampler without a length, which may never end. rest: an iterator over the epoch's further ids; None if there are
+    none."""
 
     per_rank = False
     most = 1 << 20
     rest: Iterator[Any] | None = None
-    repeated = ""  # advice for an error message: how to make an epoch repeat its ids
+    repeated = ""  # for an error message: how to make the order return the same ids for an epoch again
 
     def indices(self, epoch: int) -> array[int]:
         raise NotImplementedError
 
     def more(self) -> array[int]:
-        """Returns the next ids of the epoch, at most `most`; an empty array if the epoch has ended. Sets `rest` to None after the last ids."""
+        """Returns the next ids of the epoch, at most `most`; an empty array at its end. Sets `rest` to None after the last ids."""
         assert self.rest is not None
         ids = array("q", map(operator.index, itertools.islice(self.rest, self.most)))
         if len(ids) < self.most:
@@ -38,7 +38,7 @@ class Order:
         return ids
 
     def _begun(self, ids: Iterable[int]) -> array[int]:
-        """Returns the first ids of an epoch: all if they have a length, else at most `most`. Sets `rest` to their iterator if more may follow, else to None."""
+        """Returns the first ids of an epoch: all if `ids` has a length, else at most `most`. Sets `rest` to an iterator over further ids, or to None."""
         self.rest = None
         if hasattr(ids, "__len__"):
             return _as_array(ids)
@@ -52,10 +52,10 @@ class Order:
         return None
 
     def check(self, samples: int) -> None:
-        """Raises an error if the order does not fit a data set with this number of samples."""
+        """Raises an error if the order does not fit a data set of this many samples."""
 
     def go_on_with(self, seed: int) -> None:
-        """Continues with the seed of a run that is resumed."""
+        """Sets the seed of the run that is resumed."""
 
 
 class FunctionOrder(Order):
@@ -102,7 +102,7 @@ class WeightedOrder(Order):
 
 
 class SamplerOrder(Order):
-    """Takes the ids from one of torch's samplers, which gives the samples of this rank, as with a DataLoader."""
+    """Takes the ids from one of torch's samplers. As with a DataLoader, these are the samples of this rank."""
 
     per_rank = True
     repeated = (
@@ -126,8 +126,8 @@ class SamplerOrder(Order):
 
 
 class BatchOrder(Order):
-    """Takes the batches of this rank from one of torch's batch samplers, or from a list of lists. Batches are laid out in rows of the largest one's size, with
-    GAP in place of the samples that a smaller one lacks."""
+    """Takes the batches of this rank from one of torch's batch samplers, or from a list of lists. Fills smaller batches with GAP, so that all have the size of
+    the epoch's largest one."""
 
     per_rank = True
     repeated = SamplerOrder.repeated
@@ -187,7 +187,7 @@ def make_order(sampler: Any, seed: int) -> Order | None:
             raise InvalidArgumentError(
                 "sampler: it is a list of True and False; give the ids of the samples that you want, as numpy.flatnonzero(mask)"
             )
-        # As with a DataLoader, a list of whole numbers is ids in an order; weights are floats.
+        # As with a DataLoader, whole numbers in a list are ids; floats are weights.
         return SamplerOrder(values) if all(isinstance(v, int) for v in values) else WeightedOrder(values, seed)
     if hasattr(sampler, "__iter__"):
         return SamplerOrder(sampler)

@@ -19,7 +19,7 @@ from stoker.loader._table_source import permutation
 
 _STATE = 1
 _MOST_THREADS = 256
-_AHEAD = 3  # batches that are made before they are needed
+_AHEAD = 3  # number of batches that threads make early
 
 
 def _threads_of(given: Any, shard: _ranks.Shard) -> int:
@@ -90,7 +90,7 @@ class RobotLoader:
         return samples // self._together if self._last == "drop" else -(-samples // self._together)
 
     def _ids(self, epoch: int, first: int) -> tuple[Any, Any]:
-        """Returns the ids of this rank's batch in the step that begins at position `first`, and a bool for each: whether it is not a repeat."""
+        """Returns the ids of this rank's batch in the step that begins at position `first`, and a bool for each position: False if it is only filled up."""
         import numpy as np
 
         if self._shuffle and (self._order is None or self._order[0] != epoch):
@@ -119,7 +119,7 @@ class RobotLoader:
         return first + self._together <= len(self.dataset) if self._last == "drop" else first < len(self.dataset)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Iterates over one epoch. After a `break` the next `for` begins the next epoch; after load_state_dict the first one continues from the state."""
+        """Iterates over one epoch. If an iteration was left early, the next one begins the next epoch; after load_state_dict, it continues from the state."""
         self._generation += 1
         if self._inside and not self._resumed:
             self._epoch, self._done = self._epoch + 1, 0
@@ -130,7 +130,7 @@ class RobotLoader:
 
     def _batches(self, generation: int) -> Iterator[dict[str, Any]]:
         epoch, ask, waiting = self._epoch, self._done, deque[Any]()
-        self._ids(epoch, 0)  # this call makes the epoch's order on this thread
+        self._ids(epoch, 0)  # makes the epoch's order now, on this thread
         while True:
             while len(waiting) < _AHEAD and self._has_step(ask):
                 waiting.append(self._submit(generation, epoch, ask))
@@ -151,7 +151,7 @@ class RobotLoader:
             raise StateError("a newer iteration over this Loader has begun, its place was set, or it was closed")
 
     def _submit(self, generation: int, epoch: int, first: int) -> Any:
-        """Has a thread make the batch that begins at position `first`, and returns its future. Raises StateError if this iteration is not the current one."""
+        """Lets a thread make the batch that begins at position `first`, and returns its future. Raises StateError if a newer iteration has begun."""
         with self._lock:
             self._check_generation(generation)
             if self._threads is None:
@@ -159,7 +159,7 @@ class RobotLoader:
             return self._threads.submit(self._make, epoch, first)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the position after the batches that were taken. It does not depend on the number of ranks."""
+        """Returns the position after the last batch that was taken. Another number of ranks can continue from it."""
         over = not self._has_step(self._done)
         return {
             "stoker_robots": _STATE,
@@ -203,7 +203,7 @@ class RobotLoader:
             self._epoch, self._done, self._inside, self._resumed = epoch, 0, False, False
 
     def close(self) -> None:
-        """Ends the threads. state_dict() remains the same, and a new iteration continues from it."""
+        """Ends the threads. state_dict() returns the same as before, and a new iteration continues there."""
         with self._lock:
             self._generation += 1
             self._resumed = self._inside

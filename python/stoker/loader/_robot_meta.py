@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the metadata of robot data sets, and refuses what is missing or contradicts itself, with the file and the row in the message."""
+"""Reads the metadata of robot data sets. Raises errors, with the file and the row, for metadata that is missing or contradicts itself."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Returns the objects of a JSON-lines file. Raises NotFoundError if there is no such file, and CorruptError if it is damaged."""
+    """Returns the objects of a JSON-lines file. Raises NotFoundError if the file does not exist, and CorruptError if it is damaged."""
     try:
         lines = _files.read_text(path).splitlines()
     except FileNotFoundError:
@@ -57,7 +57,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def read_table(path: Path) -> Any:
-    """Reads a Parquet file of the metadata as a pyarrow.Table, without its columns "stats/...", which hold statistics of each row."""
+    """Reads a Parquet file of the metadata as a pyarrow.Table, without the columns "stats/...", the statistics of each row."""
     import pyarrow as pa
 
     file = read_footers([Listed(str(path))], storage())[0]
@@ -67,7 +67,7 @@ def read_table(path: Path) -> Any:
 
 
 def whole(row: Mapping[str, Any], name: str, where: str) -> int:
-    """Returns row[name]. Raises CorruptError, which names `where`, unless it is a whole number of at least 0."""
+    """Returns row[name]. Raises CorruptError unless it is a whole number of at least 0. where: the row's file and number, for the message."""
     value = row.get(name)
     if not is_whole(value) or value < 0:  # type: ignore[operator]
         raise CorruptError(f"{where}: its {name!r} is {value!r}, and has to be a whole number from 0 on")
@@ -75,7 +75,7 @@ def whole(row: Mapping[str, Any], name: str, where: str) -> int:
 
 
 def seconds(row: Mapping[str, Any], name: str, where: str) -> float:
-    """Returns the time row[name] in seconds. Raises CorruptError, which names `where`, unless it is a number of at least 0."""
+    """Returns row[name], a time in seconds. Raises CorruptError unless it is a number of at least 0. where: the row's file and number, for the message."""
     value = row.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
         raise CorruptError(f"{where}: its {name!r} is {value!r}, and has to be a time in seconds from 0 on")
@@ -83,8 +83,8 @@ def seconds(row: Mapping[str, Any], name: str, where: str) -> float:
 
 
 def path_of(template: Any, values: Mapping[str, Any], where: str) -> str:
-    """Fills in the template of a path below the data set's folder, as "data/chunk-{chunk_index:03d}/file.parquet". Supports only fields of this form, because a
-    template for str.format could make a text of any length and read attributes of objects."""
+    """Replaces the fields of a path's template, as "data/chunk-{chunk_index:03d}/file.parquet". Supports only fields of this form: with str.format, a template
+    could make a text of any length and read attributes of objects. Raises CorruptError for other templates."""
 
     def value(found: re.Match[str]) -> str:
         given = values[found[1]]
@@ -102,7 +102,7 @@ def path_of(template: Any, values: Mapping[str, Any], where: str) -> str:
 
 
 def check_info(path: Path, info: Mapping[str, Any]) -> None:
-    """Raises CorruptError if meta/info.json lacks a valid rate (fps) or valid features."""
+    """Raises CorruptError if meta/info.json has no valid rate (fps), no valid features, or lacks a feature that all data sets have."""
     fps, features = info.get("fps"), info.get("features")
     if isinstance(fps, bool) or not isinstance(fps, (int, float)) or not 0 < fps < math.inf or not features:
         raise CorruptError(f"{path}: it has no frames a second (fps) or no features")
@@ -133,8 +133,8 @@ def _check_feature(what: str, feature: Any) -> None:
 
 
 def check_totals(root: Path, info: Mapping[str, Any], numbers: Sequence[int], frames: int) -> None:
-    """Raises CorruptError if an episode is listed twice or is missing, or if the totals of meta/info.json differ. numbers: the numbers of the listed episodes.
-    frames: the number of their frames."""
+    """Raises CorruptError if an episode is listed twice or missing, or if the totals in meta/info.json differ. numbers: the numbers of the listed episodes.
+    frames: how many frames they have."""
     twice = next((n for n, m in zip(sorted(numbers), sorted(numbers)[1:], strict=False) if n == m), None)
     if twice is not None:
         raise CorruptError(f"{root}/meta: episode {twice} is listed twice")
@@ -150,7 +150,7 @@ def check_totals(root: Path, info: Mapping[str, Any], numbers: Sequence[int], fr
 
 
 def read_stats(root: Path) -> dict[str, dict[str, Any]]:
-    """Returns mean, std, min, max and count of each feature, as arrays; {} if the data set has no statistics."""
+    """Returns mean, std, min, max and count of each feature, as arrays; {} if there are no statistics."""
     import numpy as np
 
     path, lines = root / "meta" / "stats.json", root / "meta" / "episodes_stats.jsonl"
@@ -173,7 +173,7 @@ def read_stats(root: Path) -> dict[str, dict[str, Any]]:
 
 
 def _joined(stats: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Joins the statistics of single episodes into the statistics of all episodes."""
+    """Combines the statistics of single episodes to those of all episodes."""
     import numpy as np
 
     count = np.array([np.asarray(s["count"]).reshape(-1)[0] for s in stats], np.float64)
@@ -191,8 +191,8 @@ def _joined(stats: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def column_of(chunked: Any, feature: Mapping[str, Any], where: str) -> Any:
-    """Returns a column of a row group as an array of the feature's type, of shape (rows, *the feature's shape), or (rows) if that shape is (1). Strings and
-    images are returned as lists."""
+    """Returns a column of a row group as an array of the feature's type, of shape (rows, *the feature's shape), or (rows) if the feature's shape is (1).
+    Returns strings and images as a list."""
     import numpy as np
     import pyarrow as pa
 
@@ -217,7 +217,7 @@ def column_of(chunked: Any, feature: Mapping[str, Any], where: str) -> Any:
 
 
 def _as_type(values: Any, dtype: Any, where: str) -> Any:
-    """Converts numbers to the type that the metadata names, and refuses numbers that this type cannot represent."""
+    """Converts numbers to the type in the metadata. Raises CorruptError if that type cannot represent one of them."""
     import numpy as np
 
     if values.dtype == dtype:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Protects calls of a Dataset from each other: copies memory that the Dataset may write to again, and finds open files."""
+"""Protects the samples of a Dataset from its later calls: copies memory that the Dataset may write to again, and finds open files."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from stoker._where import notice
 def owned(row: tuple[Any, ...]) -> tuple[Any, ...]:
     """Returns a converted sample whose memory the Dataset cannot change.
 
-    Samples are fetched several batches ahead, and a Dataset may write each of them into the same buffer. Parts to which the Dataset can still write are
-    therefore copied; an array that it made only for this sample is not. The caller must have dropped the original sample, so that every reference that is not
-    the row's is the Dataset's.
+    Samples are fetched several batches ahead, and a Dataset may write all of them into one buffer. So parts to which the Dataset can still write are copied. An
+    array that was made only for this sample is not copied. The caller must have dropped the original sample: every reference from outside of `row` then counts
+    as the Dataset's.
     """
     return tuple([_copy(row[number]) if _may_change(row, number) else row[number] for number in range(len(row))])
 
 
 def _may_change(row: tuple[Any, ...], number: int) -> bool:
-    """Returns whether the Dataset may still write to the memory of a part. Memory that is marked as read-only counts as safe."""
+    """Returns whether the Dataset may still write to the memory of a part. Read-only memory counts as safe."""
     import numpy as np
 
     referenced = sys.getrefcount(row[number]) > 2  # the row and the call's argument hold one reference each
@@ -85,7 +85,7 @@ class ReuseDetector:
 
 
 def _is_watched(part: Any, own: Any) -> bool:
-    """Returns whether a part was copied and has an address that can be compared."""
+    """Returns whether a part was copied, and has an address to compare."""
     return own is not part and (hasattr(part, "__array_interface__") or (isinstance(part, (bytearray, memoryview)) and len(part) > 0))
 
 
@@ -97,8 +97,8 @@ def _address(part: Any) -> int:
 
 
 def _is_kept(part: Any) -> bool:
-    """Returns whether the Dataset may still have a reference to a part's memory. It has none if the part was made from a tensor whose storage has no other
-    reference."""
+    """Returns whether the Dataset may still have a reference to a part's memory. It has none if the part was made from a tensor whose storage is not referenced
+    elsewhere."""
     while hasattr(getattr(part, "base", None), "__array_interface__"):
         part = part.base
     references = getattr(getattr(sys.modules.get("torch"), "_C", None), "_storage_Use_Count", None)
@@ -116,9 +116,9 @@ def _copy(part: Any) -> Any:
 
 
 def open_file(dataset: Any, forked: bool) -> str | None:
-    """Returns the name of an attribute that holds an open file, such as "Records.file", or None. Looks into Subset and ConcatDataset too.
-    Another call could move the file's position between one call's seek and its read. forked: calls run in forked processes, which also share the position, not
-    on threads."""
+    """Returns the name of an attribute that holds an open file, such as "Records.file", or None. Also searches Datasets inside Subset and ConcatDataset.
+    A call could move the file's position between the seek and the read of another call. forked: calls run in forked processes, not on threads; these share the
+    position too."""
     for part in _parts(dataset):
         for name, value in getattr(part, "__dict__", {}).items():
             if any(_moves(one, forked) for one in (value, _first(value))):
@@ -127,7 +127,7 @@ def open_file(dataset: Any, forked: bool) -> str | None:
 
 
 def _parts(dataset: Any) -> Iterator[Any]:
-    """Yields the Dataset and those inside it."""
+    """Yields the Dataset, and the Datasets in its attributes `dataset` and `datasets`, at all depths."""
     found: list[Any] = [dataset]
     for part in found:
         yield part
@@ -144,7 +144,7 @@ def _first(value: Any) -> Any:
 
 
 def _moves(value: Any, forked: bool) -> bool:
-    """Returns whether a value is an open file whose position one call can move while another call reads."""
+    """Returns whether a value is an open file whose position two calls at once would move."""
     if isinstance(value, io.IOBase):
         return not value.closed and value.readable() and not (forked and isinstance(value, io.BytesIO))
     zipfile, tarfile = sys.modules.get("zipfile"), sys.modules.get("tarfile")

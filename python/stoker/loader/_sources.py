@@ -17,20 +17,20 @@ from stoker.loader._finish import Finishing, by_value
 from stoker.loader._lower import Image
 from stoker.loader._spec import Spec
 
-# The endings of image files that this build of the library can decode.
+# Endings of the files that this build of the library can decode as images.
 IMAGE_ENDINGS = tuple(glob.removeprefix("*.") for glob in _core.image_globs())
 
 
 class Source:
-    """Adds the operators that read samples to a graph. `nodes` returns the outputs: the finished image or sound, then the targets, then further views of the
-    image and other nodes that a source needs."""
+    """Base of the sources: adds the operators that read samples to a graph. `nodes` returns the outputs: the finished image or sound, then the targets, then
+    further views of the image and other nodes that the source needs."""
 
-    targets = 1  # number of outputs that are targets; they follow the image
+    targets = 1  # number of outputs that are targets; they come after the image
     finishing = Finishing()  # `nodes` may replace it
-    one_epoch = False  # whether the nodes read only one epoch, whose number of samples is known at its end; later epochs need a new graph
+    one_epoch = False  # whether a graph reads only one epoch, at whose end the number of samples becomes known
 
     def fields(self, names: tuple[str, ...] | None) -> dict[str, int | None]:
-        """Returns a dict from the names of a batch's fields to the numbers of their outputs; None for fields that come from a sample's metadata. Call it after
+        """Returns a dict from the fields of a batch to the indices of their outputs; None for fields that come from a sample's metadata. Call after
         `nodes`."""
         return _fields.of_folder(names)
 
@@ -38,23 +38,23 @@ class Source:
         raise NotImplementedError
 
     def settle(self, spec: Spec, own_order: bool) -> None:
-        """Prepares the source. It is called once, before the first call of `nodes`. own_order: whether the user gives the order of samples."""
+        """Prepares the source. Called once, before `nodes`. own_order: whether the user gives the order of samples."""
 
     def index(self) -> None:
-        """Makes a source with one_epoch read by an index from now on, so that its number of samples is known and later epochs need no new graph."""
+        """Makes a source with one_epoch use an index from now on. The number of samples is then known, and one graph reads all epochs."""
         raise NotImplementedError
 
     def count(self, spec: Spec) -> int:
-        """Returns the number of samples of a source of one epoch."""
+        """Returns the number of samples of a source with one_epoch."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Stops the work of the source, because no more batches are needed."""
+        """Stops the source's work. Called when no more batches are needed."""
 
 
 class FileSource(Source):
-    """Reads files from a folder of class folders (root), or from a list (paths) with targets. targets: one for each file, or a dict from the names of fields
-    to such lists."""
+    """Reads files from a folder of class folders (root), or from a list (paths) with targets. targets: one for each file, a dict from fields to such lists, or
+    None."""
 
     holds = "image"  # the name of the files' contents in messages
     endings = IMAGE_ENDINGS  # only files of a folder with these endings are read
@@ -89,13 +89,13 @@ class FileSource(Source):
 
 
 class FilesByIndex:
-    """The files of a FileSource as a map-style Dataset. It is used for orders that readers do not support."""
+    """The files of a FileSource as a map-style Dataset, for orders that readers do not support."""
 
     def __init__(self, files: FileSource) -> None:
         self._paths, self._targets = files.paths or (), files.targets_of
 
     def digest(self) -> str:
-        """Returns a digest of paths and targets, for states."""
+        """Returns a digest of paths and targets, for saved states."""
         targets = self._targets
         columns = [] if targets is None else list(targets.values()) if isinstance(targets, Mapping) else [targets]
         return _same_data.digest_of_pairs(self._paths, [value for column in columns for value in _same_data.some_of(column)])
@@ -125,7 +125,7 @@ class CifarSource(Source):
 
 
 def is_cifar(folder: Path) -> bool:
-    """Returns whether a folder, or the subfolder that CIFAR's archive unpacks to, holds CIFAR's binary files."""
+    """Returns whether a folder, or a subfolder that CIFAR's archive creates, contains CIFAR's binary files."""
     names = ("data_batch_1.bin", "test_batch.bin", "train.bin", "test.bin")
     places = [folder, folder / "cifar-10-batches-bin", folder / "cifar-100-binary"]
     return any((p / n).is_file() for p in places for n in names)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spec: the arguments of a Loader after they were checked, in the form in which sources use them to build graphs."""
+"""Spec: the checked arguments of a Loader, from which sources build graphs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TAILS = {"drop": "drop", "keep": "keep", "pad": "fill"}
 
 @dataclass
 class Spec:
-    """The settings of a Loader's order, batches and images, and the operators that depend only on them."""
+    """The settings of a Loader's order, batches and images. Its methods add the operators that all sources share."""
 
     batch: int
     shard: Shard
@@ -33,7 +33,7 @@ class Spec:
     by_shards: bool = False  # shuffle="shards": shuffles tars instead of single samples
     floats: bool = False  # whether the image is a map of floats
     batches: bool = False  # whether a batch_sampler gives the batches, whose sizes may differ
-    pad: dict[str, float] | None = None  # value of the padding for each kind of field; None: batches are not padded
+    pad: dict[str, float] | None = None  # the value with which each kind of field is padded; None: batches are not padded
     size: DataNode | None = None  # height and width of a sample's image before padding; set by `finished`
     video: Any = None  # loader._videos.Video if samples have clips instead of images
     sound: Any = None  # loader._sounds.Sounds if samples have sounds, with clips or instead of images
@@ -41,7 +41,7 @@ class Spec:
 
     @property
     def images(self) -> int:
-        """Returns the number of images made from one input image."""
+        """Returns the number of images that all views together make of one image."""
         return sum(view.images for view in self.views)
 
     @property
@@ -59,8 +59,8 @@ class Spec:
         self.views = [Recipe.of([], types.UINT8, view.channels_last) for view in self.views]
 
     def finished(self, image: Image) -> list[DataNode]:
-        """Applies the transforms. Returns the nodes of the image's views, then those of its sound. The first node becomes the first output of the graph; the
-        others become its last outputs."""
+        """Applies the transforms. Returns the nodes of the image's views, then those of its sound. The first node is the graph's first output; the others are
+        its last outputs."""
         sound: list[DataNode] = [] if image.sound is None else self.sound.finished(image.sound, self)
         if sound and not image.clip:
             return sound
@@ -76,7 +76,7 @@ class Spec:
         return [self.padded(node, "Image") for node in made] + sound
 
     def padded(self, node: DataNode, kind: str) -> DataNode:
-        """Pads a field's node to the largest extent of its batch, if batches are padded."""
+        """Pads a field's node to the largest height and width in the batch, if batches are padded. kind: the field's kind, a key of `pad`."""
         if self.pad is None:
             return node
         made: DataNode = fn.pad(node, axis_names="HW", fill_value=self.pad[kind])
@@ -113,7 +113,7 @@ class Spec:
         return node.gpu() if self.gpu else node
 
     def label(self, node: DataNode) -> DataNode:
-        """Moves a label to the device of the batch. On a GPU it becomes int64, the type of torch's cross_entropy, so that no kernel has to convert it."""
+        """Moves a label to the device of the batch. On a GPU it becomes int64, which torch's cross_entropy expects."""
         return fn.cast(node, dtype=types.INT64).gpu() if self.gpu else node
 
     def reader_arguments(self, indices: array[int] | None, per_rank: bool) -> dict[str, Any]:
@@ -131,6 +131,6 @@ class Spec:
         return args
 
     def steps(self, samples: int, per_rank: bool = False) -> int:
-        """Returns the number of batches in an epoch, which is the same for all ranks."""
+        """Returns the number of batches in an epoch, the same for all ranks. per_rank: `samples` counts those of this rank only."""
         together = self.batch * (1 if per_rank else self.shard.world)
         return samples // together if self.last_batch == "drop" else -(-samples // together)

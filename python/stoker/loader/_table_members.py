@@ -23,7 +23,7 @@ from stoker.loader._table_rows import Rows
 Bytes = bytes | memoryview
 _LONGEST = 80  # bytes of an ending, so that a member's name fits into the 100 bytes of a tar's header
 
-# (offset, bytes, ending): a file with these bytes at this offset gets this ending.
+# (offset, bytes, ending): a file that has these bytes at this offset gets this ending.
 _SIGNS: tuple[tuple[int, bytes, str], ...] = (
     (0, b"\xff\xd8\xff", "jpg"),
     (0, b"\x89PNG\r\n\x1a\n", "png"),
@@ -53,7 +53,7 @@ _NOT_FILES = ("cls", "txt", "json", "npy")  # endings of other members
 
 
 def ending_of(data: Bytes, path: Callable[[], str | None]) -> str | None:
-    """Returns the ending for a file, by its first bytes, else by the ending of its path; None if neither says it. path: is called only if it is needed."""
+    """Returns the ending for a file from its first bytes, else the ending of its path; None if neither is known. path: called only if the bytes are unknown."""
     head = bytes(data[:40])
     for at, sign, ending in _SIGNS:
         if head[at : at + len(sign)] == sign:
@@ -66,16 +66,16 @@ def ending_of(data: Bytes, path: Callable[[], str | None]) -> str | None:
 
 @dataclass(frozen=True)
 class Member:
-    """The file that holds a column's value in each sample. ending: the ending of its name, after which a file of an image or a sound has its format's ending,
-    unless is_main. is_main: whether this is the sample's image or sound."""
+    """The file of a column's value in each sample. ending: the ending of the file's name. If the column holds images or sounds and is not the main one, the
+    ending of the format follows. is_main: whether this is the sample's image or sound."""
 
     column: Column
     ending: str
     is_main: bool = False
 
     def name(self, data: Bytes, path: Callable[[], str | None]) -> str | None:
-        """Returns the ending of one row's file. It depends on the row only in columns of images or sounds: there, a file of unknown format gives None in the
-        main column, and an ending in ".bin" in others."""
+        """Returns the ending of one row's file. In columns of images or sounds it depends on the row: for an unknown format, None in the main column and ".bin"
+        in others."""
         if self.column.kind != columns.IMAGE:
             return self.ending
         own = ending_of(data, path)
@@ -86,7 +86,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Plan:
-    """Says how rows become samples in tars. members: the files of a sample, one for each column; the image or sound is first. classes: names of the labels."""
+    """Which files a row becomes in a tar. members: one for each column, the image or sound first. classes: names of the labels."""
 
     members: list[Member]
     classes: list[str]
@@ -97,8 +97,8 @@ class Plan:
 
 
 def plan_of(rows: Rows, image: str | None, label: str | None, wanted: Sequence[str] | None) -> Plan:
-    """Chooses what each column becomes. image, label: names of columns that the user gave. wanted: the columns to pack besides these; None: all. Raises an
-    error that names the column if a tar cannot hold it."""
+    """Chooses a file for each column. image, label: columns that the user named, or None. wanted: the columns to pack besides these; None: all. Raises an error
+    that names the column if a tar cannot hold its values."""
     names = rows.schema.names
     for option, given in (("--image", [image]), ("--label", [label]), ("--columns", wanted or ())):
         for name in given:
@@ -138,7 +138,7 @@ def _main(rows: Rows, wanted: Sequence[str] | None) -> str:
 
 
 def _label(rows: Rows, wanted: Sequence[str] | None, main: str) -> str | None:
-    """Returns the column of labels: the only ClassLabel, or a column of whole numbers that is called label, labels or cls."""
+    """Returns the column of labels: the only ClassLabel, else whole numbers in a column called label, labels or cls; None if there is none of these."""
     columns = [n for n in rows.schema.names if n != main and (wanted is None or n in wanted)]
     classes = [n for n in columns if rows.features.get(n, {}).get("_type") == "ClassLabel"]
     if len(classes) == 1:
@@ -195,7 +195,7 @@ def _member(rows: Rows, name: str, is_main: bool, is_label: bool) -> Member:
 
 
 def _exact(type: Any) -> str:
-    """Returns NumPy's name for the numbers of a list, without the conversion that batches get."""
+    """Returns NumPy's name for the type of a list's numbers. Unlike in batches, the type is not converted."""
     import numpy as np
     import pyarrow.types as t
 
@@ -209,8 +209,8 @@ Sample = list[tuple[str, Bytes]]  # the endings and bytes of a row's files
 
 
 def samples(plan: Plan, table: Any, where: str, first: int, nulls: dict[str, int], storage: Storage) -> Iterator[Sample]:
-    """Yields the files of each row from row `first` on. nulls: for each column, the number of rows without a value is added. where: the beginning of errors,
-    with a "[" that the row's number closes. Raises InvalidArgumentError, with the row and the column, if a tar cannot hold a value."""
+    """Yields the files of each row from row `first` on. nulls: dict from columns to numbers of nulls, to which this adds. where: how messages begin; a "[" in
+    it is closed after the row's number. Raises InvalidArgumentError, with the row and the column, if a tar cannot hold a value."""
     values = [_encoded(m, table.column(m.column.name)) for m in plan.members]
     paths = {m.column.name: _paths(table.column(m.column.name)) for m in plan.members if m.column.kind == columns.IMAGE}
     for row in range(first, table.num_rows):
@@ -255,7 +255,7 @@ def _read(path: str, storage: Storage) -> Bytes:
 
 
 def _paths(chunked: Any) -> Callable[[int], str | None]:
-    """Returns the function from a row to its path. It returns None for each row unless the column holds structs with a text `path`."""
+    """Returns a function from a row to its path. The path is None unless the column holds structs with a text `path`."""
     import pyarrow.compute as pc
     import pyarrow.types as t
 
@@ -266,11 +266,11 @@ def _paths(chunked: Any) -> Callable[[int], str | None]:
 
 
 def _no_path() -> None:
-    """Returns None. It serves as the function `path` for values that have no path."""
+    """The path of a value that has none: None."""
 
 
 def _encoded(member: Member, chunked: Any) -> Callable[[int], Any]:
-    """Returns the function from a row to the bytes of its file, or to its path; None for a null."""
+    """Returns a function from a row to the bytes of its file, or to a path for images and sounds; None for nulls."""
     column = member.column
     if column.kind == columns.NUMBER:
         return _numbers(column, chunked, member.ending == "cls")
@@ -288,7 +288,7 @@ def _numbers(column: Column, chunked: Any, is_label: bool) -> Callable[[int], by
     import pyarrow as pa
     import pyarrow.types as t
 
-    if t.is_temporal(plain_type(column.type)):  # as in batches, times are whole numbers in the unit of the column
+    if t.is_temporal(plain_type(column.type)):  # times become whole numbers in the column's unit, as in batches
         chunked = chunked.cast({32: pa.int32(), 64: pa.int64()}[plain_type(column.type).bit_width])
     found = chunked.to_pylist()
 
@@ -301,7 +301,7 @@ def _numbers(column: Column, chunked: Any, is_label: bool) -> Callable[[int], by
 
 
 def _json(value: Any) -> bytes:
-    """Writes a value as JSON. Raises ValueError if it holds nan or infinity, which JSON lacks."""
+    """Returns a value as JSON. Raises ValueError for NaN and infinity, which JSON does not have."""
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except ValueError:
@@ -318,7 +318,7 @@ def _npy(array: Any) -> bytes:
 
 
 def null_notes(plan: Plan, nulls: Mapping[str, int]) -> list[str]:
-    """Returns a sentence for each column that had rows without a value."""
+    """Returns a sentence for each column that had nulls."""
     return [
         f"column '{m.column.name}': {nulls[m.column.name]} of the rows have no value, so these samples have no file for it"
         for m in plan.members

@@ -18,14 +18,14 @@ from stoker.loader._table import features_of, partitions_of, with_partitions
 from stoker.loader._table_files import find, parquet, read_footers, read_group, tables_of
 
 _SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3  # kinds of messages of an Arrow stream
-_END = b"\xff\xff\xff\xff\0\0\0\0"  # the end of an Arrow stream, which `datasets` writes and pyarrow does not require
-_STATE, _SPLITS = "state.json", "dataset_dict.json"  # files that `datasets` writes into the folder of a data set, and of its splits
+_END = b"\xff\xff\xff\xff\0\0\0\0"  # the end of an Arrow stream; pyarrow does not require it, but files of `datasets` have it
+_STATE, _SPLITS = "state.json", "dataset_dict.json"  # files in a folder that `datasets` saved: of a data set, and of its splits
 
 
 @dataclass
 class Part:
-    """Some successive rows. read(columns): returns them as a pyarrow.Table. where: the file and its row group or record batch, as "a.parquet[row group 3"; a
-    message appends ", row 5]"."""
+    """Successive rows of a table. read(columns): returns them as a pyarrow.Table. where: the file and its row group or record batch, as "a.parquet[row group
+    3"; messages append ", row 5]"."""
 
     rows: int
     where: str
@@ -34,7 +34,7 @@ class Part:
 
 @dataclass
 class Rows:
-    """A table. features: what `datasets` wrote about its columns. facts: values that differ if a file of the table is replaced; JSON holds them."""
+    """A table. features: what `datasets` wrote about its columns. facts: values for JSON that differ if a file of the table is replaced."""
 
     parts: list[Part]
     schema: Any  # pyarrow.Schema
@@ -44,13 +44,13 @@ class Rows:
 
 
 def is_saved(folder: str) -> bool:
-    """Returns whether `datasets` saved the folder, by save_to_disk."""
+    """Returns whether `datasets` made the folder, by save_to_disk."""
     return any(os.path.isfile(os.path.join(folder, name)) for name in (_STATE, _SPLITS))
 
 
 def rows_of(sources: Sequence[str], storage: Storage, named: Collection[str] = ()) -> Rows:
-    """Opens Parquet files, folders of them, or one folder that `datasets` saved. named: columns that the user named. A partition (a folder "name=value") that
-    has the same value in all files becomes a column only if the user named it."""
+    """Opens Parquet files, folders of these, or one folder that `datasets` saved. named: columns that the user named. If a partition (a folder "name=value")
+    has the same value in all files, it becomes a column only if the user named it."""
     parquet()
     if len(sources) == 1 and os.path.isdir(sources[0]) and is_saved(sources[0]):
         return _saved(sources[0])
@@ -64,7 +64,7 @@ def rows_of(sources: Sequence[str], storage: Storage, named: Collection[str] = (
 
 
 def _alike(name: str, schema: Any, first: str, wanted: Any) -> None:
-    """Raises an error unless the file `name`, whose schema is `schema`, has all columns that are wanted of the file `first`, with the same types."""
+    """Raises an error unless the file `name` has all columns `wanted`, with the types that they have in the file `first`. schema: that of `name`."""
     for field in wanted:
         at = schema.get_field_index(field.name)
         if at < 0:
@@ -110,7 +110,7 @@ def _parquet(patterns: Sequence[str], storage: Storage, named: Collection[str]) 
 
 
 def _saved(folder: str) -> Rows:
-    """Opens a folder that `datasets` saved: files of Arrow streams."""
+    """Opens a data set that `datasets` saved as Arrow streams. Raises InvalidArgumentError for a folder of several data sets."""
     import pyarrow as pa
 
     if not os.path.isfile(os.path.join(folder, _STATE)):
@@ -149,7 +149,7 @@ def _json(path: str) -> dict[str, Any]:
 
 
 def _file_names(state: dict[str, Any], path: str) -> list[str]:
-    """Returns the names of the files that a state.json lists, which lie next to it."""
+    """Returns the names of the files in the folder of a state.json that it lists. Raises CorruptError for other names."""
     try:
         names = [f["filename"] for f in state["_data_files"]]
     except (KeyError, TypeError):
@@ -161,10 +161,10 @@ def _file_names(state: dict[str, Any], path: str) -> list[str]:
 
 
 class _Stream:
-    """A file with an Arrow stream. Its batches are read when they are needed, and not mapped into memory: if another program cuts a mapped file, the process
-    ends by SIGBUS.
+    """A file with an Arrow stream. Its batches are read when they are needed. The file is not mapped into memory: if another program cuts a mapped file, the
+    process ends by SIGBUS.
 
-    batches: the number of rows of each record batch, and the places of all messages that it needs: the schema, the dictionaries before it, and itself. mark:
+    batches: for each record batch, its number of rows and the (offset, size) of all messages that it needs: the schema, earlier dictionaries, and itself. mark:
     size, time and inode of the file, which differ if it is replaced."""
 
     def __init__(self, name: str) -> None:
@@ -197,7 +197,7 @@ class _Stream:
             self.schema = self._opened(file, before[:1], "").schema
 
     def read(self, batch: int, columns: Sequence[str]) -> Any:
-        """Returns columns of a record batch as a pyarrow.Table. Raises CorruptError also if values do not fit their buffers, which Arrow would read beyond."""
+        """Returns columns of a record batch as a pyarrow.Table. Raises CorruptError also if values exceed their buffers: Arrow would read past the end."""
         import pyarrow as pa
 
         rows, places = self.batches[batch]
@@ -216,7 +216,7 @@ class _Stream:
         return made
 
     def _opened(self, file: BinaryIO, places: Sequence[tuple[int, int]], detail: str) -> Any:
-        """Opens a stream of the messages at some places. detail: names the part of the file, for messages."""
+        """Opens a stream that consists of the messages at these (offset, size). detail: the part of the file, for messages."""
         import pyarrow as pa
 
         messages = [_at(file, *place) for place in places]
@@ -239,11 +239,11 @@ def _at(file: BinaryIO, offset: int, size: int) -> bytes:
 
 
 def _facts_of_message(data: bytes) -> tuple[int, int, int]:
-    """Returns the kind of a message of an Arrow stream, the number of rows if it is a record batch, and the bytes of its body. The message is a table of
-    FlatBuffers (Message.fbs of Arrow's format). Raises struct.error or IndexError if it is damaged; pyarrow checks it again when it reads the body."""
+    """Returns the kind of a message of an Arrow stream, the number of rows of a record batch (else 0), and the size in bytes of its body. A message is a
+    FlatBuffers table (Message.fbs of Arrow's format). Raises struct.error or IndexError if it is damaged; pyarrow checks it again when it reads the body."""
 
     def field(table: int, number: int, form: str) -> tuple[int, int]:
-        """Returns the place and the value of a field of a table; (0, 0) if the table lacks it."""
+        """Returns the offset and the value of a table's field; (0, 0) if the table does not have it."""
         names = table - struct.unpack_from("<i", data, table)[0]
         end = struct.unpack_from("<H", data, names)[0]
         at = struct.unpack_from("<H", data, names + 4 + 2 * number)[0] if 4 + 2 * number < end else 0

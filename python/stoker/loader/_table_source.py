@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The source of a Loader over a table, and the order of shuffle="groups", which mixes the rows of a few row groups at a time."""
+"""The source of a Loader over a table, and the order of shuffle="groups", which mixes the rows of a few row groups."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from stoker.loader._table import Table
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-_AHEAD_IN_ORDER = 2  # the number of groups that are read ahead if rows are read in order
+_AHEAD_IN_ORDER = 2  # number of groups to read ahead if rows are read in order
 
 
 def permutation(count: int, *key: int) -> Any:
-    """Returns the numbers below count in an order that depends only on the key, on every machine and with every version of NumPy."""
+    """Returns the numbers 0 .. count - 1 in an order that depends only on the key, not on the machine or the version of NumPy."""
     import numpy as np
 
     return np.argsort(np.random.Philox(key=mix(*key)).random_raw(count), kind="stable")
@@ -40,16 +40,16 @@ def permutation(count: int, *key: int) -> Any:
 
 @dataclass(frozen=True)
 class Deal:
-    """The division of an epoch's rows among ranks. lanes: the number of ranks. block: the batch size of a rank."""
+    """How an epoch's rows are divided among ranks. lanes: number of ranks. block: batch size of a rank."""
 
     lanes: int
     block: int
 
 
 class GroupOrder:
-    """The order of shuffle="groups", a function from positions to rows. The groups are permuted and divided into windows of `window` groups, and the rows of
-    each window are shuffled. The resulting sequence is cut into one stretch for each rank, so that a rank reads only the groups of its stretch. The last
-    rows, which do not fill a step, follow at the end."""
+    """The order of shuffle="groups": a function from positions to rows. The groups are permuted and divided into windows of `window` groups, and the rows of
+    each window are shuffled. This sequence is cut into one stretch for each rank, so that a rank reads only the groups of its stretch. Rows that do not fill a
+    step come last."""
 
     def __init__(self, table: Table, window: int, deal: Deal, seed: int, epoch: int) -> None:
         self.table, self.seed, self.epoch = table, seed, epoch
@@ -61,12 +61,12 @@ class GroupOrder:
         self.size, self.deal = self.starts[-1], deal
         self.steps = self.size // (deal.lanes * deal.block)
         self._shuffled: OrderedDict[int, Any] = OrderedDict()
-        self._groups_asked_for = 0, 0  # ahead() has returned the groups of the rows between these indices of the sequence
-        self._window_groups: tuple[int, frozenset[int]] = (-1, frozenset())  # a window, and what window_groups() returns for it
+        self._groups_asked_for = 0, 0  # range of the sequence for whose rows ahead() has returned the groups
+        self._window_groups: tuple[int, frozenset[int]] = (-1, frozenset())  # cached result of window_groups(), and its window
         self._lock = threading.Lock()  # one thread makes batches, and another asks for the samples of a batch
 
     def _sequence_index(self, position: int) -> int:
-        """Converts a position of the epoch to an index in the sequence of shuffled windows. They are equal for the last rows, which do not fill a step."""
+        """Converts a position of the epoch to an index of the sequence. The two are equal for the last rows, which do not fill a step."""
         lanes, block = self.deal.lanes, self.deal.block
         if position >= self.steps * lanes * block:
             return position
@@ -92,8 +92,8 @@ class GroupOrder:
         return found
 
     def ahead(self, position: int) -> list[int]:
-        """Returns the groups that are needed from a position on, in the order of need: those of its window and of the next window that earlier calls did not
-        return."""
+        """Returns the groups that are needed from a position on, first needed first: those of its window and of the next one, without groups that earlier calls
+        returned."""
         place, stretch = self._sequence_index(min(position, self.size - 1)), self.steps * self.deal.block
         lane = min(place // stretch, self.deal.lanes - 1) if stretch else 0
         last = (lane + 1) * stretch if lane + 1 < self.deal.lanes else self.size
@@ -110,14 +110,14 @@ class GroupOrder:
         return found
 
     def window_groups(self, position: int) -> frozenset[int]:
-        """Returns the groups of the window of a position, and of the next one."""
+        """Returns the groups of the window that contains a position, and of the next window."""
         window = bisect_right(self.starts, self._sequence_index(min(position, self.size - 1))) - 1
         if self._window_groups[0] != window:
             self._window_groups = window, frozenset(g for groups in self.windows[window : window + 2] for g in groups)
         return self._window_groups[1]
 
     def _groups(self, window: int, begin: int, end: int) -> list[int]:
-        """Returns the groups of the rows begin .. end - 1 of the sequence, all of one window, in the order in which the rows need them."""
+        """Returns the groups of rows begin .. end - 1 of the sequence, which are in one window, in the order in which they are needed."""
         import numpy as np
 
         rows = self._rows(window)[begin - self.starts[window] : end - self.starts[window]]
@@ -128,7 +128,7 @@ class GroupOrder:
 
 
 class TableSource(DatasetSource):
-    """Reads the rows of a table. The table's threads read row groups ahead, and many(ids) takes rows from the groups in memory."""
+    """Reads the rows of a table. The table's threads read row groups ahead. many(ids) takes rows from groups in memory."""
 
     many = True
     unchanging = True
@@ -138,7 +138,7 @@ class TableSource(DatasetSource):
         if asked.python_workers:
             raise InvalidArgumentError("Loader: python_workers is for the Python of a Dataset; rows of a table are read without any")
         self.table = table
-        self._unmade: list[tuple[list[Future[Any]], set[int]]] = []  # futures of batches that were asked for, and their groups
+        self._unmade: list[tuple[list[Future[Any]], set[int]]] = []  # for each batch that is being made: its futures, its groups
         self._groups: tuple[int, Deal] | None = None  # window and deal of shuffle="groups"; None for other orders
         self._kept: tuple[int, int, Deal] | None = None  # number, window and deal of the epoch that a state continues, as in the saved run
         self._loaded: Facts | None = None
@@ -182,7 +182,7 @@ class TableSource(DatasetSource):
         if not items:
             return super()._submit(items)
         needed, later, stay = self._needed(items)
-        if stay is not None:  # batches that were asked for and not made yet need their groups, too
+        if stay is not None:  # batches that are still being made need their groups, too
             self._unmade = [(futures, groups) for futures, groups in self._unmade if not all(f.done() for f in futures)]
             self.table.pin(stay.union(needed, later, *(groups for _, groups in self._unmade)))
         self.table.want(needed, later)
@@ -192,8 +192,8 @@ class TableSource(DatasetSource):
         return futures
 
     def _needed(self, items: Sequence[Item]) -> tuple[list[int], list[int], frozenset[int] | None]:
-        """Returns the groups of these samples; the groups that are needed after them, in the order in which they are needed; and others that have to stay in
-        memory, or None for an order in which any group may be next."""
+        """Returns three things: the groups of these samples, the groups that are needed after them in order, and other groups that must stay in memory. The
+        last is None for an order in which any group may be next."""
         needed = list(dict.fromkeys(self.table.group_of(i) for i, _ in items))
         sequence = next(
             (order for order, _ in self._orders.values() if isinstance(order, GroupOrder) and order.epoch == items[0][1][1]), None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads tars in WebDataset's format: successive files whose names are equal up to the first dot make up a sample."""
+"""Reads tars in WebDataset's format. Successive files whose names are equal up to the first dot form a sample."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from stoker.loader._sources import IMAGE_ENDINGS, Source
 from stoker.loader._spec import Spec
 from stoker.pipeline import Pipeline
 
-_PACKED = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".tar.xz")  # compressed tars are refused when they are opened, with advice
+_PACKED = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".tar.xz")  # opening a compressed one raises an error with advice
 _MAGIC = b"STKPARTS"  # the first bytes of an index, which `stoker index` writes
 _LABELS = ("cls", "txt", "json")
 _KINDS = {"cls": "int", "id": "int", "index": "int", "txt": "text", "text": "text", "caption": "text", "json": "json", "npy": "array"}
@@ -46,7 +46,7 @@ def _names_tar(path: Any) -> bool:
 
 
 def _folder_of_tars(folder: str) -> list[str]:
-    """Returns the tars of a folder, sorted; [] if it contains folders or cannot be read."""
+    """Returns the sorted paths of a folder's tars; [] if it contains a folder or cannot be read."""
     tars = []
     try:
         with os.scandir(folder) as entries:
@@ -61,7 +61,7 @@ def _folder_of_tars(folder: str) -> list[str]:
 
 
 def tars_of(source: Any) -> list[str] | None:
-    """Returns the paths of a source's tars; None if it is not a source of tars. Such a source is one tar, several tars, a folder of tars, or an index."""
+    """Returns the paths of a source's tars; None for other sources. Such a source is one tar, a list of tars, a folder of tars, or an index."""
     if isinstance(source, (str, bytes, os.PathLike)):
         path = os.fsdecode(source)
         if _names_tar(path) and not Path(path).is_dir():
@@ -75,7 +75,7 @@ def tars_of(source: Any) -> list[str] | None:
 
 
 def make_indexes(tars: Sequence[str], storage: Any) -> dict[str, int]:
-    """Makes the index of tars, unless it exists. Returns a dict from the endings of the files in the tars to the number of files with each ending."""
+    """Makes the index of the tars, unless it exists. Returns a dict from file endings to the number of files in the tars with this ending."""
     core = storage.core() if isinstance(storage, Storage) else None  # the pipeline raises the error for an argument of another type
     with ProgressLine() as line, library_call():
 
@@ -91,15 +91,15 @@ def make_indexes(tars: Sequence[str], storage: Any) -> dict[str, int]:
 
 
 def peek(tars: Sequence[str], storage: Any) -> tuple[int, dict[str, int]]:
-    """Returns the number of tars and the endings in their first sample if all tars are in stores and at least one has no index yet; else (0, {})."""
+    """Returns the number of tars and the endings in their first sample, if all tars are remote and an index is missing; else (0, {})."""
     core = storage.core() if isinstance(storage, Storage) else None
     with library_call():
         return _core.tar_unindexed([os.fsencode(t) for t in tars], lambda *_: check_leaving(), core)
 
 
 def _default(endings: Mapping[str, int], tars: Sequence[str], images: Sequence[str]) -> dict[str, Any]:
-    """Returns the default components: the image, or what replaces it, and the label if there is one. endings: number of files with each ending in the tars.
-    images: endings that the first component may have."""
+    """Returns the default components: the image (or the sound or video in its place), and the label if there is one. endings: number of files with each ending.
+    images: endings of the first component."""
     if not any(ending.lower() in images for ending in endings):
         what = "image" if tuple(images) == IMAGE_ENDINGS else "sound" if "wav" in images else "video"
         raise InvalidArgumentError(
@@ -116,8 +116,8 @@ def _short(tars: Sequence[str]) -> str:
 
 class TarSource(Source):
     """Reads samples of tars. components: the endings for each field, as {"image": "jpg;png", "label": "cls", "caption": ("txt", "text")}; None: the image, and
-    the label if there is one. endings: the endings of an image, or of the sound or video that replaces it, for components=None. index_paths: the indexes of
-    the tars; None: they are found, or made. missing_component_behavior: what becomes of a sample that lacks a component: "error", "skip" or "empty".
+    the label if there is one. endings: the endings of the image, or of the sound or video in its place, if components is None. index_paths: the indexes of the
+    tars; None: they are searched, or made. missing_component_behavior: what to do with a sample without a component: "error", "skip" or "empty".
 
     If tars in a store have no index, the first epoch reads them from front to back and makes the index meanwhile (one_epoch). If that is not possible, as
     with several ranks, the index is made first.
@@ -144,7 +144,7 @@ class TarSource(Source):
         self._set_components(first if self.one_epoch else {} if index_paths is not None else make_indexes(self.tars, storage))
 
     def _are_there(self, first: Mapping[str, int]) -> bool:
-        """Returns whether the first sample has all components that the user wants. first: the endings in it."""
+        """Returns whether the first sample has all components that the user wants. first: the endings of its files."""
         endings = {e.lower() for e in first}
         wanted = (
             [_parsed_component(n, c)[0] for n, c in self._given.items()] if isinstance(self._given, Mapping) else [";".join(self.images)]
@@ -152,7 +152,7 @@ class TarSource(Source):
         return all(endings & {e.lower() for e in ending.split(";")} for ending in wanted)
 
     def _set_components(self, endings: Mapping[str, int]) -> None:
-        """Sets the components, and their endings and kinds. endings: number of files with each ending in the tars; {} if it is not known. Raises an error if
+        """Sets the components with their endings and kinds. endings: number of files with each ending; {} if it is not known. Raises InvalidArgumentError if
         the tars lack a component."""
         given = _default(endings, self.tars, self.images) if self._given is None else self._given
         if not isinstance(given, Mapping) or "image" not in given:
@@ -192,7 +192,7 @@ class TarSource(Source):
             )
 
     def index(self) -> None:
-        """Makes the index of the tars, so that samples are read by index from now on. Call it before the first batch."""
+        """Makes the index of the tars, from which samples are read from now on. Call before the first batch."""
         self.one_epoch = False
         self._set_components(make_indexes(self.tars, self._storage))
 
@@ -208,7 +208,7 @@ class TarSource(Source):
 
     @property
     def classes(self) -> list[str]:
-        """Returns the class names that `stoker pack` wrote next to its tars; [] if there are none, or if the label is not the one that it wrote."""
+        """Returns the class names from the file classes.txt of `stoker pack`; [] if there is none, or if the label is not the one of `stoker pack`."""
         folders = {Path(tar).parent for tar in self.tars if "://" not in tar}
         if len(folders) != 1 or self.components.get("label") not in ("cls", ("cls", "int")):
             return []

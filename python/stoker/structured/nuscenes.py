@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 CAMERAS = ("CAM_FRONT", "CAM_FRONT_RIGHT", "CAM_FRONT_LEFT", "CAM_BACK", "CAM_BACK_LEFT", "CAM_BACK_RIGHT")
 CLASSES = ("car", "truck", "construction_vehicle", "bus", "trailer", "barrier", "motorcycle", "bicycle", "pedestrian", "traffic_cone")
 
-# Types of the fields of readers.nuscenes, in one dict for each group of the sample's tree: a camera, its "boxes_2d", "boxes_3d", and the sample itself.
+# The types of the fields of readers.nuscenes, in a dict for each group of a sample's tree: a camera, its "boxes_2d", "boxes_3d", and the sample itself.
 _CAMERA = {
     "image": types.UINT8,
     "img_timestamp": types.FLOAT64,
@@ -73,11 +73,11 @@ FIELDS = (
     *(name for name in _BOXES_3D if name not in ("gt_bboxes_3d", "visibility", "instances")),
     *("ego_pose", "ego_pose_inv", "timestamp", "prev_exists"),
 )
-# A shuffling SequenceSampler's order is passed to the reader as a list of whole cycles, which the reader repeats. This is the list's largest length, unless two
-# cycles need more.
+# The largest size of the list in which the reader gets the order of a shuffling SequenceSampler. The list holds whole cycles, at least two, and the reader
+# repeats it.
 _MOST_DRAWN = 1 << 16
 
-Leaf = tuple[tuple[str | int, ...], str, int, Any]  # path in the tree, field, camera (-1: none), type
+Leaf = tuple[tuple[str | int, ...], str, int, Any]  # path in the tree, name of the field, index of the camera (or -1), type
 
 
 @suggests
@@ -186,7 +186,7 @@ class NuScenes(DataProvider):
 
     @property
     def sequence_lengths(self) -> list[int]:
-        """Returns the number of samples of each sequence. Sequences are scenes, or with split_scenes parts of scenes, in the order of the samples."""
+        """Returns the number of samples of each sequence, in the order of the samples. A sequence is a scene, or with split_scenes a part of one."""
         if self._infos is not None:
             return self._infos.sequence_lengths
         lengths: list[int] = self._tables().sequences()
@@ -268,9 +268,9 @@ class NuScenes(DataProvider):
     # ---- samples in a pipeline ----
 
     def reader(self, **arguments: Any) -> dict[str, Any]:
-        """Adds the operator readers.nuscenes to the graph that is being defined. Returns a dict from the names of fields to nodes; a field of cameras has a
-        list with one node for each camera. With a video_root, each element of "image" is a pair of nodes for fn.io.video.frame: the path of a video, and the
-        number of a frame. arguments: further arguments of the operator (random_shuffle, num_shards, shard_id, streams, name, ...)."""
+        """Adds the operator readers.nuscenes to the graph that is being defined. Returns a dict from fields to nodes; for a field of cameras, to a list with a
+        node for each camera. With a video_root, each element of "image" is a pair of nodes for fn.io.video.frame: the path of a video, and the index of a
+        frame. arguments: further arguments of the operator (random_shuffle, num_shards, shard_id, streams, name, ...)."""
         if self._infos is not None:
             raise ValueError("info files are read only by get_data: readers.nuscenes takes NuScenes' tables")
         given = {key: value for key, value in self._arguments.items() if value is not None}
@@ -298,7 +298,7 @@ class NuScenes(DataProvider):
         return [node[is_frame] if isinstance(node, tuple) else node for node, is_frame in given]
 
     def _order(self, order: Any) -> dict[str, Any] | None:
-        """Returns the arguments with which readers.nuscenes reads in an input's order; None if it cannot read in this order."""
+        """Returns arguments with which readers.nuscenes reads samples in an input's order; None if it cannot."""
         shard = {"shard_id": getattr(order, "shard_id", 0), "num_shards": getattr(order, "num_shards", 1)}
         if isinstance(order, SamplerInputIterable) and isinstance(order.sampler, SequenceSampler):
             sampler = order.sampler
@@ -324,7 +324,7 @@ def _several(names: Sequence[str] | str) -> Sequence[str]:
 
 
 def _cycles(sampler: SequenceSampler) -> list[int]:
-    """Returns the sequences of a shuffling sampler's first cycles, in order: about _MOST_DRAWN sequences, but at least 2 cycles and at most 512."""
+    """Returns the sequences of a shuffling sampler's first cycles, in order: about _MOST_DRAWN of them, but 2 to 512 whole cycles."""
     count = len(sampler.sequence_lengths)
     rng = np.random.default_rng(seed=sampler.seed)
     return [int(i) for _ in range(max(2, min(512, _MOST_DRAWN // count))) for i in rng.permutation(count)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The class Augmentation: a function of data and a parameter. The parameter is looked up for each sample by the index (bin) of its magnitude."""
+"""Augmentation: a function of an image and a parameter. Each sample's parameter is looked up by the index (bin) of a magnitude."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from stoker.auto_aug.core import _arguments
 from stoker.data_node import DataNode
 from stoker.errors import ArgumentError, InvalidArgumentError
 
-_KEPT: Any = object()  # stands for an argument that was not given, because None is a value of its own
+_KEPT: Any = object()  # default of arguments for which None is a value
 
 
 def seed_of(seed: int | None, which: int) -> int | None:
-    """Returns a seed for one of several draws that share a seed from the caller. With equal seeds, operators would draw the same numbers. If the caller's seed
-    is None or negative, it is returned unchanged."""
+    """Returns a seed for draw number `which` of several that share the caller's seed: with equal seeds, operators would draw equal numbers. Returns None and
+    negative seeds unchanged."""
     return seed if seed is None or seed < 0 or which == 0 else (seed * 1_000_003 + which) % (1 << 62)
 
 
 class _SignedMagnitudeBin:
-    """A bin with a random sign for each sample. The index into the magnitudes of both signs is computed here, before any branch in which it is used."""
+    """A bin with a random sign for each sample. signed_magnitude_idx: the index for bin and sign in a table of both signs' magnitudes."""
 
     def __init__(self, magnitude_bin: int | DataNode, random_sign: DataNode, signed_magnitude_idx: DataNode) -> None:
         self.bin = magnitude_bin
@@ -32,7 +32,7 @@ class _SignedMagnitudeBin:
         self.signed_magnitude_idx = signed_magnitude_idx
 
     def __getitem__(self, index: int) -> _SignedMagnitudeBin:
-        """Returns entry `index`: its bin, or the bin that all entries share, and its sign."""
+        """Returns the bin and the sign of entry `index`. The bin is shared by all entries if it is an int."""
         of_one = self.bin if isinstance(self.bin, int) else self.bin[index]
         return _SignedMagnitudeBin(of_one, self.random_sign[index], self.signed_magnitude_idx[index])
 
@@ -40,7 +40,7 @@ class _SignedMagnitudeBin:
 def signed_bin(
     magnitude_bin: int | DataNode, random_sign: DataNode | None = None, seed: int | None = None, shape: Sequence[int] | None = None
 ) -> _SignedMagnitudeBin:
-    """Returns a bin, or several, whose magnitudes are negated if random_sign is 1. By default random_sign is drawn from 0 and 1, with the given shape.
+    """Returns a bin (or several) with random signs. A magnitude is negated if random_sign is 1. By default it is drawn from 0 and 1, with the given shape.
 
     For augmentations in the branches of an `if`, call this before the `if`.
     """
@@ -56,7 +56,7 @@ def signed_bin(
 
 
 class Augmentation:
-    """A function of (data, parameter, ...) that is called with the bin of a magnitude. The decorator @augmentation makes it.
+    """A function of (data, parameter, ...) that is called with the bin of a magnitude. Made by the decorator @augmentation.
 
     The magnitudes are num_magnitude_bins numbers from mag_range[0] to mag_range[1], or mag_range itself if it is an array. The parameter is
     mag_to_param(magnitudes[magnitude_bin] * (-1) ** random_sign), without the sign unless randomly_negate is set. If a bin or a sign differs between samples,
@@ -141,7 +141,7 @@ class Augmentation:
         return (augmentation_cls or type(self))(self._op, **{**self._config, **changed})
 
     def __call__(self, data: DataNode, *, magnitude_bin: Any = None, num_magnitude_bins: int | None = None, **kwargs: Any) -> Any:
-        """Returns the function's result for the data, the parameter, and those of the named arguments that the function takes.
+        """Calls the function with the data, the parameter, and those of the named arguments that it takes. Returns the function's result.
 
         magnitude_bin: an int or a DataNode of ints, from 0 to num_magnitude_bins - 1, or the result of signed_bin for one of these.
         """

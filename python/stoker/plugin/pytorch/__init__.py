@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch iterators with DALI's names. Batches are tensors over the pipeline's memory, without a copy.
 
-Outputs on a GPU are tensors on that GPU. Work on the stream that is current when the iterator returns them sees complete data. The pipeline reuses the memory
-of a batch when the last tensor over it is gone and the work that was submitted to that stream until then is done. If another stream reads a tensor too, keep
-the tensor until that stream's work is done, as with any tensor of torch.
+Outputs on a GPU are tensors on that GPU. Data is complete for work on the stream that is current when the iterator returns it. The pipeline reuses a batch's
+memory when no tensor over it is left and the work that was submitted to that stream until then is done. If another stream reads a tensor too, keep the tensor
+until that stream's work is done, as with any tensor of torch.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class TorchPythonFunction(PythonFunction):
 
 
 def dense_tensor(data: TensorList, channels_last: bool = False) -> torch.Tensor:
-    """Returns an output as one torch tensor over the same memory. channels_last: images of shape (N,H,W,C) are returned as (N,C,H,W) in torch's channels_last
+    """Returns a dense output as one torch tensor over the same memory. channels_last: images of layout HWC become (N,C,H,W) in torch's channels_last
     format."""
     tensor = from_dlpack(data.as_tensor())
     if channels_last and data.layout() in ("HWC", "FHWC"):
@@ -58,8 +58,8 @@ def dense_tensor(data: TensorList, channels_last: bool = False) -> torch.Tensor:
 
 
 def feed_ndarray(dali_tensor: TensorCPU | TensorGPU | TensorList, arr: torch.Tensor, cuda_stream: Any = None) -> torch.Tensor:
-    """Copies a tensor of a batch, or a list whose samples have one shape, into a torch tensor of the same shape and type, and returns the latter. A copy to a
-    GPU runs on cuda_stream, or on the current stream if that is None."""
+    """Copies a tensor of a batch, or a list whose samples have one shape, into a torch tensor of the same shape and type, and returns that tensor. A copy to a
+    GPU runs on cuda_stream, or on the current stream if it is None."""
     tensor = dali_tensor.as_tensor() if isinstance(dali_tensor, (TensorListCPU, TensorListGPU)) else dali_tensor
     if list(arr.shape) != tensor.shape():
         raise InvalidArgumentError(f"feed_ndarray: shapes differ: {tensor.shape()} and {list(arr.shape)}")
@@ -234,14 +234,14 @@ class DALIRaggedIterator(_TorchIterator):
 
 
 def _sparse_coo(samples: list[torch.Tensor]) -> torch.Tensor:
-    """Returns samples of different extents as one sparse tensor, whose extents are the largest ones of all samples."""
+    """Returns samples of different extents as one sparse tensor. Its extents are the largest of all samples. Raises InvalidArgumentError without samples."""
     if not samples:
         raise InvalidArgumentError("a sparse tensor of no samples")
     extents = [max(s.shape[d] for s in samples) for d in range(samples[0].dim())]
     device = samples[0].device
     indices, values = [], []
     for i, sample in enumerate(samples):
-        # Indices of every element. nonzero() would return the same, but wait for the GPU.
+        # Indices of all elements. nonzero() would wait for the GPU.
         axes = [torch.full((1,), i, device=device), *(torch.arange(n, device=device) for n in sample.shape)]
         indices.append(torch.stack([a.flatten() for a in torch.meshgrid(*axes, indexing="ij")]))
         values.append(sample.flatten())

@@ -19,7 +19,7 @@ Names = str | int | Sequence[str | int] | None
 
 
 class AffineTransformer(PipelineStepBase):
-    """Transforms images at random and resizes them to `output_hw`. Transforms projection matrices, points and boxes in the same way.
+    """Transforms images at random and resizes them to `output_hw`. Applies the same to projection matrices, points and boxes.
 
     One random matrix is drawn for all fields of a sample, and each image is resampled once. All images of a sample must therefore have the same size. To
     draw a matrix for each camera, wrap the step in DataGroupArrayInPathElementsAppliedStep.
@@ -39,7 +39,7 @@ class AffineTransformer(PipelineStepBase):
     """
 
     class TransformationStep(ABC):
-        """A change of the image that is made with probability `prob`."""
+        """A change of the image that is applied with probability `prob`."""
 
         def __init__(self, prob: float) -> None:
             if not 0 <= prob <= 1:
@@ -48,7 +48,7 @@ class AffineTransformer(PipelineStepBase):
 
         @abstractmethod
         def values(self) -> list[float]:
-            """Returns the number of the step's kind in fn.affine_augmentation, followed by its parameters."""
+            """Returns the kind of the step as a number of fn.affine_augmentation, then its parameters."""
 
         def numbers(self) -> list[float]:
             """Returns the step in the form of fn.affine_augmentation's argument `steps`: kind, probability, number of parameters, parameters."""
@@ -56,11 +56,11 @@ class AffineTransformer(PipelineStepBase):
             return [kind, self.prob, len(values), *values]
 
         def check_prev_types_compatible_and_add_current_type(self, prev_types: set[type]) -> set[type]:
-            """Returns the types of all steps up to this one, given the types of those before it. Raises ValueError if this step cannot follow one of them."""
+            """Adds this step's type to the types of the steps before it, and returns all. Raises ValueError if this step cannot follow one of those."""
             return {*prev_types, type(self)}
 
     class _Aligning(TransformationStep):
-        """Base class of steps that align an edge of the image. They cannot follow rotations and shears, after which the edges are slanted."""
+        """Base of steps that align an edge of the image. They cannot follow rotations and shears, which turn the edges."""
 
         def check_prev_types_compatible_and_add_current_type(self, prev_types: set[type]) -> set[type]:
             for before in (AffineTransformer.Rotation, AffineTransformer.Shearing):
@@ -79,8 +79,8 @@ class AffineTransformer(PipelineStepBase):
             return [0, *_ranges(self, self.min_xy, self.max_xy)]
 
     class ShiftInsideOriginalImage(_Aligning):
-        """Moves an image that is larger than the frame to a random position in which it still fills the frame: along x if shift_x, along y if shift_y. A
-        smaller image is not moved."""
+        """Moves an image that is larger than the frame to a random position in which it still fills the frame, along x if shift_x and along y if shift_y. Does
+        not move smaller images."""
 
         def __init__(self, prob: float, shift_x: bool, shift_y: bool) -> None:
             super().__init__(prob)
@@ -90,7 +90,7 @@ class AffineTransformer(PipelineStepBase):
             return [1, float(self.shift_x), float(self.shift_y)]
 
     class ShiftToAlignWithOriginalImageBorder(_Aligning):
-        """Moves the image so that one of its sides lies on the same side of the frame."""
+        """Moves the image so that one of its sides coincides with the same side of the frame."""
 
         class Border(Enum):
             """Sides of the frame."""
@@ -151,7 +151,7 @@ class AffineTransformer(PipelineStepBase):
             return [5, *_ranges(self, self.min_shearing_xy, self.max_shearing_xy)]
 
     class Selection(TransformationStep):
-        """Chooses one of several options. options: each is a step or a sequence of steps. option_probs: their probabilities, which must add up to 1."""
+        """Applies one of several options, drawn by option_probs, which add up to 1. options: steps, or sequences of steps."""
 
         def __init__(self, prob: float, option_probs: Sequence[float], options: Sequence[Any]) -> None:
             super().__init__(prob)
@@ -188,7 +188,7 @@ class AffineTransformer(PipelineStepBase):
         CROP = 2
 
     class ResizingAnchor(Enum):
-        """Which part of the frame keeps its position in the output; see AffineTransformer."""
+        """Which part of the frame keeps its position with PAD and CROP; see AffineTransformer."""
 
         CENTER = 0
         TOP_OR_LEFT = 1
@@ -292,7 +292,8 @@ def _paths(data: SampleDataGroup, names: Sequence[str | int]) -> list[tuple[str 
 
 
 def _ranges(step: Any, least: Sequence[float], most: Sequence[float] | None) -> list[float]:
-    """Returns the smallest and the largest value of each range in turn: [least[0], most[0], least[1], ...]. Without `most`, both are those of `least`."""
+    """Returns [least[0], most[0], least[1], ...], with `least` for `most` if that is None. Raises ValueError for a range whose bounds are in the wrong
+    order."""
     found = []
     for a, b in zip(least, least if most is None else most, strict=True):
         if a > b:
