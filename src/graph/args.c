@@ -348,8 +348,7 @@ enum stk_status stk__arg_takes(const struct stk_arg_def *def, enum stk_dtype dty
 		stk_dtype_name(dtype));
 }
 
-/* Fails if one of the n elements of t is not a whole number. Floats that are whole are allowed; other floats, NaN and infinities would silently change when
- * they are converted. */
+/* Fails if one of the n elements of t is not a whole number. Whole floats are allowed; other floats, NaN and infinities would be changed silently. */
 static enum stk_status check_whole(const struct stk_arg_def *def, const struct stk_tensor *t, int64_t n, struct stk_error *err)
 {
 	for (int64_t i = 0; i < n && !stk__dtype_whole(t->desc.dtype); i++) {

@@ -89,8 +89,7 @@ enum stk_status stk__arg_set_sample(
 	const struct stk_arg_def *def, const struct stk_tensor *value, void *args, struct stk_arena *memory, struct stk_error *err);
 
 /* Arguments marked STK_NAN may hold NaN only if the operator's output holds floats. stk__args_may_hold_nan returns whether an argument may hold NaN.
- * stk__args_suit fails if one holds NaN and `out`, the type of the first output, is not a type of floats. If `out` is STK_NO_DTYPE (not known yet), it does
- * not fail. */
+ * stk__args_suit fails if one holds NaN and `out`, the type of the first output, is not a type of floats. It does not fail if `out` is STK_NO_DTYPE. */
 bool stk__args_may_hold_nan(const struct stk_graph_node *node);
 enum stk_status stk__args_suit(const struct stk_op_def *op, const void *args, enum stk_dtype out, struct stk_error *err);
 

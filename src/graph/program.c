@@ -465,8 +465,7 @@ static enum stk_status find_kept(struct stk_program *p, int32_t level, struct st
 	return STK_OK;
 }
 
-/* Sets c->is_read, from which clones know the values that they must make in this chain: a reader of many fields is cloned into many chains, each of which reads
- * a few fields. */
+/* Sets c->is_read: the values that clones must make in this chain. A reader of many fields is cloned into many chains, each of which reads a few fields. */
 static enum stk_status find_wanted(struct stk_program *p, int32_t level, int32_t index, struct stk_chain *c, struct stk_error *err)
 {
 	c->is_read = stk__program_alloc(p, (size_t)p->n_values, sizeof *c->is_read);

@@ -106,25 +106,25 @@ struct stk_program {
 	int32_t n_nodes;
 	struct stk_value *values;
 	int32_t n_values;
-	int32_t *slot_values; /* values by slot index */
+	int32_t *slot_values; /* index in `values` of each value that slots contain */
 	int32_t n_slot_values;
 	int32_t *outputs; /* indices of the values that are outputs of the graph */
 	int32_t n_outputs;
 	struct stk_level *levels;
 	int32_t n_levels;
-	int32_t max_chains;      /* largest number of chains in a level; at least 1 */
+	int32_t max_chains;      /* maximum number of chains in a level; at least 1 */
 	int32_t last_read_level; /* the last level that needs bytes of samples */
-	int32_t n_gathers;       /* nodes that gather */
+	int32_t n_gathers;       /* number of nodes that gather */
 	int32_t n_steps;         /* number of the program's GPU steps */
-	int32_t n_decodes;       /* steps that begin with encoded files */
+	int32_t n_decodes;       /* number of GPU steps that begin with encoded files */
 	struct stk_program_reader *readers;
 	int32_t n_readers;
 	int32_t reader;         /* node of the leading reader, which defines the epoch; -1: no reader */
-	int32_t leading_reader; /* index of the leading reader */
-	bool reads;             /* bytes are fetched for samples */
-	bool branches;          /* some operators run only for some samples, or values are merged */
+	int32_t leading_reader; /* index of the leading reader in `readers` */
+	bool reads;             /* true if bytes are fetched for samples */
+	bool branches;          /* true if some operators run only for some samples, or values are merged */
 	bool fused;
-	bool on_gpu;       /* operators may run on the GPU */
+	bool on_gpu;       /* true if operators may run on the GPU */
 	int32_t max_nodes; /* number of nodes in the longest chain */
 	uint64_t seed;
 };

@@ -38,16 +38,14 @@ void stk__window_lower(const struct stk_window *w, const struct stk_desc *desc, 
 /* Like stk__window_lower, with a fill value for each channel of the pass. */
 void stk__window_fill(const struct stk_window *w, const struct stk_desc *desc, const float *fill, struct stk_pass *pass);
 
-/* Returns STK_INVALID unless there is at most one fill value, or one for each channel of `out`. Any number is accepted if the number of channels is not
- * known. */
+/* Returns STK_INVALID unless there is at most one fill value, or one for each channel of `out`. If the number of channels is not known, accepts any. */
 enum stk_status stk__check_fill(struct stk_floats fill, const struct stk_desc *out, struct stk_error *err);
 
 /* Returns the classes of an operator that crops to a window and converts to `dtype` (-1: does not convert), or STK_CLASS_NEVER if a pass cannot convert. fills:
  * true if the window may reach outside of the image. */
 unsigned stk__window_classes(bool fills, const struct stk_desc *in, int32_t dtype);
 
-/* Makes the jobs that copy the window of in[0] to out[0] and convert it to the type of out[0], for tensors of any kind. fill: one value, or one for each
- * channel. */
+/* Makes the jobs that copy the window of in[0] to out[0] and convert it to the type of out[0]. fill: one value, or one for each channel. */
 enum stk_status stk__window_copy(
 	const struct stk_call *call, const struct stk_window *w, struct stk_floats fill, struct stk_jobs *jobs, struct stk_error *err);
 

@@ -183,7 +183,7 @@ struct stk_known_object {
 	int64_t size; /* 0: not known */
 	uint64_t tag; /* hash of the object's ETag; 0: not known */
 	bool pinned;  /* samples are byte ranges of the object: another version of it would hold other bytes, and is an error */
-	bool remote;  /* whether the object is in a store; false: a local file */
+	bool remote;  /* true if the object is in a store, false if it is a local file */
 };
 
 /* The functions of a reader. `shared` is the result of `open`, or of the operator's setup if there is no `open`. All are pure and may be called from any
@@ -250,7 +250,7 @@ enum stk_op_flags {
 	STK_OP_FUNCTION = 128,          /* calls call->user */
 	/* with GATHERS_DATA: runs on the CPU even if its inputs are on the GPU; it reads only the copies of the inputs that gather has stored */
 	STK_OP_FETCHES = 8192,
-	STK_OP_NAMES = 16384, /* needs call->uri */
+	STK_OP_NAMES = 16384, /* reads call->uri */
 	/* its job can be deferred (struct stk_held_job) and run as part of the job of an operator with STK_OP_ABSORBS, if only that operator reads the
 	 * output */
 	STK_OP_FEEDS = 512,

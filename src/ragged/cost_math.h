@@ -11,8 +11,7 @@
 #define STK_COST_EPS 1e-12f
 
 /* Returns the classification cost of one class: the focal loss as a positive minus that as a negative (Lin et al., "Focal loss", ICCV 2017, in the form that
- * DETR-like matchers use), or minus the probability. value: for STK_COST_FOCAL the logit, otherwise the
- * probability. */
+ * DETR-like matchers use), or minus the probability. value: logit for STK_COST_FOCAL, otherwise probability. */
 static STK_BOTH float stk__class_cost(int32_t kind, float value, float alpha, float gamma)
 {
 	if (kind != STK_COST_FOCAL)

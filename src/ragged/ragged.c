@@ -47,8 +47,7 @@ void stk_ragged_destroy(struct stk_ragged *r)
 	stk__free(r);
 }
 
-/* Returns true if no extent is negative and the product of the extents fits in 64 bits. An extent of 0 counts as 1, so that offsets in empty tensors fit
- * too. */
+/* Returns true if no extent is negative and their product, in which 0 counts as 1, fits in 64 bits. So offsets in empty tensors fit too. */
 static bool product_fits(const int64_t *extents, size_t n)
 {
 	int64_t product = 1;

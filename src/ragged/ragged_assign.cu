@@ -119,7 +119,7 @@ STK_DEVICE double load_cost(const struct problem *s, int kind, int32_t i, int32_
 	return s->maximize ? -c : c;
 }
 
-/* The data that the threads of a block share. Brackets have the extents of the arrays. */
+/* The arrays that the threads of a block share. Their extents are given in brackets. */
 struct shared_state {
 	double *row_dual;       /* [rows] */
 	int32_t *col_of;        /* [rows] */

@@ -33,8 +33,7 @@ static void free_slot(struct stk_ring *r, struct stk_slot *s)
 	atomic_fetch_sub(&r->n_out, 1);
 }
 
-/* Calls the ring's on_return callback if a taker waits for a slot. Call with the lock held, so that stk__ring_release_owner waits until the callback has
- * returned. */
+/* Calls the ring's on_return callback if a taker waits for a slot. Call with the lock held: then stk__ring_release_owner waits for the callback to return. */
 static void call_on_return(struct stk_ring *r)
 {
 	if (atomic_exchange(&r->taker_waits, false) && r->on_return)
@@ -50,8 +49,7 @@ static void release_held_part(struct stk_slot *s, struct dropped *d)
 	d->slot = s;
 }
 
-/* Drops one hold on a block. After the last hold, adds a kept block to *d, or the block's slot if no other part of the slot is held. Call with the lock
- * held. */
+/* Drops one hold on a block. After the last one, adds a kept block to *d, or the block's slot if no other part of it is held. Call with the lock held. */
 static void drop_block(struct stk_ring *r, struct stk_block *b, struct dropped *d)
 {
 	if (atomic_fetch_sub(&b->holds, 1) > 1)

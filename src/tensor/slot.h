@@ -51,7 +51,7 @@ struct stk_slot_value {
 struct stk_face {
 	struct stk_ring *ring;
 	struct stk_slot *slot;       /* NULL: the face is kept */
-	bool consumer_holds;         /* guarded by the ring's lock */
+	bool consumer_holds;         /* true while the consumer has the batch; guarded by the ring's lock */
 	struct stk_tensor **samples; /* indexed by value, then by sample; one allocation */
 	void *owner_data;            /* data that the ring's owner attaches to the batch; freed by on_free */
 };
@@ -184,12 +184,10 @@ STK_MUST_USE enum stk_status stk__slot_wait_streams(struct stk_slot *slot, struc
 STK_MUST_USE enum stk_status stk__slot_wait(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);
 /* Records that the slot is written by the work queued on `stream` so far. Call inside stk__gpu_enter. */
 STK_MUST_USE enum stk_status stk__slot_written(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);
-/* Sets *done to true if the work that stk__slot_written recorded has finished. Queries for about ten microseconds, since the work has usually finished or is
- * about to. */
+/* Sets *done to true if the work that stk__slot_written recorded has finished. Queries for about ten microseconds, since it usually finishes by then. */
 STK_MUST_USE enum stk_status stk__slot_is_written(struct stk_slot *slot, bool *done, struct stk_error *err);
 
-/* Gives sample i of value v memory in the slot, and sets samples[v][i] to it. Returns false if memory is short. Several threads may call this for different
- * i. */
+/* Gives sample i of value v memory in the slot, and sets samples[v][i] to it. Returns false if memory is short. Safe from several threads for different i. */
 bool stk__slot_place(struct stk_slot *slot, int32_t v, int32_t i, const struct stk_desc *desc);
 /* Like stk__slot_place, for memory that other code has filled, which is used without a copy (stk__block_adopt). Returns false if the caller has to copy:
  * samples of this shape have a region in which they lie dense, or the value lies on a GPU, or memory is short. */

@@ -30,8 +30,7 @@ STK_HD union stk_job_value stk__job_load(const struct stk_job *job, const uint8_
 	return value;
 }
 
-/* Stores the result r. Converts doubles to the output's type. Integers wrap around: their lowest bytes are stored. For outputs of type bool, stores 1 if the
- * value is not 0. */
+/* Stores the result r. Converts doubles to the output's type; integers wrap around. For outputs of type bool, stores 1 if the value is not 0. */
 STK_HD void stk__job_store(const struct stk_job *job, uint8_t *dst, union stk_job_value r)
 {
 	if (STK_PARAMS(stk_job_arithmetic, job).domain == STK_ARITH_DOUBLE && job->dst_dtype != STK_BOOL) {

@@ -37,8 +37,7 @@ STK_HD uint64_t stk__whole_power(uint64_t a, bool is_signed, int64_t e)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wtype-limits"
 
-/* Return one result, computed in the representation that the function's name ends with. The operation must be defined for the domain; for integer div and mod,
- * b must not be 0. */
+/* Return one result, computed in the representation that the name ends with. The domain must have the operation; for integer div and mod, b must not be 0. */
 #define NONE 0
 #define BINARY(name, kind, whole, real)                                                                                                    \
 	case STK_ARITH_OP_##name:                                                                                                          \

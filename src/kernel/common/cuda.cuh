@@ -67,8 +67,7 @@ template <typename T> static __device__ __forceinline__ T *stk__keep_shared(T *p
 	return stk__shared_at<T>(stk__keep(stk__shared_number(p)));
 }
 
-/* Returns x, but hides from the compiler how x was made. For example, a compiler that knows that x was loaded as 16 bits would extend the sign again at each
- * use. */
+/* Returns x, but hides from the compiler how x was made. A compiler that knows that x was loaded as 16 bits would extend its sign at each use. */
 static __device__ __forceinline__ int32_t stk__forget(int32_t x)
 {
 	asm("" : "+r"(x));

@@ -24,7 +24,6 @@ template <int BYTES> static __device__ __forceinline__ stk_span<BYTES> stk__span
 	return s;
 }
 
-/* Loads the span that begins at `from`. */
 template <int BYTES> static __device__ __forceinline__ stk_span<BYTES> stk__span_of(const uint8_t *from)
 {
 	return stk__span_load<BYTES>((const uint32_t *)((uintptr_t)from & ~(uintptr_t)3), (uint32_t)(uintptr_t)from & 3);

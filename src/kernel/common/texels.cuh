@@ -18,8 +18,7 @@ struct stk_texel_source {
 	bool clamps;          /* a position outside of the image reads the nearest pixel inside */
 };
 
-/* A pixel of C channels, as it is stored. Bytes are packed into a word, the first in the lowest byte; the bytes after the C-th are undefined. Floats are an
- * array. */
+/* A pixel of C channels, as it is stored. Bytes are packed into a word, the first in the lowest byte, with undefined upper bytes. Floats are an array. */
 template <typename T, int C> struct stk_texel {
 	T value[C];
 };
@@ -122,8 +121,7 @@ static __device__ __forceinline__ void stk__texel_load_clamped(
 		}
 }
 
-/* Loads the words that contain the pixels of a position, clamped to the image. Reads only words that contain a requested byte, so nothing is read outside of
- * the image's memory. */
+/* Loads the words that contain the pixels of a position, clamped to the image. Reads no other words, so nothing is read outside of the image's memory. */
 template <typename T, int C, bool LINEAR>
 static __device__ __forceinline__ void stk__texel_load_clamped(
 	const stk_texel_source &s, int32_t x, int32_t y, stk_texel_patch<T, C, LINEAR, true> &p)
@@ -348,8 +346,8 @@ static __device__ __forceinline__ void stk__texel_put(const stk_texel_tile &t, i
 	stk__texel_store(t, t.dst + (y * t.pitch + begin * (C * (int32_t)sizeof(T))), made, -begin, t.width - begin);
 }
 
-/* Makes the pixels of ROWS rows, from row y on. at: the positions to read. CLAMPED: positions may be outside of the image, but stk__texel_near must be true for
- * all of them. */
+/* Makes the pixels of ROWS rows, from row y on. at: the positions to read. CLAMPED: positions may be outside of the image if stk__texel_near is true for
+ * all. */
 template <bool CLAMPED, typename T, int C, bool LINEAR, int ROWS>
 static __device__ __forceinline__ void stk__texel_make(const stk_texel_source &s, const stk_texel_tile &t, int32_t y, float (&at)[ROWS][2])
 {

@@ -47,8 +47,7 @@ STK_HD int32_t stk__debayer_size(int32_t a)
 	return a < 0 ? -a : a;
 }
 
-/* Makes pixel i, counted over all frames. Pixels at the edge copy the nearest pixel that is not at the edge. Images smaller than 3 x 3, where all pixels are
- * at the edge, become 0. */
+/* Makes pixel i, counted over all frames. Pixels at the edge copy the nearest pixel that is not at the edge. Images smaller than 3 x 3 become 0. */
 STK_HD void stk__debayer_one(const struct stk_debayer *b, const void *src, void *dst, uint32_t i)
 {
 	uint32_t row = i / (uint32_t)b->width, frame = row / (uint32_t)b->height;

@@ -4,8 +4,8 @@
  * with a degenerate version: black, its mean luma, its luma, or the smoothed image. Values are bytes between steps.
  *
  * Contrast needs the mean luma of the whole image after the steps before it. So a job first sums the luma of each frame, and then makes the pixels.
- * On the GPU, kernel/image/image.h makes images of one or three channels, and enhance_gpu.cu sharpens images with other numbers of channels. Sums are integers, so their
- * order does not matter. */
+ * On the GPU, kernel/image/image.h makes images of one or three channels, and enhance_gpu.cu sharpens images with other numbers of channels. Sums are integers,
+ * so their order does not matter. */
 #ifndef STK_KERNEL_ENHANCE_H
 #define STK_KERNEL_ENHANCE_H
 
@@ -31,8 +31,7 @@ struct stk_enhance_step {
 	float factor;  /* for the other kinds: 1 keeps the image, 0 gives the degenerate version */
 };
 
-/* The parameters. Images are dense and have bytes: `frames` frames of height x width pixels with `channels` values. channels is 1 or 3, or any number for
- * sharpness. */
+/* The parameters. Images are dense and have bytes: `frames` frames of height x width pixels with 1 or 3 channels, or any number for sharpness. */
 struct stk_enhance {
 	int64_t frames;
 	int32_t width, height, channels;
@@ -73,8 +72,7 @@ STK_HD int32_t stk__enhance_pick(int32_t yes, int32_t a, int32_t b)
 	return b ^ ((a ^ b) & -yes);
 }
 
-/* Converts to HSV in bytes, shifts the hue, and converts back, with the roundings of Pillow's conversions, which use float in some places and double in
- * others. */
+/* Converts to HSV in bytes, shifts the hue, and converts back. Rounds like Pillow, which uses float in some places and double in others. */
 STK_HD void stk__enhance_hue(int32_t p[3], int32_t shift)
 {
 	int32_t r = p[0], g = p[1], b = p[2];

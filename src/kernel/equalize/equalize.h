@@ -48,7 +48,6 @@ void stk__equalize_tiles(struct stk_equalize *e, int32_t tiles_x, int32_t tiles_
 
 /* Equalises all planes on the CPU. The caller provides the memory data->tables. */
 void stk__equalize_run(const struct stk_equalize *e, const struct stk_equalize_data *data);
-/* stk__equalize_run, compiled for AVX2. */
 void stk__equalize_run_avx2(const struct stk_equalize *e, const struct stk_equalize_data *data);
 
 STK_PARAMS_FIT(stk_equalize);

@@ -66,8 +66,7 @@ STK_HD void stk__equalize_clip(int32_t *counts, int32_t limit)
 		counts[i]++;
 }
 
-/* Properties of counts, from which a table that is not adaptive is made: number of pixels, their smallest and largest value, and the numbers of pixels with
- * these two values. */
+/* Properties of counts, for a table that is not adaptive: number of pixels, their smallest and largest value, and the numbers of pixels with these values. */
 struct stk_equalize_range {
 	int32_t n, first, last, at_first, at_last;
 };

@@ -89,8 +89,7 @@ static void make_tables(const struct stk_equalize *e, const struct plane *p, uin
 	}
 }
 
-/* Data about columns of pixels that are the same for all rows: the offsets of the tables of the tile to the left and of the tile to the right, and the weight
- * of the latter. */
+/* Data about columns of pixels: the offsets of the tables of the tile to the left and of the tile to the right, and the weight of the latter. */
 enum { COLUMNS = 256 };
 struct columns {
 	int32_t left[COLUMNS], right[COLUMNS];

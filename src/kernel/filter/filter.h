@@ -58,7 +58,7 @@ struct stk_filter_data {
 	uint8_t *dst;
 	const float *weights;
 	float *work;
-	int32_t src_dtype, dst_dtype, src_size, dst_size; /* sizes in bytes */
+	int32_t src_dtype, dst_dtype, src_size, dst_size; /* element types, and sizes of elements in bytes */
 };
 
 /* Returns the number of values in one volume. */

@@ -167,8 +167,7 @@ STK_HD float stk__filter_dense(const struct stk_filter *f, const struct stk_filt
 	return value;
 }
 
-/* Returns value i of a phase: the windows of terms begin .. end - 1 along one axis, applied to `from`, the values of the previous phase (NULL: to the
- * input). */
+/* Returns value i of a phase: the windows of terms begin .. end - 1 along one axis, applied to `from`, the previous phase's values (NULL: to the input). */
 STK_HD float stk__filter_line(
 	const struct stk_filter *f, const struct stk_filter_data *d, int axis, const float *from, int begin, int end, uint32_t i)
 {

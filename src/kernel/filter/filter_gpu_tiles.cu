@@ -322,7 +322,6 @@ template <int N, typename F> static __device__ __forceinline__ uint32_t select_m
 	}
 }
 
-/* Computes the median of 5 x 5 ranks. */
 static __device__ __forceinline__ float median5(const tile_job &j, const tile_rows &r, int32_t y, int32_t column)
 {
 	auto load = [&](int k) { return stk__filter_rank(row_of(j, r, y + k / 5)[column + k % 5 * j.f.channels]); };

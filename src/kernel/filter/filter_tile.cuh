@@ -96,8 +96,7 @@ static __device__ __forceinline__ float *load_row(
 
 /* ---- windows ---- */
 
-/* The initial value of a sum: adding a number to -0 gives exactly that number, even if that is a 0 of either sign. Other reductions begin with the first
- * value. */
+/* The initial value of a sum: adding a number to -0 gives exactly that number, also 0 and -0. Other reductions begin with the first value. */
 #define FILTER_NOTHING -0.0f
 
 template <int REDUCTION> static __device__ __forceinline__ float combine(float before, float x, float weight, bool first)
@@ -165,8 +164,7 @@ static __device__ __forceinline__ void slide_long(float (&sum)[N], const float *
 	}
 }
 
-/* Applies a window of any size to N outputs. from: the first of `size` positions that the first output reads. Positions, and also outputs, are `step` floats
- * apart. */
+/* Applies a window of any size to N outputs. from: the first of `size` positions that the first output reads. Positions and outputs are `step` floats apart. */
 template <int REDUCTION, int N>
 static __device__ __forceinline__ void slide(float (&sum)[N], const float *from, int32_t step, int32_t size, const float *weights)
 {
@@ -219,9 +217,9 @@ static __device__ __forceinline__ void store_bytes(uint8_t *to, const uint8_t *f
 	}
 }
 
-/* Stores a warp's row of n outputs, from value i of the destination on. A lane for which `any` is set has N outputs, whose indices in the row are `at`, `at` +
- * step and so on. The outputs are first collected in `line`, shared memory for n floats, so that adjacent values are stored together. All lanes of a warp must
- * call this. */
+/* Stores a warp's row of n outputs, from value i of the destination on; all lanes must call this. A lane for which `any` is set has N outputs, whose indices in
+ * the row are `at`, `at` + step and so on. The outputs are first collected in `line`, shared memory for n floats, so that adjacent values are stored
+ * together. */
 template <int N>
 static __device__ __forceinline__ void store_row(
 	const stk_filter_data &d, int64_t i, const float (&value)[N], bool any, int32_t at, int32_t step, float *line, int32_t n)

@@ -86,7 +86,6 @@ STK_HD struct stk_filter_tiles stk__filter_tiles(const struct stk_filter *f)
 	return t;
 }
 
-/* Returns the number of thread blocks of a tiled filter. */
 STK_HD uint64_t stk__filter_tile_blocks(const struct stk_filter *f, const struct stk_filter_tiles *t)
 {
 	return (uint64_t)f->outer * t->across * t->down;

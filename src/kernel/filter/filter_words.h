@@ -31,8 +31,7 @@ STK_HD bool stk__filter_is_extreme(const struct stk_filter *f)
 	return !f->dense && extreme && f->n_terms == 1 && f->last == 1 && (f->border != STK_BORDER_FILL || stk__filter_keeps_fill_out(f));
 }
 
-/* Returns whether the kernels for words can run the filter: weighted sums and extremes over windows of 3 x 3, 5 x 5 and 7 x 7, with rows of outputs that are
- * whole words. */
+/* Returns whether the kernels for words can run the filter: weighted sums and extremes over 3 x 3, 5 x 5 and 7 x 7, with rows of outputs of whole words. */
 STK_HD bool stk__filter_takes_words(const struct stk_filter *f, const struct stk_filter_data *d)
 {
 	const struct stk_filter_window *w = f->window[0];

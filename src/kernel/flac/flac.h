@@ -72,8 +72,7 @@ static inline int64_t stk__flac_get_signed(struct stk_flac_bits *b, int32_t n)
 	return v;
 }
 
-/* Consumes zero bits and the one bit after them, and sets *zeros to the number of zeros. Returns false if there are more than `most` zeros, or if the bytes
- * end. */
+/* Consumes zero bits and the one bit after them; sets *zeros to the number of zeros. Returns false if there are more than `most` zeros or the bytes end. */
 bool stk__flac_unary(struct stk_flac_bits *b, uint32_t most, uint32_t *zeros);
 
 /* A predictor: sample i is its residual plus (the sum of coefficient[k] * sample[i - 1 - k] over all k) shifted right by `shift`. */

@@ -351,8 +351,7 @@ static void predict(const struct stk_flac_task *tasks, int32_t count)
 
 /* ---- checksum ---- */
 
-/* Table k has, for each byte, the checksum of the byte followed by k zero bytes. Checksums are linear, so those of the bytes 1, 2, 4 to 128 determine all
- * others. */
+/* Table k has, for each byte, the checksum of the byte followed by k zero bytes. Checksums are linear, so those of the bytes 1, 2, 4 .. 128 are enough. */
 #define ENTRY(i, a, b, c, d, e, f, g, h)                                                                                                   \
 	((i)&1 ? (a) : 0) ^ ((i)&2 ? (b) : 0) ^ ((i)&4 ? (c) : 0) ^ ((i)&8 ? (d) : 0) ^ ((i)&16 ? (e) : 0) ^ ((i)&32 ? (f) : 0) ^          \
 		((i)&64 ? (g) : 0) ^ ((i)&128 ? (h) : 0)

@@ -95,8 +95,7 @@ STK_HD bool stk__job_image_mixes(const struct stk_job *job)
 		       (STK_PARAMS(stk_enhance, job).n != 1 || STK_PARAMS(stk_enhance, job).step[0].kind == STK_ENHANCE_HUE));
 }
 
-/* Returns the size in bytes of the results of all frames (tables or means), which are at the start of the job's work memory, before the measurements of the
- * thread blocks. */
+/* Returns the size in bytes of the results of all frames (tables or means), which are in the job's work memory before the thread blocks' measurements. */
 STK_HD uint64_t stk__job_image_results(const struct stk_job *job, const struct stk_job_image *im)
 {
 	uint64_t each = job->kind == STK_JOB_equalize ? STK_EQUALIZE_BINS * (uint64_t)im->channels : sizeof(int32_t);

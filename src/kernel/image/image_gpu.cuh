@@ -27,7 +27,6 @@ struct part {
 	bool vectors;            /* the frame is aligned to 16 bytes */
 };
 
-/* Returns the part of thread block number `block` of the job. */
 static __device__ __forceinline__ part find_part(const stk_job &job, const stk_job_image &im, uint32_t block)
 {
 	uint32_t frame = block / im.blocks, of_frame = block - frame * im.blocks;

@@ -32,8 +32,7 @@ struct stk_job_source stk__job_source(const struct stk_job *job, int k, int32_t 
  * elements of such a source. Changes a source whose period does not divide the number to ELSEWHERE. */
 int stk__job_block(struct stk_job_source *sources, int n);
 
-/* Returns the address of the elements of source k for outputs at .. at + n - 1: in the source itself, or in `buffer` (n elements) if they had to be copied
- * there. */
+/* Returns the address of source k's elements for outputs at .. at + n - 1: in the source itself, or in `buffer` (n elements) if they had to be copied. */
 const uint8_t *stk__job_gather(
 	const struct stk_job *job, int k, const struct stk_job_source *s, int32_t element, int64_t at, int n, uint8_t *buffer);
 

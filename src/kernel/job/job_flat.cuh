@@ -40,8 +40,7 @@ template <typename T, int N> static __device__ __forceinline__ void load_aligned
 	}
 }
 
-/* Loads one element. This is a separate function so that compilers for the host do not merge loads of adjacent elements into one load that would have to be
- * aligned. */
+/* Loads one element. A separate function, so that compilers for the host do not merge loads of adjacent elements into one load that must be aligned. */
 template <typename T> __device__ __forceinline__ T load_one(const T *at)
 {
 	return __ldg(at);

@@ -31,7 +31,7 @@ struct stk_job_gpu {
 	struct stk_job_gpu_item *items; /* inside `tables` */
 	size_t items_at, constants_at;
 	uint32_t n_items;
-	struct run run; /* the run that the last item stands for */
+	struct run run; /* the jobs that the last item makes together */
 	uint64_t n_constants, n_work;
 	struct shared shared[SHARED]; /* the last constants of at least LEAST_SHARED bytes, which later jobs may share */
 	uint32_t n_shared;            /* number of constants added to `shared` since the batch began; new ones overwrite the oldest */
@@ -169,7 +169,6 @@ static bool same_but_addresses(const struct stk_job *job, const struct stk_job *
 	       memcmp(job->dim, next->dim, (size_t)job->ndim * sizeof *job->dim) == 0 && stk__job_kind_of(job)->joins(job, next);
 }
 
-/* Returns whether a run may begin with the job. */
 static bool may_run(const struct stk_job *job)
 {
 	const struct stk_job_kind *kind = stk__job_kind_of(job);

@@ -45,7 +45,7 @@ struct stk_job_kind {
 	bool (*joins)(const struct stk_job *job, const struct stk_job *next);
 	/* Completes the parameters of a job, after the last job has joined it. */
 	void (*close)(struct stk_job *job);
-	/* Returns whether the job may set its flag on the device. */
+	/* Returns whether the job may fail on the GPU, where it then sets its flag. */
 	bool (*may_fail)(const struct stk_job *job);
 	/* Adds the job's thread blocks to the launches that it needs, which belong to its own kind or to kinds earlier in the list. */
 	void (*blocks)(const struct stk_job_gpu_item *it, struct stk_job_blocks *b);

@@ -113,8 +113,7 @@ ALWAYS_INLINE bool one_symbol(struct stk_jpeg_bits *b, const struct stk_jpeg_cod
 	return found;
 }
 
-/* Returns true if a block ends properly at position k: at 64, or from END + 1 to END + 63. Any other k above 63 is a long code, a symbol of the next block, or
- * damage. */
+/* Returns true if a block ends properly at k: 64, or END + 1 to END + 63. Any other k above 63 is a long code, a symbol of the next block, or damage. */
 ALWAYS_INLINE bool ended_well(uint64_t k)
 {
 	return k == 64 || k - (STK_JPEG_END + 1) < 63;

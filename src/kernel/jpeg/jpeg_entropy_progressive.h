@@ -16,8 +16,7 @@ ALWAYS_INLINE uint32_t take(struct stk_jpeg_bits *b, uint32_t bits)
 	return value;
 }
 
-/* Refills, and returns the next symbol, or -1 if its code does not exist. The index is taken from the window before the refill, which must still have enough
- * bits for a lookup. */
+/* Refills, and returns the next symbol, or -1 if its code does not exist. The window must have enough bits for a lookup already before the refill. */
 ALWAYS_INLINE int next_symbol(struct stk_jpeg_bits *b, const struct stk_jpeg_band_table *t)
 {
 	uint64_t index = b->window >> (64 - STK_JPEG_BAND_BITS);

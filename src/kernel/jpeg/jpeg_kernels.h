@@ -16,8 +16,7 @@ enum {
 	STK_JPEG_ROW_PAD = 64,     /* bytes of scratch memory that may be read and written before and after a row of samples or pixels */
 };
 
-/* Reads bits, the most significant first. `window` begins with the next bit, and at least `count` of its bits are valid; `next` points to the byte after
- * those bits. */
+/* Reads bits, the most significant first. `window` begins with the next bit, and has at least `count` valid bits; `next` points to the byte after them. */
 struct stk_jpeg_bits {
 	uint64_t window;
 	uint64_t count;

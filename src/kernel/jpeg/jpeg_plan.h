@@ -38,8 +38,7 @@ struct stk_jpeg_component {
 	int32_t height;
 };
 
-/* How a component is upsampled to the image's size: with a triangle filter of libjpeg ("fancy upsampling"), or by replication if libjpeg has no filter for
- * the factors. */
+/* How a component is upsampled: with a triangle filter of libjpeg ("fancy upsampling"), or by replication if libjpeg has no filter for the factors. */
 enum stk_jpeg_upsample {
 	STK_JPEG_UP_NONE,
 	STK_JPEG_UP_H2V1,      /* triangle along x */

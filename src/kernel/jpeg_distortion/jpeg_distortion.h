@@ -31,7 +31,6 @@ void stk__jpeg_distortion_init(struct stk_jpeg_distortion *j, int64_t frames, in
 
 /* Runs all phases on the CPU, frame by frame. work: stk__jpeg_distortion_scratch bytes, aligned to 2. */
 void stk__jpeg_distortion_run(const struct stk_jpeg_distortion *j, const uint8_t *src, uint8_t *dst, uint8_t *work);
-/* stk__jpeg_distortion_run, compiled for AVX2. */
 void stk__jpeg_distortion_run_avx2(const struct stk_jpeg_distortion *j, const uint8_t *src, uint8_t *dst, uint8_t *work);
 
 STK_PARAMS_FIT(stk_jpeg_distortion);

@@ -51,8 +51,7 @@ STK_HD int32_t stk__jpeg_of_rgb(const uint8_t *p, int component)
 	}
 }
 
-/* Returns sample (x, y) of a component's plane. Outside of the image the outermost pixels repeat: columns before the resolution of chroma is halved, rows after
- * that. */
+/* Returns sample (x, y) of a component's plane. Outside of the image the outermost pixels repeat: columns before chroma is halved, rows after that. */
 STK_HD uint8_t stk__jpeg_sample(const struct stk_jpeg_distortion *j, const uint8_t *frame, int component, int32_t x, int32_t y)
 {
 	const uint8_t *row;

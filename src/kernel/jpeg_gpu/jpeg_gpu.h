@@ -158,7 +158,7 @@ struct stk_jpeg_gpu_scan {
 	 * afterwards */
 	uint8_t high, low;
 	uint8_t single, component;                                    /* single: 1 if the scan has only one component, `component` */
-	uint8_t parts;                                                /* blocks in a unit */
+	uint8_t parts;                                                /* number of blocks in a unit */
 	uint8_t part[STK_JPEG_MAX_BLOCKS], slot[STK_JPEG_MAX_BLOCKS]; /* for each block of a unit: its index in the MCU, and its table */
 	struct stk_jpeg_huffman table[3];
 };

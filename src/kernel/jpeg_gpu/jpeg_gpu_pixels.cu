@@ -11,8 +11,7 @@ static __constant__ __align__(8) uint8_t zigzag[64] = {0, 2, 3, 9, 10, 20, 21, 3
 	48, 6, 13, 17, 24, 32, 38, 47, 49, 14, 16, 25, 31, 39, 46, 50, 57, 15, 26, 30, 40, 45, 51, 56, 58, 27, 29, 41, 44, 52, 55, 59, 62,
 	28, 42, 43, 53, 54, 60, 61, 63};
 
-/* The properties of a block apart from its coefficients: its DC coefficient, the position and pitch of its samples, and the index of its table in v.quant,
- * divided by 8. */
+/* Properties of a block: its DC coefficient, the position and pitch of its samples, and the index of its table in v.quant, divided by 8. */
 struct alignas(16) idct_block {
 	int32_t dc;
 	uint32_t sample, pitch, quant;
@@ -161,7 +160,6 @@ static __device__ __forceinline__ const uint8_t *row_of(const uint8_t *planes, c
 	return planes + p.at + (size_t)min(max(y, 0), (int32_t)p.height - 1) * p.pitch;
 }
 
-/* Returns the sources of rows 2k - 1 and 2k. */
 static __device__ __forceinline__ row_sources sources_of(const uint8_t *planes, const stk_jpeg_gpu_image &im, int32_t k)
 {
 	const stk_jpeg_gpu_plane &p = im.plane[1];
@@ -210,8 +208,7 @@ static __device__ __forceinline__ wide_samples load_wide(const uint8_t *at, int3
 	return s;
 }
 
-/* Mixes rows first, then columns, as stk__jpeg_gpu_sample does, two samples at a time. The sums are in units of 1/256, so the resulting samples are in the
- * upper bytes. */
+/* Mixes rows first, then columns, as stk__jpeg_gpu_sample does, two samples at a time. The results are the upper bytes of sums in units of 1/256. */
 static __device__ __forceinline__ void mix_wide(const wide_samples &near, const wide_samples &far, const uint32_t round[2], uint32_t out[4])
 {
 	uint32_t before = 3 * near.before + far.before, after = 3 * near.after + far.after;

@@ -59,14 +59,12 @@ STK_HD uint32_t stk__jpeg_gpu_clamp8(int32_t x)
 	return x < 0 ? 0 : x > 255 ? 255 : (uint32_t)x;
 }
 
-/* The position of one of the window's blocks: its component, the indices of its coefficients and of its DC coefficient, and the offset of its samples in
- * planes. */
+/* The position of a block of the window: its component, the indices of its coefficients and its DC coefficient, and the offset of its samples in planes. */
 struct stk_jpeg_gpu_block {
 	uint32_t component, coef, dc, sample;
 };
 
-/* Returns n / d for n below 2^22 and d from 1 to 2^16. On the GPU, small n are multiplied by a float reciprocal; adding a half to n keeps the product away
- * from whole numbers. */
+/* Returns n / d for n below 2^22 and d from 1 to 2^16. On the GPU, small n use a float reciprocal; adding 0.5 keeps the product away from whole numbers. */
 STK_HD uint32_t stk__jpeg_gpu_divide(uint32_t n, uint32_t d)
 {
 #ifdef __CUDA_ARCH__

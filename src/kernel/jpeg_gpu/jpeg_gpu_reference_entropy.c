@@ -71,7 +71,7 @@ struct reader {
 	const uint32_t *words;
 	const uint16_t *lut;
 	struct stk_jpeg_gpu_code code;
-	uint32_t length; /* bits */
+	uint32_t length; /* in bits */
 };
 
 static struct reader reader_of(const struct stk_jpeg_gpu_view *v, uint32_t bitstream)

@@ -25,8 +25,7 @@ struct scan_shared {
 static_assert(sizeof(struct scan_shared) == STK_JPEG_GPU_SCAN_SHARED, "the size that launches request");
 static_assert(3 << DC_BITS <= 1 << AC_BITS, "three DC tables fit");
 
-/* The bits of a bitstream from bit p on. The line is the group of 32 words that contains bit p. Each lane has one word of this line and one of the next
- * line. */
+/* The bits of a bitstream from bit p on. The line is the group of 32 words that contains bit p. Each lane has a word of this line and of the next one. */
 struct scan_bits {
 	const uint32_t *words;
 	uint32_t count, line; /* number of words in the bitstream, and index in the bitstream of the line's first word */

@@ -22,8 +22,7 @@ STK_HD struct stk_jpeg_gpu_code stk__jpeg_gpu_code(const struct stk_jpeg_gpu_ima
 	return code;
 }
 
-/* Returns parameters for a thread that has nothing to decode, but executes the instructions of its warp. With them, the thread reads only the first 1024
- * entries of a table. */
+/* Returns parameters for a thread without work that executes its warp's instructions: with them, it reads only the first 1024 entries of a table. */
 STK_HD struct stk_jpeg_gpu_code stk__jpeg_gpu_no_code(void)
 {
 	struct stk_jpeg_gpu_code code = {0, 1, 0, 65536};

@@ -18,7 +18,6 @@ struct warp_source {
 	stk_warp_row row; /* parameters for one output; the caller sets first and y */
 };
 
-/* Returns the address of pixel (x, y) of the source. */
 template <typename T> static __device__ __forceinline__ const uint8_t *source_pixel(const stk_pass_gpu_item &it, int32_t x, int32_t y)
 {
 	return (const uint8_t *)it.src + (int64_t)(y - it.y0) * it.src_row + (int64_t)(x - it.x0) * it.in_c * (int64_t)sizeof(T);

@@ -77,12 +77,11 @@ struct stk_pointwise_data {
 	uint8_t *dst;
 	const void *constants;
 	int64_t n;                                        /* number of outputs, and of inputs */
-	int32_t src_dtype, dst_dtype, src_size, dst_size; /* sizes in bytes; SALT, ERASE, ERASE_NORMAL and GRID keep the type */
+	int32_t src_dtype, dst_dtype, src_size, dst_size; /* sizes of elements in bytes; SALT, ERASE, ERASE_NORMAL and GRID keep the type */
 };
 
 /* Runs the whole function on the CPU. */
 void stk__pointwise_run(const struct stk_pointwise *p, const struct stk_pointwise_data *data);
-/* stk__pointwise_run, compiled for AVX2. */
 void stk__pointwise_run_avx2(const struct stk_pointwise *p, const struct stk_pointwise_data *data);
 
 STK_PARAMS_FIT(stk_pointwise);

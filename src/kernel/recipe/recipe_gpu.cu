@@ -227,7 +227,6 @@ static __device__ __forceinline__ const uint8_t *stage(const stk_recipe_batch &b
 	return (const uint8_t *)shared;
 }
 
-/* Stores the constants of channel c in k. */
 static __device__ __forceinline__ void take_constants(const stk_recipe_batch &b, const stk_pass &p, int32_t c, constants &k)
 {
 	int32_t affine = p.has_fill && b.fill_before, fill = b.fill_before ? 0 : 1;

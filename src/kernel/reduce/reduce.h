@@ -19,7 +19,7 @@ struct stk_job_axis {
 	int64_t stride;
 };
 struct stk_job_groups {
-	uint32_t groups, count; /* count: number of elements in a group */
+	uint32_t groups, count; /* number of groups, and of elements in each group */
 	int32_t n_kept, n_reduced;
 	struct stk_job_axis kept[STK_MAX_DIMS], reduced[STK_MAX_DIMS];
 };

@@ -12,7 +12,7 @@ enum { STK_RESIZE_PHASES = 3 };
 struct stk_resize_phase {
 	int64_t outer, inner; /* products of the extents before and after the dimension, of which some are resampled already */
 	int32_t in, out, taps;
-	uint32_t first, weights; /* indices of the first word of the tables */
+	uint32_t first, weights; /* indices in the constants of the first word of both tables */
 };
 struct stk_job_resize {
 	int32_t phases;

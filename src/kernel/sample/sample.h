@@ -31,7 +31,7 @@ struct stk_job_sample {
 	int64_t frame, channel; /* distances in bytes between frames, and between channels, of the source */
 	int64_t stride[3];      /* distances in bytes between pixels of the source along x, y, z */
 	float m[12];
-	uint64_t seed;        /* for JITTER */
+	uint64_t seed;        /* for JITTER: seed of the random distances */
 	int64_t map_frame;    /* for MAPS: distance from one frame to the next in the maps, in values */
 	const float *maps[2]; /* for MAPS: the maps of x and y */
 };

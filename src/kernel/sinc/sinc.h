@@ -51,7 +51,7 @@ STK_MUST_USE enum stk_status stk__job_sinc(struct stk_jobs *jobs, const struct s
 void stk__sinc_run(const struct stk_job *job);
 void stk__sinc_run_avx2(const struct stk_job *job);
 
-/* Where to compute an output: index of the first sample of the input, row of the table, and the part (0 to 1) of the way from this row to the next one. */
+/* The position of an output: index of the first sample that it needs, row of the table, and part (0 to 1) of the way from this row to the next one. */
 struct stk_sinc_at {
 	int64_t first, row;
 	float part;
@@ -113,7 +113,6 @@ STK_HD float stk__sinc_store(float x, float largest, bool is_unsigned)
 	return is_unsigned ? (x + 1) * (largest * 0.5f) : x * largest;
 }
 
-/* Returns the sum of s[0 .. 7]. */
 STK_HD float stk__sinc_join(const float *s)
 {
 	float a = s[0] + s[4], b = s[1] + s[5], c = s[2] + s[6], d = s[3] + s[7];

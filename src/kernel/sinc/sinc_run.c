@@ -31,7 +31,6 @@ static void load_channels(const struct stk_job *job, float *to)
 	}
 }
 
-/* Returns the sum of x[k] * row[k], with k from 0 to taps - 1. */
 STK_LANES_INLINE float sum_row(const float *x, const float *row, int32_t taps)
 {
 	stk_lanes sum = {0}, a, w;

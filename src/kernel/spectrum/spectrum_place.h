@@ -23,8 +23,7 @@ STK_HD uint32_t stk__spectrum_gapped(uint32_t i)
 	return i + (i >> 4);
 }
 
-/* Returns the distance between frames in memory, in complex numbers. It is odd, so that threads that access the same number of several frames use different
- * banks. */
+/* Returns the distance between frames in memory, in complex numbers. It is odd, so that threads that access the same element of frames use different banks. */
 STK_HD int64_t stk__spectrum_pitch(const struct stk_fft *f)
 {
 	return stk__spectrum_gapped((uint32_t)f->padded) | 1;
@@ -54,7 +53,6 @@ STK_HD uint32_t stk__spectrum_blocks(const struct stk_spectrum *p, int64_t frame
 	return (uint32_t)(frames < STK_SPECTRUM_SPILLING ? frames : STK_SPECTRUM_SPILLING);
 }
 
-/* Returns the size in bytes of a job's work memory. */
 static inline uint64_t stk__spectrum_work_bytes(const struct stk_spectrum *p, int64_t frames)
 {
 	return p->together ? 0 : (uint64_t)stk__spectrum_room(p) * stk__spectrum_blocks(p, frames);

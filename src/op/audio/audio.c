@@ -36,8 +36,7 @@ int64_t stk__audio_inner(const struct stk_desc *desc, int32_t axis)
 	return product(desc, axis + 1, desc->ndim);
 }
 
-/* Returns the table for a key, or NULL if the list has none. Sets *count to the number of tables before it or, without such a table, to the number of
- * tables. */
+/* Returns the table for a key, or NULL if the list has none. Sets *count to the number of tables before it, or of all tables if there is none. */
 static const struct stk_audio_table *find(struct stk_audio_table *first, int64_t key, int *count)
 {
 	*count = 0;

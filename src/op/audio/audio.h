@@ -39,7 +39,6 @@ struct stk_audio_maker {
 const void *stk__audio_table_take(
 	struct stk_audio_tables *tables, int64_t key, const struct stk_audio_maker *maker, struct stk_arena *arena, struct stk_error *err);
 
-/* Releases all tables. */
 void stk__audio_tables_clear(struct stk_audio_tables *tables);
 
 #endif

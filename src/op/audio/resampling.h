@@ -12,14 +12,13 @@ struct stk_resampling {
 	int32_t phases; /* maximum number of rows of the filter's table; ratios that need more rows interpolate between rows; 0: no limit */
 };
 
-/* Returns the lobes of the filter for a quality of 0 to 100, as in DALI. */
+/* Returns the number of lobes on each side of the filter for a quality of 0 to 100, as in DALI. */
 int32_t stk__resampling_lobes(float quality);
 
 /* Returns the number of output samples for n input samples, rounded up to a whole number. */
 double stk__resampling_length(const struct stk_resampling *r, int64_t n);
 
-/* Adds to `jobs` the job that resamples `in` to `out`, which have the shape (samples) or (samples, channels). tables: use the same ones only for one number of
- * lobes. */
+/* Adds to `jobs` a job that resamples `in` to `out`, of shape (samples) or (samples, channels). tables: all calls with these must have the same lobes. */
 STK_MUST_USE enum stk_status stk__resampling_job(const struct stk_resampling *r, struct stk_audio_tables *tables, struct stk_arena *arena,
 	struct stk_jobs *jobs, const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
 

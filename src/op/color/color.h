@@ -7,9 +7,9 @@
 #include "op/dims.h"
 
 struct stk_color {
-	float hue; /* degrees */
+	float hue; /* rotation of the hue in degrees */
 	float saturation;
-	float value; /* brightness, a factor */
+	float value; /* factor of the brightness */
 	float contrast;
 };
 

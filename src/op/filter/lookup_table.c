@@ -27,8 +27,7 @@ static const struct stk_arg_def lookup_table_args[] = {
 	STK_ARG_END,
 };
 
-/* The table, whose elements have the output's type. entries: entries for values 0 .. count - 1; other: the entry for all other values; bytes: size of `entries`
- * in bytes. */
+/* The table, of elements of the output's type. entries: for values 0 .. count - 1; other: for all other values; bytes: size of `entries` in bytes. */
 struct table {
 	uint32_t count;
 	size_t bytes;

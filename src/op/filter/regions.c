@@ -70,8 +70,7 @@ static int64_t bound_of(float x, int64_t extent)
 	return !(x > 0) ? 0 : x >= (float)extent ? extent : (int64_t)x;
 }
 
-/* Sets bounds[] to the start and end, along a dim of this extent, that value i of anchor and of shape define. Computes in float32, as DALI does: 0.35 of 20 is
- * 7. */
+/* Sets bounds[] to the start and end, along a dim of this extent, for value i of anchor and of shape. Computes in float32, as DALI does: 0.35 of 20 is 7. */
 static void fill_bounds(const struct stk_regions *a, int32_t i, int64_t extent, int64_t bounds[2])
 {
 	float size = a->shape.v[i], start = a->anchor.count > 0 ? a->anchor.v[i] : 0;

@@ -19,8 +19,7 @@ void stk__affine_identity(struct stk_affine *a, int32_t ndim);
  * number of values; the message names the argument as `name`. */
 enum stk_status stk__affine_about(struct stk_affine *a, const char *name, struct stk_floats center, struct stk_error *err);
 
-/* Set the map to a rotation about the origin: in 2 dims, from the x axis to the y axis; in 3 dims, about `axis`, whose length must not be 0. Angles are in
- * radians. */
+/* Set the map to a rotation about the origin by an angle in radians: in 2 dims, from the x to the y axis; in 3 dims, about `axis`, which must not be 0. */
 void stk__affine_rotate_2d(struct stk_affine *a, double angle);
 void stk__affine_rotate_3d(struct stk_affine *a, const double axis[3], double angle);
 

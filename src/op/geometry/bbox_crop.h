@@ -30,8 +30,8 @@ struct stk_bbox_search {
 };
 
 struct stk_bbox_found {
-	float lo[STK_BBOX_DIMS], size[STK_BBOX_DIMS]; /* in pixels if the search's `fixed` is set, otherwise relative */
-	struct stk_span_box window;                   /* relative */
+	float lo[STK_BBOX_DIMS], size[STK_BBOX_DIMS]; /* in pixels if `fixed` of the search is set, otherwise parts of the extents */
+	struct stk_span_box window;                   /* bounds as parts of the extents */
 	bool whole;                                   /* the window is the whole space: all boxes stay unchanged */
 };
 

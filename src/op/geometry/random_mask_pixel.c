@@ -38,8 +38,7 @@ static enum stk_status mask_pixel_infer(const struct stk_call *call, struct stk_
 	return STK_OK;
 }
 
-/* Sets *at to the index of marked pixel number `skip`, counted from 0; skip -1: of the last marked pixel. Returns the number of marked pixels up to that
- * one. */
+/* Sets *at to the index of marked pixel number `skip`, counted from 0; skip -1: of the last one. Returns the number of marked pixels up to this one. */
 static int64_t scan(const struct stk_call *call, int64_t skip, int64_t *at)
 {
 	enum { PART = 512 };

@@ -35,7 +35,7 @@ struct stk_extents {
 	char rounding;            /* of a fractional extent: 'r' to nearest, 't' down, 'c' up */
 	/* one value for each dim. scales NULL: the arguments give sizes. alignment NULL: the region changes about its centre */
 	const float *scales, *alignment;
-	int32_t out[STK_MAX_DIMS];                    /* -1: not known yet */
+	int32_t out[STK_MAX_DIMS];                    /* extents of the output; -1: not known yet */
 	float begin[STK_MAX_DIMS], end[STK_MAX_DIMS]; /* the region that becomes the output; begin > end: mirrored */
 };
 

@@ -138,8 +138,7 @@ enum stk_status stk__warp_end(const struct stk_call *call, const struct stk_warp
 	return STK_OK;
 }
 
-/* Assumes that an input of unknown type has a type that passes take, so that the operator can join a pass. If a sample has another type, the operator runs on
- * its own. */
+/* Assumes that an input of unknown type has a type that passes take, so that the operator can join a pass. For samples of other types, it runs on its own. */
 unsigned stk__warp_classify(const struct stk_warp_args *a, const struct stk_desc *in)
 {
 	if (a->dtype >= 0 && !stk__dtype_in_float((enum stk_dtype)a->dtype))

@@ -68,8 +68,7 @@ static bool column_covered(const struct cell_box *b, const struct cell_box *over
 	return y >= b->y1;
 }
 
-/* Returns true if the n boxes over[] together cover all of b. If they cover a column, they cover all columns up to the next column in which one of them
- * ends. */
+/* Returns true if the n boxes over[] together cover all of b. If they cover a column, they cover all columns up to the next end of one of them. */
 static bool covered(const struct cell_box *b, const struct cell_box *over, int64_t n)
 {
 	bool all = column_covered(b, over, n, b->x0);

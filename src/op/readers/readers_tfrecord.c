@@ -92,7 +92,7 @@ static enum stk_status readers_tfrecord_open(const void *args, const struct stk_
 	return s;
 }
 
-/* Names samples as DALI does. */
+/* Writes the file of a sample and its offset there, in DALI's words. Returns the length of this text, also if `capacity` is too small. */
 static size_t readers_tfrecord_uri(const void *shared, int64_t id, char *uri, size_t capacity)
 {
 	const struct stk_samples *t = shared;

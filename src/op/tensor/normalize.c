@@ -53,8 +53,7 @@ static const int64_t *extents_of(const struct stk_ints *shape, const struct stk_
 	return shape->count == in->ndim && in->ndim > 0 ? shape->v : NULL;
 }
 
-/* Returns a mask of the dims that are reduced if `axes` is not given: the dims along which the given mean and stddev do not vary, or all if neither is
- * given. */
+/* Returns a mask of the dims that are reduced if `axes` is not given: those along which given mean and stddev do not vary, or all if neither is given. */
 static uint32_t reduced_by_default(const struct normalize *a, const struct stk_desc *in)
 {
 	uint32_t reduced = (1u << in->ndim) - 1;

@@ -143,7 +143,7 @@ void stk__video_tally(struct stk_video_tally *t, const struct stk_video_done *be
 
 /* The memory of a clip that is being decoded. */
 struct clip {
-	uint8_t *bytes; /* with `gpu` an address of the GPU */
+	uint8_t *bytes; /* all frames, one after the other; in the GPU's memory if `gpu` is set */
 	struct stk_video_gpu *gpu;
 	const char *only_cores; /* as in stk__video_gpu_decode */
 	uint8_t *filled;        /* with `gpu`: a frame of the constant in host memory; NULL before the first one */

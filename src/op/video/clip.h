@@ -37,8 +37,7 @@ struct stk_clip_style {
 /* Returns STK_INVALID unless the fill has 1 or 3 values and the type is STK_UINT8 or STK_FLOAT. */
 STK_MUST_USE enum stk_status stk__clip_check(const struct stk_clip_style *style, struct stk_error *err);
 
-/* Values of the counters of a worker's decoders. stk__video_tally adds the difference between two of these to a tally. gpu: NULL if there is no decoder on a
- * GPU. */
+/* Values of the counters of a worker's decoders. stk__video_tally adds the difference between two of these to a tally. gpu: NULL without a decoder on a GPU. */
 struct stk_video_done {
 	struct stk_video_counters cores;
 	struct stk_video_gpu_counters gpu;
