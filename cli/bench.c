@@ -98,8 +98,7 @@ static double wait_idle(void)
 	double waited, began = wall_seconds();
 	for (double before = cpu_seconds();;) {
 		nanosleep(&nap, NULL);
-		const double used = cpu_seconds() - before; /* without the time of look_at_threads, which is over 1 ms if there are many
-							     * threads */
+		const double used = cpu_seconds() - before; /* without the time of look_at_threads: over 1 ms for many threads */
 		if (!look_at_threads(&waited) && used < 0.001)
 			return began;
 		began = wall_seconds();

@@ -89,8 +89,7 @@ static void look_at_gpus(const struct stk_machine *m, const struct stk_cuda_info
 			c->driver / 1000, c->driver / 10 % 100, m->cuda_needed / 1000, m->cuda_needed / 10 % 100);
 }
 
-/* Checks one GPU. cuda_archs begins with the oldest architecture that kernels were built for. GPUs newer than all of them work too: the driver compiles for
- * them. */
+/* Checks one GPU. cuda_archs begins with the oldest architecture that kernels were built for. Newer GPUs work too: the driver compiles for them. */
 static void look_at_gpu(const struct stk_machine *m, int32_t i, const struct stk_gpu_info *g, struct advice *a)
 {
 	int oldest = atoi(m->cuda_archs);

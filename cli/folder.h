@@ -8,8 +8,7 @@
 #include <stddef.h>
 
 bool is_folder(const char *path);
-bool holds_sounds(const char *folder);                 /* returns whether most of the first 200 files in the folder and its subfolders
-						        * are sounds */
+bool holds_sounds(const char *folder);                 /* returns whether most of the first 200 files below the folder are sounds */
 bool file_begins(const char *path, const char *magic); /* returns whether the file begins with this text; false if it cannot be opened */
 
 struct flat_folder {

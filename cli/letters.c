@@ -18,8 +18,7 @@ bool letter_dot(uint8_t letter, int x, int y)
 	return there && x < LETTER_WIDTH - 1 && (rows[i * LETTER_HEIGHT + y] - '0') >> (LETTER_WIDTH - 2 - x) & 1;
 }
 
-/* Returns the code point of the first character of a text, or -1 if the bytes are not UTF-8. Sets *bytes to the number of its bytes, or to 1 if they are not
- * UTF-8. */
+/* Returns the code point of a text's first character, and sets *bytes to its number of bytes. If it is not UTF-8, returns -1 and sets *bytes to 1. */
 static int32_t character(const unsigned char *text, int *bytes)
 {
 	static const int32_t least[] = {0, 0, 0x80, 0x800, 0x10000};

@@ -92,8 +92,7 @@ static bool open_standard_files(void)
 	return true;
 }
 
-/* Flushes stdout, and returns the exit code of a command that ended with `code`. Output that was lost to a full disk or a closed pipe must not look like
- * success. */
+/* Flushes stdout, and returns the exit code of a command that ended with `code`. Output lost to a full disk or a closed pipe is an error. */
 static int finish(const char *name, int code)
 {
 	const bool failed = ferror(stdout);

@@ -45,8 +45,7 @@ static int terminal_width(void)
 	return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-/* Writes the remaining time as ", 1:05 left" to `text`; "" in the first second, whose rate is not reliable, if the total is not known, and for 100 hours or
- * more. */
+/* Writes the remaining time as ", 1:05 left" to `text`; "" in the first second, whose rate is not reliable, without a total, and from 100 hours on. */
 static void time_left(const struct progress *p, int64_t done, double passed, char text[32])
 {
 	*text = '\0';
@@ -62,8 +61,7 @@ static void time_left(const struct progress *p, int64_t done, double passed, cha
 	}
 }
 
-/* Prints "[###...] facts". The bar is as wide as the terminal and the facts allow. The line is cut at the terminal's width, since a line that wraps cannot be
- * erased. */
+/* Prints "[###...] facts". The bar is as wide as the terminal and the facts allow. The line is cut at that width, since a line that wraps cannot be erased. */
 static void draw(const struct progress *p, int64_t done, const char *facts)
 {
 	enum { LONGEST = 30, SHORTEST = 5 };

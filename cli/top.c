@@ -72,8 +72,8 @@ static const json_t *find_earlier(const struct snapshot *before, const json_t *p
 }
 
 /* Returns the name of the part of the pipeline that the training loop waited for: the first busy one of a Python source, the cores and the reads; otherwise
- * the GPU if the pipeline has one, or the cores. "-" if the loop waited for less than 2% of the time. source_share: fraction of the time in which a Python
- * source ran. */
+ * the GPU if there is one, or the cores. "-" if the loop waited for less than 2% of the time. source_share: fraction of the time in which a Python source
+ * ran. */
 static const char *waits_for(const struct row *r, double source_share)
 {
 	const double threads = number(r->pipeline, "threads");

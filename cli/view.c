@@ -284,8 +284,7 @@ static int view_batch(const struct session *session, const struct settings *s, s
 	return code;
 }
 
-/* Checks that a batch of floats and the sheet fit into half of the free memory; prints an error and returns false if not. Does not check pipelines from a
- * file. */
+/* Checks that a batch of floats and the sheet fit into half of the free memory; if not, prints an error and returns false. Accepts all pipelines from files. */
 static bool has_room(const struct settings *s)
 {
 	struct stk_machine m = {.size = sizeof(m)};

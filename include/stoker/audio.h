@@ -24,8 +24,7 @@ struct stk_audio_info {
 	int32_t channels;   /* number of channels, 1 to 1024 */
 	int32_t bits;       /* size in bits of a stored sample, or of a decoded one if the coding does not store samples of fixed size */
 	int64_t frames;     /* number of frames in the file */
-	int64_t missing;    /* number of frames that the header states but that the file lacks because it was cut off; above 0 only if
-			     * `lenient` is set */
+	int64_t missing;    /* number of frames that a file lacks because it was cut off; above 0 only if `lenient` is set */
 	double origin;      /* time of the first frame in seconds, on the clock that the file's video uses too; 0 for WAV and FLAC */
 };
 
@@ -35,8 +34,8 @@ struct stk_audio_request {
 	const char *path; /* path or URI of the file; NULL: the file's bytes are in `data` */
 	const void *data; /* the file's bytes, which must stay valid until stk_audio_close */
 	size_t bytes;
-	bool lenient; /* true: a file that was cut off is decoded up to its end, and damaged blocks of FLAC become silence; false: these
-		       * are errors */
+	bool lenient; /* true: decodes a file that was cut off up to its end, and damaged blocks of FLAC as silence; false: both are
+		       * errors */
 	/* Called about twenty times per second, on the same thread, while a call waits for an object of a store or decodes. If it returns true, the call
 	 * returns STK_CANCELLED. May be NULL. */
 	bool (*interrupted)(void *user);

@@ -29,10 +29,8 @@ struct stk_tensor_list {
 	const struct stk_tensor *samples;
 	bool dense;
 	void *data;
-	struct stk_desc desc; /* if dense: describes each sample; otherwise dtype, layout and ndim, with extents of -1 if samples
-	                       * differ */
-	int32_t device_id;    /* -1: host memory; otherwise all data are addresses on that GPU, and the work that wrote them has
-	                       * finished */
+	struct stk_desc desc; /* describes each sample; if not dense, extents in which samples differ are -1 */
+	int32_t device_id;    /* -1: host memory; otherwise data are addresses on that GPU, and their contents are complete */
 };
 
 STK_API struct stk_batch *stk_batch_ref(struct stk_batch *batch);
@@ -45,8 +43,7 @@ STK_API struct stk_batch *stk_batch_ref_output(struct stk_batch *batch, int32_t 
 STK_API void stk_batch_unref_output(struct stk_batch **batch, int32_t output);
 
 STK_API int32_t stk_batch_size(const struct stk_batch *batch); /* returns the number of samples */
-/* Returns the number of samples that were planned. It is larger than stk_batch_size if the policy STK_ON_ERROR_SKIP has dropped bad samples, which may be
- * all. */
+/* Returns the number of samples that were planned. It is larger than stk_batch_size if STK_ON_ERROR_SKIP has dropped bad samples, which may be all. */
 STK_API int32_t stk_batch_planned(const struct stk_batch *batch);
 STK_API int32_t stk_batch_outputs(const struct stk_batch *batch);
 /* Returns an output or a sample, valid as long as the batch; NULL: the index is out of range. */

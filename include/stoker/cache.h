@@ -24,8 +24,7 @@ struct stk_cache_entry {
 
 struct stk_cache_facts {
 	size_t size;                    /* sizeof(struct stk_cache_facts), set by the caller */
-	int64_t entries, bytes;         /* number of undamaged entries that the call has not removed, and total size in bytes of their
-					 * files */
+	int64_t entries, bytes;         /* number of undamaged entries that remain, and total size in bytes of their files */
 	int64_t damaged;                /* number of damaged entries; stk_cache_verify has removed them */
 	int64_t removed, removed_bytes; /* number and size in bytes of the entries that stk_cache_clear has removed; entries that cannot
 					 * be removed remain counted in `entries` */

@@ -94,9 +94,8 @@ static inline struct stk_arg stk_arg_list(const char *name, enum stk_value_kind 
 STK_API STK_MUST_USE enum stk_status stk_graph_create(struct stk_graph **out, struct stk_error *err);
 STK_API void stk_graph_destroy(struct stk_graph *g);
 
-/* The device on which an operator runs, in a pipeline that has a GPU (stk_pipeline_config.device_id); without a GPU all operators run on the cores. ANY: on
- * the GPU if at least one of its inputs is on the GPU, otherwise on the cores. A value in host memory is copied to the GPU if an operator on the GPU reads
- * it. */
+/* The device on which an operator runs, in a pipeline that has a GPU (stk_pipeline_config.device_id); otherwise all operators run on the cores. ANY: on the
+ * GPU if one of its inputs is there, otherwise on the cores. A value in host memory is copied to the GPU if an operator on the GPU reads it. */
 enum stk_device { STK_DEVICE_ANY, STK_DEVICE_CPU, STK_DEVICE_GPU };
 
 /* Limits an operator to the samples whose predicate, a scalar bool in host memory, equals `wanted`. */
@@ -201,8 +200,7 @@ struct stk_source_callbacks {
 STK_API STK_MUST_USE enum stk_status stk_graph_set_source(
 	struct stk_graph *g, struct stk_node node, const struct stk_source_callbacks *callbacks, struct stk_error *err);
 
-/* Writes the graph as JSON, which `stoker run` accepts, without callbacks. Free *out with stk_text_free. STK_NO_MEMORY: also if a text in the graph is not
- * UTF-8. */
+/* Writes the graph as JSON, which `stoker run` accepts, without callbacks. Free *out with stk_text_free. STK_NO_MEMORY: also if a text is not UTF-8. */
 STK_API STK_MUST_USE enum stk_status stk_graph_serialize(const struct stk_graph *g, char **out, struct stk_error *err);
 /* Builds a graph from `size` bytes of JSON, which need not end with NUL. STK_INVALID: it is not JSON, or does not describe a graph. STK_LIMIT: an operator
  * has too many inputs or arguments. Other errors are those of stk_graph_add and stk_graph_output, which this calls. */

@@ -47,8 +47,7 @@ struct stk_pipeline_config {
 	size_t memory_limit;
 	/* Maximum number of bytes on the GPU that only serve speed. Half of them are for files that the GPU decodes (the cores decode a file that needs
 	 * more), and half for batches under way in addition to `prefetch`. If the pipeline keeps its data set on the GPU instead, this limits the size of
-	 * the set; a larger one is uploaded batch by batch. 0: a 32nd of the free memory but at least 928 MiB, or a quarter of the free memory if that is
-	 * less. */
+	 * the set; a larger one is uploaded batch by batch. 0: a 32nd of the free memory but at least 928 MiB, or a quarter of it if that is less. */
 	size_t gpu_memory;
 	enum stk_decoding decode; /* STOKER_DECODE of the environment replaces AUTO */
 	/* Maximum number of reads in flight, at most STK_MOST_READ_REQUESTS. Together with reads that have ended but whose batch is not open yet, there are
@@ -63,11 +62,9 @@ struct stk_pipeline_config {
 	 * separately for the host and the GPU. At the limit stk_pipeline_next returns STK_LIMIT until the consumer releases batches. 0: half of the memory
 	 * that is free there at that time. */
 	size_t held_limit;
-	int32_t max_batches;         /* maximum number of batches that are being made or are kept; more than that gives STK_LIMIT. 0:
-	                              * no such limit */
+	int32_t max_batches;         /* maximum number of batches that are being made or are kept; more give STK_LIMIT. 0: no limit */
 	const char *trace;           /* path of a Chrome trace to write when the pipeline ends; NULL: no trace */
-	bool lenient;                /* strict=False: JPEG data about which libjpeg-turbo only warns is accepted; otherwise it is an
-	                              * error */
+	bool lenient;                /* strict=False: accepts JPEG data about which libjpeg-turbo only warns */
 	bool no_fuse;                /* operators are not fused; the same as STOKER_FUSE=0 */
 	struct stk_storage *storage; /* reads objects that are not local files; the pipeline takes its own reference. NULL: the context's */
 	/* Called every 50 ms, on the calling thread, while stk_pipeline_create waits for a store's listing. If it returns true, stk_pipeline_create returns
@@ -136,8 +133,7 @@ struct stk_reader_meta {
 	int64_t steps;                              /* number of batches that this rank gets in the current epoch */
 	bool pad_last_batch, stick_to_shard, wraps; /* wraps: STK_END is never returned */
 	bool contiguous;                            /* shards are made as in DALI: each rank has one contiguous part of the data set */
-	bool keeps;                                 /* tail="keep": the last batches of an epoch may be short, or contain one repeated
-	                                             * sample */
+	bool keeps;                                 /* tail="keep": an epoch's last batches may be short, or contain one repeated sample */
 	int64_t classes;                            /* number of classes; 0: unknown */
 	uint64_t fingerprint;                       /* of the data set */
 };
@@ -147,8 +143,7 @@ STK_API int32_t stk_pipeline_readers(const struct stk_pipeline *p); /* returns t
 STK_API const char *stk_pipeline_reader_name(const struct stk_pipeline *p, int32_t i);
 /* Returns the name of the class `label` that a reader of folders has found. It is valid as long as the pipeline. NULL: there is no such reader or class. */
 STK_API const char *stk_pipeline_class_name(struct stk_pipeline *p, const char *reader, int64_t label);
-/* Returns the number of files and folders that a reader found and did not use as samples. *text lists them and is valid as long as the
- * pipeline. */
+/* Returns the number of files and folders that a reader did not use as samples. *text lists them and is valid as long as the pipeline. */
 STK_API int64_t stk_pipeline_reader_skipped(struct stk_pipeline *p, const char *reader, const char **text);
 STK_API int32_t stk_pipeline_outputs(const struct stk_pipeline *p);
 /* Describes an output as far as it is known before any data is read, like stk_graph_describe. STK_INVALID: there is no such output. */

@@ -61,8 +61,7 @@ struct stk_storage_config {
 	 * free space and the bytes of the cache together). After it has been opened, its failures are never errors. */
 	const char *cache;
 	int64_t cache_limit;
-	/* The user's function that reads all URIs of the schemes in fetch_schemes ("gs az"; NULL: gs, and all schemes that the library does not read
-	 * itself). */
+	/* The user's function that reads all URIs of the schemes in fetch_schemes ("gs az"; NULL: gs, and all that the library does not read itself). */
 	stk_fetch_fn fetch;
 	void *fetch_user;
 	void (*fetch_done)(void *user); /* called once, after the last call of fetch, even if stk_storage_create fails; may be NULL */
@@ -95,8 +94,7 @@ struct stk_storage_report {
 	size_t size;                    /* sizeof(struct stk_storage_report), set by the caller */
 	char endpoint[256], region[64]; /* those that the requests use; "" if they use no endpoint or region */
 	char keys[64];                  /* where the keys come from, for example "the environment"; "" if no keys are needed */
-	double first_ms, answer_ms;     /* time of the first request, including connecting, and median time of five others; 0: no
-	                                 * answer */
+	double first_ms, answer_ms;     /* time of the first request, with connecting, and median of five others; 0: no answer */
 	int64_t clock_s;                /* the store's clock minus this machine's clock, in seconds; INT64_MIN: unknown */
 	bool listed;                    /* true if the bucket may be listed */
 	bool found;                     /* true if the object exists, or an object whose name begins with that prefix */

@@ -29,8 +29,7 @@ struct stk_video_request {
 	void *read_user;
 	int32_t stream; /* number of the stream, or -1 for the first video stream */
 	bool lenient;   /* true: damaged frames are decoded as far as possible */
-	/* Called about twenty times per second, on the same thread, while a call reads or decodes. If it returns true, the call ends with STK_CANCELLED. May
-	 * be NULL. */
+	/* Called about twenty times per second, on the same thread, while a call reads or decodes. true: the call ends with STK_CANCELLED. May be NULL. */
 	bool (*interrupted)(void *user);
 	void *interrupted_user;
 };
@@ -79,8 +78,7 @@ STK_API STK_MUST_USE enum stk_status stk_video_range(
 STK_API STK_MUST_USE enum stk_status stk_video_read(struct stk_video *v, const int64_t *frames, int64_t count, bool planar,
 	const uint8_t **out, int32_t *height, int32_t *width, struct stk_error *err);
 
-/* The video decoder of a GPU. It keeps the driver's decoders from one video to the next, because the driver takes long to make and to destroy them. Any
- * thread. */
+/* The video decoder of a GPU. It keeps the driver's decoders from one video to the next, because making and destroying them takes long. Any thread. */
 struct stk_video_device;
 /* Opens the decoder of GPU number `device`. Fails as stk_pipeline_create does if the GPU cannot be used. */
 STK_API STK_MUST_USE enum stk_status stk_video_device_open(int32_t device, struct stk_video_device **out, struct stk_error *err);

@@ -56,8 +56,7 @@ static char *token_uri_of(const json_t *o)
 	return stk__strdup(uri ? uri : "https://oauth2.googleapis.com/token");
 }
 
-/* Reads the fields of a user's refresh token, as `gcloud auth application-default login` writes them, into *i. Returns false if one is missing or memory is
- * short. */
+/* Reads the fields of a user's refresh token, as `gcloud auth application-default login` writes them, into *i. false: one is missing or memory is short. */
 static bool read_user(const json_t *o, struct stk_aws_issuer *i)
 {
 	i->kind = STK_GOOGLE_USER;
@@ -107,8 +106,7 @@ static enum stk_status read_file(const char *path, struct stk_aws_issuer *i, str
 	return status;
 }
 
-/* Returns the path of the file that gcloud writes for application default credentials, which the caller frees. NULL: the file cannot be read, or memory is
- * short. */
+/* Returns the path of the file that gcloud writes for application default credentials, which the caller frees. NULL: it cannot be read, or memory is short. */
 static char *well_known_file(void)
 {
 	char *folder = stk__aws_env("CLOUDSDK_CONFIG"), path[4096];

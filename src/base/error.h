@@ -14,8 +14,7 @@
 STK_MUST_USE enum stk_status stk__fail(struct stk_error *err, enum stk_status code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Like stk__fail, with ": " and the text of errnum appended. The code depends on errnum: ENOENT and ENOTDIR give NOT_FOUND, ENOMEM gives NO_MEMORY, anything
- * else IO. */
+/* Like stk__fail, with ": " and the text of errnum appended. The code: ENOENT and ENOTDIR give NOT_FOUND, ENOMEM gives NO_MEMORY, all others IO. */
 STK_MUST_USE enum stk_status stk__fail_errno(struct stk_error *err, int errnum, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* Fails with STK_LIMIT because a sample takes more than memory_limit. need: number of bytes that are known to be needed so far. */

@@ -11,8 +11,7 @@
 int64_t stk__kernel_number(const char *path, const char *key);
 
 /* Returns the number of bytes of host memory that this process could still allocate without swapping: the smaller of what the machine and its control group
- * (version 2 or 1, as a container sees it) have left, including page cache that they would free. Returns SIZE_MAX if neither is known. Takes some 50 us. Any
- * thread. */
+ * (version 2 or 1, as a container sees it) have left, including page cache that they would free. SIZE_MAX: neither is known. Takes some 50 us. Any thread. */
 size_t stk__memory_available(void);
 
 #endif

@@ -91,8 +91,7 @@ bool stk__readable_past(const void *end);
 /* Releases all memory that was taken, for the next sample. */
 void stk__arena_reset(struct stk_arena *a);
 
-/* A mark of the memory in use, for nested use: stk__arena_release releases all memory that was taken since the mark. Resets the arena if nothing else is in
- * use. */
+/* A mark of the memory in use, for nested use: stk__arena_release releases all memory taken since the mark. Resets the arena if nothing else is in use. */
 struct stk_arena_mark {
 	size_t used, in_use, charged;
 	struct stk_arena_extra *extra;

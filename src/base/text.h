@@ -6,8 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A text that grows as needed. A failed allocation sets `failed`, and later appends do nothing, so that one check at the end is enough. All zero: an empty
- * text. */
+/* A text that grows as needed. A failed allocation sets `failed`, and later appends do nothing, so one check at the end is enough. All zero: an empty text. */
 struct stk_text {
 	char *s; /* the text, which ends with NUL; NULL before the first append */
 	size_t length, capacity;

@@ -33,8 +33,7 @@ struct stk_batch {
 	char **names;         /* URI of each sample; the memory is kept with the face for later batches */
 	size_t *name_capacity;
 	bool *has_name;
-	void *copy; /* for a batch without a slot: descriptions of its samples, followed by the samples' bytes unless the caller owns
-		     * these */
+	void *copy; /* for a batch without a slot: descriptions of its samples, then the samples' bytes unless the caller owns them */
 	void (*release)(void *user); /* called with `user` when the batch no longer needs the caller's memory; may be NULL */
 	void *user;
 };
@@ -332,8 +331,8 @@ static void name_sample(struct stk_batch *b, int32_t i)
 
 const struct stk_sample *stk_batch_sample(const struct stk_batch *batch, int32_t i)
 {
-	struct stk_batch *b = (struct stk_batch *)batch; /* the cast is safe: only names that were not computed yet are written, under
-							  * the lock */
+	struct stk_batch *b = (struct stk_batch *)batch; /* the cast is safe: writes only names that were not computed yet, under the
+							  * lock */
 	if (!b || i < 0 || i >= b->count)
 		return NULL;
 	pthread_mutex_lock(&b->lock);
@@ -603,8 +602,7 @@ static DLDataType dl_type(enum stk_dtype t)
 		[STK_FLOAT64] = kDLFloat,
 		[STK_BOOL] = kDLBool,
 		[STK_BFLOAT16] = kDLBfloat};
-	return (DLDataType){codes[t], (uint8_t)(8 * stk_dtype_size(t)), 1}; /* types that the table does not name have the code kDLInt,
-									     * which is 0 */
+	return (DLDataType){codes[t], (uint8_t)(8 * stk_dtype_size(t)), 1}; /* types that are not in the table have code kDLInt (0) */
 }
 
 enum stk_status stk_batch_dlpack(struct stk_batch *b, int32_t output, int32_t i, void **out, struct stk_error *err)

@@ -160,8 +160,7 @@ enum stk_status stk__branch_taken(
 	const struct stk_chain_run *run, const struct stk_program_condition *when, int32_t n_when, bool *taken, struct stk_error *err)
 {
 	*taken = true;
-	for (int32_t k = 0; k < n_when && *taken; k++) { /* the predicate of an inner condition exists only if the outer conditions are
-							  * true */
+	for (int32_t k = 0; k < n_when && *taken; k++) { /* an inner condition's predicate exists only if the outer ones are true */
 		const struct stk_tensor *t = &run->worker->values[when[k].value];
 		if (t->desc.dtype != STK_BOOL || t->desc.ndim != 0)
 			return stk__fail(err, STK_SHAPE, "its condition is not a scalar of type bool for this sample");

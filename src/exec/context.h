@@ -28,8 +28,7 @@ struct stk_context {
 	void *log_user;
 	void (*log_done)(void *user);
 	pthread_mutex_t log_lock;
-	cpu_set_t allowed;               /* cores that the process could use when the workers were started; empty if a cpu_set_t cannot
-					  * hold them */
+	cpu_set_t allowed;               /* cores for the process when the workers started; empty if a cpu_set_t cannot hold them */
 	pthread_mutex_t gpu_lock;        /* guards the members below */
 	struct stk_gpu *gpu;             /* NULL until a pipeline asks for a device */
 	struct stk_gpu_device **devices; /* [ordinal]: the device; NULL until a pipeline uses it */

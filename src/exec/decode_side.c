@@ -63,8 +63,7 @@ enum {
 	FIRST_PROBE = 2,     /* amount by which the limit rises when a higher level is tried for the first time */
 	STEADY = 4,          /* number of windows in a row that must show time for all files before the cores decode them */
 	SETTLED = 8,         /* number of windows after which a level that did not change counts as a good one */
-	SURE = 2,            /* number of windows in a row that must show too much work before the level falls, since one window may be
-			      * an exception */
+	SURE = 2,            /* number of windows in a row with too much work after which the level falls; one window may be an exception */
 	REST = 8,            /* number of windows after a fall in which the level does not rise, since the fall takes effect late */
 };
 
@@ -168,8 +167,7 @@ static struct stk_side_totals totals(struct stk_pipeline *p)
 }
 
 /* Returns the mean CPU time in nanoseconds of a file that the cores decode, or 0 if they have decoded none yet. Later windows count more than earlier ones.
- * Progressive files count too and take longer, so if there are many of them, the estimate is too high, and the cores get baseline files later than they
- * could. */
+ * Progressive files count too and take longer, so with many of them, the estimate is too high, and the cores get baseline files later than they could. */
 static double file_ns(struct stk_decode_side *s, const struct stk_side_totals *now)
 {
 	int64_t files = now->core_files - s->last.core_files;

@@ -66,8 +66,7 @@ struct stk_decode_side {
 	_Atomic int64_t window_ns;    /* time at which the window began */
 	_Atomic int32_t level;        /* copy of now.level, which any worker may read */
 	_Atomic bool sample;          /* true if the cores should decode the next baseline file, to measure its cost */
-	int32_t due_batches;          /* number of batches that the cores should decode next, in hundredths of a batch; guarded by the
-	                      * pipeline's lock */
+	int32_t due_batches;          /* how much the cores should decode next, in hundredths of a batch; guarded by the pipeline's lock */
 	_Atomic int64_t files, bytes; /* number of baseline files so far, and their total size */
 	double cores;                 /* number of cores that this process may use */
 	struct stk_decode_level now;

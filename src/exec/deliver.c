@@ -58,8 +58,7 @@ void stk_pipeline_cancel(struct stk_pipeline *p)
 		return;
 	atomic_store(&p->run.halt.requested, true);
 	atomic_store(&p->run.cancelled,
-		true); /* does not wake the waiting thread, since that needs the lock; the thread looks at this flag after each slice
-		        * of its wait */
+		true); /* does not wake the waiting thread, since that needs the lock; the thread reads the flag after each slice */
 }
 
 /* ---- waiting ---- */
@@ -254,8 +253,7 @@ static bool next_batch_is_coming(const struct stk_pipeline *p, const struct stk_
 		return false;
 	if (p->flight.next_open == p->flight.next_deliver)
 		return !stk__open_waits_for_slot(p);
-	return stk__feed_waits(r) || r->result.kind == STK_RESULT_END; /* RESULT_END: another thread is about to enter the state
-	                                                                * FINISHED */
+	return stk__feed_waits(r) || r->result.kind == STK_RESULT_END; /* RESULT_END: another thread will set the state FINISHED */
 }
 
 bool stk__deliver_ends_next(struct stk_pipeline *p)
@@ -317,8 +315,7 @@ enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, str
 		stk__notify(p->ctx, STK_LOG_WARNING, "%s", notice);
 	while (stk__surveyed_notice(p, notice))
 		stk__notify(p->ctx, STK_LOG_WARNING, "%s", notice);
-	/* Callers wait in short slices. After each one a worker is woken, so that it notices events that have no signal, such as the end of a stream
-	 * capture. */
+	/* Callers wait in short slices. After each one a worker is woken, so that it notices events without a signal, such as the end of a stream capture. */
 	if (p->callbacks->crew && (s != STK_TIMEOUT || ms != 0))
 		stk__pool_wake_one(p->ctx->pool);
 	return s;

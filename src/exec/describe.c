@@ -20,8 +20,7 @@ static void no_memory(struct stk_error *err)
 	}
 }
 
-/* Returns memory for a job, or NULL if memory runs out. All workers share the batch's memory, which has one lock, so each worker takes memory for many jobs at
- * a time. */
+/* Returns memory for a job, or NULL if memory runs out. All workers share the batch's memory, which has one lock, so a worker takes memory for many jobs. */
 static void *take_job(struct stk_exec_worker *w, struct stk_device_batch *b, size_t size)
 {
 	enum { PIECE = 16 << 10 };
@@ -584,8 +583,7 @@ static enum stk_status describe_call(
 	for (int32_t k = 0; k < call->n_in; k++)
 		in[k].data = stk__op_host_input(n->def, k)
 				     ? kept[k]
-				     : run->worker->values[n->inputs[k]].data; /* a value may be both a host input and a GPU input of the
-									        * operator */
+				     : run->worker->values[n->inputs[k]].data; /* a value may be a host input and a GPU input at once */
 	struct kept_jobs kept_jobs = {{keep_job, &run->worker->arena}, run, group->step};
 	if (s == STK_OK)
 		s = call->def->lower_jobs(call, &kept_jobs.jobs, err);

@@ -256,8 +256,7 @@ static const struct stk_graph_node *node_of_step(const struct stk_program *g, in
 	return NULL;
 }
 
-/* Returns the error for jobs whose flags are set, which always means a division by zero. The error is stored with the step, and is used for later batches
- * too. */
+/* Returns the error for jobs whose flags are set, which always means a division by zero. The error is stored in the step, also for later batches. */
 static const struct stk_error *division_error(const struct stk_program *g, struct stk_device_batch *b, int32_t step)
 {
 	static const struct stk_error no_memory = {

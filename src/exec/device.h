@@ -135,8 +135,7 @@ struct stk_device_batch {
 		struct stk_arena arena;
 		struct stk_device_job **first; /* [step * batch size + sample]: list of the sample's jobs */
 		_Atomic bool *pending;         /* [sample]: whether the sample's jobs were described after the last submission */
-		bool *submitted;               /* [sample]: whether the sample had jobs in the last submission; only then does it have
-					        * flags */
+		bool *submitted;               /* [sample]: whether it had jobs in the last submission; only then does it have flags */
 		bool steps;                    /* whether there are jobs that run after the decoding of the files */
 	} jobs;
 	struct stk_device_mirrors {
@@ -183,11 +182,9 @@ struct stk_device_stage {
 	bool processing;           /* true while the thread processes a batch that it took from a list */
 	struct stk_jpeg_gpu *jpeg; /* shared by all batches; NULL if the program decodes no files */
 	struct stk_nvdec *nvdec;   /* NULL if no operator decodes videos on the GPU */
-	size_t memory_limit;       /* maximum number of bytes for decoding and for batches under way, both of which are faster with
-	                            * more memory */
+	size_t memory_limit;       /* maximum number of bytes for decoding and batches under way, which are faster with more memory */
 	struct stk_device_largest_needs {
-		_Atomic size_t files, staging, scratch; /* largest number of bytes of each kind that a batch has needed
-		                                         * (device_memory.h) */
+		_Atomic size_t files, staging, scratch; /* most bytes that a batch has needed of each kind (device_memory.h) */
 	} largest_needs;
 	_Atomic size_t largest; /* size in bytes of slot and scratch of the largest batch so far */
 	struct stk_device_surplus {
@@ -213,14 +210,12 @@ STK_MUST_USE enum stk_status stk__device_place_values(struct stk_pipeline *p, st
 struct stk_device_batch *stk__device_batch_take(struct stk_pipeline *p, struct stk_record *r);
 /* Resets the batch for its next record. Call without the lock, after the GPU has finished the batch's work. */
 void stk__device_batch_clean(struct stk_pipeline *p, struct stk_device_batch *b);
-void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b); /* makes the batch free for another record; call with
-										  * the lock held */
+void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b); /* makes the batch free again; call with the lock held */
 
 /* Returns whether the waiting thread has work. Call with the lock held. */
 bool stk__device_has_work(const struct stk_device_stage *d);
 /* Called when the consumer asks for a batch. waits: whether the consumer must wait. Adapts the number of batches under way: if the consumer must wait for a
- * batch that is on the GPU, allows one more, as far as memory permits; if more batches than needed have been ready for a while, allows fewer. Call with the
- * lock held. */
+ * batch that is on the GPU, allows one more if memory permits; if more batches than needed have been ready for a while, allows fewer. Lock held. */
 void stk__device_adapt_batches(struct stk_pipeline *p, bool waits);
 /* Appends to `t` the memory that the stage may use and, if the run has shown it, what more memory would gain. */
 void stk__device_explain(struct stk_pipeline *p, struct stk_text *t);
@@ -243,8 +238,7 @@ const uint8_t *stk__file_buffer_end(struct stk_exec_worker *w, size_t used);
 
 /* device_trace.c. Call inside stk__gpu_enter. Without a trace these functions do nothing; failures are ignored. */
 void stk__device_mark(struct stk_pipeline *p, struct stk_device_batch *b, enum stk_span_kind kind,
-	const char *name);                                                  /* name: constant name of the work that ended before this
-									     * event */
+	const char *name);                                                  /* name: constant name of the work that precedes the event */
 void stk__device_trace(struct stk_pipeline *p, struct stk_device_batch *b); /* adds the spans of a finished batch */
 void stk__device_trace_free(struct stk_gpu_device *dev, struct stk_device_marks *marks);
 void stk__device_clock_free(struct stk_gpu_device *dev, struct stk_device_clock *clock);

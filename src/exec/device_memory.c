@@ -106,8 +106,7 @@ void stk__device_memory_reset(struct stk_device_memory *m)
 {
 	size_t wanted = update_largest_batch(m);
 	if (m->blocks && m->blocks->next &&
-		m->blocks->size < m->taken_bytes) { /* freeing memory waits for the GPU, so older blocks stay if the newest is large
-						     * enough */
+		m->blocks->size < m->taken_bytes) { /* freeing waits for the GPU, so older blocks stay if the newest is large enough */
 		free_blocks(m);
 		if (add_block(m, wanted, NULL)) {
 			/* the next stk__device_memory_take tries again and reports the error */

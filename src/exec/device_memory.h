@@ -24,8 +24,7 @@ struct stk_device_memory {
 	size_t used;                     /* number of bytes in use in the newest block */
 	size_t taken_bytes;              /* total size of all pieces since the last reset */
 	size_t total_bytes;              /* total size of all blocks */
-	_Atomic size_t *largest_batch;   /* the maximum number of bytes that a batch has taken, plus a quarter; shared by the pipeline's
-	                                  * batches */
+	_Atomic size_t *largest_batch;   /* the most bytes that a batch has taken, plus a quarter; shared by the pipeline's batches */
 };
 
 void stk__device_memory_init(struct stk_device_memory *m, struct stk_gpu_device *dev, bool pinned, _Atomic size_t *usual);

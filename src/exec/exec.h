@@ -50,8 +50,7 @@ struct stk_sample_state {
 	struct stk_place place;  /* the sample's epoch, position and id, or those of its replacement */
 	int32_t attempt;         /* number of the replacement; 0: the sample itself */
 	int32_t chains_left;     /* unfinished chains of the current level */
-	int32_t failed_by;       /* index of the first chain in which this attempt failed, whose error counts; later chains skip the
-				  * sample; -1: no failure */
+	int32_t failed_by;       /* index of the first chain that failed; its error counts, later ones skip the sample; -1: none */
 	bool dropped;            /* the sample is not in the batch that is delivered */
 	bool on_cores;           /* true if the GPU refused to decode the sample, so that the cores decode it */
 	bool present;            /* true if the sample was not dropped before the level began; gathers use this, since samples may be
@@ -59,8 +58,7 @@ struct stk_sample_state {
 	uint64_t waiting;        /* bit mask of the level's chains that wait for bytes */
 	struct stk_read *reads;  /* one for each reader that fetches bytes (fetch.h) */
 	struct stk_error *error; /* why the sample failed; NULL: it has not failed */
-	const struct stk_fed_sample *fed; /* URI or failure that the user's source reports for the sample; NULL: none. Valid until the
-					   * record is returned */
+	const struct stk_fed_sample *fed; /* URI or failure from the user's source; NULL: none. Valid until the record is returned */
 	struct stk_record *record;
 };
 
@@ -272,8 +270,7 @@ struct stk_batch_maker {
 	bool (*arrived)(struct stk_record *r);                   /* returns whether the FINISHED batch r can be delivered now */
 	void (*wait)(struct stk_pipeline *p, int64_t waited_ns); /* waits until a batch may have arrived; releases the lock meanwhile */
 	const char *(*stage)(const struct stk_record *r,
-		const struct stk_sample_state **s); /* returns the name of the work that an open batch waits for, and sets *s to that
-						     * work's sample */
+		const struct stk_sample_state **s); /* returns the name of the work that an open batch waits for; sets *s to its sample */
 };
 
 #define STK_COUNT(p, name, n) atomic_fetch_add_explicit(&(p)->counters.name, (n), memory_order_relaxed)
@@ -362,8 +359,7 @@ int64_t stk__step_position(const struct stk_pipeline *p, int64_t epoch, int64_t 
 int64_t stk__steps_before(const struct stk_pipeline *p, int64_t epoch);
 
 /* failures.c */
-/* Writes the URI that the leading reader has for sample `id`, or "" if there is none. Returns the URI's length, which may be `capacity` or more: then the URI
- * was cut. */
+/* Writes the URI that the leading reader has for sample `id`, or "" if there is none. Returns the URI's length: `capacity` or more means that it was cut. */
 size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_t capacity);
 /* Like stk__sample_uri, for the sample of `reader` that corresponds to the leading reader's `place`. */
 size_t stk__reader_uri(const struct stk_pipeline *p, int32_t reader, const struct stk_place *place, char *uri, size_t capacity);
@@ -437,8 +433,7 @@ struct stk_pass_group {
 	struct stk_pass pass;   /* if `planes`: the pass of the plane that was lowered last */
 	int32_t value;          /* program value that is the group's output */
 	bool stream;            /* true if stores bypass the caches */
-	bool planes;            /* true if each channel has a pass of its own, for planar images and for more channels than one pass
-				 * supports */
+	bool planes;            /* true if each channel has its own pass: for planar images, and for more channels than a pass supports */
 };
 enum stk_status stk__pass_group_infer(
 	const struct stk_chain_run *run, const struct stk_group *group, struct stk_pass_group *g, struct stk_error *err);

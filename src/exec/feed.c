@@ -89,8 +89,7 @@ const struct stk_fed_sample *stk__feed_sample_report(const struct stk_record *r,
 	return found;
 }
 
-/* Checks that a tensor has the type, number of dims and layout for which the graph was built, a possible shape, and data. name: the source's name, for
- * messages. */
+/* Checks that a tensor has the type, number of dims and layout for which the graph was built, a possible shape, and data. name: the source's, for messages. */
 static enum stk_status check_tensor(const struct stk_value *v, const char *name, const struct stk_tensor *t, struct stk_error *err)
 {
 	if (t->desc.dtype < 0 || t->desc.dtype >= STK_DTYPE_COUNT || t->desc.ndim < 0 || t->desc.ndim > STK_MAX_DIMS)

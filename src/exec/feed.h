@@ -18,8 +18,7 @@ void stk__feed_stop(struct stk_pipeline *p);                                    
 void stk__feed_wake(struct stk_pipeline *p);      /* called when a batch waits for its sources; call with the lock held */
 bool stk__feed_waits(const struct stk_record *r); /* whether the sources have not returned yet for this batch; call with the lock held */
 bool stk__feed_calls(const struct stk_pipeline
-		*p); /* whether a source is being called; if the run stops, `delivered` is signalled when that call ends. Call with the
-		     * lock held */
+		*p); /* whether a source is being called; if the run stops, `delivered` is signalled when the call ends. Lock held */
 
 /* Sets the epoch and its step from which the sources continue. tell: also calls the sources' reset functions. Call it after stk__feed_stop. */
 void stk__feed_begin_at(struct stk_pipeline *p, int64_t epoch, int64_t step, bool tell);

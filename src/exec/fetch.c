@@ -31,8 +31,7 @@ enum stk_fetch_turn stk__fetch_order_next(struct stk_sample_state *s, int32_t ch
 	}
 	if (idle || !c->reads)
 		return STK_FETCH_TAKE;
-	if (tried || stk__fetch_is_reading(s, chain)) { /* a worker in another chain tries to read these bytes, or requests for them are
-							 * under way */
+	if (tried || stk__fetch_is_reading(s, chain)) { /* a worker in another chain reads these bytes, or requests are under way */
 		s->waiting |= 1ull << chain;
 		return STK_FETCH_WAITS;
 	}
@@ -132,8 +131,7 @@ static void account(struct stk_pipeline *p, struct stk_read *read, const bool *a
 		f->may_read_ahead = false;
 }
 
-/* Tries to read all parts without blocking. Returns true if all requests are complete. Otherwise submits the incomplete ones, and lets the chain wait for
- * them. */
+/* Tries to read all parts without blocking. Returns true if all requests are complete. Otherwise submits the incomplete ones, for which the chain waits. */
 static bool try_read(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_read *read, int32_t chain)
 {
 	bool at_hand[STK_MAX_PARTS] = {false}, all = true;
@@ -154,8 +152,7 @@ static bool try_read(struct stk_pipeline *p, struct stk_exec_worker *w, struct s
 	if (all)
 		return true;
 	STK_COUNT(p, reads_submitted, 1);
-	for (int32_t k = 0; k < n; k++) /* `read` must not be used after its last request was submitted, since it may then belong to
-	                                 * another sample */
+	for (int32_t k = 0; k < n; k++) /* do not use `read` after its last request was submitted: it may then belong to another sample */
 		if (!at_hand[k])
 			stk__read_submit(p, &read->requests[k]);
 	return false;

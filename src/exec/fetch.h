@@ -38,8 +38,7 @@ enum stk_fetch_turn {
 enum stk_fetch_turn stk__fetch_order_next(struct stk_sample_state *s, int32_t chain, bool idle);
 /* Returns whether the chain's bytes are being read. If so, the chain becomes ready when they have arrived. */
 bool stk__fetch_is_reading(struct stk_sample_state *s, int32_t chain);
-/* Tries to read without blocking, after STK_FETCH_TAKE. Returns false if some bytes would have blocked; the chain then waits for them. Call without the
- * lock. */
+/* Tries to read without blocking, after STK_FETCH_TAKE. Returns false if reading would have blocked; the chain then waits. Call without the lock. */
 bool stk__fetch_now(struct stk_exec_worker *w, struct stk_sample_state *s, int32_t chain);
 /* Returns the error of a chain's reads, or STK_OK. Call without the lock, after all reads have ended. */
 STK_MUST_USE enum stk_status stk__fetch_status(const struct stk_sample_state *s, const struct stk_chain *chain, struct stk_error *err);

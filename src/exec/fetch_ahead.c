@@ -295,8 +295,7 @@ static struct stk_read *next_ahead(struct stk_pipeline *p)
 		struct stk_record *r = stk__record(p, f->read_k);
 		if (is_too_early(p, r))
 			return NULL;
-		struct stk_read *read = stk__record_under_way(r) ? next_of(f, r) : NULL; /* a batch that has failed or ended needs no
-											  * bytes */
+		struct stk_read *read = stk__record_under_way(r) ? next_of(f, r) : NULL; /* a failed or ended batch needs no bytes */
 		if (!read)
 			continue;
 		stk__read_plan(read, stk__request_done, NULL);

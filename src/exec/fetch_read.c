@@ -48,8 +48,7 @@ static void describe(
 }
 
 /* Extends a request so that the headers of its parts can be checked. Returns false if no header is to be checked. For a local file, the first header is read
- * separately, and *before is set to its size; otherwise *before is 0, and a request for a remote object begins with that header, so that the cache contains
- * it too. */
+ * separately, and *before is set to its size; otherwise *before is 0, and a request for a remote object begins with the header, so that the cache has it. */
 static bool add_header(const struct stk_reader_def *reader, const struct stk_known_object *known, struct stk_part *at, size_t *before)
 {
 	const bool checks = reader->check && at->offset >= (int64_t)reader->header && !(known->remote && known->tag);
@@ -61,8 +60,7 @@ static bool add_header(const struct stk_reader_def *reader, const struct stk_kno
 	return checks;
 }
 
-/* Returns whether two parts share a request: they belong to one object, their lengths are known, and reading the bytes between them costs less than another
- * request. */
+/* Returns whether two parts share a request: they belong to one object, their lengths are known, and the bytes between them cost less than another request. */
 static bool joins(const struct stk_part *before, const struct stk_part *next)
 {
 	enum { GAP = 64 << 10 }; /* takes 5 ms at 100 Mbit/s; an object store takes several times as long to send its first byte */
@@ -85,8 +83,7 @@ static void sort_parts(const struct stk_part *at, int32_t n, uint8_t *order)
 	}
 }
 
-/* Finds the sample's parts and plans requests for them, which call `done` and report errors to `err` (nullable). Parts without bytes need no request. Needs no
- * lock. */
+/* Finds the sample's parts and plans requests for them, which call `done` and report errors to `err` (nullable). Empty parts need no request. Needs no lock. */
 void stk__read_plan(struct stk_read *read, void (*done)(struct stk_request *q), struct stk_error *err)
 {
 	const struct stk_pipeline *p = read->sample->record->pipeline;

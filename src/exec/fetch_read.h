@@ -25,8 +25,7 @@ struct stk_read_request {
 	int64_t uri_number;
 	bool under_way;   /* true if the request was submitted and has not ended, so that it can be cancelled */
 	int64_t asked_ns; /* time of submission, for traces */
-	size_t admitted;  /* size of the buffers that the request uses or will use, in bytes; 0 while it is under way and its size is
-	                   * unknown */
+	size_t admitted;  /* size in bytes of the buffers that the request uses or will use; 0: under way, and its size is unknown */
 };
 
 struct stk_read_part {
@@ -121,8 +120,7 @@ bool stk__read_plan_more(struct stk_read *read, void (*done)(struct stk_request 
 void stk__request_done(struct stk_request *q); /* called by io, on any thread, when a request has ended */
 size_t stk__read_uri(const struct stk_read_request *q, char *uri, size_t capacity);
 void stk__read_begin(struct stk_pipeline *p, struct stk_read_request *q);  /* marks the request as under way; call with the lock held */
-void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q); /* submits the request after stk__read_begin; call without the
-									    * lock */
+void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q); /* submits it after stk__read_begin; without the lock */
 /* Sets `bytes` as the size of the buffers that a request has or may take; call with the lock held. */
 void stk__read_admit(struct stk_fetch *f, struct stk_read_request *q, size_t bytes);
 /* Called by io, without the lock, before it takes buffers of `bytes` for a request. Returns whether the request may proceed now. */

@@ -7,8 +7,7 @@
 
 struct stk_opening {
 	struct stk_slot *slot;   /* slot that is prepared for the next batch to be opened; NULL: not prepared yet */
-	bool laying, came_by;    /* laying: a thread is preparing a slot; came_by: another thread has tried to prepare a slot during that
-				  * time */
+	bool laying, came_by;    /* laying: a thread is preparing a slot; came_by: another thread has tried to prepare one meanwhile */
 	bool no_slot, no_memory; /* the last try found no free slot, or no memory for one */
 };
 

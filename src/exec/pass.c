@@ -9,8 +9,7 @@
 
 #include <string.h>
 
-/* Slots of at least this size are written past the caches: they do not fit into a core's caches, so loading their lines before overwriting them would be
- * useless. */
+/* Slots of at least this size are written past the caches: they do not fit into a core's caches, so loading their lines before overwriting them is useless. */
 enum { STREAM_SLOT = 2 << 20 };
 
 /* Decodes the part of the image that the pass reads into scratch memory. *part: set to that part; *at: set to its position in the whole image. */
@@ -200,8 +199,7 @@ enum stk_status stk__pass_group_infer(
 	return s && group->count > 1 ? blame_the_first(run, group, s, err) : s;
 }
 
-/* Copies a source image if the bytes after it may not be readable, as in the user's memory or in a slot: kernels read whole vectors, beyond the end of a
- * row. */
+/* Copies a source image if the bytes after it may not be readable, as in the user's memory or in a slot: kernels read whole vectors, beyond a row's end. */
 static enum stk_status make_readable(const struct stk_chain_run *run, struct stk_pass_group *g, struct stk_error *err)
 {
 	const struct stk_tensor *in = &g->calls[0].in[0];

@@ -377,8 +377,7 @@ static void free_resident(struct stk_resident *d)
 	stk__free(d);
 }
 
-/* Sets up the data set in host memory, for a pipeline without a GPU: the pipeline takes over the tables; the images still belong to the reader. Sets *fit to
- * true. */
+/* Sets up the data set in host memory, for a pipeline without a GPU: the pipeline takes over the tables; the images stay the reader's. Sets *fit to true. */
 static enum stk_status keep_on_host(struct plan *plan, bool *fit)
 {
 	struct stk_resident *d = plan->d;
@@ -423,8 +422,7 @@ enum stk_status stk__resident_create(struct stk_pipeline *p, struct stk_error *e
 	else if (find_all(&plan))
 		s = gpu ? open_device(&plan, &fit, err) : keep_on_host(&plan, &fit);
 	free_plan(&plan);
-	if (s == STK_NO_MEMORY && plan.d) { /* less memory was free than the GPU had reported: uses the ordinary path, which needs
-	                                     * little memory */
+	if (s == STK_NO_MEMORY && plan.d) { /* less memory was free than the GPU reported: takes the ordinary path, which needs little */
 		s = STK_OK;
 		fit = false;
 	}
@@ -443,8 +441,7 @@ enum stk_status stk__resident_create(struct stk_pipeline *p, struct stk_error *e
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a resident data set");
 	p->flight.depth = p->flight.most_depth;
 	stk__ring_fix(p->ring);
-	p->ring->on_return = NULL; /* no callback is needed: the consumer's thread itself looks for a free slot when it asks for a
-	                            * batch */
+	p->ring->on_return = NULL; /* no callback: the consumer's thread itself looks for a free slot when it asks for a batch */
 	return stk__device_place_values(p, plan.d->dev, err);
 }
 

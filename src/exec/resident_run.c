@@ -13,8 +13,7 @@ static void fill_runs(const struct stk_pipeline *p, const struct stk_record *r, 
 	struct stk_order_run runs[STK_RECIPE_RUNS];
 	const struct stk_order *o = &p->order;
 	b->count = r->count;
-	b->n_runs = stk__order_runs(o, r->k, r->count, runs, STK_RECIPE_RUNS); /* at most STK_RECIPE_RUNS runs: resident.c has checked
-									        * this */
+	b->n_runs = stk__order_runs(o, r->k, r->count, runs, STK_RECIPE_RUNS); /* at most STK_RECIPE_RUNS: resident.c has checked this */
 	for (int32_t i = 0; i < b->n_runs; i++)
 		b->runs[i] = (struct stk_recipe_run){.first = runs[i].first,
 			.count = runs[i].count,

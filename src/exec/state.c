@@ -371,8 +371,7 @@ static enum stk_status check_sources(const struct stk_pipeline *p, const struct 
 	}
 	if (consumed == begin)
 		return STK_OK;
-	bool between = (consumed - begin) % ((int64_t)p->order.batch * p->order.ranks) == 0; /* true if the position is between two
-											      * batches */
+	bool between = (consumed - begin) % ((int64_t)p->order.batch * p->order.ranks) == 0; /* true if the position is between batches */
 	for (int32_t c = 0; c < first->n_callbacks; c++) {
 		const struct stk_graph_node *node = p->program->nodes[first->callbacks[c]].node;
 		if (node->source.seek == STK_SEEK_BATCH && !between)

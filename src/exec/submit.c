@@ -372,8 +372,7 @@ enum stk_status stk__device_submit(struct stk_pipeline *p, struct stk_record *r,
 	s = submit_all(p, r, err);
 	if (s && (stk__gpu_stream_sync(p->parts.device->dev, r->device->stream, NULL) ||
 			 (p->parts.device->jpeg && stk__jpeg_gpu_sync(p->parts.device->jpeg, NULL)))) {
-		/* Waits for the work under way, since pinned memory and the slot are reused at once. If the wait fails, the device is lost, and its work
-		 * with it. */
+		/* Waits for the work under way, since pinned memory and the slot are reused at once. If the wait fails, the device and its work are lost. */
 	}
 	note_memory(p, r);
 	stk__gpu_leave(p->parts.device->dev);
@@ -394,8 +393,7 @@ enum stk_status stk__device_fetch(
 		return s;
 	for (int32_t i = 0; i < count; i++)
 		for (int32_t k = 0; k < n->node->n_inputs && s == STK_OK; k++) {
-			struct stk_tensor *in = (struct stk_tensor *)&calls[i].in[k]; /* this worker's copy of the tensor, so it may be
-										       * changed */
+			struct stk_tensor *in = (struct stk_tensor *)&calls[i].in[k]; /* this worker's copy, so it may be changed */
 			size_t bytes = (size_t)stk_desc_bytes(&in->desc);
 			if (!p->program->values[n->inputs[k]].on_gpu || !bytes)
 				continue;

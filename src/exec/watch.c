@@ -133,8 +133,7 @@ static void *serve(void *arg)
 
 /* ---- the server ---- */
 
-/* Binds the socket to the name PID.N in the private folder, where N is the first number that no other context of the process uses. Returns whether that
- * worked. */
+/* Binds the socket to the name PID.N in the private folder, where N is the first number that no other context of the process uses. Returns false on failure. */
 static bool bind_socket(struct stk_watch *w)
 {
 	char path[96];

@@ -27,8 +27,7 @@ struct stk_file_list_options {
 	size_t file_count;
 	const char *const *file_filters; /* glob patterns of files' names: * ? [a-z] [!a-z] \; NULL: DALI's default list of image endings */
 	size_t filter_count;
-	const char *const *dir_filters; /* glob patterns of class folders; a folder that matches none gets no label; NULL: all folders
-					 * match */
+	const char *const *dir_filters; /* glob patterns of class folders; a folder that matches none has no label; NULL: all match */
 	size_t dir_filter_count;
 	bool case_sensitive; /* true if file_filters and dir_filters distinguish capitals from small letters */
 	bool nested; /* class folders are read with all their subfolders, in the order of Python's sorted(os.walk()), and none may be empty */
@@ -47,12 +46,9 @@ int32_t stk__file_list_label(const struct stk_file_list *list, int64_t i);
 size_t stk__file_list_path(const struct stk_file_list *list, int64_t i, char *path, size_t capacity);
 struct stk_list_object stk__file_list_object(const struct stk_file_list *list, int64_t i); /* size and hash of the ETag of file i; zeros:
 											    * not known */
-int64_t stk__file_list_classes(const struct stk_file_list *list); /* number of classes; 0 if the labels come from the caller or from a
-								   * text */
-const char *stk__file_list_class_name(const struct stk_file_list *list, int64_t label); /* name of the class; NULL: no class has the
-											 * label */
-/* Returns the number of files and folders of the tree that were found but are not samples. *text describes them, as in "12 files that are no images: .txt
- * (12)". */
+int64_t stk__file_list_classes(const struct stk_file_list *list); /* number of classes; 0: the labels are from the caller or a text */
+const char *stk__file_list_class_name(const struct stk_file_list *list, int64_t label); /* name of the class; NULL: no such class */
+/* Returns the number of files and folders of the tree that are not samples. *text describes them, as in "12 files that are no images: .txt (12)". */
 int64_t stk__file_list_skipped(const struct stk_file_list *list, const char **text);
 /* Returns a 64-bit fingerprint of names and labels, in order, by which a resumed run checks that it reads the same data. It does not depend on the root, nor
  * on the folder that starts all names if these are absolute, so that it stays the same when the data are moved. */

@@ -85,8 +85,7 @@ enum stk_status stk_index_write(const struct stk_index_options *options, struct 
 		return status;
 	char *whole = stk__is_object(l->root)
 			      ? NULL
-			      : realpath(stk__file_path(l->root), NULL); /* absolute, since the index may be used in another working
-									  * directory */
+			      : realpath(stk__file_path(l->root), NULL); /* absolute, since the working directory may change */
 	put_list(&o, l, whole ? whole : l->root);
 	free(whole);
 	if (o.failed)

@@ -82,8 +82,7 @@ STK_MUST_USE enum stk_status stk__read_whole(const char *path, size_t limit, uin
 /* Like stk__read_whole, but with a pipeline's storage, while that pipeline is made. access: may be NULL. */
 STK_MUST_USE enum stk_status stk__access_read(
 	const struct stk_access *access, const char *path, size_t limit, uint8_t **out, size_t *size, struct stk_error *err);
-/* Writes a file completely or not at all: writes to another name first, then renames the file to `path`. what: a noun for the file in messages, such as
- * "index". */
+/* Writes a file completely or not at all: writes to another name first, then renames the file to `path`. what: a noun for messages, such as "index". */
 STK_MUST_USE enum stk_status stk__write_whole(const char *path, const void *data, size_t n, const char *what, struct stk_error *err);
 /* Returns a 64-bit hash of n bytes, chained with h: mixes 8 bytes at a time (SplitMix64's finaliser). */
 uint64_t stk__hash_bytes(uint64_t h, const void *data, size_t n);

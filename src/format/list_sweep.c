@@ -34,8 +34,7 @@ struct whole {
 	struct stretch *first;
 	int64_t under_way, pages; /* number of requests in flight; number of pages that have arrived */
 	bool whole_listing;       /* true if the prefix must not be cut: the store returned keys out of order or ignored start-after */
-	bool spoilt;              /* true if `whole_listing` was set after the prefix had been cut: the prefix is listed again without
-				   * cuts */
+	bool spoilt;              /* true if `whole_listing` was set after the prefix had been cut: it is listed again without cuts */
 	bool seen[128];           /* [character]: true if it occurs in a name of this prefix */
 };
 
@@ -437,8 +436,7 @@ static enum stk_status take_page(struct stretch *t, struct stk_error *err)
 	if (t->disorder) {
 		t->whole->whole_listing = true;
 		t->whole->spoilt |= t->whole->first->right != NULL;
-		t->ended = !t->token.length; /* only the last page ends the stretch: after a key greater than `until`, smaller keys may
-					   * follow */
+		t->ended = !t->token.length; /* only the last page ends the stretch: smaller keys may follow one that exceeds `until` */
 	}
 	return status;
 }

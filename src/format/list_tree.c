@@ -145,8 +145,7 @@ static enum stk_status add_folder(struct walk *w, int folder, const struct diren
 static enum stk_status visit_class(struct walk *w, int folder, const char *name, const struct dirent64 *e)
 {
 	bool wanted = stk__list_wants(w->options, e->d_name);
-	bool asks = wanted || e->d_type == DT_DIR || (w->options->nested && e->d_type != DT_REG); /* the kind of other entries does not
-												   * matter */
+	bool asks = wanted || e->d_type == DT_DIR || (w->options->nested && e->d_type != DT_REG); /* the kind of others does not matter */
 	enum kind kind = asks ? kind_of(folder, e) : KIND_FILE;
 	if (wanted && (kind == KIND_FILE || kind == KIND_LOST))
 		return add_entry(w, w->list, e->d_name);
@@ -173,8 +172,7 @@ static enum stk_status read_below(struct walk *w, int class_folder, const char *
 	char path[PATH_MAX];
 	enum stk_status status = STK_OK;
 	for (int64_t i = 0; i < w->below.size && !status; i++) {
-		snprintf(path, sizeof path, "%s", w->below.names + w->below.files[i]); /* a copy, since the names move when the list
-										        * grows */
+		snprintf(path, sizeof path, "%s", w->below.names + w->below.files[i]); /* a copy: the names move when the list grows */
 		if (depth_of(path) > DEEPEST)
 			return stk__fail(w->err, STK_LIMIT,
 				"%s/%s: more than %d folders inside each other; is one of them a link that leads back?", w->list->root,

@@ -92,8 +92,7 @@ struct stk_nuscenes_seen {
 /* Finds the objects of the view's classes that a camera sees, and returns their number. out: must have room for all objects of the sample. */
 int32_t stk__nuscenes_see(const struct stk_nuscenes_view *v, int64_t id, int32_t camera, struct stk_nuscenes_seen *out);
 
-/* Returns type and shape of a field. count: the first extent, which is a number of objects, boxes, points or bytes; -1: not known. Scalars and matrices
- * ignore it. */
+/* Returns type and shape of a field. count: the first extent, as a number of objects, boxes, points or bytes; -1: not known. Scalars and matrices ignore it. */
 struct stk_desc stk__nuscenes_desc(enum stk_nuscenes_field f, int64_t count);
 /* Writes the values of a field to `out`; not for IMAGE and POINTS, whose values are files. seen: for a 2-D field, the objects that the camera sees. begins:
  * true if the sample begins a sequence. */

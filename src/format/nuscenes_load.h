@@ -43,16 +43,14 @@ struct stk_load {
 	struct stk_load_object *object;
 	struct stk_pose *pose; /* [token number of a pose]: the pose, valid if pose_given is true */
 	bool *pose_given;
-	int64_t *frame_pose; /* token numbers of poses: for each sample those of its cameras' frames, then that of its lidar's; -1: no
-			      * key frame */
+	int64_t *frame_pose; /* token numbers of poses: for each sample those of its cameras' frames, then of its lidar's; -1: none */
 	int64_t sensor_capacity, calibration_capacity, scene_capacity, sample_capacity, object_capacity, visibility_capacity,
 		instance_capacity;
 };
 
 /* Sets *out to the number of a row's own token. Fails if the token is empty, or if an earlier row had it. */
 STK_MUST_USE enum stk_status stk__load_own(struct stk_load *l, const struct stk_row *row, struct stk_tokens *tokens, int64_t *out);
-/* Sets *out to the number of a token whose own row was read before. Fails if there was no such row. what: the fault for the message, such as "scene.json has
- * no row". */
+/* Sets *out to the number of a token whose own row was read before. Fails if there was no such row. what: the fault, such as "scene.json has no row". */
 STK_MUST_USE enum stk_status stk__load_known(
 	const struct stk_row *row, const struct stk_cell *cell, const struct stk_tokens *tokens, const char *what, int64_t *out);
 /* Sets *out to the number of a token whose own row may come later, or to -1 if the token is empty. */
@@ -62,13 +60,11 @@ STK_MUST_USE enum stk_status stk__load_text(struct stk_load *l, const char *text
 /* Makes a pose from a cell with three coordinates and a cell with a quaternion. STK_CORRUPT: the quaternion has length 0. */
 STK_MUST_USE enum stk_status stk__load_take_pose(
 	const struct stk_row *row, const struct stk_cell *at, const struct stk_cell *turn, struct stk_pose *out);
-/* Fails with STK_CORRUPT and the message "scene-0061, sample TOKEN, CAM_FRONT: what". camera: a camera's index, STK_LIDAR, or STK_NO_CAMERA to leave out the
- * sensor. */
+/* Fails with STK_CORRUPT and the message "scene-0061, sample TOKEN, CAM_FRONT: what". camera: a camera's index, STK_LIDAR, or STK_NO_CAMERA for no sensor. */
 STK_MUST_USE enum stk_status stk__load_bad_sample(
 	const struct stk_load *l, int64_t sample, int32_t camera, const char *what, const char *token);
 
-STK_MUST_USE enum stk_status stk__load_scenes(struct stk_load *l);  /* reads the tables scene and sample, and determines the samples'
-								     * order in the set */
+STK_MUST_USE enum stk_status stk__load_scenes(struct stk_load *l);  /* reads the tables scene and sample, and orders the samples */
 STK_MUST_USE enum stk_status stk__load_frames(struct stk_load *l);  /* reads the tables sensor, calibrated_sensor, sample_data, ego_pose */
 STK_MUST_USE enum stk_status stk__load_objects(struct stk_load *l); /* reads the tables category, visibility, instance, sample_annotation */
 

@@ -74,8 +74,7 @@ static double side_of(struct point a, struct point b, struct point p)
 	return (b.x - a.x) * (p.y - a.y) - (b.y - a.y) * (p.x - a.x);
 }
 
-/* Computes the convex hull of n points (Andrew's monotone chain, 1979), and returns the number of its points. Sorts `at`; `out` must have room for 2 n
- * points. */
+/* Computes the convex hull of n points (Andrew's monotone chain, 1979), and returns the number of its points. Sorts `at`; `out` has room for 2 n points. */
 static int find_hull(struct point *at, int n, struct point *out)
 {
 	int count = 0;

@@ -23,9 +23,7 @@ struct table {
 	int fd;             /* -1: the window contains the whole table */
 	bool ended;
 	const struct stk_column *columns;
-	int32_t count,
-		next; /* next: index of the column that is compared first with the next key, since all rows have their keys in the same
-		       * order */
+	int32_t count, next; /* next: index of the column to which the next key is compared first: rows have their keys in the same order */
 	char (*texts)[STK_LONGEST_TEXT];
 	struct stk_row row;
 };

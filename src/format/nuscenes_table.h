@@ -7,8 +7,7 @@
 
 enum stk_column_kind { STK_COLUMN_TEXT, STK_COLUMN_WHOLE, STK_COLUMN_REALS, STK_COLUMN_FLAG };
 
-/* A member that is read from each row; other members are skipped. REALS: exactly `count` numbers, which may be in lists of lists; with `empty` also no
- * number. */
+/* A member that is read from each row; other members are skipped. REALS: exactly `count` numbers, which may be in lists of lists; `empty`: or no number. */
 struct stk_column {
 	const char *name;
 	enum stk_column_kind kind;

@@ -29,8 +29,7 @@ static const char *find(struct span in, const char *text)
 	return memmem(in.s, in.n, text, strlen(text));
 }
 
-/* Finds the first element <name> in `in`. Sets *inside to its text and the last argument, if not NULL, to the text after it. Returns false if there is no
- * such element. */
+/* Finds the first element <name> in `in`. Sets *inside to its text and the last argument, if not NULL, to the text after it. Returns false if there is none. */
 static bool element(struct span in, const char *name, struct span *inside, struct span *behind)
 {
 	char open[40], close[40];

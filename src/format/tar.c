@@ -236,8 +236,7 @@ static enum stk_status take_entry(struct scan *t, const uint8_t *h, int64_t *siz
 		return take_attributes(t, *size);
 	if (type == 'L')
 		return take_long_name(t, *size);
-	if (type == 'K' || type == 'g') /* no effect: the target of a link, or attributes of all files, which have neither a name nor a
-					 * size */
+	if (type == 'K' || type == 'g') /* no effect: a link's target, or attributes of all files, which have neither a name nor a size */
 		return STK_OK;
 	if (type == 'S')
 		return refuse_sparse(t);
@@ -261,8 +260,7 @@ static enum stk_status take_entry(struct scan *t, const uint8_t *h, int64_t *siz
 	return found(user, &(struct stk_archive_member){t->name, t->at + BLOCK, *size}, t->err);
 }
 
-/* Fails if a header follows the first block of zeros within a record of 20 blocks. Otherwise members of an archive that was appended with `cat` would be
- * missed. */
+/* Fails if a header follows the first block of zeros within a record of 20 blocks. Otherwise members of archives joined with `cat` would be missed. */
 static enum stk_status check_end(struct scan *t)
 {
 	int64_t left = t->file->size - t->at;

@@ -23,9 +23,9 @@ static enum stk_status write_all(const struct stk_archives *a, const char *path,
 	stk__archive_index_begin(&o, STK_ARCHIVE_TAR, a->count);
 	for (int32_t i = 0; i < a->count; i++) {
 		const char *tar = a->at[i].path,
-			   *real = stk__is_object(tar) ? NULL
-						       : realpath(stk__file_path(tar), whole); /* absolute, since the index may be in any
-												       * folder */
+			   *real = stk__is_object(tar)
+					   ? NULL
+					   : realpath(stk__file_path(tar), whole); /* absolute: the index may be in any folder */
 		stk__archive_index_put(&o, &a->at[i], real ? real : tar);
 	}
 	stk__put_hash(&o);

@@ -320,8 +320,7 @@ enum stk_status stk__webdataset_parse_index(const struct stk_webdataset_options 
 
 /* ---- all archives ---- */
 
-/* Returns whether the archives have files with one of the endings, even if they did not become parts. Returns true if not all endings did fit in
- * `components`. */
+/* Returns whether the archives have files with one of the endings, even if they did not become parts. Also true if `components` is full. */
 static bool is_there(const struct stk_components *components, const char *alternatives, bool ignore_case)
 {
 	bool found = components->more;

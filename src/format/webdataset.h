@@ -36,8 +36,7 @@ struct stk_webdataset_options {
 	const char *const *paths;
 	const char *const *index_paths; /* one for each path; NULL: indexes of earlier runs are used, and tars without one are searched */
 	int32_t path_count;
-	const char *const *endings; /* [part]: endings, such as "jpg;jpeg;png". The first file of a sample with one of these endings is
-				     * the part */
+	const char *const *endings; /* [part]: endings, such as "jpg;jpeg;png". A sample's first file with one of them is the part */
 	int32_t part_count;
 	bool ignore_case;
 	enum stk_missing missing;
@@ -47,8 +46,7 @@ struct stk_webdataset_options {
 /* Opens the tars, and fills *out with their samples, tar after tar. Passes warnings to access->notice. */
 STK_MUST_USE enum stk_status stk__webdataset_open(const struct stk_webdataset_options *o, struct stk_samples *out, struct stk_error *err);
 
-/* Adds an archive's samples from the text of its index to `t`, which was made for o's archives. `components`: collects the existing components, for
- * messages. */
+/* Adds an archive's samples from the text of its index to `t`, which was made for o's archives. `components`: the existing ones, for messages. */
 STK_MUST_USE enum stk_status stk__webdataset_parse_index(const struct stk_webdataset_options *o, int32_t archive, const char *text,
 	size_t size, const char *path, struct stk_samples *t, struct stk_components *components, struct stk_error *err);
 /* Like stk__webdataset_parse_index, but from the results of a search of the archive. */

@@ -63,8 +63,7 @@ struct stk_http_loop {
 	struct stk_connection *opening, *idle_connections; /* idle ones are sorted by their last use, the latest first */
 	struct stk_dialer *dialers;                        /* dialers that no connection uses */
 	int dialer_count;
-	char *scratch;                  /* STK_HTTP_SCRATCH bytes for received bytes that cannot be read directly into the object's
-					 * memory */
+	char *scratch;                  /* STK_HTTP_SCRATCH bytes, for input that cannot go directly into the object's memory */
 	int count;                      /* number of active transfers; guarded by the source's lock */
 	_Atomic bool look_at_cancelled; /* true if a request was cancelled since the loop last looked at its transfers */
 	_Atomic int waiting_for_memory; /* number of transfers that wait until their bytes are admitted */
@@ -101,8 +100,7 @@ struct stk_http_source {
 		int64_t begun_ns;  /* time at which the first of these requests ended */
 		bool limited;      /* true if other requests were waiting while these ran */
 	} window;
-	double base_ns, base_size; /* time in ns that a request takes if it waits for no other request; mean size in bytes of such
-				    * requests */
+	double base_ns, base_size; /* time in ns of a request that waits for no other one; mean size in bytes of such requests */
 	/* limit and requests per ns of the last window, if the limit was lowered after it; `last_limit` is 0 otherwise */
 	double last_limit, last_limit_rate;
 	unsigned windows; /* number of windows since `limit_was_exceeded` was set */
@@ -111,16 +109,14 @@ struct stk_http_source {
 	uint64_t requests, hedged_requests,
 		slowdowns;              /* total numbers of requests, of second transfers for them, and of times that a server asked for
 					 * fewer requests */
-	_Atomic int64_t clock_s;        /* difference in seconds between the servers' clock and ours, by the last answer; INT64_MIN: no
-					 * answer had a date */
+	_Atomic int64_t clock_s;        /* servers' clock minus ours in seconds, by the last answer; INT64_MIN: no answer had a date */
 	_Atomic uint64_t endpoint_hash; /* hash of the current account's endpoint */
 	_Atomic bool heard; /* true if some server has answered before: then a server that does not answer is probably out of order, and the
 		        * user's settings are right */
 	/* Maximum number of retries while no server has answered yet: of a request that could not be sent or got an invalid answer, and of a request that
 	 * timed out. */
 	int32_t unheard_retries, unheard_waits;
-	/* One bit for each bucket or host, by hash: set if an object of it has been read. A 403 from such a bucket or host concerns the object, not the
-	 * credentials. */
+	/* One bit for each bucket or host, by hash: set if an object of it has been read. A 403 from it concerns the object, not the credentials. */
 	_Atomic uint64_t read_well;
 	bool cancelled;
 	_Atomic bool ending;
@@ -143,8 +139,7 @@ struct stk_transfer {
 	bool response_begun;   /* true if the first byte of this response has been received */
 	bool has_body_memory;  /* true if the response's header was read, and memory was requested for its body */
 	bool piecewise;        /* true if the rest of the body is read piece by piece (http_rest.c) */
-	bool complete;         /* true if no more bytes are needed: all requested bytes have been received, or an error's body has filled
-			        * `text` */
+	bool complete;         /* true if no more bytes are needed: all requested ones have come, or an error's body has filled `text` */
 	bool waits_for_memory; /* true if the body is not read until its bytes are admitted; body bytes that arrived with the header are
 			        * in `text` */
 	bool starved;          /* true if no descriptor was free for its connection */
@@ -176,8 +171,7 @@ struct stk_transfer {
 	/* How the transfer ended. */
 	struct stk_transfer *next_ended;
 	CURLcode code;            /* CURLE_OK: the response has ended properly */
-	enum stk_status failed;   /* the failure, whose error is already filled in; the rest of the response is not read. STK_OK: no
-				   * failure */
+	enum stk_status failed;   /* the failure, whose error is filled in; the response's rest is not read. STK_OK: none */
 	char text[STK_HTTP_TEXT]; /* the beginning of an error's body, or body bytes of a transfer that waits for memory */
 	size_t text_size;
 	char reason[CURL_ERROR_SIZE];
@@ -244,15 +238,13 @@ void stk__http_join(struct stk_request_queue *queue, struct stk_request *r);
 /* Returns the number of bytes, from the first request's offset on, that contain all joined requests; -1: to the object's end. */
 int64_t stk__http_span(const struct stk_request *r);
 bool stk__http_all_cancelled(const struct stk_request *r);
-/* Ends each joined request with its part of the bytes. After a failure of the object, sends the requests again one by one, since it may concern only some of
- * them. */
+/* Ends each joined request with its part of the bytes. After a failure of the object, sends them again one by one, since it may concern only some. */
 void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, const uint8_t *data, enum stk_status status);
 
 /* http_share.c: the source's shared state; these functions take its lock. stk__http_next returns the next request for a loop, with the requests joined to
  * it. NULL: no request may begin now; the loop then counts as sleeping and is woken for the next request, unless the loop itself has no room. */
 struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_loop *l);
-/* Puts requests that found no free descriptor back into the queue. A request that has waited for a descriptor for longer than first_byte_ms ends
- * with an error. */
+/* Puts requests that found no free descriptor back into the queue. One that has waited for a descriptor for longer than first_byte_ms fails. */
 void stk__http_requeue(struct stk_http_source *s, struct stk_http_loop *l, struct stk_request *r, int64_t now);
 /* Returns whether one more second transfer may begin, and counts it: in total at most four plus a twentieth of the requests so far, at a time at most two
  * plus a twentieth of those under way, and none in the five seconds after a server has asked for fewer requests. After true, call stk__http_end_hedge once. */

@@ -90,8 +90,7 @@ static struct stk_http_account *renewed(struct stk_http_source *s, const struct 
 	return NULL;
 }
 
-/* Body of the thread that renews keys. Failures are not reported: the present keys may still be valid for minutes; when they expire, requests report the
- * error. */
+/* Body of the thread that renews keys. Failures are not reported: the present keys may still be valid for minutes; when they expire, requests report it. */
 static void *keep_keys(void *arg)
 {
 	struct stk_http_source *s = arg;
@@ -156,8 +155,7 @@ void stk__http_keeper_join(struct stk_http_source *s)
 
 /* ---- the environment ---- */
 
-/* Copies the keys of the current account to `a` if both have the same issuer settings and the keys stay valid for EARLY_S seconds. Returns whether `a` has
- * keys now. */
+/* Copies the keys of the current account to `a` if both have the same issuer settings and the keys stay valid for EARLY_S seconds. Returns whether it did. */
 static bool copy_current_keys(struct stk_http_source *s, struct stk_http_account *a)
 {
 	struct stk_http_account *before = stk__http_account(s);

@@ -50,8 +50,7 @@ void stk__proxies_clear(struct stk_proxies *p)
 
 /* ---- hosts without a proxy ---- */
 
-/* Returns whether an address, binary and of this family, is in the network of a pattern like "10.0.0.0/8", or equals the address of a pattern without a
- * slash. */
+/* Returns whether an address, binary and of this family, is in the network of a pattern like "10.0.0.0/8", or equals a pattern without a slash. */
 static bool in_network(int family, const uint8_t address[16], const char *pattern, size_t n)
 {
 	char text[64];

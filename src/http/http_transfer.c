@@ -113,8 +113,7 @@ static void add_headers(struct stk_transfer *t)
 	stk__text_append(q, "\r\n", 2);
 }
 
-/* Returns whether the request's header can be written: no value contains a line end, which would begin another field, and the URL has only visible ASCII
- * characters. */
+/* Returns whether the request's header can be written: no value contains a line end, which would begin another field, and the URL is visible ASCII. */
 static bool plain_lines(const struct stk_transfer *t)
 {
 	for (int i = 0; i < t->target.header_count; i++)

@@ -17,18 +17,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum {
-	STK_RESPONSE_LINE = 2048,
-	STK_RESPONSE_HEAD = 128 << 10
-}; /* maximum size of a line that is understood, and of a header or
-								   * trailer, in bytes */
+enum { STK_RESPONSE_LINE = 2048, STK_RESPONSE_HEAD = 128 << 10 }; /* in bytes: longest line that is understood; longest header or trailer */
 
 /* The fields of the header that the library uses. */
 struct stk_response {
 	int status;
 	int64_t length;            /* size of the body in bytes; -1: the header does not say */
-	int64_t first, last, size; /* Content-Range: first and last byte, and size of the whole object in bytes; -1: the header does not
-				    * say */
+	int64_t first, last, size; /* Content-Range: first and last byte, and size of the whole object in bytes; -1: not in the header */
 	bool ranged;               /* true if the header has a Content-Range */
 	bool encoded;              /* Content-Encoding: true if the bytes are not the object's */
 	bool multipart;            /* Content-Type: true if the body has several ranges, each with its own header */
@@ -44,8 +39,7 @@ enum stk_response_state { STK_RESPONSE_IN_HEAD, STK_RESPONSE_IN_CONTENT, STK_RES
 struct stk_response_reader {
 	enum stk_response_state state;
 	bool keep_alive;      /* true if the connection can serve another request after this response */
-	int64_t content_left; /* in state CONTENT: number of bytes left in the body or in the current chunk; -1: all until the connection
-			       * ends */
+	int64_t content_left; /* in state CONTENT: number of bytes left in the body or chunk; -1: all until the connection ends */
 	const char *reason;   /* in state BAD: what is wrong with the response, as the end of a sentence */
 	struct stk_response message;
 	/* private to response.c */
