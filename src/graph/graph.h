@@ -16,8 +16,8 @@ struct stk_varying {
 
 struct stk_graph_node {
 	const struct stk_op_def *def;
-	char *name;             /* "Reader", or made up: "resize_3" */
-	bool named;             /* the user gave the name */
+	char *name;             /* name that the user gave, or one that was made, such as "resize_3" */
+	bool named;             /* true if the user gave the name */
 	char *where;            /* the line that added the node, such as "train.py:31"; NULL if not known */
 	enum stk_device device; /* STK_DEVICE_CPU or STK_DEVICE_GPU once the node was added */
 	struct stk_node *inputs;

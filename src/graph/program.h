@@ -17,7 +17,7 @@
 struct stk_value {
 	int32_t node, output;
 	struct stk_desc desc; /* description of the value, as far as it is known before the run */
-	int32_t slot;         /* index among the values that are kept in the slot; -1: lives in a worker's scratch memory */
+	int32_t slot;         /* index among the values of slots; -1: the value is in a worker's scratch memory */
 	int32_t consumers;    /* number of inputs, arguments and conditions that read the value */
 	int32_t merge;        /* node that merges the value and to whose output the value may be written; -1: no such node */
 	bool is_output;

@@ -318,7 +318,7 @@ struct stk_op_def {
 	void (*lower)(const struct stk_call *call, struct stk_pass *pass);
 	enum stk_status (*lower_jobs)(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err);
 	void (*extent)(const struct stk_call *call, struct stk_image *whole);  /* data unused */
-	void (*encoded)(const struct stk_call *call, struct stk_encoded *out); /* with fetch */
+	void (*encoded)(const struct stk_call *call, struct stk_encoded *out); /* only with `fetch` */
 	enum stk_status (*fetch)(const struct stk_call *call, struct stk_rect part, const struct stk_image *dst, struct stk_error *err);
 
 	/* For recipes (kernel/recipe/recipe.h), which run resident data sets if samples differ only by their place (struct stk_place). An operator that

@@ -105,7 +105,7 @@ struct stk_ring {
 	int32_t peak_out, window_peak, last_peak; /* maximum of n_out: ever, in the current window of takes, and in the window before it */
 	_Atomic int32_t n_out;                    /* number of slots that are being filled or held */
 	_Atomic bool taker_waits;                 /* no slot was available for a taker: call on_return at the next drop */
-	_Atomic bool pinned;                      /* the ring has let go of a block that is not small */
+	_Atomic bool pinned;                      /* true once a held block above STK_BLOCK_SMALL was separated from its slot */
 	_Atomic size_t bytes;                     /* total size in bytes of the blocks of all slots and of the spare blocks */
 	size_t sample_limit;                      /* a sample that is expected to have more bytes gets no region; 0: no limit */
 	size_t lag_limit;                         /* maximum of `bytes` for making another slot because the consumer lags; 0: no limit */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Flat arithmetic on the GPU. */
+ * Arithmetic on the GPU for flat jobs (kernel/job/job_flat.h). */
 #include "kernel/arithmetic/arithmetic.h"
 #include "kernel/job/job_flat.cuh"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Flat copies on the GPU. */
+ * Copies on the GPU for flat jobs (kernel/job/job_flat.h). */
 #include "kernel/copy/copy.h"
 #include "kernel/job/job_flat.cuh"
 

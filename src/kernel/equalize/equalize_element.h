@@ -178,7 +178,7 @@ STK_HD uint8_t stk__equalize_mix(
 	return stk__equalize_blend(above[left], above[right], below[left], below[right], across.share, along.share);
 }
 
-/* Makes output i of the second phase. */
+/* Makes value i, or with lightness pixel i, from the tables. */
 STK_HD void stk__equalize_one(const struct stk_equalize *e, const struct stk_equalize_data *d, uint32_t i)
 {
 	uint32_t inner = e->lightness ? 1 : (uint32_t)e->channels, pixel = i / inner, channel = i - pixel * inner;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Plans of Fourier transforms and their tables. */
+ * Plans Fourier transforms, and computes the tables of plans. */
 #include "kernel/fft/fft.h"
 
 #include "base/math.h"

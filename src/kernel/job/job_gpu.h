@@ -33,7 +33,7 @@ struct stk_job_gpu_item {
 
 struct stk_job_gpu_view {
 	const struct stk_job_gpu_item *items;
-	uint32_t *flags; /* one per item */
+	uint32_t *flags; /* one flag for each item */
 	uint32_t n_items;
 	uint32_t each;  /* number of thread blocks of each item if all items have the same, otherwise 0 */
 	int32_t launch; /* number of this launch: STK_LAUNCH_... */

@@ -91,7 +91,7 @@ struct stk_pass_gpu_item {
 	int64_t src_row, src_pixel, src_channel, dst_row, dst_pixel, dst_channel; /* distances in bytes */
 	int32_t x0, y0, src_w, in_c, in_dtype;                                    /* src_w: number of columns from x0 on */
 	int32_t mode, kind, finish;                                               /* kind: enum stk_resample_kind */
-	int32_t form, fills; /* fills: whether the first step is a fill, which is applied before `form` */
+	int32_t form, fills; /* fills: 1 if the first step is a fill, which is applied before `form` */
 	int32_t sampled;     /* type to which the sampler's result is rounded */
 	int32_t dtype;       /* type of the output */
 	int32_t columns;     /* number of outputs per row of a thread block */

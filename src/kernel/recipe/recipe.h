@@ -100,7 +100,7 @@ struct stk_recipe_divisor {
 
 /* A batch. Pointers are host pointers for stk__recipe_run, and device pointers for stk__recipe_gpu_launch, which passes the struct itself by value. */
 struct stk_recipe_batch {
-	const struct stk_recipe *recipe; /* NULL: only tables */
+	const struct stk_recipe *recipe; /* NULL: the batch has no images, only values from tables */
 	const uint8_t *images;           /* interleaved uint8; image i begins at i * image_bytes; bytes past the end must be readable as for
 	                         * stk__pass_run */
 	const int64_t *indices;          /* the sample of each entry of the order; NULL: entry i is sample i */

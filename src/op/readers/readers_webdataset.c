@@ -99,7 +99,7 @@ enum stk_status stk__webdataset_infer(const struct stk_call *call, struct stk_er
 	return s;
 }
 
-/* Does nothing: the views are complete. */
+/* Does nothing: the outputs are views, which infer has set. */
 enum stk_status stk__webdataset_run(const struct stk_call *call, struct stk_error *err)
 {
 	(void)call;

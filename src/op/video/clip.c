@@ -275,7 +275,7 @@ static enum stk_status begin_on_gpu(const struct stk_call *call, struct clip *c,
 	enum stk_status s = find_tool(call, &t, err);
 	if (!s && !t->gpu)
 		s = stk__video_gpu_create(call->gpu->nvdec, &t->gpu, err);
-	if (!s && style->dtype == STK_FLOAT && !stk__arena_charge(call->tools->arena, total)) /* as on the cores */
+	if (!s && style->dtype == STK_FLOAT && !stk__arena_charge(call->tools->arena, total)) /* refuses the same sizes as on the CPU */
 		s = stk__fail(err, STK_NO_MEMORY, "out of memory for a clip of %zu bytes", total);
 	if (s)
 		return s;
