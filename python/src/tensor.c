@@ -46,7 +46,7 @@ static void tensor_describe(struct tensor_object *self, const struct stk_desc *d
 		PyOS_snprintf(self->layout, sizeof(self->layout), "%s%s", lead ? "N" : "", desc->layout);
 }
 
-/* Raises the library's error for samples of unequal shape. Its message names two such samples. */
+/* Raises the library's error for samples of unequal shape, which names two of them. Returns NULL. */
 static PyObject *not_dense(struct stk_batch *batch, int32_t output)
 {
 	struct stk_error err = {0};
@@ -60,8 +60,8 @@ static PyObject *not_dense(struct stk_batch *batch, int32_t output)
 	return core_raise(status, &err);
 }
 
-/* Makes a tensor from arguments other than a Batch. The class's method _over makes a Batch from them, and returns the arguments
- * (batch, output, index) for the constructor. */
+/* Makes a tensor from arguments whose first one is not a Batch. The class's method _over converts them to the constructor's arguments (batch, output,
+ * index). NULL with an exception. */
 static PyObject *tensor_over(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
 	PyObject *make = PyObject_GetAttrString((PyObject *)type, "_over");
@@ -112,7 +112,7 @@ static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 	return (PyObject *)self;
 }
 
-/* Returns the format of the struct module for an element type; NULL if Python has none. */
+/* Returns the format in the module struct for an element type; NULL if there is none. */
 static const char *dtype_format(enum stk_dtype dtype)
 {
 	static const char *const formats[STK_DTYPE_COUNT] = {
@@ -223,7 +223,7 @@ static PyObject *tensor_cuda_array_interface(PyObject *object, void *unused)
 		PyErr_SetString(PyExc_AttributeError, "a tensor in host memory has no __cuda_array_interface__");
 		return NULL;
 	}
-	/* The protocol does not name the consumer's stream. Note the legacy default stream, which waits for all streams that do not opt out. */
+/* The protocol does not name the consumer's stream. Note the legacy default stream, which waits for all streams that do not opt out. */
 	status = stk_batch_use_stream_output(core_batch_get(self->batch), self->output, 1, &err);
 	if (status != STK_OK)
 		return core_raise(status, &err);
@@ -292,7 +292,7 @@ static PyObject *tensor_get_output(PyObject *object, void *unused)
 	return PyLong_FromLong(((struct tensor_object *)object)->output);
 }
 
-/* Makes this object a reference to the other tensor's memory and shape. Methods that change the shape in place need this. */
+/* Makes this object refer to the other tensor's memory and shape. TypeError if `other` is not a Tensor. */
 static PyObject *tensor_become(PyObject *object, PyObject *other)
 {
 	struct tensor_object *self = (struct tensor_object *)object;

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ends or waits for work before the interpreter ends: pipelines, calls of users' functions on this package's threads, and calls of the library that run
-Python code.
+Python code meanwhile.
 
-After the interpreter has ended, Python (before 3.14) ends every thread that wants to run Python code. It does that by a C++ exception that must not be
-caught. If C++ code, such as that of torch or OpenCV, is among the callers of the Python code, the process is aborted."""
+After its end, an interpreter (before Python 3.14) ends each thread that wants to run Python code, by a C++ exception that must not be caught. If C++ code, such
+as that of torch or OpenCV, is among the callers of the Python code, the process is aborted."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from stoker.errors import StateError
 
 _PATIENCE = 2.0  # seconds to wait for running calls
 
-_open: weakref.WeakSet[Any] = weakref.WeakSet()  # objects whose threads must end before the interpreter does
+_open: weakref.WeakSet[Any] = weakref.WeakSet()  # objects to close before the interpreter ends
 _FUNCTION, _LIBRARY = (
     "function",
     "library",
 )  # kinds of calls: a function that the user gave; a function of the library that runs Python code
-_calls: dict[object, str] = {}  # the kind of each call that runs
+_calls: dict[object, str] = {}  # the kind of each running call
 _registered = False
-_leaving = False  # whether the interpreter's end has begun
+_leaving = False  # whether the interpreter has begun to end
 _ending = False  # whether all objects of _open are closed
 
 
 def close_at_exit(thing: Any) -> None:
-    """Has thing.close() called before the interpreter ends, so that no callback runs after its end."""
+    """Lets the interpreter call thing.close() before it ends, so that no callback runs later."""
     _register()
     _open.add(thing)
 
 
 def call(function: Callable[..., Any], *arguments: Any) -> Any:
     """Calls a user's function on a thread of this package, and returns its result. The interpreter's end waits for such calls, up to _PATIENCE seconds. After
-    all objects were closed, no call begins on a thread that outlives the interpreter."""
+    all objects were closed, no call begins on a daemon thread."""
     _register()
     key = object()
     _calls[key] = _FUNCTION
@@ -54,8 +54,8 @@ def call(function: Callable[..., Any], *arguments: Any) -> Any:
 
 @contextlib.contextmanager
 def library_call() -> Iterator[None]:
-    """A context for a call of the library that runs Python code meanwhile, and whose callbacks call check_leaving(). The interpreter's end waits for the
-    call. If Python ended the thread in a callback instead, other threads of the library would still use its stack."""
+    """A context for a call of the library that runs Python code in callbacks, which call check_leaving(). The interpreter's end waits for the call. If Python
+    ended the thread in a callback instead, other threads of the library would still use the thread's stack."""
     _register()
     key = object()
     _calls[key] = _LIBRARY
@@ -69,7 +69,7 @@ def library_call() -> Iterator[None]:
 
 
 def check_leaving() -> None:
-    """Raises StateError if the interpreter's end has begun and this thread may outlive it. The error ends the call of the library inside library_call()."""
+    """Raises StateError if the interpreter has begun to end and this thread may outlive it. The error ends the call inside library_call()."""
     if _leaving and _outlives():
         raise StateError("the interpreter ends while this thread still works: join the thread before the program's end")
 
@@ -80,7 +80,7 @@ def _outlives() -> bool:
 
 
 def _wait_forever() -> NoReturn:
-    """Does nothing until the process ends. If the thread continued, it could print, and the interpreter aborts if it ends a thread that holds the lock of
+    """Never returns. If the thread continued, it could print, and the interpreter aborts if it ends a thread that holds the lock of
     stderr."""
     while True:
         time.sleep(3600)

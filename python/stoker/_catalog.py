@@ -144,7 +144,7 @@ def _arg(raw: dict[str, Any]) -> Arg:
 
 @functools.cache
 def _tables() -> dict[str, dict[str, Any]]:
-    """Returns the library's tables by the operators' names. A program needs a few operators, so that only these become an Op, with all of its arguments."""
+    """Returns a dict from operators' names to the library's tables. Making an Op of each would be slow, and a program needs few operators."""
     return {raw["name"]: raw for raw in _core.catalog()}
 
 
@@ -194,7 +194,7 @@ _OLDER = {
 
 @functools.cache
 def aliases() -> dict[str, str]:
-    """Returns a dict from DALI's legacy names to the names of the operators, for those that exist here."""
+    """Returns a dict from DALI's legacy names to present names, of operators that exist here."""
     tables = _tables()
     older = {alias: name for alias, name in _OLDER.items() if name in tables and alias not in tables}
     return older | {raw["alias"]: name for name, raw in tables.items() if raw["alias"]}

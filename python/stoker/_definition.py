@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the functions that define pipelines, and knows which pipeline is being defined."""
+"""Runs the functions that define pipelines, and stores which pipeline is being defined."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stoker.errors import ArgumentError, InvalidArgumentError
 
 
 class _Defined(threading.local):
-    """The pipelines that this thread is defining, the innermost one last, each with the context that must be left at the end of its definition."""
+    """The pipelines that this thread is defining, the innermost last, each with the context to leave when its definition ends."""
 
     def __init__(self) -> None:
         self.stack: list[tuple[Any, AbstractContextManager[Any]]] = []
@@ -31,7 +31,7 @@ def current() -> Any:
 
 
 def begin(pipeline: Any, builder: GraphBuilder) -> None:
-    """Begins the definition of a pipeline: operators that are called from now on are added to its graph."""
+    """Begins the definition of a pipeline. Operators that are called afterwards are added to its graph."""
     scope = building(builder)
     scope.__enter__()
     _defined.stack.append((pipeline, scope))
@@ -44,7 +44,7 @@ def end() -> None:
 
 @contextmanager
 def defining(pipeline: Any, builder: GraphBuilder) -> Iterator[None]:
-    """Adds operators that are called inside the `with` block to this pipeline's graph."""
+    """A context in which operators are added to this pipeline's graph."""
     begin(pipeline, builder)
     try:
         yield
@@ -53,7 +53,7 @@ def defining(pipeline: Any, builder: GraphBuilder) -> Iterator[None]:
 
 
 def trace_again(pipeline: Any, builder: GraphBuilder, first: Sequence[Record], define: Callable[[], Any]) -> None:
-    """Runs a definition once more, only to compare it with the records of its first run."""
+    """Runs a definition a second time, and compares it with the records of the first run. Raises an error if they differ."""
     dry = GraphBuilder(builder.device_id, first=list(first), graph=builder.graph)
     dry.conditionals = builder.conditionals
     with defining(pipeline, dry):
@@ -65,7 +65,7 @@ def trace_again(pipeline: Any, builder: GraphBuilder, first: Sequence[Record], d
 
 
 def output_nodes(builder: GraphBuilder, nodes: Sequence[Any]) -> list[DataNode]:
-    """Converts the outputs of a definition to nodes of its graph: numbers and arrays become constants."""
+    """Converts the outputs of a definition to nodes of its graph. Numbers and arrays become constants."""
     with building(builder):
         return [_output_node(builder, node, i) for i, node in enumerate(nodes)]
 
@@ -81,7 +81,7 @@ def _output_node(builder: GraphBuilder, node: Any, i: int) -> DataNode:
 
 
 def split(fn: Callable[..., Any], kwargs: dict[str, Any], settings: Collection[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Splits keyword arguments into those of the pipeline and those of the function, which gets the names in its signature. settings: names of all settings."""
+    """Splits named arguments into the pipeline's and the function's, which gets those in its signature. settings: the names of all settings."""
     parameters = inspect.signature(fn).parameters
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     for_function = {k: v for k, v in kwargs.items() if k in parameters or (takes_any and k not in settings)}
@@ -89,7 +89,7 @@ def split(fn: Callable[..., Any], kwargs: dict[str, Any], settings: Collection[s
 
 
 def returned(fn: Callable[..., Any], result: Any) -> tuple[Any, ...]:
-    """Returns the result of a definition as a tuple. A list of numbers counts as one constant. Raises InvalidArgumentError for None."""
+    """Returns the result of a definition as a tuple of outputs. Raises InvalidArgumentError for None."""
     if isinstance(result, DataNode):
         return (result,)
     if result is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signatures and docstrings of operators, made from their tables."""
+"""Makes signatures and docstrings of operators from their tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stoker._signatures import Quiet, Shown, filled
 
 _WIDTH = 76  # help() may indent the text by four columns
 
-# Arguments that every operator takes.
+# Arguments of every operator, with their documentation.
 COMMON = {
     "device": "str or None; 'cpu', 'gpu' or 'mixed': where it runs. In a pipeline without a GPU all run on the CPU.",
     "name": "str or None; name in the graph: for reader_meta, and for random operators the key of their stream.",
@@ -24,7 +24,7 @@ COMMON = {
 
 
 class _Default:
-    """A default that a signature shows as a text, and that is never passed."""
+    """A default for a signature, which shows `text`. It is never passed to a function."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -34,7 +34,7 @@ class _Default:
 
 
 def input_names(op: Op) -> list[str]:
-    """Returns the names of the inputs in the signature; [] if it takes more than four or any number of them,
+    """Returns the names of the inputs in the signature. Returns [] for any number of inputs or more than four,
     which the signature shows as *inputs."""
     if op.max_inputs > 4 or op.max_inputs < 0:
         return []
@@ -56,7 +56,7 @@ def signature(op: Op) -> inspect.Signature:
     for a in sorted(op.args, key=lambda a: not a.required):
         made = Quiet if a.accepted_only else p
         parameters.append(made(a.name, p.KEYWORD_ONLY, default=p.empty if a.required else a.default))
-    # help() shows only some arguments that all operators take: the device, the name and, for random operators, the seed.
+    # Arguments of every operator: help() shows only the device, the name and, for random operators, the seed.
     parameters += [
         (p if name in ("device", "name") or (name == "seed" and op.random) else Quiet)(name, p.KEYWORD_ONLY, default=None)
         for name in COMMON
@@ -68,7 +68,7 @@ def signature(op: Op) -> inspect.Signature:
 def _range(arg: Arg) -> str:
     if arg.kind in (ArgKind.BOOL, ArgKind.STRING, ArgKind.STRINGS, ArgKind.DTYPE, ArgKind.IMAGE_TYPE, ArgKind.INTERP):
         return ""
-    # Bounds of 2^24 and more only catch mistakes, and are not shown.
+    # Bounds of 2^24 and more are not shown: they only catch mistakes.
     low, high = arg.min > -(2**24), arg.max < 2**24
     if not low and not high:
         return ""

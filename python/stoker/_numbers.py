@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converts and checks numbers that users give as settings. All settings are checked here, so that no number wraps around, loses its fraction or becomes a
-default."""
+"""Converts and checks numbers that users give as settings. All settings go through this module, so that no number wraps around, loses its fraction or silently
+becomes a default."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def _shown(value: Any) -> str:
 
 
 def whole(what: str, value: Any, least: int, most: int = INT32_MAX) -> int:
-    """Returns a whole number in a range. Accepts integers of any type, but not True, False, floats or text. what: the name for messages, such as
-    "Pipeline: batch_size"."""
+    """Returns `value` as an int. Accepts integers of any type from `least` to `most`; raises an error for True, False, floats, texts and others. what: the name
+    for messages, such as "Pipeline: batch_size"."""
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -40,8 +40,8 @@ def whole(what: str, value: Any, least: int, most: int = INT32_MAX) -> int:
 
 
 def number(what: str, value: Any, least: float = 0, most: float = math.inf) -> float:
-    """Returns `value` as a float. Raises an error unless least <= value <= most, which NaN never fulfils. An integer too large for a float counts as
-    infinite. what: the value's name in messages."""
+    """Returns `value` as a float. Raises an error unless least <= value <= most, and for NaN. An integer too large for a float counts as infinite. what: the
+    value's name in messages."""
     if isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__"):
         raise ArgumentError(f"{what} is a number, not {_shown(value)}")
     try:
@@ -58,7 +58,7 @@ def number(what: str, value: Any, least: float = 0, most: float = math.inf) -> f
 
 
 def size(what: str, value: Any, least: int = 0) -> int:
-    """Returns a number of bytes from a number, or from a text with a unit such as "200GB" or "1.5GiB"."""
+    """Returns a size in bytes from a number, or from a text with a unit such as "200GB" or "1.5GiB". Raises an error if it is below `least`."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, str):
@@ -80,9 +80,9 @@ def memory_limit(given: Any) -> int:
 
 
 def flag(what: str, value: Any, *, exact: bool = False, also: str = "") -> bool:
-    """Returns a bool from True, False, 0 or 1; None counts as False. Raises an error for any other value: the text "no", for instance, would count as True.
+    """Returns a bool for True, False, 0 or 1; False for None. Raises ArgumentError for other values, such as the text "no", which would count as True.
 
-    exact: accepts only True and False, of Python or NumPy. also: further values that the message names, after "True or False"."""
+    exact: accept only True and False, of Python or NumPy. also: further values that the message names after "True or False"."""
     if not isinstance(value, bool) and type(value).__name__ not in ("bool", "bool_"):  # NumPy's type has had both names
         try:
             fits = not exact and bool(value is None or value == 0 or value == 1)

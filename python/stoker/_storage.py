@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The class Storage, which describes how to read objects that are not on a local disk."""
+"""The class Storage: settings for reading objects that are not on a local disk."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class _Secret:
 
 @suggests
 class Storage:
-    """Describes how to read objects that are not on a local disk. Missing arguments are taken from the places in which AWS's tools look (doc/storage.md).
+    """Settings for reading objects that are not on a local disk. Missing arguments are taken from the places where AWS's tools look (doc/storage.md).
 
         store = stoker.Storage(endpoint="https://minio.example.org:9000", access_key=..., secret_key=...)
         train = Loader("s3://bucket/train", 256, storage=store)
 
-    endpoint: URL of the store. region: its region. access_key, secret_key, session_token: the keys that sign requests. profile: name of the keys in AWS's
-    files, instead of the keys themselves. anonymous=True: requests are not signed. path_style: True puts the bucket into the URL's path, False into the name
-    of the host; None puts it into the path if an endpoint is given.
+    endpoint: URL of the store. region: its region. access_key, secret_key, session_token: the keys that sign requests. profile: in place of keys, the name of
+    keys in AWS's files. anonymous=True: requests are not signed. path_style: True puts the bucket into the URL's path, False into the host's name; None: into
+    the path if an endpoint is given.
     ca_bundle: path of a file with the certificates that are trusted. proxy: URL of a proxy; "" uses none.
     requests: the most requests that are sent at the same time, up to 2048. It is also limited by the connections that fit into half of the files that the
     process may open. threads: number of threads that send requests: 2 by default, at most 16.
@@ -128,14 +128,15 @@ class Storage:
         self.core()  # raises an error now if an argument is wrong
 
     def core(self) -> _core.Storage:
-        """Returns the C module's object for this Storage. Each process makes its own."""
+        """Returns the C module's object for this Storage, which each process makes once. Raises an error for wrong arguments."""
         if self._made is None or self._made[0] != os.getpid():
             plain = {k: v.value if isinstance(v, _Secret) else v for k, v in self._given.items()}
             self._made = (os.getpid(), _core.Storage(**plain))
         return self._made[1]
 
     def counters(self) -> dict[str, float]:
-        """Returns counters over all its pipelines so far: requests, bytes, retries, hedges, times in ms, and hits and misses of the cache."""
+        """Returns a dict of counters over all pipelines that share this Storage: requests, bytes, retries, hedges, times in ms, hits and misses of the
+        cache."""
         return self.core().counters()
 
     def __repr__(self) -> str:
@@ -150,8 +151,8 @@ _common: tuple[dict[str, str], weakref.ref[Storage]] | None = None
 
 
 def common() -> Storage:
-    """Returns the Storage for pipelines that were not given one. Its settings come from the environment. Pipelines that exist at the same time share it and
-    its connections, as long as the environment does not change."""
+    """Returns the Storage for pipelines that were given none. Its settings come from the environment. Pipelines that exist at the same time share it, with its
+    connections, as long as the environment is the same."""
     global _common
     environment = dict(os.environ)
     found = _common[1]() if _common is not None and _common[0] == environment else None
@@ -162,14 +163,14 @@ def common() -> Storage:
 
 
 def of(source: Any, storage: Storage | None) -> Storage | None:
-    """Returns the Storage that reads a source: the given one; without one, the common one if the source is a URL, else None."""
+    """Returns the Storage that reads a source: the given one, or else the common one if the source is a URL, or None. Raises an error for other types."""
     if storage is not None and not isinstance(storage, Storage):
         raise InvalidArgumentError(f"storage is a stoker.Storage, not {storage!r:.100}")
     return common() if storage is None and isinstance(source, str) and "://" in source else storage
 
 
 def _folder(cache: str | os.PathLike[str]) -> str:
-    """Returns the path of the cache's folder. Leaves "memory" as it is: the library makes a folder in memory of it that only this user may read."""
+    """Returns the absolute path of the cache's folder. Returns "memory" unchanged, for which the library makes a folder in memory."""
     if cache == "memory":
         return "memory"
     try:
@@ -187,7 +188,7 @@ def _secret(name: str, value: Any) -> _Secret | None:
 
 
 def _count(name: str, value: Any, least: int, most: int = _numbers.INT32_MAX) -> int:
-    """Returns `value` if it is a whole number between `least` and `most`, else raises an error. Returns 0, the library's default, for None."""
+    """Returns `value`, or 0, the library's default, for None. Raises an error unless it is a whole number from `least` to `most`."""
     return 0 if value is None else _numbers.whole(f"Storage: {name}", value, least, most)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks and converts arguments of transforms, which have the forms that torchvision accepts. owner: the transform's name in messages."""
+"""Checks and converts arguments of transforms, in the forms that torchvision accepts. Raises ValueError for others. owner: the transform's name in messages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PIL = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic"}
 
 
 def interp(owner: str, mode: Any) -> types.DALIInterpType:
-    """Converts torchvision's mode, PIL's number, a name or a DALIInterpType to a DALIInterpType. owner: the transform's name, for the ValueError."""
+    """Converts torchvision's mode, PIL's number, a name or a DALIInterpType to a DALIInterpType."""
     if isinstance(mode, types.DALIInterpType):
         return mode
     name = getattr(mode, "value", mode)
@@ -44,7 +44,7 @@ def interp(owner: str, mode: Any) -> types.DALIInterpType:
 
 
 def pair(owner: str, size: Any, name: str = "size") -> tuple[int, int]:
-    """Returns (height, width) from one or two whole numbers. Raises ValueError for other values. name: the argument's name in the message."""
+    """Returns (height, width) from one or two whole numbers. name: the argument's name in messages."""
     values = [size, size] if isinstance(size, numbers.Integral) else list(size) if isinstance(size, Sequence) else [None]
     if len(values) == 1:
         values *= 2
@@ -72,7 +72,7 @@ def range(owner: str, name: str, pair: Any, least: float) -> tuple[float, float]
 
 
 def two(owner: str, name: str, pair: Any) -> tuple[float, float]:
-    """Returns two numbers, for x and for y."""
+    """Returns two numbers (x, y). name: the argument's name in messages."""
     try:
         x, y = (float(v) for v in pair)
     except (TypeError, ValueError):
@@ -81,7 +81,7 @@ def two(owner: str, name: str, pair: Any) -> tuple[float, float]:
 
 
 def channels(owner: str, name: str, values: Any) -> list[float]:
-    """Returns a list of numbers from one number, or from a sequence with one for each channel."""
+    """Returns a list from one number, or from a sequence with a number for each channel."""
     given = [values] if isinstance(values, numbers.Real) or not hasattr(values, "__iter__") else values
     try:
         if isinstance(values, (str, bytes, Set, Mapping)) or any(isinstance(v, (str, bytes)) for v in given):
@@ -92,12 +92,12 @@ def channels(owner: str, name: str, values: Any) -> list[float]:
 
 
 def fills(fill: Any) -> Any:
-    """Returns a dict of fills with names of kinds as its keys. The given keys may be classes of torchvision.tv_tensors. Other fills are returned unchanged."""
+    """Returns a dict of fills with its keys as names of kinds; they may be classes of torchvision.tv_tensors. Returns other fills unchanged."""
     return {str(getattr(kind, "__name__", kind)): f for kind, f in fill.items()} if isinstance(fill, dict) else fill
 
 
 def symmetric(owner: str, name: str, value: Any) -> tuple[float, float]:
-    """Returns (-value, value) for a number, or a given pair."""
+    """Returns (-value, value) for a number, and a given pair as it is."""
     if isinstance(value, numbers.Real):
         if value < 0:
             raise ValueError(f"{owner}: {name} is not negative, or a pair")
@@ -106,7 +106,7 @@ def symmetric(owner: str, name: str, value: Any) -> tuple[float, float]:
 
 
 def padding(owner: str, padding: int | Sequence[int] | None) -> tuple[int, int, int, int]:
-    """Returns (left, top, right, bottom) from a padding, as torchvision reads it."""
+    """Returns (left, top, right, bottom). padding: None, one number, (left and right, top and bottom), or all four."""
     if padding is None:
         return (0, 0, 0, 0)
     values = list(padding) if isinstance(padding, Iterable) else [padding]
@@ -117,8 +117,8 @@ def padding(owner: str, padding: int | Sequence[int] | None) -> tuple[int, int, 
 
 
 def jitter(name: str, value: Any, centre: float = 1.0) -> tuple[float, float] | None:
-    """Returns the range of ColorJitter's argument `name` from a number or a pair; None if every value in it leaves the image unchanged. centre: the value that
-    leaves the image unchanged."""
+    """Returns the range for ColorJitter's argument `name` from a number or a pair; None if the range is only `centre`, the value that leaves images
+    unchanged."""
     if isinstance(value, numbers.Real):
         if value < 0:
             raise ValueError(f"ColorJitter: {name} is not negative")
@@ -151,7 +151,7 @@ def one_fill(owner: str, values: Sequence[float]) -> None:
 
 
 def both_axes(owner: str, name: str, value: Any) -> tuple[float, float]:
-    """Returns (x, y) from one number for both axes, or from one for each."""
+    """Returns (x, y) from one number for both axes, or from two."""
     values = [value] if isinstance(value, numbers.Real) else list(value)
     if len(values) not in (1, 2) or any(not isinstance(v, numbers.Real) or not math.isfinite(v) for v in values):
         raise ValueError(f"{owner}: {name} is a number or two, not {value!r}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of elements and images, and the arguments that sources receive: the part of stoker.types that imports nothing else of the package."""
+"""Types of elements and images, and the arguments of callable sources: the part of stoker.types that does not import the rest of the package."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ CPU_ONLY_DEVICE_ID = -99999
 
 
 class DALIDataType(IntEnum):
-    """Type of an element. STRING is only for fields of stoker.structured: in a pipeline their texts are bytes (UINT8). DATA_TYPE, IMAGE_TYPE and INTERP_TYPE
-    are the types of values that random.choice returns from a list of such constants; cast converts them to numbers."""
+    """Type of an element. STRING is only for fields of stoker.structured, whose texts are bytes (UINT8) in a pipeline. DATA_TYPE, IMAGE_TYPE and INTERP_TYPE
+    are the types of constants that random.choice draws from a list; cast converts them to numbers."""
 
     STRING = -2
     NO_TYPE = -1
@@ -74,7 +74,7 @@ class DALIInterpType(IntEnum):
 
 
 class PipelineAPIType(Enum):
-    """How batches are taken from a pipeline. Stoker has it only because programs written for DALI use it."""
+    """How batches are taken from a pipeline. Has no effect; exists for programs that were written for DALI."""
 
     BASIC = 0
     ITERATOR = 1
@@ -115,7 +115,7 @@ INTERP_GAUSSIAN = DALIInterpType.INTERP_GAUSSIAN
 
 NHWC, NCHW, NFHWC, NFCHW = "HWC", "CHW", "FHWC", "FCHW"
 
-# Names of types in NumPy, torch and common speech.
+# Names of types in NumPy and torch, and other common ones.
 _DTYPE_NAMES = {
     "uint8": UINT8,
     "uint16": UINT16,
@@ -141,7 +141,7 @@ _DTYPE_NAMES = {
 
 @dataclass(frozen=True)
 class SampleInfo:
-    """The sample that a callable source must return."""
+    """Identifies the sample that a callable source has to return."""
 
     idx_in_epoch: int
     idx_in_batch: int
@@ -151,7 +151,7 @@ class SampleInfo:
 
 @dataclass(frozen=True)
 class BatchInfo:
-    """The batch that a callable source with batch_info=True must return."""
+    """Identifies the batch that a callable source with batch_info=True has to return."""
 
     iteration: int
     epoch_idx: int
@@ -215,7 +215,7 @@ class ScalarConstant:
         return f"{self.value}:{self.dtype!r}"
 
 
-# Types whose elements are numbers, which tensors compute with.
+# Types of elements that are numbers.
 NUMBERS = tuple(t for t in DALIDataType if t not in (STRING, NO_TYPE, IMAGE_TYPE, DATA_TYPE, INTERP_TYPE))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the line in the program that called an operator, and shows notices once."""
+"""Finds the line of the user's program that called an operator, and logs notices."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _shown: set[str] = set()
 
 class _Location(threading.local):
     def __init__(self) -> None:
-        self.steps: list[str] = []  # names of the current steps of a structured pipeline, outermost first
-        self.paths: list[str] = []  # paths in the sample's tree; each begins where the one before it ends
-        self.silent = False  # whether notices of this thread are dropped
+        self.steps: list[str] = []  # names of the structured pipeline's steps that are running, outermost first
+        self.paths: list[str] = []  # paths in the sample's tree; each is relative to the one before it
+        self.silent = False  # whether this thread's notices are dropped
 
 
 _location = _Location()
@@ -27,7 +27,7 @@ _location = _Location()
 
 @contextmanager
 def in_step(name: str) -> Iterator[None]:
-    """Makes operators that are added within the `with` block belong to a step of a structured pipeline, which their errors name."""
+    """A context in which operators belong to this step of a structured pipeline. Their errors name it."""
     _location.steps.append(name)
     try:
         yield
@@ -37,7 +37,7 @@ def in_step(name: str) -> Iterator[None]:
 
 @contextmanager
 def at_path(path: str) -> Iterator[None]:
-    """Makes operators that are added within the `with` block belong to a path in the sample's tree, which their errors name."""
+    """A context in which operators belong to this path in the sample's tree. Their errors name it."""
     _location.paths.append(path)
     try:
         yield
@@ -46,8 +46,8 @@ def at_path(path: str) -> Iterator[None]:
 
 
 def users_line() -> str:
-    """Returns the user's line as text, such as "train.py:31": that of the innermost frame outside this package. Within a step of a structured pipeline, the
-    text also has the step's name and the path in the sample's tree."""
+    """Returns a text such as "train.py:31" with the user's line: that of the innermost frame outside of this package. In a step of a structured pipeline, adds
+    the step's name and the path in the sample's tree."""
     line = _line()
     if _location.steps:
         line += f", {_location.steps[-1]}"
@@ -67,8 +67,8 @@ def _line() -> str:
 
 
 def missing(message: str, up: int = 2) -> Exception:
-    """Returns the exception for a name that a module's __getattr__ does not find: an AttributeError, or an ImportError if `from module import name` asked for
-    the name, since Python would replace an AttributeError's message there. up: number of frames from this function to the code that asked."""
+    """Returns the exception for a name that a module's __getattr__ does not find: an AttributeError, or an ImportError for `from module import name`, where
+    Python would replace an AttributeError's message. up: number of frames from this function to the code that reads the name."""
     import opcode
 
     frame = sys._getframe(up)
@@ -88,7 +88,7 @@ def warn(text: str) -> None:
 
 @contextmanager
 def without_notices() -> Iterator[None]:
-    """Drops the notices of this thread within the `with` block. The package uses it where it calls its own functions in ways that it advises users against."""
+    """A context in which notices of this thread are dropped. The package uses it when it calls its own functions in ways against which it advises users."""
     before, _location.silent = _location.silent, True
     try:
         yield
@@ -97,15 +97,15 @@ def without_notices() -> Iterator[None]:
 
 
 def notice(text: str) -> None:
-    """Logs a line, once in each process. It is for arguments that are accepted although they have no effect, or another effect than their name says."""
+    """Logs a line once in each process. For arguments that are accepted but have no effect, or another one than their name says."""
     if text not in _shown and not _location.silent:
         _shown.add(text)
         log(text)
 
 
 def log(text: str, level: int = 30) -> None:
-    """Logs a line with logging.getLogger("stoker"), by default as a WARNING. It is printed on stderr unless the user has given that logger a handler, or
-    switched its propagation off."""
+    """Logs a line with logging.getLogger("stoker"), by default as a WARNING. Unless the user gave that logger a handler, or switched its propagation off, the
+    line is printed on stderr."""
     import logging  # this import takes a millisecond, and most programs never need it
 
     class Stderr(logging.Handler):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decodes clips of a VideoDecoder's video, with the functions of torchcodec.samplers. Clips begin at random or at regular frame numbers or times."""
+"""Decodes clips from a VideoDecoder, with torchcodec.samplers' functions. Clips begin at random or regular frame numbers, or at such times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _POLICIES = ("repeat_last", "wrap", "error")
 
 
 def _completed(clip: list[_Number], length: int, policy: str) -> list[_Number]:
-    """Returns the frames of a clip, filled up to `length` by the policy if the video ends before. Raises ArgumentError if the policy is "error"."""
+    """Returns a clip's frames, filled up to `length` by the policy if the video ends before. Raises ArgumentError for the policy "error" in that case."""
     if len(clip) == length:
         return clip
     if policy == "error":
@@ -35,7 +35,7 @@ def _check(frames: int, policy: str) -> None:
 
 
 def _in_clips(batch: FrameBatch, frames: int) -> FrameBatch:
-    """Returns the frames with the axes (clip, frame, ...)."""
+    """Reshapes a batch of all clips' frames to (clip, frame, ...). frames: number of frames in a clip."""
     clips = len(batch) // frames
     return FrameBatch(
         batch.data.reshape(clips, frames, *batch.data.shape[1:]),
@@ -48,7 +48,7 @@ def _in_clips(batch: FrameBatch, frames: int) -> FrameBatch:
 
 
 def _range_of_indices(decoder: VideoDecoder, frames: int, gap: int, first: int, end: int | None, policy: str) -> tuple[int, int, int]:
-    """Checks the arguments. Returns the distance of a clip's frames, and the range of frames at which a clip may begin."""
+    """Checks the arguments. Returns (gap, first, end): the distance of a clip's frames, and the range of frames at which a clip may begin."""
     _check(frames, policy)
     gap = _numbers.whole("num_indices_between_frames", gap, 1)
     total, span = len(decoder), gap * (frames - 1) + 1
@@ -79,9 +79,9 @@ def clips_at_random_indices(
     """Decodes clips that begin at frames drawn with torch's random numbers.
 
     num_indices_between_frames: difference between the numbers of consecutive frames of a clip.
-    sampling_range_start, sampling_range_end: a clip begins at one of these frames, the last excluded; negative ones count from the end. By default all clips
-    lie inside the video.
-    policy: what becomes of frames after the video's end: "repeat_last" repeats the clip's last frame, "wrap" its first ones, "error" raises an error.
+    sampling_range_start, sampling_range_end: a clip begins at one of these frames, the last excluded; negative numbers count from the end. By default all clips
+        lie inside the video.
+    policy: for frames after the video's end: "repeat_last" repeats the clip's last frame, "wrap" its first ones, "error" raises an error.
     """
     import torch
 
@@ -120,7 +120,7 @@ def clips_at_regular_indices(
 def _range_of_times(
     decoder: VideoDecoder, frames: int, gap: float | None, first: float | None, end: float | None
 ) -> tuple[float, float, float]:
-    """Returns the range of times at which a clip may begin, and the time from one of its frames to the next."""
+    """Checks the arguments. Returns (first, end, gap): the range of times at which a clip may begin, and the seconds from one of its frames to the next."""
     m = decoder.metadata
     if m.average_fps is None:
         raise ArgumentError("the video has no duration: choose its frames by number")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads from /proc how much time on the cores and how much storage this process's threads and its child processes used."""
+"""Reads from /proc how much CPU time and storage this process's threads and its child processes used."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _TICK = os.sysconf("SC_CLK_TCK")
-_WORKER, _READER = "stoker-", "stoker-read"  # beginnings of the names of library threads
+_WORKER, _READER = "stoker-", "stoker-read"  # how the names of the library's threads begin: all of them, and those that read
 
 
 @dataclass
 class Used:
-    """The time that a group of threads used. threads: number of threads, or of processes in the group of child processes. cpu: seconds on a core. queued:
-    seconds in the queue for a core."""
+    """The time that a group used. threads: number of threads, or of processes in the group of child processes. cpu: seconds on a core. queued: seconds of
+    waiting for a core."""
 
     threads: int = 0
     cpu: float = 0.0
@@ -43,10 +43,10 @@ class Usage:
     others: Used  # the other threads of this process, and the library's threads that only read
     read_bytes: int  # bytes read from storage, without those from the page cache
     wall: float = 0.0
-    machine: float = 0.0  # seconds that all programs of the machine together computed, on all of its cores; 0: not known
+    machine: float = 0.0  # CPU seconds of all programs of the machine together; 0 if not known
 
     def since(self, then: Usage) -> Usage:
-        """Returns the use between the moment `then` and this one."""
+        """Returns the use between `then` and this object's moment."""
         return Usage(
             self.workers.since(then.workers),
             self.children.since(then.children),
@@ -115,7 +115,7 @@ def _storage_bytes(pid: int) -> int:
 
 
 def _machine_seconds() -> float:
-    """Returns the seconds that the machine's cores were busy, or were used by other virtual machines, since it started; 0 if the system does not say."""
+    """Returns the CPU seconds since the machine started, of all programs and of other virtual machines on its cores; 0 if the system does not report them."""
     try:
         fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
         user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, fields)
@@ -125,7 +125,7 @@ def _machine_seconds() -> float:
 
 
 def usage(now: float) -> Usage:
-    """Returns what this process and its children used since the start of each thread. now: the wall clock's seconds."""
+    """Returns what this process and its children have used since their start. now: the wall clock's seconds."""
     workers, loop, others, children = Used(), Used(), Used(), Used()
     own = threading.get_native_id()
     for task in Path("/proc/self/task").iterdir():

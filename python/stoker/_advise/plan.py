@@ -8,13 +8,13 @@ from typing import Any
 
 from stoker.errors import InvalidArgumentError
 
-_CACHED_SETTLE = 3  # steps after which a loop on cached data has reached its speed
+_CACHED_SETTLE = 3  # number of steps that a loop on cached batches needs to reach its speed
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The length of a trial: `rounds` rounds, each with `steps` live steps and, unless `cached` is 0, as many on cached batches. warmup: steps of the first
-    block that are not measured. cached: how many batches are kept for cached steps."""
+    """The length of a trial: `rounds` rounds, each of `steps` live steps and, unless `cached` is 0, as many steps on cached batches. warmup: steps at the
+    beginning that are not measured. cached: number of batches in the cache."""
 
     steps: int
     rounds: int
@@ -27,7 +27,7 @@ class Plan:
                 raise InvalidArgumentError(f"advise: {name} is at least {least}, not {getattr(self, name)}")
 
     def blocks(self) -> list[Block]:
-        """Returns the blocks, live and cached ones in turn. Each live block begins with steps that are not measured, in which the loader's queues fill
+        """Returns the blocks, alternately live and cached. Each live block begins with steps that are not measured, in which the loader's queues fill
         again."""
         made = []
         for i in range(self.rounds):
@@ -43,14 +43,14 @@ class Plan:
 
 @dataclass
 class Step:
-    """One step. asked, got, end: when the loop asked for a batch, received it, and asked for the next. They are marks of a clock, and become seconds at the end
-    of the block."""
+    """One step. asked, got, end: when the loop asked for a batch, received it, and asked for the next one; marks of a clock, and after the block's end
+    seconds."""
 
     asked: Any
     got: Any
     end: Any
     host_wait: float  # seconds from the request for the batch to its arrival, by the host's clock
-    own_cpu: float  # seconds of host_wait in which the loop's thread computed
+    own_cpu: float  # seconds of host_wait for which the loop's thread used the CPU
 
     @property
     def wait(self) -> float:
@@ -67,13 +67,13 @@ class Block:
 
     kind: str  # "live" or "cached"
     wanted: int  # number of steps to record
-    settle: int  # number of steps that are still to pass before the first recorded one
+    settle: int  # number of steps still to come before the first recorded one
     taken: list[Step] = field(default_factory=list)
     usage: Any = None  # machine.Usage during the block, after its first `settle` steps
     over: bool = False
 
     def add(self, step: Step) -> bool:
-        """Records a step, except the first ones, during which the queues settle. Returns True if no more steps are needed."""
+        """Records a step, except for the first `settle` ones. Returns True when all wanted steps are recorded."""
         if self.settle > 0:
             self.settle -= 1
         else:

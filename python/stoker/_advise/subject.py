@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loader that is watched: how far it works ahead, which threads and processes work for it, and its counters."""
+"""Subject: the loader that advise measures: how far it works ahead, its threads and processes, and its counters."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 
 class Subject:
-    """The loader that is watched, which may be any iterable. How many threads and processes it has is then found from the machine's figures."""
+    """A loader of any kind. How many threads and processes it has is then found from the machine's figures."""
 
     kind = "an iterator"
-    ahead = 4  # number of batches that the loader may have made in advance
+    ahead = 4  # number of batches that the loader may make in advance
 
     def __init__(self, loader: Any) -> None:
         self.loader = loader
 
     def workers(self) -> int:
-        """Returns the number of threads or processes that make batches; 0 if the loader does not say."""
+        """Returns the number of threads or processes that make batches; 0 if it is not known."""
         return 0
 
     def counters(self) -> dict[str, float]:
@@ -86,7 +86,7 @@ class DataLoaderSubject(Subject):
 
 
 def covered(spans: list[tuple[int, int]]) -> float:
-    """Returns the length of time that the spans cover together. Spans may overlap."""
+    """Returns the length of time that at least one of the spans covers."""
     total, until = 0, 0
     for begin, end in sorted(spans):
         total += max(0, end - max(begin, until))
@@ -102,7 +102,7 @@ def _ours(value: Any) -> bool:
 
 
 def recognise(loader: Any) -> Subject:
-    """Returns the Subject for a loader."""
+    """Returns the Subject for a loader, of the class for its kind."""
     for holder in (loader, getattr(loader, "loader", None)):
         if _ours(holder):
             return StokerSubject(loader, holder)

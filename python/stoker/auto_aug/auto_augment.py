@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AutoAugment (https://arxiv.org/abs/1805.09501): each sample gets one of the sequences of augmentations that a policy has."""
+"""AutoAugment (https://arxiv.org/abs/1805.09501): each sample draws one of a policy's sequences of augmentations."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def auto_augment(
 ) -> DataNode:
     """Applies one of the policies "image_net", "reduced_image_net", "svhn" and "reduced_cifar10" to uint8 images (HWC) or sequences of images (FHWC).
 
-    shape: height and width of the images, as a node or a tuple. With it, translations are at most the share max_translate_rel of the height or width
-    (default 1); without it, at most max_translate_abs pixels (default 250). "reduced_image_net" has no translations, and takes none of these three arguments.
+    shape: height and width of the images, as a node or a tuple. If it is given, translations are at most max_translate_rel (default 1) times the height or
+    width; otherwise at most max_translate_abs pixels (default 250). "reduced_image_net" has no translations, and does not accept these three arguments.
     fill_value: value of pixels that a warp takes from outside the image; None repeats the image's border. interp_type: interpolation of warps; default linear.
     seed: seed of all random draws.
     """
@@ -67,12 +67,12 @@ def auto_augment_image_net(
     max_translate_rel: Any = None,
     seed: int | None = None,
 ) -> DataNode:
-    """Applies the policy "image_net", see auto_augment."""
+    """Applies the policy "image_net". The arguments are those of auto_augment."""
     return auto_augment(data, "image_net", shape, fill_value, interp_type, max_translate_abs, max_translate_rel, seed)
 
 
 def apply_auto_augment(policy: Policy, data: DataNode, seed: int | None = None, **kwargs: Any) -> DataNode:
-    """Applies one of the policy's sequences to each sample. The named arguments go to the augmentations that take them."""
+    """Applies to each sample one of the policy's sequences. The named arguments are passed to the augmentations that take them."""
     if len(policy.sub_policies) == 0:
         raise InvalidArgumentError(f"Cannot run empty policy. Got {policy} in `apply_auto_augment` call.")
     check_used(policy.augmentations.values(), kwargs, "apply_auto_augment")
@@ -101,8 +101,8 @@ def apply_auto_augment(policy: Policy, data: DataNode, seed: int | None = None, 
 
 
 def _tables(policy: Policy, stages: int) -> tuple[Any, Any, Any, list[list[_Augmentation]]]:
-    """Returns tables with a row for each sequence and a column for each stage: the probability (0 after a sequence's end), the bin, and the index of the
-    augmentation; and for each stage the list of its augmentations."""
+    """Returns three tables with a row for each sequence and a column for each stage: probability (0 after a sequence's end), bin, and index of the
+    augmentation. Also returns, for each stage, the list of the augmentations to which the indices refer."""
     chance = np.zeros((len(policy.sub_policies), stages), np.float32)
     bins = np.zeros(chance.shape, np.int32)
     which = np.zeros(chance.shape, np.int32)
@@ -121,13 +121,13 @@ def _tables(policy: Policy, stages: int) -> tuple[Any, Any, Any, list[list[_Augm
 
 
 def get_image_net_policy(use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None) -> Policy:
-    """Returns the policy for ImageNet. use_shape: translations are shares of the image's size, up to max_translate_rel; otherwise pixels, up to
+    """Returns the policy for ImageNet. use_shape: translations are shares of the image's size, up to max_translate_rel; False: pixels, up to
     max_translate_abs."""
     return _policy("ImageNetPolicy", _IMAGE_NET, translations(use_shape, 250, 1.0, max_translate_abs, max_translate_rel))
 
 
 def get_reduced_cifar10_policy(use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None) -> Policy:
-    """Returns the policy that was found on a part of CIFAR-10."""
+    """Returns the policy that was found on a part of CIFAR-10. The arguments are those of get_image_net_policy."""
     return _policy("ReducedCifar10Policy", _REDUCED_CIFAR10, translations(use_shape, 250, 1.0, max_translate_abs, max_translate_rel))
 
 
@@ -137,7 +137,7 @@ def get_svhn_policy(use_shape: bool = False, max_translate_abs: Any = None, max_
 
 
 def get_reduced_image_net_policy() -> Policy:
-    """Returns the policy that was found on a part of ImageNet."""
+    """Returns the policy that was found on a part of ImageNet. It has no translations."""
     return _policy("ReducedImageNetPolicy", _REDUCED_IMAGE_NET, (a.translate_x, a.translate_y))
 
 

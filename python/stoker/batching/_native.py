@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls libstoker for stoker.batching: a handle for each device, counters of refused indices, pointers and type codes."""
+"""Calls libstoker for stoker.batching: a handle for each device, counters of refused indices, addresses and type codes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..errors import ShapeError
 
 
 def _load() -> ModuleType:
-    """Returns the module stoker._batching. It lies in the same shared object as stoker._core, so that the package has libstoker only once."""
+    """Returns the module stoker._batching, which is in the shared object of stoker._core, so that the package has libstoker only once."""
     loader = ExtensionFileLoader("stoker._batching", str(_core.__file__))
     spec = importlib.util.spec_from_file_location(loader.name, loader.path, loader=loader)
     assert spec is not None
@@ -28,15 +28,15 @@ def _load() -> ModuleType:
 
 lib: Any = _load()
 
-# The values of enum stk_dtype. The two complex types have codes that only stoker.batching knows: their elements are moved but not computed with.
+# The values of enum stk_dtype. The codes of the two complex types exist only in stoker.batching, which moves their elements but does not compute.
 CODES: dict[torch.dtype, int] = {
     torch.uint8: 0, torch.int8: 4, torch.int16: 5, torch.int32: 6, torch.int64: 7, torch.float16: 8, torch.float32: 9,
     torch.float64: 10, torch.bool: 11, torch.bfloat16: 12, torch.complex64: 100, torch.complex128: 101,
 }  # fmt: skip
 INDEX_BYTES: dict[torch.dtype, int] = {torch.int32: 4, torch.int64: 8}
 
-# The functions that count refused indices. The position in this tuple is that of the function's counter in Device.refused. UNCOUNTED stands for a call whose
-# refused indices are not counted.
+# The functions that count refused indices. A function's position here is that of its counter in Device.refused. UNCOUNTED: refused indices of the call are
+# not counted.
 KINDS = (
     "batched_indexing_access", "batched_inverse_indexing_access", "batched_indexing_write", "batched_index_mapping",
     "get_mask_from_indices", "draw_heatmap", "linear_sum_assignment", "detection_cost",
@@ -46,7 +46,7 @@ UNCOUNTED = -1
 
 
 class Device:
-    """The state that calls on one device share: libstoker's handle, and the counters of refused indices in the device's memory."""
+    """What all calls on a device share: libstoker's handle, and counters of refused indices in the device's memory."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -68,8 +68,8 @@ class Device:
         return 0 if kind < 0 else self.counters + 8 * kind
 
     def after(self, kind: int) -> None:
-        """Raises IndexError if the call of the function `kind` that has just returned refused indices. Only on the CPU, where the call has finished its work;
-        on CUDA devices check() reads the counters. A refused assignment problem is reported by check() on all devices."""
+        """Raises IndexError if the last call of function `kind` refused indices. Works only on the CPU, where that call has finished; for CUDA devices, and for
+        refused assignment problems on all devices, check() reads the counters."""
         if not self.cuda and kind >= 0 and kind != ASSIGNMENT and int(self.refused[kind]):
             count = int(self.refused[kind])
             self.refused[kind] = 0
@@ -95,9 +95,9 @@ def _open(device: torch.device) -> Device:
 
 
 def check() -> None:
-    """Raises IndexError if a function of stoker.batching has refused something since the last call of check(): an index out of range on a CUDA device (a read
-    then gave the filler value, and a write was left out), or an assignment problem that has no solution. Sets the counters to zero. Waits for all devices that
-    were used."""
+    """Raises IndexError if a function of stoker.batching has refused something since the last call of check(): an index out of range on a CUDA device (reads
+    then return the filler value, and writes are left out), or an assignment problem without a solution. Resets the counters. Waits for all devices that were
+    used."""
     lines = []
     for device in list(_devices.values()):
         counts = device.refused.tolist()
@@ -129,7 +129,7 @@ _functions = torch._C._len_torch_function_stack if hasattr(torch._C, "_len_torch
 
 
 def direct(tensor: torch.Tensor) -> bool:
-    """Returns whether libstoker can be called directly. Under torch.compile, export, fake tensors and functorch, calls must go through torch's dispatcher."""
+    """Returns whether libstoker can be called directly. If not (torch.compile, export, fake tensors, functorch), calls must go through torch's dispatcher."""
     if torch.compiler.is_compiling():
         return False
     return type(tensor) in _PLAIN and not _modes() and _transform() is None

@@ -43,7 +43,7 @@ def _sizes_in(data: Data, dim: int) -> Tensor | None:
 
 
 def _check_like(name: str, data: Tensor, other_name: str, other: Tensor, dim: int) -> None:
-    """Raises ShapeError unless both tensors have the same dtype and, except for the extent of dim, the same shape."""
+    """Raises ShapeError unless both tensors have the same dtype, and the same shape except along dim."""
     a, b = data.shape, other.shape
     if len(a) != len(b):
         raise ShapeError(f"{name} {tuple(a)} and {other_name} {tuple(b)} must have the same number of dimensions")
@@ -58,11 +58,11 @@ def batched_indexing_access(
 ) -> RaggedBatch:
     """Returns result[i, j] = input_data[i, input_indices[i, j]] as a RaggedBatch with the sizes of input_indices.
 
-    input_data: (*batch, ..). If it is ragged in the indexed dim, indices must be below the size of their sample.
+    input_data: (*batch, ..). If it is ragged in the indexed dim, indices must be below their sample's size.
     input_indices: (*batch, max_indices), int32 or int64. Negative indices count from the end of the sample.
-    filler_value: the padding of the result, and on CUDA the result of an index that is out of range. On the CPU such an index raises IndexError.
-    dim_to_index_in: the dim that is indexed; by default the first one after the batch dims.
-    If an entry is read several times, its gradient is the sum of theirs, added in a fixed order.
+    filler_value: value of the result's padding, and on CUDA also for an index that is out of range. On the CPU such an index raises IndexError.
+    dim_to_index_in: the dim to index; by default the first one after the batch dims.
+    The gradient of an entry that is read several times is the sum of those reads' gradients, added in a fixed order.
     """
     _check_indices("input_indices", input_indices)
     data = _tensor(input_data)
@@ -91,9 +91,9 @@ def batched_inverse_indexing_access(
     filler_value: float = 0.0,
     dim_to_index_in: int | None = None,
 ) -> Tensor:
-    """Returns a tensor with result[i, output_indices[i, j]] = input_data[i, j] and filler_value in all other entries. Of several equal indices, the last is
-    used. An index that is out of range raises IndexError on the CPU; on CUDA, its entry is left out.
-    output_num_targets: the extent of the result in dim_to_index_in, which by default is the first dim after the batch dims."""
+    """Returns a tensor with result[i, output_indices[i, j]] = input_data[i, j], and filler_value in all other entries. The last of several equal indices
+    counts. An index that is out of range raises IndexError on the CPU; on CUDA, its entry is left out. output_num_targets: the result's extent along
+    dim_to_index_in, which is by default the first dim after the batch dims."""
     _check_indices("output_indices", output_indices)
     data = _tensor(input_data)
     _check_data("input_data", data, "output_indices", output_indices)
@@ -125,8 +125,8 @@ def _check_rows(name: str, data: Tensor, indices_name: str, indices: RaggedBatch
 
 
 def batched_indexing_write(to_write: Data, output_indices: RaggedBatch, to_write_into: Data, dim_to_index_in: int | None = None) -> Data:
-    """Returns a copy of to_write_into with result[i, output_indices[i, j]] = to_write[i, j]. Of several equal indices, the last is used. An index that is out
-    of range raises IndexError on the CPU; on CUDA, its entry is left out.
+    """Returns a copy of to_write_into with result[i, output_indices[i, j]] = to_write[i, j]. The last of several equal indices counts. An index that is out of
+    range raises IndexError on the CPU; on CUDA, its entry is left out.
     dim_to_index_in: by default the first dim after the batch dims.
     The gradient flows to the entries of to_write_into that were not replaced, and to the entries of to_write that were used.
     """
@@ -193,15 +193,15 @@ def batched_index_mapping(source_data: Data, source_indices: RaggedBatch, target
 
 
 def get_mask_from_indices(mask_num_targets: int, indices: RaggedBatch) -> Tensor:
-    """Returns a bool mask (*batch, mask_num_targets) whose entries are true at the indices of each sample. An index that is out of range raises IndexError on
-    the CPU, and is left out on CUDA."""
+    """Returns a bool mask (*batch, mask_num_targets) that is True at each sample's indices. An index that is out of range raises IndexError on the CPU, and is
+    left out on CUDA."""
     _check_indices("indices", indices)
     return _ops.index_to_mask(indices.tensor, indices.sample_sizes, mask_num_targets, MASK)
 
 
 def get_indices_from_mask(mask: Data) -> RaggedBatch:
-    """Returns for each sample the indices at which the mask is true, in ascending order: int64, padded to the mask's width, so that the call does not have to
-    wait for a GPU."""
+    """Returns for each sample the indices at which the mask is True, in ascending order. They are int64 and padded to the mask's width, so that the call does
+    not wait for a GPU."""
     tensor, sizes = (mask.tensor, mask.sample_sizes) if isinstance(mask, RaggedBatch) else (mask, None)
     require(tensor.dtype == torch.bool, lambda: f"mask must be bool, not {tensor.dtype}")
     dims = mask.num_batch_dims + 1 if isinstance(mask, RaggedBatch) else max(2, tensor.dim())

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Computes losses of matched predictions for all samples, decoder layers and cameras in one call.
 
-Predictions are (.., B, Q, D), for Q queries. Targets are (B, G, ..), ragged over G, and are shared by the dims before B. `matches` is the result of
-linear_sum_assignment for costs (.., B, Q, G). A loss has the shape (.., B), one number for each sample: the sum over the sample's pairs, divided by the
-number of pairs (at least 1). sigmoid_focal and gaussian_focal sum over all predictions instead. `normalizer` replaces the divisor; 1 gives the sum.
+Predictions are (.., B, Q, D), for Q queries. Targets are (B, G, ..), ragged over G, and the same for all dims before B. `matches` is the result of
+linear_sum_assignment for costs (.., B, Q, G). A loss has the shape (.., B): for each sample the sum over its pairs, divided by the number of pairs (at least
+1). sigmoid_focal and gaussian_focal sum over all predictions instead. `normalizer` replaces the divisor; with 1 the loss is the sum.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Normalizer = Tensor | float | None
 
 
 def _spread(targets: RaggedBatch, batch_shape: torch.Size) -> RaggedBatch:
-    """Returns the targets expanded to the batch shape of the predictions, without a copy of the data."""
+    """Expands the targets to the batch shape of the predictions, without a copy of the data. Raises ShapeError if they do not fit."""
     extra = len(batch_shape) - targets.num_batch_dims
     require(
         extra >= 0 and tuple(batch_shape[extra:]) == tuple(targets.batch_shape),
@@ -53,7 +53,7 @@ def sigmoid_focal(
     gamma: float = 2.0,
     normalizer: Normalizer = None,
 ) -> Tensor:
-    """Returns the focal loss (Lin et al., ICCV 2017) of logits (.., B, Q, C). A matched query should have the class of its target, any other query no class."""
+    """Returns the focal loss (Lin et al., ICCV 2017) of logits (.., B, Q, C). A matched query should predict its target's class, other queries no class."""
     classes = logits.shape[-1]
     labels = _spread(target_labels, matches.rows.batch_shape)
     none = torch.full(logits.shape[:-1], classes, dtype=labels.dtype, device=logits.device)
@@ -80,7 +80,7 @@ def l1(
 
 
 def corners(boxes: Tensor, box_format: str = "xyxy") -> Tensor:
-    """Returns boxes as (x0, y0, x1, y1). Of boxes of the format "xyzwlh" these are the corners in the ground plane, without rotation."""
+    """Converts boxes to (x0, y0, x1, y1). For the format "xyzwlh", these are the corners in the ground plane, without the rotation."""
     require(box_format in ("xyxy", "cxcywh", "xyzwlh"), lambda: f"box_format is {box_format!r}, not one of xyxy, cxcywh, xyzwlh")
     if box_format == "xyxy":
         return boxes[..., :4]
@@ -118,9 +118,9 @@ def gaussian_focal(
     from_logits: bool = True,
     eps: float = 1e-12,
 ) -> Tensor:
-    """Returns CornerNet's focal loss of predicted heatmaps (B, .., H, W), given target heatmaps of the same shape, for each of B samples.
-    Pixels where the target is 1 are positive; the weight of other pixels decreases as their target approaches 1. The loss is divided by the number of pixels
-    where the target is 1, at least 1. from_logits: whether heatmap has logits or probabilities. eps: is added to probabilities before their logarithm is taken.
+    """Returns CornerNet's focal loss for each of B samples. heatmap, target: predicted and target heatmaps, both (B, .., H, W).
+    Pixels whose target is 1 are positive; the weight of others decreases as their target approaches 1. The loss is divided by the number of positive pixels, at
+    least 1. from_logits: heatmap holds logits; False: probabilities. eps: added to probabilities before their logarithm is taken.
     """
     require(
         heatmap.shape == target.shape, lambda: f"heatmap {tuple(heatmap.shape)} and target {tuple(target.shape)} must have the same shape"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads samples of Datasets that Stoker knows, with a placeholder for each image.
 
-A reader returns the same sample as dataset[index], except that a Placeholder stands in place of the transformed image. The rest of the sample is made by the same
-Python as in the Dataset: its lists are indexed and its target_transform is called.
+A reader returns the same sample as dataset[index], but with a Placeholder for the transformed image. The rest of the sample comes from the same Python as in
+the Dataset, which indexes its lists and calls its target_transform.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _TorchvisionReader(Reader):
 
 
 class FilesReader(_TorchvisionReader):
-    """Reads the samples (image, target) of a torchvision data set that lists its files."""
+    """Reads samples (image, target) of a torchvision data set that lists files."""
 
     def __init__(self, dataset: Any, samples: Sequence[Any]) -> None:
         super().__init__(dataset)
@@ -52,7 +52,7 @@ class FilesReader(_TorchvisionReader):
 
 
 class ArrayReader(_TorchvisionReader):
-    """Reads the samples (image, target) of a torchvision data set that holds its images in one array."""
+    """Reads samples (image, target) of a torchvision data set that has its images in one array."""
 
     files = False
 
@@ -119,7 +119,7 @@ class ConcatReader(Reader):
 
 
 def reader(dataset: Any) -> Reader:
-    """Returns the reader of a Dataset whose code is known. Raises InPython for others."""
+    """Returns the reader of a Dataset whose code is known. Raises InPython for other Datasets."""
     if _is(dataset, "torch.utils.data.dataset", "Subset"):
         return SubsetReader(reader(dataset.dataset), dataset.indices)
     if _is(dataset, "torch.utils.data.dataset", "ConcatDataset"):
@@ -150,7 +150,7 @@ def _of_torchvision(dataset: Any) -> Reader | None:
         if _is(dataset, f"torchvision.datasets.{module}", name):
             pairs = samples(dataset)
             if not pairs:
-                return None  # the list has no samples with the targets that were chosen, such as OxfordIIITPet's segmentation
+                return None  # no samples with the chosen targets, as for OxfordIIITPet's segmentation
             _check_loader(dataset)
             return _of_files(dataset, pairs)
     return None
@@ -194,14 +194,14 @@ def _of_arrays(dataset: Any, name: str) -> Reader | None:
 
 
 class Gather:
-    """A TensorDataset, or a tensor by itself: a batch is one indexing of each tensor. parts: the indices of Subsets around it, the innermost first."""
+    """Makes batches of a TensorDataset or a tensor by one indexing of each tensor. parts: the indices of the Subsets around it, the innermost first."""
 
     def __init__(self, tensors: Sequence[Any], single: bool, summary: str) -> None:
         self._tensors, self._is_single, self.summary = tensors, single, summary
         self.parts: list[Any] = []
 
     def batch(self, indices: Sequence[Any]) -> Any:
-        """Returns the batch. Raises NeedsPython if there is no index, or if one is not an int."""
+        """Returns the batch of these samples. Raises NeedsPython for an empty batch, or if an index is not an int."""
         import torch
 
         for part in reversed(self.parts):

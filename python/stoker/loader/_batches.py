@@ -24,7 +24,7 @@ from stoker.tensors import TensorList, tensor_list
 def _from_sample(field: str, batch: _core.Batch, device: str | None, padded: Sequence[bool] | None, ids: Sequence[int] | None) -> Any:
     if field == "valid":
         valid = torch.tensor([not p for p in padded] if padded is not None else [not batch.sample(i)[4] for i in range(len(batch))])
-        # The mask goes to the batch's device. It is pinned first, so that the copy does not have to wait for earlier work on the GPU.
+        # The mask is on the batch's device. Copying it from pinned memory does not have to wait for earlier work on the GPU.
         return valid if device is None else valid.pin_memory().to(device, non_blocking=True)
     if field == "index":
         return torch.tensor(list(ids) if ids is not None else [batch.sample(i)[2] for i in range(len(batch))])
@@ -33,7 +33,7 @@ def _from_sample(field: str, batch: _core.Batch, device: str | None, padded: Seq
 
 @functools.cache
 def batch_type(fields: tuple[str, ...]) -> Any:
-    """Returns the NamedTuple class with these fields. Its batches are pickled as (fields, values), because no module has such a class under a name."""
+    """Returns a NamedTuple class with these fields. Its objects are pickled as (fields, values), because pickle cannot find the class in a module."""
     made = _named(fields)
     made.__getattr__ = _no_field
     made._repr_html_ = _html.of_batch  # notebooks show the images instead of their numbers
@@ -44,7 +44,7 @@ def batch_type(fields: tuple[str, ...]) -> Any:
 
 
 def _no_field(batch: Any, name: str) -> Any:
-    """Called for an attribute that a batch does not have: raises an error that names its fields."""
+    """Raises AttributeError with the batch's fields. Python calls this for a missing attribute."""
     raise AttributeError(f"the batch has no {name!r}; its fields are {', '.join(batch._fields)}", name=name, obj=batch)
 
 
@@ -57,13 +57,12 @@ def _batch_of(fields: tuple[str, ...], values: tuple[Any, ...]) -> Any:
 
 
 class Batches:
-    """Makes a Loader's batches from its pipeline's.
+    """Makes the Loader's batches from the pipeline's batches.
 
-    fields: maps the names of the NamedTuple's fields, in order, to the numbers of outputs; None for a field that comes from the metadata of samples.
-    batch: the pipeline's first batch. device: torch's name of the GPU that has the batches; None: they are on the CPU. finishing: conversions of outputs to
-    fields. views: the outputs that make up the field "image", which is then a list; None: the field is the first output. pin: copies the tensors to pinned
-    memory. lists: names of images and masks that are returned as lists of tensors even if all samples have one size. main: the user's name for the field
-    "image".
+    fields: maps the NamedTuple's fields, in order, to indices of outputs; None for a field that comes from metadata of samples. batch: the pipeline's first
+    batch. device: torch's name of the GPU with the batches; None: the CPU. finishing: conversions of outputs to fields. views: indices of the outputs that form
+    the field "image", which is then a list; None: the field is output 0. pin: copies the tensors to pinned memory. lists: names of images and masks that are
+    lists of tensors even if all samples have one size. main: the user's name for the field "image".
     """
 
     def __init__(
@@ -97,14 +96,14 @@ class Batches:
         self._images = images
         self._may_change, self._as_list = finishing.uneven, finishing.as_list
         self._settled = {output for _, output, _ in self._finish}
-        # Outputs that are returned as lists: those that the user asked for as lists, and those whose samples have differed in shape in some batch.
+        # Outputs that are lists of tensors: the user asked for that, or samples have differed in shape in an earlier batch.
         self._lists = {output for f, output in shown if f in lists and output not in self._settled} | (
             images if "image" in lists else set()
         )
 
     def make(self, batch: _core.Batch, padded: Sequence[bool] | None = None, ids: Sequence[int] | None = None) -> Any:
-        """Returns the NamedTuple of a batch. padded, ids: for a Dataset, whether each sample repeats another one to fill the batch, and its index; for other
-        sources the library knows both."""
+        """Returns the NamedTuple of a batch. padded, ids: for the samples of a Dataset, whether each only fills the batch, and its index. Other sources need
+        neither, because the library knows both."""
         values: list[Any] = self._hand_over.tensors(batch)
         for output, tensor in enumerate(values):
             if tensor is None:
@@ -128,14 +127,14 @@ class Batches:
         return self._as_tuple(values)
 
     def list_images(self, lists: Collection[str], names: Mapping[str, int | None]) -> None:
-        """Makes images, and the fields with these names, a list in each batch."""
+        """Makes images, and the other fields in `lists`, lists of tensors in each later batch. names: maps fields to indices of outputs."""
         self._lists |= self._images | {
             output for f, output in names.items() if f in lists and output is not None and output not in self._settled
         }
 
     def _uneven(self, batch: _core.Batch, output: int) -> Any:
         """Returns an output whose samples differ in shape as a list of tensors. Raises an error if the user did not ask for a list, unless the field may be a
-        tensor in one batch and a list in another; then it is a list in all later batches."""
+        tensor in some batches; then it is a list in all later ones."""
         data = tensor_list(batch, output)
         if output in self._images:
             if output not in self._lists:
@@ -176,5 +175,5 @@ def _pinned(value: Any) -> Any:
 
 
 def _target(tensor: torch.Tensor) -> torch.Tensor:
-    """Converts targets that are one whole number for each sample to int64. Others are returned unchanged."""
+    """Converts whole numbers, one for each sample, to int64. Returns other targets unchanged."""
     return tensor if tensor.ndim > 1 or tensor.is_floating_point() else tensor.to(torch.int64)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Loader's argument bucket_by: puts images of similar shapes, or sounds of similar lengths, into one batch, so that a padded batch has little padding."""
+"""The Loader's argument bucket_by: each batch gets images of similar shapes, or sounds of similar lengths, so that padding is small."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from stoker.loader._table_source import TableSource
 from stoker.loader._tars import TarSource
 
 _HEAD = 64 << 10  # bytes read from the start of a file; nearly every image header fits in them
-_RATIOS = tuple(2 ** (k / 3) for k in range(-3, 4))  # the edges of the groups of aspect ratios in torchvision's references
-_POOL = 64  # number of steps whose samples are sorted by size or duration in one go
+_RATIOS = tuple(2 ** (k / 3) for k in range(-3, 4))  # bounds of the groups of aspect ratios in torchvision's references
+_POOL = 64  # number of steps whose samples are sorted together by size or duration
 _ADVICE = "give bucket_by a list with one key for each sample, as [height // 64 for height in heights]"
 
 Size = tuple[int, int]  # height, width
 
 
 class BucketOrder(Order):
-    """Orders samples so that each step of all ranks has samples of one bucket, or of similar sizes. Depends only on the seed and the epoch, so that ranks agree
+    """Orders samples so that a step, over all ranks, has samples of one bucket or of similar sizes. Depends only on the seed and the epoch, so that ranks agree
     and a run can be resumed. Samples that do not fill a step come last.
 
-    keys: the bucket of each sample; buckets must be sortable. sorted_pool: the keys are sizes or durations instead, and samples that are neighbours in
-    sorted order form a step. together: samples in a step of all ranks.
+    keys: the bucket of each sample; buckets must be sortable. sorted_pool: the keys are sizes or durations, and neighbours in sorted order form a step.
+    together: number of samples in a step, over all ranks.
     """
 
     repeated = "give the bucket_by, the batch size and the data of that run"
@@ -66,7 +66,7 @@ class BucketOrder(Order):
         return array("q", (i for step in [*steps, rest] for i in step))
 
     def _of_groups(self, ids: list[int]) -> tuple[list[list[int]], list[int]]:
-        """Returns the steps, each of samples of one bucket in the order of `ids`, and the samples that fill no step, sorted by bucket."""
+        """Returns the steps, each with samples of one bucket in the order of `ids`, and the samples that do not fill a step, sorted by bucket."""
         waiting: dict[Any, list[int]] = {}
         steps = []
         for i in ids:
@@ -77,7 +77,7 @@ class BucketOrder(Order):
         return steps, [i for key in sorted(waiting) for i in waiting[key]]
 
     def _of_pools(self, ids: list[int]) -> tuple[list[list[int]], list[int]]:
-        """Sorts the samples of _POOL steps at a time by key. Returns the steps, and the last samples, which fill no step."""
+        """Sorts samples by key, those of _POOL steps at a time. Returns the steps, and the last samples, which do not fill a step."""
         whole = len(ids) // self.together * self.together
         steps = []
         for at in range(0, whole, _POOL * self.together):
@@ -102,8 +102,8 @@ def _counted(sizes: Iterable[Size], total: int) -> list[Size]:
 
 
 def _sizes(source: Any, oriented: bool) -> list[Size]:
-    """Returns the height and width of each image: from the Dataset's get_height_and_width(i), or from the headers of its files. Raises an error if there is
-    neither."""
+    """Returns (height, width) of each image, from the Dataset's get_height_and_width(i), or from the headers of its files. Raises an error if neither
+    exists."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(16) as pool:
@@ -137,7 +137,7 @@ def _durations_of_rows(source: TableSource) -> list[float]:
 def make_buckets(bucket_by: Any, source: Any, oriented: bool, together: int, shuffle: bool, seed: int) -> BucketOrder:
     """Makes the order for the Loader's argument bucket_by: "aspect_ratio" or "size" of images, "duration" of sounds, or a list with a key for each sample.
 
-    oriented: whether the EXIF orientation is applied, so that height and width of some files are exchanged. together: samples in a step of all ranks.
+    oriented: whether the EXIF orientation is applied, which may exchange height and width. together: number of samples in a step, over all ranks.
     """
     durations = getattr(source, "durations", None)  # only a source of sounds has this method
     if durations is None and isinstance(source, TableSource) and isinstance(source.table, Table) and source.asked.sound is not None:

@@ -24,8 +24,8 @@ def from_table(
 ) -> FileSource:
     """Makes a source from a table whose targets are values, not images.
 
-    table: a CSV file whose first line has the names of the columns, or a DataFrame. path: the column with paths or URIs; relative paths begin at `root`, by
-    default the folder of the CSV file. targets: one or several columns, or a dict from the names of fields to columns; by default all columns but `path`.
+    table: a CSV file whose first line names the columns, or a DataFrame. path: the column with paths or URIs. root: the folder where relative paths begin, by
+    default that of the CSV file. targets: one or several columns, or a dict from fields to columns; by default all columns but `path`.
     """
     paths, columns, _ = _parts_of(table, path, targets, root)
     return FileSource(None, paths, columns or None)
@@ -38,8 +38,8 @@ def rows_of(
     root: str | os.PathLike[str] | None,
     kinds: Mapping[str, Kind],
 ) -> list[dict[str, Any]]:
-    """Returns one dict of fields for each sample. Fields that are images, masks or maps have paths, relative ones joined to `root`. kinds: the kinds of the
-    fields. The other arguments are those of from_table."""
+    """Returns a dict of fields for each sample, if some fields are images, masks or maps. Their values are paths; relative ones are joined to `root`. kinds:
+    the fields' kinds. The other arguments are those of from_table."""
     main = main_of(dict(kinds))
     paths, columns, root = _parts_of(table, path, targets, root)
     for field, kind in kinds.items():
@@ -57,7 +57,7 @@ def rows_of(
 def _parts_of(
     table: Any, path: str, targets: str | Sequence[str] | Mapping[str, str] | None, root: str | os.PathLike[str] | None
 ) -> tuple[list[Any], dict[str, list[Any]], str]:
-    """Returns the paths, the values of each field, and the folder where relative paths begin."""
+    """Returns the paths, a dict from fields to values, and the folder where relative paths begin. The arguments are those of from_table."""
     if isinstance(table, (str, os.PathLike)):
         name, columns = os.fspath(table), _read(os.fspath(table))
         root = os.path.dirname(name) if root is None else root
@@ -82,7 +82,7 @@ def _parts_of(
 
 
 def _beneath(root: str, path: str) -> str:
-    """Returns the path joined to root, if it is relative. Absolute paths and URIs are returned unchanged."""
+    """Joins a relative path to root. Returns absolute paths and URIs unchanged."""
     return path if "://" in path else os.path.join(root, path)
 
 
@@ -94,8 +94,8 @@ def _of_frame(table: Any) -> dict[str, list[Any]]:
 
 
 def _columns_of_fields(targets: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
-    """Returns a dict from the name of each field to its column. A mapping gives both. Without one, a field is named like its column, or, if that cannot be
-    the name of a field, with _ in place of characters other than letters and digits: the field of the column "Patient Age" is Patient_Age."""
+    """Returns a dict from fields to columns. A mapping is such a dict. Otherwise a field is named like its column, or, if that name is not possible, with _ in
+    place of characters other than letters and digits: the column "Patient Age" becomes the field Patient_Age."""
     if isinstance(targets, Mapping):
         return {str(field): str(column) for field, column in targets.items()}
     fields: dict[str, str] = {}
@@ -112,7 +112,7 @@ def _columns_of_fields(targets: str | Sequence[str] | Mapping[str, str]) -> dict
 
 
 def _check_names(name: str, wanted: Mapping[str, str]) -> None:
-    """Raises an error unless all names of targets can be names of fields. name: the table's name in messages."""
+    """Raises InvalidArgumentError unless all fields have possible names. name: the table's name in messages."""
     for field, column in wanted.items():
         if field in ("image", *_fields.FROM_SAMPLES):
             raise InvalidArgumentError(
@@ -136,8 +136,8 @@ def _read(path: str) -> dict[str, list[str]]:
 
 
 def _rows(file: TextIO, path: str, delimiter: str, strict: bool) -> Iterator[tuple[int, list[str]]]:
-    """Yields (number of its last line, values) for each row that is not empty. Errors of the module csv are raised again with the file and the line in their
-    messages; errors about a letter after a closing quote are raised unchanged."""
+    """Yields (number of its last line, values) for each row that is not empty. Raises errors of the module csv with the file and the line in their messages,
+    except those about a letter after a closing quote."""
     rows = csv.reader(file, delimiter=delimiter, strict=strict)
     while True:
         try:
@@ -184,8 +184,8 @@ def _columns(file: TextIO, path: str, delimiter: str, strict: bool) -> dict[str,
 
 
 def _typed(name: str, column: str, values: list[Any]) -> list[Any]:
-    """Returns the values of a column in one type. Texts become whole numbers if possible, else floats, else they stay strings; the texts in _TRUTH become 1
-    and 0. A column without any text, as a DataFrame may have, is returned unchanged. Raises an error if a number is missing."""
+    """Returns the values of a column in one type. Texts become whole numbers if possible, else floats, else strings; those in _TRUTH become 1 and 0. Returns a
+    column without texts, as in a DataFrame, unchanged. Raises InvalidArgumentError if a number is missing."""
     if not any(isinstance(v, str) for v in values):
         _check_missing(name, column, values)
         return _checked(name, column, values)
@@ -210,12 +210,12 @@ def _typed(name: str, column: str, values: list[Any]) -> list[Any]:
     return values
 
 
-# The texts that pandas reads as bools.
+# The texts that pandas reads as bools, and their values here.
 _TRUTH = {"True": 1, "TRUE": 1, "true": 1, "False": 0, "FALSE": 0, "false": 0}
 
 
 def _plain(value: Any) -> Any:
-    """Returns the value. Raises ValueError for a text with an underscore: Python would read 1_000 as a number, but in a table it is a text."""
+    """Returns the value. Raises ValueError for a text with an underscore, such as 1_000, which Python would read as a number."""
     if isinstance(value, str) and "_" in value:
         raise ValueError(value)
     return value

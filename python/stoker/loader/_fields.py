@@ -11,16 +11,16 @@ from stoker._signatures import hint_for
 from stoker.errors import InvalidArgumentError
 
 FROM_SAMPLES = ("path", "index", "valid")  # fields that come from a sample's metadata, not from an output
-OF_DATASETS = ("index", "valid")  # those of them that every Dataset has; its samples may have no path
+OF_DATASETS = ("index", "valid")  # those of FROM_SAMPLES that every Dataset has
 
 
 def is_name(name: Any) -> bool:
-    """Returns whether a batch, which is a NamedTuple, may have a field of this name."""
+    """Returns whether a batch, which is a NamedTuple, can have a field of this name."""
     return isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("_")
 
 
 def names_of(fields: Any) -> tuple[str, ...] | None:
-    """Returns the names that the user gave, after the checks that need no source; None if the source decides."""
+    """Returns the names in the Loader's argument `fields`, or None for None. Raises InvalidArgumentError for names that no source can have."""
     if fields is None:
         return None
     fields = list(fields) if isinstance(fields, dict) else fields
@@ -32,18 +32,18 @@ def names_of(fields: Any) -> tuple[str, ...] | None:
 
 
 def internal(names: tuple[str, ...] | None, main: str) -> tuple[str, ...] | None:
-    """Returns the names with the image, which the user calls `main`, under the name "image". Returns None if there are no names."""
+    """Returns the names with `main`, the user's name for the image, replaced by "image"; None for None."""
     return None if names is None else tuple("image" if name == main else name for name in names)
 
 
 def place_of(names: tuple[str, ...] | None) -> int:
-    """Returns the image's number among the parts of a Dataset's tuples, which the names list in order; 0 if the names do not contain the image."""
+    """Returns the image's index in a Dataset's tuples, whose parts the names list in order; 0 if the image is not among the names."""
     parts = [name for name in names or () if name not in OF_DATASETS]
     return parts.index("image") if "image" in parts else 0
 
 
 def targets_of(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """Returns the names of the parts that follow the image in a Dataset's tuples, in order. names: all names, or None, which is returned."""
+    """Returns the names of the parts after the image in a Dataset's tuples, in order; None for None."""
     return None if names is None else tuple(n for n in names if n not in (*OF_DATASETS, "image"))
 
 
@@ -53,19 +53,19 @@ def default(targets: int) -> tuple[str, ...]:
 
 
 def of_folder(fields: tuple[str, ...] | None) -> dict[str, int | None]:
-    """Returns the fields of a data set of images and labels, each with the number of its output; None if it comes from a sample's metadata."""
+    """Returns the fields of a data set of images and labels: a dict to the indices of outputs, or to None for metadata of samples."""
     return of_table(fields, ("label",))
 
 
 def of_table(fields: tuple[str, ...] | None, columns: tuple[str, ...]) -> dict[str, int | None]:
-    """Returns the fields of a table of paths and targets, each with the number of its output; None if it comes from a sample's metadata. Output 1 is the number
-    of the row, by which the values of all columns are looked up."""
+    """Returns the fields of a table of paths and targets: a dict to the indices of outputs, or to None for metadata of samples. Output 1 is the index of the
+    row, with which the values of all columns are looked up."""
     return of_known(fields, {"image": 0, **dict.fromkeys(columns, 1)})
 
 
 def of_known(fields: tuple[str, ...] | None, outputs: dict[str, int]) -> dict[str, int | None]:
-    """Returns the fields that the user wants, by default all of `outputs`, each with the number of its output; None if it comes from a sample's metadata.
-    outputs: from the name of each field of the source to the number of its output."""
+    """Returns the fields that the user wants, by default all of `outputs`: a dict to the indices of outputs, or to None for metadata of samples. outputs: maps
+    the source's fields to indices of outputs. Raises InvalidArgumentError for an unknown field."""
     known = {**outputs, **dict.fromkeys(FROM_SAMPLES)}
     for name in fields or ():
         if name not in known:
@@ -75,9 +75,9 @@ def of_known(fields: tuple[str, ...] | None, outputs: dict[str, int]) -> dict[st
 
 
 def of_dataset(fields: tuple[str, ...] | None, targets: int, keys: tuple[str, ...] | None) -> dict[str, int | None]:
-    """Returns the fields of a Dataset, each with the number of its part; None if it comes from a sample's metadata. "image" is part 0, at whichever position it
-    stands among the names; the other names are the other parts, in order. keys: the keys of samples that are dicts, in the order of their parts; a field is
-    then the part with its name. None: samples are tuples."""
+    """Returns the fields of a Dataset: a dict to the indices of parts, or to None for metadata of samples. "image" is part 0, wherever it is among the names;
+    the other names are the other parts, in order. keys: for samples that are dicts, the keys of their parts in order; a field is then the part with its name.
+    None: samples are tuples."""
     if keys is not None:
         return {f: keys.index(f) if f in keys else None for f in (keys if fields is None else fields)}
     given = fields if fields is not None else default(targets)
@@ -95,8 +95,8 @@ def of_dataset(fields: tuple[str, ...] | None, targets: int, keys: tuple[str, ..
 
 
 def of_pipeline(fields: tuple[str, ...] | None, outputs: int) -> dict[str, int | None]:
-    """Returns the fields for a user's Pipeline, each with the number of its output; None if it comes from a sample's metadata. fields: names of the outputs in
-    their order, or None for default names; more names than outputs raise InvalidArgumentError."""
+    """Returns the fields of a user's Pipeline: a dict to the indices of outputs, or to None for metadata of samples. fields: names of the outputs in order, or
+    None for default names. Raises InvalidArgumentError if there are more names than outputs."""
     given = fields if fields is not None else default(outputs - 1)
     names = [f for f in given if f not in FROM_SAMPLES]
     if len(names) > outputs:

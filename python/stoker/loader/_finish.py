@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns a pipeline's outputs into the fields of a batch: decodes strings, looks up targets, moves boxes, makes lists and ragged batches."""
+"""Makes the fields of a batch from a pipeline's outputs: decodes strings, looks up targets, moves boxes, makes lists and ragged batches."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 @dataclass
 class Outputs:
-    """All outputs of one batch: tensors, or lists of tensors if samples differ in shape. device: torch's name of the batch's GPU; None: the batch is on the
-    CPU."""
+    """All outputs of one batch: tensors, or lists of tensors if samples differ in shape. device: torch's name of the batch's GPU; None for the CPU. kept:
+    results of Keep, by index of the output with the boxes."""
 
     values: list[Any]
     device: str | None
-    kept: dict[int, Any] = field(default_factory=dict)  # results of Keep, by output
+    kept: dict[int, Any] = field(default_factory=dict)
 
 
-Finish = Callable[[Outputs, int], Any]  # makes a field of the batch from the output with this number
+Finish = Callable[[Outputs, int], Any]  # makes a field of the batch from the output with this index
 
 
 def by_value(function: Callable[[Any], Any]) -> Finish:
@@ -33,7 +33,7 @@ def by_value(function: Callable[[Any], Any]) -> Finish:
 
 
 def padded(fill: float) -> Finish:
-    """Makes a Finish that pads tensors of one dimension at the end to the longest of their batch, and makes one tensor of them, on the batch's device."""
+    """Returns a Finish that pads tensors of one dimension at the end to the longest in the batch, and stacks them on the batch's device."""
 
     def finish(outputs: Outputs, number: int) -> Any:
         from torch.nn.utils.rnn import pad_sequence
@@ -48,8 +48,8 @@ def padded(fill: float) -> Finish:
 
 @dataclass
 class Keep:
-    """Finds the boxes that no move of the image removes. boxes: the number of the output that has the boxes. numbers: the number of the output that has the
-    numbers of the moves, such as the window of a crop."""
+    """Finds the boxes that no move of the image removes. boxes: index of the output with the boxes. numbers: index of the output with the numbers of the moves,
+    such as the window of a crop."""
 
     boxes: int
     format: str
@@ -57,7 +57,7 @@ class Keep:
     numbers: int
 
     def __call__(self, outputs: Outputs) -> list[torch.Tensor]:
-        """Returns for each sample which of its boxes stay."""
+        """Returns a bool tensor for each sample: True for the boxes that remain."""
         if self.boxes not in outputs.kept:
             boxes = list(outputs.values[self.boxes])
             outputs.kept[self.boxes] = kept(boxes, outputs.values[self.numbers], self.moves, self.format) if boxes else []
@@ -67,9 +67,9 @@ class Keep:
 
 @dataclass
 class Lists:
-    """Makes a list of tensors, one per sample, or with `ragged` one RaggedBatch, on the batch's device. moves, format: the moves of the image, and the format
-    of the field's boxes or points. numbers: the output with the numbers of these moves; None: the field does not move. keep: for a field with a row for each
-    box, finds the rows that remain; None: all rows remain. what: the field's name in messages."""
+    """Makes a list of tensors, one a sample, or a RaggedBatch with `ragged`, on the batch's device. moves: the moves of the image. format: of the field's boxes
+    or points. numbers: index of the output with the numbers of the moves; None: the field does not move. keep: finds the rows that remain, if the field has a
+    row for each box; None: all remain. what: the field's name in messages."""
 
     ragged: bool
     moves: Sequence[Move] = ()
@@ -100,8 +100,8 @@ class Lists:
 
 
 def _upload(samples: list[torch.Tensor], device: str) -> list[torch.Tensor]:
-    """Uploads the tensors of all samples to the device in one copy. They are copied from pinned memory, so that the call does not wait for earlier work on
-    the GPU."""
+    """Copies the tensors of all samples to the GPU in one copy, from pinned memory, so that the call does not wait for earlier work on the
+    GPU."""
     import torch
 
     flat = torch.cat([s.reshape(-1) for s in samples]).pin_memory().to(device, non_blocking=True)
@@ -110,8 +110,8 @@ def _upload(samples: list[torch.Tensor], device: str) -> list[torch.Tensor]:
 
 @dataclass
 class Planes:
-    """Converts masks from (N, H, W, masks) to (N, masks, H, W), or to a list of tensors (masks, H, W). numbers: index of an output
-    whose column `column` has the number of masks of each sample. keep: finds the masks that remain, if there is one for each box; None: all remain."""
+    """Converts masks from (N, H, W, masks) to (N, masks, H, W), or to a list of tensors (masks, H, W). numbers, column: an output, and its column with each
+    sample's number of masks. keep: finds the masks that remain, if there is one for each box; None: all remain."""
 
     listed: bool = False
     numbers: int = 0
@@ -136,10 +136,10 @@ class Planes:
 
 @dataclass
 class Finishing:
-    """The conversions that a source needs. finish: from the name of a field to its conversion. needed: outputs that are not fields, but that conversions read.
-    uneven: whether a field may be a tensor in one batch and a list in the next. as_list: the advice in an error message on how to get a field as a list;
-    {0!r} is the field's name. vectors: whether samples of shape (1,), such as labels, become a vector (N) instead of (N, 1). images: the numbers of outputs
-    that are further images or maps of floats with channels. image: whether the first output is an image."""
+    """The conversions that a source needs. finish: maps fields to conversions. needed: indices of outputs that are not fields, but that conversions read.
+    uneven: whether a field may be a tensor in one batch and a list in the next. as_list: advice for an error message on how to get a field as a list; {0!r} is
+    the field's name. vectors: whether samples of shape (1,), such as labels, become a vector (N) instead of (N, 1). images: indices of the outputs that are
+    further images or maps of floats with channels. image: whether output 0 is an image."""
 
     finish: Mapping[str, Finish] = field(default_factory=dict)
     needed: Sequence[int] = ()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the files or arrays of torchvision's data sets, and of Subsets and ConcatDatasets of these, so that their Python need not run for each sample."""
+"""Finds the files or arrays of torchvision's data sets, and of Subsets and ConcatDatasets of these, so that no Python runs for each sample."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stoker.loader._arrays import Arrays
 
 @dataclass
 class Listed:
-    """Files with their targets, and the transform that all samples share."""
+    """Files with their targets. transform: applied to each image, or None."""
 
     samples: list[tuple[str, Any]]
     transform: Any = None
@@ -29,7 +29,7 @@ _SAMPLES = ("__getitem__", "__getitems__", "__len__")
 
 
 def _is(source: Any, module: str, name: str) -> bool:
-    """Returns whether the source is of this class, or of a subclass that does not override the methods that define its samples."""
+    """Returns whether the source is of this class, or of a subclass that does not override _SAMPLES, the methods that define the samples."""
     for kind in type(source).__mro__:
         if kind.__name__ == name and kind.__module__ == module:
             return all(getattr(type(source), method, None) is getattr(kind, method, None) for method in _SAMPLES)
@@ -37,13 +37,13 @@ def _is(source: Any, module: str, name: str) -> bool:
 
 
 def is_stream(source: Any) -> bool:
-    """Returns whether the source can only be iterated. torch's IterableDataset inherits a __getitem__ that only raises, so its name is checked too."""
+    """Returns whether the source can only be iterated. torch's IterableDataset has a __getitem__ that raises, so the class's name is checked too."""
     return any(kind.__name__ == "IterableDataset" for kind in type(source).__mro__) or not hasattr(source, "__getitem__")
 
 
 def known(source: Any) -> Listed | Arrays | None:
-    """Returns the files or arrays of a torchvision data set, or of a Subset or ConcatDataset of torchvision data sets; None if the source's own Python must
-    make the samples. Raises an error if a torchvision data set has a target_transform."""
+    """Returns the files or arrays of a torchvision data set, or of a Subset or ConcatDataset of these; None if the source's own Python must make the samples.
+    Raises InvalidArgumentError if a torchvision data set has a target_transform."""
     if _is(source, "torch.utils.data.dataset", "Subset"):
         whole = known(source.dataset)
         return whole and whole.part([int(i) for i in source.indices])
@@ -56,8 +56,8 @@ def known(source: Any) -> Listed | Arrays | None:
 
 
 def _same_transform(a: Any, b: Any) -> bool:
-    """Returns whether two transforms certainly do the same: they are one object, or objects of one class of stoker, torch or torchvision with equal
-    attributes. Two objects of a user's class are never equal. repr() is not compared, because those of two different Lambdas are equal."""
+    """Returns whether two transforms certainly do the same: they are one object, or of one class of stoker, torch or torchvision with equal attributes. Objects
+    of users' classes are never equal. repr() cannot be compared: two different Lambdas have the same."""
     if a is b:
         return True
     if type(a) is not type(b):
@@ -123,7 +123,7 @@ def _of_folder(source: Any) -> Listed | None:
 
 
 def _of_files(source: Any, samples: Callable[[Any], Sequence[Any]]) -> Listed | None:
-    """Returns the files of a data set; None if it has none or if Stoker cannot decode them, so that the data set's own Python has to read the samples."""
+    """Returns the files of a data set. Returns None if it has no files, or files that Stoker cannot decode; its own Python then reads them."""
     pairs = [(str(path), target) for path, target in samples(source)]
     if not pairs or not _core.image_named(pairs[0][0]):
         return None
@@ -138,7 +138,7 @@ def _pets(source: Any) -> Sequence[Any]:
     return list(zip(source._images, source._labels, strict=True)) if list(source._target_types) == ["category"] else []
 
 
-# Class -> its module, and a function that returns its pairs of path and target.
+# For each class: its module, and a function that returns the pairs of path and target.
 _LISTING_FILES: dict[str, tuple[str, Callable[[Any], Sequence[Any]]]] = {
     "DTD": ("dtd", _pairs),
     "FGVCAircraft": ("fgvc_aircraft", _pairs),
@@ -152,7 +152,7 @@ _LISTING_FILES: dict[str, tuple[str, Callable[[Any], Sequence[Any]]]] = {
     "SUN397": ("sun397", _pairs),
 }
 
-# (module, class) -> a function that returns the images and targets that the data set holds in memory. SVHN and STL10 store images as CHW.
+# (module, class) -> a function that makes Arrays of the images and targets in memory. SVHN and STL10 store images as CHW.
 _IN_MEMORY: dict[tuple[str, str], Callable[[Any], Arrays]] = {
     ("cifar", "CIFAR10"): lambda s: Arrays.of(s.data, s.targets, s.transform, "HWC"),
     ("mnist", "MNIST"): lambda s: Arrays.of(s.data, s.targets, s.transform),

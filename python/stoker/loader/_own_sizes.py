@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decides, before the first batch is handed out, whether the images of all batches come as a list because the data set's images differ in size.
+"""Decides before the first batch whether batches hold a list of images, because the data set's images differ in size.
 
-They do if the transforms draw the sizes, or if the transforms leave the sizes to the images and some images of the data set differ. The images that are
-compared do not depend on the order, the seed or the rank, so that all ranks and all runs decide alike. In a single process the first batch decides too. With
-several ranks it must not, because each has another first batch: images that differ only there are refused. The decision holds for all batches, and a state
-saves it, so that a program never gets a tensor from one batch and a list from the next.
+They do if the transforms draw sizes, or if the transforms do not set the size and images of the data set differ. Which images are compared does not depend on
+the order, the seed or the rank, so that all ranks and runs decide alike. In a single process the first batch decides too. With several ranks it must not,
+because ranks have different first batches: if images differ only there, an error is raised. The decision holds for all batches and is part of states, so
+that a program never gets a tensor from one batch and a list from the next.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from stoker.loader._spec import Spec
 from stoker.loader._tars import TarSource
 from stoker.pipeline import Pipeline
 
-_LOOKED_AT = 32  # files whose sizes are compared
-_WHOLE = 16  # images whose sizes are compared if each must be read as a whole
-_FOLDERS = 8  # class folders in which files are looked at
+_LOOKED_AT = 32  # number of files whose sizes are compared
+_WHOLE = 16  # the same, if each file must be read as a whole
+_FOLDERS = 8  # number of class folders from which files are compared
 
 _FIXED = (T.RandomResizedCrop, T.CenterCrop, T.RandomCrop, T.FixedSizeCrop)
 _DRAWN = (T.RandomIoUCrop, T.RandomZoomOut, T.RandomResize, T.RandomShortestSize, T.ScaleJitter)
 
 
 def fixed(recipe: Recipe) -> bool:
-    """Returns whether the transforms give all images one size, whatever sizes they come with."""
+    """Returns whether the transforms give all images one size, regardless of their sizes before."""
     return any(isinstance(t, _FIXED) or (isinstance(t, T.Resize) and isinstance(t.size, tuple)) for t in recipe.steps)
 
 
 def waveforms(shapes: Iterable[Sequence[int]], channels_last: bool) -> bool:
-    """Returns whether finished images have one row or one column, and so are probably sounds, of which a list would be of no use."""
+    """Returns whether a finished image has one row or one column. It is then probably a sound, for which lists are of no use."""
     first = 0 if channels_last else 1
     return any(1 in shape[first : first + 2] for shape in shapes)
 
 
 def _draws(transform: T.Transform, boxes: bool) -> bool:
-    """Returns whether a transform draws sizes, and not always the same one. boxes: samples have boxes, without which RandomIoUCrop cuts nothing."""
+    """Returns whether a transform draws from more than one size. boxes: samples have boxes, without which RandomIoUCrop cuts nothing."""
     if isinstance(transform, T.RandomIoUCrop):
         return boxes
     if isinstance(transform, T.RandomZoomOut):
@@ -68,7 +68,7 @@ def drawn(recipe: Recipe, boxes: bool) -> bool:
 
 
 def differ(recipe: Recipe, sizes: Iterable[Size]) -> bool:
-    """Returns whether images of these sizes surely have different sizes after the transforms."""
+    """Returns whether the transforms surely leave images of these sizes with different sizes."""
     if fixed(recipe) or recipe.tail or any(isinstance(t, _DRAWN) or calls_function(t) for t in recipe.steps):
         return False
     found = set(sizes)
@@ -79,8 +79,8 @@ def differ(recipe: Recipe, sizes: Iterable[Size]) -> bool:
 
 
 def sizes_of(source: Any, classes: Sequence[str], spec: Spec, samples: int | None) -> list[Size]:
-    """Returns the sizes of some images of a source, which are the same images on all ranks and in all runs; [] for sources for which this would take too long:
-    folders in stores, tables, streams, and tars without an index. samples: the number of samples of the data set."""
+    """Returns the sizes of some images of a source, the same images on all ranks and in all runs. Returns [] if reading them would take too long: for remote
+    folders, tables, streams, and tars without an index. samples: the number of samples of the data set."""
     if isinstance(source, DatasetSource):
         return source.sizes or []
     if isinstance(source, TarSource):
@@ -102,8 +102,8 @@ def sizes_of(source: Any, classes: Sequence[str], spec: Spec, samples: int | Non
 
 
 def _read(reader: Callable[[dict[str, Any]], Any], arguments: dict[str, Any], spec: Spec) -> list[Size]:
-    """Reads samples with a pipeline of its own, and returns the sizes of their images; [] if this fails. arguments: the reader's arguments that name the
-    samples."""
+    """Reads samples with a separate pipeline, and returns the sizes of their images; [] if that fails. arguments: the arguments with which the reader selects
+    the samples."""
     count = len(next(iter(arguments.values())))
     pipe = Pipeline(count, num_threads=1, storage=spec.settings.get("storage"), on_error="skip", max_errors=count)
     try:
@@ -132,7 +132,7 @@ def _files_under(folder: str, endings: Sequence[str]) -> Iterator[str]:
 
 
 def lists_for(source: Any, kinds: dict[str, Kind] | None) -> set[str]:
-    """Returns the names of the fields that become lists together with the images. Also makes the stacks of masks of a DatasetSource lists."""
+    """Returns the names of fields that become lists when the images do. For a DatasetSource, also makes its stacks of masks lists."""
     found: dict[str, Kind] = dict(kinds or {})
     if isinstance(source, DatasetSource):
         found.update(zip(source.samples_of.names_of_parts(), source.samples_of.kinds or (), strict=False))

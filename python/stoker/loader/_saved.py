@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parses the state of a Loader. Checks types and ranges, and raises a StateError that names the fault."""
+"""Parses the state of a Loader. Raises StateError, with the fault, for wrong types and ranges."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ MOST_SAMPLES = 2**48
 
 
 def is_whole(value: Any) -> bool:
-    """Returns whether this is a number of type int; True and False are not."""
+    """Returns whether a value is an int, but not True or False."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def whole_of(state: dict[str, Any], name: str, end: int) -> int:
-    """Returns an entry of a state. Raises StateError unless it is a whole number from 0 to end - 1."""
+    """Returns state[name]. Raises StateError unless it is a whole number from 0 to end - 1."""
     value: Any = state.get(name)
     if not is_whole(value) or not 0 <= value < end:
         shown = f"{value!r:.100}" if name in state else "missing"
@@ -31,13 +31,13 @@ def whole_of(state: dict[str, Any], name: str, end: int) -> int:
 
 @dataclass
 class Facts:
-    """Facts about the order of a Dataset's samples."""
+    """Facts about a Dataset and the order of its samples."""
 
     size: int
     shuffle: bool
     seed: int
-    digest: str | None = None  # a digest of the list of samples; None: no list is known, or the state's version did not save it
-    groups: dict[str, Any] | None = None  # only for shuffle="groups": a digest of the table, and how its rows are divided among ranks
+    digest: str | None = None  # digest of the list of samples; None: the list was not known, or an older version saved the state
+    groups: dict[str, Any] | None = None  # for shuffle="groups": digest of the table, and how its rows are divided among ranks; else None
 
     @staticmethod
     def of(state: Any) -> Facts:
@@ -69,8 +69,8 @@ def _groups_of(state: Any) -> dict[str, Any] | None:
 
 @dataclass
 class Ids:
-    """A summary of the ids that the user's order gave for an epoch, for a state that is saved in mid-epoch. rank, ranks: the rank whose ids these are; 0 and 1
-    if they are the ids of all ranks."""
+    """A summary of the ids of an epoch, from the user's order, for a state that is saved in mid-epoch. rank, ranks: the rank whose ids these are; 0 and 1 if
+    they are the ids of all ranks."""
 
     samples: int
     digest: str
@@ -93,7 +93,7 @@ class Ids:
         return asdict(self)
 
     def differ(self, drawn: Ids) -> bool:
-        """Returns whether the ids certainly differ. Ids of different ranks cannot be compared."""
+        """Returns whether the ids certainly differ. Returns False for different ranks, whose ids cannot be compared."""
         return (self.rank, self.ranks) == (drawn.rank, drawn.ranks) and self.digest != drawn.digest
 
 
@@ -103,7 +103,7 @@ def digest(ids: array[int]) -> str:
     return hashlib.blake2b(ids, digest_size=8).hexdigest()
 
 
-# The entries of a pipeline's state that describe its data. A state of a Loader between two epochs holds only these.
+# The entries of a pipeline's state about its data. A Loader's state that is saved between two epochs has only these.
 OF_DATA = ("shuffle", "block", "size", "streamed", "fingerprint", "files", "runs", "reader", "beside")
 
 
@@ -119,15 +119,16 @@ def _data_of(data: Any) -> dict[str, Any]:
 
 @dataclass
 class Saved:
-    """The contents of Loader.state_dict(). pipeline: the state of the library, which checks it further; None at the start of an epoch."""
+    """The contents of Loader.state_dict(). pipeline: the state of the library, which checks it further; None at the start of an epoch. In each other field,
+    None also means that an older version saved the state."""
 
     epoch: int
     pipeline: dict[str, Any] | None
     dataset: Facts | None
-    order: Ids | None  # None: the user gave no order, no epoch has begun, or the state's version did not save it
-    seed: int | None  # seed of the saved run; None: the state's version did not save it
-    data: dict[str, Any] | None  # facts about the data; None: an epoch had begun, or the state's version did not save them
-    pipeline_seed: int | None  # seed of a Pipeline that the user gave; None: none was given, or the state's version did not save it
+    order: Ids | None  # None: the user gave no order, or no epoch had begun
+    seed: int | None  # seed of the saved run
+    data: dict[str, Any] | None  # facts about the data; None: an epoch had begun
+    pipeline_seed: int | None  # seed of a Pipeline that the user gave; None: the user gave none
 
     @staticmethod
     def of(state: dict[str, Any]) -> Saved:

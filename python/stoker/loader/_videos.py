@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads clips of videos for a Loader: a sample is one clip of a video, or several clips."""
+"""Reads clips of videos for a Loader. A sample is one clip of a video, or several."""
 
 from __future__ import annotations
 
@@ -31,10 +31,9 @@ class Video:
     """The kind of a Loader's field that is a clip of a video: `frames` frames, each `stride` frames after the previous one. A batch has the shape
     (N, frames, C, H, W).
 
-    position: the position of the clip in the video: "random", "center" or "first". The default is "random" if the Loader shuffles, else "center". If a video
-    is too short, its last frame is repeated. fps: treats the video as if it had this number of frames per second: frame k is then the frame of the video
-    whose time is nearest to k/fps seconds after that of the first frame (the earlier one, if two are equally near), and `stride` counts such frames. None:
-    the frames of the video are used.
+    position: where in the video the clip is: "random", "center" or "first". The default is "random" if the Loader shuffles, else "center". If a video is too
+    short, its last frame is repeated. fps: treats the video as if it had this number of frames per second: frame k is then the frame of the video that is
+    nearest to k/fps seconds after the first one (the earlier of two that are equally near), and `stride` counts such frames. None: the video's own frames.
     clips: the number of clips of each video; a batch has the shape (N, clips, frames, C, H, W). With "center", the clips lie at equal distances between the
     beginning and the end of the video; with "random", each has a random position. Transforms draw once for all clips of a video.
     """
@@ -58,7 +57,7 @@ class Video:
             raise InvalidArgumentError('Video: several clips lie at equal distances (position="center") or at random places, not "first"')
 
     def image(self, spec: Spec, data: DataNode) -> Image:
-        """Decodes clips from the bytes of files; clips of one video follow each other."""
+        """Decodes clips from the bytes of files; the clips of a video follow each other. data: a node with the bytes."""
         position = self.position or ("random" if spec.shuffle else "center")
         more: dict[str, Any] = {} if self.fps is None else {"fps": float(self.fps)}
         if self.clips is not None:
@@ -82,7 +81,7 @@ class Video:
 
 
 def _clip_field(fields: Any, frames: int | None, stride: int) -> tuple[Any, Video | None]:
-    """Returns the fields with the kind "Image" for the clip, and the Video that the user wants, or None if the user wants no clips."""
+    """Returns the fields with the kind "Image" for the clip, and the user's Video, or None if the user does not want clips."""
     named = {name: kind for name, kind in fields.items() if isinstance(kind, Video)} if isinstance(fields, Mapping) else {}
     if len(named) > 1:
         raise InvalidArgumentError(f"fields: {', '.join(named)} are clips; a Loader makes one clip of a sample")
@@ -115,8 +114,8 @@ class VideoSource(FileSource):
 
 
 def _opened(source: Any, storage: Any) -> Any:
-    """Makes a source of tars, of a folder of class folders, or of a list of paths or of pairs of a path and a target. Raises an error for a single file and
-    for arrays of images. Returns other sources as they are."""
+    """Makes a source of tars, of a folder of class folders, or of a list of paths or of (path, target). Raises an error for a single file and for arrays of
+    images. Returns other sources unchanged."""
     if isinstance(source, (Source, Mapping)) or tables_of(source) is not None:
         return source
     tars = tars_of(source)
@@ -145,7 +144,7 @@ _OF_IMAGES = ("exif_orientation", "bucket_by", "layout", "memory_format")
 
 
 def separated_clips(source: Any, given: Mapping[str, Any]) -> tuple[Any, Any, Video | None]:
-    """Returns the source and the fields in the form for a Loader without videos, and the Video that the user wants, or None. given: all arguments of the
+    """Separates the arguments about clips: returns the source, the fields without a Video, and the Video or None. given: all arguments of the
     Loader."""
     fields, video = _clip_field(given["fields"], given["frames"], given["stride"])
     if video is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints a line after an epoch in which the consumer waited for batches: the share of its time, and the probable cause, from the pipeline's counters."""
+"""Logs a line after an epoch in which the consumer waited for batches: the share of time, and the probable cause, from the pipeline's counters."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from stoker import _core
 from stoker._where import log
 from stoker.pipeline import Pipeline
 
-LEAST = 0.05  # the line is printed only if the consumer waited for more than this share of the epoch
-SHORT = 1.0  # seconds; no line is printed for a shorter epoch
-STEP = 1e-3  # seconds; a loop that needs less for a batch only measures the Loader, and gets no line
-_BUSY = 0.8  # a part that is busy for this share of the time counts as the cause
+LEAST = 0.05  # share of the epoch; no line is logged if the consumer waited for less
+SHORT = 1.0  # seconds; no line is logged for a shorter epoch
+STEP = 1e-3  # seconds; no line is logged for a loop that needs less for a batch, because it only measures the Loader
+_BUSY = 0.8  # share of the time; a part that is busy for longer counts as the cause
 
 
 @dataclass(frozen=True)
 class Spent:
-    """Times of an epoch, in seconds. busy: the sum over all workers. source: the time that the callback thread spent in the user's code."""
+    """Times of an epoch, in seconds. busy: sum over all workers. source: time that the callback thread spent in the user's code. Counters: bytes_read,
+    batches."""
 
     elapsed: float
     wait: float
@@ -31,7 +32,7 @@ class Spent:
     batches: float
     threads: int
     gpu: bool = False
-    store: Mapping[str, float] = field(default_factory=dict)  # counters of the object store for the same time
+    store: Mapping[str, float] = field(default_factory=dict)  # the object store's counters for the epoch
 
     @classmethod
     def between(cls, begin: Mapping[str, float], end: Mapping[str, float], threads: int, gpu: bool) -> Spent:
@@ -46,7 +47,7 @@ class Spent:
 
 
 def _cores(threads: int, machine: Mapping[str, Any]) -> str:
-    """Describes the cores that the pipeline may use, as "2 usable (cgroup quota) of 64"."""
+    """Returns a text about the cores that the pipeline may use, as "2 usable (cgroup quota) of 64"."""
     online, allowed, quota, ranks = (machine[k] for k in ("cpus_online", "cpus_allowed", "cpu_quota", "local_ranks"))
     if threads < machine["threads"]:
         return f"num_threads={threads}, {machine['threads']} usable"
@@ -57,7 +58,7 @@ def _cores(threads: int, machine: Mapping[str, Any]) -> str:
 
 
 def _store(spent: Spent) -> str:
-    """Describes the object store, as ", 812 objects/s; an answer took 160 ms, one in twenty over 540 ms; it asked for fewer requests 3 times (503)"."""
+    """Returns a text on the object store, as ", 812 objects/s; an answer took 160 ms, one in twenty over 540 ms; it asked for fewer requests 3 times (503)"."""
     s = spent.store
     text = f", {s['storage_requests'] / spent.elapsed:.0f} objects/s"
     text += f"; an answer took {s['storage_latency_ms']:.0f} ms, one in twenty over {s['storage_latency_ms_p95']:.0f} ms"
@@ -67,8 +68,8 @@ def _store(spent: Spent) -> str:
 
 
 def line(spent: Spent, machine: Mapping[str, Any]) -> str | None:
-    """Returns the line about an epoch's waits, as "waited 18%; bound by cores: 2 usable (cgroup quota) of 64; with 6 the wait would be 0%"; None if no line is
-    printed for this epoch."""
+    """Returns the line for an epoch, as "waited 18%; bound by cores: 2 usable (cgroup quota) of 64; with 6 the wait would be 0%"; None if nothing is to be
+    logged."""
     share = spent.wait / spent.elapsed if spent.elapsed > 0 else 0.0
     if share <= LEAST or spent.elapsed < SHORT or spent.elapsed - spent.wait < STEP * spent.batches:
         return None
@@ -76,7 +77,7 @@ def line(spent: Spent, machine: Mapping[str, Any]) -> str | None:
     text = f"waited {share:.0%}; bound by "
     if busy >= _BUSY:
         text += f"cores: {_cores(spent.threads, machine)}"
-        # Threads that would do the same work in the time that the consumer computes. If the consumer waits nearly always, no sensible number exists.
+        # The number of threads that do the same work while the consumer computes. If the consumer waits nearly always, there is no sensible number.
         if share < _BUSY:
             text += f"; with {max(math.ceil(spent.busy / (spent.elapsed - spent.wait)), spent.threads + 1)} the wait would be 0%"
         return text
@@ -104,7 +105,7 @@ class WaitMeter:
         return {**pipe.counters(), "clock": time.monotonic()}
 
     def first_step_done(self, pipe: Pipeline) -> None:
-        """Starts the measurement. Call it after the first batch was used, since the wait for that batch and its use are not measured."""
+        """Starts the measurement. Call after the first batch was used: the wait for that batch, and its use, are not measured."""
         self.begun = self._now(pipe)
 
     def end(self, pipe: Pipeline, epoch: int) -> None:

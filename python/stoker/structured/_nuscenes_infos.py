@@ -45,17 +45,17 @@ def _scalar(dtype: np.dtype[Any], data: bytes) -> Any:
 
 
 def _encode(text: str, encoding: str) -> bytes:
-    """Replaces codecs.encode, by which pickles of protocol 2 store bytes."""
+    """Replaces codecs.encode, with which pickles of protocol 2 store bytes."""
     return text.encode("latin1" if encoding in ("latin1", "latin-1") else "utf-8")
 
 
 def _no_bytes() -> bytes:
-    """Replaces bytes(), by which pickles of protocol 2 store empty bytes."""
+    """Replaces bytes(), with which pickles of protocol 2 store empty bytes."""
     return b""
 
 
 class _Unpickler(pickle.Unpickler):
-    """Loads only the classes that pickled NumPy arrays and plain containers need, so that a pickle cannot run other code."""
+    """Loads only pickles of NumPy arrays and plain containers. Any other class or function raises an error, so that no other code runs."""
 
     def find_class(self, module: str, name: str) -> Any:
         allowed = {
@@ -103,8 +103,8 @@ def _rotation(quaternion: Sequence[float]) -> Any:
 
 
 class Infos:
-    """The samples of info files, sorted by timestamp as in mmdetection3d. A sample whose list of earlier sweeps is empty begins a sequence; each sequence is
-    then cut into at most `split` parts of equal length, of which the last may be shorter."""
+    """The samples of info files, sorted by timestamp as in mmdetection3d. A sample whose list of earlier sweeps is empty begins a sequence. Each sequence is
+    then cut into at most `split` parts of equal length; the last part may be shorter."""
 
     def __init__(
         self, paths: list[Path], root: Path, cameras: tuple[str, ...], classes: tuple[str, ...], split: int, fields: tuple[str, ...]
@@ -129,7 +129,7 @@ class Infos:
         return str(self._entries[i]["scene_token"])
 
     def _file(self, path: str) -> Path:
-        """Returns the path of a file below root. Paths in info files begin with a folder of the machine that ran the converter, so only the part from
+        """Returns the path below root for a path in an info file. The latter begins with a folder of the machine that ran the converter, so only its part from
         samples/ or sweeps/ on is used."""
         parts = Path(path).parts
         at = max((k for k, part in enumerate(parts) if part in ("samples", "sweeps")), default=0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DALIStructuredOutputIterator: batches of a structured pipeline as trees. It can replace a torch DataLoader."""
+"""DALIStructuredOutputIterator, which returns batches of a structured pipeline as trees. It can replace a torch DataLoader."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from stoker.structured.pipeline.sample_data_group import SampleDataGroup
 
 
 class DALIStructuredOutputIterator:
-    """Iterates over a structured pipeline. Each step is a tree of the output format whose fields hold a batch.
+    """Iterates over a structured pipeline. Each step is a tree of the output format, in which each field holds a batch.
 
-    num_batches_in_epoch: the value of len(). An epoch ends when the input's epoch ends. With a SequenceSampler, which has no epochs, an epoch has this number
-        of batches.
+    num_batches_in_epoch: the value of len(). An epoch ends with the input's epoch, or after this number of batches if the input is a SequenceSampler, which has
+        no epochs.
     pipeline: the result of PipelineDefinition.get_dali_pipeline.
     sample_data_structure_blueprint: the result of PipelineDefinition.check_and_get_output_data_structure.
-    contained_dataset: the value of the attribute `dataset`, which a DataLoader has too.
-    dali_generic_iterator_class: is called with (pipeline, names of outputs) and returns the iterator that gives flat batches, as DALIGenericIterator does. The
-        default one gives torch tensors over the pipeline's memory.
+    contained_dataset: the value of the attribute `dataset`, which code for DataLoaders may read.
+    dali_generic_iterator_class: called with (pipeline, names of outputs); returns an iterator over flat batches, as DALIGenericIterator does. The default one
+        returns torch tensors over the pipeline's memory.
     convert_sample_data_group_to_dict: a step is a nested dict if True, a SampleDataGroup if False.
     post_process_func: is called with each step, on the consumer's thread; the iterator returns its result.
 
-    The value of a field is one tensor with the samples along its first axis; of texts, a list of str. A field that is declared ragged, or that
-    ConditionalElementRemover has cut, is a RaggedBatch (stoker.batching), which the pipeline's threads make. Another field is a RaggedBatch only in a batch
-    whose samples differ in their first extent; it costs a copy there.
+    The value of a field is one tensor with the samples along its first axis, or a list of str for texts. A field that is declared ragged, or that
+    ConditionalElementRemover has cut, is a RaggedBatch (stoker.batching), which the pipeline's threads make. Any other field is a RaggedBatch, at the cost of a
+    copy, only in batches whose samples differ in their first extent.
     """
 
     class SimpleIterator(Iterator[Any]):
-        """Iterates over an epoch. All iterators of one object share their position."""
+        """Iterates over an epoch. All iterators over one object share its position."""
 
         def __init__(self, obj: DALIStructuredOutputIterator) -> None:
             self._obj = obj
@@ -100,7 +100,7 @@ class DALIStructuredOutputIterator:
 
     @property
     def internal_iterator(self) -> Any:
-        """Returns the iterator that gives the flat batches."""
+        """Returns the iterator over flat batches."""
         return self._iterator
 
     @property
@@ -114,15 +114,15 @@ class DALIStructuredOutputIterator:
 
     @classmethod
     def CreateAsDataLoaderObject(cls, *args: Any, **kwargs: Any) -> Any:
-        """Makes an iterator for code that requires isinstance(loader, torch.utils.data.DataLoader). Attributes of a DataLoader that this class does not have
-        raise RuntimeError."""
+        """Makes an iterator for code that requires isinstance(loader, torch.utils.data.DataLoader). Reading an attribute of DataLoader that this class lacks
+        raises RuntimeError."""
         from torch.utils.data import DataLoader
 
         return masked_as(cls, DataLoader)(*args, **kwargs)
 
 
 def _flat_indices(group: SampleDataGroup) -> list[tuple[Any, Any]]:
-    """Returns the children of a group as (name, value) pairs. The value is the index of a flat field, or for a child group such a list of pairs."""
+    """Returns a list of (name, value) for the children of a group. The value is the index of the flat field, or such a list for a child group."""
     return [(name, _flat_indices(field.value) if field.is_group else field.value) for name, field in group._fields.items()]
 
 
