@@ -91,7 +91,7 @@ STK_API STK_MUST_USE enum stk_status stk_ragged_scatter(
  * floats are added up in float32. Bad indices are ignored and not counted: this is the gradient of a gather, which has counted them. */
 struct stk_scatter_add {
 	int64_t batch, outer, inner;
-	enum stk_dtype dtype; /* floats, INT32, INT64 */
+	enum stk_dtype dtype; /* any type of floats, or INT32 or INT64 */
 	int32_t exact;        /* as in stk_gather */
 	const void *source;   /* (batch, outer, index.count, inner) */
 	struct stk_indices index;

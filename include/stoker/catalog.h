@@ -59,7 +59,7 @@ enum stk_op_info_flags {
 struct stk_op_info {
 	const char *name;    /* "decoders.image" */
 	const char *alias;   /* DALI's legacy name, or NULL */
-	const char *doc;     /* first line is a summary */
+	const char *doc;     /* description of the operator, whose first line is a summary */
 	const char *layouts; /* "HWC CHW" for example, or "" for any layout */
 	const char *
 		tolerance; /* why its results may differ from those of the reference implementation by more than the usual tolerance; NULL: they do not */

@@ -45,7 +45,7 @@ STK_API void stk_video_close(struct stk_video *v);
 struct stk_video_info {
 	size_t size; /* sizeof(struct stk_video_info), set by the caller */
 	int32_t stream;
-	int32_t width, height; /* according to the file, after rotation; a frame may have another size */
+	int32_t width, height; /* size in pixels that the file gives, after rotation; frames may have other sizes */
 	int32_t rotation;      /* degrees by which the file asks to turn frames clockwise: 0, 90, 180 or 270 */
 	int64_t frames, keys;  /* number of frames, and number of packets at which decoding can begin */
 	int64_t bytes;         /* total size of the stream's packets */

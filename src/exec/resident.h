@@ -44,7 +44,7 @@ struct stk_resident {
 	int64_t *begin_ns; /* [record]: time at which its batch was submitted to the GPU */
 };
 
-/* resident.c: sets p->parts.resident, for the GPU (dev) or the cores; leaves it NULL if the program does not qualify. */
+/* resident.c: sets p->parts.resident, for the GPU (dev) or the cores; leaves it NULL if the pipeline cannot keep its data set there. */
 STK_MUST_USE enum stk_status stk__resident_create(struct stk_pipeline *p, struct stk_error *err);
 void stk__resident_destroy(struct stk_pipeline *p); /* call it after a drain */
 

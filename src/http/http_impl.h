@@ -147,7 +147,7 @@ struct stk_transfer {
 			      * again on a new one */
 	size_t window_bytes;   /* number of bytes received since `window_ns` */
 	struct stk_transfer *before;
-	/* The object, across all responses. */
+	/* the object's bytes from all responses so far */
 	uint8_t *data;
 	size_t capacity, used;     /* size of the memory at `data`, and number of the object's bytes in it */
 	struct stk_buffer *buffer; /* NULL if the request's owner provides the memory */

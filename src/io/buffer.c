@@ -19,7 +19,7 @@ enum {
 struct stk_buffer {
 	struct stk_buffer_pool *pool;
 	struct stk_buffer *newer, *older; /* links idle buffers of the class */
-	uint64_t release_number;          /* number of this release among all releases */
+	uint64_t release_number;          /* number of releases in the pool before this buffer's last one */
 	size_t capacity;
 	int size_class;
 	_Atomic bool shared; /* true if the buffer has two owners; the first release clears this */

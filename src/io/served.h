@@ -16,7 +16,7 @@ struct stk_served {
 	int limit; /* maximum number of threads */
 	pthread_t *
 		threads; /* the owner's array with room for `limit` threads; NULL: threads are detached, because their work cannot be stopped */
-	/* private, except that the owner may read them */
+	/* from here on: the owner may read these members, but not change them */
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	struct stk_request_queue queue;
