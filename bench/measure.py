@@ -53,8 +53,8 @@ def cpu_seconds(workers: list[int] | None = None) -> float:
 
 
 def wait_idle(limit: float = 60) -> float:
-    """Waits until this process and its children have been idle for a moment, for at most `limit` seconds. Returns the time (perf_counter) at which that
-    moment began."""
+    """Waits until this process and its children have been idle for a moment, for at most `limit` seconds. Returns the time (perf_counter) of that moment's
+    start."""
     workers = children()
     began, before, quiet = time.perf_counter(), cpu_seconds(workers), 0
     end = began + limit

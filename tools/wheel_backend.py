@@ -174,8 +174,7 @@ def place(name: str, binary: Path) -> Path | None:
 
 
 def third_party(binaries: list[Path]) -> dict[str, Path]:
-    """Returns a dict from name to file of every library that is neither Stoker's nor the system's and that the binaries need, directly or through other
-    libraries."""
+    """Returns a dict from name to file of every library (neither Stoker's nor the system's) that the binaries need, directly or through other libraries."""
     found: dict[str, Path] = {}
     queue, inside = list(binaries), {binary.name for binary in binaries}
     while queue:

@@ -165,7 +165,7 @@ def compare(row: Row, a: argparse.Namespace) -> dict[str, Any]:
 
 
 def run_pinned(a: argparse.Namespace) -> dict[str, Any]:
-    """Runs bench/gpu_decode.c, which times how the GPU makes crops of files in pinned memory. In the first round it compares every image with the CPU's
+    """Runs bench/gpu_decode.c, which times making crops on the GPU of files in pinned memory. In the first round it compares every image with the CPU's
     result."""
     if not a.gpu_decode:
         return {"name": "pinned", "left_out": "give --gpu-decode build/bench/gpu_decode"}

@@ -137,8 +137,7 @@ class Bench:
         return {**facts, "rate": rate, "steady": steady, "cpu": facts["cpu"] / facts["objects"] * 1000}
 
     def turns(self, rate: float, in_flight: int, **config: Any) -> tuple[Facts, Facts]:
-        """Runs both sides in turns, and returns the median figures of Stoker's and of the bare client. A turn takes about --seconds at `rate` objects per
-        second."""
+        """Runs both sides in turns, and returns the median figures of Stoker's and of the bare client. A turn takes about --seconds at `rate` objects/s."""
         ours, bare = [], []
         for seed in range(self.args.turns):
             bare.append(self.bare(rate * self.args.seconds, in_flight, seed))

@@ -106,8 +106,7 @@ class GraphLoop(Loop):
 
 
 def gpu_ms(arm: Arm, batches: int = 100) -> float:
-    """Returns the GPU time in milliseconds for one batch of a loader while nothing else runs: the union of the times of its kernels and copies, which
-    overlap."""
+    """Returns the GPU time in milliseconds for one batch of a loader while nothing else runs: the union of the times of its overlapping kernels and copies."""
     from torch.autograd import DeviceType
     from torch.profiler import ProfilerActivity, profile
 
@@ -125,8 +124,7 @@ def gpu_ms(arm: Arm, batches: int = 100) -> float:
 
 
 def run_slice(loop: Loop, arm: Arm, steps: int) -> dict[str, Any]:
-    """Runs `steps` steps with one arm, after steps that use up its ready batches. Returns the slice's seconds, CPU seconds, step times, and steps per
-    second."""
+    """Runs `steps` steps with one arm, after steps that use up its ready batches. Returns the slice's seconds, CPU seconds, step times and rate."""
     for _ in range(arm.ahead + _SETTLE):
         loop.step(arm)
     loop.synchronize()

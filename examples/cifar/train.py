@@ -51,8 +51,7 @@ def network(width: int) -> nn.Sequential:
 
 
 def with_stoker(folder: Path, batch: int, device: str, seed: int, images: int | None = None) -> tuple[Loader, Loader]:
-    """Returns Loaders for training and testing. images: number of images to train on, the first ones; a fifth of that number is for testing. None: all
-    images."""
+    """Returns Loaders for training and testing. images: number of images to train on; a fifth of that number is for testing. None: all images."""
     common: dict[str, Any] = {"batch_size": batch, "device": device, "memory_format": torch.channels_last}
     augment = [T.RandomCrop(32, padding=4), T.RandomHorizontalFlip(), T.Normalize(MEAN, STD)]
     order: dict[str, Any] = {"shuffle": True}

@@ -46,8 +46,8 @@ class Place:
 
 
 def join(name: str) -> Place:
-    """Joins the process group if torchrun started several ranks, and chooses the device. Call it before making Loaders, which get their part of the data
-    from the group."""
+    """Joins the other ranks, if torchrun started some, and chooses the device. Call it before making Loaders, which get their part of the data from the
+    group."""
     gpu = name != "cpu" and torch.cuda.is_available()
     if name == "cuda" and not gpu:
         raise SystemExit("--device cuda: torch finds no GPU that it can use")

@@ -105,7 +105,7 @@ class Sensor:
 
 
 def make_sensors(rng: np.random.Generator, cameras: tuple[str, ...], size: tuple[int, int]) -> list[Sensor]:
-    """Returns NuScenes' cameras and its lidar. Each pose deviates a little from the nominal one, as in a real car. The lidar's x points to the right, its y
+    """Returns NuScenes' cameras and its lidar. Poses deviate a little from the nominal ones, as in a real car. The lidar's x points to the right, its y
     ahead."""
     found = []
     for channel in cameras:

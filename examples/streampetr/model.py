@@ -187,8 +187,7 @@ class StreamPETR(nn.Module):
         return (points - 0.5) * (2 * self.reach)
 
     def cells(self, lidar2img: Tensor, hw: tuple[int, int], image_hw: tuple[int, int]) -> Tensor:
-        """Returns the position embedding of the feature map's cells, (B, cameras * h * w, dim), computed from points on each cell's ray in the frame of the
-        boxes."""
+        """Returns the position embedding of the feature map's cells, (B, cameras * h * w, dim), from points on each cell's ray in the frame of the boxes."""
         (h, w), device = hw, lidar2img.device
         y = (torch.arange(h, device=device) + 0.5) * (image_hw[0] / h)
         x = (torch.arange(w, device=device) + 0.5) * (image_hw[1] / w)

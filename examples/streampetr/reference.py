@@ -96,7 +96,7 @@ def bev_transform(draws: Draws) -> np.ndarray:
 
 def visible(boxes: np.ndarray, depths: np.ndarray, hw: tuple[int, int], least: float) -> np.ndarray:
     """Returns which boxes nearer boxes do not cover, and which have at least `least` visible pixels along both axes. boxes: (n, 4), may be mirrored. hw: the
-    image's height and width."""
+    image's extents."""
     canvas = np.full(hw, -1)
     low, high = np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])
     for i in np.argsort(-depths):
@@ -127,8 +127,7 @@ def camera_boxes(seen: Boxes2d, transform: np.ndarray, config: Config) -> Arrays
 
 
 def space_boxes(sample: Sample, bev: np.ndarray, draws: Draws, config: Config) -> Arrays:
-    """Returns the 3-D boxes within config.reach, transformed by `bev`, with their labels. A box has 9 numbers: centre, size, yaw, and velocity along x and
-    y."""
+    """Returns the 3-D boxes within config.reach, after `bev`, with their labels. A box has 9 numbers: centre, size, yaw, and velocity along x and y."""
     near = np.all(np.abs(sample.centers[:, :2]) <= config.reach, axis=1)
     keep = near & ((sample.lidar_points >= 1) | (sample.radar_points >= 1))
     centers = sample.centers[keep] @ bev[:3, :3].T + bev[:3, 3]

@@ -60,8 +60,8 @@ bool stk__describe_no_media(const uint8_t *data, size_t size, char *text, size_t
 bool stk__image_ending(const char *ending, bool case_sensitive);
 
 enum { STK_IMAGE_GLOBS = 9 };
-/* Patterns of the names of image files in folders of classes, "*.jpg" and so on: the endings that torchvision's ImageFolder accepts. This build may lack
- * some of the formats. */
+/* Patterns of names of image files in class folders, "*.jpg" and so on: the endings that torchvision's ImageFolder accepts. This build may lack some of the
+ * formats. */
 extern const char *const stk__image_globs[STK_IMAGE_GLOBS];
 
 /* Returns the extents that users see. If `orient`, width and height are exchanged for orientations 5..8. */

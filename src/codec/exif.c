@@ -85,8 +85,8 @@ int stk__exif_orientation_value(const uint8_t *value, uint32_t type, bool little
 	return 0;
 }
 
-/* Returns the orientation in an entry's first value, or 0 if that is not a valid orientation. Returns NO_VALUE if the entry has no values, or if they are
- * outside of the file. */
+/* Returns the orientation in an entry's first value, or 0 if that is invalid. Returns NO_VALUE if the entry has no values, or if they are outside of the
+ * file. */
 static int orientation_of(const uint8_t *tiff, size_t size, const uint8_t *entry, bool little)
 {
 	uint32_t type = stk__get16(entry + 2, little), count = stk__get32(entry + 4, little);

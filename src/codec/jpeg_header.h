@@ -72,8 +72,7 @@ void stk__jpeg_scan_scale(struct stk_jpeg_scan *scan, int32_t denom);
 /* Returns which MCUs a window needs. The window is inside the image, as stored, and not empty. */
 struct stk_jpeg_window stk__jpeg_window_plan(const struct stk_jpeg_scan *scan, struct stk_rect pixels);
 
-/* Returns whether the counts describe a prefix code in which no code consists only of ones [C.2]. If dc, also checks that all values are allowed in a DC
- * table (0..15). */
+/* Returns whether the counts describe a prefix code in which no code consists only of ones [C.2]. If dc, also whether all values are 0..15. */
 bool stk__jpeg_huffman_valid(const struct stk_jpeg_huffman *t, bool dc);
 /* Returns whether stk__jpeg_huffman_valid accepts a DC table, and the decoding tables support it (kernel/jpeg/jpeg_tables.h). */
 bool stk__jpeg_dc_usable(const struct stk_jpeg_huffman *t);

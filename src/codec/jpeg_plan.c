@@ -65,8 +65,7 @@ static bool choose_upsample(struct stk_jpeg_scan *s, int i)
 	return true;
 }
 
-/* Chooses the number of samples that a component's blocks become, as libjpeg does (jdmaster.c): doubles it as long as both factors of the component's
- * upsampling are even. */
+/* Chooses the number of samples that a component's blocks become, as libjpeg does (jdmaster.c): doubles it while both upsampling factors are even. */
 static uint8_t choose_size(const struct stk_jpeg_scan *s, const struct stk_jpeg_component *c)
 {
 	int size = s->scale;

@@ -34,12 +34,11 @@ struct stk_jpeg_rows {
 /* Returns whether pixels of this type can be made from this scan. *planes: set to the number of components that are needed. */
 bool stk__jpeg_rows_supports(const struct stk_jpeg_scan *scan, enum stk_image_type type, int32_t *planes);
 
-/* Completes *r, in which the caller has set all members up to `planes`; the objects that r points to must outlive it. Takes buffers from scratch. Returns false
- * if memory runs out. */
+/* Completes *r, whose members up to `planes` the caller has set; the objects that r points to must outlive it. Takes buffers from scratch. Returns false if
+ * memory runs out. */
 bool stk__jpeg_rows_begin(struct stk_jpeg_rows *r, struct stk_arena *scratch);
 
-/* Returns the address at which the samples of block b of MCU (window.mcu_x0, mcu_y) are stored. The component's next block to the right is one block's width
- * further. */
+/* Returns the address at which the samples of block b of MCU (window.mcu_x0, mcu_y) are stored. The next block of the component is one block's width away. */
 uint8_t *stk__jpeg_rows_block(const struct stk_jpeg_rows *r, int b, int mcu_y);
 
 /* Writes the rows of the window whose samples are now complete. Call it after all samples of row mcu_y of MCUs have been decoded. */

@@ -21,8 +21,7 @@ struct stk_jpeg_table_cache {
 	struct stk_jpeg_dc_table dc[STK_JPEG_CACHED];
 };
 
-/* Returns a decoding table, which stays valid for at least two more calls. The description h must be valid. skips: whether the table for skipping blocks is
- * needed too. */
+/* Returns a decoding table, which stays valid for at least two more calls. The description h must be valid. skips: with the table for skipping blocks. */
 const struct stk_jpeg_ac_table *stk__jpeg_cached_ac(struct stk_jpeg_table_cache *c, const struct stk_jpeg_huffman *h, bool skips);
 const struct stk_jpeg_dc_table *stk__jpeg_cached_dc(struct stk_jpeg_table_cache *c, const struct stk_jpeg_huffman *h);
 

@@ -55,8 +55,7 @@ static enum stk_status status_of(int code)
 	}
 }
 
-/* Returns whether a warning with this code means that libjpeg guesses pixels. After other warnings (stray bytes between segments, unusual versions) the
- * image is complete. */
+/* Returns whether a warning with this code means that libjpeg guesses pixels. Other warnings (stray bytes, unusual versions) do no harm. */
 static bool loses_data(int code)
 {
 	return code == JWRN_HIT_MARKER || code == JWRN_HUFF_BAD_CODE || code == JWRN_ARITH_BAD_CODE || code == JWRN_MUST_RESYNC ||
@@ -99,8 +98,7 @@ static int64_t blocks_a_row(const struct jpeg_decompress_struct *cinfo)
 }
 
 /* Called by libjpeg for each row of MCUs of each scan, and for each row of pixels. Stops a decode that is cancelled or exceeds the limits of scans. Such
- * limits are needed here too: a file of a few KB may have thousands of scans over a large image, and check_scans in jpeg.c does not find the scans of all
- * files. */
+ * limits are needed here too: a file of a few KB may have thousands of scans over a large image, and check_scans in jpeg.c misses some scans. */
 static void on_progress(j_common_ptr cinfo)
 {
 	struct stk_jpeg_turbo *t = turbo_of(cinfo);

@@ -69,8 +69,7 @@ static size_t find_pixels(struct bytes file, size_t *first, size_t *total)
 	return is(type, "IEND") && !contents.size && checksum_is_right(type, contents) ? count : 0;
 }
 
-/* Returns the zlib stream in one piece: in the file if it has one chunk of pixels, otherwise in memory from the arena. Its `data` is NULL if memory runs
- * out. */
+/* Returns the zlib stream in one piece: in the file if it has one chunk of pixels, otherwise in memory from the arena. `data` is NULL if memory runs out. */
 static struct bytes join_pixels(struct bytes file, size_t first, size_t count, size_t total, struct stk_arena *scratch)
 {
 	const uint8_t *type;

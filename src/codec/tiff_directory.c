@@ -181,7 +181,7 @@ static enum stk_status read_entries(const struct stk_tiff *t, struct entries *e,
 	return s;
 }
 
-/* Returns the value of an entry that must be the same for all samples of a pixel, or `absent` if there is no such entry. If values are too large or differ,
+/* Returns the value of an entry that must be the same for all samples of a pixel, or `absent` without such an entry. If values are too large or differ,
  * returns 2^32 - 1. */
 static uint32_t value_or(const struct stk_tiff *t, const struct stk_tiff_values *v, uint32_t absent)
 {

@@ -109,8 +109,7 @@ STK_MUST_USE enum stk_status stk__cuda_driver_load(struct stk_cuda_driver *d, st
 void stk__cuda_driver_unload(struct stk_cuda_driver *d);
 
 /* Sets `err` to "TEXT: CUDA_ERROR_NAME (the driver's text)", where TEXT is made from `fmt`. Returns STK_NO_MEMORY for CUDA_OUT_OF_MEMORY, STK_NOT_FOUND for
- * CUDA_NO_DEVICE, otherwise STK_CUDA. If the process can use no GPU any more after the error, the message also says so, and how to find the call that caused
- * it. */
+ * CUDA_NO_DEVICE, otherwise STK_CUDA. If the process can use no GPU any more after the error, the message also says so, and how to find its cause. */
 STK_MUST_USE enum stk_status stk__cuda_fail(const struct stk_cuda_driver *d, int result, struct stk_error *err, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 

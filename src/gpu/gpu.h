@@ -60,12 +60,11 @@ struct stk_gpu_facts {
 /* Fills in the properties of a device. STK_INVALID: there is no device with this number. */
 STK_MUST_USE enum stk_status stk__gpu_facts(const struct stk_gpu *gpu, int ordinal, struct stk_gpu_facts *facts, struct stk_error *err);
 
-/* Opens a device and retains its primary context. STK_INVALID: there is no device with this number; STK_UNSUPPORTED: the build has no kernels, or the driver
- * is too old for them. */
+/* Opens a device and retains its primary context. STK_INVALID: no such device; STK_UNSUPPORTED: the build has no kernels, or the driver is too old for them. */
 STK_MUST_USE enum stk_status stk__gpu_device_open(struct stk_gpu *gpu, int ordinal, struct stk_gpu_device **out, struct stk_error *err);
 /* Adds a reference, and returns `dev`. */
 struct stk_gpu_device *stk__gpu_device_ref(struct stk_gpu_device *dev);
-/* Drops a reference; dropping the last one releases the device. By then no thread may be inside stk__gpu_enter, and all memory on the device must have been
+/* Drops a reference; dropping the last one releases the device. No thread may then be inside stk__gpu_enter, and all memory on the device must have been
  * freed. Accepts NULL. */
 void stk__gpu_device_close(struct stk_gpu_device *dev);
 const struct stk_gpu_facts *stk__gpu_device_facts(const struct stk_gpu_device *dev);
@@ -93,7 +92,7 @@ bool stk__gpu_reaches(struct stk_gpu_device *dev, stk_gpu_ptr at);
 /* Sets *available to the number of bytes of device memory that are not in use by any process. */
 STK_MUST_USE enum stk_status stk__gpu_memory_free(struct stk_gpu_device *dev, size_t *available, struct stk_error *err);
 
-/* Queue copies of `size` bytes, or the filling of `size` bytes with the value `byte`. Copies from and to host memory are asynchronous only if that memory is
+/* Queue copies of `size` bytes, or the filling of `size` bytes with the value `byte`. Copies from and to the host are asynchronous only if its memory is
  * pinned. */
 STK_MUST_USE enum stk_status stk__gpu_upload(
 	struct stk_gpu_device *dev, stk_gpu_stream stream, stk_gpu_ptr to, const void *from, size_t size, struct stk_error *err);

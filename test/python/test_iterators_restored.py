@@ -178,8 +178,8 @@ def test_a_state_that_does_not_say_where_an_epoch_ends_is_refused():
 
 
 def test_a_batch_that_reset_has_taken_is_no_part_of_a_state():
-    """If short batches make the epoch longer than len(), reset() takes a batch to find out whether the epoch has more. Until the loop gets that batch, no
-    state can be saved."""
+    """If short batches make the epoch longer than len(), reset() takes a batch to find out whether the epoch has more. No state can be saved before the loop
+    gets it."""
     pipe = sourced(lambda k: np.zeros([1 + k % 2, 1], np.int32), batch_size=2)
     iterator = DALIGenericIterator(pipe, ["x"], size=7, last_batch_policy=LastBatchPolicy.DROP)
     for _ in range(len(iterator)):

@@ -42,8 +42,7 @@ def first(source, batch=2, **arguments):
 
 
 def test_len_of_the_dataset_is_the_number_of_samples(tree, files):
-    """loader.dataset has the data set's length, classes and class_to_idx, even if an epoch has fewer samples. Users compute an accuracy as correct /
-    len(loader.dataset)."""
+    """loader.dataset has the data set's length, classes and class_to_idx, even if an epoch has fewer samples. Users divide by len(loader.dataset)."""
     torchvision = import_torchvision()
     folder = torchvision.datasets.ImageFolder(tree)
     part = torch.utils.data.Subset(folder, [1, 2, 3])
@@ -203,8 +202,7 @@ def test_targets_have_one_type():
 
 @pytest.mark.parametrize("counts", [(0, 2, 3, 0), (2, 0, 0, 1), (0, 0, 2, 2)])
 def test_images_without_objects(counts):
-    """COCO has images without objects. Empty lists, which a Dataset in plain Python gives for them, and the lack of masks take the same path through the
-    geometry."""
+    """COCO has images without objects. Empty lists, which a Dataset in plain Python gives for them, and the lack of masks go through the same geometry."""
 
     def give(i):
         n = counts[i]
@@ -550,8 +548,7 @@ def test_targets_of_arrays():
 
 
 def test_links_that_lead_back_are_named(tmp_path):
-    """A link to a folder that contains the link is refused by name; other links are followed. Two such links once were followed in all combinations,
-    forever."""
+    """A link to a folder that contains the link is refused by name; other links are followed. Two such links once were followed forever."""
     (tmp_path / "a" / "b").mkdir(parents=True)
     Image.new("RGB", (4, 4)).save(tmp_path / "a" / "1.png")
     Image.new("RGB", (4, 4)).save(tmp_path / "elsewhere.png")

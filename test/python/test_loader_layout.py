@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layout of images that a Loader gets as arrays or tensors comes from layout=, or else from their extents; images whose extents do not show it are
-refused."""
+"""The layout of images that a Loader gets as arrays or tensors comes from layout=, or else from their extents; unclear extents are refused."""
 
 import contextlib
 
@@ -143,7 +142,7 @@ def test_arrays_with_an_ambiguous_layout_are_refused(draws, case, form, dtype):
 @pytest.mark.parametrize("channels", [3, 4])
 def test_one_image_is_not_taken_for_gray_ones(draws, form, channels):
     """An array that looks like one image is refused as a set of images; the message names two solutions. It once was read as many gray images, one for each
-    row, three columns wide."""
+    row."""
     x = FORMS[form](draws.integers(0, 256, (*draws.integers(9, 40, 2), channels), dtype=np.uint8))
     with pytest.raises(InvalidArgumentError, match=rf"look like one image: give x\[None\] for that, and x\[..., None\] for {len(x)} gray"):
         Loader((x, np.arange(len(x))), 1)

@@ -435,8 +435,7 @@ def test_floats_that_do_not_fit_are_refused(files, target):
 
 @pytest.mark.parametrize("target", BEYOND_INT64, ids=str)
 def test_whole_numbers_that_do_not_fit_are_refused(files, target):
-    """Integers that no type of a batch can hold are refused. [2**63, -1] once became two numbers of float32, and [2**63] a tensor of uint64, because NumPy
-    makes such arrays."""
+    """Integers that no type of a batch can hold are refused. [2**63, -1] once became two numbers of float32, and [2**63] a tensor of uint64, as in NumPy."""
     picture = np.zeros((8, 8, 3), np.uint8)
     with pytest.raises(OverflowError, match=r"dataset gave -?\d+ as target 1: whole numbers are int64, .* give a string"):
         next(iter(Loader(Set(2, lambda i: (picture, target)), 2)))

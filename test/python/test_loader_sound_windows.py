@@ -49,8 +49,7 @@ def write(path: Path, data: bytes) -> None:
 @pytest.fixture(scope="module")
 def sounds(tmp_path_factory):
     """Writes a bucket with a folder of 4 sounds of 90 s for each format: WAVs with a plain header, WAVs with 2 KB in a chunk before the samples, FLACs
-    without and with a seek table; also short WAVs, damaged WAVs and, if ffmpeg is installed, AAC. Returns the bucket's folder, and the samples of the 4
-    sounds."""
+    without and with a seek table; also short WAVs, damaged WAVs and, if ffmpeg is installed, AAC. Returns the bucket's folder, and the sounds' samples."""
     root = tmp_path_factory.mktemp("root")
     rng, stored = np.random.default_rng(SEED), []
     for i in range(SOUNDS):

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sources of a Loader other than folders: torchvision's data sets, arrays, tables, streams, Hugging Face's datasets; and the threads that run their Python
-code."""
+"""Sources of a Loader other than folders: torchvision's data sets, arrays, tables, streams, Hugging Face's datasets; the threads that run their Python."""
 
 import gzip
 import io
@@ -37,8 +36,7 @@ def flat(loader, field="label"):
 
 
 def cifar_pickles(root, rng, fine=False):
-    """Writes the pickles of CIFAR-10's archive, or of CIFAR-100's if `fine`, with four images each. Returns their folder, and the training images and
-    labels."""
+    """Writes the pickles of CIFAR-10's archive, or of CIFAR-100's if `fine`, with four images each. Returns their folder, training images and labels."""
     folder = root / ("cifar-100-python" if fine else "cifar-10-batches-py")
     folder.mkdir(parents=True)
     names = ["train", "test"] if fine else [f"data_batch_{k}" for k in range(1, 6)] + ["test_batch"]
@@ -133,8 +131,7 @@ def test_arrays_give_their_images_and_targets(rng):
 
 
 def test_torchvisions_own(tmp_path, files, rng):
-    """The Loader gives the samples of torchvision's data sets. If a data set contains its images or lists their files, the Loader does not run its Python
-    code."""
+    """The Loader gives the samples of torchvision's data sets. If a data set contains its images or lists their files, the Loader runs none of its Python."""
     datasets = import_torchvision().datasets
     tv = import_torchvision().transforms
     data = torch.utils.data
@@ -448,8 +445,8 @@ def test_hugging_face(files):
 
 
 def test_hugging_face_turns_images_as_their_exif_data_says(tmp_path):
-    """Images of a table of `datasets` are rotated by their EXIF data, as when the package or a DataLoader over the table decodes them. Images of a list of
-    files are not rotated."""
+    """Images of a table of `datasets` are rotated by their EXIF data, as when the package or a DataLoader over the table decodes them. Those of listed files
+    are not."""
     pixels = np.zeros((24, 32, 3), np.uint8)
     pixels[:12], pixels[:, :8] = (255, 0, 0), (0, 0, 255)
     picture = Image.fromarray(pixels)
@@ -467,8 +464,7 @@ def test_hugging_face_turns_images_as_their_exif_data_says(tmp_path):
 
 
 class Noisy:
-    """A Dataset of random numbers: two of the sample's own generator and, unless `own_only`, one of each global generator; then the index and the process's
-    id."""
+    """A Dataset of random numbers: two of the sample's generator and, unless `own_only`, one of each global one; then the index and the process's id."""
 
     def __init__(self, own_only=True):
         self.own_only = own_only
@@ -666,8 +662,7 @@ def test_tables_may_hold_uris(tmp_path):
 
 
 def test_derived_loaders_that_pass_arguments_on(tree, tmp_path):
-    """from_csv and the other constructors accept arguments that a derived class passes on as **named. They once looked only at the arguments that the class
-    itself names."""
+    """from_csv and the other constructors accept arguments that a derived class passes on as **named. They once knew only arguments that the class names."""
 
     class Mine(stoker.Loader):
         def __init__(self, *given, alpha=0, **named):

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics for Prometheus and OpenTelemetry equal the counters that they show; also tests the dashboard, and values that a training loop logs to TensorBoard
-or through Lightning."""
+"""Metrics for Prometheus and OpenTelemetry equal the counters that they show; also tests the dashboard, and values for TensorBoard and Lightning."""
 
 import contextlib
 import gc

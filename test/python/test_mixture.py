@@ -116,8 +116,8 @@ def test_other_numbers_of_ranks_continue(before, after):
 
 @pytest.mark.parametrize("how", ["state", "close"])
 def test_an_epoch_that_continues_ends_where_it_would_have_ended(how):
-    """After the leader's last batch, other sources have some steps before the end of the epoch is found. A run that resumed there once had another whole
-    epoch of the leader."""
+    """After the leader's last batch, other sources have some steps before the end of the epoch is found. A run that resumed there once repeated the leader's
+    epoch."""
     shares = (0.45, 0.45, 0.1)
     whole = mixture(epoch="c", shares=shares)
     wanted, after = labels(whole), labels(whole)

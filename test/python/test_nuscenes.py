@@ -265,8 +265,7 @@ def test_mutations_are_refused_or_read(root, tmp_path):
 
 
 def test_a_byte_order_mark_before_tables(root, tmp_path):
-    """Tables that begin with a byte order mark, as some editors write it, give the same values. (json.load refuses it unless the file is opened as
-    utf-8-sig.)"""
+    """Tables that begin with a byte order mark, as some editors write it, give the same values."""
     want = [[v.tolist() for v in r.values()] for r in rows(pipeline(root, OF_SAMPLES[:4], 5), OF_SAMPLES[:4], 3)]
     copy(root, tmp_path)
     for table in (tmp_path / "v1.0-mini").glob("*.json"):

@@ -48,8 +48,7 @@ HERE = {"batching", "from-others", "loader", "robots", "storage", "training", "v
 
 
 def programs(page: str) -> Iterator[str]:
-    """Yields the Python programs of a page: those in fences, and blocks that are indented by four spaces outside of lists and have a line that begins like a
-    program's."""
+    """Yields the Python programs of a page: those in fences, and blocks that are indented by four spaces outside of lists and look like programs."""
     lines = (DOC / f"{page}.md").read_text().splitlines()
     at, in_list = 0, False
     while at < len(lines):

@@ -158,8 +158,8 @@ def test_a_changed_data_set_is_refused(files):
 
 
 def check_message(text, names, was):
-    """Checks the message against the two lists of names: it must name the first difference, and must be right in what it states. Returns the number of equal
-    names in the message."""
+    """Checks the message against the two lists of names: it must name the first difference, and must be right in what it states. Returns its number of equal
+    names."""
     found = re.search(r"the first (\d+) are the same, up to (\S+?)(;|:|$)", text)
     same = int(found[1]) if found else 0
     assert names[:same] == was[:same] and (not found or found[2] == names[same - 1]), text

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PNG files whose rows have any filters and whose pixels are in any number of chunks give the pixels that were filtered. Damaged files raise the same errors
-wherever the damage is."""
+"""PNG files whose rows have any filters and whose pixels are in any number of chunks give their pixels. Damaged files raise the same errors wherever the
+damage is."""
 
 from __future__ import annotations
 

@@ -66,8 +66,7 @@ def test_torchvision_references(folder):
 
 
 def test_timm_train(folder, monkeypatch):
-    """timm_train.py trains without Python for a sample. timm 1.0's create_transform is replaced by a function that makes the same transforms, from classes
-    with the same names."""
+    """timm_train.py trains without Python for a sample. timm 1.0's create_transform is replaced by a function that makes the same transforms."""
 
     def create_transform(size, is_training, auto_augment=None, interpolation="bilinear", re_prob=0.0, re_mode="const"):
         tv = torchvision.transforms
@@ -155,8 +154,7 @@ def test_open_clip_csv(tree, tmp_path, separator):
 
 
 def test_hf_trainer(files, monkeypatch):
-    """hf_trainer.py trains with each batch of the table. `transformers` and `load_dataset` are replaced by objects with only the attributes that the script
-    uses."""
+    """hf_trainer.py trains with each batch of the table. `transformers` and `load_dataset` are replaced by objects with the attributes that it uses."""
     pytest.importorskip("datasets") if importlib.util.find_spec("datasets") else None
     table = hub_table(files)
     datasets, transformers = types.ModuleType("datasets"), types.ModuleType("transformers")

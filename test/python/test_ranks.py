@@ -568,8 +568,7 @@ for made in (lambda: Part(own), lambda: data.Subset(Part(range(80)), own), lambd
 
 
 def test_the_same_data_on_all_ranks_is_divided():
-    """Ranks with the same data are recognised even if the Dataset augments its samples at random. Comparing the samples does not advance the program's
-    random generators."""
+    """Ranks with the same data are recognised even if the Dataset augments its samples at random. Comparing samples advances no random generator."""
     all_well(
         launch(
             PARTS

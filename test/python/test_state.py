@@ -57,8 +57,7 @@ def order_2(seed, epoch, n, i):
 
 
 def order_1(seed, epoch, n, i):
-    """Returns the sample at position i of n in version 1 of the order, a Feistel network with cycle walking. It has 24 rounds for indices of fewer than 16
-    bits."""
+    """Returns the sample at position i of n in version 1 of the order, a Feistel network with cycle walking. It has 24 rounds below 16 bits."""
     key, bits = key_of(seed, epoch), (n - 1).bit_length()
     half = 1 if bits < 2 else (bits + 1) // 2
     while True:
@@ -186,8 +185,7 @@ class Numbers:
 
 
 def loaders(files, size=54):
-    """Returns functions that make Loaders over `size` samples whose labels are their ids: over files and over a Dataset, each with and without a user's
-    order."""
+    """Returns functions that make Loaders over `size` samples whose labels are their ids: over files and over a Dataset, with and without a user's order."""
     pairs = [(str(files[i % len(files)]), i) for i in range(size)]
     order = {"sampler": lambda epoch: [(i + epoch) % size for i in range(size)]}
     settings = {"transforms": [T.Resize((8, 8))], "seed": 3}

@@ -339,7 +339,7 @@ def test_errors_of_operators_name_field_and_place():
 
 
 def test_boxes_of_a_flipped_image_keep_the_order_of_their_corners():
-    """A flip moves points one by one. It reorders the corners of boxes (bbox_field_names), so that the lower one is first again; rows that are not boxes are
+    """A flip moves points one by one. It reorders the corners of boxes (bbox_field_names), so that the lower one is first; rows that are not boxes are
     refused."""
     rng = np.random.default_rng(SEED + 21)
     low = rng.uniform(0, 40, (9, 2))

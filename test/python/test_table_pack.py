@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`stoker pack` of tables: the tars contain every row's bytes and values; values that a tar cannot store are refused by name; and no incomplete pack
-remains."""
+"""`stoker pack` of tables: the tars contain every row's bytes and values; values that a tar cannot store are refused by name; no incomplete pack remains."""
 
 import io
 import json
@@ -256,8 +255,7 @@ def test_an_interrupted_run_leaves_no_half_pack_and_continues(tmp_path, rng, how
 
 @pytest.mark.parametrize("how", ["link", "files", "left"])
 def test_other_files_where_tars_are_made_are_neither_removed_nor_packed(tmp_path, rng, how):
-    """The tars are made in DIR.part. If that is a link or contains files that packing did not make, nothing is packed or removed. The remains of a killed
-    run are removed."""
+    """The tars are made in DIR.part. If that is a link or contains other files, nothing is packed or removed. The remains of a killed run are removed."""
     table = write(tmp_path / "t.parquet", rows_of(rng, 5))
     folder, part = tmp_path / "elsewhere", tmp_path / "out.part"
     folder.mkdir()
@@ -446,8 +444,7 @@ def test_a_saved_folder_that_datasets_wrote(tmp_path, rng):
 
 
 def test_folders_of_classes_are_for_the_program(tmp_path, rng):
-    """The Python code passes folders of classes to the program, even if a class has a name that the folder of a partition could have. The program refuses
-    tables and their options."""
+    """The Python code passes folders of classes to the program, even if a class is named like a partition. The program refuses tables and their options."""
     from stoker.loader import _table_pack
 
     (tmp_path / "in" / "a=1").mkdir(parents=True)

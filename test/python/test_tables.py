@@ -654,8 +654,7 @@ def store(table, tmp_path, monkeypatch):
 
 @pytest.mark.timeout(120)
 def test_row_groups_of_a_store_are_not_waited_for_once_they_are_read(store, monkeypatch):
-    """Stoker waits after each row group until pyarrow has released its file. If something else still referred to that file, each row group would take the
-    whole time limit."""
+    """Stoker waits after each row group until pyarrow has released its file. Another reference to the file would make each group take the whole time limit."""
     from stoker.loader import _table_files
 
     monkeypatch.setattr(_table_files, "_PATIENCE", 1000)
@@ -1138,8 +1137,7 @@ def test_errors_of_a_server_keep_their_class_and_name_the_file_once(tmp_path):
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("source", [GLOB, NAMES, "http"])
 def test_a_cache_on_disk_serves_later_runs_of_a_table(store, tmp_path, rng, source):
-    """Later runs read the table from the cache. The cache's entries do not store an object's version as text; a later run therefore once mixed versions in a
-    table, or knew no size."""
+    """Later runs read the table from the cache. The cache's entries do not store an object's version as text; so a later run once mixed a table's versions."""
     files = tmp_path / "store" / "bucket" / "table"
 
     def run(epochs):

@@ -101,8 +101,7 @@ def kept(folder):
 
 @pytest.mark.essential
 def test_the_same_samples_from_everywhere(shards, store, tmp_path):
-    """Reads from disk and from a bucket; the source is given as a glob, braces, a list, a folder or an index. The store may fail, also while an index is
-    made."""
+    """Reads from disk and from a bucket; the source is given as a glob, braces, a list, a folder or an index. Requests may fail, also for an index."""
     plain = run(str(shards / "s-*.tar"), shuffle=False)
     assert [label for _, label, _ in plain] == [k for _, _, k in plain] == list(range(37))
     whole = run(str(shards / "s-*.tar"), epochs=2)
@@ -338,8 +337,7 @@ def test_samples_that_would_be_missing_are_reported(tmp_path, capfd):
 
 
 def test_a_tar_that_changes_under_its_index(shards, tmp_path, monkeypatch):
-    """Offsets into one version of a tar are wrong in another. Neither the new version's bytes at old offsets nor cached bytes of the old version may be
-    delivered."""
+    """Offsets into one version of a tar are wrong in another. Neither the new version's bytes nor cached bytes of the old one may be delivered."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     server = Store(shards.parent)
     try:
@@ -460,8 +458,8 @@ def contents(folder):
 
 
 def test_packed_tars_hold_every_sample(tmp_path, monkeypatch):
-    """Packed tars contain every sample of the folder, whether tarfile or Loader reads them. Packing again after an interruption, or from a store, makes the
-    same tars."""
+    """Packed tars contain every sample of the folder, whether tarfile or Loader reads them. Packing after an interruption, or from a store, makes equal
+    tars."""
     root, packed = tmp_path / "store" / "photos", tmp_path / "packed"
     write_tree(root, np.random.default_rng(SEED), 3, 7)
     long = root / "class1" / ("n" * 120 + ".jpg")

@@ -64,8 +64,7 @@ def test_pipelines_of_a_process_are_listed(folder):
 
 
 def test_rates_and_bad_samples_of_another_process(folder, tmp_path):
-    """`stoker top` shows the rank, the rates and the bad samples of another process, which reads seven good files and a bad one, until that process is
-    killed."""
+    """`stoker top` shows the rank, the rates and the bad samples of another process, which reads seven good files and a bad one, and is then killed."""
     program = """
         import sys, time, stoker
         from pathlib import Path
@@ -189,8 +188,7 @@ def test_other_sockets_are_left_out(folder):
 
 
 def test_many_processes_that_do_not_answer_do_not_add_up(folder):
-    """Stopped processes accept connections but send nothing, and one process sends its answer byte by byte endlessly. `stoker top` asks all at the same
-    time."""
+    """Stopped processes accept connections but send nothing, and one sends its answer byte by byte endlessly. `stoker top` asks all at the same time."""
     os.mkdir(folder, 0o700)
     silent = []
     for k in range(60):

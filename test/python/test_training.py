@@ -114,8 +114,7 @@ print(found.device, found.step.mean > 0, 0 <= found.wait_share <= 1, sum(len(b.t
 
 
 def test_advise_in_a_training_loop(tree, device):
-    """advise watches a training loop to the end of its trial. Runs in its own process: once a process uses CUDA, as in other tests, advise uses the GPU's
-    clock."""
+    """advise watches a training loop to the end of its trial. Runs in its own process: once a process uses CUDA, as in other tests, advise uses its clock."""
     done = subprocess.run([sys.executable, "-c", ADVISED, str(tree), device], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     where, stepped, shared, steps = done.stdout.split()

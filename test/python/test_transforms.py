@@ -138,8 +138,7 @@ def test_random_crop_of_unequal_images(varied):
 
 
 def test_random_resized_crop_draws_as_torchvision(varied):
-    """Crops have the given size even for extreme aspect ratios. The same seed gives the same crops, another seed gives others. (parity/test_random.py tests
-    their distribution.)"""
+    """Crops have the given size even for extreme aspect ratios. The same seed gives the same crops, another seed gives others."""
     full = ours(varied, [T.RandomResizedCrop((24, 24), scale=(1, 1), ratio=(1e-4, 1e4))], dtype=torch.uint8)
     assert all(i.shape == (3, 24, 24) for i, _ in full)
     a = ours(varied, [T.RandomResizedCrop(24)], seed=1)
@@ -229,8 +228,8 @@ def test_translation_of_torchvision_v2():
 
 
 def test_presets_of_torchvisions_references(varied):
-    """torchvision's presets are used unchanged, as transforms and as a dataset's transform, without Python. A class that does more than call its transforms
-    is called for each sample."""
+    """torchvision's presets are used unchanged, as transforms and as a dataset's transform, without Python. A class that does more than that is called for
+    each sample."""
     from torchvision.transforms import v2
 
     class Eval:

@@ -252,8 +252,7 @@ def test_a_file_object_that_fails(clips):
 
 
 def test_a_url(clips):
-    """Opening a URL and reading a frame takes three requests at most: for the file's size, for its header, and for the moov box at the end with the frame's
-    packets."""
+    """Opening a URL and reading a frame takes three requests at most: for the file's size, for its header, and for the moov box with the frame's packets."""
     data = clips("h264.mp4").read_bytes()
     asked = []
 
@@ -520,8 +519,8 @@ def test_a_size_that_only_the_codec_knows(clips):
 
 @pytest.mark.parametrize("width", [-1, -(2**31)])
 def test_impossible_sizes(clips, width):
-    """A file that states a negative width is refused as damaged. A PixelWidth (b0) of four bytes is written over Matroska's PixelWidth of one byte and the
-    PixelHeight (ba) after it."""
+    """A file that states a negative width is refused as damaged. A PixelWidth (b0) of four bytes replaces Matroska's PixelWidth of one byte and the next
+    field."""
     data = clips("vp9.webm").read_bytes()
     at = data.index(bytes([0xB0, 0x81, 176, 0xBA, 0x81]))
     with pytest.raises(stoker.StokerError, match="is damaged"):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""readers.video, experimental.readers.video and decoders.video: clips contain the frames that their numbers name, in DALI's order, in every shard and after
-a restart."""
+"""readers.video, experimental.readers.video and decoders.video: clips contain the frames that their numbers name, in DALI's order, on any shard and after a
+restart."""
 
 from __future__ import annotations
 

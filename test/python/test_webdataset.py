@@ -346,8 +346,8 @@ def test_damage_is_named_by_archive_place_and_member(shards, tmp_path):
 
 
 def test_a_cut_image_ends_where_its_file_does(tmp_path):
-    """A truncated image gives the same result in an archive as in a file of its own. The following bytes of the archive were read with it, but the decoder
-    must not use them."""
+    """A truncated image gives the same result in an archive as in a file of its own. The following bytes of the archive were read with it, but must not be
+    used."""
     whole = image(200, 64)
     cut = whole[: len(whole) * 2 // 3]
     write(tmp_path / "a.tar", [("0.jpg", cut), ("0.seg.jpg", whole)])

@@ -260,8 +260,7 @@ static bool refuse_portal(struct s3_server *s, struct connection *c, const char 
 	return true;
 }
 
-/* Acts as an instance's metadata service under latest/. As in version 2, a PUT returns a token, which other requests must send. Returns whether it has
- * refused the request. */
+/* Acts as an instance's metadata service under latest/. As in version 2, a PUT returns a token, which other requests must send. Returns whether it refused. */
 static bool refuse_metadata(struct s3_server *s, struct connection *c, const char *method, const char *name, const char *headers)
 {
 	const struct s3_object *token = s3_store_find(&s->store, "latest/api/token");

@@ -316,8 +316,8 @@ class Builder:
 
     def ffmpeg_lines(self, root: Path, prefix: Path) -> list[str]:
         """Returns commands that build FFmpeg's libraries under names that no other library in a process has. Their symbols have their own versions, so that
-        they never bind to another FFmpeg, even if a program has loaded that one with RTLD_GLOBAL. FFmpeg stores the command line in the libraries, so it
-        must not contain a path."""
+        they never bind to another FFmpeg, even if a program has loaded that one with RTLD_GLOBAL. FFmpeg stores the command line in the libraries, which
+        thus must not contain paths."""
         compile_args = self.compile.replace("-fvisibility=hidden ", "") + " -Ineeded/include"  # lib*.v list the visible symbols
         link = "-Lneeded/lib -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--gc-sections"
         parts = [f"--enable-{kind}={name}" for kind, names in FFMPEG_PARTS.items() for name in names.split()]

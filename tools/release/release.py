@@ -27,8 +27,7 @@ sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tools" / "release")]
 FOLDER = ROOT / "build-release"
 LARGEST = 20_000_000  # maximum size of a wheel in bytes
 JOBS = int(os.environ.get("JOBS") or os.cpu_count() or 1)
-# Licences that a wheel may contain. The GPL is excluded. The LGPL is allowed for FFmpeg, whose libraries are loaded at run time, so that users can replace
-# them.
+# Licences that a wheel may contain. The GPL is excluded. The LGPL is allowed for FFmpeg, whose libraries users can replace, since they are loaded at run time.
 LICENCES = {"Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause", "IJG", "MIT", "Zlib", "curl", "libpng-2.0"}
 LICENCES |= {"LGPL-2.1-or-later"}
 LGPL = "GNU LESSER GENERAL PUBLIC LICENSE\n                       Version 2.1"

@@ -9,8 +9,8 @@
 
 enum { MARKS = STK_JPEG_GPU_TIMES + 1, RAW_SLACK = 64 };
 
-/* The layout of a part in the memory of its stream: tables of the decoder and of the passes, then the results of both. The bytes of the files are part of
- * the decoder's results. */
+/* The layout of a part in the memory of its stream: tables of the decoder and of the passes, then the results of both. The decoder's results include the
+ * files. */
 struct sizes {
 	struct stk_jpeg_gpu_plan_sizes decode;
 	struct stk_pass_gpu_sizes passes;
@@ -368,8 +368,7 @@ bool stk__jpeg_gpu_need(const struct stk_jpeg_gpu_item *it, struct stk_jpeg_gpu_
 	return true;
 }
 
-/* Adds the item's pass to p->passes. The pass reads the decoded window through a view that applies the image's orientation. Returns false if it cannot be
- * added. */
+/* Adds the item's pass to p->passes. The pass reads the decoded window through a view that applies the image's orientation. Returns false if that fails. */
 static bool plan_pass(const struct part *p, const struct stk_jpeg_gpu_item *it, uint32_t index)
 {
 	uint64_t at;
@@ -383,8 +382,8 @@ static bool plan_pass(const struct part *p, const struct stk_jpeg_gpu_item *it, 
 	return stk__pass_gpu_add(p->passes, it->pass, &src, seen.x, seen.y, &it->dst);
 }
 
-/* Decides which of the part's items the GPU decodes, and plans their decoding and their passes. Sets b->flag of all of the part's items: NULL if the GPU does
- * not decode the item. */
+/* Decides which of the part's items the GPU decodes, and plans their decoding and their passes. Sets b->flag of these items: NULL if the GPU does not decode
+ * the item. */
 static void plan_items(
 	struct stk_jpeg_gpu_batch *b, struct part *p, const struct stk_jpeg_gpu_stream *stream, const struct stk_jpeg_gpu_item *items)
 {

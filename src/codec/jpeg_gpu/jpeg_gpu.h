@@ -65,8 +65,7 @@ struct stk_jpeg_gpu;
 struct stk_jpeg_gpu_batch;
 
 /* Adds what an item needs to *sum. Returns false if the CPU must decode the item, however much memory there is: it is another kind of JPEG, has other
- * colours, or a pass that the GPU does not support. (Restart markers in wrong positions are found by stk__jpeg_gpu_submit.) A pure function; any thread may
- * call it. */
+ * colours, or a pass that the GPU does not support. (Restart markers in wrong positions are found by stk__jpeg_gpu_submit.) Pure; any thread. */
 bool stk__jpeg_gpu_need(const struct stk_jpeg_gpu_item *item, struct stk_jpeg_gpu_limits *sum);
 
 /* Returns how many bytes of device memory such files need: about 200 per block, or 3 per byte of the files if that is more, plus 8 per tap. */
@@ -86,8 +85,7 @@ void stk__jpeg_gpu_batch_destroy(struct stk_jpeg_gpu_batch *b); /* the batch mus
  * if the device has not enough memory. After a failure some parts may be in flight; stk__jpeg_gpu_sync waits for them. */
 STK_MUST_USE enum stk_status stk__jpeg_gpu_submit(
 	struct stk_jpeg_gpu_batch *b, const struct stk_jpeg_gpu_item *items, int n, struct stk_error *err);
-/* Returns the decoder stream of the last part, to which further work may be submitted. Returns `none` if the batch has no part, because the GPU decodes none
- * of its files. */
+/* Returns the decoder stream of the last part, to which further work may be submitted. Returns `none` if the batch has no part, with no file for the GPU. */
 stk_gpu_stream stk__jpeg_gpu_last_stream(const struct stk_jpeg_gpu_batch *b, stk_gpu_stream none);
 /* Returns a decoder stream for work without files. Consecutive values of `turn` give the streams in rotation. */
 stk_gpu_stream stk__jpeg_gpu_stream_of_turn(const struct stk_jpeg_gpu *d, int64_t turn);

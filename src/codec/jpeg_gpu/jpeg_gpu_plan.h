@@ -50,8 +50,8 @@ struct stk_jpeg_gpu_file {
  * the header, the window, the type, and the end of the file; for progressive files also of their scans, which takes 10 us per 100 KB. */
 bool stk__jpeg_gpu_plan_need(const struct stk_jpeg_gpu_file *file, struct stk_jpeg_gpu_plan_limits *sum);
 
-/* Sizes in bytes of the view's two pieces of memory: the tables, which the host writes and uploads, and the results, which the phases write. Both must be
- * aligned to 256 bytes. */
+/* Sizes in bytes of the view's two pieces of memory: the tables, which the host writes and uploads, and the results, which the phases write. Both are
+ * aligned to 256. */
 struct stk_jpeg_gpu_plan_sizes {
 	size_t tables, work;
 	size_t pixels; /* size in bytes of view.rgb, which is part of `work` */

@@ -142,8 +142,7 @@ enum stk_status stk__jpeg_gpu_streams_fit(
 
 /* ---- taking and giving back streams ---- */
 
-/* Allocates the stream's memory for a part. Fills all of it with zeros, since kernels read whole words, including a few bytes after their input, which they
- * then ignore. */
+/* Allocates the stream's memory for a part. Fills all of it with zeros, since kernels read whole words, including a few ignored bytes after their input. */
 static enum stk_status make(struct stk_jpeg_gpu_streams *all, struct stk_jpeg_gpu_stream *stream, size_t size, struct stk_error *err)
 {
 	enum stk_status s = stk__gpu_alloc(all->dev, size, &stream->memory, err);
