@@ -41,8 +41,8 @@ static int read_bytes(void *user, uint8_t *to, int n)
 {
 	enum { CALL = 256 }; /* number of bytes that each call costs in addition to those that it reads */
 	struct stk_container *c = user;
-	/* A file that was cut off may list packets after its end. This is reported only when frames of these packets are wanted; here zeros are read instead
-	 * of the missing bytes. */
+	/* A file that was cut off may list packets after its end. This is reported only when frames of these packets are wanted; here zeros replace the missing
+	 * bytes. */
 	const int64_t left = c->blank ? n : c->in->size - c->at;
 	if (c->status)
 		return AVERROR_EXTERNAL;

@@ -24,8 +24,7 @@ struct stk_yuv_matrix {
  * 16..235 and chroma in 16..240, times 2^(bits-8). */
 struct stk_yuv_matrix stk__yuv_matrix(double red, double blue, bool full, int bits);
 
-/* One plane of a decoded picture, which has three (Y, Cb, Cr or R, G, B), or one if it is gray. Sample (x, y) is at data + y*row + x*step, shifted left by
- * `shift` bits. */
+/* One plane of a decoded picture, which has three (Y, Cb, Cr or R, G, B), or one if it is gray. Sample (x, y) is at data + y*row + x*step, times 2^shift. */
 struct stk_plane {
 	const uint8_t *data;
 	ptrdiff_t row;

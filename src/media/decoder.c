@@ -200,8 +200,8 @@ static enum stk_status deliver(struct decoding *n, int32_t k, const AVFrame *fra
 	return STK_OK;
 }
 
-/* Receives decoded frames from libavcodec and writes those that are wanted. Unless `lenient` is set, ignores frames after a damaged packet, since they may
- * refer to its picture. */
+/* Receives frames from libavcodec and writes the wanted ones. Unless `lenient` is set, ignores frames after a damaged packet, since they may refer to its
+ * picture. */
 static enum stk_status take_frames(struct decoding *n)
 {
 	struct stk_video_decoder *d = n->d;
@@ -330,8 +330,7 @@ static enum stk_status decode_from(struct decoding *n, int32_t first, int32_t la
 	struct stk_video_decoder *d = n->d;
 	const struct stk_video_index *x = n->x;
 	n->damaged = -1;
-	/* Continues from the last call if packet `first` has been sent already and libavcodec has not returned any of the wanted frames yet: that costs less
-	 * than a new start. */
+	/* Continues from the last call, which is cheaper than a new start, if packet `first` has been sent and libavcodec has not returned a wanted frame yet. */
 	const bool on = d->index == x && d->first <= first && d->next > first && d->latest < n->frames[0];
 	enum stk_status s = on ? STK_OK : begin_at(d, x, first, n->err);
 	if (!s)

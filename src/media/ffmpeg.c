@@ -18,8 +18,7 @@ struct library {
 	size_t count;
 };
 
-/* Opens a library; tries the name that it has in a wheel first. NODELETE, since libraries that FFmpeg depends on register functions that run at the end of
- * the process. */
+/* Opens a library; tries its name in a wheel first. NODELETE, since libraries that FFmpeg depends on register functions that run at the end of the process. */
 static void *open_library(const char *name, const char *version)
 {
 	char file[64];

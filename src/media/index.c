@@ -62,8 +62,7 @@ static enum stk_status sort_frames(struct stk_video_index *x, int32_t n, struct 
 	return STK_OK;
 }
 
-/* Lists the frames in order of presentation. Most packets are only a few positions away from that order, so inserting each into the list costs less than
- * sorting. */
+/* Lists the frames in order of presentation. Most packets are close to that order, so inserting each into the list costs less than sorting. */
 static enum stk_status list_frames(struct stk_video_index *x, struct stk_error *err)
 {
 	enum { MOST_MOVES = 32 }; /* if inserting takes more moves per frame on average, the frames are sorted instead */

@@ -50,8 +50,7 @@ static enum stk_status grow(struct listing *l, struct stk_error *err)
 	return STK_OK;
 }
 
-/* Appends the bytes of a packet that is not contiguous in the file to p->kept, and sets packet->position to their offset in it. STK_LIMIT: more than
- * MOST_KEPT bytes. */
+/* Appends the bytes of a scattered packet to p->kept, and sets packet->position to their offset in it. STK_LIMIT: more than MOST_KEPT bytes. */
 static enum stk_status keep_copy(struct stk_packets *p, struct stk_packet *packet, const uint8_t *data, struct stk_error *err)
 {
 	const size_t size = (size_t)packet->size;

@@ -88,8 +88,7 @@ STK_MUST_USE enum stk_status stk__video_gpu_read_head(
 	struct stk_video_gpu *g, const struct stk_video_index *x, enum stk_cuvid_codec codec, struct stk_error *err);
 /* Returns the index of a packet's frame in the list of wanted frames, or STK_NVDEC_UNWANTED. */
 int32_t stk__video_gpu_find_number(const struct stk_video_gpu_call *n, int32_t packet);
-/* Sends the packets up to `last`. Skips packets that follow the run's first packet in the file but are presented before it, since they refer to earlier
- * frames. */
+/* Sends the packets up to `last`. Skips packets that follow the run's first packet in the file but are presented before it, since these need earlier frames. */
 STK_MUST_USE enum stk_status stk__video_gpu_send_up_to(struct stk_video_gpu_call *n, int32_t last, struct stk_error *err);
 
 /* video_gpu_run.c: decodes segments on the engine. */

@@ -19,8 +19,7 @@ struct stk_flac_block {
 	bool variable;      /* blocks may have different sizes */
 };
 
-/* Reads a block's header from n bytes. rate, bits: those of the file, which the block has if its header states no others. Returns false if these bytes are
- * not a header. */
+/* Reads a block's header from n bytes. rate, bits: those of the file, used if the header states no others. Returns false if these bytes are not a header. */
 bool stk__flac_block_read(const uint8_t *p, size_t n, int32_t rate, int32_t bits, struct stk_flac_block *block);
 
 /* A decoder of blocks, and the blocks that it holds. */
@@ -61,7 +60,7 @@ STK_MUST_USE enum stk_status stk__flac_decode(struct stk_flac_decoder *d, uint64
 /* Returns how many blocks the decoder can hold. When it holds this number of blocks, call stk__flac_finish. The number is above 1 for few channels, since up to
  * STK_FLAC_TOGETHER channels are predicted faster together than one by one. */
 int32_t stk__flac_max_blocks(const struct stk_flac_decoder *d);
-/* Turns the residuals of all blocks in d->blocks into samples, and computes left and right from a side channel. The caller then uses the planes and sets
+/* Makes samples from the residuals of all blocks in d->blocks, and computes left and right from a side channel. The caller then uses the planes and sets
  * block_count to 0. */
 void stk__flac_finish(struct stk_flac_decoder *d);
 

@@ -162,8 +162,7 @@ static void predict_side(struct stk_flac_decoder *d, const struct stk_flac_predi
 
 static const struct stk_flac_predictor fixed[] = {{0, 0, {0}}, {1, 0, {1}}, {2, 0, {2, -1}}, {3, 0, {3, -3, 1}}, {4, 0, {4, -6, 4, -1}}};
 
-/* Reads one channel of `bits` bits to its plane: residuals, or samples if the channel has no predictor or has 33 bits. Samples of 33 bits are also stored in
- * d->side. */
+/* Reads one channel of `bits` bits to its plane: residuals, or samples if the channel has no predictor or has 33 bits. d->side also gets samples of 33 bits. */
 static enum stk_status read_subframe(struct stk_flac_decoder *d, int32_t bits, struct stk_flac_block_memory *held, int32_t channel)
 {
 	struct stk_flac_bits *b = &d->bits;
@@ -223,8 +222,7 @@ int32_t stk__flac_max_blocks(const struct stk_flac_decoder *d)
 	return wide || d->info->channels > STK_FLAC_TOGETHER / 2 ? 1 : STK_FLAC_TOGETHER / d->info->channels;
 }
 
-/* Makes the planes of d->blocks large enough for this block, without losing their contents. Also makes d->side large enough, if this block has a side of 33
- * bits. */
+/* Makes the planes of d->blocks large enough for this block, without losing their contents. Also d->side, if this block has a side of 33 bits. */
 static enum stk_status allocate_planes(struct stk_flac_decoder *d)
 {
 	const size_t n = (size_t)d->block.frames, channels = (size_t)d->info->channels;

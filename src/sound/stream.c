@@ -151,8 +151,7 @@ static int preroll(const struct stk_sound_stream *s)
 	return !exact ? -1 : id == AV_CODEC_ID_FLAC ? 0 : id == AV_CODEC_ID_MP3 ? MP3_PREROLL : -1;
 }
 
-/* Returns whether `s->packet` can be skipped for a window that begins at frame `first`, because more than `packets` packets of its duration lie between
- * them. */
+/* Returns whether `s->packet` can be skipped for a window from frame `first` on: it ends at least `packets` packet durations before the window. */
 static bool is_before(const struct stk_sound_stream *s, int64_t first, int packets)
 {
 	const AVPacket *p = s->packet;
@@ -320,8 +319,7 @@ static int64_t flac_frames(const AVCodecParameters *p)
 	return n ? n : -1;
 }
 
-/* Returns our name for a container that FFmpeg calls `name`; "media" for containers without one. Unlike FFmpeg's strings, ours stay valid after its
- * libraries are unloaded. */
+/* Returns our name for a container that FFmpeg calls `name`; "media" for containers without one. Unlike FFmpeg's own, it stays valid after an unload. */
 static const char *format_of(const char *name)
 {
 	static const char *const names[] = {"flac", "ogg", "mp3", "mp4", "matroska", "aac", "wav", "aiff", "au", "caf", "mpegts", "avi"};

@@ -181,8 +181,8 @@ static enum stk_status check_fmt(const struct wav *w, struct stk_sound_info *inf
 	return STK_OK;
 }
 
-/* Guesses what follows a data chunk of size 0. Sets *follows to true if the bytes look like another chunk or are too few for one, and to false if they must
- * be samples. */
+/* Guesses what follows a data chunk of size 0. Sets *follows to true if the bytes look like another chunk or are too few for one, otherwise they are
+ * samples. */
 static enum stk_status chunk_follows(const struct wav *w, const struct stk_sound_bytes *bytes, bool *follows, struct stk_error *err)
 {
 	const uint8_t *p = NULL;

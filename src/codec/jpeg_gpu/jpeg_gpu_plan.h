@@ -51,7 +51,7 @@ struct stk_jpeg_gpu_file {
 bool stk__jpeg_gpu_plan_need(const struct stk_jpeg_gpu_file *file, struct stk_jpeg_gpu_plan_limits *sum);
 
 /* Sizes in bytes of the view's two pieces of memory: the tables, which the host writes and uploads, and the results, which the phases write. Both are
- * aligned to 256. */
+ * aligned to 256 bytes. */
 struct stk_jpeg_gpu_plan_sizes {
 	size_t tables, work;
 	size_t pixels; /* size in bytes of view.rgb, which is part of `work` */
