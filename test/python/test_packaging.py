@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conda recipe, the Dockerfile and the page of installation agree with pyproject.toml. A wheel's tags name the Pythons that load its module, and a wheel
-holds the licence texts."""
+"""The conda recipe, the Dockerfile and the page of installation agree with pyproject.toml. A wheel's tags fit its module, and a wheel holds the licence texts."""
 
 import re
 import sys

@@ -115,8 +115,7 @@ def test_a_spectrum_that_is_not_stored_gives_the_same_bands(layout: str, monkeyp
 
 
 def test_a_spectrum_along_another_dimension_is_stored() -> None:
-    """The reshape names the axis of time "f", so that mel bands are sums over times. The pass that computes both operators without storing the spectrum cannot
-    do that."""
+    """The reshape names the axis of time "f", so that mel bands are sums over times, which the pass without a stored spectrum cannot compute."""
     samples = [noise(4000)]
     pipe = Pipeline(batch_size=1, num_threads=1, device_id=None)
     with pipe:

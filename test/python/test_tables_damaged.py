@@ -147,8 +147,7 @@ def test_faults_of_footers(rng):
 
 
 def test_an_encrypted_column_is_refused_as_encrypted(tmp_path):
-    """A file with an encrypted column is refused, even if only its other column is wanted. The file holds its keys unprotected, so that the test needs no key
-    server."""
+    """A file with an encrypted column is refused, even if only its other column is wanted. The file holds its keys unprotected, without a server."""
     encryption = pytest.importorskip("pyarrow.parquet.encryption")
 
     class Keys(encryption.KmsClient):

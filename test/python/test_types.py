@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Type checkers, and therefore editors, know the types of nodes, batches and arguments in a program. mypy runs with a stub for torch, because it takes long to
-read torch."""
+"""Type checkers, and therefore editors, know the types of nodes, batches and arguments in a program. mypy reads a stub in place of torch, to save time."""
 
 import os
 import re
