@@ -123,6 +123,15 @@ def need_packages() -> None:
         )
 
 
+def need_meson() -> None:
+    """Ends the program if the system's meson does not know this Python. meson's own error does not name the cause."""
+    if "meson>=1.3" in get_requires_for_build_wheel():
+        raise SystemExit(
+            f"wheel: the meson here is older than 1.3, and does not know Python {sys.version_info[0]}.{sys.version_info[1]}. This builds the same wheel with "
+            f"a newer one, which pip brings:\n    {sys.executable} -m pip wheel --no-deps --wheel-dir dist {ROOT}"
+        )
+
+
 def build(folder: Path, options: list[str]) -> None:
     """Configures a build folder with meson's options, and builds. Without options, an existing folder keeps its configuration."""
     need_packages()
@@ -132,6 +141,7 @@ def build(folder: Path, options: list[str]) -> None:
         options = ["-Dtests=disabled", "-Dpython=enabled", nvtx, *options]
     env = dict(os.environ)
     if THREADED:
+        need_meson()
         # meson uses the first python3 on PATH, and this interpreter may be unable to load a module that was built for that one.
         first = ROOT / f"{folder.name}-python"
         first.mkdir(exist_ok=True)

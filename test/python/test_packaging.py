@@ -4,6 +4,7 @@
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -88,11 +89,20 @@ def test_a_module_of_another_name_is_refused(module):
     ("python", "meson", "wanted"),
     [((3, 11), "1.0.1", []), ((3, 12), "1.0.1", ["meson>=1.3"]), ((3, 13), "1.3.0", []), ((3, 13), "1.12.1", []), ((3, 13), "2.0.rc1", [])],
 )
-def test_an_old_meson_is_replaced_for_a_new_python(monkeypatch, python, meson, wanted):
+def test_an_old_meson_is_replaced_for_a_new_python(monkeypatch, tmp_path, python, meson, wanted):
     monkeypatch.setattr(wheel_backend.shutil, "which", lambda command: command)
     monkeypatch.setattr(wheel_backend, "run", lambda *command: f"{meson}\n")
     monkeypatch.setattr(wheel_backend.sys, "version_info", python)
     assert wheel_backend.get_requires_for_build_wheel() == wanted
+    monkeypatch.setattr(wheel_backend, "THREADED", "cp313t")
+    monkeypatch.setattr(wheel_backend, "need_packages", lambda: None)
+    monkeypatch.setattr(wheel_backend, "ROOT", tmp_path)
+    monkeypatch.setattr(wheel_backend.subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=0))
+    if wanted:
+        with pytest.raises(SystemExit, match=r"older than 1\.3.*\n.*-m pip wheel --no-deps --wheel-dir dist "):
+            wheel_backend.build(tmp_path / "build", [])
+    else:
+        wheel_backend.build(tmp_path / "build", [])
 
 
 def test_a_wheel_holds_the_licence_the_notice_and_the_text_of_each_part(tmp_path):
