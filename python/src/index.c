@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tar_index: finds where the files inside tar archives lie, and writes an index of them. tar_unindexed: counts the tars that have no index yet. index_folder:
- * names the folder of the indexes that later runs find by themselves. footer_fault: checks the footer of a Parquet file. */
+ * tar_index: finds the files inside of tars, and writes an index of them. tar_unindexed: counts tars without an index. index_folder: returns the folder
+ * of the indexes that later runs find. footer_fault: checks the footer of a Parquet file. */
 #include "core.h"
 #include "footer.h"
 
@@ -15,8 +15,8 @@ struct watch {
 	size_t notices_size;
 };
 
-/* Runs on the caller's thread. Handles signals and calls `progress`; an exception of either ends the search. The search keeps calling this function
- * until its threads have ended. */
+/* Handles signals and calls `progress`, on the caller's thread. An exception of either ends the search, which calls this function until its threads
+ * have ended. */
 static bool on_progress(void *user, int64_t done, int64_t tars, int64_t files)
 {
 	struct watch *w = user;

@@ -194,8 +194,8 @@ static PyObject *storage_counters(PyObject *object, PyObject *unused)
 	return out;
 }
 
-/* read(uri, offset, length, size=-1, version=None): returns (bytes, size, version). STK_STORAGE_SLACK undefined bytes follow the ones read; size is the whole
- * object's in bytes, -1 if unknown. The arguments size and version are those that an earlier read returned; with a version, a cache on disk may answer. */
+/* read(uri, offset, length, size=-1, version=None): returns (bytes, size, version). size: of the whole object in bytes, or -1. STK_STORAGE_SLACK
+ * undefined bytes follow. The arguments size and version come from an earlier read; with a version, the cache on disk may answer. */
 static PyObject *storage_read(PyObject *object, PyObject *args)
 {
 	struct stk_storage_object info = {.size = sizeof info}, known = {.size = sizeof known};
@@ -224,7 +224,7 @@ static PyObject *storage_read(PyObject *object, PyObject *args)
 	return core_raise(status, &err);
 }
 
-/* Adds (path, bytes, tag) to the list `user`. stk_storage_find_entries calls this while storage_find has released the GIL. */
+/* Appends (path, bytes, tag) to the list `user`. Called by stk_storage_find_entries without the GIL. */
 static void take_entry(void *user, const struct stk_storage_entry *entry)
 {
 	PyGILState_STATE gil = PyGILState_Ensure();

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pickles callables that another process cannot import: lambdas, functions within functions, functions of the program's main module.
+"""Pickles callables that another process cannot import: lambdas, functions within functions, functions of the main module.
 
 Such a function is pickled as its code, its defaults, the variables of enclosing functions, and the global variables that its code names. All other objects
 are pickled as usual, modules and their contents by name. The process that unpickles must run the same version of Python.
@@ -19,7 +19,7 @@ from typing import Any
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """Yields the names that a function's code looks up, including the code of functions inside it."""
+    """Yields the global names and attributes that a function's code uses, including the code of functions inside it."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -27,7 +27,7 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def _imported(function: FunctionType) -> bool:
-    """Returns whether another process finds the function by its name."""
+    """Returns whether another process can import the function by its name."""
     found: Any = sys.modules.get(function.__module__ or "")
     for part in function.__qualname__.split("."):
         found = getattr(found, part, None)
@@ -42,7 +42,7 @@ def _cell_value(cell: Any) -> Any:
 
 
 def _empty_function(code: bytes, module: str, cells: int) -> FunctionType:
-    """Makes a function without the objects that it refers to. These are added later, because they may refer to the function."""
+    """Makes a function without the objects to which it refers. They are added later, because they may refer to the function."""
     from types import CellType
 
     return FunctionType(

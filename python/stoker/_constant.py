@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants, which are equal for all samples: converts numbers, nested lists and arrays to arguments of the operator that makes constants."""
+"""Converts constants (numbers, nested lists and arrays) to arguments of the operator that makes them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _guess_dtype(elements: list[Any]) -> types.DALIDataType:
     return types.INT64 if wide else types.INT32
 
 
-# The types to which DALI converts arrays of constants.
+# The types to which DALI narrows arrays of constants.
 _NARROWER = {types.INT64: types.INT32, types.UINT64: types.UINT32, types.FLOAT64: types.FLOAT}
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Advice for names that DALI's modules have and Stoker's lack: what to use instead. Errors of attributes and of imports contain it. For operators, the
-library itself gives the advice."""
+"""Advice for names that DALI's modules have and Stoker's lack: what to use instead. Errors about missing attributes and modules contain it. For operators,
+the C library has the advice."""
 
 from __future__ import annotations
 
@@ -118,19 +118,19 @@ _INSTEAD["stoker.backend_impl"] = _INSTEAD["stoker.backend"]
 
 
 def instead(full: str) -> str:
-    """Returns what to use in place of a name such as "stoker.plugin.tf", after a colon; "" if DALI does not have the name."""
+    """Returns ": only DALI has it; " and what to use instead, for a name such as "stoker.plugin.tf"; "" if there is no advice."""
     module, _, name = full.rpartition(".")
     advice = _INSTEAD.get(module, {}).get(name)
     return f": only DALI has it; {advice}" if advice else ""
 
 
 def no_member(kind: str, name: str) -> AttributeError:
-    """Makes the exception that the __getattr__ of a class raises. kind: full name of the class, "stoker.tensors.TensorGPU"."""
+    """Returns the exception for the __getattr__ of a class. kind: full name of the class, "stoker.tensors.TensorGPU"."""
     return AttributeError(f"{kind.rpartition('.')[2]!r} object has no attribute {name!r}{instead(f'{kind}.{name}')}")
 
 
 def no_attribute(module: str, name: str) -> Exception:
-    """Makes the exception that a module's __getattr__ raises. It names the closest name that the module has."""
+    """Returns the exception for a module's __getattr__. Its message has the advice for DALI's names, or else the module's most similar name."""
     advice = instead(f"{module}.{name}")
     if not advice and module in sys.modules and not name.startswith("_"):
         from stoker._signatures import hint_for  # imported only for this message

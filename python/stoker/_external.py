@@ -30,7 +30,7 @@ def _per_output(value: Any, outputs: int, what: str) -> list[Any]:
 
 
 def add_fed_sources(builder: GraphBuilder, operators: Sequence[dict[str, Any]]) -> None:
-    """Gives each external_source of a deserialised graph a source for feed_input, because Python sources are not serialised."""
+    """Gives each external_source of a deserialised graph a source for feed_input, because Python sources were not serialised."""
     for i, operator in enumerate(operators):
         if operator["op"] != "external_source":
             continue

@@ -13,13 +13,13 @@ from urllib.parse import parse_qs, quote
 from stoker._at_exit import call
 
 Entry = tuple[str, int]  # a file's URI and its size in bytes
-_Kept = tuple[float, str, list[str], list[int]]  # the time of the listing, the folder, and the URIs and sizes of the files below it
-_KEPT_S = 30.0  # seconds; a folder is listed for its classes, then for each class, and the first listing serves all
+_Kept = tuple[float, str, list[str], list[int]]  # a cached listing: its time, the folder, and URIs and sizes of the files below the folder
+_KEPT_S = 30.0  # seconds for which a listing is reused: a folder is listed for its classes, and then for each class
 
 
 class FunctionSource:
     """The user's functions that a storage calls. fetch: returns a range of an object's bytes. list: lists a folder; None if folders cannot be listed. The
-    library asks for a listing by a URI whose scheme ends in "list", and gets it in the XML of an S3 store."""
+    library requests a listing by a URI whose scheme ends in "list", and expects the XML of an S3 store."""
 
     def __init__(self, fetch: Callable[[str, int, int | None], Any], list: Callable[[str], Iterable[Entry]] | None) -> None:
         self.fetch, self.list = fetch, list
@@ -38,7 +38,7 @@ class FunctionSource:
         return self._page(f"{scheme[:-4]}://{root}/", asked["prefix"][0], asked.get("delimiter", [""])[0])
 
     def _page(self, root: str, prefix: str, delimiter: str) -> bytes:
-        """Returns a listing in the XML of an S3 store, in one page."""
+        """Returns a listing as one page of an S3 store's XML: the entries below root whose names begin with prefix."""
         uris, sizes = self._below(root + prefix[: prefix.rfind("/") + 1])
         begin = bisect.bisect_left(uris, root + prefix)
         out, folder = [], None
@@ -56,8 +56,8 @@ class FunctionSource:
         return f"<ListBucketResult><EncodingType>url</EncodingType>{''.join(out)}</ListBucketResult>".encode()
 
     def _below(self, folder: str) -> tuple[list[str], list[int]]:
-        """Returns the URIs of all files below a folder, sorted, and their sizes. If the folder or a parent folder was listed a moment ago, returns that whole
-        listing, which may have files outside the folder."""
+        """Returns the URIs of all files below a folder, sorted, and their sizes. If the folder or a parent folder was listed less than _KEPT_S seconds ago,
+        returns that whole listing, which may contain files outside of the folder."""
         assert self.list is not None
         with self._lock:
             kept = self._kept
@@ -84,7 +84,7 @@ def _entry(entry: Any, folder: str) -> Entry:
 
 
 class _Filesystem:
-    """An fsspec filesystem."""
+    """Calls an fsspec filesystem in place of the user's functions."""
 
     def __init__(self, fs: Any) -> None:
         self.fs = fs

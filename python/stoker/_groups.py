@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules whose attributes are operators: fn.readers.file, ops.readers.File. The error for a name that only DALI has says what to use instead."""
+"""Modules whose attributes are operators: fn.readers.file, ops.readers.File. Errors about names that only DALI has say what to use instead."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stoker import _core
 from stoker._elsewhere import instead
 from stoker._where import missing
 
-# The groups of DALI's operators. Each of them is a module that can be imported, even if Stoker has no operator in it.
+# The groups of DALI's operators. Each can be imported as a module, even if Stoker has no operators in it.
 _DALI_GROUPS = (
     "decoders experimental experimental.decoders experimental.inputs experimental.readers io io.file io.video noise random readers".split()
 )
@@ -38,8 +38,8 @@ class Group(ModuleType):
 
 
 class Family:
-    """All modules of stoker.fn, or of stoker.ops. root: the full name of the root module. names: the full names of the operators in the family's spelling.
-    find: returns the function or class for such a name, or None. plain: converts such a name to the operator's name, "readers.file"."""
+    """All modules of stoker.fn, or of stoker.ops. root: name of the root module. names: full names of the operators, spelled as in this family. find: returns
+    the function or class for such a name, or None. plain: converts such a name to the operator's name, "readers.file"."""
 
     def __init__(self, root: str, names: Iterable[str], find: Callable[[str], Any], plain: Callable[[str], str]) -> None:
         self.root = root

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of HTML that notebooks show for batches, Loaders and Pipelines."""
+"""HTML that notebooks show for batches, Loaders and Pipelines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from stoker import _drawing, _sheet
 from stoker.errors import InvalidArgumentError
 
-_IMAGES = 16  # the number of images of a batch that are shown
+_IMAGES = 16  # the most images of a batch that are shown
 
 
 def of_batch(batch: Any) -> str:
@@ -28,7 +28,7 @@ def of_batch(batch: Any) -> str:
 
 
 def _form(value: Any) -> str:
-    """Describes a value in one line: a tensor by its dtype, shape and device, a list by its length and its first elements."""
+    """Describes a value in one line: a tensor by dtype, shape and device, a list by its length and first elements, anything else by its repr."""
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         device = getattr(value, "device", None)
         return f"{value.dtype} {tuple(value.shape)}" + (f" on {device}" if device is not None and str(device) != "cpu" else "")

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 
 class _Decoders(threading.local):
-    """One decoder for each thread, so that its tables and memory are reused for the next image. `free` is None while it decodes, because a signal handler may
-    call imread at that time."""
+    """This thread's decoder, which keeps its tables and memory for the next image. `free` is None while it decodes: a signal handler may call imread."""
 
     free: _core.ImageDecoder | None = None
 
@@ -36,7 +35,7 @@ _TYPES = {member.name.upper(): int(member) for member in DALIImageType}
 
 
 def _memory(out: Any, shape: tuple[int, ...], dtype: str) -> Any:
-    """Returns the caller's array or tensor as memory for an image. Raises an error unless it has this shape and type and is C-contiguous in host memory."""
+    """Returns the caller's array or tensor as memory for an image. Raises an error unless it has this shape and dtype and is C-contiguous in host memory."""
     array = out.numpy() if type(out).__module__.partition(".")[0] == "torch" else out
     if str(getattr(array, "dtype", None)) != dtype or not hasattr(array, "flags"):
         raise ArgumentError(
@@ -48,7 +47,7 @@ def _memory(out: Any, shape: tuple[int, ...], dtype: str) -> Any:
 
 
 def _number(dtype: Any) -> int:
-    """Returns the library's number for a type of pixels; -1 for the type that the file has."""
+    """Returns the library's number for a type of pixels; -1 for "stored", the file's own type. Raises ArgumentError for other types."""
     if isinstance(dtype, str) and dtype == "stored":
         return -1
     try:
@@ -95,7 +94,7 @@ def imread(
     adjust_orientation: bool = True,
     strict: bool = True,
 ) -> npt.NDArray[Any]:
-    """Returns the image in a file, as an array with the axes height, width, channels.
+    """Returns the image in a file as an array (height, width, channels).
 
     out: an array or a torch tensor of the image's shape and type. The image is decoded into it, and it is returned.
     output_type: types.RGB, BGR, GRAY, YCbCr, or ANY_DATA for the channels of the file; or such a name. The default is RGB, but for a file that is not a
@@ -103,7 +102,7 @@ def imread(
     dtype: uint8, uint16, int16 or float32, by name or as a type of NumPy or torch. Values are scaled to its range, floats to 0..1. "stored": the type and the
     values of the file. The default is uint8, but "stored" for a file that is not a picture.
     adjust_orientation: whether the image is turned as its EXIF data says.
-    strict: a file that is cut off, and damage about which libjpeg-turbo only warns, is an error. With strict=False such a file is decoded as far as possible;
+    strict: a truncated file, and damage about which libjpeg-turbo only warns, raise an error. With strict=False such a file is decoded as far as possible;
     missing rows of a JPEG are gray.
 
     The format is recognised by the contents of the file, not by its name. Decoding releases the GIL, so that several threads can decode at once.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the variables of a function that are read after an `if`, by a walk over its statements from the last to the first."""
+"""Finds the variables of a function that may be read after an `if`. Goes through its statements from the last to the first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def within(node: ast.AST) -> Iterator[ast.AST]:
-    """Yields the node and its descendants, but not the bodies of functions and classes that it defines."""
+    """Yields the node and its descendants, except the bodies of functions and classes."""
     yield node
     if not isinstance(node, _SCOPES):
         for child in ast.iter_child_nodes(node):
@@ -58,14 +58,14 @@ def writes(node: ast.AST) -> dict[str, int]:
 
 
 class Liveness:
-    """Finds live variables in a function's body. after: from id(statement) of each `if` to the variables that may be read after it. captured: the variables
-    that inner functions read, whose calls may come at any time."""
+    """Finds live variables in a function's body. after: dict from id(statement) of each `if` to the variables that may be read after it. captured: variables
+    that inner functions and classes read, which may run at any time."""
 
     def __init__(self, body: Sequence[ast.stmt]) -> None:
         self.after: dict[int, Names] = {}
-        # For each loop around the statement: the variables read after the loop, and those read at its head.
+        # For each loop around the current statement: the variables that are live after the loop, and those that are live at its head.
         self.loops: list[tuple[Names, Names]] = []
-        self.caught: list[Names] = []  # for each `try` around the statement: the variables that its handlers read
+        self.caught: list[Names] = []  # for each `try` around the current statement: the variables that its handlers read
         self.captured = self._captured(body)
         self._block(body, _NONE)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Raises errors that say how to install NumPy or PyTorch. Only parts of the package need them."""
+"""Raises errors that say how to install NumPy or PyTorch, which only parts of the package need."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from importlib.util import find_spec
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-# The command that installs a missing module, by the module's name.
+# For each module, how to install it.
 _ADVICE = {
     "numpy": "pip install numpy",
     "torch": "pip install torch; without it, a Pipeline (stoker.pipeline_def) gives batches that NumPy, JAX and CuPy can read",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shows a line on the terminal with the progress of long work and the remaining time, if the work takes longer than a second."""
+"""Shows the progress of long work, with the remaining time, as a line on the terminal. Work of less than a second shows nothing."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def _clock(seconds: float) -> str:
 
 
 class ProgressLine:
-    """A line on stderr, if that is a terminal. It is cut to the terminal's width, and erased at the end of the context, also after an exception."""
+    """A line on stderr, if stderr is a terminal. The line is cut to the terminal's width, and erased at the end of the context, also after an exception."""
 
     def __init__(self) -> None:
         self._begun, self._last, self._shown = time.monotonic(), 0.0, False
 
     def show(self, text: str, done: int = 0, total: int = 0) -> None:
-        """Shows the text on a terminal, after the first second and at most ten times a second, with the remaining time, which is estimated from done / total.
-        total: 0 if it is not known; no time is then shown."""
+        """Shows the text, after the first second and at most ten times a second, with the remaining time, estimated from done / total. total: 0 if it is not
+        known; no time is then shown."""
         now = time.monotonic()
         passed = now - self._begun
         if passed <= 1 or now - self._last < 0.1 or sys.stderr is None or not sys.stderr.isatty():
@@ -54,7 +54,7 @@ class ProgressLine:
 
 
 def counted(items: Iterable[_T], what: str, total: int) -> Iterator[_T]:
-    """Yields the items, and shows how many of the total have been yielded: "reading headers: 120 of 4000"."""
+    """Yields the items, and shows on the terminal how many were yielded: "reading headers: 120 of 4000"."""
     with ProgressLine() as line:
         try:
             for done, item in enumerate(items, 1):

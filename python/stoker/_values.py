@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converts the value that a user gives for an argument to the type that the operator's table names."""
+"""Converts values that users give for arguments to the types in the operator's table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stoker._catalog import Arg, ArgKind, Op
 
 
 class ValueKind(IntEnum):
-    """The form in which a value is passed to the library (enum stk_value_kind)."""
+    """The forms in which values are passed to the library. The numbers are those of enum stk_value_kind."""
 
     NONE = 0
     BOOL = 1
@@ -28,7 +28,7 @@ class ValueKind(IntEnum):
 
 
 class BadValue(TypeError):
-    """Raised for a wrong value. The message does not name the argument: the caller adds that."""
+    """Raised for a value that does not fit its argument. The caller adds the operator and the line to the message."""
 
 
 _WORDS = {

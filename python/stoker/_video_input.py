@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""experimental.inputs.video: gives sequences of frames from videos that the user feeds."""
+"""experimental.inputs.video: makes sequences of frames from videos that the user feeds."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from stoker.data_node import DataNode, call_operator
 from stoker.errors import ArgumentError, InvalidArgumentError, UnknownArgumentError
 
 NAME = "experimental.inputs.video"
-_POLICIES = {"partial": "none", "pad": "constant"}  # from a policy to the pad_mode of decoders.video
+_POLICIES = {"partial": "none", "pad": "constant"}  # last_sequence_policy -> pad_mode of decoders.video
 _WITHOUT_EFFECT = ("affine", "no_copy")
 
 
 class VideoSource(FedSource):
-    """Takes whole videos from feed_input. Gives batches of two outputs: the bytes of the video, and the number of the sequence's first frame."""
+    """Receives whole videos by feed_input. Returns batches of two outputs: for each sequence, the video's bytes and the number of its first frame."""
 
     def __init__(self, sequence_length: int, blocking: bool) -> None:
         self.sequence_length = sequence_length
@@ -52,7 +52,7 @@ def _one_video(data: Any) -> Any:
 
 
 def check(kwargs: dict[str, Any]) -> None:
-    """Refuses arguments that video_input does not take."""
+    """Raises an error for arguments that video_input does not accept."""
     known = {"sequence_length", "last_sequence_policy", "blocking", *_WITHOUT_EFFECT} | _docs.COMMON.keys()
     if unknown := sorted(kwargs.keys() - known):
         raise UnknownArgumentError(f"{NAME} at {users_line()}: there is no argument '{unknown[0]}'; it takes {', '.join(sorted(known))}")

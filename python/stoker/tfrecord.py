@@ -26,7 +26,7 @@ _NAMES = {int64: "int64", string: "string", float32: "float32"}
 
 
 class Feature:
-    """The type and shape of a feature, and its value in records that lack it. FixedLenFeature and VarLenFeature make it."""
+    """The type and the shape of a feature, and the default for records that lack it. Made by FixedLenFeature and VarLenFeature."""
 
     def __init__(self, dtype: int, shape: Sequence[int], default: Any, varies: bool) -> None:
         if dtype not in _NAMES:
@@ -63,14 +63,14 @@ def _default_text(dtype: int, value: Any) -> str:
 
 
 def FixedLenFeature(shape: Sequence[int], dtype: int, default_value: Any = None) -> Feature:
-    """Describes a feature that has one value for each element of the shape. A string, whose shape is () or (1,), is read as its bytes (uint8). A record without
-    the feature gives the default; if there is no default, the sample is bad."""
+    """Describes a feature with one value for each element of the shape. A string, whose shape is () or (1,), is read as bytes (uint8). A record without the
+    feature gets the default; without a default, the sample is bad."""
     return Feature(dtype, shape, default_value, False)
 
 
 def VarLenFeature(*args: Any, **kwargs: Any) -> Feature:
-    """Describes a feature whose number of values, or of groups of the partial shape, differs from record to record. A record without the feature has
-    none.
+    """Describes a feature whose number of values (or of groups of the partial shape) differs between records. A record without the feature has 0
+    values.
 
     The arguments are (dtype, default_value) or (partial_shape, dtype, default_value).
     """
@@ -83,8 +83,8 @@ def VarLenFeature(*args: Any, **kwargs: Any) -> Feature:
 
 
 def as_arguments(op: Op, kwargs: dict[str, Any]) -> tuple[dict[str, Any], list[str] | None]:
-    """Replaces the argument `features`, if it is a dict, by the lists feature_names and features. Returns the arguments and the names of the features; returns
-    arguments without such a dict unchanged, and None."""
+    """Replaces the argument `features`, if it is a dict, by the lists feature_names and features. Returns the arguments and the features' names. Without such a
+    dict, returns the arguments unchanged, and None."""
     features = kwargs.get("features")
     if "feature_names" not in op.by_name or not isinstance(features, Mapping):
         return kwargs, None

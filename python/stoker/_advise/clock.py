@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clocks that mark moments in time: on the host, or on the GPU's stream that the loop uses."""
+"""Clocks that mark moments: the host's, or the GPU's on the stream that the loop uses."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ class HostClock:
 
 
 class CudaClock(HostClock):
-    """A clock whose marks are CUDA events on the current stream. The GPU reaches an event when it has done all the work that was queued before it. Recording an
-    event waits for nothing."""
+    """A clock whose marks are CUDA events on the current stream. The GPU reaches an event after all work queued before it. Recording an event does not wait."""
 
     def __init__(self, torch: Any) -> None:
         self._cuda = torch.cuda
@@ -36,7 +35,7 @@ class CudaClock(HostClock):
         return event
 
     def resolve(self, steps: list[Step]) -> None:
-        """Waits for the GPU, because events can be read only after it has reached them. Nothing else in this package waits for it."""
+        """Replaces the marks in these steps by seconds. Waits for the GPU, which must have reached the events before they can be read."""
         self._cuda.synchronize()
         now, last = 0.0, None
         for step in steps:
@@ -49,7 +48,7 @@ class CudaClock(HostClock):
 
 
 def pick() -> HostClock:
-    """Returns the GPU's clock if this process already uses a GPU, else the host's. Imports and initialises nothing."""
+    """Returns the GPU's clock if this process already uses a GPU, else the host's. Does not import or initialise torch."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
         return CudaClock(torch)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code that AutoAugment, RandAugment and TrivialAugment share: extents of translations, suites without some of their members, and messages."""
+"""Code that AutoAugment, RandAugment and TrivialAugment share: ranges of translations, selection of augmentations, and messages."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def without(suite: Sequence[_Augmentation], excluded: Sequence[str] | None, of: 
 
 
 def selected(suite: Sequence[_Augmentation], which: DataNode, caller: str, reference: str, **kwargs: Any) -> Any:
-    """Applies to each sample the augmentation of the suite whose index is in `which`. caller, reference: names of functions, for the error about a missing
+    """Applies to each sample the augmentation whose index in the suite is in `which`. caller, reference: names of functions, for the error about a missing
     `shape`."""
     try:
         return select(suite, which, **kwargs)

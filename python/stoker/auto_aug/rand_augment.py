@@ -53,7 +53,8 @@ def apply_rand_augment(
     seed: int | None = None,
     **kwargs: Any,
 ) -> DataNode:
-    """Applies n of `augmentations` to each sample, one after the other, with magnitude bin m. The named arguments go to those that take them."""
+    """Applies n of `augmentations` to each sample, one after the other, with magnitude bin m. The named arguments are passed to the augmentations that take
+    them."""
     check_bins(num_magnitude_bins)
     if isinstance(n, bool) or not isinstance(n, int) or n < 0:
         raise InvalidArgumentError(f"The number of operations to apply `n` must be a non-negative integer, got {n}.")
@@ -110,8 +111,8 @@ def get_rand_augment_suite(use_shape: bool = False, max_translate_abs: Any = Non
 def get_rand_augment_non_monotonic_suite(
     use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
 ) -> list[_Augmentation]:
-    """Returns the 14 augmentations of RandAugment, with the ranges of AutoAugment: factors of colour, contrast, brightness and sharpness go from 0.1 to 1.9, so
-    that the middle bin changes nothing, and in posterize and solarize higher bins change an image less."""
+    """Returns the 14 augmentations of RandAugment with the ranges of AutoAugment: factors of colour, contrast, brightness and sharpness from 0.1 to 1.9, so
+    that the middle bin changes nothing. In posterize and solarize, higher bins change an image less."""
     return [
         *_geometry(use_shape, max_translate_abs, max_translate_rel),
         a.brightness.augmentation((0.1, 1.9), False, None),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Computes the costs of matching each prediction of a detector with each target, in one pass over the predictions."""
+"""Computes the cost of matching each prediction of a detector with each target, in one pass over the predictions."""
 
 from __future__ import annotations
 
@@ -115,8 +115,8 @@ def detection_cost(
     posinf: float = 100.0,
     neginf: float = -100.0,
 ) -> RaggedBatch:
-    """Returns the costs of each of Q predictions with each of G targets of its sample: a float32 RaggedBatch (.., B, Q, G) that is ragged over G, without
-    gradient. A cost is
+    """Returns the costs of matching Q predictions with G targets, for each sample: a float32 RaggedBatch (.., B, Q, G), ragged over G and without gradient. A
+    cost is
         class_weight * class + sum(l1_weight * |box - target|) - giou_weight * GIoU
     with NaN and infinities replaced by `nan`, `posinf` and `neginf`.
 
@@ -126,7 +126,7 @@ def detection_cost(
     boxes: (.., B, Q, D), with D up to 32. l1_weight: one number, or D numbers. GIoU is that of the first 4 values, or with box_format "xyzwlh" of the boxes in
         the ground plane.
     target_labels: (B, G), int32 or int64. target_boxes: (B, G, D). Each is a RaggedBatch, or a tensor without padding.
-    The dim of the queries is contiguous in memory, because linear_sum_assignment reads such costs fastest.
+    The dim of the queries is contiguous in memory, which linear_sum_assignment reads fastest.
     """
     require((logits is None) == (target_labels is None), "logits and target_labels go together: give both or neither")
     require((boxes is None) == (target_boxes is None), "boxes and target_boxes go together: give both or neither")

@@ -80,12 +80,12 @@ def draw_heatmap(
     accumulate: bool = True,
 ) -> Tensor:
     """Draws T Gaussians into N maps, in place, and returns the maps.
-    heatmaps: (N, H, W), float32, contiguous. centers: (T, 2), x and y in pixels. radii: (T), in pixels. heatmap_idxes: (T), the index of the map for each
-    Gaussian. centers, radii and heatmap_idxes are int32 or int64.
+    heatmaps: (N, H, W), float32, contiguous. centers: (T, 2), x and y in pixels. radii: (T), in pixels. heatmap_idxes: (T), for each Gaussian the index of its
+    map. centers, radii and heatmap_idxes are int32 or int64.
 
-    A Gaussian is k_scale * exp(-(dx^2 + dy^2) / (2 sigma^2)) with sigma = (2 radius + 1) / diameter_to_sigma_factor. It is drawn over the square from -radius
-    to +radius around its center. A pixel gets the largest value of all Gaussians and, with accumulate, of the map's previous value. accumulate=False: the
-    previous contents are ignored, and each pixel without a Gaussian becomes 0.
+    A Gaussian is k_scale * exp(-(dx^2 + dy^2) / (2 sigma^2)) with sigma = (2 radius + 1) / diameter_to_sigma_factor, drawn in the square from -radius to
+    +radius around its center. A pixel gets the largest value of all Gaussians and, with accumulate, of its previous value. accumulate=False: previous values
+    are ignored, and pixels without a Gaussian become 0.
     """
     _check("heatmaps", heatmaps, (3,), centers=centers, radii=radii, heatmap_idxes=heatmap_idxes)
     count = (radii.shape[0] if radii.dim() == 1 else -1,)

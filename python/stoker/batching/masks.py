@@ -19,8 +19,8 @@ Data = Tensor | RaggedBatch
 
 
 def _checked_mask(name: str, data: Data, mask_name: str, mask: Data) -> tuple[int, Tensor, Tensor | None]:
-    """Returns (dim, mask, sizes): the dim of the data in which the mask selects, the mask as a tensor, and the sizes of the samples, beyond which the mask is
-    ignored, or None. Raises ShapeError if the mask does not fit the data."""
+    """Returns (dim, mask, sizes). dim: the data's dim in which the mask selects. mask: as a tensor. sizes: of the samples, beyond which the mask is ignored, or
+    None. Raises ShapeError if the mask does not fit the data."""
     batch_dims = next((d.num_batch_dims for d in (data, mask) if isinstance(d, RaggedBatch)), None)
     flags = mask.tensor if isinstance(mask, RaggedBatch) else mask
     batch_dims = flags.dim() - 1 if batch_dims is None else batch_dims
@@ -36,7 +36,7 @@ def _checked_mask(name: str, data: Data, mask_name: str, mask: Data) -> tuple[in
 
 
 def batched_bool_indexing(input_data: Data, input_mask: Data) -> RaggedBatch:
-    """Returns the entries of each sample for which the mask is true, in order. Waits for the device once, to find the largest number of entries."""
+    """Returns the entries of each sample for which the mask is True, in order. Waits for the device once, to read the largest number of entries."""
     dim, mask, sizes = _checked_mask("input_data", input_data, "input_mask", input_mask)
     index, count = _ops.mask_to_index(mask, sizes)
     largest = int(count.max()) if count.numel() else 0
@@ -46,8 +46,8 @@ def batched_bool_indexing(input_data: Data, input_mask: Data) -> RaggedBatch:
 
 
 def batched_bool_indexing_write(to_write: RaggedBatch, output_mask: Data, to_write_into: Data) -> Data:
-    """Returns a copy of to_write_into in which the entries of each sample with a true mask are replaced, in order, by those of to_write. This reverses
-    batched_bool_indexing."""
+    """Returns a copy of to_write_into in which each sample's entries with a True mask are replaced, in order, by the sample's entries of to_write. The reverse
+    of batched_bool_indexing."""
     if not isinstance(to_write, RaggedBatch):
         raise ShapeError(f"to_write must be a RaggedBatch, not {type(to_write).__name__}")
     dim, mask, sizes = _checked_mask("to_write_into", to_write_into, "output_mask", output_mask)
@@ -67,8 +67,8 @@ def batched_bool_indexing_write(to_write: RaggedBatch, output_mask: Data, to_wri
 
 
 def get_compact_lists(mask: Tensor, data: Sequence[Any]) -> list[Any]:
-    """Returns for each tensor (batch, items, ..) of `data` the items for which the mask (batch, items) is true, as a RaggedBatch. All results share one layout.
-    Entries of `data` that are not tensors are returned unchanged. Waits for the device once."""
+    """Returns for each tensor (batch, items, ..) of `data` a RaggedBatch of the items for which the mask (batch, items) is True. All results share one layout.
+    Returns other values of `data` unchanged. Waits for the device once."""
     mask = mask if mask.dtype == torch.bool else mask.bool()
     require(mask.dim() == 2, lambda: f"mask must have shape (batch, items), not {tuple(mask.shape)}")
     tensors = [el for el in data if isinstance(el, Tensor)]

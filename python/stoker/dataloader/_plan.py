@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decides which parts of a DataLoader run in C, and says why the others do not."""
+"""Plan: which work of a DataLoader runs in C, and why the rest does not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _announced: set[str] = set()
 
 @dataclass
 class Plan:
-    """reader and compiled are set if a pipeline makes the images, gather if tensors are indexed. Otherwise torch's own code runs, because of `reason`."""
+    """The work of a DataLoader that runs in C: images by `reader` and `compiled`, or tensors by `gather`. If all are None, `reason` says why torch's code
+    runs."""
 
     reader: Reader | None = None
     compiled: Compiled | None = None
@@ -34,7 +35,7 @@ class Plan:
         return self.gather is not None or self.reader is not None
 
     def line(self, loader: Any) -> str:
-        """Returns one line for the user that says what runs in C and what in Python."""
+        """Returns one line for the user about what runs in C and what in Python."""
         if self.gather is not None:
             return f"{self.gather.summary}: whole batches are indexed at once; nothing runs for a sample"
         if self.reader is None:
@@ -53,7 +54,7 @@ class Plan:
 
 
 def plan(loader: DataLoader[Any]) -> Plan:
-    """Returns the Plan for a DataLoader: which of its work runs in C. Depends on its arguments and its Dataset as they are now."""
+    """Returns the Plan for a DataLoader, from its arguments and its Dataset as they are now."""
     try:
         _check_arguments(loader)
         found = gather(loader.dataset) if is_default(loader.collate_fn) else None
@@ -104,9 +105,9 @@ def _check_arguments(loader: Any) -> None:
 
 
 def _check_generator(loader: Any) -> None:
-    """Refuses transforms whose draws would decide the order of later epochs. Without workers, torchvision's transforms draw from the generator that also
-    makes the order, if the sampler has none of its own. This matters only if the program has seeded it, with a number of 32 bits: otherwise no order can
-    be expected."""
+    """Raises InPython for transforms whose draws would decide the order of later epochs. Without workers, torchvision's transforms draw from the generator that
+    also makes the order, unless the sampler has its own. This matters only if the program has seeded that generator, with a number of 32 bits; otherwise the
+    order is random anyway."""
     import torch
     from torch.utils.data import DistributedSampler, SequentialSampler
 
@@ -143,7 +144,7 @@ _LIBRARIES = {"pl_worker_init_function": "lightning", "seed_worker": "transforme
 
 
 def _only_seeds(function: Any) -> bool:
-    """Returns whether a worker_init_fn certainly only seeds the generators of its process, which compiled transforms do not use."""
+    """Returns whether a worker_init_fn certainly only seeds random generators of its process, which compiled transforms do not use."""
     wrapped = getattr(function, "func", function)
     home = str(getattr(wrapped, "__module__", "")).replace("pytorch_lightning", "lightning")
     if _LIBRARIES.get(getattr(wrapped, "__name__", "")) == home.partition(".")[0]:

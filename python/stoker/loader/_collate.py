@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls the collate_fn of a Loader with the finished batch, and finds functions that were written for a list of samples, which torch's DataLoader passes."""
+"""Calls the collate_fn of a Loader with the finished batch. Refuses functions that were written for a list of samples, as torch's DataLoader passes it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _WAY = "stoker.DataLoader gives it the list"
 
 
 def checked(collate_fn: Any) -> Any:
-    """Returns the collate_fn. Raises an error if it is not callable, or if it was certainly written for a list of samples, because it is torch's
-    default_collate or default_convert, or calls zip(*batch)."""
+    """Returns the collate_fn. Raises InvalidArgumentError if it is not callable, or was certainly written for a list of samples: torch's default_collate and
+    default_convert, and functions that call zip(*batch)."""
     if collate_fn is None:
         return None
     if not callable(collate_fn):
@@ -36,7 +36,7 @@ def checked(collate_fn: Any) -> Any:
 
 
 def _transposes(function: Any) -> bool:
-    """Returns whether a function calls zip(*p) for its first parameter p. It reads the byte code."""
+    """Returns whether a function calls zip(*p) for its first parameter p, by its byte code."""
     function = inspect.unwrap(getattr(function, "func", function))
     code = getattr(function, "__code__", None) or getattr(getattr(type(function), "__call__", None), "__code__", None)  # noqa: B004
     if code is None:
@@ -57,7 +57,7 @@ def _transposes(function: Any) -> bool:
 
 
 def collated(collate_fn: Callable[[Any], Any], batch: Any) -> Any:
-    """Calls the collate_fn and returns its result. Appends to an error's message what a collate_fn receives."""
+    """Calls the collate_fn and returns its result. If it raises an error, adds to the message what a collate_fn receives."""
     try:
         return call("collate_fn", collate_fn, batch)
     except Exception as e:

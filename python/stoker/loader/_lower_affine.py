@@ -13,7 +13,7 @@ from stoker.data_node import DataNode
 
 
 def _draw(pair: tuple[float, float], gate: DataNode | None, unchanged: float = 0.0) -> Any:
-    """Draws a number from a range for each sample. Returns a number instead of a node if it is always the same. If the gate is 0, the result is `unchanged`."""
+    """Draws a number from a range for each sample. If the gate is 0, the result is `unchanged`. Returns a number instead of a node if no draw is needed."""
     if pair[0] == pair[1] and gate is None:
         return pair[0]
     value: Any = fn.random.uniform(range=list(pair)) if pair[0] < pair[1] else pair[0]
@@ -33,7 +33,7 @@ def _node(value: Any) -> DataNode:
 
 
 def _shift(share: float, extent: Any, gate: DataNode | None) -> Any:
-    """Draws a translation of up to `share` of the extent, in whole pixels, which are rounded as in torchvision."""
+    """Draws a translation in whole pixels, of up to `share` times the extent. Rounds as torchvision does."""
     if not share:
         return 0.0
     most = extent * share
@@ -41,8 +41,8 @@ def _shift(share: float, extent: Any, gate: DataNode | None) -> Any:
 
 
 def _expanded(values: list[Any], extent: tuple[Any, Any], centred: bool) -> tuple[list[Any], tuple[Any, Any]]:
-    """Returns the matrix and the extent of an output that shows the whole image, as Image.rotate of Pillow does. values: the matrix without `expand`.
-    centred: the image turns about its middle; a multiple of 90 degrees then only exchanges height and width."""
+    """Returns the matrix and the extent (rows, columns) of an output that shows the whole image, as Pillow's Image.rotate does. values: the matrix without
+    `expand`. centred: the image turns about its middle, so that a multiple of 90 degrees only exchanges height and width."""
     a, b, x, c, d, y = values
     height, width = extent
     quarters = centred and not isinstance(a, DataNode) and {abs(a), abs(b)} == {0.0, 1.0}
@@ -56,7 +56,7 @@ def _expanded(values: list[Any], extent: tuple[Any, Any], centred: bool) -> tupl
 
 
 def _corner_distance(p: Any, q: Any, to: Any, extent: tuple[Any, Any]) -> Any:
-    """Returns the number of whole pixels between the image's outermost corners along one axis of the output. p, q, to: the row of the matrix for that axis."""
+    """Returns the distance between the image's outermost corners along one axis of the output, in whole pixels. p, q, to: the matrix's row for that axis."""
     height, width = extent
     ends = [to, p * width + to, p * width + q * height + to, q * height + to]
     if not isinstance(ends[2], DataNode):
@@ -66,8 +66,8 @@ def _corner_distance(p: Any, q: Any, to: Any, extent: tuple[Any, Any]) -> Any:
 
 
 def matrix_of(t: T.RandomAffine, extent: tuple[Any, Any], gate: DataNode | None) -> tuple[DataNode, tuple[Any, Any]]:
-    """Returns a node with the matrix of each sample, row by row, which maps points of the output to points of the image, and the output's extent. extent: the
-    image's height and width."""
+    """Returns a node with each sample's matrix, row by row, from points of the output to points of the image, and the output's extent. extent: the image's
+    height and width."""
     height, width = extent
     radians = numbers.pi / 180
     angle = _draw(t.degrees, gate) * radians
@@ -87,9 +87,9 @@ def matrix_of(t: T.RandomAffine, extent: tuple[Any, Any], gate: DataNode | None)
 
 
 def warp(node: DataNode, matrix: DataNode, interpolation: Any, fill: float, floats: bool, size: dict[str, Any]) -> DataNode:
-    """Warps an image. Bytes are warped as in Pillow: with bilinear interpolation, the fill begins sharply at the edge of the image, and is not mixed with it.
-    Floats are warped as torchvision warps tensors: at the edge, pixels are first mixed with zeros outside of the image, and then with the fill, by the share
-    of the pixel that lies outside. size: the argument `size` of fn.warp_affine, if the output's extent differs."""
+    """Warps an image. Bytes are warped as by Pillow: with bilinear interpolation, the fill begins sharply at the image's edge. Floats are warped as by
+    torchvision: at the edge, pixels are first mixed with zeros outside of the image, then with the fill, by the share of the pixel that is outside. size:
+    {"size": extent} for fn.warp_affine, or {} if the output is as large as the image."""
     if interpolation == types.INTERP_NN:
         nearest: DataNode = fn.warp_affine(node, matrix=matrix, fill_value=fill, interp_type=types.INTERP_NN, **size)
         return nearest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles the transforms that depend on boxes or remove boxes: RandomIoUCrop and FixedSizeCrop."""
+"""Compiles the transforms whose window depends on boxes, or that remove boxes: RandomIoUCrop and FixedSizeCrop."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def xyxy(boxes: Any, format: str) -> Any:
 
 
 def extents_of(scales: Any, height: int, width: int, t: T.RandomIoUCrop) -> tuple[Any, Any]:
-    """Returns the widths and heights of N windows, (N, 2), and a bool for each: whether the transform allows its aspect ratio. scales: draws from 0 to 1, (N,
+    """Returns the (width, height) of N windows as an array (N, 2), and for each window whether t allows its extents. scales: draws from 0 to 1, (N,
     2)."""
     import numpy as np
 
@@ -44,7 +44,7 @@ def window_of(
     """Returns the window (top, left, height, width) of torchvision's RandomIoUCrop, or None for the whole image. Computes in float32, as torch does, all
     trials of an option at once.
 
-    boxes: (N, 4) as XYXY. option: draws a whole number below its argument. trials: draws scales and places of n windows, float32 (n, 2) from 0 to 1.
+    boxes: (N, 4) as XYXY. option: draws a whole number below its argument. trials: draws scales and positions of n windows, each float32 (n, 2) from 0 to 1.
     """
     import numpy as np
 
@@ -71,8 +71,7 @@ def window_of(
 
 
 class _Window:
-    """The function that draws the window of a sample. moves: the earlier moves of the image, which are applied to the boxes first. format: the format of the
-    boxes."""
+    """Draws the window of a sample, as the function of a python_function. moves: the image's earlier moves, which are applied to the boxes first. format: the boxes' format."""
 
     def __init__(self, t: T.RandomIoUCrop, moves: Sequence[Move], format: str) -> None:
         self.t, self.moves, self.format = t, tuple(moves), format
@@ -100,7 +99,8 @@ class _Window:
 
 
 def iou_window(t: T.RandomIoUCrop, followers: Followers | None, gate: DataNode | None) -> DataNode | None:
-    """Returns a node with top, left, height, width of the window, and whether it is not the whole image. None: there are no boxes, so the images stay whole."""
+    """Returns a node with five numbers: top, left, height and width of the window, and 0 if it is the whole image. None, with a notice, if there are no
+    boxes."""
     if followers is None or followers.boxes is None:
         notice("RandomIoUCrop leaves the images whole: the samples have no boxes. fields={'boxes': 'BoundingBoxes', ...} declares them")
         return None
@@ -115,8 +115,8 @@ def iou_window(t: T.RandomIoUCrop, followers: Followers | None, gate: DataNode |
 
 
 def fixed_window(t: T.FixedSizeCrop, followers: Followers) -> tuple[tuple[Any, Any], tuple[Any, Any], Any]:
-    """Draws a window. Returns its position (top, left), the extent (height, width) of the part of the image that it shows, and a node that is 1 if it cuts
-    off a part of the image, else 0."""
+    """Draws a window. Returns three things: its (top, left), the (height, width) of the part of the image in it, and a node that is 1 if a part of the image
+    is cut off, else 0."""
     draw = fn.random.uniform(range=[0.0, 1.0])
 
     extent: list[Any] = [n if isinstance(n, DataNode) else types.Constant(n, dtype=types.INT32) for n in followers.extent]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles timm's automatic augmentations. Each sample draws an operation, then its level, its sign and whether it is applied; tables give the magnitude."""
+"""Compiles timm's automatic augmentations. Each sample draws an operation, a level, a sign, and whether the operation is applied."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from stoker.loader._lower_policies import CODES, Gate, Size
 
 
 class _Drawn:
-    """One step of all sequences of a LevelledAugment. Tables have one row for each sequence; `row` is a node with the row that is drawn for the sample."""
+    """One step of all sequences of a LevelledAugment, as tables with a row for each sequence. row: a node with the index of the row that the sample draws."""
 
     def __init__(self, steps: Sequence[Levelled], row: DataNode) -> None:
         self.steps, self.row = steps, row
 
     def column(self, values: Sequence[float]) -> Any:
-        """Returns a value of the drawn row: a node, or a number if all rows have the same."""
+        """Returns the drawn row's value: a number if all values are equal, else a node."""
         if all(v == values[0] for v in values):
             return values[0]
         return fn.constant(fdata=[float(v) for v in values], shape=[len(values)], dtype=types.FLOAT)[self.row]

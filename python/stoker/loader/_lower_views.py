@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles a user's transform that makes several views of one image and returns them as a list of tensors, as the view generators of SimSiam, MoCo v3 and
-DINO do.
+"""Compiles a user's transform that returns several views of one image as a list of tensors, as the view generators of SimSiam, MoCo v3 and DINO
+do.
 
-Such a transform must be the last one of its list. Each view becomes an output of the graph, so the number of views must be known when the graph is made. To
-find it, the transform is called with an image of noise.
+Such a transform must be the last one of its list. Each view is an output of the graph, so their number must be known when the graph is made: the transform is
+called with an image of noise to find out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stoker.loader._lower_values import name_of, notice_python_transform, seeds
 from stoker.loader._random import random_numbers
 
 _MOST = 64
-_SIDE = 256  # height and width of the image of noise
+_SIDE = 256  # height and width in pixels of the image of noise
 
 
 @dataclass
@@ -47,8 +47,8 @@ class Views:
 
 
 def views_of(t: T.Transform, asked: types.DALIDataType | None) -> Views | None:
-    """Returns the Views of a transform if it is a function of a PIL image that returns several tensors; None if it is not, or if it fails for the image of
-    noise. asked: the Loader's dtype; uint8 is refused if the function returns floats."""
+    """Returns the Views of a transform that is a function from a PIL image to several tensors. Returns None for other transforms, and if the function fails for
+    the image of noise. asked: the Loader's dtype; uint8 raises InvalidArgumentError if the function returns floats."""
     if not isinstance(t, T.Lambda) or t.takes != "PIL":
         return None
     try:
@@ -78,7 +78,7 @@ def _noise() -> Any:
 
 @contextmanager
 def _generators_kept() -> Iterator[None]:
-    """Restores the states of the global generators at the end."""
+    """A context that seeds the global generators, and at its end restores their states."""
     import random
 
     import numpy as np
@@ -95,7 +95,7 @@ def _generators_kept() -> Iterator[None]:
 
 
 class _Call:
-    """Wraps the user's function so that it takes an array and returns a tuple of arrays."""
+    """Wraps the user's function, so that it takes an array and returns a tuple of arrays."""
 
     def __init__(self, views: Views, channels_last: bool) -> None:
         self.views, self.channels_last = views, channels_last

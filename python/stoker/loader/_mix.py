@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Applies MixUp, CutMix and the user's functions to finished batches, on the device that has them. The draws depend only on the seed, the epoch and the
-position of the batch's first sample, so that a resumed run draws the same numbers."""
+"""Applies MixUp, CutMix and the user's functions to finished batches, on the batch's device. The draws depend only on the seed, the epoch and the position of
+the batch's first sample, so that a resumed run draws the same numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class BatchTransforms:
-    """The transforms of Loader(batch_transforms=...). classes: returns the number of classes that the Loader knows; 0 if it does not know it."""
+    """The transforms of Loader(batch_transforms=...). classes: a function that returns the Loader's number of classes; 0 if it is not known."""
 
     def __init__(self, transforms: Any, classes: Callable[[], int]) -> None:
         self._steps = T.flatten(transforms)
@@ -113,5 +113,5 @@ def _window(width: int, height: int, share: float, draws: random.Random) -> tupl
 
 
 def _like(made: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
-    """Returns a tensor in pinned memory if the tensor of the batch was in pinned memory."""
+    """Returns `made` in pinned memory if the batch's tensor `given` is in pinned memory, else `made` itself."""
     return made.pin_memory() if given.device.type == "cpu" and given.is_pinned() else made

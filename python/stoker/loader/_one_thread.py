@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lock that admits one thread at a time to a Loader, and refuses others."""
+"""A lock that admits one thread at a time to a Loader, and raises an error in others."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ PATIENCE = 2.0  # seconds that ask() waits
 
 
 class OneThread:
-    """A context that raises StateError in a second thread while another thread is inside. If two threads iterated at once, each would get some of the batches.
-    Threads may enter one after the other."""
+    """A context for one thread at a time: raises StateError in a second thread while another one is inside. Two threads that iterated at once would each get
+    some of the batches. Threads may enter one after the other."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._inside = 0  # get_ident() of the thread inside; 0: no thread is inside
-        self._asked: Callable[[], None] | None = None  # the function for the next thread that leaves
+        self._asked: Callable[[], None] | None = None  # a function that the next thread calls when it leaves
 
     def __enter__(self) -> None:
         if not self._lock.acquire(False):
@@ -44,8 +44,8 @@ class OneThread:
             asked()
 
     def ask(self, what: Callable[[], None], interrupt: Callable[[], None]) -> None:
-        """Runs `what` when no thread is inside. Until then, calls interrupt() again and again. If the thread inside has not left after PATIENCE seconds, this
-        method returns, and that thread runs `what` when it leaves."""
+        """Runs `what` when no thread is inside. Until then, calls interrupt() repeatedly. If the thread inside has not left after PATIENCE seconds, returns,
+        and that thread runs `what` when it leaves."""
         self._asked = what
         until = time.monotonic() + PATIENCE
         while not self._lock.acquire(False):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Loader's argument pad: images of different sizes are padded on the right and at the bottom to the largest size in the batch, and become one tensor."""
+"""The Loader's argument pad: images of different sizes are padded on the right and at the bottom to the largest size in the batch, for one tensor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KINDS = ("Image", "Mask", "FloatMap")
 
 
 def checked(pad: Any) -> dict[str, float] | None:
-    """Returns the Loader's argument `pad` as a dict from each kind of field to the value of its padding; None if batches are not padded."""
+    """Returns the Loader's argument `pad` as a dict from kinds of fields to the value of the padding; None if batches are not padded."""
     if pad is None:
         return None
     given = (
@@ -36,7 +36,7 @@ def checked(pad: Any) -> dict[str, float] | None:
 
 
 def without_own_fields(values: Mapping[str, float] | None, fields: Any) -> tuple[Any, tuple[str, ...] | None]:
-    """Returns the fields that the data set must give, and the names of all fields if the user named one that padding adds, else None."""
+    """Returns the fields that the data set must have, and the names of all fields if the user named one that padding adds, else None."""
     if values is None or fields is None or not {*FIELDS} & {*fields}:
         return fields, None
     given = [name for name in fields if name not in FIELDS]

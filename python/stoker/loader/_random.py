@@ -19,7 +19,7 @@ current = (
 
 
 def mix(seed: int, *parts: int) -> int:
-    """Derives a seed from another seed and further numbers, for an independent sequence of random numbers."""
+    """Derives a seed from another seed and further numbers. Different numbers give independent seeds."""
     import hashlib
 
     text = ":".join(str(p) for p in (seed, *parts)).encode()
@@ -45,7 +45,7 @@ def sample_rng() -> Any:
 
 @contextmanager
 def random_numbers(place: Place) -> Iterator[None]:
-    """Makes sample_rng() return a generator seeded from `place` within the `with` block."""
+    """A context in which sample_rng() returns a generator that is seeded from `place`."""
     current.place, current.generator = place, None
     try:
         yield
@@ -55,7 +55,7 @@ def random_numbers(place: Place) -> Iterator[None]:
 
 @contextmanager
 def same_generators() -> Iterator[None]:
-    """Saves the states of the program's random generators (random, NumPy, torch), and restores them at the end of the context."""
+    """A context that restores the states of the program's random generators (random, NumPy, torch) at its end."""
     import random
 
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps the footers of Parquet files in stores for later runs, next to the indexes of tars and videos: in the folder that
-_core.index_folder names. A file there is named by a digest of the whole name of its Parquet file, and holds neither that name nor a key of its URL."""
+"""Saves the footers of remote Parquet files for later runs, in _core.index_folder(), where the indexes of tars and videos are. The name of a saved footer is a
+digest of the Parquet file's whole name, and its contents include neither that name nor a key in a URL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DIGEST = 16  # bytes of the digest that follows the magic
 
 
 class Kept(NamedTuple):
-    """The end of a file, from its footer on, and the size and version that the file had."""
+    """A saved footer. end: the bytes of the Parquet file from its footer on. size, version: those of the Parquet file."""
 
     size: int
     version: str
@@ -29,13 +29,13 @@ def _digest(data: bytes | memoryview) -> bytes:
 
 
 def _path_of(name: str) -> str | None:
-    """Returns the path at which the footer of the file with this name is kept; None if there is no folder for it."""
+    """Returns the path of the saved footer of the file `name`; None if there is no folder for footers."""
     folder = _core.index_folder()
     return None if folder is None else f"{folder}/{_digest(name.encode('utf-8', 'surrogateescape')).hex()}.footer"
 
 
 def load(name: str) -> Kept | None:
-    """Returns the footer that was kept of a file; None if none was kept, or if it cannot be read or is damaged."""
+    """Returns the saved footer of the file `name`; None if there is none, or if it cannot be read or is damaged."""
     path = _path_of(name)
     try:
         data = _files.read_bytes(path) if path is not None else b""
@@ -53,7 +53,7 @@ def load(name: str) -> Kept | None:
 
 
 def keep(name: str, kept: Kept) -> bool:
-    """Writes the end (the footer) of the Parquet file `name` to the folder of indexes. Returns false if there is no such folder or writing failed."""
+    """Saves the footer of the Parquet file `name`. Returns False if there is no folder for footers, or if writing failed."""
     path = _path_of(name)
     if path is None:
         return False

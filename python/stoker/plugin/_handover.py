@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes torch tensors from batches. Every batch of a training loop takes this path, so values that do not change are computed only once."""
+"""Makes torch tensors from batches. This runs for every batch of a training loop, so values that do not change are computed only once."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _from_capsule: Any = getattr(torch._C, "_from_dlpack", torch.utils.dlpack.from_d
 class Handover:
     """Makes torch tensors over the memory of batches. Tensors on a GPU are ready for work on the stream that is current on that GPU.
 
-    views: how each output is shown. AS_IT_LIES: in the shape that it has in memory; CHANNELS_FIRST: images of shape (N,H,W,C) as (N,C,H,W), torch's
-    channels_last format; NUMBERS: samples that are one number each as a vector. batch: any batch of the pipeline, from which the device of the outputs is
-    read.
+    views: the axes of each output. AS_IT_LIES: as in memory; CHANNELS_FIRST: images of shape (N,H,W,C) become (N,C,H,W), torch's channels_last format; NUMBERS:
+    samples that are one number each become a vector. batch: any batch of the pipeline, which determines the device of the
+    outputs.
     """
 
     def __init__(self, views: list[int], batch: _core.Batch) -> None:
@@ -31,7 +31,7 @@ class Handover:
         self._stream: Any = None
         if self._device >= 0:
             torch.cuda.current_stream(self._device)  # initialises torch's CUDA, or raises an error without it
-            # Returns the stream's number without making a stream object.
+            # A function that returns the number of the current stream without making a stream object.
             self._stream = getattr(torch._C, "_cuda_getCurrentRawStream", _current_stream)
 
     def tensors(self, batch: _core.Batch) -> list[torch.Tensor | None]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds frames in the videos that `stoker pack-video` makes of a NuScenes data set: one video for each camera and scene, and index.json."""
+"""Finds frames in the videos that `stoker pack-video` makes of a NuScenes data set: a video for each camera and scene, and index.json."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class Videos:
-    """Finds the video and the frame of an image. tables: the _core.NuScenes of the data set. Raises ValueError unless index.json has each of its samples, at
-    the frame number that the tables give it."""
+    """Finds the video and the frame of an image. tables: the data set's _core.NuScenes. The constructor raises ValueError unless index.json has each sample at
+    the frame number that the tables give."""
 
     def __init__(self, root: str, cameras: Sequence[str], tables: Any, samples: int) -> None:
         self.root, self.cameras = root, tuple(cameras)
@@ -42,12 +42,12 @@ class Videos:
         return f"{self.root}/{scene}/{self.cameras[camera]}.mp4"
 
     def frame(self, tables: Any, sample: int, camera: int) -> tuple[str, int]:
-        """Returns the path of the video that has a sample's image, and the number of its frame."""
+        """Returns the path of the video with a sample's image, and the image's frame number in it."""
         return self.path(tables.scene(sample), camera), _number(tables, sample, "frame")
 
     def paths(self, camera: int, scene: DataNode) -> DataNode:
-        """Returns a node with the path of the video of `scene`, a node with the scene's number. The path is a row of a constant table of bytes, so zeros follow
-        the text."""
+        """Returns a node with the paths of the videos of one camera. scene: a node with the number of the scene. The paths are rows of a constant table of
+        bytes, in which zeros follow the text."""
         texts = {k: self.path(name, camera).encode() for k, name in self._scenes.items()}
         table = np.zeros((max(texts) + 1, max(map(len, texts.values()))), np.uint8)
         for k, text in texts.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the arguments that an augmentation's function takes in addition to the data and the parameter, and passes those that a caller gives."""
+"""Finds the named arguments that an augmentation's function takes besides the data and the parameter, and selects them from a caller's arguments."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ class UnusedArgException(ArgumentError):
 
 
 def positional(function: Callable[..., Any]) -> int:
-    """Returns the number of arguments that can be given by position."""
+    """Returns how many arguments of the function can be passed by position."""
     return sum(p.kind in _POSITIONAL for p in inspect.signature(function).parameters.values())
 
 
 def _further(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """Returns the parameters that can be given by name, without the first two: the data and the augmentation's parameter."""
+    """Returns the parameters that can be passed by name, except the first two, which are the data and the augmentation's parameter."""
     places = list(inspect.signature(function).parameters.values())
     first = [p for p in places if p.kind in _POSITIONAL][:DATA_AND_PARAMETER]
     return [p for p in places if p.kind in _NAMED and p not in first]
 
 
 def accepted(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns those of the named arguments that the function takes."""
+    """Returns those of the named arguments `given` that the function takes."""
     names = {p.name for p in _further(function)}
     return {name: value for name, value in given.items() if name in names}
 
 
 def missing(function: Callable[..., Any], given: Mapping[str, Any]) -> list[str]:
-    """Returns the named arguments that have no default and are not given."""
+    """Returns the names of the function's arguments that have no default and are not in `given`."""
     return [p.name for p in _further(function) if p.default is inspect.Parameter.empty and p.name not in given]
 
 
 def check_used(augmentations: Iterable[Any], given: Mapping[str, Any], caller: str) -> None:
-    """Raises UnusedArgException if an argument is given that no augmentation takes. caller: name of the function that was called,
-    for the message."""
+    """Raises UnusedArgException if no augmentation takes one of the arguments. caller: the function that the user called, for the
+    message."""
     used = {name for augmentation in augmentations for name in accepted(augmentation.op, given)}
     unused = [name for name in given if name not in used]
     if unused:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class DataProvider(ABC):
-    """Gives the samples of a data set by their index, each as a SampleDataGroup of one format. Users subclass it, one class for each data set and use."""
+    """Returns the samples of a data set by index, as trees of one format. Users derive a class for each data set."""
 
     @abstractmethod
     def get_data(self, sample_index: int) -> SampleDataGroup:
@@ -30,8 +30,8 @@ class DataProvider(ABC):
         """Returns the format of the samples, as a blueprint."""
 
     def get_data_nodes(self, order: Any) -> Sequence[DataNode] | None:
-        """Adds an operator that reads the samples to the graph that is being defined, and returns one node for each data field, in the order of
-        SampleDataGroup.get_data. Only in Stoker. With such an operator, no Python runs for a sample. order: the input that the definition uses
-        (a ShuffledShardedInputCallable, SamplerInputCallable or SamplerInputIterable); its settings determine the order of samples. Returns None if the
-        provider has no operator for this order; get_data is then called for each sample."""
+        """Adds an operator that reads the samples to the graph that is being defined, so that no Python runs for a sample. Only in Stoker. order: the input of
+        the definition (a ShuffledShardedInputCallable, SamplerInputCallable or SamplerInputIterable), which determines the order of samples. Returns one node
+        for each data field, in the order of SampleDataGroup.get_data. Returns None if the provider has no operator for this order; get_data is then called for
+        each sample."""
         return None

@@ -23,7 +23,7 @@ class IterableBase(ABC):
 
     @abstractmethod
     def __next__(self) -> Any:
-        """Returns a list for each flat field, in order, with the field's values of all samples of the batch. Raises StopIteration at the end of the epoch."""
+        """Returns the next batch: a list for each flat field, in order, with the values of all samples. Raises StopIteration at the end of the epoch."""
 
     @property
     @abstractmethod

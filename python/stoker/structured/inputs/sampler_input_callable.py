@@ -13,9 +13,8 @@ from stoker.structured.pipeline.sample_data_group import SampleDataGroup
 
 
 class SamplerInputCallable(CallableBase):
-    """Reads a provider's samples in a sampler's order. The constructor asks the sampler for all batches in advance: max_num_iterations of them, and
-    pre_fetch_queue_length more, which the pipeline may fetch early. Each of num_shards shards takes an equal part of each batch; `batch_size` is the size of
-    such a part."""
+    """Reads a provider's samples in a sampler's order. The constructor draws all batches in advance: max_num_iterations, and pre_fetch_queue_length more, which
+    the pipeline may fetch early. Each of num_shards shards takes an equal part of each batch; `batch_size` is the size of that part."""
 
     def __init__(
         self,
@@ -29,7 +28,7 @@ class SamplerInputCallable(CallableBase):
         self.data_provider = data_provider
         self.shard_id, self.num_shards = shard_id, num_shards
         self._asked = (max_num_iterations, pre_fetch_queue_length)
-        # The indices of the samples of each batch, by epoch.
+        # For each epoch, for each batch: the indices of its samples.
         self.batches: list[list[list[int]]] = _written_down(sampler, max_num_iterations + pre_fetch_queue_length)
         total = len(self.batches[0][0])
         self.batch_size = total // num_shards
@@ -58,7 +57,7 @@ class SamplerInputCallable(CallableBase):
 
     @property
     def length(self) -> int | None:
-        """Returns the number of batches in the first epoch; for a sampler without epochs, the number of all batches that were asked for in advance."""
+        """Returns the number of batches in the first epoch; for a sampler without epochs, the number of all batches that were drawn."""
         return len(self.batches[0])
 
 

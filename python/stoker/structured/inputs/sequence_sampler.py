@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SequenceSampler: at each index of a batch, successive batches have successive samples of a sequence."""
+"""SequenceSampler: the samples at one index of successive batches are successive samples of a sequence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stoker.structured.inputs.sampler_base import SamplerBase
 
 
 class SequenceSampler(SamplerBase):
-    """Sample i of a batch is the successor of sample i of the previous batch in one sequence. After the end of the sequence, another sequence begins at i.
+    """Sample i of a batch follows sample i of the previous batch in its sequence. When the sequence has ended, another one begins at index i.
 
     sequence_lenghts: the number of samples of each sequence; the data set consists of these sequences, one after the other. A *slot* is an index in the
     batch. A cycle is one order of all sequences, shuffled if randomize is set; slot i takes the sequences i, i + total_batch_size, ... of that order.

@@ -15,7 +15,7 @@ _COMPARISONS = {"==": 6, "!=": 7, "<": 8, ">": 9, "<=": 10, ">=": 11}
 
 
 class AnnotationElementConditionEval(PipelineStepBase):
-    """Evaluates a condition for each element of the annotations with the given name, and adds a field with a bool for each element.
+    """Evaluates a condition for each element of all annotations with the given name, and adds a field with a bool for each element.
 
         AnnotationElementConditionEval("annotation", "is_valid = (lidar_points >= 1 or radar_points >= 1) and not (category == -1)", False)
 
@@ -72,7 +72,7 @@ class AnnotationElementConditionEval(PipelineStepBase):
         return data
 
     def _change(self, group: SampleDataGroup) -> None:
-        """Changes an annotation's format to that after the step. It removes fields first, so that the result may have the name of a removed field."""
+        """Changes an annotation's format to the one after the step. Removes fields first, so that the result may have a removed field's name."""
         ragged = any(group.is_ragged(name) for name in self._names)
         for name in self._names if self._remove else []:
             group.remove_field(name)

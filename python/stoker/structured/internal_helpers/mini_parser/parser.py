@@ -6,7 +6,7 @@ from __future__ import annotations
 from stoker.structured.internal_helpers.mini_parser import ast
 from stoker.structured.internal_helpers.mini_parser.lexer import Lexer, Token, TokenType
 
-# Operators with larger numbers bind more tightly. As in ACCV-Lab, whose conditions these are, `not` binds more tightly than a comparison.
+# Operators with larger numbers bind more tightly. `not` binds more tightly than a comparison, as in ACCV-Lab, from which the syntax comes.
 _BINDING = {TokenType.LOGICAL_OR: 1, TokenType.LOGICAL_AND: 2, TokenType.COMPARISON: 3}
 _PREFIX = {TokenType.LOGICAL_NOT: 4, TokenType.MINUS: 4}
 
@@ -53,7 +53,7 @@ class Parser:
         return token
 
     def _expression(self, binding: int) -> ast.AST:
-        """Parses an expression up to the first operator that does not bind stronger than `binding`."""
+        """Parses an expression, up to the first operator that binds at most as tightly as `binding`."""
         left = self._operand()
         while _BINDING.get(self._tokens[self._at].type, 0) > binding:
             token = self._take()
