@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first steps of Makefile targets: packages, the virtual environment, the build folder. The tests use copies, so that nothing changes in this folder."""
+"""The first steps of Makefile targets: packages, the virtual environment, the build folder. The tests use copies, so that nothing changes in the repository."""
 
 import json
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""examples/streampetr: slots stay in their scenes, matrices follow images and boxes, and training resumes in the middle of scenes."""
+"""examples/streampetr: a slot enters a scene at its first sample, matrices fit augmented images and boxes, and training resumes inside scenes."""
 
 import itertools
 import os
