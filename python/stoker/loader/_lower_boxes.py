@@ -71,7 +71,7 @@ def window_of(
 
 
 class _Window:
-    """Draws the window of a sample, as the function of a python_function. moves: the image's earlier moves, which are applied to the boxes first. format: the boxes' format."""
+    """Draws a sample's window, as the function of a python_function. moves: the image's earlier moves, which are applied to the boxes first. format: the boxes'."""
 
     def __init__(self, t: T.RandomIoUCrop, moves: Sequence[Move], format: str) -> None:
         self.t, self.moves, self.format = t, tuple(moves), format
