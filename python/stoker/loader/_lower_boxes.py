@@ -71,7 +71,7 @@ def window_of(
 
 
 class _Window:
-    """Draws a sample's window, as the function of a python_function. moves: the image's earlier moves, which are applied to the boxes first. format: the boxes'."""
+    """Draws a sample's window, as the function of a python_function. moves: the image's earlier moves, which are first applied to the boxes. format: theirs."""
 
     def __init__(self, t: T.RandomIoUCrop, moves: Sequence[Move], format: str) -> None:
         self.t, self.moves, self.format = t, tuple(moves), format
