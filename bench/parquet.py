@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import peers
+from measure import peak_memory
 
 BATCH = 32
 
@@ -128,7 +129,7 @@ def measure(name: str, paths: list[str], crop: int) -> dict[str, float]:
     for batch in SIDES[name](paths, crop):
         rows += len(batch["label"] if isinstance(batch, dict) else batch.label)
         first = first or time.perf_counter() - begin
-    wall, used, peak = time.perf_counter() - begin, cpu_seconds() - cpu, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    wall, used, peak = time.perf_counter() - begin, cpu_seconds() - cpu, peak_memory() / 1e6
     return {"rows": rows, "per_cpu": rows / used, "per_second": rows / wall, "first": first, "peak": peak}
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import io
 import os
-import resource
 import shutil
 import socket
 import subprocess
@@ -26,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch  # noqa: F401  # imported before the clock starts
+from measure import peak_memory
 from PIL import Image
 from stoker import Loader
 
@@ -47,7 +47,7 @@ def start(pattern: str) -> None:
         made = time.perf_counter()
         next(iter(loader))
         end = time.perf_counter()
-    used, peak = time.process_time() - cpu, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    used, peak = time.process_time() - cpu, peak_memory() / 1e6
     print(
         f"Loader {made - begin:.2f} s, first batch {end - made:.2f} s, together {end - begin:.2f} s, {used:.2f} s of CPU, {peak:.0f} MB at most"
     )

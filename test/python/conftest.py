@@ -62,7 +62,7 @@ LAYERS = {
     ),
     "ragged": "batching",
     "examples": "test_examples test_notebooks test_nuscenes_made test_ported test_streampetr",
-    "tools": "test_environment test_hangs test_hardening test_instructions test_packaging test_release test_setting_up test_site",
+    "tools": "test_environment test_hangs test_hardening test_instructions test_measure test_packaging test_release test_setting_up test_site",
 }
 
 
