@@ -111,7 +111,7 @@ class TensorCPU(_Tensor):
         self._become(TensorCPU(array, layout))
 
     def _array(self) -> npt.NDArray[Any]:
-        """Returns the elements as an array over a second tensor: an array over this one would refer to it, and _use_memory() would close the circle."""
+        """Returns the elements as an array over a second tensor: an array over this one would refer to it, and _use_memory() would make a reference cycle."""
         import numpy as np
 
         return np.asarray(TensorCPU(self._batch, self._output, self._index))

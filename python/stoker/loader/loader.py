@@ -646,7 +646,7 @@ class Loader(metaclass=BriefHelp):
 
     @property
     def batch_sampler(self) -> None:
-        """None. For code that expects a DataLoader."""
+        """Always None. Exists for code that expects a DataLoader."""
         return None
 
     def set_epoch(self, epoch: int) -> None:

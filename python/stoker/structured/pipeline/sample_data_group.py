@@ -366,7 +366,7 @@ class SampleDataGroup:
 
     @property
     def field_types_flat(self) -> tuple[Any, ...]:
-        """Types of all data fields, in the order of field_names_flat. The type of a text is UINT8, that of its bytes."""
+        """Types of all data fields, in the order of field_names_flat. The type of a text is UINT8, because it is passed as bytes."""
         return tuple(types.UINT8 if f.type == types.STRING else f.type for _, f in self._leaves())
 
     @property
