@@ -36,7 +36,7 @@ static size_t take_answer(char *bytes, size_t size, size_t count, void *user)
 	struct stk_text *out = user;
 	if (out->length + size * count > LONGEST_ANSWER)
 		return 0;
-	stk__text_add(out, "%.*s", (int)(size * count), bytes);
+	stk__text_append(out, bytes, size * count);
 	return out->failed ? 0 : size * count;
 }
 
@@ -130,9 +130,11 @@ bool stk__aws_read_token(const char *path, struct stk_text *out)
 	n = size;
 	while (n && (text[n - 1] == '\n' || text[n - 1] == '\r'))
 		n--;
-	stk__text_add(out, "%.*s", (int)n, text ? text : "");
+	const bool whole = n && !memchr(text, 0, n);
+	if (whole)
+		stk__text_append(out, text, n);
 	if (text)
 		stk__erase(text, size);
 	stk__free(text);
-	return n && !out->failed;
+	return whole && !out->failed;
 }

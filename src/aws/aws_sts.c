@@ -67,7 +67,8 @@ enum stk_status stk__aws_ask_web_identity(const struct stk_aws_issuer *i, const 
 	struct stk_text token = {0}, body = {0};
 	if (!stk__aws_read_token(i->token_file, &token)) {
 		stk__text_erase_free(&token);
-		return stk__fail(err, STK_IO, "no credentials: the token of the web identity, %s, cannot be read", i->token_file);
+		return stk__fail(
+			err, STK_IO, "no credentials: the token of the web identity, %s, cannot be read or is no text", i->token_file);
 	}
 	add_role(&body, i, "AssumeRoleWithWebIdentity");
 	stk__text_add(&body, "&WebIdentityToken=");

@@ -227,6 +227,10 @@ static void test_services(void **state)
 	check_failure("credential_process was ended by signal 9");
 	put_file("config", "[default]\ncredential_process = echo sEcReT\n");
 	check_failure("credential_process prints no JSON object with AccessKeyId, SecretAccessKey");
+	snprintf(text, sizeof text,
+		"[default]\ncredential_process = printf '{\"AccessKeyId\": \"%s\", \"SecretAccessKey\": \"%s\"}\\0more'\n", KEY, SECRET);
+	put_file("config", text);
+	check_failure("credential_process prints no JSON object"); /* NUL does not end the output */
 	check_storage_ends_without_new_keys();
 	put_file("config", "");
 	put_keys("keys/container", SECRET, FAR);
@@ -265,6 +269,11 @@ static void test_web_identity(void **state)
 	assert_string_equal(body,
 		"Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn=arn%3Aaws%3Aiam%3A%3A1%3Arole%2Fr&RoleSessionName=stoker"
 		"&WebIdentityToken=a.token");
+	FILE *f = fopen(path, "w");
+	assert_non_null(f);
+	assert_int_equal(fwrite("a.to\0ken", 1, 8, f), 8);
+	fclose(f);
+	check_failure("is no text"); /* and not sent up to its NUL */
 	setenv("AWS_WEB_IDENTITY_TOKEN_FILE", "/nowhere", 1);
 	check_failure("the token of the web identity, /nowhere, cannot be read");
 }
