@@ -177,6 +177,19 @@ static int take_option(const struct command *command, int argc, const char *cons
 	return EXIT_FINE;
 }
 
+/* Returns whether the text is a number below a million without a unit. It would mean that many bytes, and megabytes or gigabytes were probably meant. */
+static bool lacks_unit(const char *text)
+{
+	const int64_t bytes = text ? bytes_of(text) : -1;
+	return bytes >= 0 && bytes < 1000000 && strspn(text, "0123456789.") == strlen(text);
+}
+
+static int refuse_without_unit(const struct command *command, const char *option, const char *text)
+{
+	return usage_error(
+		command, "--%s %s is %s bytes: add the unit that you mean, as in %sMB, %sGB or %sB", option, text, text, text, text, text);
+}
+
 /* Checks rules that the table cannot express: the form of texts, and options that depend on each other. */
 static int check_values(const struct command *command, const struct settings *s)
 {
@@ -186,6 +199,10 @@ static int check_values(const struct command *command, const struct settings *s)
 	if (s->cache_limit && bytes_of(s->cache_limit) < 0)
 		return usage_error(
 			command, "--cache-limit is a size below 1000TB with its unit, as 200GB or 1.5TiB, not \"%s\"", s->cache_limit);
+	if (lacks_unit(s->cache_limit))
+		return refuse_without_unit(command, "cache-limit", s->cache_limit);
+	if (lacks_unit(s->shard_size))
+		return refuse_without_unit(command, "shard-size", s->shard_size);
 	if (s->cache_limit && !s->cache)
 		return usage_error(command, "--cache-limit goes with --cache DIR");
 	if (s->endpoint && strncmp(s->endpoint, "http://", 7) && strncmp(s->endpoint, "https://", 8))

@@ -57,7 +57,7 @@ static int run_pack(const struct settings *s)
 		return usage_error(&command_pack, "say where the tars go (-o DIR)");
 	}
 	if (o.shard_bytes < 0) {
-		return usage_error(&command_pack, "--shard-size is bytes, or as 256MB or 1GiB, not \"%s\"", s->shard_size);
+		return usage_error(&command_pack, "--shard-size is a size with its unit, as 256MB or 1GiB, not \"%s\"", s->shard_size);
 	}
 	if (!open_storage("pack", s, &o.storage))
 		return EXIT_PROBLEM;

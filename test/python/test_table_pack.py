@@ -192,7 +192,8 @@ def test_what_a_tar_cannot_hold_is_refused_by_name(tmp_path, rng, case):
     [
         ((), 2, "say where the tars go"),
         (("-o", "x", "--seed", "1"), 2, "--seed: rows of tables are packed in their order"),
-        (("-o", "x", "--shard-size", "big"), 2, "--shard-size is bytes"),
+        (("-o", "x", "--shard-size", "big"), 2, "--shard-size is a size with its unit"),
+        (("-o", "x", "--shard-size", "256"), 2, "--shard-size 256 is 256 bytes: add the unit that you mean, as in 256MB"),
         (("-o", "x", "--threads", "0"), 2, "--threads takes a whole number from 1 to 64"),
         (("-o", "x", "--label", "caption"), 1, "--label: the column 'caption' holds string"),
         (("-o", "x", "--columns", "no"), 1, "--columns: the table has no column 'no'; it has image, label, caption"),

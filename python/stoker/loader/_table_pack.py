@@ -137,7 +137,9 @@ def _size(text: str) -> int:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", text, re.IGNORECASE)
     size = float(found[1]) * (1024 if found[3] else 1000) ** " KMGT".index(found[2].upper() or " ") if found else 0
     if not 1 <= size < 1e15:
-        raise _UsageError(f'--shard-size is bytes, or as 256MB or 1GiB, not "{text}"')
+        raise _UsageError(f'--shard-size is a size with its unit, as 256MB or 1GiB, not "{text}"')
+    if text[-1] in "0123456789" and size < 1e6:
+        raise _UsageError(f"--shard-size {text} is {text} bytes: add the unit that you mean, as in {text}MB, {text}GB or {text}B")
     return int(size)
 
 
