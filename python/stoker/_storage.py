@@ -122,7 +122,7 @@ class Storage:
             "fetch": source,
             "fetch_lists": source is not None and source.list is not None,
             "fetch_schemes": fetch_schemes if fetch_schemes is None or isinstance(fetch_schemes, str) else " ".join(fetch_schemes),
-            "fetch_threads": _count("fetch_threads", fetch_threads, 1, 4096),
+            "fetch_threads": _count("fetch_threads", fetch_threads, 1, 512),
         }
         self._made: tuple[int, _core.Storage] | None = None
         self.core()  # raises an error now if an argument is wrong

@@ -17,7 +17,6 @@
 #include <string.h>
 
 enum {
-	MOST_THREADS = 512,
 	THREADS = 32,
 	SLACK = 64,
 	RETRIES = 10,
@@ -339,7 +338,7 @@ enum stk_status stk__user_source_add(struct stk_io *io, const struct stk_storage
 	s->user = c->fetch_user;
 	s->schemes = schemes;
 	const int limit = c->fetch_threads ? c->fetch_threads : THREADS;
-	stk__served_init(&s->served, "stoker-fetch", serve, s, limit < MOST_THREADS ? limit : MOST_THREADS, NULL);
+	stk__served_init(&s->served, "stoker-fetch", serve, s, limit, NULL);
 	s->ops = (struct stk_source_ops){.scheme = schemes,
 		.retries = c->retries ? c->retries : RETRIES,
 		.backoff_ns = 100000000,

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FILE_THREADS = 16, MOST_FETCH_THREADS = 4096, MOST_MS = 1000000000 };
+enum { FILE_THREADS = 16, MOST_FETCH_THREADS = 512, MOST_MS = 1000000000 };
 
 struct stk_storage {
 	_Atomic int refs;

@@ -464,6 +464,7 @@ static void test_storages(void **state)
 	SET(requests, -1, "requests");
 	SET(retries, -2, "retries");
 	SET(fetch_threads, INT32_MAX, "fetch_threads");
+	SET(fetch_threads, 513, "it must be from 0 to 512");
 	SET(connect_ms, INT64_MAX, "connect_ms");
 	SET(first_byte_ms, INT64_MAX / 1000000 + 1, "first_byte_ms");
 	SET(stall_ms, INT64_MIN, "stall_ms");
