@@ -11,7 +11,6 @@
 #include "format/number.h"
 
 #include <string.h>
-#include <sys/stat.h>
 
 static enum stk_status add_record(struct stk_samples *t, int32_t file, int64_t offset, int64_t size, struct stk_error *err)
 {
@@ -48,13 +47,15 @@ enum stk_status stk__tfrecord_parse_index(
 	return s;
 }
 
-/* Fails unless an index without records belongs to an empty local file; otherwise the file's records would be missing without a message. Fails for every
- * object, since its size is not known here. */
-static enum stk_status check_empty(const char *index, const char *path, struct stk_error *err)
+/* Fails unless an index without records belongs to an empty file; otherwise the file's records would be missing without a message. */
+static enum stk_status check_empty(const struct stk_access *access, const char *index, const char *path, struct stk_error *err)
 {
-	struct stat st;
-	if (!stk__is_object(path) && stat(path, &st) == 0 && st.st_size == 0)
-		return STK_OK;
+	uint8_t *data = NULL;
+	size_t size = 0;
+	const enum stk_status s = stk__access_read(access, path, 1, &data, &size, err);
+	stk__free(data);
+	if (s != STK_LIMIT && (s || size == 0))
+		return s;
 	return stk__fail(err, STK_CORRUPT,
 		"%.300s: the index is empty, but %.300s is not an empty file; make the index again (tfrecord2idx), or leave index_path out",
 		index, path);
@@ -69,7 +70,7 @@ static enum stk_status open_index(const struct stk_tfrecord_options *o, int32_t 
 	if (!s)
 		s = stk__tfrecord_parse_index(i, (const char *)text, size, o->index_paths[i], t, err);
 	if (!s && t->size == before)
-		s = check_empty(o->index_paths[i], o->paths[i], err);
+		s = check_empty(o->access, o->index_paths[i], o->paths[i], err);
 	stk__free(text);
 	return s;
 }

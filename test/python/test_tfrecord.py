@@ -308,10 +308,12 @@ def test_images_shuffled_shared_and_resumed(tmp_path):
 
 
 def test_records_in_a_bucket(tmp_path, monkeypatch):
-    """Without an index the file is searched once, whether it is given by name or by a glob. readers.webdataset refuses the index that is stored."""
+    """Without an index the file is searched once, whether it is given by name or by a glob. readers.webdataset refuses the index that is stored.
+    An empty index is accepted for an empty object, and refused for any other."""
     (tmp_path / "b").mkdir()
     written = [example({"id": ("i", [k]), "text": ("s", [b"x" * (37 * k)])}) for k in range(60)]
     write(tmp_path / "b" / "a.tfrecord", written)
+    (tmp_path / "b" / "none.data").write_bytes(b"")
     server = Store(tmp_path)
     try:
         for name, value in {**server.environment, "XDG_CACHE_HOME": str(tmp_path / "caches")}.items():
@@ -324,6 +326,14 @@ def test_records_in_a_bucket(tmp_path, monkeypatch):
 
         assert read("s3://b/a.tfrecord") == [(k, 37 * k) for k in range(60)] == read("s3://b/*.tfrecord")
         assert len(list((tmp_path / "caches" / "stoker" / "indexes").glob("*.stoker"))) == 1
+        (tmp_path / "i").write_text("")
+        (tmp_path / "a.idx").write_text(f"0 {len(written[0]) + 16}\n")
+        indexes = [str(tmp_path / "a.idx"), str(tmp_path / "i")]
+        both = build(features, batch=1, path=["s3://b/a.tfrecord", "s3://b/none.data"], index_path=indexes)
+        assert both.epoch_size("R") == 1
+        for wrong, message in (("s3://b/a.tfrecord", "the index is empty, but"), ("s3://b/no.tfrecord", "no.tfrecord")):
+            with pytest.raises(stoker.StokerError, match=message):
+                build(features, path=["s3://b/a.tfrecord", wrong], index_path=indexes)
     finally:
         server.close()
     with pytest.raises(stoker.StokerError, match="an index of TFRecord files, and not of tars"):
