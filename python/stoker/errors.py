@@ -11,13 +11,14 @@ import re
 from typing import Any
 
 # The first error compiles these patterns, since most programs raise none: compiling them takes longer than importing the rest of this file.
-_WORD = r"[^ \t\r\n\"'<>`]*"
+_IN_WORD = "[\"'<>`](?=[A-Za-z0-9@%&=+])"  # a quotation mark inside a word, for example in a password
+_WORD = rf"(?:[^ \t\r\n\"'<>`]|{_IN_WORD})*"
 _SCHEME = r"[A-Za-z0-9+.-]+://"
 _COLON = "(?i::|%3A)"
 _PLAIN_KEYS = {"s3", "s3list", "gs", "gslist", "file"}  # schemes of URLs in which ? and # may be part of a name
 _PARAMETER = (
     r"(?i)((?:[?&;_-]|%26|%3F|%2D)(?:signature|security-token|credential|token|password|passwd|secret|sig|accesskeyid)(?:=|%3D|%253D))"
-    r"((?:(?!%26)[^ \t\r\n\"'<>`&;])*)"
+    rf"((?:(?!%26)(?:[^ \t\r\n\"'<>`&;]|{_IN_WORD}))*)"
 )
 _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 _MARKS = ",:;.)"  # characters that end a word in a sentence
@@ -51,6 +52,18 @@ def _credentials_size(rest: str) -> int:
     return _user_end(rest if re.search(_COLON, bucket) else bucket, bucket, len(rest))
 
 
+def _spaced_user_size(text: str, at: int, word: str, is_bucket: bool) -> int:
+    """Returns the size of "user:password@" at `at` if the password goes on after a space, at which the word ends; otherwise 0."""
+    authority = re.split(r"[/?#]", word, maxsplit=1)[0]
+    secret = re.split(_COLON, authority, maxsplit=1)[1:]
+    if not secret or word.startswith("[") or word[-1] in _MARKS or _user_end(word, authority, len(word)):
+        return 0
+    if not is_bucket and re.fullmatch("[0-9]*", secret[0]):
+        return 0
+    found = re.match(r"[^@\n]*@", text[at + len(word) :])
+    return len(word) + found.end() if found and "://" not in word + found[0] else 0
+
+
 def _clean_parameter(found: re.Match[str]) -> str:
     more = found.string[found.end() : found.end() + 1] in ("&", ";", "%")
     return found[1] + ("" if more else found[2][len(found[2].rstrip(_MARKS)) :])
@@ -66,6 +79,11 @@ def safe_text(text: str) -> str:
         scheme = found[0][:-3].lower().lstrip("0123456789+.-")  # "--http://h" is an option of a command
         word = word_at(text, at)
         rest = word[0] if word else ""
+        spaced = 0 if scheme == "file" else _spaced_user_size(text, at, rest, scheme in _PLAIN_KEYS)
+        if spaced:
+            text = text[:at] + text[at + spaced :]
+            word = word_at(text, at)
+            rest = word[0] if word else ""
         if scheme in _PLAIN_KEYS:
             if scheme != "file":
                 text = text[:at] + text[at + _credentials_size(rest) :]

@@ -24,10 +24,17 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* Returns the number of bytes from `s` to the end of a word in a message. */
+/* Returns the number of bytes from `s` to the end of a word in a message. A quotation mark that a letter or digit follows is part of the word, for example of a
+ * password. */
 static size_t word_size(const char *s)
 {
-	return strcspn(s, " \t\r\n\"'<>`");
+	size_t n = 0;
+	for (;; n++) {
+		n += strcspn(s + n, " \t\r\n\"'<>`");
+		const char mark = s[n], next = mark ? s[n + 1] : '\0';
+		if (!mark || strchr(" \t\r\n", mark) || !(is_letter(next) || is_digit(next) || (next && strchr("@%&=+", next))))
+			return n;
+	}
 }
 
 /* Returns the size of the word at `s` without the punctuation marks at its end. */
@@ -84,6 +91,20 @@ static size_t find_user_end(const char *host, size_t look, size_t authority)
 	return end ? end : encoded;
 }
 
+/* If the word at `host` begins with a name and a colon, and the password after it may go on after a space, returns the offset after the next @ in the line, up
+ * to which all is the password; otherwise 0. is_bucket: digits after the colon are no port. */
+static size_t find_user_with_spaces(const char *host, bool is_bucket)
+{
+	const size_t n = word_size(host), slash = strcspn(host, "/?#"), authority = slash < n ? slash : n;
+	const char *secret = *host == '[' ? NULL : after_colon(host, authority);
+	if (!secret || word_without_marks(host) < n || find_user_end(host, n, authority) ||
+		(!is_bucket && strspn(secret, "0123456789") >= (size_t)(host + authority - secret)))
+		return 0;
+	const size_t at = n + strcspn(host + n, "@\n");
+	const char *next = strstr(host, "://");
+	return host[at] == '@' && !(next && next < host + at) ? at + 1 : 0;
+}
+
 /* Removes "user:password@" at `host`; if not `any`, only if it has a password. If a password contains a slash, the host seems to end at that slash; but then
  * the text after the colon is not a port. */
 static void remove_user(char *host, bool any)
@@ -130,7 +151,10 @@ static void clean_urls(char *text)
 		while (scheme < at && !is_letter(*scheme)) /* "--http://h" is an option of a command */
 			scheme++;
 		char *host = at + 3;
-		if (has_plain_keys(scheme, (size_t)(at - scheme))) {
+		const bool plain_keys = has_plain_keys(scheme, (size_t)(at - scheme));
+		if (!plain_keys || strncasecmp(scheme, "file", 4) != 0)
+			cut_out(host, host + find_user_with_spaces(host, plain_keys));
+		if (plain_keys) {
 			if (strncasecmp(scheme, "file", 4) != 0)
 				remove_user_of_bucket(host);
 			continue;
