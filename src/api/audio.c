@@ -17,8 +17,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Maximum size in bytes of an object that is fetched as a whole, and of the samples of a sound that is decoded when it is opened. */
+/* Maximum size in bytes of an object that is fetched as a whole. */
 #define MOST_BYTES ((size_t)1 << 31)
+/* Maximum size in bytes of the samples that are kept when a sound is decoded to find its length. Windows of a longer sound are decoded when they are read. */
+#define MOST_KEPT ((size_t)128 << 20)
 
 struct stk_audio {
 	char *path;                      /* NULL: the caller gave the file's bytes */
@@ -39,8 +41,9 @@ struct stk_audio {
 	struct stk_sound_stream *stream;
 	struct stk_cancel_poll poll;
 	struct stk_cancel cancel;
-	uint8_t *decoded; /* all samples, if the file does not state their number */
+	uint8_t *decoded; /* all samples, if the file does not state their number and they are at most MOST_KEPT bytes */
 	size_t decoded_capacity;
+	bool is_long; /* the samples are more than MOST_KEPT bytes */
 };
 
 /* ---- bytes ---- */
@@ -159,8 +162,13 @@ static enum stk_status keep_samples(void *user, const uint8_t *samples, int64_t 
 {
 	struct stk_audio *a = user;
 	const size_t used = (size_t)a->info.frames * a->info.frame_bytes, size = (size_t)frames * a->info.frame_bytes;
-	if (size > MOST_BYTES - used)
-		return stk__fail(err, STK_LIMIT, "it has more than 2 GiB of samples, and does not say how many: convert it to FLAC or WAV");
+	a->info.frames += frames;
+	a->is_long |= used + size > MOST_KEPT;
+	if (a->is_long) {
+		stk__free(a->decoded);
+		a->decoded = NULL;
+		return STK_OK;
+	}
 	if (used + size > a->decoded_capacity) {
 		const size_t capacity = 2 * a->decoded_capacity > used + size ? 2 * a->decoded_capacity : used + size;
 		uint8_t *decoded = stk__realloc(a->decoded, capacity);
@@ -170,12 +178,11 @@ static enum stk_status keep_samples(void *user, const uint8_t *samples, int64_t 
 		a->decoded_capacity = capacity;
 	}
 	memcpy(a->decoded + used, samples, size);
-	a->info.frames += frames;
 	return STK_OK;
 }
 
-/* Opens the file as a stream; first fetches all of it if it is an object of a store. If the file does not state how many frames it has, decodes all of them
- * to a->decoded and closes the stream. */
+/* Opens the file as a stream; first fetches all of it if it is an object of a store. If the file does not state how many frames it has, decodes all of them to
+ * count them. If they are at most MOST_KEPT bytes, they stay in a->decoded, and the stream is closed. */
 static enum stk_status open_stream(struct stk_audio *a, bool lenient, struct stk_error *err)
 {
 	enum stk_status s = a->source ? fetch_whole(a, err) : STK_OK;
@@ -183,8 +190,11 @@ static enum stk_status open_stream(struct stk_audio *a, bool lenient, struct stk
 		return s;
 	if ((s = stk__stream_open(a->library, &a->bytes, lenient, &a->stream, &a->info, err)) || a->info.frames >= 0)
 		return s;
+	a->is_long = a->info.expected > 0 && (uint64_t)a->info.expected * a->info.frame_bytes > MOST_KEPT;
 	a->info.frames = 0;
 	s = stk__stream_decode(a->stream, 0, -1, keep_samples, a, &a->cancel, err);
+	if (s || a->is_long)
+		return s;
 	stk__stream_close(a->stream);
 	a->stream = NULL;
 	a->info.begin = 0;

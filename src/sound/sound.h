@@ -42,7 +42,9 @@ struct stk_sound_info {
 	enum stk_pcm pcm;
 	int32_t rate; /* frames per second, at least 1 */
 	int32_t channels, bits;
-	int64_t frames;       /* number of frames in the file; -1: unknown (only from stk__stream_open) */
+	int64_t frames; /* number of frames in the file; -1: unknown (only from stk__stream_open) */
+	/* Estimate of the number of frames by the container's length, if `frames` is -1; the file may have more or fewer. -1: no estimate. */
+	int64_t expected;
 	int64_t missing;      /* if the file was opened as lenient: number of frames that the header states but that are not in the file */
 	uint64_t begin;       /* WAV: offset of the first frame; FLAC: of the first block; others: 0 */
 	double origin;        /* time of the first frame in seconds, on the clock that the file's video uses too; 0 for WAV and FLAC */

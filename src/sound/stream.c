@@ -411,6 +411,8 @@ static enum stk_status describe(struct stk_sound_stream *s, struct stk_error *er
 	s->info.bits = p->bits_per_raw_sample > 0 ? p->bits_per_raw_sample : 8 * (int32_t)stk__pcm_bytes(s->info.pcm);
 	s->info.frame_bytes = (uint32_t)s->info.channels * stk__pcm_bytes(s->info.pcm);
 	s->info.frames = flac_frames(p);
+	const double expected = (double)s->stream->duration * s->stream->time_base.num / s->stream->time_base.den * s->info.rate;
+	s->info.expected = s->stream->duration > 0 && expected < 0x1p50 ? (int64_t)expected : -1;
 	if (s->pending && s->frame->pts != AV_NOPTS_VALUE)
 		s->info.origin = (double)s->frame->pts * s->stream->time_base.num / s->stream->time_base.den;
 	enum stk_status status = find_mp3_cut(s, err);
@@ -471,10 +473,8 @@ enum stk_status stk__stream_decode(struct stk_sound_stream *s, int64_t first, in
 			const uint8_t *samples = interleaved(s);
 			status = samples ? sink(user, samples + (size_t)skip * s->info.frame_bytes, take - skip, err) : no_memory(err);
 		}
-		if (take < n) { /* the next window may begin in this frame, so the file will be read from its start again */
-			close_file(s);
+		if (take < n) /* the frame stays pending, since the next window may begin in it */
 			return status;
-		}
 		s->at += n;
 		s->pending = false;
 	}

@@ -117,7 +117,7 @@ static size_t frame_size(const struct stk_sound_want *want, const struct stk_sou
 
 enum {
 	MOST_KEPT = 256 << 20
-}; /* bytes of a file whose length is found by decoding it; of a longer file, the window is decoded once more */
+}; /* bytes of samples that are kept while a file is decoded to find its length; of a longer file, the window is decoded once more */
 
 /* A buffer of decoded samples, which grows while `collect` adds to it, since their number is not known beforehand. */
 struct collected {
@@ -167,11 +167,13 @@ static enum stk_status decode_stream(const struct stk_call *call, struct stk_sou
 	enum stk_status s;
 	state->resampled = want->rate > 0 && want->rate != (float)state->info.rate;
 	if (want->position >= 0 && state->info.frames < 0) { /* where the window begins depends on the file's length */
-		c.most = MOST_KEPT;
+		const size_t size = frame_size(want, state);
+		const int64_t expected = state->info.expected;
+		c.most = expected > 0 && (uint64_t)expected * size > MOST_KEPT ? 1 : MOST_KEPT;
 		if ((s = stk__stream_decode(stream, 0, -1, collect, &c, cancel, err)) || (s = find_window(want, c.frames, state, err)))
 			return s;
-		if ((size_t)c.frames * frame_size(want, state) <= MOST_KEPT) {
-			state->decoded = c.data + (size_t)state->first * frame_size(want, state);
+		if ((size_t)c.frames * size <= c.most) {
+			state->decoded = c.data + (size_t)state->first * size;
 			return STK_OK;
 		}
 		c = (struct collected){.want = want, .state = state, .arena = call->tools->arena};
