@@ -73,8 +73,8 @@ class _Tensor(_core.Tensor):
         return "" if self._index < 0 else self._batch.sample(self._index)[3]
 
     def get_property(self, key: str) -> Any:
-        """Returns a property of the sample: "source_info", "layout", or, not in DALI, "epoch", "position", "index", "padded", "replaced". None for other
-        keys."""
+        """Returns a property of the sample: "source_info", "layout", and those that DALI lacks: "epoch", "position", "index", "padded", "replaced". None for
+        other keys; if this tensor is a whole batch, None for all but "layout"."""
         if key == "layout":
             return self.layout()
         if key not in _PROPERTIES or self._index < 0:

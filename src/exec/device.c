@@ -201,7 +201,7 @@ void stk__device_adapt_batches(struct stk_pipeline *p, bool waits)
 	if (r->state != STK_BATCH_ON_GPU || r->device->resting || p->flight.depth >= p->flight.most_depth || !may_add_batch(p))
 		return;
 	p->flight.depth++;
-	if (s->lowered) /* the number was lowered too far or too soon, so the next time this takes longer */
+	if (s->lowered) /* depth was lowered too far or too soon, so the next time more deliveries must pass before that */
 		s->window = s->window < MOST ? 2 * s->window : MOST;
 	s->lowered = false;
 }

@@ -32,7 +32,7 @@ struct first_tensor {
 struct stk_feed_stage {
 	pthread_t thread;
 	pthread_cond_t work;                     /* signalled when the thread has work */
-	bool started, runs, calls;               /* calls: true while the thread is in a callback */
+	bool started, runs, calls;               /* started: the thread exists; runs: false asks it to end; calls: it is in a callback */
 	void (*destroy)(struct stk_pipeline *p); /* called after the thread's current callback has returned; may be NULL */
 	int64_t k;                               /* number of the next batch to request from the sources */
 	int64_t epoch, step;                     /* the position of batch k */

@@ -5,19 +5,19 @@
  *
  * Usage:
  *     LD_LIBRARY_PATH=BUILD/test/cuda PROGRAM
- * where BUILD was configured with -Dcuda=emulated, which does not need nvcc, or with real kernels: the driver only reads an image's name, or checks that there
- * is an image.
+ * where BUILD was configured with -Dcuda=emulated, which does not need nvcc, or with real kernels, whose code does not run: the driver reads only the name of
+ * an emulated image, and only checks that a real one exists.
  *
  * STOKER_EMULATED_CUDA is a list of words, which each cuInit reads:
- *     async               every stream has its own thread, which starts each operation after a random delay, so that a missing order shows. Without
- *                         this word an operation is complete when the call that submits it returns.
+ *     async               every stream has its own thread, which starts each operation after a random delay, so that the library fails if it forgot to put
+ *                         two operations in order. Without this word an operation is complete when the call that submits it returns.
  *     seed=N              seed of the delays
  *     delay=N             the longest delay in microseconds; default 200
  *     memory=N[K|M|G]     memory of each device; default 8G
  *     fail=FUNCTION:N     the Nth call of a function fails; its name has no suffix: fail=cuMemAlloc:3. Allocations fail for lack of memory, other
  *                         functions with an unknown error.
  *     lost=N              after N operations on streams, every call fails with CUDA_ERROR_LAUNCH_FAILED
- *     open                the host may access device memory, and kernels host memory, at any time
+ *     open                the host may access device memory at any time
  *     idle                kernels and copies to the device do nothing, and copies from it give zeros: for measurements of the host's part
  *     strict              objects that are left on a device when its context is destroyed abort the program, instead of only printing a message
  *     adjacent            allocations that are multiples of 512 bytes follow each other without a gap, and so do pinned ones of whole pages, as they

@@ -39,7 +39,7 @@ def test_constants_are_finite_but_where_the_table_says_otherwise(op: Op, arg: Ar
 
 @pytest.mark.parametrize(("op", "arg"), FLOATS, ids=[f"{op.name}-{arg.name}" for op, arg in FLOATS])
 def test_nan_never_stands_for_an_argument_that_is_left_out(op: Op, arg: Arg) -> None:
-    """No argument that allows NaN may lack a default: the library internally stores NaN for such an argument if it is not given."""
+    """A float argument without a default must not allow NaN, because the library stores NaN for it if it is not given."""
     assert not (arg.nan and arg.kind == ArgKind.FLOAT and arg.default_text is None)
 
 

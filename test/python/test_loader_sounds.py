@@ -515,7 +515,7 @@ def test_wrong_tars(tars):
 
 @pytest.fixture(scope="module")
 def noises(tmp_path_factory):
-    """Writes four noises of 3000 equal samples each. Their values differ."""
+    """Writes four sounds, each with one constant value in all of its 3000 samples. Returns their paths."""
     root = tmp_path_factory.mktemp("noises")
     for k, value in enumerate((1000, -1000, 3000, -3000)):
         (root / f"{k}.wav").write_bytes(wav(np.full(3000, value, "<i2"), 16000))

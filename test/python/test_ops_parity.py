@@ -525,8 +525,10 @@ def chain(side: SimpleNamespace, x: Any) -> Any:
 @pytest.mark.parametrize("file", list(FILES))
 def test_chains_of_operators_equal_those_of_dali(file: str) -> None:
     theirs, ours = run(DALI, chain, [FILES[file]]), run(STOKER, chain, [FILES[file]])
-    assert_same(ours[0], theirs[0], "normalised", 0, 0.02)  # 0.02: one step of a byte, divided by the deviation of 57
-    assert_same(ours[1], theirs[1], "cast", 0, 1.5)
+    # Decoders differ by one step of a byte at most. In the first output, values were divided by standard deviations of at least 57.
+    for a, b, step in zip(ours, theirs, (1 / 57, 1), strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        assert np.abs(a - b).max() <= 1.001 * step
     assert (ours[1] != theirs[1]).mean() < 0.02
 
 

@@ -3,7 +3,7 @@
 contains OpenSSL, and FFmpeg, which becomes four that contain dav1d.
 
 Each library has its own folder, NAME-VERSION-KEY. KEY is a hash of everything that the build depends on, so a finished build can be reused.
-The symbols of the libraries are hidden, so that a process can also load other copies.
+A process can also load other copies of them: symbols of static libraries are hidden, libcurl exports only what Stoker calls, FFmpeg's symbols have versions.
 """
 
 from __future__ import annotations

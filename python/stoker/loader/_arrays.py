@@ -93,7 +93,8 @@ class Arrays:
 
 
 def _targets_of(targets: Any, count: int) -> Any:
-    """Returns the targets as a list of str, or as an array of int64 or float32. Raises InvalidArgumentError if their number is not `count`."""
+    """Returns the targets as a list of str, or as an array of int64 or float32. Raises InvalidArgumentError unless they are `count` strings, numbers, or
+    arrays of numbers of one shape."""
     import numpy as np
 
     if not hasattr(targets, "__len__"):

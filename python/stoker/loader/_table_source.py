@@ -192,7 +192,7 @@ class TableSource(DatasetSource):
         return futures
 
     def _needed(self, items: Sequence[Item]) -> tuple[list[int], list[int], frozenset[int] | None]:
-        """Returns three things: the groups of these samples, the groups that are needed after them in order, and other groups that must stay in memory. The
+        """Returns three things: the groups of these samples; the groups to request ahead, first needed first; and the groups that must stay in memory. The
         last is None for an order in which any group may be next."""
         needed = list(dict.fromkeys(self.table.group_of(i) for i, _ in items))
         sequence = next(

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class Videos:
-    """Finds the video and the frame of an image. tables: the data set's _core.NuScenes. The constructor raises ValueError unless index.json has each sample at
-    the frame number that the tables give."""
+    """Finds the video and the frame of an image. tables: the data set's _core.NuScenes. The constructor raises ValueError unless index.json is complete,
+    has all cameras, and has each sample at the frame number that the tables give."""
 
     def __init__(self, root: str, cameras: Sequence[str], tables: Any, samples: int) -> None:
         self.root, self.cameras = root, tuple(cameras)

@@ -53,7 +53,7 @@ void stk__jpeg_gpu_unstuff(const struct stk_jpeg_gpu_view *v, uint32_t chunk)
 	for (uint32_t i = begin; i < end && i < stop; i++)
 		if (!is_stuffing(v, s, i))
 			out[base++ ^ 3] = v->raw[i];
-	/* The chunk in which the bitstream ends writes its length. The mix of `<` and `<=` makes sure that exactly one chunk does. */
+	/* The chunk in which the bitstream ends writes the bitstream's length in bits. The mix of `>` and `<=` makes sure that exactly one chunk does. */
 	bool first = chunk == s->chunk0, last = chunk == s->chunk0 + s->chunks - 1;
 	if ((stop > begin || first) && (stop <= end || last))
 		v->bit_length[at] = 8 * base;
