@@ -18,32 +18,30 @@ struct library {
 	size_t count;
 };
 
-/* Opens a library; tries its name in a wheel first. NODELETE, since libraries that FFmpeg depends on register functions that run at the end of the process. */
-static void *open_library(const char *name, const char *version)
+/* Opens a library. suffix: "-stoker" for the copy in a wheel, "" for the system's. NODELETE, since libraries that FFmpeg depends on register functions that
+ * run at the end of the process. */
+static void *open_library(const struct library *l, const char *suffix)
 {
 	char file[64];
-	snprintf(file, sizeof file, "%s-stoker.so.%s", name, version);
-	void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-	if (!library) {
-		snprintf(file, sizeof file, "%s.so.%s", name, version);
-		library = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-	}
-	return library;
+	snprintf(file, sizeof file, "%s%s.so.%s", l->name, suffix, l->version);
+	return dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 }
 
-static enum stk_status load_library(void **handle, const struct library *l, struct stk_error *err)
+/* Finds the functions of a library, which is opened unless *handle is the open library. */
+static enum stk_status load_library(void **handle, const struct library *l, const char *suffix, struct stk_error *err)
 {
-	*handle = open_library(l->name, l->version);
+	if (!*handle)
+		*handle = open_library(l, suffix);
 	if (!*handle)
 		return stk__fail(err, STK_UNSUPPORTED,
-			"video needs FFmpeg's %s.so.%s, the version that this build of Stoker was made for, and it cannot be loaded (%s): install the system's FFmpeg "
+			"video needs FFmpeg's %s%s.so.%s, the version that this build of Stoker was made for, and it cannot be loaded (%s): install the system's FFmpeg "
 			"libraries (Debian: libavformat-dev libavcodec-dev libavutil-dev) and build Stoker against them",
-			l->name, l->version, dlerror());
+			l->name, suffix, l->version, dlerror());
 	for (size_t i = 0; i < l->count; i++) {
 		*l->slots[i] = dlsym(*handle, l->functions[i]);
 		if (!*l->slots[i])
-			return stk__fail(err, STK_UNSUPPORTED, "video needs FFmpeg; the %s.so.%s here lacks %s", l->name, l->version,
-				l->functions[i]);
+			return stk__fail(err, STK_UNSUPPORTED, "video needs FFmpeg; the %s%s.so.%s here lacks %s", l->name, suffix,
+				l->version, l->functions[i]);
 	}
 	return STK_OK;
 }
@@ -64,10 +62,14 @@ static enum stk_status load_all(struct stk_ffmpeg *f, struct stk_error *err)
 	const struct library format = {
 		"libavformat", NUMBER_TEXT(LIBAVFORMAT_VERSION_MAJOR), format_names, format_slots, COUNT(format_names)};
 #undef COUNT
-	enum stk_status s = load_library(&f->util, &util, err);
+	/* A wheel holds all three libraries, so the first decides for the others. Each name that is not found costs a search through all directories, and
+	 * each video that is opened comes here. */
+	f->util = open_library(&util, "-stoker");
+	const char *suffix = f->util ? "-stoker" : "";
+	enum stk_status s = load_library(&f->util, &util, suffix, err);
 	if (!s)
-		s = load_library(&f->codec, &codec, err);
-	return s ? s : load_library(&f->format, &format, err);
+		s = load_library(&f->codec, &codec, suffix, err);
+	return s ? s : load_library(&f->format, &format, suffix, err);
 }
 
 enum stk_status stk__ffmpeg_load(struct stk_ffmpeg *f, struct stk_error *err)
