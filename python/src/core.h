@@ -68,8 +68,8 @@ bool core_source_callbacks(PyObject *source, struct stk_source_callbacks *out);
 /* tree_take_apart(tree, tensor_type, other): returns the tensors as a list, and what tree_put_together needs to build the tree from their copies. */
 PyObject *core_tree_take_apart(PyObject *module, PyObject *args);
 PyObject *core_tree_put_together(PyObject *module, PyObject *args);
-/* tree_groups(leaves, indexes, tensor_type, align): sorts tensors into groups. Those of a group have one dtype and equal dimensions after the first.
- * */
+/* tree_groups(leaves, indexes, tensor_type, align): sorts tensors into groups. The tensors of a group have one dtype and equal extents
+ * after their first dimension. */
 PyObject *core_tree_groups(PyObject *module, PyObject *args);
 /* tree_assign(made, members, copies): sets made[members[i]] = copies[i] for each i whose members[i] is not -1, the mark of padding. */
 PyObject *core_tree_assign(PyObject *module, PyObject *args);
@@ -95,8 +95,8 @@ PyObject *core_footer_fault(PyObject *module, PyObject *footer);
 PyObject *core_raise(enum stk_status status, const struct stk_error *err);
 /* Converts a text of the library to a str. Bytes that are not UTF-8, as in file names, become surrogates. NULL with an exception. */
 PyObject *core_text(const char *text);
-/* Returns the text of a bytes object or of a str as UTF-8, borrowed from the object. NULL with InvalidArgumentError if the text holds a zero byte, at
- * which a C string would end, or with TypeError. */
+/* Returns the text of a bytes object or of a str as UTF-8, borrowed from the object. NULL with an exception: InvalidArgumentError if
+ * the text holds a zero byte, at which a C string would end; UnicodeEncodeError for a lone surrogate; TypeError. */
 const char *core_text_of(PyObject *object);
 /* Returns an array of the texts in a list of bytes or str. The caller frees the array; the list owns the texts. *n: their number. NULL with an exception. */
 const char **core_paths_of(PyObject *list, Py_ssize_t *n);

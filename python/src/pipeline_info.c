@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Methods of Pipeline that report on it: metadata, state, counters. */
+ * Methods of Pipeline for metadata, state and counters. */
 #include "pipeline.h"
 
-/* Reads a name that is a str or None; None gives NULL. false with an exception for other types, and for a str that core_text_of refuses. */
+/* Reads a name that is a str, bytes or None; None gives NULL. false with an exception for what core_text_of refuses. */
 static bool name_from(PyObject *object, const char **name)
 {
 	*name = NULL;

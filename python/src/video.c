@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Video: an open video file, whose frames are decoded on the calling thread without the GIL. One call at a time. */
+ * Video: an open video file, whose frames are decoded without the GIL, on the calling thread or on a GPU. Only one thread at a time may use it. */
 #include "core.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@ struct video_object {
 	PyObject ob_base;
 	struct stk_video *video;
 	Py_buffer data; /* the file's bytes, if it was opened from memory */
-	PyObject *file; /* object with read_at(offset, n), or NULL */
+	PyObject *file; /* called with (offset, n), returns n bytes of the file; or NULL */
 	bool busy;
 };
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from stoker import _files
 
-_LINE, _LETTER, _PAD, _GAP = 18, 7.3, 10, 16  # heights and widths in pixels; a letter of 12 pixels in a font of fixed width
+_LINE, _LETTER, _PAD, _GAP = 18, 7.3, 10, 16  # pixels: height of a line, width of a letter in a font of 12 px, padding, gap
 _STYLE = """
   .stoker text { font: 12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: #1f2328; }
   .stoker .title { font-weight: bold; } .stoker .step { fill: #57606a; }

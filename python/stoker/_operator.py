@@ -144,7 +144,7 @@ def _call(op: Op, inputs: tuple[Any, ...], kwargs: dict[str, Any], builder: Grap
 
 
 def _call_sets(op: Op, inputs: tuple[Any, ...], kwargs: dict[str, Any], builder: GraphBuilder) -> list[Any]:
-    """Adds one call of the operator for each node in lists of inputs, as in DALI, and returns the results."""
+    """Adds one call of the operator for each position in the inputs that are lists, as in DALI, and returns the results. Other inputs are in all calls."""
     count = max(len(i) for i in inputs if isinstance(i, (list, tuple)))
     sets = [i if isinstance(i, (list, tuple)) else [i] * count for i in inputs]
     if any(len(s) != count for s in sets):
@@ -172,6 +172,6 @@ def _make(op: Op, name: str) -> Callable[..., Any]:
 
 @functools.cache
 def function(name: str) -> Callable[..., Any] | None:
-    """Returns the function of an operator, by its name or DALI's legacy name; None if there is no such operator."""
+    """Returns the function of an operator, by its name or DALI's legacy name; None if there is no such operator, or if it is hidden."""
     op = find(name)
     return None if op is None or op.hidden else _make(op, name)

@@ -72,7 +72,7 @@ def together(shard: Shard) -> Any:
 
 def check_agreement(what: str, facts: dict[str, Any], shard: Shard) -> None:
     """Raises an error on all ranks unless they all pass the same facts. Otherwise they could wait for each other for ever later, or train on different data.
-    what: the subject of the facts in messages.
+    what: the subject of the facts in messages. Does nothing if the shard's ranks are not those of a process group (see together).
 
     The facts are exchanged by the process group's store, not by a collective operation: the store needs no device, and the message can name a rank that does
     not answer.
@@ -128,7 +128,7 @@ class Meeting:
             raise self._no_answer(what, e) from None
 
     def receive(self, what: str, part: str, ranks: Iterable[int]) -> list[str]:
-        """Returns the texts that these ranks have published under the name `part`, in their order. Waits as long as the process group's timeout."""
+        """Returns the texts that these ranks have published under the name `part`, in their order. Waits at most for the store's timeout, then raises an error."""
         keys = {r: self._key(part, r) for r in ranks}
         try:
             self._store.wait(list(keys.values()))

@@ -56,7 +56,7 @@ def _same(a: Any, b: Any) -> bool:
 class Transform:
     """One step that the Loader compiles. The constructor's arguments are attributes; setting one to NaN or infinity raises ValueError.
 
-    repr() is the call that made the transform. Transforms of one class with equal attributes are equal.
+    repr() is the call that made the transform; after an attribute was set, a call with all attributes. Transforms of one class with equal attributes are equal.
     """
 
     # _given: the constructor's arguments, for repr(). Setting an attribute deletes it, because the arguments may no longer be right. It is a slot, because
@@ -117,7 +117,7 @@ class Filled(Transform):
     fill: Any  # one number, one number per channel, or a dict of these with the keys "Image", "Mask" and "others"
 
     def fill_of(self, kind: str) -> list[float]:
-        """Returns the fill for one kind of input: a list of one number, or for images of one per channel. Raises ValueError for several numbers for a mask."""
+        """Returns the fill for one kind of input as a list: one number, or one per channel. Raises ValueError for several numbers for a mask."""
         fill = self.fill.get(kind, self.fill.get("others", 0)) if isinstance(self.fill, dict) else self.fill
         values = [float(f) for f in fill] if isinstance(fill, Sequence) else [float(fill or 0)]
         if kind == "Mask" and len(values) > 1:

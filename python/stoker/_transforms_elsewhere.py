@@ -18,5 +18,5 @@ INSTEAD = {
 
 
 def advice(name: str) -> str | None:
-    """Returns what to do instead of a transform of this name; None if torchvision has no such transform or stoker.transforms has it."""
+    """Returns what to do instead of a transform of this name; None for names that INSTEAD lacks, such as those of stoker.transforms."""
     return INSTEAD.get(name)

@@ -83,7 +83,7 @@ def _levelled(op: Any) -> Levelled | None:
 
 
 def augmentation(transform: Any) -> LevelledAugment | None:
-    """Translates an object of timm's class RandAugment or AutoAugment. Returns None if it has an operation that _FORMS lacks, draws without replacement, or
+    """Translates an object of timm's class RandAugment or AutoAugment. Returns None if it has an operation that _FORMS lacks, draws with given weights, or
     fills or resamples differently from one operation to the next."""
     if type(transform).__name__ == "RandAugment":
         if transform.choice_weights is not None:

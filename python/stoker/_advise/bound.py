@@ -25,13 +25,13 @@ class Bound:
 
 @dataclass(frozen=True)
 class Facts:
-    """Measurements summed over the live blocks: the stretches of steps with the loader's own batches and not kept ones."""
+    """Measurements over all live blocks, in which the loop gets the loader's own batches and not cached ones."""
 
     batches: int
     wait_share: float  # time that the loop waited for data, as a share of the step
     waited: float  # seconds that the loop's thread waited for batches
     own_cpu: float  # seconds that the loop's thread computed during these waits
-    step: float  # seconds of a step without a loader (cached), or of a step without its wait
+    step: float  # mean seconds of a step on cached batches; if there were none, of a live step less its wait
     cores: float
     usage: Usage
     counters: dict[str, float]

@@ -15,7 +15,7 @@ def _is_tensor(value: Any) -> bool:
 
 
 def copied(value: Any) -> tuple[Any, int]:
-    """Copies a batch, and returns the copy and its number of bytes. Device, layout and pinning stay the same. Other objects are returned unchanged."""
+    """Copies the tensors and arrays of a batch, and returns the copy and its number of bytes. Device and pinning stay the same. Other values are not copied."""
     if _is_tensor(value):
         clone = value.detach().clone()
         if value.device.type == "cpu" and value.is_pinned():

@@ -90,7 +90,7 @@ def compiled(transform: Any) -> Compiled:
 
 
 def _name(part: Any) -> str:
-    """Returns the class name of a transform of torchvision. Raises InPython for all others, subclasses too, since they may do something else."""
+    """Returns the class name of a transform of torchvision, or of torch.nn.Identity. Raises InPython for others, also subclasses, which may do something else."""
     kind = type(part)
     if kind.__module__.startswith("torch.nn.") and kind.__name__ == "Identity":
         return "Identity"
@@ -102,7 +102,7 @@ def _name(part: Any) -> str:
 
 def _flat(transform: Any) -> list[Any]:
     """Returns the transforms of a Compose, a Sequential or a preset, in order, also of those inside it; for any other transform, a list with only this
-    transform. Raises InPython for None."""
+    transform. Raises InPython for None and for transforms that _name refuses."""
     if transform is None:
         raise InPython("the dataset has no transform that makes a tensor of the image")
     kind = type(transform)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DALI's experimental modules. An error names the replacement of each."""
+"""Stands for DALI's experimental modules: each name raises an error that says what to use instead."""
 
 from typing import NoReturn
 

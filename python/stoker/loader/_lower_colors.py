@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles transforms of colours. A transform that is not applied to a sample does not run for it, except for a ColorJitter of brightness only, which then
-multiplies by 1."""
+"""Compiles transforms of colours. A transform that is not applied to a sample does not run for it, except for a ColorJitter of brightness only on uint8
+images, which then multiplies by 1."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def _hued(node: DataNode, shift: DataNode) -> DataNode:
 
 
 def _jitter_floats(node: DataNode, t: T.ColorJitter, gate: Gate, channels: int | None) -> DataNode:
-    """Applies the changes of ColorJitter in a random order, as torchvision does."""
+    """Applies the changes of ColorJitter in a random order, as torchvision does. Images with one channel keep saturation and hue."""
     changes: list[Callable[[DataNode], DataNode]] = []
     if t.brightness is not None:
         bright = _draw(t.brightness)

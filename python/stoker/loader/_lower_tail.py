@@ -48,7 +48,7 @@ class _Normalized:
 
 def call(node: DataNode, tail: Sequence[Tail], channels_last: bool, half: bool, dtype: types.DALIDataType | None) -> DataNode:
     """Adds an operator that calls the functions of the tail, and returns its node. half: the functions get bfloat16. dtype: the type to which the result is
-    converted; None: the type that the last function returns."""
+    converted; None: the type that the last function returns, or float32 for bfloat16."""
     for part in tail:
         notice_python_transform(part.name)
     layout = "HWC" if channels_last else "CHW"

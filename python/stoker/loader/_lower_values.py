@@ -66,8 +66,8 @@ def blur(node: DataNode, t: T.GaussianBlur, gate: DataNode | None) -> DataNode:
 
 
 def erase(node: DataNode, t: T.RandomErasing, extent: tuple[Any, Any], gate: Gate) -> DataNode:
-    """Replaces a random window by t.value, by random pixels (t.noise is "values"), or by one random color (any other t.noise). extent: the image's height and
-    width. t.ratio is height / width, as in torchvision; fn.random_crop_generator takes width / height."""
+    """Replaces a random window by t.value (t.noise is None), by random pixels ("values"), or by one random color (any other t.noise). If the gate is 0, the
+    window is empty. extent: the image's height and width. t.ratio is height / width, as in torchvision; fn.random_crop_generator takes width / height."""
     size = types.Constant(list(extent), dtype=types.INT32) if isinstance(extent[0], int) else fn.stack(*extent)
     low, high = t.ratio
     anchor, shape = fn.random_crop_generator(size, random_area=list(t.scale), random_aspect_ratio=[1 / high, 1 / low])
@@ -97,7 +97,7 @@ def seeds() -> DataNode:
 
 
 def call(node: DataNode, t: T.Lambda, gate: DataNode | None) -> DataNode:
-    """Calls the user's function in Python, with the sample's own random numbers. Does not call it if the gate is 0."""
+    """Calls the user's function in Python; sample_rng() in it has the sample's own random numbers. Does not call it if the gate is 0."""
     name = name_of(t.lambd)
     notice_python_transform(name)
     more = () if gate is None else (gate,)
@@ -106,8 +106,8 @@ def call(node: DataNode, t: T.Lambda, gate: DataNode | None) -> DataNode:
 
 
 class _Call:
-    """Wraps the user's function so that it takes and returns an array. takes: the form of image that the function gets, see Lambda.takes. The numbers that
-    the function draws follow from `seeds`. If the gate is 0, the image is returned unchanged."""
+    """Wraps the user's function so that it takes and returns an array. takes: the form of image that the function gets, see Lambda.takes. While it
+    runs, sample_rng() is seeded from `seeds`. If the gate is 0, the image is returned unchanged."""
 
     def __init__(self, function: Callable[[Any], Any], takes: str, name: str) -> None:
         self.function, self.takes, self.name = SerializedCalls(function, name), takes, name

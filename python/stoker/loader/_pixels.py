@@ -17,8 +17,8 @@ def is_array(image: Any) -> bool:
 
 
 def pixels(value: Any, layout: Layout, declared: bool = False) -> Any:
-    """Converts an image. A path is read, bytes are returned unchanged, and arrays, tensors and PIL images become arrays in the layout of `layout`. Floats
-    keep their scale.
+    """Converts an image. A path is read; bytes, also as an array of one dimension, are returned unchanged; other arrays, tensors and PIL images become
+    arrays in the layout of `layout`. Floats keep their scale.
 
     declared: the user has declared the field as a map of floats, so no notice about floats is printed.
     """
@@ -50,7 +50,7 @@ def pixels(value: Any, layout: Layout, declared: bool = False) -> Any:
 
 
 def numbers_of(value: Any) -> Any:
-    """Converts an array, a tensor or a PIL image to float32 without scaling. Other values, such as paths, are returned unchanged."""
+    """Converts a PIL image, or an array or tensor of at least two dimensions, to float32 without scaling. Other values, such as paths, are returned unchanged."""
     import numpy as np
 
     if type(value).__module__.startswith("PIL."):
@@ -75,7 +75,7 @@ def _in_float32(value: Any) -> Any:
 
 
 def on_cores(value: Any) -> Any:
-    """Converts a torch tensor to an array. Floats of 16 bits become float32, because NumPy lacks one of torch's types."""
+    """Converts a torch tensor to an array. Floats of fewer than 32 bits become float32, because NumPy lacks some of their types, such as bfloat16."""
     value = value.detach().resolve_neg().cpu()
     return (value.float() if value.is_floating_point() and value.element_size() < 4 else value).numpy()
 
@@ -95,8 +95,8 @@ def _instead(dtype: Any) -> str:
 
 
 def _of_array(value: Any, declared: bool = False) -> Any:
-    """Returns an array as uint8 or float32, or raises an error. It must have three dimensions, or two for a gray image, and be uint8 or floats; or one
-    dimension of uint8, the bytes of a file. declared: as in `pixels`."""
+    """Returns an array as uint8 or float32, or raises an error. It must have pixels in three dimensions, or in two for a gray image, of uint8 or floats; or be
+    the bytes of a file, one dimension of uint8. declared: as in `pixels`."""
     kind = value.dtype.kind
     if kind != "f" and (kind != "u" or value.dtype.itemsize != 1):
         raise TypeError(f"the dataset gave an image of type {value.dtype}: {_instead(value.dtype)}")
@@ -115,7 +115,7 @@ def _of_array(value: Any, declared: bool = False) -> Any:
 
 
 def _of_pil(value: Any) -> Any:
-    """Converts a PIL image to RGB, as torchvision's loaders do. 16 bits are rounded to 8, as for files; floats stay as they are."""
+    """Converts a PIL image to RGB, as torchvision's loaders do. 16 bits are rounded to 8, as for files; floats (mode F) keep one channel; mode I is refused."""
     import numpy as np
 
     if value.mode == "F":

@@ -20,7 +20,7 @@ _THREADS = 4  # each keeps the sounds of one row group in memory
 
 def durations(table: Table) -> list[float]:
     """Returns the seconds of each row's sound: from the column `duration` if the table has one, else from the headers of the sounds, for which all sounds are
-    read once. Returns 0 for a row without a length, or whose sound cannot be read; its batch reports the error."""
+    read once. Returns 0 for a row without a positive length, and for a sound that cannot be read. Raises an error if `duration` does not hold numbers."""
     named = LENGTHS in table.files[0].schema.names
     at = range(len(table.groups))
     with ThreadPoolExecutor(_THREADS) as pool:

@@ -5,7 +5,7 @@
     resize = ops.Resize(size=224)
     images = resize(decode(files), interp_type=types.INTERP_CUBIC)        # inputs, and more arguments
 
-Each is made from the library's table when first used; dir(ops) lists them. stoker.fn has the same operators as functions.
+Most are made from the library's table when first used; dir(ops) lists them. stoker.fn has the same operators as functions.
 """
 
 from __future__ import annotations

@@ -13,8 +13,7 @@ def check_type(input: DataNode, expected_type_np: Any, identifier: str) -> DataN
     """Returns the node if its elements have the expected type; otherwise raises a ValueError that names `identifier`. A text counts as UINT8, the type of its
     bytes.
 
-    Types are known while the graph is built, so the check adds no operator. The only exceptions are outputs of Python functions: they pass this check,
-    and the iterator compares its first batch with the blueprint.
+    The check is made while the graph is built, and adds no operator. A node whose type is not known then, such as the output of a Python function, passes.
     """
     expected = types.to_dtype(expected_type_np)
     if expected == types.STRING:

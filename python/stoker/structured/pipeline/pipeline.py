@@ -63,7 +63,7 @@ class PipelineDefinition:
         return self._input.used_sample_data_structure
 
     def check_and_get_output_data_structure(self) -> SampleDataGroup:
-        """Returns the format of the outputs. Each step checks that it can be applied to the format that it receives, and raises an error if not."""
+        """Returns the format of the outputs. Raises an error if a step cannot be applied to the format before it, or a path of passthrough_copy_* does not exist."""
         structure = self.input_data_structure
         if self._print:
             print(f"Input format:\n{structure.get_string_no_details()}")
@@ -81,8 +81,8 @@ class PipelineDefinition:
         return structure
 
     def get_dali_pipeline(self, **kwargs: Any) -> Pipeline:
-        """Returns the pipeline. Its outputs are the flat fields of the output format. kwargs: arguments of stoker.Pipeline (batch_size, num_threads, device_id,
-        seed, ...)."""
+        """Returns the pipeline. Its outputs are the flat fields of the output format, then the outputs of fn.pad_ragged for the ragged ones. kwargs: arguments of
+        stoker.Pipeline (batch_size, num_threads, device_id, seed, ...)."""
         self.check_and_get_output_data_structure()
         parts: list[list[int]] = []  # indices of the ragged fields, in one list for each fn.pad_ragged
 

@@ -29,13 +29,13 @@ class AffineTransformer(PipelineStepBase):
     not cover are 0.
     output_hw: height and width of the result. resizing_mode: how the frame is resized to it. STRETCH scales height and width by different factors; PAD and
     CROP scale both by one factor. With PAD the whole frame is visible and the rest is 0; with CROP the frame fills the output and is cut. resizing_anchor:
-    which side of the frame keeps its position with PAD and CROP; None with STRETCH.
-    image_field_names: names of images (HWC). image_hw_field_names: names of fields with the height and width of images that are not transformed themselves.
-    Exactly one of the two must be given.
+    which part of the frame keeps its position with PAD and CROP; None with STRETCH.
+    image_field_names: names of images (HWC). image_hw_field_names: names of fields with the height and width of images that are not transformed themselves;
+    these fields become output_hw. Exactly one of the two must be given.
     projection_matrix_field_names: names of matrices (float32 or float64, with 3 or 4 rows) that map points to pixels; if the data has intrinsics and
     extrinsics, name the intrinsics. point_field_names: names of fields with points in pixels, (x, y) or several points in a row.
-    transform_image_on_gpu: whether images are transformed on the GPU, if the pipeline has one. bbox_field_names (only in Stoker): names of fields with boxes
-    (left, top, right, bottom) in pixels; they keep this order even if the image is flipped.
+    transform_image_on_gpu: whether images in host memory are moved to the GPU first, if the pipeline has one. bbox_field_names (only in Stoker): names of
+    fields with boxes (left, top, right, bottom) in pixels; they keep this order even if the image is flipped.
     """
 
     class TransformationStep(ABC):
@@ -292,8 +292,8 @@ def _paths(data: SampleDataGroup, names: Sequence[str | int]) -> list[tuple[str 
 
 
 def _ranges(step: Any, least: Sequence[float], most: Sequence[float] | None) -> list[float]:
-    """Returns [least[0], most[0], least[1], ...], with `least` for `most` if that is None. Raises ValueError for a range whose bounds are in the wrong
-    order."""
+    """Returns [least[0], most[0], least[1], ...], with `least` for `most` if that is None. Raises ValueError if the two differ in length, or if a
+    bound in `least` is above the one in `most`."""
     found = []
     for a, b in zip(least, least if most is None else most, strict=True):
         if a > b:

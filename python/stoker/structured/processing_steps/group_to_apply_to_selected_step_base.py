@@ -34,7 +34,7 @@ class GroupToApplyToSelectedStepBase(PipelineStepBase):
 
     @abstractmethod
     def _check_and_get_paths_to_apply_to(self, data: SampleDataGroup) -> Sequence[tuple[str | int, ...]]:
-        """Returns the paths of the groups to which the step is applied; raises an error if they do not fit."""
+        """Returns the paths of the groups to which the step is applied. Raises an error if `data` lacks a group that it must have."""
 
 
 def elements_of(data: SampleDataGroup, path: tuple[str | int, ...], step: str) -> list[tuple[str | int, ...]]:

@@ -20,7 +20,7 @@ class PhotoMetricDistorter(PipelineStepBase):
     Each change is made with its probability prob_*, and its size is drawn between the two values of min_max_*. min_max_brightness: a number that is added to
     the pixels; uint8 images have values from 0 to 255, float32 images from 0 to 1. min_max_hue: degrees. min_max_contrast, min_max_saturation: factors. The
     contrast is changed before or after saturation and hue, each with probability 0.5. is_bgr: whether the order of the channels is blue, green, red.
-    enforce_process_on_gpu: whether images are changed on the GPU, if the pipeline has one.
+    enforce_process_on_gpu: whether images in host memory are moved to the GPU first, if the pipeline has one.
     """
 
     def __init__(

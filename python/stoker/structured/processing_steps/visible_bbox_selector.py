@@ -18,9 +18,9 @@ class VisibleBboxSelector(PipelineStepBase):
 
     A box is (left, top, right, bottom) in pixels. check_for_bbox_occlusion: a box is not visible if boxes with smaller depths cover it, or if it lies outside
     of the image. check_for_minimum_size: a box is not visible if the part of it that lies in the image is less than minimum_bbox_size pixels high or wide.
-    bboxes_field_name, depths_field_name: names of the fields with the boxes and their depths. Each name must occur once in the tree; if it occurs more often,
-    wrap the step (see PipelineStepBase). resulting_mask_field_path: the path of the new field. The image's size comes from one of image_field_name (the image),
-    image_hw_field_name (a field with height and width) and image_hw (a constant).
+    bboxes_field_name, depths_field_name: names of the fields with the boxes and their depths. The name of each field that the step reads must occur once in the
+    tree; if it occurs more often, wrap the step (see PipelineStepBase). resulting_mask_field_path: the path of the new field. The image's size comes from one
+    of image_field_name (the image), image_hw_field_name (a field with height and width) and image_hw (a constant).
     """
 
     def __init__(

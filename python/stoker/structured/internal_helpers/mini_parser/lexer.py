@@ -23,7 +23,7 @@ class TokenType:
 
 
 class Token:
-    """A name, number, operator or parenthesis of the text. type: one of TokenType. position: index of its first character; -1 if it is not known."""
+    """A name, number, operator or parenthesis of the text, or its end. type: one of TokenType. position: index of the first character; -1 if it is not known."""
 
     def __init__(self, type: str, value: str, position: int = -1) -> None:
         self.type = type
@@ -54,7 +54,7 @@ class Lexer:
         self._position = 0
 
     def next_token(self) -> Token:
-        """Returns the next token. At the end of the text, each call returns a token of type EOL."""
+        """Returns the next token. At the end of the text, each call returns a token of type EOL. Raises ValueError for text that is not a token."""
         while self._position < len(self._input) and self._input[self._position].isspace():
             self._position += 1
         at = self._position

@@ -29,7 +29,7 @@ class Parser:
         self._at = 0
 
     def parse(self) -> ast.Assignment:
-        """Returns the syntax tree. Raises a ValueError that names the first unexpected token and its position."""
+        """Returns the syntax tree. Raises ValueError if the text does not begin with `name =`, or has an unexpected token, which the message names."""
         self._at = 0
         name, equals = self._tokens[0], self._tokens[min(1, len(self._tokens) - 1)]
         if name.type != TokenType.VARIABLE or equals.type != TokenType.ASSIGNMENT:
@@ -53,7 +53,7 @@ class Parser:
         return token
 
     def _expression(self, binding: int) -> ast.AST:
-        """Parses an expression, up to the first operator that binds at most as tightly as `binding`."""
+        """Parses an operand and the operators after it that bind more tightly than `binding`, each with its right side."""
         left = self._operand()
         while _BINDING.get(self._tokens[self._at].type, 0) > binding:
             token = self._take()
