@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Arithmetic on the CPU, block by block of the output: operands are converted to the type `meet`, one of the loops of arithmetic_ops.h computes the result,
+ * Arithmetic on the CPU, block by block of the output: operands become int64, uint64, double or float, a loop of arithmetic_ops.h computes the result,
  * and the result is stored. Functions that call libm (kernel/job/job.h lists them) may differ between machines in the last bit. */
 #include "kernel/arithmetic/arithmetic_run.h"
 

@@ -140,7 +140,7 @@ static __device__ __forceinline__ void stk__texel_load_clamped(
 }
 
 /* Changes the data read at column x to the pixels of columns x and x + 1. If one of them is outside of the image, both become the outermost pixel of the row at
- * that end. Does nothing if the data are not words, since each pixel was then read from its clamped position. */
+ * that end. Does nothing if the data are not words or without LINEAR, since pixels were then read from clamped positions. */
 template <typename T, int C, bool LINEAR>
 static __device__ __forceinline__ void stk__texel_clamp(const stk_texel_source &, int32_t, stk_texel_patch<T, C, LINEAR, false> &)
 {
@@ -238,8 +238,8 @@ static __device__ __forceinline__ stk_texel<T, C> stk__texel_mix(
 
 /* ---- stores ---- */
 
-/* Stores a warp's pixels. to: address of lane 0's pixel. Lanes begin .. end - 1 have pixels in the image; in a whole tile all lanes do. RGB is stored in
- * aligned words, each of which has bytes from two lanes. */
+/* Stores a warp's pixels. to: address of lane 0's pixel. Lanes begin .. end - 1 have pixels in the image; in a whole tile all lanes do. RGB of a whole
+ * tile is stored in aligned words, each of which has bytes from two lanes. */
 static __device__ __forceinline__ void stk__texel_store(
 	const stk_texel_tile &tile, uint8_t *to, stk_texel<uint8_t, 3> t, int32_t begin, int32_t end)
 {

@@ -40,7 +40,7 @@ static inline void find_inside(const struct stk_copy_dim *d, int64_t *begin, int
 			*end = 0;
 		return;
 	}
-	/* number of indices before the first valid one and before the end of the valid ones, counted in the direction of the step */
+	/* number of source indices from the start to the first valid one, and to the end of the valid ones, in the direction of the step */
 	int64_t step = d->step > 0 ? d->step : -d->step;
 	int64_t before = d->step > 0 ? -d->start : d->start - (d->limit - 1);
 	int64_t after = d->step > 0 ? d->limit - d->start : d->start + 1;

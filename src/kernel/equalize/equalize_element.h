@@ -115,7 +115,7 @@ STK_HD void stk__equalize_adaptive(int32_t *counts, int32_t limit, int32_t n, ui
 	}
 }
 
-/* Makes the table for n pixels. counts: number of pixels with each value, which are overwritten. */
+/* Makes the table for n pixels. counts: number of pixels with each value; an adaptive table with a limit overwrites them. */
 STK_HD void stk__equalize_table(const struct stk_equalize *e, int32_t *counts, int32_t n, uint8_t *table)
 {
 	struct stk_equalize_range r;

@@ -201,7 +201,7 @@ STK_FFT_INLINE void stk__fft_unchirp(const struct stk_fft *f, const float *table
 
 /* ---- the spectrum ---- */
 
-/* Returns the number of pairs of bins to compute with stk__fft_powers. */
+/* Returns the number of calls of stk__fft_powers, for k from 0 on, that compute all bins. */
 STK_FFT_INLINE int32_t stk__fft_pairs(const struct stk_fft *f)
 {
 	return f->n % 2 ? f->bins : f->n / 4 + 1;

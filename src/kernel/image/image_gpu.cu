@@ -6,7 +6,7 @@
 
 #define THREADS STK_JOB_THREADS
 #define CHUNK 16 /* pixels that a thread holds at a time; they take one vector of 16 bytes for each channel */
-#define COPIES 8 /* copies of each count, which fill two vectors; threads of a warp that count equal pixels use different copies */
+#define COPIES 8 /* copies of each count, which fill two vectors; adjacent threads that count equal pixels use different copies */
 
 /* ---- measurements ---- */
 

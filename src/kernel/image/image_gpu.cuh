@@ -179,7 +179,7 @@ template <int C> static __device__ __forceinline__ uint32_t sharpen_word(const u
 	return made;
 }
 
-/* Mixes each pixel with the mean of its 3 x 3 neighbourhood. Works on words if rows are whole words. */
+/* Mixes each pixel with a weighted mean of its 3 x 3 neighbourhood, except at the image's edges. Works on words if rows are whole, aligned words. */
 template <int C> static __device__ __forceinline__ void sharpen(const part &p, const stk_enhance &e, uint8_t *made)
 {
 	const int32_t width = e.width, height = e.height, line = e.width * C;

@@ -122,7 +122,7 @@ void stk__job_gpu_begin(struct stk_job_gpu *b)
 	b->closed = true;
 }
 
-/* Returns the offset in the tables of an earlier job's constants that are equal to these, or SIZE_MAX if no earlier constants are equal. */
+/* Returns the offset in the tables of an earlier job's constants that are equal to these, or SIZE_MAX if none in b->shared are equal. */
 static size_t find_shared(const struct stk_job_gpu *b, const void *constants, uint64_t bytes)
 {
 	const uint32_t n = b->n_shared < SHARED ? b->n_shared : SHARED;
@@ -132,7 +132,7 @@ static size_t find_shared(const struct stk_job_gpu *b, const void *constants, ui
 	return SIZE_MAX;
 }
 
-/* Sets the device addresses of the job's constants and work memory, and writes the constants to the tables. */
+/* Sets the device addresses of the job's constants and work memory, and writes the constants to the tables unless it shares an earlier job's. */
 static void assign_memory(struct stk_job_gpu *b, struct stk_job *job, const struct stk_job_kind *kind, uint64_t constants, uint64_t work)
 {
 	const void *given = job->constants;

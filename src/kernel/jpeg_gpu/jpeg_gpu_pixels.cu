@@ -11,7 +11,7 @@ static __constant__ __align__(8) uint8_t zigzag[64] = {0, 2, 3, 9, 10, 20, 21, 3
 	48, 6, 13, 17, 24, 32, 38, 47, 49, 14, 16, 25, 31, 39, 46, 50, 57, 15, 26, 30, 40, 45, 51, 56, 58, 27, 29, 41, 44, 52, 55, 59, 62,
 	28, 42, 43, 53, 54, 60, 61, 63};
 
-/* Properties of a block: its DC coefficient, the position and pitch of its samples, and the index of its table in v.quant, divided by 8. */
+/* Properties of a block: its DC coefficient, the position and pitch of its samples, and the index in v.quant of its table's first entry, divided by 8. */
 struct alignas(16) idct_block {
 	int32_t dc;
 	uint32_t sample, pitch, quant;
@@ -194,7 +194,7 @@ static __device__ __forceinline__ uint32_t load1(const uint8_t *at)
 	return (uint32_t)stk__forget(__ldg(at));
 }
 
-/* Loads the samples of columns c to c + 3, which are at `at`. At the end of the row the last sample is repeated. */
+/* Loads the samples of columns c - 1 to c + 4; that of column c is at `at`. At both ends of the row the outermost sample is repeated. */
 static __device__ __forceinline__ wide_samples load_wide(const uint8_t *at, int32_t c, int32_t last)
 {
 	uint32_t four = __ldg((const uint32_t *)at);
@@ -308,7 +308,7 @@ static __device__ __forceinline__ void convert8(uint2 luma, const chroma8 &chrom
 struct row_store {
 	uint8_t *to;
 	const uint4 *from;
-	uint32_t pitch, at, end[4]; /* end: number of bytes of each row, 0 if the row is not in the window */
+	uint32_t pitch, at, end[4]; /* end: number of bytes of each row; 0 if this thread stores none of them */
 };
 
 /* Returns the source and the destination of the units that this thread stores. line: index in the window of the upper row of the warp's first pair. */

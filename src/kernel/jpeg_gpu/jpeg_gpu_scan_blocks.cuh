@@ -9,7 +9,7 @@
 
 /* Describes a symbol that cannot be decoded in the loop over symbols. */
 struct closer_look {
-	uint32_t symbol;        /* in the form of scan_symbols, if the lookup table does not contain the code; otherwise 0 */
+	uint32_t symbol;        /* in the form of scan_symbols; 0 if the symbol ends blocks or its code does not exist */
 	uint32_t bits, end_run; /* number of the symbol's bits, and number of blocks that the symbol ends, including this one */
 	uint32_t flags;
 };

@@ -55,7 +55,7 @@ enum stk_step_kind {
 	STK_STEP_MATRIX,   /* 3 channels: y = M x + b */
 	STK_STEP_GRAY,     /* 3 channels to 1: weights in scale[0..2] */
 	STK_STEP_CAST,     /* only converts to dtype */
-	STK_STEP_FILL,     /* adds the positions outside of the window to the rows, with value[c]; steps before it process only
+	STK_STEP_FILL,     /* adds the positions outside of the image to the rows, with value[c]; steps before it process only
 	                    * positions inside */
 	STK_STEP_CHANNELS, /* appends channels, whose values are value[c] */
 	STK_STEP_CLAMP,    /* clamps to value[0] .. value[1]; NaN becomes value[0] */
@@ -75,7 +75,7 @@ struct stk_step {
 	};
 };
 
-/* A rectangle of the output that is set to these values, which are of the output's type. */
+/* A rectangle of the output that is set to these values, which are rounded to the output's type. */
 struct stk_hole {
 	struct stk_rect at;
 	float value[STK_PASS_MAX_CHANNELS];
@@ -171,7 +171,7 @@ void stk__pass_hole(struct stk_pass *p, struct stk_rect at, const float *value);
 
 /* Returns true if the pass was not refused and can run on its types and numbers of channels. Passes run on up to STK_PASS_MAX_CHANNELS channels and on types
  * that float32 holds exactly (uint8 int8 uint16 int16 float16 bfloat16 float32, bool). Without a sampler they also run on int32, whose values are rounded to
- * float32 before steps. Pure geometry (no sampler or nearest neighbour, no steps except fill) runs on every type and any number of channels. */
+ * float32 before steps. Pure geometry (no sampler or nearest neighbour, no steps except fill, no hole) runs on every type and any number of channels. */
 bool stk__pass_supports(const struct stk_pass *p);
 
 /* Returns the part of the source that is read: the window and the pixels around it that filters need, clipped to the image. If nothing is read, w or h is 0. */

@@ -114,8 +114,8 @@ static const float *device_curve(const struct stk_pass_gpu *b, const float *curv
 	return NULL;
 }
 
-/* Returns how many bytes of shared memory the intermediate values for `columns` outputs in each row of a thread block need. Rows are read in words of 4 bytes,
- * which adds up to 8 values to a row. */
+/* Returns how many bytes of shared memory the intermediate values for `columns` outputs in each row of a thread block need. Rows are read four values at a
+ * time, which adds fewer than 8 values to a row. */
 static float shared_for(const struct stk_plan *plan, const struct stk_pass *p, int32_t columns)
 {
 	const struct stk_filter_axis *a = &plan->axis[0];
@@ -124,8 +124,8 @@ static float shared_for(const struct stk_plan *plan, const struct stk_pass *p, i
 	return (most * (float)p->in_c + 8) * element * STK_PASS_GPU_ROWS;
 }
 
-/* Returns the number of columns that a thread block makes at a time: the largest power of 2 whose intermediate values fit into shared memory, or 0 if even one
- * column needs too much. */
+/* Returns the number of columns that a thread block makes at a time: the largest power of 2, up to STK_PASS_GPU_COLUMNS, whose intermediate values fit into
+ * shared memory, or 0 if even one column needs too much. */
 static int32_t choose_columns(const struct stk_plan *plan, const struct stk_pass *p)
 {
 	int32_t columns = STK_PASS_GPU_COLUMNS;
@@ -270,8 +270,8 @@ static enum stk_pass_gpu_mode choose_mode(const struct stk_pass *p, const struct
 					       : STK_PASS_GPU_PLAIN;
 }
 
-/* Returns whether groups of four adjacent pixels (quads) can be stored as words of bytes or vectors of floats, for an output that is interleaved or in
- * planes. */
+/* Returns whether groups of four adjacent pixels (quads) can be stored as words of bytes or as vectors of larger values, for an output that is
+ * interleaved or in planes. */
 static bool stores_quads(const struct stk_pass *p, const struct stk_image *dst)
 {
 	int64_t size = (int64_t)stk_dtype_size((enum stk_dtype)p->dtype);
@@ -285,7 +285,7 @@ static bool stores_quads(const struct stk_pass *p, const struct stk_image *dst)
 }
 
 /* Returns whether STK_PASS_GPU_ROWS_LAUNCH, which stores each row in quads, can run the item. The item is complete except for its thread blocks. Quads of
- * bytes are aligned to 4 bytes in the output, so a row's first quad may begin left of the row; quads of floats are counted from the start of the row. */
+ * bytes are aligned to 4 bytes in the output, so a row's first quad may begin left of the row; quads of other types are counted from the start of the row. */
 static bool takes_rows(
 	const struct stk_pass *p, const struct stk_plan *plan, const struct stk_image *dst, const struct stk_pass_gpu_item *it)
 {
@@ -348,7 +348,7 @@ static void add_blocks(struct stk_pass_gpu *b, const struct stk_pass *p, enum st
 			(uint32_t)(((int64_t)p->hole.at.w * p->hole.at.h + STK_PASS_GPU_HOLE - 1) / STK_PASS_GPU_HOLE);
 }
 
-/* Fills in all fields of an item except the addresses of its images and its thread blocks. Returns false if the batch has no space left for the taps. */
+/* Fills in all fields of an item except its thread blocks and those that fill_ends sets. Returns false if the batch has no space left for the taps. */
 static bool fill_item(struct stk_pass_gpu *b, const struct stk_pass *p, const struct stk_plan *plan, enum stk_pass_gpu_launch launch,
 	struct stk_pass_gpu_item *it)
 {

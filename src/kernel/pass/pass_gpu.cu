@@ -29,7 +29,7 @@ static __device__ void quantize(float *weights, ptrdiff_t stride, int32_t n, boo
 }
 
 /* Returns the position in the sampler's input that is nearest to an output, as stk__filter_nearest does. summed: adds up the step between positions, as the CPU
- * does along rows, so that rounding is the same. */
+ * does vertically, so that rounding is the same. */
 static __device__ int32_t nearest(const stk_filter_axis &a, bool summed, int32_t output)
 {
 	if (!summed)
@@ -123,7 +123,7 @@ static __device__ __forceinline__ bool finish_soon(const ending &e, const float 
 
 /* ---- resizes ---- */
 
-/* The part of the source that outputs [x0, x1) of a row read: the column of the first pixel, and bytes [begin, end) of a row of the source image. */
+/* The part of the source that outputs [x0, x1) of a row read: the column of the first pixel, and values [begin, end) of a row of the source image. */
 struct reach {
 	int32_t column, begin, end;
 };
@@ -140,7 +140,7 @@ static __device__ __forceinline__ reach find_reach(const stk_pass_gpu_view &v, c
 	return r;
 }
 
-/* The layout of a thread block's intermediate values. Each byte b of the source's rows produces one value for each of TOGETHER adjacent rows. These values
+/* The layout of a thread block's intermediate values. Each value b of the source's rows produces one value for each of TOGETHER adjacent rows. These values
  * are stored together as a quad, whose index is pitch * (row / TOGETHER) + b - origin. */
 struct strip {
 	int32_t origin, pitch;
@@ -177,7 +177,7 @@ template <bool WORDS> static __device__ __forceinline__ float4 load_four(const f
 	return make_float4(__ldg(from), n > 1 ? __ldg(from + 1) : 0, n > 2 ? __ldg(from + 2) : 0, n > 3 ? __ldg(from + 3) : 0);
 }
 
-/* The vertical half of a resize: makes TOGETHER rows of intermediate values, from output row y on. Each lane processes one word of the source's bytes at a
+/* The vertical half of a resize: makes TOGETHER rows of intermediate values, from output row y on. Each lane processes four of the source's values at a
  * time, and the warps of the block work on adjacent parts. Rows outside of [top, bottom) are computed like the nearest row inside, but are not used. */
 template <typename K, bool WORDS>
 static __device__ __forceinline__ void vertical(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t y, int32_t top,

@@ -116,7 +116,7 @@ static void sample(const struct stk_run *run, int32_t y, int32_t rows)
 			sample_plain_u8(run, y, rows);
 		else
 			sample_plain(run, y, rows);
-		/* the samples stay float32, which can hold all values of these types */
+		/* no rounding is needed: a nearest resize copies values of the source, all of which float32 can hold */
 		if (run->plan->nearest && p->resize.dtype != p->in_dtype)
 			return;
 	} else {
@@ -134,8 +134,8 @@ static uint8_t fill_byte(float value)
 	return value > 0 ? (value < 255 ? (uint8_t)(value + 0.5f) : 255) : 0;
 }
 
-/* Fills the whole block of rows, once for each run. Columns that no sample overwrites then have the fill value in all later blocks too. With small images,
- * filling short margins for each block would take most of the time. */
+/* Fills the whole block of rows, before the first rows and again before those below the source. In between, columns that no sample overwrites keep the fill
+ * value. With small images, filling short margins for each block would take most of the time. */
 static void fill_block(const struct stk_run *run)
 {
 	for (int32_t c = 0; c < run->p->in_c; c++)

@@ -77,8 +77,8 @@ STK_HD const uint8_t *stk__pointwise_fill(const struct stk_pointwise *p, const s
 	return (const uint8_t *)d->constants + 8 * (i / p->erase.fill_divisor % p->erase.n_fills);
 }
 
-/* Returns the fraction of `at`, the position of a pixel along a direction of the grid in units of tiles. A pixel is erased if it is below `ratio` along
- * both. */
+/* Returns the fraction of `at`, the position of a pixel along a direction of the grid in units of tiles. A pixel is erased if this fraction is below
+ * `ratio` along both directions. */
 STK_HD float stk__pointwise_in_tile(float at)
 {
 	return at - floorf(at);
@@ -204,7 +204,7 @@ STK_HD double stk__pointwise_log_factorial(double k)
 STK_HD double stk__pointwise_poisson_large(const struct stk_random *r, uint32_t i, double mean)
 {
 	double b = 0.931 + 2.53 * sqrt(mean), a = -0.059 + 0.02483 * b, alpha = 1.1239 + 1.1328 / (b - 3.4), log_mean = stk__math_log(mean);
-	for (uint32_t round = 0; round < 100; round++) { /* needs two rounds on average */
+	for (uint32_t round = 0; round < 100; round++) { /* needs fewer than two rounds on average */
 		struct stk_philox_block draws = stk__pointwise_draws(r, i, round);
 		double u = stk__pointwise_double(draws.v[0], draws.v[1]) - 0.5, v = 1 - stk__pointwise_double(draws.v[2], draws.v[3]);
 		double us = 0.5 - fabs(u), k = floor((2 * a / us + b) * u + mean + 0.43);

@@ -88,7 +88,7 @@ static __device__ __forceinline__ void make_pieces(const stk_job_gpu_view &v, co
 
 /* ---- grid_mask ---- */
 
-/* The pixels of a job. (x, y): the first pixel of a piece; before: number of this pixel's outputs that are in the previous piece. */
+/* The pixels of a job. (x, y): the first pixel of a piece; before: number of this pixel's outputs that are in earlier pieces. */
 struct pixels {
 	uint32_t wide, width, height; /* number of outputs in a pixel, of pixels in a row, and of rows in a frame */
 	uint32_t x, y, before;

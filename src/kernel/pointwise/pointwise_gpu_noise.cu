@@ -154,8 +154,8 @@ static __device__ __forceinline__ bool draw_soon(const poisson_tables &t, const 
 	return us >= 0.07 && v <= t.limit[x];
 }
 
-/* Draws from the Poisson distributions whose means are the values of bytes. Outputs that need the slower algorithm are first put on a list, so that a whole
- * warp does not wait for one lane. */
+/* Replaces each byte by the factor times a draw from the Poisson distribution with mean byte / factor. Outputs that need the slower algorithm are first put on
+ * a list, so that a whole warp does not wait for one lane. */
 static __device__ __forceinline__ void shoot_bytes(
 	const stk_pointwise_noise &n, const stk_pointwise_data &d, uint32_t first, uint32_t end, poisson_tables &t)
 {

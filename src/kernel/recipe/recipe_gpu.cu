@@ -143,8 +143,8 @@ static __device__ __forceinline__ void write(const stk_recipe_batch &b, const st
 	}
 }
 
-/* The usual images have three channels and a width that is a multiple of four. For these, a thread computes the position of a quad (four pixels) once for
- * its twelve values. */
+/* The usual images have three channels and a width that is a multiple of four. If the finish is affine and makes floats, a thread then computes the
+ * position of a quad (four pixels) once for its twelve values. */
 #define QUAD 4
 #define COLORS 3
 

@@ -14,7 +14,7 @@
  * tile if columns are not adjacent, so that each needs its own cache lines. */
 enum { ROOM = 4096, COLUMNS = 512, COLUMNS_APART = 128 };
 
-/* The type of a tile's lanes: one of these types for sums; the elements' type for minima and maxima (float for 16-bit floats). */
+/* The type of a tile's lanes. LANE_ELEMENT, for minima and maxima, is the elements' type, or float for 16-bit floats; the others are for sums. */
 enum lane_type { LANE_DOUBLE, LANE_INT64, LANE_INT32, LANE_UINT32, LANE_ELEMENT };
 
 struct tile {
@@ -112,8 +112,8 @@ static const void *converted(void *buffer, int to, const uint8_t *src, int64_t s
 	return buffer;
 }
 
-/* Adds n elements to lanes first .. first + n - 1; for MIN and MAX, replaces a lane by the element if this is smaller or larger. step: distance between
- * elements, in elements. */
+/* Adds n elements, their squares, or their squared distances from the mean to lanes first .. first + n - 1; for MIN and MAX, replaces a lane by the element if
+ * this is smaller or larger. step: distance between elements, in elements. */
 static void take(struct tile *t, int64_t first, const uint8_t *src, int64_t step, int64_t n)
 {
 	double buffer[ROOM];
@@ -250,7 +250,7 @@ static enum lane_type lane_type_of(const struct stk_job *job, bool squares)
 		return LANE_ELEMENT;
 	if (r->domain == STK_ARITH_DOUBLE)
 		return LANE_DOUBLE;
-	/* with many elements, each lane gets every 256th, so that sums of 16-bit elements fit */
+	/* below 2^23 elements, each of the 256 lanes gets at most 2^15, so 32 bits hold sums of 16-bit elements */
 	if (stk__job_size(job->src_dtype[0]) > 2 || squares || r->groups.count >= 1u << 23)
 		return LANE_INT64;
 	return r->domain == STK_ARITH_INT64 ? LANE_INT32 : LANE_UINT32;

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* maximum number of channels; images with more use the plain C kernel */
+/* maximum number of channels in horizontal_narrow; images with more use the plain C kernel */
 #define NARROW_CHANNELS 4
 
 static inline __m128i load16(const void *p)

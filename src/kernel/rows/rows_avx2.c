@@ -21,7 +21,7 @@ static void from_half(float *restrict dst, const uint16_t *restrict src, int32_t
 		dst[i] = stk__half_to_float(src[i]);
 }
 
-/* Rounds eight numbers, none of which is NaN, to the nearest bfloat16, halves to even. Returns the bfloat16s in 32 bits each. */
+/* Rounds eight numbers to the nearest bfloat16, halves to even; results for NaN are wrong. Returns the bfloat16s in 32 bits each. */
 static inline __m256i bfloat_round(__m256 x)
 {
 	__m256i u = _mm256_castps_si256(x), odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));

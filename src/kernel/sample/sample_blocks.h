@@ -29,7 +29,7 @@ struct texels {
 	const uint8_t *base;
 	int32_t channels;
 	uint32_t fill; /* the value of pixels outside of the image, if `fills` is set */
-	bool fills;    /* true if all fill values are integers from 0 to 255, so that they form a pixel */
+	bool fills;    /* false if the fill values of bytes are not all integers from 0 to 255, so that they form no pixel */
 };
 
 /* Interpolates a block of pixels of bytes. */
@@ -246,7 +246,7 @@ static inline void sample_blocks(const struct stk_job *job, mix_texels *mix_byte
 }
 
 /* Returns true if the job can be processed in blocks: images, not volumes, of floats or of bytes with up to four adjacent channels, of the output's type, with
- * offsets in a frame that fit int32, and without cubic interpolation. */
+ * frames of 4 bytes to 1 GiB, and without cubic interpolation. */
 static bool goes_in_blocks(const struct stk_job *job)
 {
 	const struct stk_job_sample *s = &STK_PARAMS(stk_job_sample, job);

@@ -169,8 +169,8 @@ static __device__ __forceinline__ void find_positions(const stk_job_sample &s, c
 	}
 }
 
-/* Returns the pixel for positions entirely outside of the image. Sets `fills` to true if interpolating between fill values gives exactly this pixel, as for
- * bytes with integer fill values, and for floats with the fill value 0 (but not -0). */
+/* Returns the pixel for positions entirely outside of the image. Sets `fills` to true if the border is a fill value and all such positions give exactly this
+ * pixel: without interpolation, with fill values of 0 (not -0), or for bytes with integer fill values. */
 template <typename T, int C, bool LINEAR> static __device__ __forceinline__ stk_texel<T, C> make_fill(const stk_job &job, bool &fills)
 {
 	const float *fill = (const float *)job.constants;

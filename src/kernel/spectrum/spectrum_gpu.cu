@@ -56,7 +56,7 @@ static __device__ __forceinline__ void find_places(const stk_job &job, uint32_t 
 	__syncthreads();
 }
 
-/* Returns element k of frame f, weighted by the window; 0 past the window. Outside of the signal, uses the element that stk__spectrum_inside returns. */
+/* Returns element k of frame f, weighted by the window; 0 past the window. Outside of the signal, uses the element that stk__spectrum_inside returns, or 0. */
 static __device__ __forceinline__ float load_element(
 	const stk_job &job, const float *window, const frame_places &places, uint32_t f, uint32_t k)
 {
@@ -134,7 +134,7 @@ template <uint32_t RADIX, uint32_t M, uint32_t S> static __device__ __forceinlin
 	b.y = swapped;
 }
 
-/* Runs all stages of transforms of 256 or 512 complex numbers (for nfft 512 and 1024). w: the twiddle factors. */
+/* Runs all stages of transforms of 256 or 512 complex numbers (such as for nfft 512 and 1024). w: the twiddle factors. */
 static __device__ __forceinline__ void run_stages_of_256(const float *w, block_frames &b)
 {
 	run_fixed_stage<16, 16, 1>(w, b);

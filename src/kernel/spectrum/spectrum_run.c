@@ -65,8 +65,8 @@ static void copy_span(const struct stk_spectrum *p, const float *signal, int64_t
 	}
 }
 
-/* Sets rows[] to the addresses of `count` frames from number `at` on. Copies their samples to `samples` if they are not contiguous in memory; returns false if
- * neither is possible. Lanes without a frame get the address of the first frame. */
+/* Sets rows[] to the addresses of `count` frames from number `at` on. Copies their samples to `samples` if a frame reaches beyond the signal. Returns false if
+ * samples are not adjacent in memory, or cannot be copied. Lanes without a frame get the address of the first frame. */
 static bool find_rows(const struct stk_job *job, int64_t at, int count, float *samples, const float *rows[STK_LANES])
 {
 	const struct stk_spectrum *p = &STK_PARAMS(stk_spectrum, job);
@@ -143,7 +143,7 @@ static void load_frames(const struct stk_job *job, const float *tables, int64_t 
 		for (at.q = 0; at.q < at.s; at.q++)                                                                                        \
 			stk__fft_radix##radix(x, y, &at);
 
-/* Runs one stage. Each loop has its radix as a constant; the loop for the last stage, which has no twiddle factors, also has m as a constant. */
+/* Runs one stage. Each loop has its radix as a constant. A last stage of radix 4 has a loop in which m is also a constant, since it has no twiddle factors. */
 static void run_stage(int radix, const stk_fft_complex *restrict x, stk_fft_complex *restrict y, struct stk_fft_at at)
 {
 	if (radix == 4 && at.m > 1) {

@@ -96,7 +96,7 @@ static enum stk_status read_box(const struct box_layout *l, const float *v, int6
 	for (int32_t k = 0; k < 2 * l->ndim; k++)
 		ends[l->coordinate[k] >= l->ndim][l->coordinate[k] % l->ndim] = v[k];
 	for (int32_t d = 0; d < l->ndim; d++) {
-		const float slack = 1e-5f; /* how far a sum of coordinates may exceed 1 */
+		const float slack = 1e-5f; /* how far the end of a box may exceed 1, because of rounding */
 		out->hi[d] += l->extents ? out->lo[d] : 0;
 		if (!(out->lo[d] >= 0 && out->lo[d] <= out->hi[d] && out->hi[d] <= 1 + slack))
 			return stk__fail(err, STK_INVALID,

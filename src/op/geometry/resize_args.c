@@ -302,7 +302,7 @@ static void finish(struct stk_extents *x, bool exact_scale, float size, const st
 	x->end[d] = (float)(flip ? b : e);
 }
 
-/* While an extent of the input is unknown, fills those outputs that do not depend on it. */
+/* Sets the extents of the output that do not depend on those of the input, and -1 for the others. */
 static void guess(const struct request *r, int32_t *out)
 {
 	bool all = true;

@@ -24,7 +24,7 @@ struct kept_decoder {
 	struct stk_video_decoder *decoder;
 	struct stk_video_gpu *gpu; /* NULL before the first frame for a GPU */
 	struct video *video;       /* the video that the decoder decodes, or decoded last; NULL: none */
-	int32_t frame;             /* number of the last frame that it decoded */
+	int32_t frame;             /* number of the last frame that it decoded; INT32_MAX after a failure */
 	bool busy;
 	uint64_t used;
 	struct kept_decoder *next;
