@@ -86,14 +86,14 @@ def tree() -> str:
 
 
 def same(given: Any, kept: Any) -> bool:
-    """Returns whether `kept`, the library's number, equals `given` or is a form of it that the library stores for several numbers."""
+    """Returns whether the library may store `kept` for the number `given`; always True if `given` is a boolean or None."""
     if isinstance(given, (bool, np.bool_)) or given is None:
         return True
     if isinstance(given, str):
         return str(kept) == given or kept == float(given)
     if kept is None:  # the library stores None for "no limit"
         return bool(math.isinf(given)) or given == -1
-    # the library stores a float32, and infinities are allowed
+    # a number that is too large for float32 may become infinite
     if abs(given) > 3.5e38 and isinstance(kept, float) and math.isinf(kept):
         return (kept > 0) == (given > 0)
     return bool(kept == given or (isinstance(kept, float) and (math.isclose(kept, given, rel_tol=1e-6) or math.isnan(given))))
@@ -298,7 +298,7 @@ def source(value: np.ndarray, layout: str = "") -> Any:
 
 
 class Runner:
-    """Runs one operator on inputs of one kind."""
+    """Runs one operator on inputs of the kinds that it accepts."""
 
     def __init__(self, op: Op, root: str) -> None:
         self.op, self.function = op, operator_of(op)

@@ -266,7 +266,7 @@ def photographs(folder: Path) -> Work:
 
 
 class Fed(Work):
-    """Feeds a video to fn.experimental.inputs.video whenever its sequences have ended."""
+    """Feeds a video to fn.experimental.inputs.video in every 20th step."""
 
     def __init__(self, video: Path) -> None:
         super().__init__(piped(lambda: fn.experimental.inputs.video(name="video", sequence_length=8)))
@@ -293,7 +293,7 @@ class Drawn:
 
 
 class OfTorch(Work):
-    """Iterates over a stoker.DataLoader. It has no close(), so close() ends the iteration before the next batch."""
+    """Iterates over a stoker.DataLoader, which has no close(): close() of this class ends the iteration at the next batch."""
 
     closed = False
 

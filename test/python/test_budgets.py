@@ -152,7 +152,7 @@ def test_half_of_the_descriptors_stay_free(tmp_path, limit, tls):
 
 @pytest.mark.parametrize("left", [3, 12, 40])
 def test_a_process_that_has_few_descriptors_left_reads_more_slowly(left):
-    """The rest of the process has all other descriptors. No read fails, and no retry is used up."""
+    """The rest of the process has all descriptors but a few. No read fails, and no retry is used up."""
     with Slow(0.02) as server:
         found = child(READS, server.url, 300, 300 - 12 - left, 6, "")
     assert found["retries"] == 0

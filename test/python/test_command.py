@@ -439,7 +439,7 @@ def test_inspect_of_files_that_ask_for_much(folder, tmp_path):
     done = run_script(launcher, str(COMMAND), "inspect", str(tmp_path), "--json", LD_PRELOAD="")
     assert done.returncode == 1, done.stderr
     peak, _, report = done.stdout.partition(" ")
-    # Reading all files would take 3 GB, and decoding them 1.6 GB. A sanitizer's own memory fits into this limit of 1 GiB.
+    # sparse.jpg has 3 GB, coefficients.jpg needs 1.6 GB, and large.png 30 GB. A sanitizer's own memory fits into this limit of 1 GiB.
     assert int(peak) < 1 << 20, f"{peak} KiB"
     facts = json.loads(report)
     assert (facts["files"], facts["good"]) == (4, 1)
@@ -469,7 +469,7 @@ def test_inspect_file(folder, bad_folder):
 
 
 def test_view_shows_the_pictures(folder, tmp_path):
-    """Each picture in the sheet is its file, cut to the reported window, above a caption."""
+    """Each picture in the sheet is its file, cut to the reported window, mirrored if that is reported, above a caption."""
     out = tmp_path / "sheet.png"
     facts = json.loads(stoker("view", folder, "-o", out, "--batch", "6", "--columns", "3", "--size", "64", "--json").stdout)
     assert (facts["rows"], facts["columns"], len(facts["samples"])) == (2, 3, 6)
@@ -640,7 +640,7 @@ def advice(facts):
 
 
 def test_doctor_reports_gpus(tmp_path):
-    """doctor names the problem of a driver that cannot be loaded once, and lists the GPUs of the emulated driver."""
+    """doctor reports once why a driver cannot be loaded, and lists the GPUs of the emulated driver."""
     (tmp_path / "libcuda.so.1").write_text("no library")
     broken = json.loads(subprocess.run([COMMAND, "doctor", "--json"], env={"LD_LIBRARY_PATH": str(tmp_path)}, capture_output=True).stdout)
     assert (broken["cuda_driver"], broken["gpus"]) == (0, [])

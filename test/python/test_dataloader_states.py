@@ -352,7 +352,7 @@ def test_a_stream_out_of_order_without_states_is_refused():
 
 
 class Counting(data.Dataset):
-    """Returns with each sample how often the state was requested in this process."""
+    """Returns with each index how many samples this process has given, and how often its state was requested."""
 
     def __init__(self):
         self.asked, self.given = 0, 0

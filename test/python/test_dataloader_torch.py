@@ -608,7 +608,7 @@ def test_a_run_continues_from_a_state(make, order, after, workers):
     torch.set_rng_state(rng)
     again = list(two)
     assert [y.tolist() for _, y in again] == [y.tolist() for _, y in rest]
-    # Random transforms in workers use the workers' generators, which a state does not restore.
+    # A Dataset's Python draws from the generators of its workers, which a state does not restore.
     exact = workers == 0 or not isinstance(one.dataset, _Swapped)
     if exact:
         assert all(torch.equal(a, b) for (a, _), (b, _) in zip(again, rest, strict=True))

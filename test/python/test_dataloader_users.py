@@ -640,7 +640,7 @@ def calls_of(function, run):
 
 @pytest.mark.parametrize("kind", ["Subset", "ConcatDataset", "Tokens"])
 def test_samples_that_were_looked_at_are_kept_for_workers(root, kind):
-    """The samples that are looked at before an epoch are not computed again, if workers would have had the Dataset as it was then."""
+    """Samples that Stoker computes before an epoch, to look at the Dataset, are kept for it: with workers, each epoch computes 15 samples."""
     dataset = Tokens(root)
     if kind == "Subset":
         dataset = data.Subset(dataset, range(15))
@@ -653,7 +653,7 @@ def test_samples_that_were_looked_at_are_kept_for_workers(root, kind):
 
 
 def test_calls_of_a_dataset_that_has_effects(root):
-    """Stoker calls such a Dataset once for each sample, in the sampler's order, and never before an epoch."""
+    """Stoker calls a Dataset with side effects once for each sample, in the sampler's order, and never before an epoch."""
     dataset, seen = Appends(root), []
     dataset.seen = seen
     loader = DataLoader(dataset, 4)

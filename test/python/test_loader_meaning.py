@@ -144,7 +144,7 @@ def test_random_order_takes_each_order_as_often():
 
 
 def test_random_order_of_what_moves_pixels_and_flips():
-    """A rotation and a flip give different images in each order. Both orders must occur."""
+    """A rotation and a flip give different images in each order, and both orders occur. Six transforms are refused."""
     group = T.RandomOrder([T.RandomRotation((30, 30)), T.RandomHorizontalFlip(1.0)])
     picture = np.random.default_rng(0).integers(0, 256, (16, 16, 3), np.uint8)
     made = images(Set(64, lambda i: (picture, i)), [group])
@@ -446,7 +446,7 @@ def test_whole_numbers_that_do_not_fit_are_refused(files, target):
 
 
 def test_numbers_that_look_too_large_are_accepted(files):
-    """Accepts infinity, floats that are whole numbers, large integers next to a float, and arrays of the type of their values."""
+    """Accepts infinity, whole floats, large integers next to a float, and arrays, whose type holds their values. Refuses 70000 as a float16."""
     picture = np.zeros((8, 8, 3), np.uint8)
     for target, want, dtype in (
         (float("inf"), float("inf"), torch.float32),
@@ -506,7 +506,7 @@ def test_numbers_of_a_csv_file_that_do_not_fit_are_refused(files, tmp_path, text
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("part", ["image", "target"])
 def test_memory_limit_counts_all_parts_of_a_sample(part, workers):
-    """memory_limit counts the targets of a Dataset too. They once counted nothing."""
+    """memory_limit counts the targets of a Dataset too. They once did not count."""
 
     def give(i):
         large = np.zeros((1000, 1000, 3) if i == 5 else (10, 10, 3), np.uint8)
@@ -521,7 +521,7 @@ def test_memory_limit_counts_all_parts_of_a_sample(part, workers):
 
 @pytest.mark.parametrize(("limit", "batches", "at_once"), [("1GB", 2, 16), ("2.1MB", 1, 6), ("1.1MB", 0, 3), ("310kB", 0, 1)])
 def test_large_samples_of_a_dataset_are_not_fetched_ahead(monkeypatch, limit, batches, at_once):
-    """A batch has 1 MB here. Two batches once were always fetched ahead, and so were 16 images whose sizes are compared."""
+    """A batch has 0.9 MB here. Two batches once were always fetched ahead, and so were 16 images whose sizes are compared."""
     take, waiting, submitted = DatasetSource._take, [], []
 
     def taken(self, *arguments):
@@ -705,7 +705,7 @@ def test_folders_are_read_as_image_folder_reads_them(files, tmp_path):
 
 
 def test_uint8_stays_uint8_if_nothing_is_asked_for(tree):
-    """The images stay uint8, as in a DataLoader. Any argument about images makes them floats from 0 to 1."""
+    """Images of uint8 stay uint8, as in a DataLoader. A float dtype=, a transform or a batch transform makes them floats, as files and PIL images are."""
     x = torch.from_numpy(np.random.default_rng(1).integers(0, 256, (6, 3, 8, 10), np.uint8))
     y = torch.arange(6)
     pairs = torch.utils.data.TensorDataset(x, y)
@@ -901,7 +901,7 @@ def test_views_of_a_dataset_that_are_refused():
 
 
 def test_a_random_order_of_a_crop_and_mirroring():
-    """Both orders give the same images, equally often. The expected images of both orders are made in Python."""
+    """Both orders give the same images, each equally often. A crop with padding on one side, and a crop with a colour jitter, are refused."""
     tv = import_torchvision().transforms
     picture = np.arange(36, dtype=np.uint8).reshape(6, 6, 1).repeat(3, 2)
     windows = [picture[y : y + 5, x : x + 4] for y in range(2) for x in range(3)]

@@ -158,7 +158,7 @@ def test_a_changed_data_set_is_refused(files):
 
 
 def check_message(text, names, was):
-    """Checks the message against the two lists of names: it must name the first difference, and must be right in what it states. Returns its number of equal
+    """Checks the message against the two lists of names: what it states about equal names and the first difference must be true. Returns its number of equal
     names."""
     found = re.search(r"the first (\d+) are the same, up to (\S+?)(;|:|$)", text)
     same = int(found[1]) if found else 0
@@ -561,7 +561,7 @@ def test_operators_with_one_seed_draw_the_same():
 
 
 def test_a_definition_that_another_thread_ends():
-    """A definition block that is never left may be collected on any thread, which must not search for it in its own list."""
+    """A definition block that is never left may be collected on any thread. That thread must not search its own list of blocks for it."""
     from stoker._build import GraphBuilder, building
 
     scope, errors = building(GraphBuilder(device_id=None)), []

@@ -244,7 +244,7 @@ def test_exact_validation(tree):
 
 
 def test_accelerate_on_two_ranks(tree):
-    """gather_for_metrics gives each sample once, in order; gradients are synchronised at the end of the epoch."""
+    """gather_for_metrics gives each sample once, in order; gradients are synchronised in every second step and at the end of the epoch."""
     pytest.importorskip("accelerate")
     all_well(
         launch(
@@ -443,7 +443,7 @@ def test_two_threads_at_once(tree, registered):
 
 
 def test_an_error_does_not_end_the_epoch(tree, registered):
-    """After an exception of the Dataset the iteration continues, whether or not an Accelerator exists. It stays registered until it ends or is dropped."""
+    """After an exception of the Dataset the iteration continues, with or without an Accelerator. Its Loader is registered until the iteration ends or is dropped."""
 
     class Once:
         failed = False

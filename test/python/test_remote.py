@@ -286,7 +286,7 @@ def pack(path, images):
 
 
 class Folder(Bucket):
-    """A bucket that also lists its objects, and counts the listings."""
+    """A bucket that also lists its objects, and records the URIs of the listings."""
 
     def __init__(self, root, fail=lambda uri, tries: None):
         super().__init__(root, fail)

@@ -110,7 +110,7 @@ def test_a_pipeline_from_a_provider_to_tensors():
             for c in range(2):
                 image, boxes = step["cams"][c]["image"], step["cams"][c]["annotation"]["bboxes"]
                 assert image.shape == (2, 40, 60, 3) and image.dtype == torch.float32
-                assert isinstance(boxes, RaggedBatch)  # each sample has one more box than the one before
+                assert isinstance(boxes, RaggedBatch)  # the samples of a batch differ in their number of boxes
                 for i in range(2):
                     assert step["timestamp"][i] == 1.5e9 + (seen + i) / 3
                     decoded = np.asarray(Image.open(io.BytesIO(jpeg(data.images[seen + i][c]).tobytes())))
@@ -417,7 +417,7 @@ def test_shuffled_shards_share_an_epoch():
 
 
 def slots(lengths: list[int], size: int, seed: int, count: int) -> list[list[int]]:
-    """Returns the samples of each slot of a SequenceSampler."""
+    """Returns `count` batches of a SequenceSampler, each with one sample for each of the `size` slots."""
     first = np.cumsum([0, *lengths])
     out = []
     for slot in range(size):

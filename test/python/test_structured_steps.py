@@ -136,7 +136,7 @@ def fitted(mode: str, keep: float, w: int, h: int, out: tuple[int, int]) -> np.n
 
 
 def bilinear(image: np.ndarray, m: np.ndarray, out: tuple[int, int]) -> np.ndarray:
-    """Samples the image bilinearly at the positions of `out` under m; pixels outside of the image are 0."""
+    """Warps the image by m to the size `out`, with bilinear interpolation; pixels outside of the image are 0."""
     inverse = np.linalg.inv(homogeneous(m))
     y, x = np.mgrid[0 : out[0], 0 : out[1]] + 0.5
     at = np.einsum("ij,jhw->ihw", inverse[:2], np.stack([x, y, np.ones_like(x)])) - 0.5

@@ -172,7 +172,7 @@ def tokens_table(path, rng, count=41, group=7, **more):
 @pytest.mark.essential
 @pytest.mark.parametrize("first", ["tokens", "weight", "text", "label", "facts"])
 def test_columns_without_an_image(tmp_path, rng, first):
-    """Any kind of column may be the first field of a batch, which is the image in other batches."""
+    """Any kind of column may be the first field of a batch. In tables with images, that field is the image."""
     rows = tokens_table(tmp_path / "t.parquet", rng)
     names = [first, *(name for name in rows if name != first)]
     fields = {name: list if name == "tokens" else None for name in names}
@@ -271,7 +271,7 @@ def test_what_tables_without_images_refuse(tmp_path, rng, arguments, said):
 
 
 def test_files_and_groups_without_rows(tmp_path):
-    """A table without rows is refused. Among others, files and row groups without rows are skipped; writers store 0 as the offset of such a group."""
+    """A table without rows is refused. Next to others, files and row groups without rows are skipped; writers store 0 as the offset of such a group."""
     write(tmp_path / "a.parquet", {"x": pa.array([], pa.int64())})
     with pytest.raises(InvalidArgumentError, match="the table has no rows"):
         Loader(tmp_path / "a.parquet", 2)
@@ -434,7 +434,7 @@ def test_every_row_once(table, shuffle):
 
 
 def small_windows(table, **more):
-    """Returns a Loader that mixes the rows of two groups at a time."""
+    """Returns a Loader that mixes the rows of two groups at a time, or of more if `memory` is raised."""
     arguments = {"memory": 1, "shuffle": "groups", "seed": 9, "transforms": SMALL, "fields": WANTED, **more}
     return Loader.from_parquet(f"{table}/*.parquet", 4, **arguments)
 
@@ -454,7 +454,7 @@ def test_groups_are_mixed_some_at_a_time(table):
 
 
 def group_order(loader):
-    """Returns the windows of a Loader's first epoch, each as a set of (file, group), and the attribute `starts` of the order."""
+    """Returns the windows of a Loader's first epoch, each as a set of (file, group), and the positions at which they begin and the last one ends."""
     source = loader._run.source
     order, _ = source._sequence(0, loader._spec, None)
     return [{(source.table.groups[g][0].short, source.table.groups[g][1]) for g in window} for window in order.windows], order.starts
@@ -590,7 +590,7 @@ def arrow_at_most(path, memory, shuffle):
 
 @pytest.mark.parametrize("shuffle", ["groups", "no"])
 def test_memory_of_large_groups(tmp_path, shuffle):
-    """Arrow's memory also counts while groups are read: the rows as stored and as decoded."""
+    """Arrow holds the rows of a group as stored and as decoded while it reads the group. In all, it holds at most 24 MiB over `memory`."""
     rng, mib = np.random.default_rng(1), 1 << 20
     rows = {"data": pa.array([rng.bytes(mib // 4) for _ in range(480)]), "label": pa.array(range(480))}
     path = write(tmp_path / "table.parquet", rows, 32, use_dictionary=False)  # 15 groups of 8 MiB
@@ -715,7 +715,7 @@ GLOB, NAMES = "s3://bucket/table/part-*.parquet", [f"s3://bucket/table/part-{k:0
 
 @pytest.mark.parametrize("source, cold, warm", [(GLOB, 3, 0), (NAMES, 6, 3)], ids=["listed", "named"])
 def test_footers_of_a_store_are_kept(store, table, tmp_path, requests, source, cold, warm):
-    """The first start requests a listed file once, and a named one twice. The next start requests nothing, or only the version."""
+    """The first start requests a listed file once, and a named one twice. The next start requests nothing, or a named file's version."""
     counts = []
     for _ in range(2):
         requests.clear()
@@ -740,7 +740,7 @@ def test_footers_of_a_store_are_kept(store, table, tmp_path, requests, source, c
     ],
 )
 def test_footers_are_kept_in_the_folder_that_the_library_names(monkeypatch, caches, home, folder):
-    """XDG_CACHE_HOME and HOME count only if they are absolute paths, as in the library, which stores its own indexes in the same folder."""
+    """XDG_CACHE_HOME and HOME count only if they are absolute paths, and a path that is too long counts as none, as for the library's own indexes."""
     from stoker import _core
     from stoker.loader import _table_kept
 
@@ -842,7 +842,7 @@ def test_tables_by_a_users_function(table):
 
 
 class Counted:
-    """A fetch function for Storage that counts the bytes that it has returned, in an attribute."""
+    """A fetch function for Storage that changes one of its attributes in each call."""
 
     def __init__(self, table):
         self.table, self.read = table, 0
@@ -921,7 +921,7 @@ REPEATED = 1 << 19  # bytes of a value that many rows repeat
 
 @pytest.mark.parametrize("form", ["text", "bytes", "image", "struct", "categories"])
 def test_long_values_that_rows_repeat_are_kept_once(tmp_path, rng, form):
-    """A value that many rows repeat is stored once, in the file's dictionary. With a copy for each of the 400 rows, the group would take 200 MB."""
+    """A value that many rows repeat is held once, as in the file's dictionary. With a copy for each row, the group would take 140 to 210 MB."""
     picture = jpeg(rng) + bytes(REPEATED)
     value = {"text": "\u00e9" * (REPEATED // 2), "categories": "x" * REPEATED}.get(form, picture)
     values = [None if i == 7 else value if i % 3 else value[:5] if form in ("text", "categories") else picture[:-5] for i in range(400)]

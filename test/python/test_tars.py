@@ -52,7 +52,7 @@ def sample(k):
 
 @pytest.fixture(scope="module", autouse=True)
 def caches(tmp_path_factory):
-    """Yields a folder for indexes that cannot be written next to their tar, so that the user's own caches stay untouched."""
+    """Moves indexes that cannot be written next to their tar to a temporary folder, so that the user's own caches stay untouched."""
     patch = pytest.MonkeyPatch()
     patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("caches")))
     yield
@@ -286,7 +286,7 @@ def test_bad_texts_by_policy(kind, tmp_path):
     (tarfile.SYMTYPE, "latest", ""),
 ])  # fmt: skip
 def test_links_to_files_are_refused(tmp_path, kind, name, said):
-    """tar writes the second name of a file as a link. Samples with links are refused; they once were missing without a warning."""
+    """A link in place of a sample's file, as tar writes for a file's second name, is refused. Such samples once were missing without a warning."""
     path = write(tmp_path / "t.tar", [("a.jpg", jpeg(1)), ("a.cls", b"1")])
     with tarfile.open(path, "a") as tar:
         link = tarfile.TarInfo(name)
@@ -300,7 +300,7 @@ def test_links_to_files_are_refused(tmp_path, kind, name, said):
 
 
 def test_samples_that_would_be_missing_are_reported(tmp_path, capfd):
-    """Prints a warning about samples that would be missing: two samples of one name, a tar that ends between two files, two tars joined by cat."""
+    """Warns of samples that would be missing, or refuses them: two samples of one name, a tar that ends between two files, two tars joined by cat."""
     members = [m for k in (1, 1, 2) for m in ((f"{k}.jpg", jpeg(k)), (f"{k}.cls", b"%d" % k))]
     twice = write(tmp_path / "twice.tar", members)
     with pytest.raises(StokerError, match=r'twice\.tar, at byte \d+: the sample that begins with 1\.jpg has a second "jpg"'):
@@ -510,7 +510,7 @@ def test_packed_tars_hold_every_sample(tmp_path, monkeypatch):
 
 
 def test_packing_names_that_readers_would_skip_or_join(tmp_path):
-    """Every image can be read back once, with its own label and caption, although names and folders contain dots and several files have the same stem."""
+    """Every image can be read back once, with its label and its stem's caption, although names and folders contain dots and several files have the same stem."""
     root = tmp_path / "photos"
     names = """one/a.jpg one/.hidden.jpg one/..two.jpg one/.jpg one/x.y.jpg one/x.z.png one/t..jpg one/b.JPG one/a-b.jpg one/a.b.c.jpg
         k.2/a.jpg k.2/no.dot/q.jpg k.2/no.dot/q.png k.2/.under/z.jpg k.2/q.d/e.jpg k.2/q.jpg k.2/c.cls.jpg k.2/x_y.jpg k.2/1.jpg k.2/10.jpg""".split()

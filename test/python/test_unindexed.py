@@ -357,7 +357,7 @@ def test_threads_that_read_samples_wake_the_search(store, tmp_path, no_index):
 
 @pytest.fixture
 def spoiled(store, tmp_path, no_index, monkeypatch):
-    """Serves three tars of thirty samples on a server of their own. A test may change the files before they are packed, and the tars' bytes afterwards."""
+    """Yields a function that serves tars, by default three of thirty samples. change: alters the files in a tar; harm: alters the finished tars."""
     servers = []
 
     def make(change=lambda members: members, harm=lambda folder: None, tars=None):
@@ -430,7 +430,7 @@ def test_cut_tars_are_reported(spoiled, capfd):
 
 
 def test_attributes_of_no_file_at_the_end(spoiled):
-    """All samples come of tars that end with a header of empty attributes. The reader once waited for ever for their bytes."""
+    """All samples are read from tars that end with a header of empty attributes. The reader once waited for ever for their bytes."""
 
     def harm(folder):
         header = bytearray(512)

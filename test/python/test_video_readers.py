@@ -390,7 +390,7 @@ def test_the_first_bad_file_is_named(pair, tmp_path):
 
 @contextlib.contextmanager
 def serving(video, tmp_path, monkeypatch, **more):
-    """Yields a store whose object s3://bucket/v.mp4 is the video. The folder of caches is empty."""
+    """Yields a store whose object s3://bucket/v.mp4 is the video. Indexes are stored below tmp_path."""
     folder = tmp_path / os.path.basename(video) / "bucket"
     folder.mkdir(parents=True)
     shutil.copy(video, folder / "v.mp4")
@@ -402,7 +402,7 @@ def serving(video, tmp_path, monkeypatch, **more):
 
 
 def test_the_index_of_an_object_is_kept(pair, tmp_path, monkeypatch):
-    """Opening an object takes three requests. Opening it again takes one, with the stored index; another version of the object is read again."""
+    """Opening an object takes at most three requests. Opening it again takes one, with the stored index; another version of the object is read again."""
 
     def run(store):
         before = store.counts()["requests"]

@@ -241,7 +241,7 @@ def test_a_file_that_is_gone(healthy: Path, tmp_path: Path) -> None:
 
 
 def test_sizes_that_lie(tmp_path: Path) -> None:
-    """A header that states 65500 x 65500 pixels in a file of a few bytes fails its own sample, and does not exhaust the memory."""
+    """A header that states 65500 x 65500 pixels in a small file fails its own sample, and does not exhaust the memory."""
     rng = np.random.default_rng([SEED, 9])
     (tmp_path / "a").mkdir()
     for i in range(4):
@@ -269,7 +269,7 @@ def test_little_memory_on_the_gpu(healthy: Path) -> None:
 
 
 def verdicts(root: Path, kind: str, device: int | None, limit: int) -> tuple[list[Any], list[Any]]:
-    """Returns the batches of one epoch, and the errors about its missing files."""
+    """Returns the batches of one epoch, and the errors about the samples that it left out."""
     pipe = make(root, device, define=lambda root: graphs(root, kind), batch_size=10, on_error="skip", max_errors=1e9, memory_limit=limit)
     outputs = [[Output.of(o) for o in pipe.run()] for _ in range(6)]
     bad = sorted((e.sample, e.code, str(e)) for e in pipe.bad_samples() if e.epoch == 0)
@@ -279,7 +279,7 @@ def verdicts(root: Path, kind: str, device: int | None, limit: int) -> tuple[lis
 
 @pytest.mark.parametrize("kind", ["whole", "resized", "crops"])
 def test_memory_limit_gives_the_same_verdicts(healthy: Path, kind: str) -> None:
-    """Limits at which only some files pass. The GPU leaves files near the limit to the cores, which know the exact need."""
+    """Tests limits at which some or all files pass. The GPU leaves files near the limit to the cores, which know the exact need."""
     refused = []
     for limit in (300_000, 350_000, 400_000, 450_000, 600_000, 64 << 20):
         cores, gpu = (verdicts(healthy, kind, device, limit) for device in (None, 0))

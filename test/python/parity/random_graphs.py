@@ -295,8 +295,8 @@ def outputs_of_floats(program: Program, values: dict[str, Output]) -> set[str]:
 
 
 def exact_outputs(program: Program, equal: set[str]) -> set[str]:
-    """Returns the names of outputs that equal DALI's bit for bit, like all outputs on which they depend. DALI gives the same values for them in the whole
-    graph."""
+    """Returns the names of sources, and of outputs that equal DALI's bit for bit, like all outputs on which they depend. DALI gives the same values for them in
+    the whole graph."""
     found = set(program.sources)
     for step in program.steps:
         if found.issuperset(step.refs()) and equal.issuperset(step.outputs):
