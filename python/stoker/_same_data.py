@@ -24,7 +24,7 @@ def digest_of_text(*parts: Any) -> str:
 
 
 def _plain(value: Any) -> str:
-    """Returns a number as the same text whether it is Python's, NumPy's or torch's, and other values as text only if it is the same in each run."""
+    """Returns a text that is the same in each run: repr() of numbers (also of NumPy's and torch's), texts, lists and None; of others, the name of the type."""
     value = value.tolist() if hasattr(value, "tolist") else value
     return repr(value) if isinstance(value, (bool, int, float, str, type(None), list)) else type(value).__name__
 

@@ -132,7 +132,7 @@ def _stacked(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def _boxes_of(batch: Any, given: Any, count: int) -> list[np.ndarray]:
-    """Returns an array of boxes for each of the first `count` images; [] if the batch has no boxes. Raises InvalidArgumentError if `given` names none."""
+    """Returns an array of boxes for each of the first `count` images; [] if the batch has none. Raises InvalidArgumentError if `given` does not lead to boxes."""
     if given is None or isinstance(given, str):
         found = [field for name, field in _fields_of(batch) if name == (given or "boxes")]
         if not found and given is not None:

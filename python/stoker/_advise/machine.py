@@ -82,7 +82,7 @@ def _thread_times(task: Path) -> tuple[float, float]:
             return int(on) / 1e9, int(queued) / 1e9
     except (OSError, ValueError):
         pass
-    try:  # the kernel has no schedstat
+    try:  # the kernel has no schedstat, or does not count in it
         fields = (task / "stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / _TICK, 0.0
     except (OSError, IndexError):

@@ -20,7 +20,7 @@ _NOTICED = 0.05  # share of a step; a longer wait for data is mentioned even if 
 
 
 def quantile(values: list[float], share: float) -> float:
-    """Returns the value that the given share of the values does not exceed."""
+    """Returns one of the values that at least the given share of the values does not exceed."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 

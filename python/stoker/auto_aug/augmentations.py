@@ -52,7 +52,7 @@ def poster_mask_uint8(magnitude: Any) -> Any:
 
 
 def solarize_add_shift(shift: Any) -> Any:
-    """Converts the shift for dark pixels to uint8. Raises InvalidArgumentError for 128 and more, with which sums could overflow."""
+    """Converts the shift for dark pixels to uint8. Raises InvalidArgumentError for 128 and more; above 128, sums could overflow."""
     if shift >= 128:
         raise InvalidArgumentError("The solarize_add augmentation accepts shifts from 0 to 128")
     return np.array(shift).astype(np.uint8)

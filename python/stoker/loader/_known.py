@@ -123,7 +123,7 @@ def _of_folder(source: Any) -> Listed | None:
 
 
 def _of_files(source: Any, samples: Callable[[Any], Sequence[Any]]) -> Listed | None:
-    """Returns the files of a data set. Returns None if it has no files, or files that Stoker cannot decode; its own Python then reads them."""
+    """Returns the files of a data set. Returns None if it has none, or if Stoker does not decode the first one; its own Python then reads them."""
     pairs = [(str(path), target) for path, target in samples(source)]
     if not pairs or not _core.image_named(pairs[0][0]):
         return None

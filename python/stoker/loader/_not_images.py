@@ -38,7 +38,7 @@ def _naming(kinds: Sequence[tuple[str, bool]]) -> str:
 
 
 def advice(parts: Sequence[Any]) -> str:
-    """Returns the advice in the error about the first sample of a Dataset, whose first part was refused as an image. Returns "" if it looks like an image."""
+    """Returns the advice in the error about the first sample of a Dataset, whose first part was refused as an image; "" if there is no advice."""
     first = parts[0]
     place = next((k for k, part in enumerate(parts) if k and _looks_like_image(part)), 0)
     array = hasattr(first, "dtype") and hasattr(first, "ndim")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from stoker.errors import StateError
 
-PATIENCE = 2.0  # seconds that ask() waits
+PATIENCE = 2.0  # the most seconds that ask() waits
 
 
 class OneThread:
@@ -44,8 +44,8 @@ class OneThread:
             asked()
 
     def ask(self, what: Callable[[], None], interrupt: Callable[[], None]) -> None:
-        """Runs `what` when no thread is inside. Until then, calls interrupt() repeatedly. If the thread inside has not left after PATIENCE seconds, returns,
-        and that thread runs `what` when it leaves."""
+        """Runs `what` when no thread is inside. Until then, calls interrupt() repeatedly. If the thread inside is the caller, or has not left after
+        PATIENCE seconds, returns, and that thread runs `what` when it leaves."""
         self._asked = what
         until = time.monotonic() + PATIENCE
         while not self._lock.acquire(False):

@@ -21,8 +21,8 @@ from stoker.pipeline import Pipeline
 
 
 class Arguments(PassedOn, total=False):
-    """Further arguments of a Loader: settings of its pipeline, and arguments of torch's DataLoader. Some of the latter have no effect here, others raise an
-    error."""
+    """Further arguments of a Loader: settings of its pipeline, and arguments of torch's DataLoader. Of the latter, `dataset` and
+    multiprocessing_context are used, `generator` raises an error, and the others have no effect."""
 
     dataset: Any
     num_workers: Any

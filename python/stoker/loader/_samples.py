@@ -219,7 +219,7 @@ class Samples:
 
     def _of_dict(self, item: dict[str, Any]) -> tuple[Any, ...]:
         """Returns the parts of a dict in the order of the first sample's keys, or only the fields that the user named. Raises TypeError if a part is
-        missing."""
+        missing, or if there is a further one and the user named no fields."""
         if self.keys is None:
             self.keys = self._keys(item)
         if any(k not in item for k in self.keys) or (self.shown is None and len(item) > len(self.keys)):
@@ -229,7 +229,7 @@ class Samples:
         return tuple(item[k] for k in self.keys)
 
     def _keys(self, item: dict[str, Any]) -> tuple[str, ...]:
-        """Returns the keys of the first sample's parts, "image" first. Raises an error if there is no image or a named field is missing."""
+        """Returns the keys of the first sample's parts, "image" first. Raises an error without an image, for a missing field, and for a key that is not a name."""
         entries = ", ".join(map(str, item))
         if "image" not in item:
             advice = "that is where the sound has to be" if self.sound else _not_images.advice_for_dict(item)
@@ -300,7 +300,7 @@ class Picture:
 
 
 def height_and_width(image: Any, layout: Layout, oriented: bool) -> tuple[int, int] | None:
-    """Returns (height, width) of an array, or of an image file from its header; None if the header cannot be read. oriented: by the EXIF orientation."""
+    """Returns (height, width) of an array, or of an image file from its header; None if the header cannot be read. oriented: as its EXIF orientation turns it."""
     if is_array(image):
         return layout.extent(image)
     import numpy as np
@@ -314,7 +314,7 @@ def height_and_width(image: Any, layout: Layout, oriented: bool) -> tuple[int, i
 
 
 def _sound(value: Any) -> Any:
-    """Returns the bytes of a sound file. value: a path, the bytes, or a dict with "bytes" and "path", the form of `datasets`."""
+    """Returns the bytes of a sound file. value: a path, the bytes (also as an array), or a dict with "bytes" and "path", the form of `datasets`."""
     import numpy as np
 
     if isinstance(value, Mapping) and "bytes" in value:

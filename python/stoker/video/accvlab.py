@@ -494,7 +494,7 @@ def CreateGopDecoder(
 
 class _Background:
     """Computes one result at a time on a thread. start() waits for an earlier computation and drops its result. take() waits for the result, returns it once,
-    and raises RuntimeError if the result was started for another request."""
+    and raises RuntimeError if nothing was started, or if another request was."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1)

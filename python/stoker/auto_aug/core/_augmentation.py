@@ -40,7 +40,7 @@ class _SignedMagnitudeBin:
 def signed_bin(
     magnitude_bin: int | DataNode, random_sign: DataNode | None = None, seed: int | None = None, shape: Sequence[int] | None = None
 ) -> _SignedMagnitudeBin:
-    """Returns a bin (or several) with random signs. A magnitude is negated if random_sign is 1. By default it is drawn from 0 and 1, with the given shape.
+    """Returns a bin (or several) with random signs. A magnitude is negated if random_sign is 1. By default random_sign is drawn from 0 and 1, with the given shape.
 
     For augmentations in the branches of an `if`, call this before the `if`.
     """
@@ -59,8 +59,8 @@ class Augmentation:
     """A function of (data, parameter, ...) that is called with the bin of a magnitude. Made by the decorator @augmentation.
 
     The magnitudes are num_magnitude_bins numbers from mag_range[0] to mag_range[1], or mag_range itself if it is an array. The parameter is
-    mag_to_param(magnitudes[magnitude_bin] * (-1) ** random_sign), without the sign unless randomly_negate is set. If a bin or a sign differs between samples,
-    it is looked up in a table of all parameters. Without mag_range the parameter is None.
+    mag_to_param(magnitudes[magnitude_bin] * (-1) ** random_sign), with the sign only if randomly_negate is set. If a bin or a sign differs between samples,
+    the parameter is looked up in a table of all parameters. Without mag_range the parameter is None.
     """
 
     def __init__(

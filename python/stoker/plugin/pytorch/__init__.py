@@ -50,7 +50,7 @@ class TorchPythonFunction(PythonFunction):
 
 def dense_tensor(data: TensorList, channels_last: bool = False) -> torch.Tensor:
     """Returns a dense output as one torch tensor over the same memory. channels_last: images of layout HWC become (N,C,H,W) in torch's channels_last
-    format."""
+    format, and sequences of layout FHWC become (N,F,C,H,W)."""
     tensor = from_dlpack(data.as_tensor())
     if channels_last and data.layout() in ("HWC", "FHWC"):
         tensor = tensor.movedim(-1, -3)
