@@ -127,7 +127,7 @@ enum stk_status stk__gather_same(const struct stk_call *calls, int32_t count, ui
 	return STK_OK;
 }
 
-/* Sets *dim to the dim along which fill values differ; -1: one value for all elements. Fails if their number is neither 1 nor the number of channels. */
+/* Sets *dim to the dim along which fill values differ; -1: one value for all elements. Fails if there are several values, but not one for each channel. */
 static enum stk_status fill_dim(struct stk_floats fill, const struct stk_desc *out, int32_t *dim, struct stk_error *err)
 {
 	*dim = fill.count > 1 ? stk__layout_find(out, 'C') : -1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Demosaicing on the GPU. A thread makes one pixel at a time. It makes four at a time, and reads words, for BILINEAR on bytes if rows are whole words. */
+ * Demosaicing on the GPU. A thread makes four pixels at a time for BILINEAR on bytes if rows are whole, aligned words, otherwise one. */
 #include "kernel/debayer/debayer.h"
 #include "kernel/job/job_find.cuh"
 

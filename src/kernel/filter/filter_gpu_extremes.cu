@@ -114,7 +114,7 @@ template <int SIZE, int REDUCTION, int AHEAD> static __device__ __forceinline__ 
 	}
 }
 
-/* Makes a column whose windows exceed the rows of the input. Loads bytes one by one from computed positions. */
+/* Makes any column, also one whose windows exceed the rows of the input. Loads bytes one by one from computed positions. */
 template <int SIZE, int REDUCTION> static __device__ __forceinline__ void make_end(const stk_filter &f, const column &c)
 {
 	int32_t at[window<SIZE>::SPAN];

@@ -25,7 +25,7 @@ struct stk_jpeg_ac_entry {
 	uint8_t advance;      /* number of positions to advance, including END */
 	uint8_t first_at;     /* 64 if there is only one coefficient: its store then goes outside of the block */
 	uint8_t second_bits;  /* number of bits before the second coefficient's extra bits */
-	uint8_t second_shift; /* 64 - number of extra bits of the second coefficient */
+	uint8_t second_shift; /* 64 - number of extra bits of the second coefficient; 63 if it has none */
 	int8_t first_value;
 	int16_t second_bias; /* added if the first extra bit is 0: 1 - 2^number of extra bits [F.2.2.1, EXTEND] */
 };

@@ -86,7 +86,7 @@ template <bool INTERLEAVED> static __device__ __forceinline__ void make_bytes(co
 
 /* ---- quads ---- */
 
-/* Returns the position of the first pixel of a row's first quad. Quads begin at a word of the output, which may begin left of the row. */
+/* Returns the position of the first pixel of a row's first quad. Quads of bytes begin at a word of the output, which may begin left of the row. */
 static __device__ __forceinline__ int32_t row_begin(const stk_pass_gpu_item &it, const ending &e, int32_t y)
 {
 	uint32_t past = (uint32_t)(it.dst + y * it.dst_row);

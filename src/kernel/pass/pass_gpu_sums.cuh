@@ -142,7 +142,7 @@ struct real_of_floats : real {
 	}
 };
 
-/* The intermediate values that one byte of the source produces for TOGETHER rows. They are read and written as a whole in shared memory. */
+/* The intermediate values that one value of the source produces for TOGETHER rows. They are read and written as a whole in shared memory. */
 template <typename K> struct __align__(TOGETHER * sizeof(typename K::kept)) quad
 {
 	typename K::kept row[TOGETHER];

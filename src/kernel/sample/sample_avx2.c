@@ -35,7 +35,7 @@ static inline struct near load_inside(const struct stk_job_sample *s, const stru
 	return near;
 }
 
-/* Loads the pixels around n positions, some of which are at the border. */
+/* Loads the pixels around n positions, any of which may be at the border. */
 static struct near load_mixed(const struct stk_job_sample *s, const struct block *b, const struct texels *t, int32_t k, int32_t n)
 {
 	uint32_t all[4][LANES] = {0};

@@ -41,7 +41,7 @@ struct augment {
 	struct stk_floats fill_value;
 };
 
-#define MOST 0x1p14 /* limit of a factor or a number of pixels, so that positions stay in range */
+#define MOST 0x1p14 /* limit of a magnitude, so that positions stay in range */
 static const struct stk_arg_def augment_args[] = {
 	STK_ARG(struct augment, operation, STK_ARG_INTS, NULL, (0, OPERATIONS - 1), STK_PER_SAMPLE | STK_SCALAR_OK | STK_REQUIRED,
 		"One operation, or a list from which row chooses: 0 identity, 1 shear_x, 2 shear_y, 3 translate_x, 4 translate_y, 5 rotate, "
@@ -104,7 +104,7 @@ static bool keeps(struct step step)
 }
 
 /* Checks the operation that `row` chooses and, if it changes nothing, makes the output a view of the input. While the graph is built and `row` will come sample
- * by sample, checks all operations of the lists; if the lists will come sample by sample too, checks nothing. */
+ * by sample, checks all operations of the lists. While it is built and one of the lists will come sample by sample, checks nothing. */
 static enum stk_status infer_step(const struct stk_call *call, struct stk_error *err)
 {
 	const struct augment *a = call->args;

@@ -131,7 +131,7 @@ static enum stk_status refuse_box(const struct bbox_rotate *a, int64_t i, const 
 }
 
 /* Rotates a box (left, top, right, bottom), cuts it off at the output's edges, and writes it to `to` in the user's layout and units; changes `box` too. Returns
- * false if too little of the rotated box lies in the output. */
+ * false if the rotated box has no area, or too little of it lies in the output. */
 static bool turn_box(const struct bbox_rotate *a, const struct box_rotation *t, double box[4], float *to)
 {
 	bool extents = gives_extents(a);

@@ -111,8 +111,8 @@ static enum stk_status check_pair(const char *name, int32_t absolute, int32_t re
 	return STK_OK;
 }
 
-/* Sets *n to the number of values in the bounds, where a single value applies to all axes; -1: no bounds are given. Fails if a bound is given twice, or if two
- * bounds have different numbers of values. */
+/* Sets *n to the number of values in the bounds, where a single value applies to all axes; -1: no bounds are given. Fails if a bound is given twice, if an
+ * end and a shape are given, or if two bounds have different numbers of values. */
 static enum stk_status count_args(const struct stk_slice_args *a, int32_t *n, struct stk_error *err)
 {
 	*n = -1;

@@ -161,7 +161,7 @@ static void shift_inside(struct view *v, const struct step *s)
 		edges(v, axis, &lo, &hi);
 		double least = extent - hi, most = -lo, draw = (double)stk__random_float(&v->random);
 		if (s->v[axis] != 0 &&
-			least < most) /* the image is larger than the output, so it can be shifted without showing its border */
+			least < most) /* the image is larger than its frame, so it can be shifted without showing its border */
 			shift[axis] = least + (most - least) * draw;
 	}
 	translate(v, shift[0], shift[1]);

@@ -130,8 +130,8 @@ static double factor_of(const struct normalize *a, double variance)
 	return variance > 0 ? a->scale / sqrt(variance) : 0;
 }
 
-/* Computes mean and factor of each group, from the arguments or from the samples of all calls, which must have the same groups. factor: scale divided by the root of
- * variance + epsilon, or 0 if that sum is 0. */
+/* Computes mean and factor of each group, from the arguments or from the samples of all calls, which must have the same groups. factor: scale /
+ * sqrt(variance + epsilon), or 0 if that sum is 0. */
 static void measure(const struct stk_call *calls, int32_t count, const struct reduction *r, double *mean, double *factor)
 {
 	const struct normalize *a = calls[0].args;
