@@ -292,7 +292,7 @@ int32_t stk_batch_size(const struct stk_batch *b)
 
 int32_t stk_batch_planned(const struct stk_batch *b)
 {
-	return !b ? 0 : b->at.count > b->count ? b->at.count : b->count; /* a copy has no batch of the run, so at.count is 0 */
+	return !b ? 0 : b->at.count > b->count ? b->at.count : b->count; /* at.count is 0 if the caller's tensors were wrapped */
 }
 
 int32_t stk_batch_outputs(const struct stk_batch *b)
@@ -331,8 +331,8 @@ static void name_sample(struct stk_batch *b, int32_t i)
 
 const struct stk_sample *stk_batch_sample(const struct stk_batch *batch, int32_t i)
 {
-	struct stk_batch *b = (struct stk_batch *)batch; /* the cast is safe: writes only names that were not computed yet, under the
-							  * lock */
+	struct stk_batch *b = (struct stk_batch *)batch; /* the cast is safe: writes only names and places that were not computed yet,
+							  * under the lock */
 	if (!b || i < 0 || i >= b->count)
 		return NULL;
 	pthread_mutex_lock(&b->lock);

@@ -30,7 +30,7 @@ static void destroy(struct stk_context *ctx)
 	stk__free(ctx);
 }
 
-/* Warns of misspelt environment variables, which would otherwise have no effect. */
+/* Warns of up to 16 environment variables that nothing reads, such as misspelt ones. */
 static void warn_unknown_settings(struct stk_context *ctx)
 {
 	const char *entry, *meant;

@@ -32,8 +32,8 @@ struct stk_context {
 	pthread_mutex_t gpu_lock;        /* guards the members below */
 	struct stk_gpu *gpu;             /* NULL until a pipeline asks for a device */
 	struct stk_gpu_device **devices; /* [ordinal]: the device; NULL until a pipeline uses it */
-	struct stk_device_cores pinned;  /* the cores near the devices in use; empty if all cores are near */
-	int32_t bound;                   /* number of workers that are pinned to those cores */
+	struct stk_device_cores pinned;  /* the cores near the devices in use, to which workers are pinned; empty if none is */
+	int32_t bound;                   /* number of workers that are pinned to `pinned` */
 	struct stk_watch watch;
 };
 

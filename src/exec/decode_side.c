@@ -19,8 +19,8 @@ static int32_t at_most(int32_t value, int32_t most)
 	return value < most ? value : most;
 }
 
-/* Returns how much to lower the level if this window showed too much work for the cores: the cores were fully busy, other programs used them, or the
- * consumer waited for them. Otherwise returns 0. */
+/* Returns how much to lower the level if this window showed too much work for the cores: they were almost fully busy, other programs used them while the
+ * level was above 0, or the consumer waited for them. Otherwise returns 0. */
 static int32_t lowering_step(int32_t level, const struct stk_window_load *seen)
 {
 	const double FULL = 0.93, AIM = 0.85, CONTENDED = 0.85, LATE = 0.1;
@@ -67,8 +67,8 @@ enum {
 	REST = 8,            /* number of windows after a fall in which the level does not rise, since the fall takes effect late */
 };
 
-/* Lowers a level that was too high: to the last good level if it had been raised from that level, otherwise by `by` at least. Levels that are too low for
- * whole batches become 0, and so do all levels of ranks that wait for each other. Lowers the limit too, so that the level does not soon rise again. */
+/* Lowers by `by` a level that was too high, but not below the last good level if it was above that. Levels that are then too low for whole batches become 0,
+ * and so do positive levels of ranks that wait for each other. Lowers the limit of a positive level too, so that the level does not soon rise again. */
 static void lower_level(struct stk_decode_level *now, int32_t by)
 {
 	int32_t to = now->level - by;
@@ -258,7 +258,7 @@ void stk__decode_side_init(struct stk_decode_side *s)
  * those above a size, or all of them if they are few. A batch waits for its largest file, so the cores decode the larger files and the GPU the smaller ones. */
 static bool takes_progressive(struct stk_pipeline *p, size_t size, int32_t level)
 {
-	enum { FEW = 16 }; /* the cores decode all progressive files if these are at most one file in FEW */
+	enum { FEW = 16 }; /* the cores decode all progressive files if these are fewer than one file in FEW */
 	int64_t progressive = STK_COUNT(p, progressive, 1) + 1, all = count_of(&p->counters.decodes) + 1;
 	int64_t bytes = STK_COUNT(p, progressive_bytes, (int64_t)size) + (int64_t)size;
 	return progressive * FEW < all || 100.0 * (double)size * (double)progressive > -level * (double)bytes;

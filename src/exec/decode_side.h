@@ -32,7 +32,7 @@ enum { STK_LEVEL_LEAST = -200, STK_LEVEL_BATCHES = 50, STK_LEVEL_MOST = 100 };
 /* The measurements of one window, as fractions of 1. */
 struct stk_window_load {
 	double busy;      /* fraction of the cores' time that this process's threads used, or the pool's threads if that is more */
-	double decoding;  /* fraction of the same time in which the cores decoded baseline files for the GPU */
+	double decoding;  /* fraction of the same time in which the cores decoded files that the GPU could decode */
 	double all_files; /* fraction of the same time in which the cores could decode all baseline files of the window; -1 if not known */
 	double cpu_share; /* CPU time divided by elapsed time of the decoding that `decoding` counts. Below 1, other programs or the control group's quota took the
 	             * cores away. 1 if nothing was decoded */

@@ -246,7 +246,7 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 	return s;
 }
 
-/* Returns whether the next batch can finish without another call by the consumer. Call with the lock held. */
+/* Returns whether the sources may still report an end of epoch as the next batch, without another call by the consumer. Call with the lock held. */
 static bool next_batch_is_coming(const struct stk_pipeline *p, const struct stk_record *r)
 {
 	if (!p->run.started || p->run.stopping || atomic_load(&p->run.cancelled))

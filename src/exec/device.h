@@ -214,8 +214,8 @@ void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b);
 
 /* Returns whether the waiting thread has work. Call with the lock held. */
 bool stk__device_has_work(const struct stk_device_stage *d);
-/* Called when the consumer asks for a batch. waits: whether the consumer must wait. Adapts the number of batches under way: if the consumer must wait for a
- * batch that is on the GPU, allows one more if memory permits; if more batches than needed have been ready for a while, allows fewer. Lock held. */
+/* Called when the consumer asks for a batch. waits: whether the consumer waits if it is not ready. Adapts the number of batches under way: if the consumer
+ * waits for a batch that is on the GPU, allows one more if memory permits; if more batches than needed have been ready for a while, allows fewer. Lock held. */
 void stk__device_adapt_batches(struct stk_pipeline *p, bool waits);
 /* Appends to `t` the memory that the stage may use and, if the run has shown it, what more memory would gain. */
 void stk__device_explain(struct stk_pipeline *p, struct stk_text *t);

@@ -30,8 +30,8 @@ struct stk_device_memory {
 void stk__device_memory_init(struct stk_device_memory *m, struct stk_gpu_device *dev, bool pinned, _Atomic size_t *usual);
 void stk__device_memory_destroy(struct stk_device_memory *m); /* may be called on a zeroed struct */
 
-/* Returns an address on the host or on the device, aligned to 256 bytes; 64 bytes after the piece are readable. Returns 0 if memory runs out; err then says
- * which kind. May allocate a block, which takes milliseconds. Do not call it inside stk__gpu_enter. */
+/* Returns an address on the host or on the device, aligned to 256 bytes; 64 bytes after the piece are readable. Returns 0 and fills err if no memory can be
+ * allocated. May allocate a block, which takes milliseconds. Do not call it inside stk__gpu_enter. */
 uintptr_t stk__device_memory_take(struct stk_device_memory *m, size_t size, struct stk_error *err);
 
 /* Releases all pieces. The GPU must not use them any more. */

@@ -62,7 +62,7 @@ static void forget_sample(struct stk_sample_state *s)
 }
 
 /* Applies on_error to a failed sample, after all chains of the level have ended. Returns true if the sample was replaced and starts again, or false if it
- * was dropped. Also fails the batch if the error is fatal or on_error does not allow bad samples. */
+ * was dropped. Also fails the batch if the error is fatal, or if on_error allows neither to replace nor to drop the sample. */
 static bool replace_or_drop(struct stk_record *r, int32_t i)
 {
 	struct stk_pipeline *p = r->pipeline;
@@ -162,8 +162,8 @@ void stk__level_part_done(struct stk_record *r)
 		stk__level_over(r);
 }
 
-/* Applies the sources' reports about samples. A sample that a source could not give is treated like a sample that cannot be decoded. The level cannot end
- * meanwhile, since the callback counts as an unfinished part of it. */
+/* Applies the sources' reports about samples. A sample that a source could not give is treated like a sample that cannot be decoded; with a reader it fails
+ * the batch. The level cannot end meanwhile, since the callback counts as an unfinished part of it. */
 static void apply_feed_reports(struct stk_record *r)
 {
 	struct stk_pipeline *p = r->pipeline;

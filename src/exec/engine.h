@@ -31,7 +31,7 @@ extern const struct stk_batch_maker stk__made_by_workers;
 
 /* Begins the work of a batch that has a slot. no_memory: no slot could be allocated, and the batch ends with an error. */
 void stk__record_open(struct stk_record *r, bool no_memory);
-/* Fails the batch, unless it has an error of lower rank. */
+/* Fails the batch, unless it has an error of the same or a lower rank. */
 void stk__record_error(struct stk_record *r, const struct stk_error *err, int64_t rank);
 void stk__level_part_done(struct stk_record *r); /* one sample, gather or callback of the level has finished */
 void stk__level_over(struct stk_record *r); /* the chains and GPU steps of a level have ended: begins the next level, or ends the batch */

@@ -305,8 +305,8 @@ static inline struct stk_place stk__reader_place(const struct stk_pipeline *p, i
 /* schedule.c */
 bool stk__exec_work(struct stk_pool_client *client, int32_t worker); /* call it without the lock */
 
-/* open.c: opens the next batch. Returns false if no further batch may be opened, no slot is free, or it is not known yet whether the batch exists. Call with
- * the lock held; it is released in between. */
+/* open.c: opens the next batch. Returns false if that is not possible yet, for example because no slot is free or enough batches are under way. Call with the
+ * lock held; it is released in between. */
 bool stk__open_next(struct stk_pipeline *p);
 STK_MUST_USE enum stk_status stk__open_create(struct stk_pipeline *p, struct stk_error *err);
 void stk__open_destroy(struct stk_pipeline *p);

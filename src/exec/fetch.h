@@ -46,8 +46,8 @@ size_t stk__fetch_bytes(const struct stk_sample_state *s, const struct stk_chain
 											   * needs no lock */
 /* Writes the parts of a read to out[0 .. parts - 1]. No lock needed. */
 void stk__fetch_parts(const struct stk_sample_state *s, int32_t reader, struct stk_bytes *out);
-/* Returns io's buffer that contains these bytes of a reader. The caller gets a second reference to it (stk__buffer_share). Returns NULL if copying the bytes
- * is cheaper, or if the buffer already has a second reference. Needs no lock: chains of a sample may call it concurrently. */
+/* Returns io's buffer if it holds exactly these bytes of a reader. The caller gets a second reference to it (stk__buffer_share). Returns NULL if no buffer
+ * does, if copying the bytes is better, or if the buffer already has a second reference. Needs no lock: chains of a sample may call it concurrently. */
 struct stk_buffer *stk__fetch_share(const struct stk_sample_state *s, int32_t reader, const uint8_t *data, size_t size);
 bool stk__fetch_complete(const struct stk_sample_state *s);
 /* Releases the sample's bytes, except those of requests under way. */

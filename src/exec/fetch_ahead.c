@@ -111,7 +111,7 @@ static void end_at_once(struct stk_pipeline *p, struct stk_read_request *q)
 		stk__pool_wake(p->ctx->pool);
 }
 
-/* Submits a request to io. Ends it at once if the search of tars has read its bytes already, or if memory runs out. Call without the lock. */
+/* Submits a request to io. Ends it at once if the search of tars has read its bytes already, or if its URI cannot be stored. Call without the lock. */
 void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q)
 {
 	q->asked_ns = p->trace ? stk__clock_ns() : 0;

@@ -148,7 +148,7 @@ static enum stk_status run_planes(const struct stk_chain_run *run, struct stk_pa
 }
 
 /* Finds the operator to name in the error. All operators of a group are inferred before the first one runs, but the error must not depend on that. So this
- * runs the operators before the failed one separately, and reports the error of the first that fails. */
+ * runs all operators but the last one separately, and reports the error of the first that fails. If none fails, names the last one. */
 static enum stk_status blame_the_first(
 	const struct stk_chain_run *run, const struct stk_group *group, enum stk_status s, struct stk_error *err)
 {

@@ -145,8 +145,8 @@ static bool make_record(struct stk_pipeline *p, struct stk_record *r)
 	return true;
 }
 
-/* Refuses more records than the machine has memory for. All of them are written when the pipeline is made, and the kernel would first grant the memory and
- * then kill the process. */
+/* Refuses records that take 16 MiB or more and at least half of the available memory. All of them are written when the pipeline is made, and the kernel would
+ * first grant the memory and then kill the process. */
 static enum stk_status check_records(const struct stk_pipeline *p, struct stk_error *err)
 {
 	const int64_t sample = (int64_t)(sizeof(struct stk_sample_state) + sizeof(int32_t)) + stk__fetch_sample_bytes(p);

@@ -80,7 +80,7 @@ static bool evaluate(struct plan *plan, int64_t id)
 	return true;
 }
 
-/* Fills in the tables for all samples. Returns false if a sample fails, or if an image is not at the address that the reader states. */
+/* Fills in the tables for all samples. Returns false if a sample fails, has a value of another shape, or has its image at another address than expected. */
 static bool evaluate_all(struct plan *plan)
 {
 	const struct stk_program *g = plan->p->program;
