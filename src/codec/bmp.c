@@ -227,8 +227,8 @@ struct runs {
 	int64_t x, y;
 };
 
-/* Writes a run of `count` pixels, which alternate between `even` and `odd`. A run may exceed the end of a row, since encoders pad rows, but must not begin
- * outside of the image. Returns false if it does. */
+/* Writes a run of `count` pixels, which alternate between `even` and `odd`. Ignores pixels beyond the end of the row, since encoders pad rows. Returns false
+ * if the run begins after the last row. */
 static bool put_run(struct runs *r, int count, uint8_t even, uint8_t odd)
 {
 	if (r->y >= r->b->height)
@@ -241,7 +241,7 @@ static bool put_run(struct runs *r, int count, uint8_t even, uint8_t odd)
 }
 
 /* Writes pixels that are stored directly, two per byte if they have 4 bits. *after: set to the byte after them, which are padded to
- * an even number of bytes. Returns false if they exceed the data or begin outside of the image. */
+ * an even number of bytes. Returns false if they exceed the data or begin after the last row. */
 static bool put_literal(struct runs *r, const uint8_t *data, const uint8_t *end, int count, const uint8_t **after)
 {
 	bool four = r->b->compression == RLE4;
@@ -257,7 +257,7 @@ static bool put_literal(struct runs *r, const uint8_t *data, const uint8_t *end,
 	return true;
 }
 
-/* Unpacks all runs. Returns false if the data end before the image is complete, or if a run begins outside of the image. */
+/* Unpacks all runs. Returns false if the data end without a mark before the image is complete, or if a run begins after the last row. */
 static bool unpack_runs(struct runs *r, const uint8_t *p, const uint8_t *end)
 {
 	while (end - p >= 2) {

@@ -89,7 +89,7 @@ struct stk_decode {
 	const struct stk_cancel *cancel; /* decoders check this between rows, and stop if it is set; may be NULL */
 };
 
-/* Returns the maximum number of bytes that this decode allocates, with any decoder. Does not count the file, dst, or the text and profiles of a PNG. */
+/* Returns the maximum number of bytes that this decode allocates, with any decoder, without the file, dst, optional_memory, and a PNG's text and profiles. */
 size_t stk__image_memory(const struct stk_decode *request);
 
 /* A decoder for one thread. It keeps libjpeg objects, and Huffman tables for later files with the same tables. Decodes take memory from the arena `scratch`,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Converts rows of a file's pixels to the pixels that the caller wants, rounding to nearest:
- *     gray    0.299 R + 0.587 G + 0.114 B, truncated; but rounded if input and output have 8 bits and DALI's decoder of the file's format rounds
+ *     gray    0.299 R + 0.587 G + 0.114 B; from UINT8 or UINT16 truncated, except from UINT8 with STK_GRAY_ROUNDED
  *     YCbCr   ITU-R BT.601, studio range: Y = 16 + 0.25678824 R + 0.50412941 G + 0.09790588 B (0..255 becomes 16..235), Cb, Cr 16..240
- *     16 bits to 8: v * 255 / 65535;   CMYK: R = (255 - C) (255 - K) / 255.   Alpha is dropped if the output has no alpha. */
+ *     16 bits to 8: v * 255 / 65535;   CMYK: R = (255 - C) (255 - K) / 255, truncated.   Alpha is dropped if the output has no alpha. */
 #ifndef STK_CODEC_CONVERT_H
 #define STK_CODEC_CONVERT_H
 

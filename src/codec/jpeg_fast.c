@@ -24,7 +24,7 @@ struct stk_jpeg_fast {
 	int restart_in, restart_number;
 	_Alignas(64) uint16_t quant[PAIRS][128];
 	_Alignas(64) int16_t coefficients[PAIRS * STK_JPEG_PAIR];
-	uint8_t nowhere[64]; /* receives samples that are not needed: those of the second block of a pair that has only one */
+	uint8_t nowhere[64]; /* receives samples that are not needed, such as those of the second block of a pair with only one */
 	struct stk_jpeg_input input;
 	struct stk_jpeg_table_cache tables;
 };

@@ -16,7 +16,7 @@ struct stk_jpeg_fast *stk__jpeg_fast_create(const struct stk_jpeg_kernels *kerne
 void stk__jpeg_fast_destroy(struct stk_jpeg_fast *f);
 
 /* Decodes a window. window and dst are as stored in the file, without orientation. end: from stk__jpeg_find_eoi. STK_UNSUPPORTED: this decoder does not
- * support the file; STK_CORRUPT: the file is damaged, and the pixels in dst are undefined; STK_NO_MEMORY. Does not fill in an error. */
+ * support the file; STK_CORRUPT: damage, or a cancelled decode: the pixels in dst are undefined; STK_NO_MEMORY. Does not fill in an error. */
 STK_MUST_USE enum stk_status stk__jpeg_fast_decode(struct stk_jpeg_fast *f, const struct stk_jpeg_header *header, size_t end,
 	const struct stk_decode *request, struct stk_arena *scratch);
 

@@ -67,7 +67,7 @@ static unsigned get16(const uint8_t *p)
 }
 
 /* Moves past the next marker and returns its code, or -1 at the end of the data. Like libjpeg, skips bytes that belong to no segment, which are everything
- * up to an FF and an FF before a 0, and counts them in h->stray. Does not count fill bytes, which are further FFs before the code. */
+ * up to an FF and each pair FF 0, and counts them in h->stray. Does not count fill bytes, which are further FFs before the code. */
 static int next_marker(struct parser *p)
 {
 	size_t at = p->at;
@@ -88,7 +88,7 @@ static int next_marker(struct parser *p)
 	}
 }
 
-/* Reads a segment's length, and sets `at` and `end` to its payload. In segments whose contents are ignored, a length below 2 counts as 2, as in libjpeg. */
+/* Reads a segment's length, and sets `at` and `end` to its payload. In APPn, COM and DNL, a length below 2 counts as 2, as in libjpeg. */
 static enum stk_status open_segment(struct parser *p, int marker)
 {
 	if (p->size - p->at < 2)

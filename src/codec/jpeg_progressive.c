@@ -329,7 +329,7 @@ static bool decode_scans(struct progressive *p)
 
 /* ---- samples ---- */
 
-/* Transforms two neighbouring blocks to samples. nonzero: a mask of the coefficients that are not zero in either block. */
+/* Transforms two neighbouring blocks to samples. nonzero: a mask of the coefficients that may be nonzero in at least one of them. */
 static void transform_pair(const struct progressive *p, const struct plane *plane, int size, const int16_t *pair, uint64_t nonzero,
 	uint8_t *const to[2], const ptrdiff_t stride[2])
 {

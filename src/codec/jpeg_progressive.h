@@ -15,7 +15,7 @@
 
 /* Decodes a window. window and dst are as stored in the file, without orientation. All memory is taken from scratch, and the caller releases it.
  * STK_UNSUPPORTED: this decoder does not support the file, or the file has more than max_scans scans, which is found before much memory is taken;
- * STK_CORRUPT: the file is damaged, and the pixels in dst are undefined; STK_NO_MEMORY. Does not fill in an error. */
+ * STK_CORRUPT: the file is damaged or the decode was cancelled, and the pixels in dst are undefined; STK_NO_MEMORY. Does not fill in an error. */
 STK_MUST_USE enum stk_status stk__jpeg_progressive_decode(const struct stk_jpeg_kernels *kernels, const struct stk_jpeg_header *h,
 	int max_scans, const struct stk_decode *request, struct stk_arena *scratch);
 

@@ -11,8 +11,8 @@
 bool stk__jpeg_script_sound(const uint8_t *data, size_t size, struct stk_jpeg_header *h, int max_scans);
 
 /* Returns how many blocks the scans of a file may visit in total. There must be a limit, since a few bytes are enough for a scan over all of a large image.
- * Encoders write 3 to 15 scans for each block. The limit is 32 visits of each block; it is higher if max_scans is above 256, and lower if max_scans is below
- * 32. For small images it is all that max_scans scans can visit. */
+ * Encoders write 3 to 15 scans for each block. The limit is 32 visits of each block (max_scans / 8 if that is more, or max_scans if that is less), plus 2^14
+ * visits for each of max_scans scans, so that small images never reach it. */
 int64_t stk__jpeg_visits_allowed(const struct stk_jpeg_header *h, int max_scans);
 
 /* Returns whether the scans from *h on are at most max_scans, and visit no more blocks than allowed. *h is moved to a later scan. */

@@ -124,7 +124,7 @@ static void put_row(const struct pnm *p, const void *row, const struct stk_decod
 		w->w, STK_GRAY_ROUNDED);
 }
 
-/* Scales a value to the whole range of 8 or 16 bits. If the maximum is above 255 and the output has 8 bits, returns the truncated 8-bit value times 257,
+/* Scales a value to the whole range of 8 or 16 bits. If the maximum is 256 to 65534 and the output has 8 bits, returns the truncated 8-bit value times 257,
  * which the later conversion from 16 bits to 8 turns into exactly that 8-bit value. */
 static uint32_t scale(const struct pnm *p, uint32_t value, bool to_wide)
 {

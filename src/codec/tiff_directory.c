@@ -40,7 +40,7 @@ enum tag {
 	TAG_INK_SET = 332,
 	TAG_FORMAT = 339
 };
-/* Maximum number of pixels in a tile. A tile may be larger than the image, but not much larger. */
+/* Maximum number of pixels in a tile that has more pixels than the image. */
 #define MOST_TILE_PIXELS (UINT64_C(1) << 24)
 
 bool stk__tiff_probe(const uint8_t *data, size_t size)
@@ -315,7 +315,7 @@ static enum stk_status read_colors(struct stk_tiff *t, struct stk_error *err)
 	return most <= 65535 ? STK_OK : stk__fail(err, STK_CORRUPT, "a TIFF whose palette has a value of %llu", (unsigned long long)most);
 }
 
-/* Finds the size, number and offsets of the strips or tiles. Fails if they are too large, or if the file states too few of them. */
+/* Finds the size, number and offsets of the strips or tiles. Fails if these are empty, too large, too few, or mostly outside of the image. */
 static enum stk_status place_chunks(struct stk_tiff *t, const struct entries *e, struct stk_error *err)
 {
 	uint64_t width = (uint64_t)t->width, height = (uint64_t)t->height;

@@ -13,7 +13,7 @@
 #include <webp/decode.h>
 
 enum { RIFF = 12, CHUNK_HEADER = 8, FRAME_HEADER = 16, MARGIN = 4 };
-enum { LARGE = 1 << 22, PIECES = 32 }; /* images with more than LARGE pixels are decoded in PIECES pieces */
+enum { LARGE = 1 << 22, PIECES = 32 }; /* images of LARGE or more pixels are decoded in PIECES pieces */
 enum { FLAG_ANIMATION = 2, FLAG_EXIF = 8, FLAG_ALPHA = 16 };
 /* Upper bounds of libwebp's memory in bytes: for tables and tokens; per column of the image, for rows; per lossless pixel; per pixel with alpha. */
 enum { LIBRARY = 1 << 20, A_COLUMN = 192, A_LOSSLESS_PIXEL = 6, AN_ALPHA_PIXEL = 7 };

@@ -350,7 +350,7 @@ static struct stk_jpeg_gpu_file file_of(const struct stk_jpeg_gpu_item *it, uint
 	return (struct stk_jpeg_gpu_file){it->data, it->size, it->header, it->window, place, it->type, it->max_scans};
 }
 
-/* Returns whether the pass can read the decoded image: uint8 with the image type's number of channels. */
+/* Returns whether the GPU can run the item's pass on the decoded image, which is uint8 with the image type's number of channels. */
 static bool pass_can_read(const struct stk_jpeg_gpu_item *it)
 {
 	return it->header && it->pass && it->pass->in_dtype == STK_UINT8 && it->pass->in_c == (it->type == STK_GRAY ? 1 : 3) &&

@@ -7,7 +7,7 @@
  *     stk__jpeg_gpu_batch_create(decoder, &batch, err);                 // one for each batch in flight
  *     ...
  *     for each file
- *         items[i] = (struct stk_jpeg_gpu_item){data, size, &header, window, STK_RGB, orientation, &pass, dst};
+ *         items[i] = (struct stk_jpeg_gpu_item){data, size, &header, window, STK_RGB, max_scans, orientation, &pass, dst};
  *         if (!stk__jpeg_gpu_need(&items[i], &items[i].need)) leave it to the CPU;
  *     stk__jpeg_gpu_submit(batch, items, n, err);                       // returns at once
  *     ...
@@ -46,7 +46,7 @@ struct stk_jpeg_gpu_item {
 	const struct stk_jpeg_header *header;
 	struct stk_rect window;      /* the pixels that the pass reads, as stored in the file (stk__orient_rect) */
 	enum stk_image_type type;    /* STK_RGB, STK_BGR, STK_GRAY or STK_YCBCR */
-	int32_t max_scans;           /* maximum number of scans of a progressive file; 0: no limit */
+	int32_t max_scans;           /* maximum number of scans of a progressive file; 0: STK_JPEG_GPU_MAX_SCANS */
 	int orientation;             /* from EXIF; applied before the pass; 0 or 1: the image stays as stored */
 	const struct stk_pass *pass; /* a pass over the whole image's pixels, which are uint8 with 3 channels or 1 */
 	struct stk_image dst;        /* the output of the pass; `data` is a device address */
@@ -56,8 +56,8 @@ struct stk_jpeg_gpu_item {
 /* The reason why the CPU must decode an item. */
 enum stk_jpeg_gpu_verdict {
 	STK_JPEG_GPU_OK,
-	STK_JPEG_GPU_REFUSED, /* another kind of JPEG or colour space, huge tables, not enough memory, or a pass that the GPU does not
-	                       * support */
+	STK_JPEG_GPU_REFUSED, /* for example another kind of JPEG or colour space, huge tables, too little memory, or a pass that the
+	                       * GPU does not support */
 	STK_JPEG_GPU_FLAGGED, /* damaged, or its bits do not synchronise */
 };
 

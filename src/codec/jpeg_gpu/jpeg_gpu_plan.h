@@ -41,7 +41,7 @@ struct stk_jpeg_gpu_file {
 	struct stk_rect window;   /* as stored in the file; inside the image, not empty */
 	uint32_t raw;             /* offset of the file's first byte in view.raw */
 	enum stk_image_type type; /* RGB, BGR, GRAY or YCBCR */
-	int32_t max_scans;        /* limit for a progressive file (STOKER_MAX_JPEG_SCANS); 0: no limit */
+	int32_t max_scans;        /* limit for a progressive file (STOKER_MAX_JPEG_SCANS); 0: STK_JPEG_GPU_MAX_SCANS */
 };
 
 /* Adds what a file needs to the limits of its batch. Counts the blocks from the first row of MCUs down to the last one that the window needs; or more, if

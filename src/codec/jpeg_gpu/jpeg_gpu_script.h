@@ -25,9 +25,9 @@ struct stk_jpeg_gpu_script_size {
 	uint32_t scans, bitstreams, steps;
 };
 
-/* Lays out the scans. Returns false if the CPU must decode the file. Reasons: scans do not follow each other as the standard says (jpeg_script.h); there are
- * more than MAX_SCANS or than the file's max_scans; a scan is larger than 96 KiB; tables are missing or invalid; restart markers are out of order, or
- * restart intervals are tiny. The result depends only on the file. */
+/* Lays out the scans. Returns false if the CPU must decode the file. Reasons: EOI is missing; scans do not follow each other as the standard says
+ * (jpeg_script.h); there are more than MAX_SCANS or than the file's max_scans; a scan is larger than 96 KiB; tables are missing or invalid; restart markers are
+ * missing or out of order, or restart intervals are tiny. Apart from `add`, the result depends only on the file. */
 bool stk__jpeg_gpu_script_plan(const struct stk_jpeg_gpu_script *script, struct stk_jpeg_gpu_script_size *size);
 
 #endif
