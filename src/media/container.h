@@ -24,7 +24,7 @@ void stk__container_close(struct stk_container *c); /* accepts NULL */
 /* Returns the file's format with its streams; valid until the container is closed. */
 const AVFormatContext *stk__container_format(const struct stk_container *c);
 /* Chooses the stream whose packets stk__container_next reads. wanted: index of the stream in the file, or -1 for the first stream of the given kind that is
- * neither a cover picture nor empty. */
+ * not a cover picture. */
 STK_MUST_USE enum stk_status stk__container_choose(
 	struct stk_container *c, enum AVMediaType kind, int wanted, AVStream **out, struct stk_error *err);
 

@@ -50,7 +50,7 @@ stk_yuv_row stk__yuv_row, stk__yuv_row_avx2;
 /* Returns the fastest version for a processor with these features (base/cpu.h). */
 stk_yuv_row *stk__yuv_row_for(unsigned cpu);
 
-/* Converts the picture to an image of the same size with 3 channels of uint8. row: the version to use for the usual rows. */
+/* Converts the picture to an image of the same size with 3 channels of uint8. row: converts rows of 8 bits whose chroma samples cover two pixels. */
 void stk__picture_to_rgb(const struct stk_picture *p, stk_yuv_row *row, const struct stk_image *dst);
 
 #endif

@@ -363,8 +363,8 @@ static enum stk_status refuse_missing(const struct decoding *n)
 	return refuse_frame(n, n->frames[k], STK_CORRUPT, why);
 }
 
-/* Decodes the segment. If no packet is damaged but libavcodec does not return a wanted frame, decodes again from one key packet earlier, then from two, four
- * and eight: some streams mark packets as key packets from which not all later frames can be decoded. */
+/* Decodes the segment. If no packet is damaged but libavcodec does not return a wanted frame, decodes again from 1, then 3, 7 and 15 key packets
+ * earlier: some streams mark packets as key packets from which not all later frames can be decoded. */
 static enum stk_status decode_segment(struct decoding *n, const struct stk_segment *segment)
 {
 	enum { MOST_BACK = 8 };

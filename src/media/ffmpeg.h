@@ -80,7 +80,7 @@ struct stk_ffmpeg {
 #undef STK_FFMPEG_SLOT
 };
 
-/* Loads the libraries. STK_UNSUPPORTED if they are not installed; the message says what to install. FFmpeg by default prints messages to standard error; the
+/* Loads the libraries. STK_UNSUPPORTED if they cannot be loaded; the message says what to install. FFmpeg by default prints messages to standard error; the
  * first load turns that off, unless the process has already chosen another level. Any thread. */
 STK_MUST_USE enum stk_status stk__ffmpeg_load(struct stk_ffmpeg *f, struct stk_error *err);
 void stk__ffmpeg_unload(struct stk_ffmpeg *f);

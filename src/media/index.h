@@ -20,7 +20,7 @@ struct stk_video_index {
 };
 
 /* Computes the rest of an index from its packets, its parameters, and the facts that are only in the file's headers: stream, rotation and container.
- * STK_CORRUPT: no frame can be decoded. */
+ * STK_CORRUPT: no frame can be decoded, or the frames' size is impossible. */
 STK_MUST_USE enum stk_status stk__video_index_finish(struct stk_video_index *x, struct stk_error *err);
 
 #endif

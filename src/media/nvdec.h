@@ -61,8 +61,8 @@ STK_MUST_USE enum stk_status stk__nvdec_begin(
 	struct stk_nvdec_session *s, const struct stk_nvdec_run *run, const uint8_t *head, size_t size, struct stk_error *err);
 /* Continues a run with the next packets. run: replaces the destination of its pictures. */
 void stk__nvdec_continue(struct stk_nvdec_session *s, const struct stk_nvdec_run *run);
-/* Decodes a packet that contains one picture to show. number: the caller's number for the picture, or STK_NVDEC_UNWANTED. skip: the picture need not be
- * decoded, since no other picture refers to it. hidden: the packet contains no picture to show. */
+/* Decodes a packet. number: the caller's number for the picture that it shows, or STK_NVDEC_UNWANTED. skip: the picture need not be decoded, since no other
+ * picture refers to it. hidden: the packet may show no picture; otherwise it must show one. */
 STK_MUST_USE enum stk_status stk__nvdec_send(
 	struct stk_nvdec_session *s, const uint8_t *data, size_t size, int32_t number, bool skip, bool hidden, struct stk_error *err);
 /* Passes the picture of an earlier packet to run->take if a surface still contains it; sets *held to whether one does. packet: index among the packets sent

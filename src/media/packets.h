@@ -32,7 +32,7 @@ struct stk_packets {
 	uint8_t *kept;
 	size_t kept_size, kept_capacity;
 	/* number of packets that a decoder must hold back to return pictures in order: the maximum number of packets that precede a packet in the file and are
-	 * presented after it */
+	 * presented after it, but at most 16 */
 	int32_t reorder;
 };
 

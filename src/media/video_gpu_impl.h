@@ -96,7 +96,7 @@ STK_MUST_USE enum stk_status stk__video_gpu_send_up_to(struct stk_video_gpu_call
 void stk__video_gpu_end_run(struct stk_video_gpu *g);
 /* Stores the reason why the cores decode frames. */
 void stk__video_gpu_set_reason(struct stk_video_gpu_call *n, const char *why);
-/* Decodes one segment as far as the engine can. Fails only if the GPU itself fails. After any other failure the cores decode the remaining frames. */
+/* Decodes one segment as far as the engine can. Fails if the GPU fails, memory runs out or n->status is set; otherwise the cores decode the other frames. */
 STK_MUST_USE enum stk_status stk__video_gpu_try_segment(
 	struct stk_video_gpu_call *n, const struct stk_segment *segment, struct stk_error *err);
 

@@ -21,8 +21,8 @@ void stk__video_gpu_end_run(struct stk_video_gpu *g)
 
 /* ---- pictures ---- */
 
-/* Finds the conversion matrix of the run's stream. Returns false if the container and the stream state different colours: NVIDIA's parser does not report
- * whether the stream states any, so its colours may be a default. */
+/* Finds the conversion matrix of the run's stream. Returns false if Stoker does not convert these colours, or if the container and the stream state different
+ * ones: NVIDIA's parser does not report whether the stream states any, so its colours may be a default. */
 static bool find_matrix(const struct stk_video_gpu_call *n, int bits, struct stk_yuv_matrix *out)
 {
 	const AVCodecParameters *p = n->x->parameters;
@@ -322,7 +322,7 @@ enum stk_status stk__video_gpu_try_segment(struct stk_video_gpu_call *n, const s
 	n->number_of = NULL;
 	if (s && n->n_unwritten)
 		stk__video_gpu_set_reason(n, why.message);
-	/* Only a failure of the GPU itself fails the call. After any other failure the cores decode the remaining frames. */
+	/* Only a failure of the GPU or one in n->status fails the call. After any other failure the cores decode the remaining frames. */
 	if (n->status || s == STK_CUDA) {
 		if (err)
 			*err = why;
