@@ -333,7 +333,7 @@ static void close_idle(struct stk_connection *c)
 	close_connection(c);
 }
 
-/* Returns whether no bytes have arrived after the end of the last answer. Such bytes would be read as the next answer. */
+/* Returns whether the server has neither closed the connection nor sent bytes after the last answer. Such bytes would be read as the next answer. */
 static bool is_silent(struct stk_connection *c)
 {
 	char byte;

@@ -73,8 +73,8 @@ void stk__connection_watch_reads(struct stk_connection *c, bool on);
 void stk__connection_await(struct stk_connection *c, int bytes);
 
 /* Returns whether a request that begins now finds a connection or may open one. Counts the descriptors: one for a socket, and two for its dialer, which a
- * TLS connection keeps. Returns false while several names are being resolved, and for a moment after no descriptor was free; otherwise the loop's first
- * connection may always be opened. */
+ * TLS connection keeps. Unless a connection is idle, returns false while several names are being resolved, and for a moment after no descriptor
+ * was free; otherwise the loop's first connection may always be opened. */
 bool stk__connections_have_room(struct stk_http_loop *l, int64_t now);
 
 /* For the loop. stk__connection_event handles an event of a descriptor. stk__connection_timers continues to open connections whose timers have run out.

@@ -71,7 +71,7 @@ static bool wants_tls(const struct stk_transfer *t)
 	       memmem(t->text, t->text_size, "HTTPS", 5);
 }
 
-/* Returns advice on an error code of a store, as the end of a message; "" for other codes. */
+/* Returns advice on an error code of a store, as the end of a message; NULL for other codes. */
 static const char *store_error_hint(const char *code)
 {
 	static const struct {

@@ -14,7 +14,7 @@ static bool digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* Parses a number of bytes; returns -1 if the text has other characters than digits, or more than 18 digits. */
+/* Parses a number of bytes; returns -1 if the text is empty, or has other characters than digits or more than 18 digits. */
 static int64_t read_length(const char *value, size_t n)
 {
 	int64_t length = n > 0 && n < 19 ? 0 : -1;

@@ -65,7 +65,7 @@ static void link_idle(struct stk_buffer_pool *p, struct stk_buffer *b)
 	p->newest[b->size_class] = b;
 }
 
-/* Unlinks idle buffers, the one released first of all first, until the pool holds at most `budget` bytes. Returns them as a list linked by `older`. */
+/* Unlinks idle buffers, in the order of their release, until the pool holds at most `budget` bytes. Returns them as a list linked by `older`. */
 static struct stk_buffer *trim(struct stk_buffer_pool *p, size_t budget)
 {
 	struct stk_buffer *out = NULL;

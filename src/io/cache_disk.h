@@ -10,14 +10,14 @@
  * read verifies. So a crash, a full disk or a flipped bit costs a download and nothing else, and nothing is ever synced to the disk.
  *
  * A run lasts as long as any process has the cache open; each holds a shared lock (flock) on `state`. When room is needed, entries that neither this run
- * nor the one before has used are removed. Other entries stay, and an object without room is not stored. So a data set that is larger than the cache, and is
- * read in another order each epoch, finds as much of itself there as fits; if the least recently used entries were removed, it would find nothing.
+ * nor the one before has used are removed. Others stay unless the limit is lowered, and an object without room is not stored. So a data set that is larger
+ * than the cache, and is read in another order each epoch, finds as much of itself there as fits; if the least recently used were removed, it would find none.
  *
  * Other users may be able to write to the folder. So all its files are opened relative to one descriptor of the folder, and no link is followed. A file that is
  * not regular counts as damaged. `state` is read and written under a lock instead of being mapped, because a mapped file that is truncated by another
  * process ends this one with a signal.
  *
- * Before a process fetches an object, it locks the byte of `state` whose number is the object's key (an "open file description lock", which ends with the
+ * Before a process fetches an object, it locks the byte of `state` that belongs to the object's key (an "open file description lock", which ends with the
  * process). Other processes wait for the entry instead of fetching the object too. */
 #ifndef STK_IO_CACHE_DISK_H
 #define STK_IO_CACHE_DISK_H

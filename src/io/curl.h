@@ -53,7 +53,7 @@
 
 struct stk_curl {
 	void *library;
-	char *certificates; /* path of the file of trusted certificates, if the library does not find it by itself; otherwise NULL */
+	char *certificates; /* path of trusted certificates: of SSL_CERT_FILE or, for a wheel's libcurl, the system's; NULL: libcurl's own */
 #define STK_CURL_SLOT(name, result, params) result(*name) params;
 	STK_CURL_FUNCTIONS(STK_CURL_SLOT)
 	STK_TLS_FUNCTIONS(STK_CURL_SLOT)
