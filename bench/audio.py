@@ -64,7 +64,7 @@ def resample(fn: Any, audio: Any) -> Any:
 
 
 def utterances(count: int) -> list[np.ndarray]:
-    """Makes `count` signals of tones with noise, with lengths as in read speech: a few short ones, most of 10 to 16 seconds."""
+    """Makes `count` signals of tones with noise, of 1 to 35 seconds, most of them 6 to 18."""
     rng = np.random.default_rng(1)
     made = []
     for seconds in np.clip(rng.normal(12, 6, count), 1, 35):

@@ -140,7 +140,7 @@ def take_from_loader(files: list[str], batch: int, threads: int, form: str) -> T
 
 
 def make(side: str, row: str, folder: Path, batch: int, threads: int, load: float, form: str) -> Take:
-    """Builds one side. row: "cameras", "loader" (a Loader, as users write it), "plain" (a pipeline) or "cores" (the same pipeline without a GPU)."""
+    """Builds one side. row: "cameras", "loader" (a Loader; of DALI a pipeline), "plain" (a pipeline) or "cores" (the same pipeline without a GPU)."""
     if row == "cameras":
         pipeline = cameras(side, listed(folder, "cameras"), batch, threads, load, form)
         return take_from(side, pipeline, CAMERAS * batch)

@@ -71,7 +71,7 @@ def child(source: str, objects: int, seed: int, what: str, config: Facts) -> Fac
         "steady": BATCH * (high - low) / (ends[high] - ends[low]) if high > low else 0,
         "cpu": used
         / max(len(ends) * BATCH, counters.get("storage_requests", 0))
-        * 1000,  # milliseconds per 1000 objects that were read, even if they were not consumed
+        * 1000,  # CPU seconds per 1000 objects that were read, even if they were not consumed
         "mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "again": counters.get("storage_hedges", 0) + counters.get("storage_retries", 0),
         "digest": digest.hexdigest()[:16],

@@ -174,7 +174,7 @@ def summary(slices: dict[str, list[dict[str, Any]]], images: int) -> dict[str, A
 
 
 def place(device: str) -> torch.device:
-    """Returns this process's device, and joins the process group if there are several ranks."""
+    """Returns this process's device, and joins the process group if torchrun started the process."""
     gpu = device == "cuda" or (device == "auto" and torch.cuda.is_available())
     found = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if gpu else torch.device("cpu")
     if gpu:

@@ -41,7 +41,7 @@ def gpus() -> int:
 
 
 def run(folder: Path, model: str, cores: int, ranks: int, rounds: int, seconds: float, more: list[str]) -> dict[str, Any]:
-    """Measures one row; returns {"failed": reason} if that fails."""
+    """Measures one row. Returns {"failed": reason} if that fails, or if there are too few cores."""
     usable = sorted(os.sched_getaffinity(0))
     if len(usable) < cores * ranks:
         return {"failed": f"not run: {len(usable)} cores, {cores * ranks} wanted"}

@@ -28,7 +28,7 @@ def speak(word: str, voice: str, speed: int, pitch: int, path: Path) -> None:
 
 
 def make(folder: Path, words: list[str], each: int, seed: int = 1) -> None:
-    """Writes the recordings. each: number of recordings of each word for training, and a quarter of that number for testing."""
+    """Writes the recordings. each: number of recordings of each word for training; a quarter as many, but at least one, are for testing."""
     if shutil.which("espeak-ng") is None:
         raise SystemExit("make_speech: install espeak-ng (Debian: apt-get install espeak-ng)")
     rng, jobs = random.Random(seed), []

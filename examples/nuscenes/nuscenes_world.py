@@ -178,7 +178,7 @@ def _attribute(kind: str, moves: bool, rng: np.random.Generator) -> str:
 
 
 def make_things(rng: np.random.Generator, drive: Drive, count: int, samples: int, period: float) -> list[Thing]:
-    """Returns `count` objects next to the car's route. Half of the movable ones move, along the route or against it. period: seconds between samples."""
+    """Returns `count` objects next to the car's route. Half of the movable ones move, vehicles nearly along the route. period: seconds between samples."""
     names = list(CATEGORIES)
     often = np.array([CATEGORIES[n][5] for n in names], dtype=float)
     things = []

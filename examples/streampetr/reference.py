@@ -95,8 +95,8 @@ def bev_transform(draws: Draws) -> np.ndarray:
 
 
 def visible(boxes: np.ndarray, depths: np.ndarray, hw: tuple[int, int], least: float) -> np.ndarray:
-    """Returns which boxes nearer boxes do not cover, and which have at least `least` visible pixels along both axes. boxes: (n, 4), may be mirrored. hw: the
-    image's extents."""
+    """Returns a mask of the boxes that nearer boxes do not cover, and that have at least `least` pixels in the image along both axes. boxes: (n, 4), may be
+    mirrored. hw: the image's extents."""
     canvas = np.full(hw, -1)
     low, high = np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])
     for i in np.argsort(-depths):
@@ -127,7 +127,7 @@ def camera_boxes(seen: Boxes2d, transform: np.ndarray, config: Config) -> Arrays
 
 
 def space_boxes(sample: Sample, bev: np.ndarray, draws: Draws, config: Config) -> Arrays:
-    """Returns the 3-D boxes within config.reach, after `bev`, with their labels. A box has 9 numbers: centre, size, yaw, and velocity along x and y."""
+    """Returns the 3-D boxes within config.reach with a lidar or radar point, after `bev`, and their labels. A box: centre, size, yaw, velocity along x and y."""
     near = np.all(np.abs(sample.centers[:, :2]) <= config.reach, axis=1)
     keep = near & ((sample.lidar_points >= 1) | (sample.radar_points >= 1))
     centers = sample.centers[keep] @ bev[:3, :3].T + bev[:3, 3]

@@ -181,7 +181,7 @@ class Tables:
         return CLASSES.index(found) if found else -1
 
     def velocity(self, row: Row) -> np.ndarray:
-        """Returns the velocity (3,) in metres per second in the global frame, from the previous and the next annotation; 0 if they are missing or too far apart."""
+        """Returns the velocity (3,) in m/s in the global frame, from the previous (or this) to the next (or this) annotation; 0 if both are missing or far apart."""
         first = self.annotations[row["prev"]] if row["prev"] else row
         last = self.annotations[row["next"]] if row["next"] else row
         seconds = 1e-6 * (self.samples[last["sample_token"]]["timestamp"] - self.samples[first["sample_token"]]["timestamp"])

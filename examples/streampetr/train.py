@@ -48,7 +48,7 @@ class Place:
 
 
 def join(name: str) -> Place:
-    """Joins the process group if torchrun started several ranks, and chooses the device."""
+    """Joins the process group if torchrun started the process, and chooses the device."""
     gpu = name != "cpu" and torch.cuda.is_available()
     if name == "cuda" and not gpu:
         raise SystemExit("--device cuda: torch finds no GPU that it can use")

@@ -248,9 +248,8 @@ static void damage_to_progressive_files_is_flagged_or_harmless(void **state)
 {
 	struct tally t = made_files(*state, rounds(), draw_progressive, true);
 	print_message("%d right, %d flagged, %d refused\n", t.right, t.flagged, t.refused);
-	assert_true(t.flagged >
-		    rounds() / 3); /* most damaged progressive files are refused, since a segment between scans has a wrong length or EOI is
-			     * missing */
+	/* Many damaged progressive files are refused, since a segment between scans has a wrong length or EOI is missing. */
+	assert_true(t.flagged > rounds() / 3);
 }
 
 /* Blocks of pure noise look alike to all tables, so a thread that starts at the wrong block of an MCU seldom synchronises. */

@@ -111,7 +111,7 @@ def alive(pid: int) -> bool:
 
 @contextlib.contextmanager
 def child_process(command: list[str], **more: Any) -> Iterator[subprocess.Popen[str]]:
-    """Runs a program during the test, and ends it with the test, even if the test fails."""
+    """Runs a program during a `with` block, and kills it at the block's end, even if the block raises an error."""
     with subprocess.Popen(command, text=True, **more) as process:
         try:
             yield process

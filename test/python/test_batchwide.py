@@ -80,7 +80,7 @@ def test_padded_batches_equal_numpy(trial: int) -> None:
 
 @pytest.mark.parametrize("name,other", [("shape", "align"), ("align", "shape")])
 def test_pad_counts_what_does_not_differ(name: str, other: str) -> None:
-    """A pipeline with an argument of a wrong number of values is refused when it is built, even if another argument differs by sample."""
+    """An argument with a wrong number of values is refused when the operator is called, even if another argument differs by sample."""
     with Pipeline(batch_size=2, num_threads=1, device_id=None):
         x = fn.constant(idata=list(range(24)), shape=[2, 3, 4])
         given = fn.random.uniform(range=[1, 4], shape=[3], dtype=types.INT32)
@@ -178,7 +178,7 @@ def test_samples_of_an_output_are_alike() -> None:
 
 
 def test_a_skipped_sample_counts_in_the_batch_of_a_gather() -> None:
-    """The batch's largest value is the maximum over the samples that had not failed when the operator began, even if one fails meanwhile."""
+    """pad uses the largest extents of the samples that had not failed when it began, even if one fails meanwhile."""
     xs = [np.zeros((n, 2), np.uint8) for n in (5, 40, 7, 6, 3, 8, 2, 9)]
     for _ in range(10):
         pads, parts = run(lambda x: (fn.pad(x), fn.slice(x, start=[0], end=[5], axes=[0], out_of_bounds_policy="pad")), xs)

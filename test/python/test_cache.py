@@ -218,7 +218,7 @@ def test_two_processes_fetch_an_object_once(store, tmp_path, child):
 
 
 def test_a_killed_process_costs_nothing(store, tree, tmp_path, child):
-    """Objects that the killed process was about to fetch can be fetched by others, its unfinished files are removed, and the count of bytes in use is right."""
+    """Others can fetch what the killed process was about to fetch, its unfinished files are removed, and the count of used bytes is not too small."""
     folder = tmp_path / "cache"
     store.set("latency_ms=20&jitter_ms=200")
     victim = child(folder)

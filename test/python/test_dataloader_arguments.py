@@ -22,7 +22,7 @@ SAMPLES = 14
 
 
 class Odd(Exception):
-    """An exception whose text does not show its arguments."""
+    """An exception whose text shows only one of its two arguments."""
 
     def __init__(self, index, reason):
         super().__init__(reason)

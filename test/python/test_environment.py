@@ -26,7 +26,7 @@ def _rows() -> dict[str, list[str]]:
 
 
 def _read_in_sources() -> dict[str, set[str]]:
-    """Returns the variables in the sources, each with its files, without the include guards of headers."""
+    """Returns the variables in the sources, each with its files, without include guards and macros that a build defines."""
     found: dict[str, set[str]] = {}
     for folder in ("src", "cli", "python", "include", "tools", "bench", "examples", "test", ".ci", "Makefile", "meson.build"):
         for path in [ROOT / folder, *sorted((ROOT / folder).rglob("*"))]:

@@ -211,7 +211,7 @@ def test_fills_of_outputs_of_another_type_than_the_input() -> None:
 
 
 def test_a_fill_that_is_nan_is_not_one_that_is_left_out() -> None:
-    """A NaN fill differs from no fill: without one, warps repeat the image's edge, and salt is the type's largest value."""
+    """A NaN fill is refused, and not taken for no fill, with which warps repeat the image's edge, and salt is the type's largest value."""
     for define in (
         lambda x: fn.warp_affine(x, matrix=[1, 0, 2, 0, 1, 0], fill_value=NAN),
         lambda x: fn.rotate(x, angle=30, fill_value=NAN),

@@ -61,7 +61,7 @@ def _rows(pixels: np.ndarray) -> bytes:
 
 
 def _runs(index: np.ndarray, four: bool) -> bytes:
-    """Encodes RLE8 or RLE4: runs, literal pixels if three pixels differ, a jump over one pixel, and ends of rows."""
+    """Encodes RLE8 or RLE4: runs, four literal pixels if the next pixel differs, jumps over runs of colour 0, and ends of rows."""
     out = bytearray()
     for row in index[::-1]:
         x = 0

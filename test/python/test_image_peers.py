@@ -50,7 +50,7 @@ def _packed(rows: np.ndarray, bits: int) -> list[bytes]:
 
 
 def _bmp_runs(rng: np.random.Generator, index: np.ndarray, four: bool) -> bytes:
-    """Encodes rows as random runs and literal pixels, each row up to its last pixel."""
+    """Encodes rows as random runs and literal pixels. Sets the pixels of a run in `index` to the run's first pixel."""
     out = bytearray()
     for row in index[::-1]:
         x = 0

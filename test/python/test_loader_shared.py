@@ -272,7 +272,7 @@ def test_a_dataset_that_keeps_what_it_draws_is_called_one_at_a_time(wrap, capfd,
 
 
 class Steady:
-    """Opens a file in its first call, and fills a cache. Neither is changed by another call."""
+    """A Dataset that opens a file in its first call (here an object), and fills a cache. No call changes an entry of another call."""
 
     def __init__(self):
         self.opened, self.cache, self.nan, self.meeting = None, {}, float("nan"), threading.Barrier(2)

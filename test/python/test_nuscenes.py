@@ -235,7 +235,7 @@ def test_damaged_tables(root, tmp_path, message):
 
 
 def test_mutations_are_refused_or_read(root, tmp_path):
-    """Bytes of all tables are changed, cut and doubled. The reader reads the set, or raises an error that names the folder or a camera."""
+    """Bytes of one table at a time are changed, removed, doubled or cut off. The reader reads the set, or raises an error that names the folder or a camera."""
     rng = np.random.default_rng(SEED)
     copy(root, tmp_path)
     tables = sorted((tmp_path / "v1.0-mini").glob("*.json"))

@@ -121,7 +121,7 @@ def _footer(table):
 
 
 def test_faults_of_footers(rng):
-    """The counts of levels in a column's statistics must fit its type; other footers are accepted whatever their types."""
+    """A footer must be whole, and the counts of levels in a column's statistics must fit its type. Sound footers of any types are accepted."""
     nested = pa.struct([("x", pa.int32()), ("y", pa.list_(pa.struct([("z", pa.string())])))])
     types = [
         pa.int8(),

@@ -91,7 +91,7 @@ def test_values_that_cannot_be_copied():
 
 @pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor:UserWarning")
 def test_tensors_that_cannot_be_packed_are_copied_one_by_one(rng):
-    """torch.cat refuses these; the tensors around them are packed all the same."""
+    """Sparse, quantized and some empty tensors, and those that require gradients, are not packed; the tensors around them are."""
     from stoker import _to_device
 
     complex_ones = torch.from_numpy(rng.normal(size=(3, 2)) + 1j * rng.normal(size=(3, 2)))

@@ -146,7 +146,7 @@ def test_sizes_of_numpy() -> None:
     ],
 )
 def test_numbers_too_many(arguments: dict[str, Any], message: str) -> None:
-    """RandomAffine refuses more numbers than an argument has. They once were ignored without a warning."""
+    """RandomAffine refuses too few or too many numbers in an argument. Further ones once were ignored without a warning."""
     with pytest.raises(ValueError, match=f"RandomAffine: {message}"):
         T.RandomAffine(10, **arguments)
 

@@ -16,7 +16,7 @@ OTHERS = {"DataNode", "do_not_convert", "Loader", "feed_ndarray", "TorchPythonFu
 
 
 def public():
-    """Yields each public class or function with arguments that can be given by name, and the name of its last argument."""
+    """Yields public classes and functions whose last argument can be given by name and has more than three letters, and that argument's name."""
     for module in map(importlib.import_module, MODULES):
         for name in getattr(module, "__all__", None) or [n for n in dir(module) if not n.startswith("_")]:
             thing = getattr(module, name)

@@ -350,7 +350,7 @@ def test_host_memory_for_decoding_may_be_small(torch_cuda, tree: Path) -> None:
 
 
 def test_masks_follow_on_the_gpu() -> None:
-    """The windows and masks are the same as on the CPU."""
+    """The images, masks and labels are the same as on the CPU."""
     rng = np.random.default_rng(SEED)
     scenes = [(rng.integers(0, 256, (h, w, 3), dtype=np.uint8), rng.integers(0, 9, (h, w))) for h, w in rng.integers(30, 60, (5, 2))]
 

@@ -222,7 +222,7 @@ def test_what_dali_has_on_gpus_alone(op: str) -> None:
 
 
 def test_outputs_made_on_the_cores_are_copied_to_the_gpu(tmp_path):
-    """The library adds a copy to the GPU for outputs that are made on the cores. Serialised or not, the graph's other operators keep their inputs and draws."""
+    """The library copies outputs of device="gpu" that the cores make to the GPU. Serialised or not, the graph's other operators keep their inputs and draws."""
     array = np.asfortranarray(np.arange(24, dtype="f4").reshape(2, 3, 4))
     np.save(tmp_path / "a.npy", array)
 

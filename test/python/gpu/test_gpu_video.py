@@ -155,8 +155,8 @@ def maps() -> tuple[int, int]:
 @pytest.mark.parametrize("name", ["h264.mp4", "h264_open.mp4", "hevc_open.mp4", "vp9.webm"])
 @pytest.mark.parametrize("size", [1, 3, 10])
 def test_the_engine_works_while_frames_are_taken(clips, name, size):
-    """While a call takes its frames, the engine already has the packets of the next frames, if calls follow each other in a video. No packet is decoded
-    twice."""
+    """While a call takes its frames, the engine already has the packets of the next frames, if calls follow each other in a video. Few packets are
+    decoded twice."""
     path = clips(name)
     want = on_cores(path)
     gpu = OnGpu(path)

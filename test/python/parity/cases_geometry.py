@@ -244,7 +244,7 @@ def slice_() -> Iterator[Case]:
     rows = Batch([np.arange(extent, dtype=np.int32) for extent in rng.integers(2, 150, 100)])
     shares = [
         per_sample(rng.integers(low, low + 50, (100, 1)) / np.float32(100)) for low in (0, 1, 50)
-    ]  # windows end halfway between two elements
+    ]  # some windows end halfway between two elements
     for window in (
         {"rel_shape": shares[1]},
         {"rel_end": shares[2]},
@@ -271,7 +271,7 @@ def flip() -> Iterator[Case]:
 
 
 def volumes() -> Iterator[Case]:
-    """Tests crop_mirror_normalize of volumes, and of sequences whose channels come first."""
+    """Tests crop_mirror_normalize of volumes, of sequences of volumes, and of sequences whose channels come first."""
     rng = rng_of("normalised volumes")
 
     def of(layout: str, dtype: str = "uint8") -> Batch:

@@ -277,7 +277,7 @@ KNOWN = (
 
 def known(kind: str, step: Step, program: Program, why: str) -> str:
     """Returns the sentence that describes the difference, or "" if the difference is a new finding."""
-    # First the operands, then the arguments that differ by sample.
+    # refs() returns the operands first, then the arguments that differ by sample.
     inputs = [program.sources[r] for r in step.refs() if r in program.sources]
     for d in KNOWN:
         if re.fullmatch(d.kind, kind) and re.fullmatch(d.op, step.op) and re.search(d.why, why) and d.when(step, inputs):
