@@ -20,8 +20,8 @@ enum stk_status stk__dims_of(const struct stk_desc *desc, struct stk_dims *out, 
 /* Like stk__dims_of, for loops over rows of pixels: also returns STK_SHAPE unless the width follows the height. */
 enum stk_status stk__dims_of_rows(const struct stk_desc *desc, struct stk_dims *out, struct stk_error *err);
 
-/* Like stk__dims_of, for loops over pixels of one channel or three: also returns STK_SHAPE unless the channels, if there are any, follow the width. Sets
- * *channels to their number; -1: not known. */
+/* Like stk__dims_of_rows, for loops over pixels: also returns STK_SHAPE unless the image has no channels, or 1 or 3 that follow the width. Sets *channels to
+ * their number, 1 without such a dim; -1: not known. */
 enum stk_status stk__dims_of_pixels(const struct stk_desc *desc, struct stk_dims *out, int64_t *channels, struct stk_error *err);
 
 /* Returns the number of channels: 1 if the image has no such dim, -1 if it is not known. */
@@ -40,7 +40,7 @@ struct stk_rows stk__rows_of(const struct stk_dims *d, const struct stk_desc *de
 /* Returns the layout of `desc` or, if it has none, the layout that is assumed for its number of dims, such as "HWC" for 3; "" if none is. */
 const char *stk__layout_of(const struct stk_desc *desc);
 
-/* If def is an operator on images and the desc has no layout, sets the layout that is assumed for its number of dims. */
+/* If def is an operator on images and the desc has no layout, sets the one that stk__layout_of assumes, or DHWC for 4 dims if def also takes volumes. */
 void stk__layout_name(const struct stk_op_def *def, struct stk_desc *desc);
 
 /* Returns the index of a dim's letter in the layout, or -1. */

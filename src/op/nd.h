@@ -50,7 +50,7 @@ enum stk_status stk__window_copy(
 	const struct stk_call *call, const struct stk_window *w, struct stk_floats fill, struct stk_jobs *jobs, struct stk_error *err);
 
 /* Like stk__window_copy, but positions outside of the tensor read what `border` selects, which must not be STK_BORDER_FILL. Makes one copy job for each part of
- * the window that lies in one repetition of the tensor. STK_SHAPE: the tensor is empty and the window is not. STK_LIMIT: the window is too far outside. */
+ * the window that lies in one repetition of the tensor. STK_SHAPE: the tensor is empty and the window is not. STK_LIMIT: a number is too large. */
 enum stk_status stk__window_continue(
 	const struct stk_call *call, const struct stk_window *w, enum stk_border border, struct stk_jobs *jobs, struct stk_error *err);
 

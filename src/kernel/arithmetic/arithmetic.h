@@ -6,8 +6,8 @@
 #include "kernel/arithmetic/arithmetic_op.h"
 #include "kernel/job/job.h"
 
-/* Parameters of arithmetic. Operands are converted to the type `meet`, or to float32 if that is a 16-bit float, and computed on as `domain` (enum
- * stk_arith_domain); the result is converted to the output's type. */
+/* Parameters of arithmetic, which computes in `domain` (enum stk_arith_domain). In STK_ARITH_DOUBLE, operands are first rounded to float32 unless `meet` is
+ * STK_FLOAT64; integers keep all their bits. The result is converted to the output's type. */
 struct stk_job_arithmetic {
 	int32_t op, domain, meet;
 	int32_t operands;

@@ -26,7 +26,7 @@ struct share {
 	double mean;
 };
 
-/* Adds up elements of type T, or their squares, in the job's domain. The type is a constant in the loops; they compute no indices if one dimension is reduced. */
+/* Adds up elements of type T, or their squares, in the job's domain. T is known at compile time. If one dimension is reduced, no indices are computed. */
 template <typename T> static __device__ __forceinline__ stk_job_value sum_share(const stk_job &job, const share &s, bool squares)
 {
 	const stk_job_groups &g = STK_PARAMS(stk_job_reduce, &job).groups;

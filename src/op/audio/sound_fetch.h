@@ -17,11 +17,11 @@ struct stk_sound_objects {
 };
 
 /* Sets out[] to the parts to fetch first: only the first bytes if the object is in a store, is large, and a window of it is wanted; otherwise the whole object.
- * part: number of the sample's object; path: its path or URI; known: its size in bytes; 0: not known, so the mean size is assumed. */
+ * part: number of the sample's object; path: its path or URI; known: its size in bytes; 0: not known, so the mean or, without one, a large size is assumed. */
 void stk__sound_parts(const struct stk_sound_objects *objects, const struct stk_sound_want *want, int64_t part, const char *path,
 	int64_t known, struct stk_part out[STK_SOUND_PARTS]);
 
-/* Implements `more` of struct stk_reader_def: sets out[] to the parts to fetch after `bytes`, and returns false if there are none. Also updates
+/* Implements `more` of struct stk_reader_def: sets out[] to the parts to fetch after `bytes`, and returns whether there are any. Also updates
  * objects->mean. */
 bool stk__sound_more(struct stk_sound_objects *objects, const struct stk_sound_want *want, int64_t part,
 	const struct stk_bytes bytes[STK_SOUND_PARTS], struct stk_part out[STK_SOUND_PARTS]);

@@ -12,11 +12,11 @@ struct stk_intensity {
 	float center; /* value that contrast leaves unchanged; NAN: the default of the input's type */
 };
 
-/* Sets the output's desc to the input's, with type dtype unless that is -1. Returns an error if pixels may not have one of the types. */
+/* Sets the output's desc to the input's, with type dtype unless that is -1. Fails if the input is not an image, or pixels may not have one of the types. */
 enum stk_status stk__intensity_infer(const struct stk_call *call, int32_t dtype, struct stk_error *err);
 void stk__intensity_lower(const struct stk_intensity *i, int32_t dtype, struct stk_pass *pass);
 
-/* Returns the default of stk_intensity.center: 0.5 for floats, half of the largest value plus 1 for other types. */
+/* Returns the default of stk_intensity.center: 0.5 for floats, (largest value + 1) / 2 for integers. */
 double stk__intensity_center(enum stk_dtype in);
 /* Returns the largest value of a pixel of this type, which is 1 for floats, or 0 if pixels may not have this type. */
 double stk__intensity_range(enum stk_dtype out);

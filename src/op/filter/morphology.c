@@ -40,7 +40,7 @@ enum stk_status stk__planar_image(const struct stk_desc *in, struct stk_spatial 
 	return s;
 }
 
-/* Sets *out to the window along x (i is 0) or y (i is 1) that has the effect of all iterations. Fails if size or anchor is not valid, or if it is too large. */
+/* Sets *out to the window along x (i is 0) or y (i is 1) that has the effect of all iterations. Fails if size or anchor is invalid, or the window too large. */
 static enum stk_status window_of(const struct stk_morphology *a, int i, struct stk_filter_window *out, struct stk_error *err)
 {
 	int64_t size = stk__planar_size(a->mask_size, i), anchor = stk__planar_size(a->anchor, i);

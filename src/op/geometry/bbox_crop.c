@@ -81,7 +81,7 @@ static void fix_ratio(const struct stk_bbox_search *s, double size[], int i, int
 }
 
 /* Draws a window's extents uniformly from the scale's range. If only one ratio of two dims is allowed, changes the extents to that ratio. Returns false if
- * another ratio is outside of its range. */
+ * a ratio is outside of its range. */
 static bool draw_extents(const struct stk_bbox_search *s, struct stk_random *r, double size[STK_BBOX_DIMS])
 {
 	static const int pairs[3][2] = {{0, 1}, {0, 2}, {1, 2}};

@@ -5,7 +5,7 @@
 
 #include "op/dims.h"
 
-/* Checks that the tensor holds four values for each box, one box after the other, in any number of dims. */
+/* Checks that the tensor holds four values for each box, one box after the other, in one dim or more. */
 enum stk_status stk__boxes_check(const struct stk_desc *desc, struct stk_error *err);
 
 /* Checks that the tensor holds boxes and has the shape (number, 4). */

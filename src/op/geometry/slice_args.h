@@ -17,10 +17,10 @@ extern const struct stk_arg_def stk__slice_group[];
 enum stk_status stk__window_of_slice(const struct stk_slice_args *a, const struct stk_call *call, const struct stk_desc *desc,
 	struct stk_window *out, struct stk_error *err);
 
-/* Finds the dims to which the bounds apply: all if the list of axes is empty. Returns their number, or minus the status on failure. */
+/* Finds the dims to which the bounds apply: all if the list of axes is empty, W and H if none is given. Returns their number, or minus the status. */
 int32_t stk__slice_axes(const struct stk_slice_args *a, const struct stk_desc *desc, int32_t axes[STK_MAX_DIMS], struct stk_error *err);
 
-/* Resolves axes or axis_names, of which one is given, against a desc. Returns their number, or minus the status on failure. */
+/* Resolves axes or axis_names against a desc; fails if both are given. Returns their number (0 if neither is given), or minus the status on failure. */
 int32_t stk__axes_of(
 	struct stk_ints axes, const char *axis_names, const struct stk_desc *desc, int32_t out[STK_MAX_DIMS], struct stk_error *err);
 

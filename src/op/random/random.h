@@ -15,8 +15,8 @@ struct stk_random_args {
 
 extern const struct stk_arg_def stk__random_group[];
 
-/* Sets the desc of output 0. Its shape is args->shape; if that is not given, that of input 0, or a scalar without an input. Its type is args->dtype; if that is
- * not given, `fallback`. */
+/* Sets the desc of output 0. Its shape is args->shape or that of input 0; a scalar if neither is given; STK_INVALID if both are. Its type is args->dtype; if
+ * that is not given, `fallback`. */
 enum stk_status stk__random_infer(
 	const struct stk_call *call, const struct stk_random_args *args, enum stk_dtype fallback, struct stk_error *err);
 
