@@ -182,8 +182,7 @@ static bool note_stream(struct stk_batch *batch, int32_t output, PyObject *strea
 	return status == STK_OK;
 }
 
-/* Copies an output, or sample `index` of it if index >= 0, to host memory. Sets *out to a managed tensor, with DL_IS_COPIED set, that owns the copy.
- * */
+/* Copies an output, or its sample `index` if index >= 0, to host memory. Sets *out to a managed tensor with DL_IS_COPIED, which owns the copy. */
 static enum stk_status copied(struct stk_batch *batch, int32_t output, int32_t index, void **out, struct stk_error *err)
 {
 	struct stk_batch *copy = NULL;

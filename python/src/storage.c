@@ -194,8 +194,8 @@ static PyObject *storage_counters(PyObject *object, PyObject *unused)
 	return out;
 }
 
-/* read(uri, offset, length, size=-1, version=None): returns (bytes, size, version). size: of the whole object in bytes, or -1. STK_STORAGE_SLACK
- * undefined bytes follow. The arguments size and version come from an earlier read; with a version, the cache on disk may answer. */
+/* read(uri, offset, length, size=-1, version=None): returns (bytes, size, version). size: of the whole object in bytes, or -1. `bytes` has
+ * STK_STORAGE_SLACK undefined bytes at its end. The arguments size and version come from an earlier read; with a version, the cache on disk may answer. */
 static PyObject *storage_read(PyObject *object, PyObject *args)
 {
 	struct stk_storage_object info = {.size = sizeof info}, known = {.size = sizeof known};

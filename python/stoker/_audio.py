@@ -102,7 +102,7 @@ def audioread(
     strict: a truncated file raises an error. With strict=False it is decoded as far as it goes.
     storage: a stoker.Storage for URLs.
 
-    Decodes WAV without the GIL, so several threads can decode in parallel.
+    Decodes without the GIL, so several threads can decode in parallel.
     """
     return _decode("audioread", _path_of(path), None, start, duration, mono, dtype, strict, storage_of(path, storage))
 
@@ -210,7 +210,7 @@ class AudioDecoder:
     def get_samples_played_in_range(self, start_seconds: float | None = None, stop_seconds: float | None = None) -> AudioSamples:
         """Returns the samples from start_seconds to before stop_seconds, both rounded to the nearest sample. None: the sound's begin or end. Times are on the
         file's clock, like those of a VideoDecoder. The window is cut to the sound; pts_seconds of the result is the time of its first sample. Raises
-        IndexError if no sound is in the window."""
+        IndexError if there is no sound between two different times."""
         m = self.metadata
         start = m.begin_stream_seconds if start_seconds is None else start_seconds
         stop = m.end_stream_seconds if stop_seconds is None else stop_seconds

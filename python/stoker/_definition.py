@@ -81,7 +81,7 @@ def _output_node(builder: GraphBuilder, node: Any, i: int) -> DataNode:
 
 
 def split(fn: Callable[..., Any], kwargs: dict[str, Any], settings: Collection[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Splits named arguments into the pipeline's and the function's, which gets those in its signature. settings: the names of all settings."""
+    """Splits named arguments into the pipeline's and the function's, which gets those in its signature, and by **kwargs all that are not in `settings`."""
     parameters = inspect.signature(fn).parameters
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     for_function = {k: v for k, v in kwargs.items() if k in parameters or (takes_any and k not in settings)}

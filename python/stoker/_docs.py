@@ -122,7 +122,7 @@ def _filled(text: str) -> str:
 
 
 def docstring(op: Op) -> str:
-    """Returns the docstring of an operator: its summary, its inputs and its arguments. Arguments without effect come last, in one line."""
+    """Returns the docstring of an operator: its summary, inputs and arguments, in one line the arguments without effect, and further facts."""
     meant = [a for a in sorted(op.args, key=lambda a: not a.required) if not a.accepted_only]
     ignored = [a.name for a in op.args if a.accepted_only]
     taken = {a.name for a in op.args}

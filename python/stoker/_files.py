@@ -2,7 +2,7 @@
 """Reads and writes files safely, also in folders to which other users may write.
 
 Only regular files are opened for reading, so that a FIFO or a device is an error instead of a wait. A file is written under a random name in the same folder
-and then renamed, so that no link is followed and no reader sees half a file. A path in /dev or /proc, such as /dev/stdin, is opened without these measures.
+and then renamed, so that no link is followed and no reader sees half a file. A path in /proc, or in /dev outside of /dev/shm, is opened without these measures.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def local_path(path: str | bytes | os.PathLike[str]) -> str:
 
 
 def path_of(path: Any, instead: str) -> bytes:
-    """Returns the path of a file as bytes. Raises ValueError for bytes that are a file's contents. instead: the function that takes them, for the message."""
+    """Returns the path of a file as bytes. Raises ValueError for bytes with a zero byte. instead: the function that takes a file's contents, for the message."""
     made = os.fsencode(path)
     if isinstance(path, bytes) and b"\0" in path:
         raise ValueError(f"a path holds no zero byte, and these {len(path)} bytes do: {instead} takes the bytes of a file")

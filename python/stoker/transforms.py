@@ -168,7 +168,7 @@ class CenterCrop(Transform):
 
 
 class RandomAffine(Filled):
-    """Rotates the image about its center, shifts, scales and shears it. Angle, shift, scale and shear are drawn for each sample."""
+    """Rotates the image about its center or `center` (x, y), shifts, scales and shears it. Angle, shift, scale and shear are drawn for each sample."""
 
     expand = False  # whether the output grows or shrinks to hold the whole rotated image
 
@@ -200,8 +200,8 @@ class RandomAffine(Filled):
 
 
 class RandomRotation(RandomAffine):
-    """Rotates the image about its center, counter-clockwise, by an angle drawn for each sample. The image keeps its size; with expand=True the output has the
-    size that holds the whole rotated image."""
+    """Rotates the image about its center or `center` (x, y), counter-clockwise, by an angle drawn for each sample. The image keeps its size; with expand=True the
+    output has the size that holds the whole rotated image."""
 
     def __init__(
         self,
@@ -287,8 +287,8 @@ class GaussianBlur(Transform):
 
 class RandomErasing(Transform):
     """Fills a window of random area and aspect ratio with a value, with probability p. value: one number, or one per channel, on the scale that images have
-    after the transforms before this one: 0..1, or normalized. "random" draws each value from a normal distribution; such a RandomErasing must be last in the
-    list."""
+    after the transforms before this one: 0..1, or normalized. "random" draws each value from a normal distribution; transforms of images must come before
+    such a RandomErasing."""
 
     def __init__(
         self,

@@ -349,7 +349,7 @@ class RaggedBatch:
 
     def apply(self, proc_step: Callable[..., Tensor | tuple[Tensor, ...]]) -> RaggedBatch | tuple[RaggedBatch, ...]:
         """Calls proc_step with the tensor, the mask and the sample sizes, or the first of these if it takes fewer arguments. Makes a batch from the result, or
-        a tuple of batches from a tuple. Of proc_step's arguments with a default, only the first is passed."""
+        a tuple of batches from a tuple. Arguments of proc_step with a default are not passed, except the first one."""
         arguments = (lambda: self._tensor, lambda: self.mask, lambda: self.sample_sizes)
         result = proc_step(*(get() for get in arguments[: inspect_arity(proc_step)]))
         if isinstance(result, tuple):

@@ -91,7 +91,7 @@ def size_of_file(path: Any, oriented: bool) -> Size:
         with _files.open_binary(path) as f:
             data = f.read(_HEAD)
         header = _core.image_header(data)
-    except (OSError, StokerError):  # an object in a store or a longer header: read all bytes; if the file is no image, the next line raises
+    except (OSError, StokerError):  # a longer header: read all bytes; for a URI, or a file that is not an image, the next line raises
         header = _core.image_header(_files.read_bytes(path))
     height, width = int(header["height"]), int(header["width"])
     return (width, height) if oriented and header["orientation"] > 4 else (height, width)

@@ -20,7 +20,7 @@ def is_name(name: Any) -> bool:
 
 
 def names_of(fields: Any) -> tuple[str, ...] | None:
-    """Returns the names in the Loader's argument `fields`, or None for None. Raises InvalidArgumentError for names that no source can have."""
+    """Returns the names in the Loader's argument `fields`, or None for None. Raises InvalidArgumentError for other types, and for wrong or equal names."""
     if fields is None:
         return None
     fields = list(fields) if isinstance(fields, dict) else fields

@@ -278,7 +278,7 @@ def _crops(image: Image, t: T.Crops) -> list[Image]:
     return crops
 
 
-# Transforms that change the geometry, and are also allowed inside RandomApply, RandomChoice and RandomOrder.
+# Transforms that change the geometry or the boxes. All but SanitizeBoundingBoxes are also allowed inside RandomApply, RandomChoice and RandomOrder.
 _FREE: dict[type[T.Transform], Callable[[Image, Any, DataNode | None], Image]] = {
     T.ElasticTransform: _elastic,
     T.RandomIoUCrop: _iou_crop,

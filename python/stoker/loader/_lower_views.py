@@ -78,7 +78,7 @@ def _noise() -> Any:
 
 @contextmanager
 def _generators_kept() -> Iterator[None]:
-    """A context that seeds the global generators, and at its end restores their states."""
+    """A context in which sample_rng() has a fixed seed. Restores the states of the global generators at its end."""
     import random
 
     import numpy as np

@@ -59,8 +59,8 @@ class Spec:
         self.views = [Recipe.of([], types.UINT8, view.channels_last) for view in self.views]
 
     def finished(self, image: Image) -> list[DataNode]:
-        """Applies the transforms. Returns the nodes of the image's views, then those of its sound. The first node is the graph's first output; the others are
-        its last outputs."""
+        """Applies the transforms. Returns the nodes of the image's views, if there is an image, then those of the sound. The first node is the graph's first
+        output; the others are its last outputs."""
         sound: list[DataNode] = [] if image.sound is None else self.sound.finished(image.sound, self)
         if sound and not image.clip:
             return sound

@@ -143,9 +143,9 @@ class _Table:
 
 class Target:
     """Converts one target of a Dataset's samples to arrays; returns strings unchanged. Whole numbers become int64, as in torch's default_collate; Python
-    floats, scalars of numpy.float64 and lists of floats become float32. Arrays and tensors keep their type, but floats of more than 64 bits become float64.
-    Raises an error for a value whose type differs from the first sample's, except that Python's whole numbers become floats if that was one, and for a number
-    that does not fit into its type in a batch.
+    floats, NumPy's float scalars of 64 bits or more, and lists of floats become float32. Arrays and tensors keep their type, but floats of more than 64 bits
+    become float64. Raises an error for a value whose type differs from the first sample's, except that Python's whole numbers become floats if that was one,
+    and for a number that does not fit into its type in a batch.
 
     what: the target's name in messages. width: the number of coordinates in a row of boxes or points, which may have no rows; None for other
     targets.

@@ -60,7 +60,7 @@ class SampleDataGroup:
 
     Outside of a pipeline, assignment to a data field converts numbers, lists and NumPy arrays to the field's type. If the field has a mapping from texts to
     numbers, it is applied first. While a pipeline is defined, nodes are assigned, whose type must be that of the field. A group field accepts only a tree of
-    its format. Only add_*, remove_* and change_type_of_data_and_remove_data change the format.
+    its format. Only add_*, remove_*, replace_* and change_type_of_data_and_remove_data change the format.
 
     A group whose children have the names 0, 1, 2, ... in this order is an array. Texts (types.STRING) are uint8 tensors in a pipeline; outside of it,
     reading the field returns a str.
@@ -222,7 +222,7 @@ class SampleDataGroup:
         return field.value
 
     def _parent_and_name(self, path: Path) -> tuple[SampleDataGroup, Name]:
-        """Returns the group that contains the field at a path, and the field's name. Raises MissingFieldError if the path leads to no field."""
+        """Returns the group that contains the field at a path, and the field's name. Raises MissingFieldError if there is no such field."""
         names = _names(path)
         if not names:
             raise ValueError("the empty path leads to the tree itself, which has no parent in it")
