@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Stores indexes for later runs. The index of a local archive is stored in the archive's folder if that is writable. Otherwise, and for objects, it is stored
- * in $XDG_CACHE_HOME/stoker/indexes, under a hash of the archive's path. Users may upload indexes along with their archives: the index OBJECT.stoker of an
- * object is read too. */
+ * in the user's cache folder (format/kept.h), under a hash of the archive's path. Users may upload indexes along with their archives: the index
+ * OBJECT.stoker of an object is read too. */
 #include "format/archive_set.h"
 
 #include "base/error.h"

@@ -57,7 +57,7 @@ enum { STK_SOUND_MAX_CHANNELS = 1024 };
 /* Reads the header; reads no samples and allocates nothing, except to find the end of a FLAC file (flac.h says when). A file that
  * ends before its header says is STK_CORRUPT, or with `lenient` has `missing` frames.
  * STK_CORRUPT: not a sound file, or damaged. STK_UNSUPPORTED: a sound of a kind that is not decoded; the message says how to convert it. STK_LIMIT: more
- * than STK_SOUND_MAX_CHANNELS channels. */
+ * than STK_SOUND_MAX_CHANNELS channels, or more than 4096 sections or chunks before the samples. */
 STK_MUST_USE enum stk_status stk__sound_peek(
 	const struct stk_sound_bytes *bytes, bool lenient, struct stk_sound_info *info, struct stk_error *err);
 
@@ -79,7 +79,7 @@ STK_MUST_USE enum stk_status stk__sound_span(const struct stk_sound_bytes *bytes
 	int64_t count, uint64_t margin, uint64_t *from, uint64_t *to);
 
 /* Decodes the window into window->to. info: from stk__sound_peek for the same bytes. STK_CORRUPT: a FLAC file is damaged, and the window is not lenient.
- * STK_CANCELLED, or the failure of reading bytes. */
+ * STK_CANCELLED, STK_NO_MEMORY, or the failure of reading bytes. */
 STK_MUST_USE enum stk_status stk__sound_read(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info,
 	const struct stk_sound_window *window, struct stk_error *err);
 
