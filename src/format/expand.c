@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST = 1 << 20 }; /* maximum number of names that one call finds */
+enum { MOST = 1 << 20 }; /* maximum number of names; the matches of the last glob may exceed it */
 static const struct stk_list_object unlisted = {.size = -1};
 
 static int by_text(const void *a, const void *b)

@@ -119,8 +119,8 @@ static int ending_after(const struct stk_list_census *c, int at)
 	return next;
 }
 
-/* Writes the endings of files that are not images, such as ".txt (12), .npy (3), 1 without an ending". Adds advice if one of them is a kind of picture that
- * Stoker does not decode. Cuts the text if it does not fit. */
+/* Writes the endings of the files that the list does not look for, such as ".txt (12), .npy (3), 1 without an ending". Adds advice if one of them is a kind
+ * of picture that Stoker does not decode. Cuts the text if it does not fit. */
 static void list_endings(const struct stk_list_census *c, char *text, size_t capacity)
 {
 	size_t used = 0;
@@ -241,7 +241,7 @@ static enum stk_status say_no_files(
 		plural(classes), o->file_filters ? "file_filters" : "an image's ending", endings, advise_kind(c, wanted));
 }
 
-/* Appends a description of the files and folders that are not samples to l->skipped_text, and adds their number to l->skipped. */
+/* Writes a description of the files and folders that are not samples to l->skipped_text, and adds their number to l->skipped. */
 static void describe_skipped(const struct stk_list_census *c, struct stk_file_list *l, const struct stk_file_list_options *o, int64_t loose)
 {
 	char endings[240], *text = l->skipped_text;

@@ -393,7 +393,8 @@ static bool move_on(struct reading *p)
 	return !t->first.failed && !t->last.failed && !a->failed && !b->failed && !p->first.failed;
 }
 
-/* Fails if a page that is not the last one (t->token) brings no progress, so that the pages would never end. brought: number of new entries. */
+/* Fails if the pages would never end: the token of this page, which is not the last one, came before, or this is page MOST_EMPTY in a row without new
+ * entries. brought: number of new entries of this page. */
 static enum stk_status check_progress(struct stretch *t, int64_t brought, struct stk_error *err)
 {
 	const uint64_t token = stk__xxh64(t->token.s, t->token.length, 0);

@@ -10,7 +10,7 @@
 
 static const char *const CAMERAS[] = {"CAM_FRONT", "CAM_FRONT_RIGHT", "CAM_FRONT_LEFT", "CAM_BACK", "CAM_BACK_LEFT", "CAM_BACK_RIGHT"};
 
-/* The classes in StreamPETR's order: a class's index is its label. */
+/* The classes in StreamPETR's order: a class's index is its label if the options choose no classes. */
 static const char *const CLASSES[] = {
 	"car", "truck", "construction_vehicle", "bus", "trailer", "barrier", "motorcycle", "bicycle", "pedestrian", "traffic_cone"};
 
@@ -110,7 +110,7 @@ static enum stk_status check_names(
 	return STK_OK;
 }
 
-/* Cuts a scene into `split` sequences as StreamPETR does: of equal length, rounded up, so the last may be shorter. */
+/* Cuts a scene into at most `split` sequences as StreamPETR does: of equal length, rounded up, so the last may be shorter, and there may be fewer. */
 static void add_scene(struct stk_nuscenes_view *v, const struct stk_nuscenes_scene *scene, int32_t split)
 {
 	int32_t length = scene->count / split + (scene->count % split > 0);
