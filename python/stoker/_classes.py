@@ -69,7 +69,7 @@ class Operator:
 
     @property
     def preserve(self) -> bool:
-        """Returns whether the operator runs even if no output needs it."""
+        """Returns whether the argument `preserve` is true."""
         return bool(self._arguments.get("preserve"))
 
     @property
@@ -174,7 +174,7 @@ def _signature(op: Op) -> inspect.Signature:
 
 @functools.cache
 def find(name: str) -> type[Operator] | None:
-    """Returns the class of an operator, by DALI's name or a legacy name; None if there is no such operator."""
+    """Returns the class of an operator, by DALI's name or a legacy name; None if there is no such operator, or if it is hidden."""
     plain = operator_name(name)
     op = find_operator(plain)
     group, _, last = name.rpartition(".")

@@ -102,7 +102,7 @@ def path_of(template: Any, values: Mapping[str, Any], where: str) -> str:
 
 
 def check_info(path: Path, info: Mapping[str, Any]) -> None:
-    """Raises CorruptError if meta/info.json has no valid rate (fps), no valid features, or lacks a feature that all data sets have."""
+    """Raises CorruptError if meta/info.json has no valid rate (fps) or features, lacks a feature that all data sets have, or has a wrong chunks_size."""
     fps, features = info.get("fps"), info.get("features")
     if isinstance(fps, bool) or not isinstance(fps, (int, float)) or not 0 < fps < math.inf or not features:
         raise CorruptError(f"{path}: it has no frames a second (fps) or no features")

@@ -50,7 +50,7 @@ def accepted(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str
 
 
 def missing(function: Callable[..., Any], given: Mapping[str, Any]) -> list[str]:
-    """Returns the names of the function's arguments that have no default and are not in `given`."""
+    """Returns the names of the function's named arguments (_further) that have no default and are not in `given`."""
     return [p.name for p in _further(function) if p.default is inspect.Parameter.empty and p.name not in given]
 
 
