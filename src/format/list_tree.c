@@ -76,8 +76,8 @@ static enum stk_status for_each_entry(struct walk *w, int folder, const char *pa
 	}
 }
 
-/* Visits an entry of the root: adds class folders to the list, and counts other entries. A link to a missing target is an error, since the target may be a
- * class, and all later labels would change. */
+/* Visits an entry of the root: adds class folders to the list, and counts files, and folders that dir_filters leave out. A link to a missing target is an
+ * error, since the target may be a class, and all later labels would change. */
 static enum stk_status visit_root(struct walk *w, int folder, const char *name, const struct dirent64 *e)
 {
 	(void)name;

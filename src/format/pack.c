@@ -71,7 +71,7 @@ static bool is_inside(const char *folder, const char *source)
 }
 
 /* Makes the folder, and writes a description of the plan into it. If the folder has a description already, it must be of the same plan, because tars that an
- * earlier run has finished are not written again; if not, the folder must not contain tars. */
+ * earlier run has finished are not written again. A folder without a description must not contain tars. */
 static enum stk_status claim_folder(const struct packing *k, struct stk_error *err)
 {
 	const char *folder = k->options->folder;

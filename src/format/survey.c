@@ -21,7 +21,7 @@ struct searched_tar {
 	bool open, kept; /* kept: true if the tar has an index, so that it need not be searched */
 	enum stk_status status;
 	struct stk_error error;
-	struct stk_archive_index index; /* valid if `kept` */
+	struct stk_archive_index index; /* valid if `kept`; otherwise made by the search */
 	int64_t size, modified_ns;
 };
 
@@ -30,7 +30,7 @@ struct stk_survey {
 	size_t elements[MOST_PARTS];
 	struct stk_storage *storage; /* NULL: all tars are local files */
 	struct stk_components *components;
-	pthread_mutex_t lock; /* guards all fields below */
+	pthread_mutex_t lock; /* guards the fields below that change while several threads use them */
 	pthread_cond_t opened_cond;
 	struct stk_samples table;
 	struct stk_survey_plan plan;
