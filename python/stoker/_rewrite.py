@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rewrites definitions for enable_conditionals=True. `if`, `while`, `and`, `or`, `not`, conditional expressions, chained comparisons and calls become calls
-of functions in stoker._branches, which do the same as Python if no DataNode is involved. Statements stay in the same function, with their line numbers and variables:
+of functions in stoker._branches, which do the same as Python if no DataNode is involved. Statements stay in the same function, with line numbers and variables:
 
     if flip:                                _branches_1 = _stoker.begin(flip, (("image", 2, 0, 2),), "", _stoker.locals(), [])
         image = fn.flip(image)              if _branches_1.first():             # always true if `flip` is a DataNode
