@@ -74,7 +74,7 @@ def constant_arguments(value: Any, dtype: types.DALIDataType | None, shape: Sequ
     """Returns the arguments of the operator `constant` for a number, nested lists or an array. dtype, shape, layout: properties of the constant; None takes
     the value's."""
     if isinstance(value, types.ScalarConstant):
-        value, dtype = value.value, dtype or value.dtype
+        value, dtype = value.value, value.dtype if dtype is None else dtype
     if hasattr(value, "tolist"):
         extents, flat = [int(n) for n in value.shape], _nested(value.tolist())[1]
         dtype = _narrowed(types.to_dtype(value.dtype), flat) if dtype is None else dtype

@@ -107,6 +107,15 @@ def test_arrays_are_constants_of_32_bits():
         types.Constant(np.array([2**31]), device="cpu")
 
 
+@pytest.mark.parametrize("dtype", [types.UINT8, types.INT16, types.FLOAT])
+def test_a_constant_takes_its_argument_dtype_before_its_own(dtype):
+    pipe = Pipeline(1, 1, None)
+    with pipe:
+        pipe.set_outputs(types.Constant(types.ScalarConstant(30, types.INT32), dtype=dtype))
+    (out,) = pipe.run()
+    assert out.dtype == dtype and out.as_array().item() == 30
+
+
 def test_settings_are_reported_as_they_were_given():
     @pipeline_def(batch_size=11, prefetch_queue_depth={"cpu_size": 3, "gpu_size": 2})
     def define():

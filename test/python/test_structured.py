@@ -13,8 +13,9 @@ from test_structured_steps import run
 
 torch = pytest.importorskip("torch")
 
-from stoker import fn, types  # noqa: E402
+from stoker import Pipeline, fn, types  # noqa: E402
 from stoker.batching import RaggedBatch  # noqa: E402
+from stoker.errors import InvalidArgumentError  # noqa: E402
 from stoker.structured.inputs import (  # noqa: E402
     DataProvider,
     SamplerBase,
@@ -23,6 +24,7 @@ from stoker.structured.inputs import (  # noqa: E402
     SequenceSampler,
     ShuffledShardedInputCallable,
 )
+from stoker.structured.internal_helpers.helper_functions import get_as_data_node  # noqa: E402
 from stoker.structured.internal_helpers.mini_parser import Lexer, Parser, TokenType  # noqa: E402
 from stoker.structured.pipeline import DALIStructuredOutputIterator, PipelineDefinition, SampleDataGroup  # noqa: E402
 from stoker.structured.processing_steps import (  # noqa: E402
@@ -517,3 +519,19 @@ def test_conditions_are_parsed():
     ):
         with pytest.raises(ValueError, match=why):
             Parser(text).parse()
+
+
+@pytest.mark.parametrize("value", [2**31, -(2**31) - 1, [1, 2**40], np.uint32(2**32 - 1), 2**64 - 1, 1e39, [0.0, -1e300]])
+def test_constants_that_do_not_fit_their_type_are_refused(value):
+    with Pipeline(1, 1, None), pytest.raises(InvalidArgumentError, match="which is too small for it: give"):
+        get_as_data_node(value)
+
+
+@pytest.mark.parametrize("value", [2**31 - 1, -(2**31), 2**70, True, [[1, 2]], 3e38, float("inf")])
+def test_constants_that_fit_keep_their_value(value):
+    pipe = Pipeline(1, 1, None)
+    with pipe:
+        pipe.set_outputs(get_as_data_node(value))
+    made = pipe.run()[0].as_array()[0]
+    np.testing.assert_array_equal(made, np.asarray(value).astype(made.dtype))
+    assert made.dtype == (np.float32 if isinstance(value, float) or value == 2**70 else np.int32)

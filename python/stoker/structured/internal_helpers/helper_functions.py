@@ -9,14 +9,24 @@ from typing import Any
 import numpy as np
 
 from stoker.data_node import DataNode, constant_node
+from stoker.errors import InvalidArgumentError
 
 
 def get_as_data_node(value: Any) -> DataNode:
-    """Returns a node with this value for all samples: int32 for integers and bools, float32 for other types. A DataNode is returned unchanged."""
+    """Returns a node with this value for all samples: int32 for integers and bools, float32 for other types. A DataNode is returned unchanged. Raises
+    InvalidArgumentError for numbers that are too large for these types."""
     if isinstance(value, DataNode):
         return value
     array = np.asarray(value)
-    return constant_node(array.astype(np.int32 if array.dtype.kind in "biu" else np.float32))
+    whole = array.dtype.kind in "biu"
+    with np.errstate(over="ignore"):
+        made = array.astype(np.int32 if whole else np.float32)
+    fits = made == array if whole else np.isfinite(made) | ~np.isfinite(array.astype(np.float64))
+    if not fits.all():
+        raise InvalidArgumentError(
+            f"{value!r} becomes a constant of type {made.dtype}, which is too small for it: give types.Constant(value, dtype=...)"
+        )
+    return constant_node(made)
 
 
 def get_mapped(val: Any, mapping: Mapping[Any, Any], encapsulate: bool = False) -> Any:
