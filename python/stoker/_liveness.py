@@ -52,6 +52,9 @@ def writes(node: ast.AST) -> dict[str, int]:
         elif isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
             if part.name:
                 found[part.name] = line
+        elif isinstance(part, ast.MatchMapping):
+            if part.rest:
+                found[part.rest] = line
         elif isinstance(part, ast.alias):
             found[(part.asname or part.name).partition(".")[0]] = line
     return found

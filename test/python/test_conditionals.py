@@ -431,6 +431,23 @@ def test_functions_of_all_kinds() -> None:
             np.testing.assert_array_equal(have, want)
 
 
+def test_the_rest_of_a_pattern_is_a_variable() -> None:
+    """`case {**rest}` assigns: a branch that contains it gives `rest` a new value."""
+
+    def define() -> Any:
+        x = given(RAMP)
+        rest = {"x": x}
+        if flags():
+            match {"x": x * 2}:
+                case {**rest}:
+                    pass
+        return rest["x"]
+
+    (out,) = run(define)
+    for i in range(N):
+        np.testing.assert_array_equal(out[i], RAMP[i] * 2 if BITS[i] else RAMP[i])
+
+
 def test_early_returns_on_some_paths() -> None:
     """If a branch returns on some of its paths, the code after it is traced on each of the other paths."""
 
