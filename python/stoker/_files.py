@@ -44,10 +44,14 @@ def _refuse_others(mode: int, name: str) -> None:
         raise OSError(errno.EINVAL, f"{_kind(mode)}, not a file", name)
 
 
+def is_uri(path: str | bytes | os.PathLike[str]) -> bool:
+    return re.match(_URI, os.fsdecode(path)) is not None
+
+
 def local_path(path: str | bytes | os.PathLike[str]) -> str:
     """Returns a path as a str. Raises OSError for a URI, whose parts would otherwise be taken for folders. The message shows no secrets in the URI."""
     name = os.fsdecode(path)
-    if re.match(_URI, name):
+    if is_uri(name):
         raise OSError(errno.EINVAL, "a URI, where only a path on this machine can be given", safe_text(name))
     return name
 

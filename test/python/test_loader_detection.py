@@ -395,6 +395,8 @@ def test_buckets_of_sizes_and_of_keys(tmp_path: Any) -> None:
     ):
         with pytest.raises(InvalidArgumentError, match=words):
             next(iter(Loader(data, 4, bucket_by=wrong, pad=0)))
+    with pytest.raises(InvalidArgumentError, match="objects in a store are not read before the images: give bucket_by a list"):
+        Loader(["s3://bucket/a.jpg", "s3://bucket/b.jpg"], 2, bucket_by="size")
     with pytest.raises(InvalidArgumentError, match="leave out sampler"):
         Loader(data, 4, bucket_by="size", sampler=[1, 2])
     with pytest.raises(InvalidArgumentError, match="add get_height_and_width"):

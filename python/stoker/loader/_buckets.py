@@ -87,6 +87,8 @@ class BucketOrder(Order):
 
 
 def size_of_file(path: Any, oriented: bool) -> Size:
+    if _files.is_uri(path):
+        raise InvalidArgumentError(f"bucket_by: the sizes of objects in a store are not read before the images: {_ADVICE}")
     try:
         with _files.open_binary(path) as f:
             data = f.read(_HEAD)
