@@ -125,7 +125,6 @@ def pointer(tensor: torch.Tensor | None) -> int:
 _PLAIN: tuple[Any, ...] = (torch.Tensor, torch.nn.Parameter)
 _modes = torch._C._len_torch_dispatch_stack
 _transform = torch._C._functorch.maybe_current_level if hasattr(torch._C._functorch, "maybe_current_level") else (lambda: None)
-_functions = torch._C._len_torch_function_stack if hasattr(torch._C, "_len_torch_function_stack") else (lambda: 0)
 
 
 def direct(tensor: torch.Tensor) -> bool:
