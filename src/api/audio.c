@@ -24,12 +24,12 @@
 
 struct stk_audio {
 	char *path;                      /* NULL: the caller gave the file's bytes */
-	int fd;                          /* descriptor of a local file; -1: `path` is not a local file */
+	int fd;                          /* descriptor of a local file; -1: `path` is a URI or NULL */
 	struct stk_media_source *source; /* reads ranges of an object of a store; NULL: the file is not read in ranges of an object */
 	struct stk_storage *storage;     /* owned by the caller; may be NULL */
-	uint8_t *fetched;                /* bytes of the whole object, if an object of a store is not read in ranges; otherwise NULL */
-	uint8_t *window;                 /* for a local file or an object: the bytes that were read last, at most STK_SOUND_READ; their
-					  * offset is window_at, their number window_size */
+	uint8_t *fetched;                /* bytes of the whole file, if `path` is a URI and is not read in ranges; otherwise NULL */
+	uint8_t *window;                 /* for a local file or an object: the bytes that were read last, at most STK_SOUND_READ; for
+						  * a local file their offset is window_at, their number window_size */
 	uint64_t window_at;
 	size_t window_size;
 	struct stk_sound_bytes bytes;
@@ -233,7 +233,7 @@ static enum stk_status read_stream(struct stk_audio *a, int64_t first, int64_t c
 
 /* ---- the public functions ---- */
 
-/* If the message lacks the file's name, inserts it at the beginning; sets err->uri if that is empty. Returns s. Does nothing if the caller gave bytes
+/* If the message lacks the file's name, inserts it at the beginning, and sets err->uri if that is empty. Returns s. Does nothing if the caller gave bytes
  * instead of a path. */
 static enum stk_status name_file(const struct stk_audio *a, enum stk_status s, struct stk_error *err)
 {

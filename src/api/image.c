@@ -94,7 +94,7 @@ static enum stk_status take_bytes(struct stk_image_decoder *d, struct stk_error 
 	return STK_OK;
 }
 
-/* If the message lacks the file's name, inserts it at the beginning; sets err->uri if that is empty. Returns s. Does nothing if the caller gave bytes
+/* If the message lacks the file's name, inserts it at the beginning, and sets err->uri if that is empty. Returns s. Does nothing if the caller gave bytes
  * instead of a path. */
 static enum stk_status name_file(const struct stk_image_decoder *d, enum stk_status s, struct stk_error *err)
 {

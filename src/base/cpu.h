@@ -16,7 +16,7 @@ enum {
 /* Returns the capabilities of the processor for which this build has kernels; 0 if the environment has STOKER_CPU=c. Each call asks the processor and the
  * environment, which takes tens of microseconds in a virtual machine: call it once and store the result. */
 unsigned stk__cpu_capabilities(void);
-/* Returns "avx2", "neon", or "c" if there are no capabilities. */
+/* Returns "avx2", "neon", or "c" if `cpu` has neither. */
 const char *stk__cpu_name(unsigned cpu);
 
 /* Orders stores that bypassed the caches before all later stores of the thread; releasing a lock does not. It waits, so call it once for many stores. */

@@ -62,7 +62,7 @@ struct stk_arena {
 void stk__arena_init(struct stk_arena *a);
 void stk__arena_destroy(struct stk_arena *a);
 /* Returns memory that is aligned to STK_CACHE_LINE, with undefined contents. STK_ARENA_SLACK bytes past the end are readable and writable too, so that SIMD
- * loops need no tail. */
+ * loops need no tail. NULL: memory is short, or the limit would be exceeded. */
 #define STK_ARENA_SLACK 64
 void *stk__arena_take(struct stk_arena *a, size_t size);
 

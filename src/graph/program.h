@@ -6,8 +6,9 @@
  *   chain    operators that run on one core, one sample at a time, while its data is in cache; the chains of a level are independent (six cameras)
  *   group    inside a chain: one operator, or several that make one pass over an image
  *
- * A barrier stands only before an operator that needs all samples of the batch (it gathers, in the level before its chain's) or one that waits (a user's
- * callback). Operators without inputs (readers, draws, constants) are cloned into each chain that reads them, since they are pure functions of the position. */
+ * A barrier stands only before an operator that needs all samples of the batch (it gathers, in the level before its chain's) or that reads what a user's
+ * callback gives. Operators without inputs (readers, draws, constants) are cloned into each chain that reads them, since they are pure functions of the
+ * position. */
 #ifndef STK_GRAPH_PROGRAM_H
 #define STK_GRAPH_PROGRAM_H
 
@@ -61,7 +62,7 @@ struct stk_program_node {
 
 /* A group of operators (see above). All its nodes are in the same branches. */
 struct stk_group {
-	const int32_t *nodes; /* points into stk_chain.nodes */
+	const int32_t *nodes; /* points into an array of stk__fuse, which has the chain's nodes group by group */
 	int32_t count;
 	bool pass;          /* its nodes make one pass; the first may be a decoder */
 	bool fixed;         /* its values are made before the first sample is processed (stk__program_fixed) */
@@ -73,7 +74,7 @@ struct stk_group {
 };
 
 struct stk_chain {
-	int32_t *nodes; /* in order of execution, cloned ones included */
+	int32_t *nodes; /* cloned ones included: predicates and what they are computed from, then the others in the graph's order */
 	int32_t n_nodes;
 	struct stk_group *groups;
 	int32_t n_groups;

@@ -39,8 +39,8 @@ struct stk_order {
   * archives, and there is one epoch. Callers may only ask for known batches: batches after which another whole batch is known, or any batch once all samples
   * are known. */
 	bool as_met;
-	int64_t block;       /* with shuffle: number of neighbouring samples that stay together, in order; 0: each sample is shuffled
-		        * separately */
+	int64_t block;       /* with shuffle: number of neighbouring samples that stay together, in order; 0 or 1: each sample is
+		        * shuffled separately */
 	bool version_1;      /* true to continue the order of a run that version 1 began: small data sets too use the Feistel network */
 	bool contiguous;     /* DALI's shards: rank r starts at floor(size * r / ranks); only without shuffle */
 	bool stick_to_shard; /* true if contiguous shards do not rotate */
@@ -64,8 +64,8 @@ struct stk_place {
 	bool padded;  /* true if the sample repeats another one to fill the batch */
 };
 
-/* Fails if a field has a value that the other functions do not support: sizes below 1, a rank outside 0 .. ranks-1, shuffled contiguous shards, fewer
- * samples than shards, and STK_TAIL_DROP if no epoch has a step. */
+/* Fails if a field has a value that the other functions do not support: sizes below 1, more than 2^48 samples, a rank outside 0 .. ranks-1, a negative
+ * start, streams of which there are not batch * ranks, shuffled contiguous shards, fewer samples than shards, and STK_TAIL_DROP if no epoch has a step. */
 STK_MUST_USE enum stk_status stk__order_check(const struct stk_order *o, struct stk_error *err);
 
 /* Returns a permutation of 0 .. size-1 drawn from (seed, epoch); entry i is stk__shuffle_hd(&shuffle, i), on the CPU and the GPU. Up to 4096 samples all

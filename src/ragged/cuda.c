@@ -358,7 +358,7 @@ static enum stk_status turn(struct stk_ragged *r, const struct stk_assign_launch
 	return launch(r, stream, kernel, a.a.problems, (a.a.cols + 63) / 64, (a.a.rows + 31) / 32, BLOCK, 0, &a, err);
 }
 
-/* Chooses the kernel and its number of threads for the problem's columns: it prefers few columns per thread, then few threads. */
+/* Chooses the kernel and its number of threads by the maximum number of a problem's columns: the more columns, the more of them a thread has. */
 static int choose(const struct stk_assign *a, unsigned *threads)
 {
 	int64_t cols = larger(a);

@@ -273,7 +273,7 @@ enum stk_status stk_ragged_cost(struct stk_ragged *r, const struct stk_cost *c, 
 	return r->device < 0 ? stk__cpu_cost(r, c, err) : stk__cuda_cost(r, c, stream, err);
 }
 
-/* The kernel adds a centre and a radius in 32 bits. */
+/* The kernel subtracts a centre from a pixel's coordinates in 32 bits. */
 enum { HEATMAP_MOST = 1 << 30 };
 
 enum stk_status stk_ragged_heatmap(struct stk_ragged *r, const struct stk_heatmap *h, void *stream, struct stk_error *err)

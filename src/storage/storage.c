@@ -31,7 +31,8 @@ static enum stk_status bad_string(const char *name, const char *why, struct stk_
 	return stk__fail(err, STK_INVALID, "storage: %s %s", name, why);
 }
 
-/* Checks the settings. The message never quotes a value, because it may have been meant for another setting, such as a key. */
+/* Checks the settings. The message quotes numbers and the path of ca_bundle, but no other value, because it may have been meant for another
+ * setting, such as a key. */
 static enum stk_status check(const struct stk_storage_config *c, struct stk_error *err)
 {
 	if (!c->access_key != !c->secret_key)

@@ -211,8 +211,8 @@ static void choose(struct stk_ring *r, bool measured, struct choice *c)
 		c->slot = out;
 }
 
-/* Counts a take and updates the peaks of `n_out`. Once in WINDOW takes, moves all spare blocks to *c for the caller to free; if there are more slots than
- * slots_needed returns, also a free slot that no stream reads. */
+/* Counts a take and updates the peaks of `n_out`. Once in WINDOW takes, moves all spare blocks to *c for the caller to free. At any take, if there are
+ * more slots than slots_needed returns, also moves the free slot that was returned first to *c, unless a stream reads it. */
 static void trim(struct stk_ring *r, struct choice *c)
 {
 	if (r->n_out > r->peak_out)

@@ -95,7 +95,7 @@ struct stk_ring_value {
 };
 
 struct stk_ring {
-	_Atomic int refs; /* number of references: one of the owner, one of each slot that is out, and one of each kept part */
+	_Atomic int refs; /* number of references: of the owner, of each slot that is being filled or out, and of each kept part */
 	pthread_mutex_t lock;
 	struct stk_slot *slots, *free_slots;
 	struct stk_ring_value *values;

@@ -16,8 +16,8 @@ struct stk_crew {
 	 * caller does it */
 	int threads;
 	enum stk_status (*run)(void *user, int32_t i, struct stk_error *err);
-	/* Called on the caller's thread, ten times a second, with the number of items that have ended. If it returns false, no more items are started,
-	 * `stop` is set, and stk__crew_run returns STK_CANCELLED. May be NULL. */
+	/* Called on the caller's thread with the number of items that have ended, about ten times a second and whenever a thread ends; not if no thread
+	 * was started. If it returns false, no more items are started, `stop` is set, and stk__crew_run returns STK_CANCELLED. May be NULL. */
 	bool (*progress)(void *user, int32_t done);
 	void *user;
 	_Atomic bool *stop; /* flag that long items should check; may be NULL if progress is NULL */

@@ -33,7 +33,7 @@ struct stk_trace_span {
 	uint8_t kind;
 };
 
-struct stk_trace; /* NULL: tracing is off, and all functions below do nothing */
+struct stk_trace; /* NULL: tracing is off; stk__trace_write needs a trace, the other functions below do nothing */
 
 /* Creates a trace. `rows` is the number of threads that record spans. `spans` is the maximum number of spans in each row, after which new spans replace the
  * oldest. NULL: memory is short. */
@@ -47,7 +47,8 @@ void stk__trace_name(struct stk_trace *t, int32_t row, const char *name);
 void stk__trace_add(struct stk_trace *t, int32_t row, const struct stk_trace_span *span);
 
 size_t stk__trace_count(const struct stk_trace *t); /* returns the number of spans in all rows */
-/* Copies at most n spans, row by row, and returns their number. While threads still record, the newest spans may be missing. */
+/* Copies at most n spans, row by row, and returns their number. While threads still record, the newest spans may be missing, and the oldest may be
+ * overwritten while they are copied. */
 size_t stk__trace_read(const struct stk_trace *t, struct stk_trace_span *out, size_t n);
 
 const char *stk__span_name(enum stk_span_kind kind);
