@@ -74,7 +74,7 @@ struct stk_group {
 };
 
 struct stk_chain {
-	int32_t *nodes; /* cloned ones included: predicates and what they are computed from, then the others in the graph's order */
+	int32_t *nodes; /* cloned ones included: predicates and their sources, then the others, each in the graph's order */
 	int32_t n_nodes;
 	struct stk_group *groups;
 	int32_t n_groups;

@@ -8,7 +8,7 @@
 
 #define BLOCK 256
 
-#define LIMIT ((int64_t)1 << 30) /* coordinates and radii up to this one have sums that fit into 32 bits */
+#define LIMIT ((int64_t)1 << 30) /* pixels and centres with coordinates up to this one have differences that fit into 32 bits */
 
 struct gaussian {
 	int32_t x, y, radius;
