@@ -91,7 +91,7 @@ struct command {
 
 /* Runs `stoker inspect nuscenes ROOT` (inspect_nuscenes.c). */
 int inspect_nuscenes(const char *root, bool json);
-/* Returns whether a folder of ROOT holds NuScenes' tables, that is, has sample_data.json. */
+/* Returns whether the folder `name` of ROOT holds NuScenes' tables, that is, has sample_data.json. */
 bool holds_tables(const char *root, const char *name);
 /* Runs `stoker inspect FILE` for a sound (inspect_sound.c). */
 int inspect_sound(const char *path, bool json);

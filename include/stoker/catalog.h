@@ -29,7 +29,7 @@ enum stk_arg_flags {
 	STK_REQUIRED = 2,
 	STK_ACCEPTED = 4,   /* the argument is accepted for compatibility with DALI, but has no effect */
 	STK_SCALAR_OK = 8,  /* a list argument that may also be a single value */
-	STK_SHAPED = 16,    /* a list argument for which the shape of a node's tensor matters: arrays of several dims are given as nodes */
+	STK_SHAPED = 16,    /* a list argument that may be an array of several dims, which a node gives */
 	STK_PER_FRAME = 32, /* with STK_PER_SAMPLE: for sequences also one value per frame, from a node whose layout begins with F */
 	STK_INFINITE = 64,  /* a float that may be infinite; without this flag, infinities and values beyond float32's range are refused */
 	STK_NAN = 128,      /* a float that may be NaN if the operator's first output is of floats; without this flag, NaN is refused */

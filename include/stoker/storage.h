@@ -76,7 +76,7 @@ struct stk_storage_config {
 /* Creates a storage. STK_INVALID: the message names the invalid setting. The environment is read when a pipeline is made. Any thread. */
 STK_API STK_MUST_USE enum stk_status stk_storage_create(
 	const struct stk_storage_config *config, struct stk_storage **out, struct stk_error *err);
-/* A named number. Names are constant. */
+/* A counter. `name` is a static string. */
 struct stk_counter {
 	const char *name;
 	double value;

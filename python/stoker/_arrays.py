@@ -159,7 +159,7 @@ def samples_of(batch: Any, limit: int, copy: bool = False) -> Any:
 
 
 def _is_one_buffer(batch: Any) -> bool:
-    """Returns whether a batch is one array in host memory without gaps between its samples."""
+    """Returns whether a batch is a numpy.ndarray of numbers or a torch tensor, in host memory and contiguous."""
     numpy = sys.modules.get("numpy")
     if numpy is not None and type(batch) is numpy.ndarray:
         return bool(batch.dtype.kind in "biuf" and batch.flags.c_contiguous)

@@ -43,7 +43,7 @@ struct stk_audio {
 	struct stk_cancel cancel;
 	uint8_t *decoded; /* all samples, if the file does not state their number and they are at most MOST_KEPT bytes */
 	size_t decoded_capacity;
-	bool is_long; /* the samples are more than MOST_KEPT bytes */
+	bool is_long; /* the file does not state the number of samples, and they are more than MOST_KEPT bytes */
 };
 
 /* ---- bytes ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copies and compares settings of object stores, and erases their secrets from memory when they are freed. */
+ * Copies settings of object stores, compares their issuers, and erases their strings from memory when they are freed. */
 #include "aws/aws.h"
 
 #include "base/memory.h"

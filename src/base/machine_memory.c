@@ -19,8 +19,8 @@ int64_t stk__kernel_number(const char *path, const char *key)
 	return value;
 }
 
-/* Returns the number of bytes of memory that a control group has left, including its inactive page cache; -1: it has no limit, or its files cannot be read.
- * The arguments are the paths of these files, and the key in stat_file. */
+/* Returns the number of bytes of memory that a control group has left, including its inactive page cache; -1: limit_file or used_file has no number ("max": no
+ * limit) or cannot be read. cache_key: the line of stat_file that has the size of that cache, which counts as 0 if it is missing. */
 static int64_t left_in_group(const char *limit_file, const char *used_file, const char *stat_file, const char *cache_key)
 {
 	int64_t limit = stk__kernel_number(limit_file, ""), used = stk__kernel_number(used_file, "");

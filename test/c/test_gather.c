@@ -27,7 +27,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* Outputs: the image, padded, and normalized by 2 x + 1 after the padding; and the decoded image. */
+/* Makes a graph with two outputs: the image, padded and then mapped to 2 x + 1; and the decoded image. */
 static struct stk_graph *padded(void)
 {
 	struct begun in = begin_graph(folder);

@@ -470,7 +470,7 @@ static void test_flac_windows_read_little(void **state)
 	}
 }
 
-/* A file that is cut off at any byte is refused. With `lenient` it has the samples of the complete blocks. */
+/* A file that is cut off is refused, unless it states no length and ends with a complete block. With `lenient` it has the samples of the complete blocks. */
 static void test_flac_cut(void **state)
 {
 	(void)state;

@@ -242,7 +242,7 @@ int cuDevicePrimaryCtxRetain(void **context, int device)
 	return result;
 }
 
-/* Reports every object that is left on a device. The code under test created all of them and should have destroyed them. */
+/* Prints how many bytes and objects are left on a device, and aborts if there are any and `strict` is set: the code under test should have freed them. */
 static void report_what_is_left(int device)
 {
 	size_t bytes = emulated_memory_left(device);

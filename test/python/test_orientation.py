@@ -133,7 +133,7 @@ def test_values_and_doubled_entries(form: str) -> None:
         _exif(more=(again[:2] + b"\x01" + again[3:],)),
         b"Exif\0\0" + _exif(),
     ]
-    forms += [_exif(12)[:-1], _exif(12, count=2)[:-4], _exif()[:12], _exif(4, 3)[:-1]]  # structures that end inside an entry
+    forms += [_exif(12)[:-1], _exif(12, count=2)[:-4], _exif()[:12], _exif(4, 3)[:-1]]  # structures that end inside an entry or a value
     for exif in forms:
         data = FILES[form](exif)
         np.testing.assert_array_equal(stoker.imdecode(data), _pillow(data), err_msg=repr(exif))

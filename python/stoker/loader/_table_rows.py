@@ -24,8 +24,8 @@ _STATE, _SPLITS = "state.json", "dataset_dict.json"  # files in a folder that `d
 
 @dataclass
 class Part:
-    """Successive rows of a table. read(columns): returns them as a pyarrow.Table. where: the file and its row group or record batch, as "a.parquet[row group
-    3"; messages append ", row 5]"."""
+    """Successive rows of a table. read(columns): returns them as a pyarrow.Table. where: the file and its row group or record batch without a closing bracket,
+    as "a.parquet[row group 3", because messages append ", row 5]"."""
 
     rows: int
     where: str

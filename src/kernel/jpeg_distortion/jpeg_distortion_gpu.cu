@@ -256,7 +256,7 @@ static __device__ __forceinline__ void store_eight(uint8_t *to, const uint32_t (
 			to[k] = (uint8_t)(word[k / 4] >> 8 * (k % 4));
 }
 
-/* Computes eight pixels of a row like stk__jpeg_pixel, and stores them. */
+/* Computes eight pixels of a row with the arithmetic of stk__jpeg_pixel, and stores the first n of them, at most eight. */
 static __device__ __forceinline__ void make_row(
 	const uint2 &luma, const int32_t (&blue)[8], const int32_t (&red)[8], uint8_t *to, int32_t n)
 {

@@ -263,7 +263,7 @@ static int columns_of(const struct stk_job_groups *g, int lanes)
 		return 1;
 	struct stk_job_axis inner = g->kept[g->n_kept - 1];
 	int most = lanes > 1 ? ROOM / lanes : inner.stride == 1 ? COLUMNS : COLUMNS_APART;
-	if (lanes > 1 && inner.stride != 1) /* each column has memory of its own, so they are reduced one by one */
+	if (lanes > 1 && inner.stride != 1) /* columns are not adjacent in memory: they are reduced one by one */
 		return 1;
 	return (int64_t)inner.size < most ? (int)inner.size : most;
 }

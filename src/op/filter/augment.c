@@ -144,7 +144,7 @@ static double decimals(double x)
 	return round(x * 1e15) / 1e15;
 }
 
-/* Sets m to a rotation about the image's centre. */
+/* Sets m to the map from positions in the output to the input, for a rotation by `degrees` about the image's centre. */
 static void turning(double degrees, const struct stk_transform *t, double m[6])
 {
 	double angle = -degrees * (3.14159265358979323846 / 180), x = t->width / 2.0, y = t->height / 2.0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Shared by cat and stack, which join tensors of equal type and extents. */
+ * Shared by cat and stack, which join tensors of equal type and extents; cat allows other extents in the dim that it joins. */
 #ifndef STK_OP_TENSOR_JOIN_H
 #define STK_OP_TENSOR_JOIN_H
 
