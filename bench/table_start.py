@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures how long a Loader over many Parquet files takes to its first batch, without the time of imports, and the memory of its process. Each measurement
-is a process of its own.
+runs in its own process. Needs pyarrow, torch and Pillow.
 
-usage: table_start.py [--files N] [--rounds N] [--server PROGRAM [--latency MS]]    needs pyarrow, torch and Pillow
+usage: table_start.py [--files N] [--rounds N] [--server PROGRAM [--latency MS]]
 
-With --server, the files lie in a store: PROGRAM is an object store with latency, as in bench/storage/bars.py, for --root DIR --port N --base-ms MS --median-ms 0
---secs N. Each round then starts twice: without footers that were kept, and with those of the first start.
+With --server, the files lie in an object store with latency: PROGRAM, as in bench/storage/bars.py, which is run with --root DIR --port N --base-ms MS
+--median-ms 0 --secs N. Each round then measures twice: first without an index of the footers, then with the index that the first process has made.
 """
 
 from __future__ import annotations

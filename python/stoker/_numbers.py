@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converts and checks numbers that users give as settings. All settings go through this module, so that no number wraps around, loses its fraction or silently
-becomes a default."""
+"""Converts and checks numbers and booleans that users give as settings. All settings go through this module, so that no number wraps around or loses its
+fraction without an error."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ bool stk__jpeg_script_sound(const uint8_t *data, size_t size, struct stk_jpeg_he
  * visits for each of max_scans scans, so that small images never reach it. */
 int64_t stk__jpeg_visits_allowed(const struct stk_jpeg_header *h, int max_scans);
 
-/* Returns whether the scans from *h on are at most max_scans, and visit no more blocks than allowed. *h is moved to a later scan. */
+/* Returns whether at most max_scans scans follow from *h on, and visit at most stk__jpeg_visits_allowed blocks. Moves *h to a later scan. */
 bool stk__jpeg_script_affordable(const uint8_t *data, size_t size, struct stk_jpeg_header *h, int max_scans);
 
 /* Sets an error that says which limit was exceeded. Returns STK_LIMIT. */

@@ -35,7 +35,7 @@ struct whole {
 	int64_t under_way, pages; /* number of requests in flight; number of pages that have arrived */
 	bool whole_listing;       /* true if the prefix must not be cut: the store returned keys out of order or ignored start-after */
 	bool spoilt;              /* true if `whole_listing` was set after the prefix had been cut: it is listed again without cuts */
-	bool seen[128];           /* [character]: true if it occurs in a name of this prefix */
+	bool seen[128];           /* [ASCII character]: true if a listed key has it after the prefix */
 };
 
 /* A stretch: the keys after the key `after`, up to and including `until`. */

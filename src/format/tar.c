@@ -182,7 +182,7 @@ static enum stk_status take_long_name(struct scan *t, int64_t size)
 
 /* ---- the archive ---- */
 
-/* Refuses a file whose first bytes show that it is not a tar, with a message about its kind. */
+/* Refuses a compressed file or a zip, as its first bytes show, with a message about its kind. */
 static enum stk_status check_kind(const struct scan *t)
 {
 	static const struct {

@@ -186,8 +186,8 @@ struct stk_known_object {
 	bool remote;  /* true if the object is in a store, false if it is a local file */
 };
 
-/* The functions of a reader. `shared` is the result of `open`, or of the operator's setup if there is no `open`. All are pure and may be called from any
- * thread. The reader's run_cpu fills its outputs for call->place; call->bytes holds the sample's parts, which io has fetched ahead. */
+/* The functions of a reader. `shared` is the result of `open`, or of the operator's setup if there is no `open`. They may be called from any thread, and all
+ * but `open` and `prefetch` are pure. The reader's run_cpu fills its outputs for call->place; call->bytes holds the sample's parts, which io has fetched. */
 struct stk_reader_def {
 	/* Opens the data set, which may be remote; replaces the operator's setup. Nullable. */
 	enum stk_status (*open)(const void *args, const struct stk_access *access, void **shared, struct stk_error *err);

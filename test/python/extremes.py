@@ -57,7 +57,7 @@ class Cases:
             self.refused += 1
             if not str(e).strip():
                 print(f"{name}: {type(e).__name__} without a message")
-        except MemoryError as e:  # raised by NumPy and Python; the library's error for too little memory is also a RuntimeError
+        except MemoryError as e:  # of NumPy, whose text says how much it asked for; Python's own has no text and is a fault
             if not str(e):
                 print(f"{name}: a MemoryError without a message")
         finally:

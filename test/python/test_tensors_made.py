@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorCPU and TensorListCPU made from arrays, and methods that change them in place; also the rest of DALI's interface of pipelines and types."""
+"""TensorCPU and TensorListCPU made from arrays, and methods that change them in place; also DALI's names of types, errors, iterators' sizes and graphs."""
 
 import gc
 import json

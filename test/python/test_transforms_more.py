@@ -119,7 +119,7 @@ def test_translations_are_whole_pixels_within_bounds():
 
 
 def test_resize_with_a_largest_edge(tree):
-    """Images of files, whose sizes are unknown in advance, equal torchvision's. A largest edge that is not larger than the size is refused."""
+    """Images of files, whose sizes are unknown in advance, are within 1 of torchvision's. A largest edge that is not larger than the size is refused."""
     for size, most in ((40, 44), (60, 61), (30, 400)):
         for image, path in Loader(tree, 1, transforms=[T.Resize(size, max_size=most)], fields=("image", "path"), dtype=torch.uint8):
             with Image.open(path[0]) as file:

@@ -36,7 +36,7 @@ struct stk_job_dim {
 };
 
 /* A job. Pointers are addresses on the CPU or GPU that runs the job, except `constants`, which points to host memory that stays valid until the job has run or
- * has been copied. Dimensions are in order, the outermost first. */
+ * was copied together with it. Dimensions are in order, the outermost first. */
 struct stk_job {
 	int32_t kind, ndim;
 	int64_t n; /* number of outputs; at least 1 */

@@ -4,7 +4,7 @@
 #include "kernel/job/job_cpu.h"
 #include "kernel/points/points.h"
 
-/* Maps n points like stk__job_points_one. Callers pass constants as `in` and `out`, so that the compiler unrolls the loops. */
+/* Maps n points like stk__job_points_one. Inlined, so that the compiler unrolls the loops of calls with constant `in` and `out`. */
 static inline __attribute__((always_inline)) void map_points(
 	const float *restrict matrix, const float *restrict x, float *restrict y, int64_t n, int32_t in, int32_t out)
 {

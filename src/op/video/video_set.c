@@ -278,7 +278,7 @@ void stk__video_set_frames(const struct stk_video_set *s, int64_t clip, int32_t 
 	}
 }
 
-/* ---- for the reader's table ---- */
+/* ---- functions of the reader ---- */
 
 int64_t stk__video_set_size(const void *shared)
 {

@@ -51,7 +51,7 @@ def why_no_gpu() -> str:
 
 @functools.cache
 def gpus() -> int:
-    """Returns the number of usable GPUs: 0, 1, or 2 if there are at least two."""
+    """Returns how many of the first two GPUs are usable; 0 if the first is not."""
     return sum(not usable(i) for i in range(2)) if not usable(0) else 0
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the driver only: order of streams without torch, and, on the emulated driver, failures of its functions."""
+"""Tests that need a CUDA driver but not torch: order of streams; on the emulated driver also failing functions, a lost device and little memory."""
 
 from __future__ import annotations
 
