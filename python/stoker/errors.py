@@ -46,14 +46,14 @@ def _without_user(rest: str, every: bool) -> str:
 
 
 def _credentials_size(rest: str) -> int:
-    """Returns the size of "ID:SECRET@" before a bucket's name; 0 if there is none. Names of buckets have no @, and in few stores a colon, but keys may contain
+    """Returns the size of "ID:SECRET@" before a bucket's name; 0 without such a text. Names of buckets have no @, and in few stores a colon, but keys may contain
     an @ and secrets slashes."""
     bucket = rest.partition("/")[0]
     return _user_end(rest if re.search(_COLON, bucket) else bucket, bucket, len(rest))
 
 
 def _spaced_user_size(text: str, at: int, word: str, is_bucket: bool) -> int:
-    """Returns the size of "user:password@" at `at` if the password goes on after a space, at which the word ends; otherwise 0."""
+    """Returns the size of "user:password@" at `at` if the password continues after a space, at which the word ends; otherwise 0."""
     authority = re.split(r"[/?#]", word, maxsplit=1)[0]
     secret = re.split(_COLON, authority, maxsplit=1)[1:]
     if not secret or word.startswith("[") or word[-1] in _MARKS or _user_end(word, authority, len(word)):
@@ -77,16 +77,16 @@ def safe_text(text: str) -> str:
     while found := scheme_of(text, at):
         at = found.end()
         scheme = found[0][:-3].lower().lstrip("0123456789+.-")  # "--http://h" is an option of a command
+        if scheme == "file":
+            continue
         word = word_at(text, at)
         rest = word[0] if word else ""
-        spaced = 0 if scheme == "file" else _spaced_user_size(text, at, rest, scheme in _PLAIN_KEYS)
-        if spaced:
+        if spaced := _spaced_user_size(text, at, rest, scheme in _PLAIN_KEYS):
             text = text[:at] + text[at + spaced :]
             word = word_at(text, at)
             rest = word[0] if word else ""
         if scheme in _PLAIN_KEYS:
-            if scheme != "file":
-                text = text[:at] + text[at + _credentials_size(rest) :]
+            text = text[:at] + text[at + _credentials_size(rest) :]
             continue
         shown = _without_user(rest, scheme.startswith("http"))
         bare = shown.rstrip(_MARKS)

@@ -91,8 +91,8 @@ static size_t find_user_end(const char *host, size_t look, size_t authority)
 	return end ? end : encoded;
 }
 
-/* If the word at `host` begins with a name and a colon, and the password after it may go on after a space, returns the offset after the next @ in the line, up
- * to which all is the password; otherwise 0. is_bucket: digits after the colon are no port. */
+/* If the word at `host` begins with a name and a colon, and the password may continue after a space, returns the offset after the next @ in the line, where
+ * the password then ends; otherwise 0. is_bucket: digits after the colon are no port. */
 static size_t find_user_with_spaces(const char *host, bool is_bucket)
 {
 	const size_t n = word_size(host), slash = strcspn(host, "/?#"), authority = slash < n ? slash : n;
@@ -152,11 +152,11 @@ static void clean_urls(char *text)
 			scheme++;
 		char *host = at + 3;
 		const bool plain_keys = has_plain_keys(scheme, (size_t)(at - scheme));
-		if (!plain_keys || strncasecmp(scheme, "file", 4) != 0)
-			cut_out(host, host + find_user_with_spaces(host, plain_keys));
+		if (plain_keys && strncasecmp(scheme, "file", 4) == 0)
+			continue;
+		cut_out(host, host + find_user_with_spaces(host, plain_keys));
 		if (plain_keys) {
-			if (strncasecmp(scheme, "file", 4) != 0)
-				remove_user_of_bucket(host);
+			remove_user_of_bucket(host);
 			continue;
 		}
 		remove_user(host, strncasecmp(scheme, "http", 4) == 0);
