@@ -126,7 +126,7 @@ static int compare_rows(const void *a, const void *b)
 	return one->id < other->id ? -1 : one->id > other->id;
 }
 
-/* Returns the rows of all pipelines, which the caller frees; NULL if there are none, or memory is short. */
+/* Returns the rows of all pipelines, which the caller frees; NULL if no pipeline runs, or if memory is short. */
 static struct row *make_rows(const struct snapshot *before, const struct snapshot *after, size_t *count)
 {
 	size_t i, k, most = 0;

@@ -329,7 +329,7 @@ static void check_groups(struct reader *r, uint8_t type, const struct leaves *l)
 	}
 }
 
-/* Reads up to the value of the next field with the number `wanted`. Returns false if there is none, and after a fault. */
+/* Reads up to the value of the next field with the number `wanted`. Returns false if the struct ends first, and after a fault. */
 static bool find_field(struct reader *r, int64_t wanted, int64_t *id, uint8_t *type)
 {
 	while (next_field(r, id, type)) {

@@ -112,7 +112,7 @@ static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 	return (PyObject *)self;
 }
 
-/* Returns the format in the module struct for an element type; NULL if there is none. */
+/* Returns the format in the module struct for an element type; NULL if the module lacks the type. */
 static const char *dtype_format(enum stk_dtype dtype)
 {
 	static const char *const formats[STK_DTYPE_COUNT] = {

@@ -6,7 +6,7 @@
 
 /* ---- taking apart ---- */
 
-/* What tree_take_apart collects about a tree. The copy of a tree is built from lists and dicts. A tuple, or a container that only Python code can
+/* The parts of a tree that tree_take_apart collects. The copy of a tree is built from lists and dicts. A tuple, or a container that only Python code can
  * make, is a list at first; tree_put_together fills the list and then passes it to its constructor in `ends`. */
 struct parts {
 	PyObject *leaves;            /* list: the tensors, in the order of the tree */

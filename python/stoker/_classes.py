@@ -96,7 +96,7 @@ class Operator:
 
 
 class _Tabled(Operator):
-    """An operator of the library's table of operators."""
+    """An operator from the library's table."""
 
     _op: ClassVar[Op]
 

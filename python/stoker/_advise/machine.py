@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _TICK = os.sysconf("SC_CLK_TCK")
-_WORKER, _READER = "stoker-", "stoker-read"  # how the names of the library's threads begin: all of them, and those that read
+_WORKER, _READER = "stoker-", "stoker-read"  # prefixes of thread names: of all library threads, and of those that read
 
 
 @dataclass

@@ -46,7 +46,7 @@ UNCOUNTED = -1
 
 
 class Device:
-    """What all calls on a device share: libstoker's handle, and counters of refused indices in the device's memory."""
+    """State that all calls on a device share: libstoker's handle, and counters of refused indices in the device's memory."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device

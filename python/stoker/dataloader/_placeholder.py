@@ -54,7 +54,7 @@ class Reader:
     files = True
     channels = 3
     summary = ""
-    python = ""  # name of the user's Python that runs for each sample; "" if none does
+    python = ""  # description of the Python code that runs for each sample; "" if everything runs in C
     slow = False  # whether that Python takes much CPU time
 
     def sample(self, index: Any) -> tuple[Any, list[Placeholder]]:

@@ -107,7 +107,7 @@ def begin(loader: Any, resume: dict[str, Any] | None = None) -> Progress:
 
 
 def after(loader: Any, before: Progress) -> Progress:
-    """Returns the progress at the start of the epoch that follows `before`. Persistent workers go on with their seed."""
+    """Returns the progress at the start of the epoch that follows `before`. Persistent workers keep their seed."""
     made = begin(loader)
     if loader.num_workers and loader.persistent_workers:
         made.turn, made.base_seed = before.turn + 1, before.base_seed
