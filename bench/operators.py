@@ -28,7 +28,7 @@ import numpy as np
 
 SLICE = 0.05  # in seconds
 MOST = 64  # maximum number of batches in a slice
-AHEAD = 32  # maximum number of batches that a library may have ready; on the GPU, they are taken before timing starts
+AHEAD = 32  # with --gpu: batches taken before timing starts, at least as many as a library has ready
 GPU_THREADS = 8
 
 

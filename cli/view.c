@@ -64,7 +64,7 @@ static void write_name(struct sheet *sheet, int32_t cell, const struct session *
 	sheet_write(sheet, cell, 0, slash ? slash + (session->flat ? 1 : 0) : uri);
 }
 
-/* Writes the image's size and the window that was drawn at random to `text`; returns the number of letters. */
+/* Writes to `text` the image's size, the randomly drawn window as x,y+WIDTHxHEIGHT, and "flip" if it is mirrored. Returns the number of characters. */
 static int32_t geometry_of(const struct stk_batch *batch, int32_t i, char text[160])
 {
 	return snprintf(text, 160, "%" PRId64 "x%" PRId64 " %" PRId64 ",%" PRId64 "+%" PRId64 "x%" PRId64 "%s",
@@ -73,7 +73,7 @@ static int32_t geometry_of(const struct stk_batch *batch, int32_t i, char text[1
 		number_at(batch, COIN, i, 0) ? " flip" : "");
 }
 
-/* Returns the number of letters of the longest line that geometry_of writes for the batch. */
+/* Returns the number of characters of the longest line that geometry_of writes for the batch. */
 static int32_t geometry_letters(const struct session *session, const struct stk_batch *batch)
 {
 	char text[160];

@@ -5,8 +5,8 @@
 
 #include "codec/jpeg_header.h"
 
-/* Returns whether a decoder can rely on the scans: they follow each other as the standard says [G.1.1.1], are affordable (see below), and give each
- * coefficient of 1 to 3 components to its last bit before EOI. *h must describe the first scan, and describes the last one afterwards. Skips entropy-coded
+/* Returns whether a decoder can rely on the scans: they are in an order that the standard allows [G.1.1.1], are affordable (see below), and before EOI
+ * have sent all bits of all coefficients. The image must have 1 to 3 components. *h must describe the first scan, and describes the last one afterwards. Skips entropy-coded
  * bytes; takes 10 us per 100 KB. */
 bool stk__jpeg_script_sound(const uint8_t *data, size_t size, struct stk_jpeg_header *h, int max_scans);
 

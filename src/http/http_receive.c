@@ -320,7 +320,7 @@ static bool take_content(struct stk_transfer *t, const char *bytes, size_t n)
 /* Returns whether all requested bytes have been received while the server would send more, for which the transfer does not wait. */
 static bool has_enough(const struct stk_transfer *t)
 {
-	/* for a part in chunks, the last chunk must still be read, to check that it ends where the part ends */
+	/* false for a part sent in chunks: its last chunk must still be read, to check that the body ends where the part ends */
 	const bool bounded = t->response.message.status == 200 || t->response.content_left < 0;
 	return is_object_data(t) && bounded && t->has_body_memory && t->expected >= 0 && t->used == (size_t)t->expected &&
 	       t->response.state == STK_RESPONSE_IN_CONTENT;

@@ -49,7 +49,7 @@
 STK_CUDA_FUNCTIONS(STK_EXPORT)
 #undef STK_EXPORT
 
-/* Tests find these functions with dlsym: captures of graphs (capture.c). */
+/* Functions that capture graphs (capture.c). src/gpu does not call them; tests find them with dlsym. */
 __attribute__((visibility("default"))) int cuStreamBeginCapture_v2(void *stream, int mode);
 __attribute__((visibility("default"))) int cuStreamEndCapture(void *stream, void **graph);
 

@@ -270,7 +270,8 @@ def test_a_timeout_and_a_closed_pipeline_print_no_secret(url, tmp_path, capfd):
     assert not leaks(*texts, (tmp_path / "trace.json").read_text(), *capfd.readouterr())
 
 
-# Searches the process's memory for the two secrets of the profile, except in pages that a core file leaves out. The search itself works in such a page.
+# Counts the profile's secrets in the pages of this process that a core file would contain. It copies them to memory that core files leave out,
+# so that it does not find its own copies.
 IN_CORE = """
 import gc, mmap, re, sys, time
 from stoker import Pipeline, Storage, fn

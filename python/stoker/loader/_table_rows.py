@@ -135,7 +135,7 @@ def _saved(folder: str) -> Rows:
     if schema is None:
         raise InvalidArgumentError(f"{folder}: the data set has no files")
     shown = state.get("_format_columns")
-    if isinstance(shown, list) and shown:  # the data set was saved with_format(columns=...)
+    if isinstance(shown, list) and shown:  # with_format(columns=...) was in effect when the data set was saved
         schema = pa.schema([schema.field(n) for n in schema.names if n in shown], schema.metadata)
     return Rows([p for p in parts if p.rows], schema, features_of(schema), names, facts)
 

@@ -17,7 +17,7 @@ struct stk_flac_bits {
 	int32_t count;          /* number of bits of the cache that may be consumed */
 	int32_t zeros;          /* number of zeros that were appended after the last byte */
 	const uint8_t *p, *end; /* start and end of the piece's bytes that are not in the cache */
-	/* Adds bits until at least 57 are in the cache. Continues with the next piece if fewer than 8 bytes of this one are left. */
+	/* Called if fewer than 8 bytes of the piece are left: adds these, then those of the next piece, until at least 57 bits are in the cache. */
 	void (*more)(struct stk_flac_bits *b);
 };
 

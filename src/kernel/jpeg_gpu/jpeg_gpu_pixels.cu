@@ -208,7 +208,7 @@ static __device__ __forceinline__ wide_samples load_wide(const uint8_t *at, int3
 	return s;
 }
 
-/* Mixes rows first, then columns, as stk__jpeg_gpu_sample does, two samples at a time. The results are the upper bytes of sums in units of 1/256. */
+/* Mixes rows first, then columns, as stk__jpeg_gpu_sample does. Each half of out[i] is a sum in units of 1/256, whose upper byte is the sample. */
 static __device__ __forceinline__ void mix_wide(const wide_samples &near, const wide_samples &far, const uint32_t round[2], uint32_t out[4])
 {
 	uint32_t before = 3 * near.before + far.before, after = 3 * near.after + far.after;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Phase decode_scans of jpeg_gpu.h: rows of blocks, and whole files. */
+ * Phase decode_scans of jpeg_gpu.h: decodes progressive files. A thread block decodes a file, and each of its warps a scan, row by row. */
 #include "kernel/jpeg_gpu/jpeg_gpu_scan_blocks.cuh"
 
 /* ---- rows of AC scans ---- */
