@@ -33,14 +33,15 @@ _calls: Any = None  # in a worker: four int64 in memory shared with the parent: 
 
 
 class Raised:
-    """The last entry in a list of results, if the call after them raised an exception. error: that exception."""
+    """Stands for the result of a call that raised `error`. It is the last entry of a list of results."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
 
 
 def _serve(pipe: Any, life: Any, name: str, begin: Callable[..., Callable[..., Any]], arguments: tuple[Any, ...]) -> None:
-    """Main loop of a worker: answers each request with (None, result) or (exception, None) until it receives None. begin(*arguments) returns the function."""
+    """Main loop of a worker: calls the function that begin(*arguments) returned with each request, a tuple of arguments, and answers with (None, result) or
+    (exception, None), until it receives None. life: as in _end_with. name: the process's name in messages."""
     import signal
     from multiprocessing.reduction import ForkingPickler
 
@@ -64,7 +65,8 @@ def _serve(pipe: Any, life: Any, name: str, begin: Callable[..., Callable[..., A
 
 
 def _end_with(life: Any) -> None:
-    """Makes the kernel kill this process when the write end of `life` closes. If the kernel does not support that, a thread waits for the close."""
+    """Makes the kernel kill this process when the write end of the pipe closes whose read end is `life`. If the kernel does not support that, a thread waits
+    for the close."""
     import fcntl
     import signal
 
@@ -144,7 +146,7 @@ class _Life:
     def here(cls) -> Any:
         """Returns the pipe's read end, for workers. Makes the pipe at the first call in each process."""
         import atexit
-        import multiprocessing.util  # registers its exit function before ours, so it runs after ours; it waits for workers without a limit
+        import multiprocessing.util  # imported before atexit.register: its exit function, which waits for workers without a limit, then runs after ours
 
         if cls.pid != os.getpid():
             if not cls.pid:
@@ -190,7 +192,8 @@ class Ended(Exception):
 
 
 class Worker:
-    """A process that answers calls, one at a time."""
+    """A process that answers calls, one at a time. begin(*arguments) runs in it and returns the function to call. title: the name of the process. name: its
+    name in messages."""
 
     def __init__(self, context: Any, title: str, name: str, daemon: bool, begin: Callable[..., Any], *arguments: Any) -> None:
         self._owner = os.getpid()
@@ -285,7 +288,7 @@ class Processes:
         self._closed = False
         given, loads = _packed(function, method, pickler)
         context = multiprocessing.get_context(method)
-        self._calls: Any = context.RawArray(ctypes.c_int64, 4 * workers)  # four numbers for each worker
+        self._calls: Any = context.RawArray(ctypes.c_int64, 4 * workers)  # for each worker, as in _calls
         self._jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._workers: list[Worker] = []
         self._stop = weakref.finalize(self, _stop, self._jobs, self._workers, os.getpid())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The settings of a pipeline in one table: name, type, default, meaning, whether serialize() writes it, and its name in the C module.
 
-Type checkers read the table's annotations (Pipeline takes **kwargs: Unpack[...] of it), and this module reads them at run time. So this file cannot use
+Type checkers read the annotations of its classes (Pipeline takes **kwargs: Unpack[ByName]), and this module reads them at run time. So this file cannot use
 `from __future__ import annotations`.
 """
 
@@ -450,7 +450,7 @@ class Settings:
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> dict[str, Any]:
-        """Makes keyword arguments of Pipeline from the result of as_json. Drops unknown names."""
+        """Makes keyword arguments of Pipeline from the result of as_json. Drops unknown names, and arguments that have no effect."""
         return {k: v for k, v in data.items() if k in SETTINGS and SETTINGS[k].meant}
 
     def declared(self, count: int) -> list[tuple[Any, int | None, str | None]]:
@@ -534,7 +534,7 @@ def _spelled_out(function: Callable[..., Any], arguments: Any, rest: str | None,
 
 def takes(arguments: Any, shown: Any = None, rest: str | None = None, brief: Sequence[str] = ()) -> Callable[[_Class], _Class]:
     """Decorates a class whose __init__ takes settings as **kwargs. Lists each setting in the signature, and replaces {settings} in the docstring by their
-    meanings. shown: the settings to document, if not those in `arguments`. brief: the parameters that help() shows in the signature."""
+    meanings. shown: the settings to document, if not those in `arguments`. rest, brief: as in _spelled_out."""
 
     def decorate(cls: _Class) -> _Class:
         if cls.__doc__ is not None:  # python -OO removes docstrings

@@ -30,7 +30,7 @@ Pulled = list[Any] | None
 
 
 class KeptErrors:
-    """Finds exceptions of users' functions. A _core.Source stores them until the consumer asks for the sample."""
+    """Returns the exceptions of users' functions. The _core.Source `handle` stores them until the consumer asks for the sample."""
 
     handle: _core.Source
     uploads = False  # whether the samples are only copied to the GPU, so that no code on the CPU reads them
@@ -91,7 +91,7 @@ class Source(KeptErrors):
             raise
 
     def _take_layouts(self, given: Any) -> None:
-        """Takes the layouts of outputs without a declared layout from the data, if the data are tensors of a pipeline."""
+        """Sets the layouts of outputs without a declared layout to those of the data, if the data are tensors of a pipeline."""
         if all(self.layouts):
             return
         parts = (given,) if self.single else given
@@ -129,7 +129,8 @@ class Source(KeptErrors):
         return parts
 
     def split(self, given: Any, count: int) -> list[Any]:
-        """Splits the data into outputs: for each a list of buffers, one a sample, or one buffer whose first axis counts the samples, at most `count`."""
+        """Returns for each output a list with a buffer for each sample, one buffer whose first axis counts the samples, or GpuSamples. count: the most samples
+        that the data may have."""
         parts = self._parts(given)
         for part in parts:
             wait_for(self.stream, part)
@@ -147,14 +148,14 @@ class Source(KeptErrors):
         raise NotImplementedError
 
     def reset(self, epoch: int) -> None:
-        """Begins a new epoch."""
+        """Called when an epoch begins. Does nothing here; a subclass may override it."""
 
     def ended_in(self, epoch: int) -> bool:
         """Returns whether the source ended this epoch."""
         return epoch in self.ends
 
     def close(self) -> None:
-        """Ends each pull that waits. Called when the pipeline ends."""
+        """Called when the pipeline ends. Does nothing here; a subclass whose pull() may wait ends the wait."""
 
 
 class CallableSource(Source):
@@ -261,8 +262,8 @@ class PositionSource(Source):
 
 
 class IterableSource(Source):
-    """A source over an iterable or generator of batches or samples. cycle: None or False: it ends once. True or "quiet": starts over without an end of the
-    epoch. "raise": ends the epoch, and starts over in the next one."""
+    """A source over an iterable or generator of batches or samples. cycle: what happens at the iterable's end. None, False or "no": the epoch ends, and later
+    epochs are empty. True or "quiet": starts over in the same epoch. "raise": the epoch ends, and the next one starts over."""
 
     def __init__(self, iterable: Any, cycle: str | bool | None, **kwargs: Any) -> None:
         self.iterable = iterable
@@ -359,7 +360,7 @@ class FedSource(Source):
         """Does nothing: take() has set the layouts."""
 
     def split(self, given: Any, count: int) -> list[Any]:
-        """Returns the data unchanged: feed() has split it."""
+        """Returns the data unchanged: it was split when the user fed it."""
         samples: list[Any] = given
         return samples
 

@@ -65,7 +65,7 @@ class Pipeline:
         self._session: Session | None = None  # None before build()
         self._workers: Any = None
         self._scheduled = 0
-        self._given_up = False  # close() was called, perhaps by another thread during build()
+        self._given_up = False  # becomes True in close(), which another thread may call during build()
         self._held: Any = None
         self._bad_before: list[StokerError] = []
 
@@ -197,7 +197,7 @@ class Pipeline:
         return [want[1] if d[1] == -1 else d[1] for d, want in zip(described, self._settings.declared(len(described)), strict=True)]
 
     def output_layout(self) -> list[str]:
-        """Returns the names of the axes of each output."""
+        """Returns the names of the axes of each output, such as "HWC", or ""."""
         return [d[2] for d in self._described()]
 
     def reader_meta(self, name: str | None = None) -> dict[str, Any]:
@@ -272,7 +272,7 @@ class Pipeline:
     def iter_setup(self) -> None:
         """Does nothing. Subclasses override it to feed inputs with feed_input;
         it is called before each batch. If it raises StopIteration, the epoch
-        ends, until reset().
+        ends. The next one begins after reset().
         """
 
     def build(self) -> None:
@@ -344,7 +344,7 @@ class Pipeline:
         self._workers = workers(self._settings.num_threads)
         with ProgressLine() as line, library_call():
 
-            def listed(entries: int) -> None:  # -1 if no entry has arrived for a moment
+            def listed(entries: int) -> None:  # number of objects listed so far; -1 if none has arrived for a moment
                 self._check_given_up()
                 check_leaving()
                 if entries >= 0:
@@ -382,7 +382,8 @@ class Pipeline:
         unless the external_source was made with no_copy=True. layout: the layout
         of these samples, if the external_source does not declare one.
         cuda_stream: a stream of torch or CuPy that writes data on a GPU; the copy
-        waits for it. By default the current stream of that library.
+        waits for it. None or -1: the current stream of that library.
+        use_copy_kernel has no effect.
         """
         self.build()
         builder = self._builder
@@ -576,8 +577,8 @@ class Pipeline:
         return pipe
 
     def deserialize_and_build(self, serialized_pipeline: bytes | str) -> None:
-        """Replaces this pipeline's graph by that of a serialised pipeline, and
-        compiles it. Keeps the batch size of this pipeline.
+        """Replaces this pipeline's graph and settings, except the batch size, by
+        those of a serialised pipeline, and compiles the graph.
         """
         other = Pipeline.deserialize(serialized_pipeline, batch_size=self._settings.batch_size)
         self.__dict__.update(other.__dict__)
@@ -606,13 +607,13 @@ class Pipeline:
 
     def keep_bad_samples(self, bad: list[StokerError]) -> None:
         """Not in DALI: sets the errors with which the list of bad_samples()
-        begins. A Loader with a sampler makes a new pipeline for each epoch, and
-        passes it the errors of the previous one; at most 10000 are kept.
+        begins; at most 10000 are kept. A Loader that makes a new pipeline for
+        each epoch passes it the errors of the previous one.
         """
         self._bad_before = bad[-10000:]
 
     def _repr_html_(self) -> str:
-        from stoker import _html  # only notebooks need it
+        from stoker import _html
 
         return _html.of_pipeline(repr(self), None if self._session is None else self)
 
@@ -645,7 +646,7 @@ def _unneeded(graph: dict[str, Any]) -> set[int]:
 
 
 def _warn_of_unsaved_sources(sources: Sequence[UserSource]) -> None:
-    """Warns, as DALI does, if enable_checkpointing=True is given with sources whose samples depend on earlier calls: their state cannot be saved."""
+    """Prints a warning, as DALI does, for each source whose samples depend on earlier calls: a checkpoint cannot hold the source's state."""
     where = {
         BY_CALLS_OF_EPOCH: "it can be restored only at the beginning of an epoch, where it begins again",
         BY_ALL_CALLS: 'it can be restored only at the beginning of the run; with cycle="raise", iterables and generator functions begin again with '

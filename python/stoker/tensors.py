@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The outputs of a pipeline: a list of tensors for each output, over the pipeline's own memory, in host memory or on a GPU.
 
-NumPy, torch and CuPy read this memory without a copy. You may write to it and keep it: it is reused only after the list and all objects made from it are gone.
-Each output holds only its own memory. Data on a GPU is complete when it is delivered. If a stream reads the data through DLPack, the memory is not
-written again before that stream's work has ended, even if the tensor dies earlier; for other streams call use_stream.
+NumPy, torch and CuPy read this memory without a copy. You may write to it, and it is reused only after the list and all objects made from it are gone. A list
+keeps no memory of other outputs. Data on a GPU is complete when it is delivered. If a stream reads the data through DLPack, the memory is not written again
+before that stream's work has ended, even if the tensor dies earlier; for other streams call use_stream.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Tensor(_core.Tensor):
 
     def show(self, **options: Any) -> Any:
         """Returns a picture of an image, or of a batch of images. options: as for stoker.view."""
-        from stoker._sheet import view  # only pictures need it
+        from stoker._sheet import view
 
         return view(self, **options)
 
@@ -144,7 +144,7 @@ class TensorCPU(_Tensor):
         return self
 
     def copy_to_external(self, ptr: Any, *_: Any, **__: Any) -> None:
-        """Copies the elements to an address (an int or a ctypes pointer)."""
+        """Copies all elements to an address in host memory (an int or a ctypes pointer)."""
         import ctypes
 
         address = ptr if isinstance(ptr, int) else ctypes.cast(ptr, ctypes.c_void_p).value
@@ -201,7 +201,8 @@ _T = TypeVar("_T", TensorCPU, TensorGPU)
 class _TensorList(Generic[_T]):
     """Methods that TensorListCPU and TensorListGPU share."""
 
-    # _about is the result of Batch.describe: (count, dense, dtype, shape, layout, device_id). An extent that differs between samples is -1.
+    # _about is the result of Batch.describe: (count, dense, dtype, shape of a sample, layout, device_id). An extent that differs between samples is -1, and
+    # so is device_id for host memory.
     __slots__ = ("_about", "_batch", "_output")
     _tensor: type[_T]
     _device: str

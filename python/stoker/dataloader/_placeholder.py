@@ -47,8 +47,8 @@ class Placeholder(Opaque):
 
 class Reader:
     """Reads the samples of a Dataset. sample(index) returns dataset[index] with a Placeholder in place of each image, and a list of the placeholders.
-    transform: the transform of all images. files: whether sources are paths; otherwise they are arrays with `channels` channels. summary: the data set in
-    explain()."""
+    transform: the transform of all images. files: whether sources are paths; otherwise they are arrays with `channels` channels. summary: a text about the data
+    set, for explain()."""
 
     transform: Any
     files = True
@@ -61,10 +61,10 @@ class Reader:
         raise NotImplementedError
 
     def forget(self) -> None:
-        """Drops the samples that were read before the epoch. The loop may change the Dataset before it reaches them."""
+        """Does nothing here. A subclass that reads samples before the epoch drops them, because the loop may change the Dataset before it reaches them."""
 
     def unchanged(self) -> bool:
-        """Returns whether the Dataset's attributes are the same as when the epoch began."""
+        """Returns True. Subclasses return whether the Dataset's attributes are the same as when the reader was made."""
         return True
 
 

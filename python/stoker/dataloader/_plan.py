@@ -71,7 +71,7 @@ def plan(loader: DataLoader[Any]) -> Plan:
         return Plan(read, made)
     except InPython as e:
         return Plan(reason=str(e))
-    except Exception as e:  # the user's objects may raise anything when they are looked at, and torch might never ask them
+    except Exception as e:  # the user's objects may raise any error in the checks above, and torch may not need what these read
         return Plan(reason=f"{type(e).__name__}: {e}")
 
 

@@ -19,7 +19,7 @@ from stoker.dataloader._placeholder import NeedsPython, Opaque, Placeholder, Rea
 from stoker.dataloader._reasons import InPython
 
 _PROBES = 8  # samples that are read before an epoch
-# A Dataset is slow if its Python takes more than _SLOW_S seconds of CPU time for each of _SLOW_PROBES samples.
+# A Dataset is slow if its Python takes more than _SLOW_S seconds of CPU time for each of the first _SLOW_PROBES samples that are read (or for all, if fewer).
 _SLOW_S, _SLOW_PROBES = 0.02, 3
 # Datasets that hold an object of these packages stay in torch's workers, which read and decode in parallel. The single thread of the loop would be
 # slower.

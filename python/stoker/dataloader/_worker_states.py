@@ -196,7 +196,7 @@ class Task:
 
 
 class Begin:
-    """The worker_init_fn of all workers: prevents that an orphaned process hangs at its end, then calls the user's function."""
+    """The worker_init_fn of all workers: arranges that an orphaned process exits without waiting for its queue, then calls the user's function."""
 
     def __init__(self, user: Callable[[int], object] | None) -> None:
         self.user = user
@@ -363,7 +363,8 @@ class _Answers:
         begins = isinstance(number, _ResumeIteration)  # whether this is the answer that begins an epoch, before its batches
         if begins:
             self._last = b""
-        # The training loop may have left the last epoch before it received the latest state, so an epoch begins with the state, unless each batch has one.
+        # The training loop may have left the last epoch before it received the latest state. So the worker sends its state at the start of an epoch, unless it
+        # does so with each batch.
         if not begins or not self._every_batch:
             self.wanted |= begins
             try:

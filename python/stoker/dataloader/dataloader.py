@@ -44,9 +44,8 @@ class DataLoader(TorchDataLoader[_T]):
     It is a subclass with the same arguments. It yields what torch's yields for
     them: the same structure, types, dtypes, lengths and number of batches, and
     the samples in the same order for the same generator and sampler; or it
-    raises what torch's raises. Only draws inside compiled transforms come from
-    streams of its own. They follow from torch's seed, the epoch and the
-    sample's position.
+    raises what torch's raises. Only random draws inside compiled transforms
+    differ: they follow from torch's seed, the epoch and the sample's position.
 
     What runs in C:
       - reading, decoding and transforms of ImageFolder and of torchvision's
@@ -82,7 +81,7 @@ class DataLoader(TorchDataLoader[_T]):
     snapshot_every_n_steps: int = 1
     _stoker_progress: Progress | None = None
     _stoker_resume: dict[str, Any] | None = None
-    _stoker_single: weakref.ref[_Single] | None = None  # the iterator, if it runs in this process, and in Python
+    _stoker_single: weakref.ref[_Single] | None = None  # the last iterator that ran as Python in this process; None: there was none
 
     def __init__(self, *arguments: Any, snapshot_every_n_steps: int | None = 1, **named: Any) -> None:
         self.snapshot_every_n_steps = _every(snapshot_every_n_steps)
@@ -369,7 +368,7 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
                 )
             progress.batches, skip = skip, 0
         self._stoker_begin(progress, skip, None if since else resume)
-        self._passed = set(progress.ahead)  # indices of batches that the earlier run received ahead of batches drawn before them
+        self._passed = set(progress.ahead)  # indices in the epoch of batches that the saved run received before batches drawn earlier
         self._mixed = not loader.in_order and not streams
         self._numbers: dict[int, int] = {}  # for each unanswered task: torch's number -> index of its batch in the epoch
         self._task = 0  # torch's number of the task that was answered last
@@ -397,7 +396,7 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
             except StopIteration:
                 break
             except Exception:
-                if progress.batches == before:  # the error is not that of a batch, which would count as a batch
+                if progress.batches == before:  # no batch failed, because a failed batch is counted as well
                     raise
         if progress.batches != end or progress.digest != resume["digest"]:
             raise self._other()
@@ -409,7 +408,7 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
         self._drawn = 0
         self._numbers.clear()
         self._length = _length_of(self._index_sampler)
-        self._priming = False  # torch's code asks for the first batches before it is known which worker comes next
+        self._priming = False  # ignore torch's requests for the first batches, since the next worker is not known yet
         super()._reset(loader, first_iter)
         self._priming = True
         if not first_iter:

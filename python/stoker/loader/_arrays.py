@@ -64,7 +64,7 @@ class Arrays:
         return (self.images[i],) if self.targets is None else (self.images[i], self.targets[i])
 
     def take(self, indices: Sequence[int]) -> tuple[Any, ...]:
-        """Returns the images and, unless there are none, the targets of some samples."""
+        """Returns (images,) of some samples, or (images, targets) if there are targets."""
         if self.targets is None:
             return (self.images[indices],)
         return self.images[indices], [self.targets[i] for i in indices] if isinstance(self.targets, list) else self.targets[indices]
@@ -212,8 +212,8 @@ def _read_idx(path: Path) -> Any:
 
 
 def _idx_files(folder: Path, split: str) -> list[Path]:
-    """Returns the paths of one split's images and labels, in the folder or in a subfolder of torchvision; [] if there are no idx files of images. Raises an
-    error if only files of this split are missing, or if there are several data sets."""
+    """Returns the paths of one split's images and labels, in the folder or in a subfolder as torchvision makes it; [] if there are no idx files of images.
+    Raises InvalidArgumentError if only files of this split are missing, or if there are several data sets."""
     prefix = {"train": "train", "test": "t10k"}[split]
     places = [p for p in (folder, folder / "raw", *sorted(folder.glob("*/raw"))) if any(p.glob("*-images-idx3-ubyte*"))]
     if len(places) > 1:

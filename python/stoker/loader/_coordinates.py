@@ -38,7 +38,7 @@ class Coordinates:
         self.kept = which if self.kept is None else self.kept & which
 
     def edges(self) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-        """Returns the lower edges of boxes as [x, y], and the upper edges likewise."""
+        """Returns [left, top] and [right, bottom] of the boxes."""
         return self._edges(self.values)
 
     def number(self, number: int | Column) -> torch.Tensor:
@@ -110,7 +110,7 @@ class Coordinates:
         self.clamp()
 
     def _edges(self, v: torch.Tensor) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-        """Returns the lower edges of the boxes `v` as [x, y], and the upper edges likewise."""
+        """Returns [left, top] and [right, bottom] of the boxes `v`."""
         first, second = (v[:, 0].clone(), v[:, 1].clone()), (v[:, 2].clone(), v[:, 3].clone())
         low = [f - s / 2 for f, s in zip(first, second, strict=True)] if self.format == "CXCYWH" else list(first)
         high = list(second) if self.format == "XYXY" else [e + s for e, s in zip(low, second, strict=True)]

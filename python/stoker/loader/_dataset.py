@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 _AHEAD = 2  # batches whose samples are fetched before they are needed
-_COMPARED = 16  # samples whose images are compared in size
+_COMPARED = 16  # the most samples whose images are compared in size
 
 
 def forget_frames(error: BaseException | None) -> None:
@@ -62,7 +62,7 @@ class DatasetArguments:
     kinds: dict[str, Kind] | None = None
     ragged: tuple[str, ...] = ()
     python_workers: int = 0
-    context: Any = None  # a context of multiprocessing
+    context: Any = None  # the context of multiprocessing for python_workers; None without such processes
     layout: str | None = None  # "HWC" or "CHW", for images that are arrays or tensors
     main: str = "image"  # the user's name of the field of images; `names` and `kinds` call it "image"
     place: int = 0  # if samples are tuples: the index of the image in the tuple
@@ -140,10 +140,10 @@ class DatasetSource(Source):
         return self.dataset
 
     def check(self, spec: Spec, own_order: bool) -> None:
-        """Raises an error if the source cannot be read with these arguments of the Loader. own_order: whether the user gave a sampler or bucket_by."""
+        """Does nothing here. Subclasses raise an error for arguments of the Loader that they do not support. own_order: whether the user gave an order."""
 
     def resized(self) -> bool:
-        """Updates the length from the dataset, and returns whether it changed."""
+        """Updates the length from the dataset, and returns whether it changed. Raises InvalidArgumentError if the dataset is empty."""
         before, self.size = self.size, self._size_of(self.dataset)
         if self.size == 0:
             raise InvalidArgumentError("the dataset is empty")
@@ -163,7 +163,7 @@ class DatasetSource(Source):
         self.let_begin(2**62)
 
     def _wait_for(self, epoch: int) -> None:
-        """Called on the callback thread: waits until the consumer has begun this epoch. Raises StopIteration if the source was closed."""
+        """Waits until the consumer has begun this epoch. Raises StopIteration if the source was closed. Runs on the pipeline's thread that calls sources."""
         with self._begun:
             self._begun.wait_for(lambda: self._closed or epoch <= self._epoch)
             if self._closed:
@@ -205,7 +205,7 @@ class DatasetSource(Source):
 
     def _sequence(self, epoch: int, spec: Spec, indices: array[int] | None) -> tuple[Callable[[int], int], int]:
         """Returns a function from positions to ids of samples, and the number of positions in an epoch. Caches this order and those of the previous and the
-        next epoch, because the callback thread may already fetch the next epoch."""
+        next epoch, because samples of the next epoch may be fetched while the consumer is still in this one."""
         found = self._orders.get(epoch)
         if found is None:
             found = self._make_sequence(epoch, spec, indices)
@@ -239,8 +239,8 @@ class DatasetSource(Source):
         return consumed + together <= total if spec.last_batch == "drop" else consumed < total
 
     def has_step(self, epoch: int, consumed: int, spec: Spec) -> bool:
-        """Returns whether the epoch has another step after `consumed` samples. A source of unknown length overrides this: it fetches the samples of that step
-        and stores them."""
+        """Returns True. A source of unknown length overrides this: it fetches and stores the samples of the step after `consumed` samples of all ranks, and
+        returns whether there are any."""
         return True
 
     def samples(self, epoch: int, positions: Sequence[int], spec: Spec, indices: array[int] | None) -> list[tuple[int, bool]]:
@@ -414,8 +414,7 @@ class DatasetSource(Source):
 
     def _probe(self, spec: Spec, item: Item) -> Fetched:
         """Fetches a sample before the format of samples is known."""
-        # A Dataset may reuse a buffer for each index of a batch, or for each thread. Enough samples are watched that such a buffer is used again during this
-        # time.
+        # A Dataset may have a buffer for each index of a batch, or for each thread. The detector watches enough samples to see such a buffer twice.
         self._watch = self._watch or ReuseDetector(2 * spec.batch + 4 * _threads())
         if self.workers is None:
             self.workers = self._make_workers((FetchMany if self.many else Fetch)(self.dataset, self.samples_of))
@@ -517,7 +516,7 @@ class DatasetSource(Source):
         return Field(node, kind.name, kind.format == VECTORS, example.dtype.kind == "f", channels == 1 and kind.name == IMAGE, channels)
 
     def _image(self, node: DataNode, example: Any, followers: Followers | None, spec: Spec) -> Image:
-        """Makes the Image of the node, with arrays as HWC. Workers transpose CHW arrays, because NumPy would take three times as long on one thread."""
+        """Makes the Image of the node, with arrays as HWC. An operator transposes CHW arrays, because NumPy would take three times as long on one thread."""
         if not is_array(example):
             return spec.image(node, followers)
         if spec.video is not None:

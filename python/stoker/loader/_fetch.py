@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls dataset[i] for several samples at once, on threads or in processes. For each process, a thread of this process waits for its answers."""
+"""Calls dataset[i] for several samples at once, on threads or in worker processes. Each worker process has a thread here that waits for its answers."""
 
 from __future__ import annotations
 
@@ -123,8 +123,8 @@ class FetchMany(Fetch):
 
 
 class Threads:
-    """Calls functions on daemon threads. close() does not wait for running calls, and gives all unfinished futures an error. At its exit, the interpreter waits
-    for running calls only as long as _at_exit allows."""
+    """Calls functions on daemon threads. close() does not wait for running calls, and fails all unfinished futures with StateError. At its exit, the
+    interpreter waits for running calls only as long as _at_exit allows."""
 
     def __init__(self, count: int) -> None:
         self._jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()

@@ -81,7 +81,7 @@ LINEAR: dict[str, Any] = {"interp_type": types.INTERP_LINEAR, "border": "drop", 
 class Followers:
     """The further images, masks, maps, boxes and points of a sample. When the image is moved, they are moved with the same numbers.
 
-    size: a node with the image's height and width. boxes: a node with the sample's boxes, and their format; None if the sample has no boxes.
+    size: the image's height and width, as two numbers or as a node. boxes: a node with the sample's boxes, and their format; None if samples have no boxes.
     """
 
     def __init__(self, size: Any, fields: Sequence[Field] = (), boxes: tuple[DataNode, str] | None = None) -> None:
@@ -100,7 +100,7 @@ class Followers:
         return node
 
     def column_of(self, node: DataNode) -> int:
-        """Appends a number to the vector that `numbers` returns, and returns its column."""
+        """Appends a node with one number a sample to the vector that `numbers` returns, and returns its column."""
         self._columns.append(node)
         return len(self._columns) - 1
 

@@ -85,7 +85,8 @@ class _Rows:
 
 
 class HubTable:
-    """A Dataset of the package `datasets`, after its select, shuffle, filter and the columns of with_format."""
+    """A map-style Dataset over a Dataset of the package `datasets`. It has the rows and columns that remain after the user's select, shuffle, filter and
+    with_format."""
 
     def __init__(
         self, source: Any, names: tuple[str, ...] | None = None, kinds: Mapping[str, Kind] | None = None, sound: str | None = None

@@ -30,8 +30,8 @@ class Kind:
 
     @property
     def is_list(self) -> bool:
-        """Returns whether all fields with this name of a kind are lists of tensors in a batch. False for images, masks and maps, although the format "list"
-        makes them lists too."""
+        """Returns whether a batch always has such a field as a list of tensors. False for images, masks and maps, which are lists only if the user asks for
+        it."""
         return self.name in (BOXES, POINTS, LIST)
 
 

@@ -52,8 +52,8 @@ def transposed(images: Any, layout: str) -> Any:
 
 
 def in_memory_order(images: Any, layout: str) -> tuple[Any, str]:
-    """Returns a view of one image, or of an array of images, whose axes are in the order of its memory, and the view's layout. After permute() or transpose(),
-    which do not move data, it differs from the given layout."""
+    """Returns a view of one image, or of an array of images, whose axes are in the order of its memory, and the view's layout. This layout differs from the
+    given one after permute() or transpose(), which do not move data."""
     channels, columns = (-1, -2) if layout == "HWC" else (-3, -1)
     if hasattr(images, "strides") and images.shape[channels] > 1 and images.shape[columns] > 1:
         pixels = abs(images.strides[channels]) < abs(images.strides[columns])
@@ -75,7 +75,7 @@ class Layout:
         self._found: dict[bool, tuple[str, int]] = {}  # for arrays (False) and tensors (True): the first certain layout, its channels
 
     def refuse(self, what: str) -> None:
-        """Raises TypeError if the user gave a layout. Call for files and PIL images, which need none. what: these, for the message."""
+        """Raises TypeError if the user gave a layout. Call for files and PIL images, which need no layout. what: names the file or image in the message."""
         if self.given is not None:
             raise TypeError(
                 f"layout={self.given!r} is of images that are arrays or tensors, and the dataset gave {what}: leave it out "

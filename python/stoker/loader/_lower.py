@@ -46,7 +46,7 @@ class Image:
         return Image(node, extent, self.followers, self.floats, self.gray, self.channels, self.clip)
 
     def colored(self) -> Image:
-        """Returns the image with three channels, if it is gray: three equal ones."""
+        """Returns the image with three channels. A gray image gets three equal ones; other images must have three."""
         node = fn.cat(self.node, self.node, self.node, axis=2) if self.gray else self.node
         return Image(node, self.extent, self.followers, self.floats)
 

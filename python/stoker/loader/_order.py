@@ -12,7 +12,7 @@ from typing import Any
 
 from stoker.errors import InvalidArgumentError
 
-GAP = -1  # in place of an id where a batch has no sample
+GAP = -1  # fills the lists of ids of batches that have fewer samples than the largest batch
 LARGEST_BATCH = 1 << 20
 
 
@@ -52,10 +52,10 @@ class Order:
         return None
 
     def check(self, samples: int) -> None:
-        """Raises an error if the order does not fit a data set of this many samples."""
+        """Does nothing here. A subclass may raise InvalidArgumentError if the order does not fit a data set of this many samples."""
 
     def go_on_with(self, seed: int) -> None:
-        """Sets the seed of the run that is resumed."""
+        """Does nothing here. A subclass whose order depends on a seed takes this one, which is that of the run to be resumed."""
 
 
 class FunctionOrder(Order):

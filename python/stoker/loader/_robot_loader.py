@@ -90,7 +90,8 @@ class RobotLoader:
         return samples // self._together if self._last == "drop" else -(-samples // self._together)
 
     def _ids(self, epoch: int, first: int) -> tuple[Any, Any]:
-        """Returns the ids of this rank's batch in the step that begins at position `first`, and a bool for each position: False if it is only filled up."""
+        """Returns the ids of this rank's batch in the step that begins at position `first`, and an array with a bool for each position of a full batch: False
+        for positions after the end of the epoch."""
         import numpy as np
 
         if self._shuffle and (self._order is None or self._order[0] != epoch):

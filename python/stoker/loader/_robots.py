@@ -37,7 +37,7 @@ _MOST_FREE_BUFFERS = 4  # for each shape, the most unused frame buffers that are
 
 class Episode:
     """A recorded episode: frames begin .. end - 1 of the data set. columns: its row in the table of episodes, which names the files with its data and
-    videos."""
+    videos; {} in version 2.1 of the format."""
 
     __slots__ = ("begin", "columns", "end", "number")
 
@@ -48,10 +48,11 @@ class Episode:
 class Robots:
     """A data set of episodes. Sample i is frame i of the chosen episodes, joined in their order. A sample is a dict from LeRobot's keys to tensors or texts.
 
-    delta_timestamps: dict from a key to times in seconds relative to the frame. A sample then has the key's value at each of these times. A time before the
-    episode gets its first value, and one after it the last; KEY_is_pad is then True. episodes: the numbers of the episodes to read; None: all. tolerance_s: the
-    largest difference in seconds between a time and the nearest frame. image_transforms: a function for each camera's frames, float32 on the scale 0..1 of
-    shape (C, H, W), or (times, C, H, W) for a key of delta_timestamps. columns: the keys to read in addition to those in STANDARD; None: all keys.
+    delta_timestamps: dict from a key to times in seconds relative to the frame. A sample then has the key's value at each of these times. For times before or
+    after the episode, it has the episode's first or last value, and KEY_is_pad is True. episodes: the numbers of the episodes to read; None: all. tolerance_s:
+    the largest difference in seconds between a time and the nearest frame. image_transforms: a function that is called with the frames of one camera at a time,
+    as a float32 tensor on the scale 0..1 of shape (C, H, W), or (times, C, H, W) for a key of delta_timestamps. columns: the keys to read in addition to those
+    in STANDARD; None: all keys.
     """
 
     def __init__(
@@ -465,7 +466,8 @@ class Robots:
         return lent
 
     def _at_times(self, key: str, episode: Episode, times: list[float]) -> Any:
-        """Returns the frames of an episode's video at these times, in seconds since the episode's begin."""
+        """Returns the frames of an episode's video at these times, in seconds since the episode's start. Raises CorruptError if the nearest frame is more than
+        tolerance_s away."""
         template = self.info.get("video_path") or (
             "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
             if self.version == 3

@@ -46,7 +46,7 @@ class Run:
         self.descs: list[tuple[int, list[int], str]] = []  # element type, shape and layout of each output of the pipeline
         self.total: int | None = None  # number of samples of a source of one epoch, if it was counted while the source was read
         self.bad: list[StokerError] = []  # bad samples of pipelines before this one
-        self.narrowed = 0  # images of 16 bits a channel that were rounded to 8, when the last epoch ended
+        self.narrowed = 0  # number of images rounded from 16 bits a channel to 8, as of the end of the last epoch
         self.watch = WaitMeter(f"rank {spec.shard.rank} of {spec.shard.world}: " if spec.shard.world > 1 else "")
 
     # ---- making pipelines ----
@@ -176,7 +176,7 @@ class Run:
         self.unchecked = None
         if self.resumed is not None and self.order is None:
             epoch = int(session.state()["epoch"])
-            if epoch != self.epoch:  # the library skipped the rest of the other epoch
+            if epoch != self.epoch:  # the library skipped the rest of the saved epoch
                 self.epoch, self.resumed = epoch, None
 
     def _saved_data(self, now: dict[str, Any]) -> dict[str, Any]:

@@ -145,8 +145,8 @@ class Samples:
         self.follow, self.stacks, self.pictures, self._converters = False, [], [], []
 
     def _geometry(self, image: Any, rest: list[Any]) -> Any:
-        """Returns an array with the image's height and width, then the number of masks in each stack. Puts one mask into each empty stack of `rest`, which is
-        dropped when the batch is made. Raises ValueError if a mask or a further image differs in size from the image."""
+        """Returns an array with the image's height and width, then the number of masks in each stack. Puts a mask of zeros, which the batch will not have, into
+        each empty stack of `rest`. Raises ValueError if a mask or a further image differs in size from the image."""
         import numpy as np
 
         height, width = extent = height_and_width(image, self.layout, self.oriented) or (

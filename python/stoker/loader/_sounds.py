@@ -199,7 +199,7 @@ def _text(value: Any) -> list[str]:
 
 
 def _manifest_parts(manifests: Sequence[str]) -> list[tuple[str, float, float | None]]:
-    """Returns (path, offset, duration) of each entry, in seconds. The duration is None if the entry goes to the end of the file."""
+    """Returns (path, offset, duration) of each entry. Offset and duration are in seconds; the duration is None if the entry goes to the end of the file."""
     parts: list[tuple[str, float, float | None]] = []
     for manifest in manifests:
         for number, line in enumerate(_files.read_text(manifest).splitlines(), 1):
@@ -299,7 +299,7 @@ class Sounds:
         return self.sound(*fn.decoders.audio(data, window, **more, **self.decoding()))
 
     def sound(self, node: DataNode, rate: DataNode) -> Sound:
-        """Returns a sound in torchaudio's form: (frames) or (channels, frames)."""
+        """Returns a sound in torchaudio's form: (frames) or (channels, frames). node: (frames) if the user wants mono, else (frames, channels)."""
         audio = self.audio
         return Sound(node if audio.mono else fn.transpose(node, perm=[1, 0]), rate, audio.rate, audio.frames(), 1 if audio.mono else 2)
 

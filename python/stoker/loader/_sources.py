@@ -38,7 +38,7 @@ class Source:
         raise NotImplementedError
 
     def settle(self, spec: Spec, own_order: bool) -> None:
-        """Prepares the source. Called once, before `nodes`. own_order: whether the user gives the order of samples."""
+        """Called once, before `nodes`. Does nothing here; a subclass may prepare itself. own_order: whether the user gives the order of samples."""
 
     def index(self) -> None:
         """Makes a source with one_epoch use an index from now on. The number of samples is then known, and one graph reads all epochs."""
@@ -49,7 +49,7 @@ class Source:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Stops the source's work. Called when no more batches are needed."""
+        """Called when no more batches are needed. Does nothing here; a subclass that has threads or processes ends them."""
 
 
 class FileSource(Source):

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 MEMORY = 256 << 20  # default limit, in bytes, for the row groups that are kept in memory
 _MOST_COLUMNS = 900  # the most columns of a batch; the library limits the number of tensors of a sample, some of which are not columns
 _WINDOW_SHARE = 3  # shuffle="groups" has up to three windows of groups in memory: the previous, the current and the next one
-_READ_SHARE = 8  # larger local groups than 1 / _READ_SHARE of `memory` are read one at a time: a read needs twice a group's bytes
+_READ_SHARE = 8  # local groups larger than `memory` / _READ_SHARE are read one at a time, because a read needs twice a group's bytes
 
 
 class Row(dict[str, Any]):
@@ -327,9 +327,9 @@ class Table:
         return f"{file.name}[row group {number}, row {row - self.starts[group]}]"
 
     def want(self, groups: Iterable[int], ahead: Iterable[int] = ()) -> None:
-        """Starts to read those groups that are not in memory, in this order, and marks the others as recently used. ahead: groups that are needed later. They
-        are read one after the other when they fit into `memory`, for which groups that are not pinned are dropped, or when only groups of this call are left in
-        memory."""
+        """Starts to read those groups that are not in memory, in this order, and marks the others as recently used. ahead: groups that are needed later. Such
+        a group is read when it fits into `memory` after groups that are not pinned were dropped, or when memory holds only groups of this call. Ignores groups
+        that are too large."""
         needed = [g for g in groups if not self._is_too_large(g)]
         for group in needed:
             self._future(group)
@@ -518,8 +518,7 @@ def features_of(schema: Any) -> dict[str, Any]:
 
 
 def inspect(patterns: Sequence[str], storage: Storage | None = None) -> dict[str, Any]:
-    """Returns facts about a table for `stoker inspect`: the numbers of files, rows and groups, and for each column its type, its compressed size in bytes, and
-    the form of its values in a batch."""
+    """Returns facts about a table for `stoker inspect`. Sizes are in bytes; that of a column is its compressed size in all files."""
     store = storage or common()
     files = read_footers(find(patterns, store), store)
     sizes: dict[str, int] = {}

@@ -13,7 +13,7 @@ from typing import Any
 from stoker._arrays import infinite_in
 from stoker.errors import InvalidArgumentError
 
-DENSE = 64 << 20  # bytes; repeated texts or bytes that would take more without their dictionary keep it
+DENSE = 64 << 20  # repeated texts or bytes stay indices into a dictionary if their values would take more than this many bytes
 IMAGE, BYTES, TEXT, NUMBER, ARRAY, OBJECT = "image", "bytes", "text", "number", "array", "object"
 
 
@@ -34,7 +34,8 @@ class NullError(ValueError):
 
 
 def column_of(name: str, type: Any, is_image: bool) -> Column | None:
-    """Returns the Column of a column; None if values of its type cannot be in a batch. is_image: whether it may be a column of images."""
+    """Returns a Column for a column of this name and type of pyarrow; None if values of the type cannot be in a batch. is_image: whether the column holds images
+    if its type allows that."""
     plain = plain_type(type)
     if is_image and _holds_images(plain):
         return Column(name, type, IMAGE)
@@ -236,8 +237,8 @@ def _images(array: Any) -> Values:
 
 @dataclass(frozen=True)
 class _Numbers:
-    """The numbers of a column. made: a read-only NumPy array in the type of batches, 0 for nulls. given: the numbers in the column's own type. over: a bool
-    array that is True where `made` cannot represent the number; None if it represents all of them."""
+    """The numbers of a column. made: a read-only NumPy array in the type of batches, 0 for nulls. over: a bool array that is True where `made` cannot represent
+    the number; None if it represents all numbers. given: the numbers in the column's own type; None if `over` is None."""
 
     made: Any
     given: Any
@@ -287,8 +288,8 @@ def _numbers(array: Any, dtype: str) -> Values:
 
 
 def _arrays(array: Any, dtype: str) -> Values:
-    """Returns a function from a row to its array, None for a null. For a column of lists of numbers, which may be nested; the lists inside of a row must have
-    one length."""
+    """Returns a function from a row of a column of lists of numbers to the row's array, or None for a null. Lists may be nested. The function raises an error if
+    the lists inside of a row differ in length."""
     import numpy as np
 
     ends, nulls, inner = _list_of(array)

@@ -27,15 +27,15 @@ from stoker.loader._table_kept import Kept, keep, load
 
 PARTITION = re.compile("([^=/]+)=([^/]*)")  # a folder named COLUMN=VALUE, as Hive and Spark write it
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-_TAIL = 1 << 16  # bytes at the end of a remote file that are read first: they hold the footer of most files
-_GAP = 1 << 16  # ranges that are closer than this are read together
-_MOST_FOOTER = 1 << 30
+_TAIL = 1 << 16  # bytes at the end of a file that are read first: they hold the footer of most files
+_GAP = 1 << 16  # ranges of a remote file with at most this many bytes between them are read together
+_MOST_FOOTER = 1 << 30  # bytes
 _MAGIC = b"PAR1"
 _LARGE_CHUNK = 4 << 20  # bytes of a local column chunk above which its pages are read one after the other
 _PAGES = 1 << 20  # size in bytes of the buffer for reading page by page; pyarrow enlarges it for larger pages
-_UNUSUAL = 16 << 20  # bytes; writers stop filling a dictionary at about 1 MiB, so one of this size has long values
+_UNUSUAL = 16 << 20  # a dictionary of at least this many bytes has long values, because writers stop filling a dictionary at about 1 MiB
 _SLICE = 32 << 20  # a group that takes more than twice this many bytes is decoded in slices of this size
-_PATIENCE = 10  # seconds to wait for pyarrow's threads
+_PATIENCE = 10  # the most seconds to wait for pyarrow's threads
 
 
 def parquet() -> ModuleType:
@@ -74,7 +74,7 @@ class TableFile:
 
 
 def names_tables(source: Any) -> bool:
-    """Returns whether this is the path or URL of a Parquet file, or a pattern for such names, by its ending."""
+    """Returns whether `source` is a path, URL or pattern that ends in .parquet or .pq."""
     if not isinstance(source, (str, bytes, os.PathLike)):
         return False
     name = os.fsdecode(source)
@@ -342,7 +342,7 @@ class _Ranges(io.RawIOBase):
         return cls(name, storage, size, version)
 
     def load(self, spans: Sequence[tuple[int, int]]) -> None:
-        """Reads ranges of (offset, length) into memory. Ranges less than _GAP bytes apart are read as one."""
+        """Reads ranges of (offset, length) into memory. Ranges with at most _GAP bytes between them are read as one."""
         merged: list[list[int]] = []
         for begin, length in sorted(spans):
             if merged and begin <= merged[-1][1] + _GAP:
@@ -408,8 +408,8 @@ def _through(opened: Any, read: Callable[[Any], Any]) -> Any:
 
 
 def _released(opened: Any, read: Callable[[Any], Any]) -> Any:
-    """Returns read(file) for a file object in Python. At the end, waits up to _PATIENCE seconds until pyarrow has dropped that object and all bytes that it
-    read. Makes the object itself, so that no variable of a caller refers to it."""
+    """Returns read(file) for a file object in Python. At the end, waits up to _PATIENCE seconds until pyarrow has dropped the file object and all bytes that it
+    read. This function creates the file object, so that no caller's variable refers to it."""
     file = _Given(opened)
     seen, itself = file.seen, weakref.ref(file)
     try:

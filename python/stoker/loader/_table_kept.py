@@ -23,7 +23,7 @@ class Kept(NamedTuple):
 
 
 def _digest(data: bytes | memoryview) -> bytes:
-    import hashlib  # takes two milliseconds to import, which most programs do not need
+    import hashlib  # imported here, because it takes two milliseconds, and most programs do not need it
 
     return hashlib.blake2b(data, digest_size=_DIGEST).digest()
 

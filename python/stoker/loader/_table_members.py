@@ -21,7 +21,7 @@ from stoker.loader._table_columns import Column, column_of, is_text, looks_like_
 from stoker.loader._table_rows import Rows
 
 Bytes = bytes | memoryview
-_LONGEST = 80  # bytes of an ending, so that a member's name fits into the 100 bytes of a tar's header
+_LONGEST = 80  # the most bytes of an ending, so that a member's name fits into the 100 bytes of a tar's header
 
 # (offset, bytes, ending): a file that has these bytes at this offset gets this ending.
 _SIGNS: tuple[tuple[int, bytes, str], ...] = (
@@ -266,7 +266,7 @@ def _paths(chunked: Any) -> Callable[[int], str | None]:
 
 
 def _no_path() -> None:
-    """The path of a value that has none: None."""
+    """Returns None, in the place of the path of a value that has no path."""
 
 
 def _encoded(member: Member, chunked: Any) -> Callable[[int], Any]:

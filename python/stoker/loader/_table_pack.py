@@ -36,7 +36,7 @@ _MOST_TARS = 1_000_000
 _SHARD_BYTES = 256_000_000
 _PLAN = "packing.txt"  # identifies data set and options, so that a later run recognises its own tars; stk_pack writes it too
 _TAR = "shards-{:06d}.tar"
-_LEFT = re.compile(r"(shards-\d{6}\.tar(\.stoker)?|packing\.txt|classes\.txt)\.[0-9a-f]+\.part")  # unfinished files of an ended run
+_LEFT = re.compile(r"(shards-\d{6}\.tar(\.stoker)?|packing\.txt|classes\.txt)\.[0-9a-f]+\.part")  # unfinished files of an interrupted run
 
 
 class _UsageError(Exception):
@@ -390,6 +390,6 @@ def _locked(part: str, folder: str) -> Iterator[None]:
         except OSError as e:
             if e.errno in (errno.EAGAIN, errno.EACCES):
                 raise InvalidArgumentError(f"{folder}: another run of this command writes it at the moment") from None
-        yield  # some file systems have no locks
+        yield  # without a lock if the file system has none
     finally:
         os.close(fd)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lengths of the sounds of a table, for batches of sounds of similar lengths."""
+"""Finds the length of each sound in a table, so that sounds of similar lengths can be put into the same batch."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ _THREADS = 4  # each keeps the sounds of one row group in memory
 
 
 def durations(table: Table) -> list[float]:
-    """Returns the seconds of each row's sound: from the column `duration` if the table has one, else from the headers of the sounds, for which all sounds are
-    read once. Returns 0 for a row without a positive length, and for a sound that cannot be read. Raises an error if `duration` does not hold numbers."""
+    """Returns the length in seconds of each row's sound: from the column `duration` if the first file has one, else from the headers of the sounds, for which
+    all sounds are read once. Returns 0 for a row without a positive length, and for a sound that cannot be read. Raises InvalidArgumentError if `duration` does
+    not hold numbers, or if another file lacks it."""
     named = LENGTHS in table.files[0].schema.names
     at = range(len(table.groups))
     with ThreadPoolExecutor(_THREADS) as pool:

@@ -192,8 +192,8 @@ class TableSource(DatasetSource):
         return futures
 
     def _needed(self, items: Sequence[Item]) -> tuple[list[int], list[int], frozenset[int] | None]:
-        """Returns three things: the groups of these samples; the groups to request ahead, first needed first; and the groups that must stay in memory. The
-        last is None for an order in which any group may be next."""
+        """Returns three things: the groups of these samples; the groups to request ahead, first needed first; and the groups that must stay in memory, or None
+        for an order in which any group may be next."""
         needed = list(dict.fromkeys(self.table.group_of(i) for i, _ in items))
         sequence = next(
             (order for order, _ in self._orders.values() if isinstance(order, GroupOrder) and order.epoch == items[0][1][1]), None

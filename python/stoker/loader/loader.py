@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The class Loader."""
+"""The class Loader. Checks the user's arguments, opens the source, and makes batches of tensors from a pipeline's outputs."""
 
 from __future__ import annotations
 
@@ -76,46 +76,46 @@ class Loader(metaclass=BriefHelp):
       source, dataset: a folder of classes, a list of (path, target), tars,
           Parquet files, a Dataset, arrays (X, y), a Pipeline. Local or s3://
       split: "train" or "test", of CIFAR and MNIST
-      frames, stride: of videos: the frames of a clip, and their distance
+      frames, stride: the frames of a clip of a video, and their distance
       layout: "HWC" or "CHW", of images that are arrays or tensors
       exif_orientation: True turns images as their EXIF data says
     Batches
-      batch_size, global_batch_size: samples of each rank, or of all together
+      batch_size, global_batch_size: samples in a batch of a rank, of all ranks
       last_batch: "keep" (default), "drop" or "pad". Or drop_last=True
-      fields: the names of what a batch holds, or a dict with their kinds
+      fields: names of a batch's fields, or a dict from names to kinds
       ragged: fields that become one RaggedBatch in place of a list
-      pad: images of different sizes are padded with this number, or "zeros"
-      bucket_by: "aspect_ratio", "size" or "duration": alike ones together
+      pad: a number, or "zeros", that fills smaller images up to the largest
+      bucket_by: "aspect_ratio", "size" or "duration": batches similar samples
       collate_fn: a function that changes each finished batch
     Order
-      shuffle: True; "shards" (tars) and "groups" (tables) read large parts
-      seed: of order and draws. Default: torch.manual_seed's, or 0
+      shuffle: True. "shards" (of tars) and "groups" (of tables) read faster
+      seed: for order and random draws. Default: torch.manual_seed's, or 0
       sampler, batch_sampler: torch's, a function of the epoch, lists of ids
-      shard: "auto" (the rank's part), None (everything) or (i, n)
+      shard: "auto" (the rank's part), None (everything) or (i, n): i of n
     Images
       transforms: of stoker.transforms or torchvision, in order
       views: in place of them, [(2, large_crops), (6, small_crops)]
       batch_transforms: MixUp, CutMix, or functions of (images, labels)
       dtype: torch.float32 (0..1, the default), float16, bfloat16, uint8;
-        uint16 and int16 of a FloatMap. memory_format: torch.channels_last
+        uint16, int16 for a FloatMap. memory_format: torch.channels_last
     Devices and threads
       device: "cpu", "cuda", "cuda:1". decode: "auto", "gpu" or "cores"
       num_threads: "auto" or a number. prefetch: batches made ahead (2)
       python_workers: processes for a Dataset's Python. pin_memory: True
     Bad samples and limits
       on_error: "raise", "skip" or "replace". strict: False takes damaged
-        JPEGs. max_errors: share (< 1) or number that may fail (1%)
-      timeout: seconds to wait for a batch. held_limit: bytes of older ones
-      memory_limit, gpu_memory_limit: bytes for a sample; bytes of the GPU
+        JPEGs. max_errors: share (< 1) or number of samples to skip (1%)
+      timeout: seconds to wait for a batch. held_limit: bytes of those in use
+      memory_limit, gpu_memory_limit: bytes of a sample; bytes on the GPU
     Reading
       storage: a stoker.Storage, for remote objects. trace: a Chrome trace
-      read_requests, read_bytes: how much is read ahead of need
+      read_requests, read_bytes: most requests and bytes to read ahead
     Attributes of a Loader
       batch_size, classes, class_to_idx, epoch; step: steps of the epoch that
         are done; pipeline: for explain(), counters() and bad_samples()
     """
 
-    # Methods that every such class has, the attributes that the text above names, and what frameworks ask a DataLoader for.
+    # Names that help() leaves out: special methods, attributes that the docstring explains, and attributes that frameworks read from a DataLoader.
     _unlisted = (
         *("__abstractmethods__", "__dict__", "__enter__", "__exit__", "__getitem__", "__getstate__", "__init__", "__repr__", "__weakref__"),
         *("__iter__", "__len__", "batch_size", "class_to_idx", "classes", "epoch", "pipeline", "step"),
@@ -190,7 +190,7 @@ class Loader(metaclass=BriefHelp):
         self._run = Run(opened, self._spec, order)
         self._described = repr(self._run.source) if not isinstance(source, Pipeline) else "a Pipeline"
         self._generation = 0
-        self._untouched = False  # True from the begin of an iteration until its first batch is taken
+        self._untouched = False  # True from the start of an iteration until its first batch is taken
         self._one_thread = OneThread()
         self._narrowed_was_noticed = self._asks_dataset = False
         self._set_batch_options(kinds, pads, given)
@@ -233,7 +233,7 @@ class Loader(metaclass=BriefHelp):
         self._several = given["views"] is not None or self._spec.images > 1
 
     def _may_list_images(self, opened: Source | Pipeline, given: dict[str, Any], asked: DatasetArguments) -> bool:
-        """Returns whether batches hold lists of images if the images differ in size. They do not if an argument or a transform demands one tensor."""
+        """Returns whether batches may hold their images as lists, if the images turn out to differ in size."""
         spec, sampler = self._spec, given["sampler"]
         arranged = any(given[name] is not None for name in ("batch_sampler", "bucket_by", "batch_transforms", "views", "pad"))
         # A sampler that the user wrote may put images of one size into each batch; torch's samplers do not.
@@ -242,7 +242,7 @@ class Loader(metaclass=BriefHelp):
         return not (arranged or not images or spec.batch == 1 or _own_sizes.fixed(spec.views[0]) or "image" in lists_of(asked.kinds))
 
     def _list_images(self, fields: dict[str, int | None], batch: Any) -> None:
-        """Lets all batches hold lists of images if the images differ in size, and prints a notice the first time."""
+        """Lets all batches hold lists of images if the images differ in size, and prints a notice the first time. batch: the first batch."""
         source, recipe = self._run.source, self._spec.views[0]
         if isinstance(source, DatasetSource) and source.samples_of.several:
             return  # the Dataset gives a list of views, which stays as it is
@@ -448,7 +448,7 @@ class Loader(metaclass=BriefHelp):
         return reported(self, self, self._begin())
 
     def _begin(self) -> Epoch:
-        """Begins an epoch, or continues a restored one. Does not notify Accelerate, as __iter__ does."""
+        """Begins an epoch, or continues a restored one. Unlike __iter__, does not notify Accelerate."""
         with self._one_thread:
             self._generation += 1
             self._run.begin()
@@ -520,7 +520,7 @@ class Loader(metaclass=BriefHelp):
         return Batches(fields, batch, self._device, finishing, views, self._pin and _options.can_pin(), self._lists, self._main)
 
     def _dataset_facts(self, batch: Any) -> tuple[list[bool], list[int]]:
-        """Returns, for each sample of a Dataset's batch, whether it only fills the batch, and in a second list its id in the Dataset."""
+        """Returns two lists with an entry for each sample of a Dataset's batch: whether it is a repeat that fills the batch, and its id in the Dataset."""
         facts = self._run.dataset_samples(batch)
         return [padded for _, padded in facts], [i for i, _ in facts]
 
@@ -533,8 +533,8 @@ class Loader(metaclass=BriefHelp):
         return self._run.last or (self._run.samples() is not None and self._run.step == len(self))
 
     def _samples_of_last_step(self) -> int:
-        """Returns the number of samples, over all ranks, in an epoch's last step without those that only fill it; 0 if the step is full or last_batch is not
-        "pad"."""
+        """Returns the number of samples, over all ranks, in an epoch's last step, without the repeats that fill it; 0 if the step is full, last_batch is not
+        "pad", or the number of samples is not known."""
         return (self._run.samples() or 0) % (self.batch_size * self._spec.shard.world) if self._spec.last_batch == "pad" else 0
 
     @property
@@ -575,12 +575,12 @@ class Loader(metaclass=BriefHelp):
     # ---- state ----
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the position after the batches that were taken (1 KB)."""
+        """Returns the position after the last batch taken: a dict of about 1 KB."""
         with self._one_thread:
             return {"stoker_loader": _STATE, **self._run.state(), **({"listed": True} if self._listed else {})}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from a state of these data, with any number of ranks."""
+        """Continues from a saved state of the same data, with any number of ranks."""
         if not isinstance(state, dict) or not is_whole(state.get("stoker_loader")) or state["stoker_loader"] != _STATE:
             raise StateError("this is no state of a Loader, or one of another version")
         with self._one_thread:
@@ -616,7 +616,7 @@ class Loader(metaclass=BriefHelp):
 
     @property
     def class_to_idx(self) -> dict[str, int]:
-        """The label of each class."""
+        """A dict from the name of each class to its label."""
         return dict(self._class_to_idx) or {name: label for label, name in enumerate(self.classes)}
 
     @property
@@ -657,7 +657,7 @@ class Loader(metaclass=BriefHelp):
             raise InvalidArgumentError(f"set_epoch: an epoch is a whole number from 0 on, not {epoch!r}")
         with self._one_thread:
             self._run.go_to(epoch)
-            if self._untouched:  # Lightning makes the iterator of a run that it continues before it sets the epoch
+            if self._untouched:  # when Lightning resumes a run, it makes the iterator before it sets the epoch
                 self._run.begin()
             else:
                 self._generation += 1
@@ -669,7 +669,7 @@ class Loader(metaclass=BriefHelp):
         return wrap(self)
 
     def show(self, images: int = 16, columns: int | None = None) -> Sheet:
-        """Returns a contact sheet of the next images, with save(path)."""
+        """Returns a contact sheet of the next batch, which stays the next one."""
         if self._run.inside:
             raise StateError("Loader.show: an epoch has begun; show() before it or after it, or stoker.view(batch) of a batch")
         state = self.state_dict()
@@ -678,7 +678,6 @@ class Loader(metaclass=BriefHelp):
         finally:
             self.load_state_dict(state)
         recipe = self._spec.views[0]
-        # batch.image is a list if there are several views; the first is shown.
         image = getattr(batch, "image", batch)
         if self._several and isinstance(image, list):
             image = image[0]
@@ -753,8 +752,8 @@ def _sequential() -> type[Sampler]:
 
 
 class _Separated(NamedTuple):
-    """The arguments of a Loader after those about sounds and clips of videos were separated from the others. main: the user's name of the sounds, if samples
-    have sounds instead of images; else ""."""
+    """A Loader's arguments, with those about sounds and about clips of videos split off into `sounds` and `video`. main: the user's name of the field of
+    sounds, if samples have sounds instead of images; else ""."""
 
     source: Any
     fields: Any
@@ -841,7 +840,8 @@ def _spec_of(
 def _open_in_order(
     source: Any, images: Listed | Arrays | None, asked: DatasetArguments, spec: Spec, given: dict[str, Any]
 ) -> tuple[Source | Pipeline, Order | None]:
-    """Opens the source. Returns it with the order that the user gives, or None. given: all arguments of the Loader."""
+    """Opens the source. Returns it, and the order that sampler, batch_sampler or bucket_by gives, or None. bucket_by sets spec.shuffle to False. given: all
+    arguments of the Loader."""
     sampler, batch_sampler, bucket_by = given["sampler"], given["batch_sampler"], given["bucket_by"]
     order = make_order(sampler, spec.seed) if batch_sampler is None else BatchOrder(batch_sampler)
     opened = _open(source, images, given["split"], asked)
@@ -968,7 +968,7 @@ def _open(source: Any, found: Listed | Arrays | None, split: str, asked: Dataset
 
 
 def _by_batches(opened: Source | Pipeline, asked: DatasetArguments) -> DatasetSource:
-    """Returns a source that supports a batch_sampler, whose batches may differ in size, or raises an error."""
+    """Returns a source that supports a batch_sampler, whose batches may differ in size. Raises InvalidArgumentError if `opened` has no indices."""
     if isinstance(opened, StreamSource):
         raise InvalidArgumentError(
             "Loader: batch_sampler is for data sets that have indices, and an IterableDataset has an order of its own"
