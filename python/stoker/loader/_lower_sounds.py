@@ -138,7 +138,8 @@ def _mfcc(step: Any, sound: Sound) -> Sound:
     mel = replace(mel, node=math.log(mel.node + 1e-6)) if step.log_mels else _decibels(step.amplitude_to_DB, mel)
     if step.norm == "ortho":
         return replace(mel, node=fn.mfcc(mel.node, axis=0, dct_type=2, n_mfcc=step.n_mfcc, normalize=True))
-    return replace(mel, node=fn.mfcc(mel.node, axis=0, dct_type=2, n_mfcc=step.n_mfcc) * 2.0)  # without norm, torchaudio's values are twice as large
+    # Without norm, torchaudio's values are twice those of fn.mfcc.
+    return replace(mel, node=fn.mfcc(mel.node, axis=0, dct_type=2, n_mfcc=step.n_mfcc) * 2.0)
 
 
 def _check_spectrum(step: Any, sound: Sound) -> None:

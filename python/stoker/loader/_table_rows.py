@@ -19,7 +19,8 @@ from stoker.loader._table_files import find, parquet, read_footers, read_group, 
 
 _SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3  # kinds of messages of an Arrow stream
 _END = b"\xff\xff\xff\xff\0\0\0\0"  # the end of an Arrow stream; pyarrow does not require it, but files of `datasets` have it
-_STATE, _SPLITS = "state.json", "dataset_dict.json"  # written by `datasets`: _STATE into the folder of a data set, _SPLITS into a folder of several splits
+# `datasets` writes _STATE into the folder of a data set, and _SPLITS into a folder that holds the folders of several splits.
+_STATE, _SPLITS = "state.json", "dataset_dict.json"
 
 
 @dataclass
