@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pipeline: a graph of operators that runs. It has the methods of DALI's class."""
+"""Pipeline, a graph of operators that can be run, and the decorator pipeline_def. Both have the interface of DALI's."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Pipeline:
 
     @property
     def set_affinity(self) -> bool:
-        """Returns the argument as given. It has no effect."""
+        """Returns the argument set_affinity, which has no effect."""
         return bool(self._settings.accepted.get("set_affinity", False))
 
     @property
@@ -231,8 +231,8 @@ class Pipeline:
 
     @staticmethod
     def push_current(pipeline: Pipeline) -> Pipeline | None:
-        """Makes this the pipeline to which operators are added. Returns the
-        previous one, or None.
+        """Makes `pipeline` the one to which operators are added. Returns the
+        pipeline to which they were added before, or None.
         """
         previous = Pipeline.current()
         _definition.begin(pipeline, pipeline._builder)
@@ -240,7 +240,7 @@ class Pipeline:
 
     @staticmethod
     def pop_current() -> None:
-        """Ends the last push_current."""
+        """Undoes the last push_current."""
         _definition.end()
 
     def __enter__(self) -> Pipeline:
@@ -276,7 +276,9 @@ class Pipeline:
         """
 
     def build(self) -> None:
-        """Compiles the graph. If it is not called, the first batch does that."""
+        """Compiles the graph and starts the session. The first run() does this if
+        build() was not called.
+        """
         if self._session is not None:
             return
         if self._outputs is None:
@@ -411,8 +413,8 @@ class Pipeline:
         """
 
     def start_py_workers(self) -> None:
-        """Starts the processes of external_source(parallel=True). If it is not
-        called, build() does that.
+        """Starts the processes of external_source(parallel=True). build() does
+        this too.
         """
         for source in self._builder.sources:
             if isinstance(source.source, CallableSource):
@@ -446,7 +448,6 @@ class Pipeline:
         return 1
 
     def _next(self) -> _core.Batch:
-        """Returns the next batch as the C module's object, which has no tensor lists."""
         return self._started().take()
 
     def _take(self, cuda_stream: Any = None) -> tuple[TensorList, ...]:
@@ -456,10 +457,11 @@ class Pipeline:
         return tuple(tensor_list(batch, i) for i in range(self.num_outputs))
 
     def run(self, cuda_stream: Any = None, /, **inputs: Any) -> tuple[TensorList, ...]:
-        """Returns one batch: a tensor list for each output. run(name=batch) feeds
-        inputs first. cuda_stream: a stream that will read the batch, as for
-        TensorListGPU.use_stream; streams that read tensors through DLPack need
-        not be given.
+        """Returns one batch: a tensor list for each output. Releases the previous
+        batch. run(name=batch) feeds the external_source `name` first.
+        cuda_stream: a stream that will read the batch, as for
+        TensorListGPU.use_stream; not needed for streams that read tensors
+        through DLPack. Raises StopIteration at the end of an epoch.
         """
         for name, data in inputs.items():
             self.feed_input(name, data)
@@ -492,7 +494,7 @@ class Pipeline:
         self._running().start()
 
     def empty(self) -> bool:
-        """Returns whether all scheduled batches were taken."""
+        """Returns whether all batches of schedule_run were taken."""
         return self._scheduled == 0
 
     def reset(self) -> None:
@@ -507,8 +509,8 @@ class Pipeline:
         """Stops the work and frees the pipeline's memory; batches stay valid.
         Waits at most 2 s for calls of sources and functions to return, unless
         interrupted (Ctrl-C); if a call takes longer, the memory is freed when
-        it returns. From another thread it also ends a wait for a batch, and
-        building.
+        it returns. Called from another thread, this also ends a wait for a
+        batch and a running build().
         """
         self._given_up = True
         if self._session is not None:
@@ -524,8 +526,8 @@ class Pipeline:
     # ---- state, serialisation, statistics ----
 
     def checkpoint(self, filename: str | os.PathLike[str] | None = None) -> bytes:
-        """Returns the state after the batches that were taken: less than 1 KB of
-        JSON. Also writes it to a file, if one is given.
+        """Returns the state after the batches that were taken, as JSON. Also
+        writes it to the file `filename`, if given.
         """
         state = self._started().save().encode()
         if filename is not None:
@@ -554,8 +556,8 @@ class Pipeline:
     def deserialize(
         cls, serialized_pipeline: bytes | str | None = None, filename: str | os.PathLike[str] | None = None, **kwargs: Any
     ) -> Pipeline:
-        """Makes a pipeline from the result of serialize(), or from a file with
-        it; exactly one of them is given. Keyword arguments override settings.
+        """Makes a pipeline from serialized_pipeline, the result of serialize(), or
+        from a file that holds it. Keyword arguments override settings.
         Each external_source must be fed with feed_input.
         """
         if (serialized_pipeline is None) == (filename is None):
@@ -592,7 +594,7 @@ class Pipeline:
         return json.loads(text) if as_json else text
 
     def counters(self) -> dict[str, float]:
-        """Returns a dict from names to values of the counters since the start."""
+        """Returns the values of all counters since the start, by name."""
         return self._running().counters()
 
     def executor_statistics(self) -> dict[str, float]:
@@ -623,7 +625,7 @@ class Pipeline:
 
 
 def _is_of_all(data: Any, outputs: int) -> bool:
-    """Returns whether data for feed_input has a batch for each of several outputs: a tuple of any values, or a list of tuples or lists."""
+    """Returns whether `data` is one batch for each of `outputs` outputs: a tuple of batches, or a list of tuples or lists."""
     if not isinstance(data, (tuple, list)) or len(data) != outputs:
         return False
     return isinstance(data, tuple) or all(isinstance(part, (tuple, list)) for part in data)
@@ -661,8 +663,8 @@ def _warn_of_unsaved_sources(sources: Sequence[UserSource]) -> None:
 
 
 def _notice_unpaired_readers(core: _core.Pipeline, records: Sequence[Record]) -> None:
-    """Prints a notice if the samples of several readers are not paired, because their data sets differ in size or are read in different orders. Users rarely
-    want that. Readers that Loader adds, whose names begin with "_", are not meant to be paired."""
+    """Prints a notice if several readers differ in size or in order, so that their samples are not paired. Leaves out readers that Loader adds, whose names
+    begin with "_": they are not meant to be paired."""
     names = [name for name in core.readers() if not name.startswith("_")]
     if len(names) < 2:
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outputs of a pipeline: a list of tensors for each output, over the pipeline's own memory, in host memory or on a GPU.
+"""The outputs of a pipeline: a list of tensors for each output. The tensors lie in the pipeline's memory, on the host or on a GPU.
 
 NumPy, torch and CuPy read this memory without a copy. You may write to it, and it is reused only after the list and all objects made from it are gone. A list
 keeps no memory of other outputs. Data on a GPU is complete when it is delivered. If a stream reads the data through DLPack, the memory is not written again
@@ -107,17 +107,18 @@ class TensorCPU(_Tensor):
         return _wrap([_writable(object)], layout), 0, 0
 
     def _use_memory(self, array: npt.NDArray[Any], layout: str) -> None:
-        """Makes this a tensor over `array`, a view of its own memory."""
+        """Replaces this tensor's shape, type and memory by those of `array`, a view of its present memory."""
         self._become(TensorCPU(array, layout))
 
     def _array(self) -> npt.NDArray[Any]:
-        """Returns the elements as an array over a second tensor: an array over this one would refer to it, and _use_memory() would make a reference cycle."""
+        """Returns the elements as an array that refers to a second tensor. If it referred to this tensor, _use_memory() would make a reference cycle."""
         import numpy as np
 
         return np.asarray(TensorCPU(self._batch, self._output, self._index))
 
     def squeeze(self, dim: int | None = None) -> bool:
-        """Removes all axes of extent 1, or only axis `dim` if its extent is 1. Returns whether an axis was removed."""
+        """Removes all axes of extent 1, or only axis `dim` if its extent is 1; dim may be negative. Returns whether an axis was removed. Raises
+        InvalidArgumentError if dim is out of range."""
         shape = self.shape()
         if dim is not None and not -len(shape) <= dim < len(shape):
             raise InvalidArgumentError(f"squeeze: axis {dim} of a tensor with {len(shape)} dimensions")
@@ -262,7 +263,7 @@ class _TensorList(Generic[_T]):
         return self.as_tensor().data_ptr()
 
     def copy_to_external(self, ptr: Any, *_: Any, **__: Any) -> None:
-        """Copies a dense batch to an address in host memory. Raises an error if the batch is not dense."""
+        """Copies a dense batch to a host address, as the tensor's method does. Raises an error if the batch is not dense."""
         self.as_tensor().copy_to_external(ptr)
 
     def source_info(self) -> list[str]:
@@ -305,7 +306,7 @@ class TensorListCPU(_TensorList[TensorCPU]):
         **named: Any,
     ) -> None:
         if not isinstance(batch, _core.Batch):
-            for name in ("object", "b", "tl", "list_of_tensors"):  # DALI's names of the first argument
+            for name in ("object", "b", "tl", "list_of_tensors"):  # DALI's names for the first argument
                 batch = named.pop(name, batch)
             if named:
                 hint = hint_for(next(iter(named)), ("batch", "output", "layout", "contiguous", "is_pinned"))
@@ -347,7 +348,8 @@ class TensorListCPU(_TensorList[TensorCPU]):
         self._use_memory([a.view(to_numpy_type(dtype)) for a in self._arrays()], self.layout())
 
     def as_reshaped_tensor(self, shape: Sequence[int]) -> TensorCPU:
-        """Returns the batch as one tensor of another shape, over the same memory; a copy if there are gaps between its samples."""
+        """Returns the batch as one tensor of another shape, over the same memory; a copy if there are gaps between its samples. Raises InvalidArgumentError if the
+        numbers of elements differ."""
         import numpy as np
 
         whole = self.as_array() if self.is_dense_tensor() else np.concatenate([a.ravel() for a in self._arrays()] or [np.empty(0)])
@@ -377,7 +379,6 @@ class TensorListCPU(_TensorList[TensorCPU]):
 
 
 def _batch_over(given: Any, layout: str | None, contiguous: bool) -> _core.Batch:
-    """Makes a batch from the first argument of TensorListCPU."""
     if isinstance(given, TensorListCPU):
         return _wrap(given._arrays(), given.layout() if layout is None else layout)
     if isinstance(given, (list, tuple)):
@@ -424,8 +425,8 @@ class TensorListGPU(_TensorList[TensorGPU]):
         return self[i]
 
     def use_stream(self, stream: Any) -> None:
-        """Notes that a stream (torch's, CuPy's or a handle) reads the batch. Once no tensor of the batch is left, its memory is reused only after the work that
-        the stream had at that time. DLPack notes the stream for which a tensor is made; call this method for other streams."""
+        """Notes that a stream (torch's, CuPy's or a handle) reads the batch. When the last tensor of the batch is gone, its memory is reused only after all work
+        that the stream has at that moment. DLPack notes the stream for which it exports a tensor; call this method for other streams."""
         self._batch.use_stream(stream_handle(stream))
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions and classes of NVIDIA ACCV-Lab's on_demand_video_decoder, for code that is written for it. The CPU decodes the frames.
+"""The functions and classes of NVIDIA ACCV-Lab's on_demand_video_decoder, for code that uses that library. The CPU decodes the frames.
 
     import stoker.video.accvlab as nvc        # instead of accvlab.on_demand_video_decoder
 
@@ -117,7 +117,7 @@ def GetFastInitInfo(filepaths: Sequence[str]) -> list[FastStreamInfo]:
 
 
 class _Open:
-    """The decoders of the last `most` videos that were used. Not for several threads at once; one call decodes several files in parallel."""
+    """The decoders of the last `most` videos that were used. Only one thread at a time may use it; a call decodes several files in parallel."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -272,7 +272,7 @@ class PyNvGopDecoder:
         """Does nothing, because this class uses no GPU memory."""
 
     def release_decoder(self) -> None:
-        """Closes the files and frees their decoders. The next call opens files again."""
+        """Closes the files and frees their decoders. Later calls open files again."""
         self._open.clear()
 
     Decode = _missing("Decode", _YUV)
@@ -442,7 +442,8 @@ class CachedGopDecoder(PyNvGopDecoder):
     def GetGOPList(
         self, filepaths: Sequence[str], frame_ids: Sequence[int], fastStreamInfos: Sequence[FastStreamInfo] = (), useGOPCache: bool = False
     ) -> list[tuple[Any, list[int], list[int]]]:
-        """Does the same as the method of PyNvGopDecoder. useGOPCache=True: takes groups from the cache if they hold the frame, and adds the others to it."""
+        """Does the same as the method of PyNvGopDecoder. useGOPCache=True: takes a file's group from the cache if it holds the frame; else reads the group and
+        adds it to the cache."""
         _check(filepaths, frame_ids, self._maxfiles)
         self._hits, found = [], []
         for path, frame in zip(filepaths, frame_ids, strict=True):
@@ -493,8 +494,8 @@ def CreateGopDecoder(
 
 
 class _Background:
-    """Computes one result at a time on a thread. start() waits for an earlier computation and drops its result. take() waits for the result, returns it once,
-    and raises RuntimeError if nothing was started, or if another request was."""
+    """Computes one result at a time on a thread. start() waits for an earlier computation and drops its result. take() waits for the result and returns it
+    once. It raises RuntimeError if nothing was started, or if its request differs from the one that was started."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1)
@@ -541,7 +542,7 @@ class _Reader:
 
 
 class PyNvSampleReader(_Reader):
-    """Decodes frames of files that are read from beginning to end. Each file's decoder stays at its position, so it decodes the next frame from one packet.
+    """Decodes frames of files that are read from beginning to end. Each file's decoder stays open at its position, so the next frame needs only new packets.
 
     num_of_set, num_of_file: num_of_set * num_of_file files stay open, and a call may name num_of_file of them. iGpu, suppressNoColorRangeWarning: accepted,
     without effect.
@@ -582,8 +583,8 @@ def CreateSampleReader(num_of_set: int, num_of_file: int, iGpu: int = 0, suppres
 
 
 class PyNvBatchAsyncStreamReader(_Reader):
-    """Decodes several frames of several files in the background. frame_ids[v] lists the frames of filepaths[v]; all lists have the same length. The result is
-    indexed [v][f]. A call may ask for at most max_frames_per_decode_call frames of a file. The other arguments are those of PyNvSampleReader."""
+    """Decodes several frames of several files in the background. frame_ids[v] lists the frames of filepaths[v]; all lists have the same length. result[v][f]
+    is frame frame_ids[v][f]. A call may name at most max_frames_per_decode_call frames of a file. The other arguments are those of PyNvSampleReader."""
 
     def __init__(
         self, num_of_set: int, num_of_file: int, max_frames_per_decode_call: int, iGpu: int = 0, suppressNoColorRangeWarning: bool = False
@@ -630,7 +631,7 @@ def CreateBatchAsyncStreamReader(
 
 
 class GopRef(NamedTuple):
-    """A reference to a group of pictures in a SharedGopStore. It is small enough to be sent to another process."""
+    """A reference to a group of pictures in a SharedGopStore, to be sent to another process. data_size is in bytes."""
 
     shm_name: str
     data_size: int
@@ -642,8 +643,8 @@ class SharedGopStore:
     """Keeps groups of pictures in files on /dev/shm, which all processes of one user share. Workers call put() and send the GopRef that it returns to the
     process that reads the group.
 
-    capacity: the most groups in the store. When there are more, the one that was used least recently is removed, and reading it later raises KeyError. So
-    capacity must exceed the number of references that were sent but not yet read. store_id: a number for each training process, such as LOCAL_RANK.
+    capacity: the most groups in the store. When put() exceeds it, the group that was used least recently is removed, and reading that group raises KeyError.
+    So capacity must exceed the number of references that were sent but not yet read. store_id: a number for each training process, such as LOCAL_RANK.
     """
 
     def __init__(self, folder: Path, capacity: int) -> None:
@@ -667,7 +668,7 @@ class SharedGopStore:
 
     @classmethod
     def create(cls, capacity: int, store_id: int = 0) -> SharedGopStore:
-        """Makes an empty store. Removes groups that an earlier store with the same store_id did not remove."""
+        """Makes an empty store, and removes what an earlier store with the same store_id left. Raises PermissionError if other users may write into its folder."""
         if capacity < 1:
             raise ValueError(f"capacity is {capacity}; it must be 1 or more")
         folder = cls._folder_of(store_id)
@@ -680,7 +681,7 @@ class SharedGopStore:
 
     @classmethod
     def attach(cls, capacity: int, store_id: int = 0) -> SharedGopStore:
-        """Opens the store that another process made with create(). Raises FileNotFoundError if the store does not exist."""
+        """Opens the store that another process made with create(). Raises FileNotFoundError if it does not exist, PermissionError if others may write to it."""
         folder = cls._folder_of(store_id)
         if os.path.lexists(folder):
             cls._check_owner(folder)
@@ -740,7 +741,8 @@ class SharedGopStore:
             self._stats["evictions"] += 1
 
     def read(self, ref: GopRef) -> Any:
-        """Returns a group as an array over the shared memory, which stays valid if the group is removed later. Raises KeyError if it was removed before."""
+        """Returns a group as a uint8 array over the shared memory, which stays valid if the group is removed later. Raises KeyError if the group was removed
+        before."""
         try:
             with (self._folder / ref.shm_name).open("rb") as file:
                 return np.frombuffer(mmap.mmap(file.fileno(), ref.data_size, prot=mmap.PROT_READ), np.uint8)
@@ -751,7 +753,7 @@ class SharedGopStore:
             ) from None
 
     def get_batch(self, refs: Sequence[GopRef]) -> list[Any]:
-        """Returns an array for each of several groups, as read() does."""
+        """Returns read(ref) for each reference."""
         return [self.read(ref) for ref in refs]
 
     def get_stats(self) -> dict[str, Any]:
@@ -807,7 +809,7 @@ class DropCacheStatus(Enum):
 
 
 def drop_videos_cache(filepaths: Sequence[str]) -> DropCacheStatus:
-    """Asks the system to drop the cached bytes of files from its page cache. Stops at the first file for which this fails."""
+    """Asks the system to drop files from its page cache. Stops at the first file for which this fails, and returns the reason."""
     for path in filepaths:
         try:
             handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # without O_NONBLOCK, open waits for the writer of a FIFO

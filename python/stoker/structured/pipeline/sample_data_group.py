@@ -22,14 +22,14 @@ FieldMapping = Mapping[str | None, Any]
 
 
 class MissingFieldError(KeyError):
-    """Raised for a name or a path that leads to no field. The message lists the names that exist there."""
+    """Raised if a name or a path leads to no field. The message lists the fields of the group in which the name was looked for."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
 
 
 class FieldExistsError(MissingFieldError):
-    """Raised if a field is added under a name that another field has."""
+    """Raised if a group already has a field of the name under which one is added."""
 
 
 @dataclass
@@ -110,7 +110,6 @@ class SampleDataGroup:
             group._do_check_type = check_type
 
     def _groups(self) -> Iterator[SampleDataGroup]:
-        """Yields this group and all groups below it."""
         yield self
         for field in self._fields.values():
             if field.is_group:
@@ -222,7 +221,6 @@ class SampleDataGroup:
         return field.value
 
     def _parent_and_name(self, path: Path) -> tuple[SampleDataGroup, Name]:
-        """Returns the group that contains the field at a path, and the field's name. Raises MissingFieldError if there is no such field."""
         names = _names(path)
         if not names:
             raise ValueError("the empty path leads to the tree itself, which has no parent in it")
@@ -239,23 +237,25 @@ class SampleDataGroup:
         return group, names[-1]
 
     def set_item_in_path(self, path: Path, value: Any) -> None:
-        """Assigns to the field at a path: self[path[0]][path[1]]... = value. A path may also be a single name."""
+        """Assigns to the field at a path: self[path[0]][path[1]]... = value. A path may also be a single name. Raises MissingFieldError if there is no such
+        field, and ValueError for the empty path."""
         group, name = self._parent_and_name(path)
         group._set(name, value, path_text(_names(path)))
 
     def get_item_in_path(self, path: Path) -> Any:
-        """Returns the value of the field at a path, self[path[0]][path[1]]...; for the empty path, this tree."""
+        """Returns the value of the field at a path, self[path[0]][path[1]]...; for the empty path, this tree. Raises MissingFieldError if there is no such field."""
         if not _names(path):
             return self
         group, name = self._parent_and_name(path)
         return group[name]
 
     def get_parent_of_path(self, path: Path) -> SampleDataGroup:
-        """Returns the group that contains the field at the path. Raises ValueError for the empty path."""
+        """Returns the group that contains the field at the path. Raises ValueError for the empty path, and MissingFieldError if there is no such field."""
         return self._parent_and_name(path)[0]
 
     def get_type_of_item_in_path(self, path: Path) -> Any:
-        """Returns the type of the data field at a path; SampleDataGroup for a group field and for the empty path."""
+        """Returns the type of the data field at a path; SampleDataGroup for a group field and for the empty path. Raises MissingFieldError if there is no such
+        field."""
         if not _names(path):
             return SampleDataGroup
         group, name = self._parent_and_name(path)
@@ -280,7 +280,8 @@ class SampleDataGroup:
         return self.path_exists(path) and self.get_type_of_item_in_path(path) is SampleDataGroup
 
     def get_type_of_field(self, name: Name) -> Any:
-        """Returns the type of the elements of a child (types.STRING for texts), or SampleDataGroup if the child is a group."""
+        """Returns the type of a child's elements (types.STRING for texts), or SampleDataGroup if the child is a group. Raises MissingFieldError if there is no
+        child of this name."""
         return self._field(name).type
 
     # ---- text ----
@@ -296,7 +297,7 @@ class SampleDataGroup:
                 yield f"{' ' * indent}{name}: {field.type}{more}\n"
 
     def get_string_no_details(self) -> str:
-        """Returns a text with the name and type of each field, one a line, indented by depth."""
+        """Returns a text with a line for each field: its name and type, indented by its depth."""
         return "{\n" + "".join(self._lines(2, False)) + "}\n"
 
     def __str__(self) -> str:
@@ -308,7 +309,7 @@ class SampleDataGroup:
         return len(self._fields)
 
     def has_child(self, name: Name) -> bool:
-        """Returns whether there is a child of this name."""
+        """Returns whether this group has a child of this name."""
         return name in self._fields
 
     def is_data_field(self, name: Name) -> bool:
@@ -327,21 +328,21 @@ class SampleDataGroup:
         return in_order and all(group is None or f.is_group is group for f in self._fields.values())
 
     def is_array(self, field: Name | None = None) -> bool:
-        """Returns whether the children of this group, or of the named child, are named 0, 1, 2, ... in this order. False if the named child is a data
-        field."""
+        """Returns whether the children of this group, or of the child `field`, are named 0, 1, 2, ... in this order. False if `field` is a data field. Raises
+        MissingFieldError if there is no child of that name."""
         return self._is_array_of(field, None)
 
     def is_data_field_array(self, field: Name | None = None) -> bool:
-        """Returns whether this group, or the named child, is an array whose elements are all data fields."""
+        """Returns whether this group, or the child `field`, is an array whose elements are all data fields. Raises MissingFieldError as is_array does."""
         return self._is_array_of(field, False)
 
     def is_data_group_field_array(self, field: Name | None = None) -> bool:
-        """Returns whether this group, or the named child, is an array whose elements are all groups."""
+        """Returns whether this group, or the child `field`, is an array whose elements are all groups. Raises MissingFieldError as is_array does."""
         return self._is_array_of(field, True)
 
     @property
     def contained_top_level_field_names(self) -> tuple[Name, ...]:
-        """Names of the children, in order."""
+        """Returns the names of the children, in order."""
         return tuple(self._fields)
 
     @property
@@ -361,12 +362,12 @@ class SampleDataGroup:
 
     @property
     def field_names_flat(self) -> tuple[str, ...]:
-        """Names of all data fields, depth first: "a.[0].b"."""
+        """Returns the names of all data fields, depth first. A name holds the whole path, such as "a.[0].b"."""
         return tuple(path_text(path) for path, _ in self._leaves())
 
     @property
     def field_types_flat(self) -> tuple[Any, ...]:
-        """Types of all data fields, in the order of field_names_flat. The type of a text is UINT8, because it is passed as bytes."""
+        """Returns the types of all data fields, in the order of field_names_flat. The type of a text is UINT8, because texts are passed as bytes."""
         return tuple(types.UINT8 if f.type == types.STRING else f.type for _, f in self._leaves())
 
     @property
@@ -396,7 +397,7 @@ class SampleDataGroup:
 
     def set_data_from_dali_generic_iterator_output(self, data: Sequence[Mapping[str, Any]], index: int) -> None:
         """Sets the values of all data fields from a result of DALI's generic iterator: `data` has one dict for each pipeline, and data[index] maps the flat
-        names of the fields to values."""
+        names of the fields to values. Raises MissingFieldError if a name is missing."""
         given = data[index]
         if missing := [name for name in self.field_names_flat if name not in given]:
             raise MissingFieldError(f"the iterator gave no '{missing[0]}'; it gave: {', '.join(given)}")
@@ -416,7 +417,7 @@ class SampleDataGroup:
         self._fields[name] = field
 
     def add_data_field(self, name: Name, type: Any, mapping: FieldMapping | None = None, ragged: bool = False) -> None:
-        """Adds a data field.
+        """Adds a data field. Raises FieldExistsError if there is a child of this name.
 
         type: the type of its elements; types.STRING for a text. mapping: a dict from texts to numbers. It is applied if a text, or nested sequences of texts,
         are assigned outside of a pipeline; texts without an entry get the value of the key None. ragged (only in Stoker): samples of a batch may differ in
@@ -432,7 +433,7 @@ class SampleDataGroup:
         self._add(name, _Field(kind, mapping=mapping, ragged=ragged))
 
     def add_data_group_field(self, name: Name, blueprint_sample_data_group: SampleDataGroup) -> None:
-        """Adds a group of the blueprint's format, without values."""
+        """Adds a group of the blueprint's format, without values. Raises FieldExistsError if there is a child of this name."""
         if not isinstance(blueprint_sample_data_group, SampleDataGroup):
             raise TypeError(f"field '{name}': a group field takes a SampleDataGroup, not {type(blueprint_sample_data_group).__name__}")
         group = blueprint_sample_data_group.get_empty_like_self()
@@ -472,7 +473,7 @@ class SampleDataGroup:
         self[at] = value[1]
 
     def replace_video_frame_field(self, path: Path) -> None:
-        """Replaces a field for a frame of a video by a data field of type UINT8 for its image. The order of the fields stays the same. Only in Stoker."""
+        """Replaces a video frame field by a data field of type UINT8 for the frame's image, at the same position among the fields. Only in Stoker."""
         group, name = self._parent_and_name(path)
         if not group.is_video_frame_field(name):
             raise AssertionError(f"'{path_text(_names(path))}' is not a frame of a video")
@@ -600,7 +601,7 @@ def _names(path: Path) -> tuple[Name, ...]:
 
 
 def path_text(path: Sequence[Name]) -> str:
-    """Returns a path in the form of flat names: "a.[0].b"."""
+    """Returns a path as text, such as "a.[0].b"."""
     return ".".join(name if isinstance(name, str) else f"[{name}]" for name in path)
 
 
@@ -630,7 +631,7 @@ def _text_to_array(name: str, value: Any) -> Any:
 
 
 def _array_to_text(value: Any) -> Any:
-    """Converts an array of bytes to a str, and arrays with more dims to lists of str. Zeros at the end are padding."""
+    """Converts an array of bytes to a str, and an array with more dims to nested lists of str. Drops zeros at the end, which are padding."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, (list, tuple)):
