@@ -276,8 +276,8 @@ class Pipeline:
         """
 
     def build(self) -> None:
-        """Compiles the graph and starts the session. The first run() does this if
-        build() was not called.
+        """Compiles the graph. Methods that need the compiled graph call this, if
+        it was not called before.
         """
         if self._session is not None:
             return
@@ -461,7 +461,8 @@ class Pipeline:
         batch. run(name=batch) feeds the external_source `name` first.
         cuda_stream: a stream that will read the batch, as for
         TensorListGPU.use_stream; not needed for streams that read tensors
-        through DLPack. Raises StopIteration at the end of an epoch.
+        through DLPack. Raises StopIteration after iter_setup or an
+        external_source has ended the epoch, until reset().
         """
         for name, data in inputs.items():
             self.feed_input(name, data)
