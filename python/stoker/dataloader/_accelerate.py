@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lets Accelerate rebuild a stoker.DataLoader as one.
+"""Lets Accelerate rebuild a stoker.DataLoader as a stoker.DataLoader.
 
-prepare() makes another DataLoader, with its own shard of the batches, from the arguments of the one that it gets. It always takes torch's class, by the name
-DataLoader in accelerate.data_loader. This module puts a class there that makes a stoker.DataLoader for the Datasets of stoker.DataLoaders.
+prepare() makes another DataLoader, for this rank's shard of the batches, from the arguments of the DataLoader that it gets. It always takes torch's class, by
+the name DataLoader in accelerate.data_loader. This module replaces the class of this name by Rebuilt, which makes a stoker.DataLoader for the Datasets of
+stoker.DataLoaders.
 """
 
 from __future__ import annotations

@@ -42,8 +42,8 @@ def reported(asked: AcceleratorAnswers, loader: Counting, epoch: Batches) -> Bat
 
 
 class _Reporting:
-    """Iterates over an epoch, and is registered with Accelerate from the first batch until the epoch ends or the program drops the iterator. It is no
-    generator: one that raised an error would end the epoch, and a second thread would get Python's message about generators instead of the Loader's."""
+    """Iterates over an epoch, and is registered with Accelerate from the first batch until the epoch ends or the program drops the iterator. A generator could
+    not do this: an error would end it, and a second thread would get Python's message about generators instead of the Loader's."""
 
     def __init__(self, state: Any, asked: AcceleratorAnswers, loader: Counting, epoch: Batches) -> None:
         self._state, self._asked, self._loader, self._epoch = state, asked, loader, epoch

@@ -93,7 +93,7 @@ def size_of_file(path: Any, oriented: bool) -> Size:
         with _files.open_binary(path) as f:
             data = f.read(_HEAD)
         header = _core.image_header(data)
-    except (OSError, StokerError):  # a longer header: read all bytes; for a URI, or a file that is not an image, the next line raises
+    except (OSError, StokerError):  # the header may be longer; the next line raises an error if the file cannot be read or is not an image
         header = _core.image_header(_files.read_bytes(path))
     height, width = int(header["height"]), int(header["width"])
     return (width, height) if oriented and header["orientation"] > 4 else (height, width)

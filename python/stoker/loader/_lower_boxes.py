@@ -71,7 +71,8 @@ def window_of(
 
 
 class _Window:
-    """Draws a sample's window, as the function of a python_function. moves: the image's earlier moves, which are first applied to the boxes. format: theirs."""
+    """Draws a sample's window, as the function of a python_function. moves: the image's earlier moves, which are first applied to the boxes. format: that of
+    the boxes."""
 
     def __init__(self, t: T.RandomIoUCrop, moves: Sequence[Move], format: str) -> None:
         self.t, self.moves, self.format = t, tuple(moves), format

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decides before the first batch whether batches hold a list of images, because the data set's images differ in size.
+"""Decides when the first batch is made whether batches hold lists of images, because the data set's images differ in size.
 
-They do if the transforms draw sizes, or if the transforms do not set the size and images of the data set differ. Which images are compared does not depend on
-the order, the seed or the rank, so that all ranks and runs decide alike. In a single process the first batch decides too. With several ranks it must not,
-because ranks have different first batches: if images differ only there, an error is raised. The decision holds for all batches and is part of states, so
-that a program never gets a tensor from one batch and a list from the next.
+Batches hold lists if the transforms draw sizes, or if the transforms do not set the size and images of the data set differ. Which images are compared does not
+depend on the order, the seed or the rank, so that all ranks and runs decide alike. Without other ranks, different sizes in the first batch also lead to lists.
+With other ranks they raise an error, because each rank has another first batch. The decision holds for all batches and is part of states, so that a program
+never gets a tensor from one batch and a list from the next.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from stoker.loader._spec import Spec
 from stoker.loader._tars import TarSource
 from stoker.pipeline import Pipeline
 
-_LOOKED_AT = 32  # number of files whose sizes are compared
-_WHOLE = 16  # the same, if each file must be read as a whole
-_FOLDERS = 8  # number of class folders from which files are compared
+_LOOKED_AT = 32  # the most files whose sizes are compared
+_WHOLE = 16  # the most files whose sizes are compared if each must be read as a whole
+_FOLDERS = 8  # the most class folders from which files are compared
 
 _FIXED = (T.RandomResizedCrop, T.CenterCrop, T.RandomCrop, T.FixedSizeCrop)
 _DRAWN = (T.RandomIoUCrop, T.RandomZoomOut, T.RandomResize, T.RandomShortestSize, T.ScaleJitter)
@@ -132,7 +132,7 @@ def _files_under(folder: str, endings: Sequence[str]) -> Iterator[str]:
 
 
 def lists_for(source: Any, kinds: dict[str, Kind] | None) -> set[str]:
-    """Returns the names of fields that become lists when the images do. For a DatasetSource, also makes its stacks of masks lists."""
+    """Returns the names of fields that become lists when the images do. For a DatasetSource, also calls its list_masks()."""
     found: dict[str, Kind] = dict(kinds or {})
     if isinstance(source, DatasetSource):
         found.update(zip(source.samples_of.names_of_parts(), source.samples_of.kinds or (), strict=False))

@@ -294,7 +294,7 @@ class Sounds:
         return {"duration": self.audio.duration, "low": low, "high": high}
 
     def of_clip(self, data: DataNode, window: DataNode) -> Sound:
-        """Decodes the sound of a clip from the bytes of its video."""
+        """Decodes the sound of a clip. data: a node with the bytes of the video. window: the part of the video that the clip shows, from fn.decoders.video."""
         more = {} if self.audio.duration is None else {"duration": self.audio.duration}
         return self.sound(*fn.decoders.audio(data, window, **more, **self.decoding()))
 
