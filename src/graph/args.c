@@ -11,7 +11,7 @@
 static const char *const type_names[] = {
 	"a bool", "an int", "a float", "a string", "a dtype", "an image type", "an interpolation", "ints", "floats", "strings"};
 
-/* Returns the name of an argument's type without its article. Not for types of lists, whose names have no article. */
+/* Returns the name of an argument's type without its article. Do not call this for lists, whose names have no article. */
 static const char *bare_name(const struct stk_arg_def *def)
 {
 	return strchr(type_names[def->type], ' ') + 1;
@@ -197,7 +197,7 @@ static enum stk_status set_numbers(
 	return STK_OK;
 }
 
-/* Copies all strings into one block, since there may be millions of paths. */
+/* Sets *field to copies of one string or of a list of strings, all in one block, since there may be millions of paths. */
 static enum stk_status set_strings(
 	struct stk_graph *g, const struct stk_arg_def *def, const struct stk_arg *v, struct stk_strings *field, struct stk_error *err)
 {
@@ -289,7 +289,7 @@ static void set_absent(const struct stk_arg_def *def, void *args)
 
 enum { MAX_DEFAULT_LIST = 32 };
 
-/* Converts a default's JSON to a value; lists are written to `numbers` or `strings`. */
+/* Converts a default's JSON to a value; a list's elements are written to `numbers` and `strings`. Returns false for null, objects and longer lists. */
 static bool value_of_json(const json_t *j, struct stk_arg *v, double *numbers, const char **strings)
 {
 	if (json_is_boolean(j))

@@ -14,7 +14,7 @@ void stk__frame_of_sequence(struct stk_tensor *t, int64_t k)
 {
 	struct stk_desc *d = &t->desc;
 	memmove(d->layout, d->layout + 1, sizeof d->layout - 1);
-	if (d->layout[0] && strspn(d->layout, "*") == strlen(d->layout)) /* after per_frame only the dim of frames has a name */
+	if (d->layout[0] && strspn(d->layout, "*") == strlen(d->layout)) /* per_frame names only the dim of frames */
 		d->layout[0] = '\0';
 	if (d->ndim < 0)
 		return;

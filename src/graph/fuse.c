@@ -15,7 +15,7 @@ static bool by_plane(const struct stk_program *p, const struct stk_program_node 
 	return c && c[1];
 }
 
-/* Returns the maximum number of steps that an operator adds to a pass. */
+/* Returns the maximum number of pointwise and fill steps that an operator adds to a pass. */
 static int32_t steps_of(const struct stk_program_node *n)
 {
 	int32_t pointwise = n->def->steps ? n->def->steps : 1;
@@ -94,7 +94,7 @@ enum stk_status stk__fuse(struct stk_program *p, struct stk_chain *chain, struct
 			last = next;
 			end = j;
 		}
-		/* A group runs at the place of its last node, after all values that its nodes read have been made. */
+		/* Groups run in the order of their last nodes, so all values that a group's nodes read have been made. */
 		int32_t k = chain->n_groups++;
 		for (; k > 0 && last_of[k - 1] > end; k--) {
 			chain->groups[k] = chain->groups[k - 1];

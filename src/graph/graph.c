@@ -165,7 +165,7 @@ enum stk_device stk_graph_node_device(const struct stk_graph *g, struct stk_node
 }
 
 /* Decides where a node runs. Operators without inputs, other than readers of videos, and those that describe or fetch, run on the cores; others without a
- * placement run where their inputs are. */
+ * placement run on the GPU if one of their inputs is there. */
 static enum stk_device choose_device(const struct stk_graph *g, const struct stk_graph_node *node)
 {
 	if ((!node->n_inputs && !(node->def->flags & STK_OP_NVDEC)) || (node->def->flags & (STK_OP_DESCRIBES | STK_OP_FETCHES)))
@@ -294,9 +294,8 @@ enum stk_status stk_graph_output(struct stk_graph *g, struct stk_node node, stru
 	if (s == STK_OK)
 		s = stk__when_always(g, node, err);
 	for (int32_t i = 0; s == STK_OK && i < g->n_outputs; i++)
-		if (g->outputs[i].op == node.op &&
-			g->outputs[i].output ==
-				node.output) /* a value that is an output already is copied, so that outputs do not share memory */
+		/* A value that is an output already is copied, so that outputs do not share memory. */
+		if (g->outputs[i].op == node.op && g->outputs[i].output == node.output)
 			return (s = stk_graph_add(g, "copy", &node, 1, NULL, 0, NULL, &node, err)) ? s : stk_graph_output(g, node, err);
 	if (s)
 		return s;

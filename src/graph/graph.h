@@ -16,14 +16,14 @@ struct stk_varying {
 
 struct stk_graph_node {
 	const struct stk_op_def *def;
-	char *name;             /* name that the user gave, or one that was made, such as "resize_3" */
+	char *name;             /* the user's name for the node, or a generated one such as "resize_3" */
 	bool named;             /* true if the user gave the name */
 	char *where;            /* the line that added the node, such as "train.py:31"; NULL if not known */
 	enum stk_device device; /* STK_DEVICE_CPU or STK_DEVICE_GPU once the node was added */
 	struct stk_node *inputs;
 	int32_t n_inputs, n_outputs;
 	void *args;
-	uint64_t args_set; /* bit k: the user gave the argument with number k of stk__op_arg_at */
+	uint64_t args_set; /* bit k: the user gave the argument that stk__op_arg_at numbers k */
 	struct stk_varying *varying;
 	int32_t n_varying;
 	struct stk_desc *outputs;
@@ -59,7 +59,7 @@ char *stk__graph_strdup(struct stk_graph *g, const char *s);
 
 /* frames.c: sequences are tensors whose layout begins with F. */
 bool stk__is_sequence(const struct stk_desc *desc);
-/* Sets t to the tensor of frame k of a sequence. If t has no data, sets only its description. */
+/* Changes t from a sequence to its frame k. If t has no data, changes only the description. */
 void stk__frame_of_sequence(struct stk_tensor *t, int64_t k);
 /* Turns the description of a frame into that of a sequence of `count` such frames; -1: their number is not known yet. A description without a known ndim stays
  * as it is. STK_LIMIT: the frame has STK_MAX_DIMS dims already. */
@@ -78,10 +78,10 @@ enum stk_status stk__arg_set(
 	struct stk_graph *g, const struct stk_arg_def *def, const struct stk_arg *value, void *args, struct stk_error *err);
 enum stk_status stk__arg_set_default(struct stk_graph *g, const struct stk_arg_def *def, void *args, struct stk_error *err);
 
-/* Checks whether input i of an operator may have this type. Enumerations do not count as numbers: they pass only through operators that move elements, and
+/* Fails unless input i of an operator may have this type. Enumerations do not count as numbers: they pass only through operators that move elements, and
  * to arguments of their kind. */
 enum stk_status stk__input_takes(const struct stk_op_def *def, int32_t i, enum stk_dtype dtype, struct stk_error *err);
-/* Checks whether values of this type may be given for the argument, sample by sample. Only arguments that are enumerations accept enumerations. */
+/* Fails unless values of this type may be given for the argument, sample by sample. Only arguments that are enumerations accept enumerations. */
 enum stk_status stk__arg_takes(const struct stk_arg_def *def, enum stk_dtype dtype, struct stk_error *err);
 /* Sets an argument for one sample from a tensor, which must not be a sequence of frames. A list takes a tensor of any shape, element by element; other
  * arguments take a tensor of one element. memory: the sample's arena, which holds lists. */
@@ -97,7 +97,7 @@ enum stk_status stk__args_suit(const struct stk_op_def *op, const void *args, en
  * conditions, since they run for all samples. */
 enum stk_status stk__when_set(
 	struct stk_graph *g, struct stk_graph_node *node, const struct stk_condition *when, size_t n_when, struct stk_error *err);
-/* Checks that the values that the node reads exist wherever it runs, and that the values that a merge reads fit together. */
+/* Fails unless the values that the node reads exist wherever it runs, and that the values that a merge reads fit together. */
 enum stk_status stk__when_check(const struct stk_graph *g, const struct stk_graph_node *node, struct stk_error *err);
 /* Fails if a node runs only in a branch, so that its outputs do not exist for all samples. */
 enum stk_status stk__when_always(const struct stk_graph *g, struct stk_node n, struct stk_error *err);
@@ -116,8 +116,8 @@ enum stk_status stk__refuse_layout(const struct stk_op_def *def, const struct st
 /* Finds the node's seed argument. Returns true and sets *seed if the node has the argument and it was given (>= 0). */
 bool stk__node_seed(const struct stk_graph_node *node, uint64_t *seed);
 
-/* Writes what messages call the node, such as "resize at train.py:31", for stk_error.op. */
-enum { STK_MAX_TITLE = 256 }; /* as much as an error holds */
+/* Writes the node's name for messages and for stk_error.op, such as "resize at train.py:31". A longer name is cut off. */
+enum { STK_MAX_TITLE = 256 }; /* the size of stk_error.op */
 void stk__node_title(const struct stk_graph_node *node, char *text, size_t capacity);
 
 #endif

@@ -23,7 +23,7 @@ bool stk__lowers(const struct stk_op_def *def, const struct stk_desc *in)
 {
 	if (!def->lower || def->fetch)
 		return false;
-	if (in->ndim < 0) /* checked for each sample: an operator with another way uses that, except samplers, whose passes are faster */
+	if (in->ndim < 0) /* the dims are checked for each sample; until then, a sampler uses a pass, since it is faster than a job */
 		return !stk__op_runs(def) || (def->classes & STK_CLASS_SAMPLER);
 	return layout_listed(def->layouts ? def->layouts : "HWC CHW HW FHWC", in);
 }

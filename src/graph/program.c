@@ -93,7 +93,7 @@ static void find_branches(struct stk_program *p)
 	}
 }
 
-/* Fails unless both inputs that a merge chooses from are in host memory, or both are on the GPU, since the merged value has one address. */
+/* Fails if a merge on the GPU chooses between a value in host memory and one on the GPU, since the merged value has one address. */
 static enum stk_status check_sides(const struct stk_program *p, const struct stk_program_node *merge, struct stk_error *err)
 {
 	const struct stk_value *a = &p->values[merge->inputs[1]], *b = &p->values[merge->inputs[2]];
@@ -107,8 +107,8 @@ static enum stk_status check_sides(const struct stk_program *p, const struct stk
 		on_gpu, on_cores);
 }
 
-/* Fails if a value is on the GPU but is read on the cores: an input of an operator on the cores, an input that an operator on the GPU reads on the host, an
- * argument or a condition. Also checks the inputs of merges. */
+/* Fails if a value on the GPU is read on the cores: as an input, an argument or a condition. Operators that fetch, or read only descriptions, may have
+ * such inputs. Also checks the inputs of merges. */
 static enum stk_status check_places(const struct stk_program *p, struct stk_error *err)
 {
 	for (int32_t i = 0; i < p->n_nodes; i++) {
@@ -148,7 +148,7 @@ static void name_streams(struct stk_program *p)
 		struct stk_program_node *n = &p->nodes[i];
 		if (!(n->def->flags & STK_OP_RANDOM))
 			continue;
-		const bool named = n->node->named && !n->def->reader; /* a reader's name is for its data set */
+		const bool named = n->node->named && !n->def->reader; /* a reader's name identifies its data set */
 		n->stream = named ? stk__random_stream(n->node->name) : ordinal;
 		ordinal++;
 		n->has_seed = stk__node_seed(n->node, &n->seed);
@@ -305,8 +305,8 @@ static void find_heavy(const struct stk_program *p, int32_t *parent, bool *heavy
 	}
 }
 
-/* Samples of hundreds of fields would have as many chains, each with its own overhead. Light chains are merged into LIGHT_CHAINS chains; if more than
- * STK_MAX_CHAINS remain, all chains are merged into that many. */
+/* Merges chains, since samples of hundreds of fields would have as many chains, each with its own overhead: a level's light chains are merged into
+ * LIGHT_CHAINS chains; if more than STK_MAX_CHAINS remain, all chains are merged into that many. */
 static enum stk_status join_chains(struct stk_program *p, int32_t *parent, struct stk_error *err)
 {
 	enum { LIGHT_CHAINS = 16 };
@@ -349,8 +349,8 @@ static enum stk_status find_chains(struct stk_program *p, struct stk_error *err)
 				parent[find_root(parent, i)] = find_root(parent, j);
 		}
 	}
-	for (int32_t i = 0, first = -1; i < p->n_nodes;
-		i++) { /* operators for which workers only describe GPU jobs are not worth a chain of their own */
+	/* A level's operators whose jobs run on the GPU form one chain: workers only describe these jobs. */
+	for (int32_t i = 0, first = -1; i < p->n_nodes; i++) {
 		const struct stk_program_node *n = &p->nodes[i];
 		if (!is_chain_node(n) || !n->on_gpu || n->def->fetch)
 			continue;
@@ -418,8 +418,8 @@ static bool must_be_kept(const struct stk_program *p, int32_t v)
 		return true;
 	for (int32_t j = 0; j < p->n_nodes; j++) {
 		const struct stk_program_node *n = &p->nodes[j];
-		for (int32_t k = 0; !n->cloned && !n->pruned && k < stk__program_sources(n);
-			k++) /* clones run in the chain of the node that reads them */
+		/* a cloned node is skipped, since its clones run in the chains that read them */
+		for (int32_t k = 0; !n->cloned && !n->pruned && k < stk__program_sources(n); k++)
 			if (stk__program_source(n, k) == v &&
 				!(is_chain_node(n) && n->gathers < 0 &&
 					(from->cloned || (n->level == from->level && n->chain == from->chain))))
@@ -489,7 +489,7 @@ static enum stk_status fill_chain(struct stk_program *p, int32_t level, int32_t 
 	c->nodes = stk__program_alloc(p, (size_t)p->n_nodes, sizeof *c->nodes);
 	if (!c->nodes)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a chain");
-	for (int32_t k = p->branches ? 0 : p->n_nodes; k < 2 * p->n_nodes; k++) { /* predicates and their inputs first */
+	for (int32_t k = p->branches ? 0 : p->n_nodes; k < 2 * p->n_nodes; k++) {
 		int32_t i = k % p->n_nodes;
 		const struct stk_program_node *n = &p->nodes[i];
 		bool here = n->level == level && n->chain == index && (n->cloned || is_chain_node(n));

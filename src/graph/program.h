@@ -18,7 +18,7 @@
 struct stk_value {
 	int32_t node, output;
 	struct stk_desc desc; /* description of the value, as far as it is known before the run */
-	int32_t slot;         /* index among the values of slots; -1: the value is in a worker's scratch memory */
+	int32_t slot;         /* index in slot_values; -1: the value is in a worker's scratch memory */
 	int32_t consumers;    /* number of inputs, arguments and conditions that read the value */
 	int32_t merge;        /* node that merges the value and to whose output the value may be written; -1: no such node */
 	bool is_output;
@@ -44,14 +44,13 @@ struct stk_program_node {
 	int32_t first_value; /* the node's outputs are the values first_value to first_value + n_outputs - 1 */
 	int32_t *inputs;     /* indices of the values that are its inputs */
 	struct stk_program_varying *varying;
-	struct stk_program_condition
-		*when;                 /* conditions of the branches that contain the node, outermost first; their number is node->n_when */
-	uint64_t stream, seed;         /* of the node's random numbers; seed is the program's seed unless has_seed */
-	bool has_seed, cloned, lowers; /* lowers: makes a pass, or part of one */
-	bool pruned;                   /* an external source that no output needs, or an operator that reads one: never runs */
-	bool decides;                  /* is a predicate, or an input of one: runs before the rest of its chain */
-	bool on_gpu;                   /* its chain only describes its output; the batch's step on the GPU makes it */
-	unsigned classes;              /* enum stk_step_class: classes of the steps that it may add to a pass */
+	struct stk_program_condition *when; /* node->n_when conditions of the branches that contain the node, outermost first */
+	uint64_t stream, seed;              /* number of the stream of random numbers, and their seed: the program's unless has_seed */
+	bool has_seed, cloned, lowers;      /* lowers: makes a pass, or part of one */
+	bool pruned;                        /* an external source that no output needs, or an operator that reads one: never runs */
+	bool decides;                       /* is a predicate, or an input of one: runs before the rest of its chain */
+	bool on_gpu;                        /* its chain only describes its output; the batch's step on the GPU makes it */
+	unsigned classes;                   /* enum stk_step_class: classes of the steps that it may add to a pass */
 	/* chain: number in its level. A cloned node has the level and chain that write its values to the slot. chain is -1 for callbacks, for nodes that never
 	 * run, and for cloned nodes whose values are not in the slot. */
 	int32_t level, chain;
@@ -79,7 +78,7 @@ struct stk_chain {
 	struct stk_group *groups;
 	int32_t n_groups;
 	uint64_t reads;       /* bit k: the chain needs the bytes that reader k fetches */
-	int32_t *kept_values; /* slot indices of earlier levels' values that the chain reads, or of all of these if there are branches */
+	int32_t *kept_values; /* slot indices of earlier levels' values: those that the chain reads; all if there are branches */
 	int32_t n_kept;
 	bool *is_read; /* for each value: true if a node of this chain reads it, or if this chain writes it to the slot; cloned nodes make only these */
 };
@@ -97,7 +96,7 @@ struct stk_level {
 	int32_t n_gathers;
 	int32_t *callbacks; /* external sources; level 0 only */
 	int32_t n_callbacks;
-	int32_t first_step, n_steps; /* steps on the GPU, for the whole batch, after all chains are done */
+	int32_t first_step, n_steps; /* the level's steps on the GPU, which run for the whole batch after all chains */
 };
 
 struct stk_program {

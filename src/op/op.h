@@ -283,8 +283,7 @@ struct stk_op_def {
 	 * each frame; bit 63: also all further inputs. Without bit 0, input 0 must be a sequence too. Inputs and arguments that are not sequences serve all
 	 * frames. */
 	uint64_t frame_inputs;
-	const char *
-		layouts; /* layouts that input 0 may have, space separated; NULL: any. A tensor without layout is taken as the one with its ndim. */
+	const char *layouts;   /* allowed for input 0, separated by spaces; NULL: any. If the tensor has no layout, its ndim chooses one */
 	const char *tolerance; /* why results may differ more than the general rule allows; shown in the documentation */
 	const struct stk_arg_def *args;
 	size_t args_size, state_size;

@@ -6,8 +6,8 @@
 #include "kernel/arithmetic/arithmetic_op.h"
 #include "kernel/job/job.h"
 
-/* Parameters of arithmetic, which computes in `domain` (enum stk_arith_domain). In STK_ARITH_DOUBLE, operands are first rounded to float32 unless `meet` is
- * STK_FLOAT64; integers keep all their bits. The result is converted to the output's type. */
+/* Parameters of `op` (enum stk_arith_op) on one or two operands, computed in `domain` (enum stk_arith_domain). In STK_ARITH_DOUBLE, operands are first
+ * rounded to float32 unless `meet` is STK_FLOAT64. In the other domains, operands keep all their bits. The result is converted to the output's type. */
 struct stk_job_arithmetic {
 	int32_t op, domain, meet;
 	int32_t operands;

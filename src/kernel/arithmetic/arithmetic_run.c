@@ -67,7 +67,7 @@ union block {
 
 struct operand {
 	const struct stk_job_source *source;
-	enum stk_dtype dtype, as; /* as: type in which the operand is held */
+	enum stk_dtype dtype, as; /* as: type to which the operand is converted */
 	const void *values;       /* values of the current block: in `block`, or in the tensor */
 	union block block;
 };

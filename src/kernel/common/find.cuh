@@ -11,7 +11,7 @@
 
 static __device__ __forceinline__ uint32_t stk__find_warp(const void *first, size_t stride, uint32_t n, uint32_t x)
 {
-	uint32_t low = 0; /* index of the element that is found: one of the n from here on */
+	uint32_t low = 0; /* the search continues among the n elements from this index on */
 	while (n > 1) {
 		uint32_t step = (n + 31) / 32, mine = step * (threadIdx.x % 32);
 		uint32_t number = *(const uint32_t *)((const char *)first + (low + min(mine, n - 1)) * stride);

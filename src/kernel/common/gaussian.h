@@ -11,7 +11,7 @@
 
 #define STK_GAUSSIAN_TABLE 128
 
-/* Returns exp(-d^2 scale), from the table if it is long enough for d. */
+/* Returns exp(-d^2 scale), from the table if d is below its length. */
 static inline double stk__gaussian_at(const double *table, int64_t d, double scale)
 {
 	d = d < 0 ? -d : d;

@@ -46,7 +46,7 @@ STK_LANES_INLINE void stk__lanes_transpose(stk_lanes *v)
 }
 #endif
 
-/* Reads four elements of each of eight rows, from element k on. */
+/* Reads elements k to k + 3 of each of eight rows: to[i] gets element k + i of all rows. */
 #ifdef __AVX2__
 STK_LANES_INLINE void stk__lanes_load4(stk_lanes to[4], const float *const rows[STK_LANES], int64_t k)
 {

@@ -12,7 +12,7 @@ static __device__ __forceinline__ uint32_t stk__to_byte(float x)
 	return min(__float2uint_rd(__fadd_rd(x, 0.5f)), 255u); /* the conversion turns negative numbers and NaN into 0 */
 }
 
-/* Converts four values and packs them into a word; the first is in the lowest byte. */
+/* Converts four values like stk__to_byte and packs them into a word; the first is in the lowest byte. */
 static __device__ __forceinline__ uint32_t stk__to_bytes(float a, float b, float c, float d)
 {
 	return stk__saturate_bytes(__float2int_rd(__fadd_rd(a, 0.5f)), __float2int_rd(__fadd_rd(b, 0.5f)),

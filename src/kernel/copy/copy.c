@@ -83,7 +83,7 @@ enum stk_status stk__job_copy(struct stk_jobs *jobs, const struct stk_tensor *in
 	return STK_OK;
 }
 
-/* Keeps a job that runs later. This is a separate function, so that its arrays are not on the stack of copies that run at once. */
+/* Makes a job that runs later. This is a separate function, so that its arrays are not on the stack of copies that run at once. */
 static __attribute__((noinline)) enum stk_status keep_rows(struct stk_jobs *jobs, const struct stk_tensor *in, const struct stk_tensor *out,
 	const struct stk_job_rows *rows, struct stk_error *err)
 {
@@ -136,7 +136,7 @@ enum stk_status stk__job_copy_bytes(struct stk_jobs *jobs, const void *from, voi
 
 /* ---- on the GPU ---- */
 
-/* The launches, counted from STK_LAUNCH_copy. */
+/* The kind's launches; X has the number STK_LAUNCH_copy + X among the launches of all kinds. */
 enum { ANY, FLAT, FLAT_CONVERT };
 static const struct stk_job_launch launches[] = {
 	[ANY] = {"copy_gpu", "job_copy", 0},
@@ -144,7 +144,7 @@ static const struct stk_job_launch launches[] = {
 	[FLAT_CONVERT] = {"copy_gpu_flat", "job_convert_flat", 0},
 };
 
-/* Returns whether the job `next`, which differs from `job` only in addresses and parameters, may run as part of it. */
+/* Returns whether the job `next`, which differs from `job` only in addresses and parameters, may run as part of `job`. */
 static bool joins(const struct stk_job *job, const struct stk_job *next)
 {
 	return STK_PARAMS(stk_job_copy, job).element == STK_PARAMS(stk_job_copy, next).element &&

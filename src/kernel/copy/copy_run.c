@@ -11,7 +11,7 @@
 /* Parameters of the loops of a copy. An element here may be several adjacent elements of the tensors (join_elements). */
 struct copy {
 	const struct stk_job *job;
-	int32_t ndim, element; /* size of an element in the output, in bytes */
+	int32_t ndim, element; /* ndim: dimensions that loops run over; element: size of an element in the output, in bytes */
 	bool converts;
 	_Alignas(8) uint8_t fill[16];
 };
@@ -78,7 +78,8 @@ static void copy_dim(const struct copy *c, int at, uint8_t *dst, const uint8_t *
 	fill_all(c, at, dst, d->end, d->size);
 }
 
-/* Merges a short innermost dimension that is contiguous in source and output, such as an image's channels, into one element. */
+/* Merges the innermost dimension into one element of at most 16 bytes, if it is contiguous in source and output, as an image's channels are, and no
+ * element is converted. */
 static void join_elements(struct copy *c)
 {
 	const struct stk_job_dim *inner = &c->job->dim[c->ndim - 1];

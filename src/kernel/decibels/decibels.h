@@ -51,8 +51,7 @@ STK_HD float stk__decibels_log2(float x)
 	uint32_t bits = stk__decibels_bits(scaled), shifted = bits - 0x3f3504f3u;   /* subtracts the bits of sqrt(1/2) */
 	int32_t exponent = (int32_t)(shifted >> 23) - (shifted >> 31 ? 1 << 9 : 0); /* the same as an arithmetic shift of a signed number */
 	float m = stk__decibels_float(bits - ((uint32_t)exponent << 23)), t = (m - 1) / (m + 1), z = t * t;
-	float series = 2.88539008f +
-		       z * (0.961796694f + z * (0.577078016f + z * (0.412198583f + z * 0.320598898f))); /* 2 / ln 2 / (1, 3, 5, 7, 9) */
+	float series = 2.88539008f + z * (0.961796694f + z * (0.577078016f + z * (0.412198583f + z * 0.320598898f)));
 	float result = (float)(exponent - (small ? 24 : 0)) + t * series;
 	return bits == 0 || bits >= 0x7f800000u ? (bits == 0 ? stk__decibels_float(0xff800000u) : x) : result;
 }

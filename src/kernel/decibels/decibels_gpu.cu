@@ -5,7 +5,7 @@
 
 #define THREADS STK_JOB_THREADS
 
-/* Stores the bits of the largest value above 0 in the job's constants. They are compared as integers, which have the same order as positive floats. */
+/* Stores the bits of the largest value above 0 in the job's constants. The bits are compared as integers, which have the same order as positive floats. */
 extern "C" __global__ void __launch_bounds__(THREADS) job_decibels_largest(const __grid_constant__ stk_job_gpu_view v)
 {
 	__shared__ uint32_t largest;

@@ -80,8 +80,8 @@ STK_HD void stk__enhance_hue(int32_t p[3], int32_t shift)
 	most = most > b ? most : b;
 	least = least < b ? least : b;
 	int32_t range = most - least;
-	/* The hue is computed from the distances of the channels from the largest value, in sixths of a turn. One of the three is zero; these are the other
-	 * two. */
+	/* The hue is computed from the distances of the channels from the largest value, in sixths of a turn. One of the three distances is zero; `plus`
+	 * and `minus` are the other two. */
 	int32_t red = r == most, green = !red & (g == most), base = stk__enhance_pick(red, 0, stk__enhance_pick(green, 2, 4));
 	int32_t plus = most - stk__enhance_pick(red, b, stk__enhance_pick(green, r, g)),
 		minus = most - stk__enhance_pick(red, g, stk__enhance_pick(green, b, r));

@@ -39,7 +39,7 @@ struct stk_equalize_data {
 	const uint8_t *src;
 	uint8_t *dst;
 	uint8_t *tables;                  /* stk__equalize_tables() tables of STK_EQUALIZE_BINS bytes */
-	const struct stk_lab_tables *lab; /* only with lightness */
+	const struct stk_lab_tables *lab; /* tables for L*a*b*, used only with `lightness` */
 };
 
 /* Sets the number and the extents of the tiles, and the limit of counts. e->width and e->height must be set. clip_limit: maximum count of a bin, as a multiple

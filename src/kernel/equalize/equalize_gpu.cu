@@ -39,8 +39,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) job_equalize(const __grid_
 {
 	const stk_job_gpu_item &it = v.items[find_item(v)];
 	outputs o = outputs_of(v, it, it.job.n);
-	const stk_equalize e =
-		STK_PARAMS(stk_equalize, &it.job); /* a copy in registers: the compiler knows that stores of bytes do not change it */
+	const stk_equalize e = STK_PARAMS(stk_equalize, &it.job); /* a copy, which stores of bytes cannot change */
 	stk_equalize_data data = stk__job_equalize_data(&it.job);
 	for (uint32_t i = o.begin; i < o.end; i += THREADS)
 		stk__equalize_one(&e, &data, i);

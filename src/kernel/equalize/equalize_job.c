@@ -37,7 +37,8 @@ enum stk_status stk__job_equalize(struct stk_jobs *jobs, const struct stk_equali
 
 /* ---- on the GPU ---- */
 
-/* The launches, counted from STK_LAUNCH_equalize: the tables of all histograms, then the pixels. */
+/* The kind's launches; X has the number STK_LAUNCH_equalize + X among the launches of all kinds. TABLES makes the tables of all histograms, PIXELS the
+ * pixels. */
 enum { TABLES, PIXELS };
 static const struct stk_job_launch launches[] = {
 	[TABLES] = {"equalize_gpu", "job_equalize_tables", 0},

@@ -16,7 +16,7 @@ enum { STK_LAB_ROOTS = 256 * 3 / 2 * 8, STK_LAB_LIGHTS = 4096 };
 
 struct stk_lab_tables {
 	uint16_t light[256];          /* linear light for each byte of sRGB */
-	uint16_t root[STK_LAB_ROOTS]; /* f(t) for t in 0 .. 1.5 */
+	uint16_t root[STK_LAB_ROOTS]; /* f(t) for t in 0 .. 1.5; f is the cube root, or a linear function near 0 */
 	int16_t y[256], fy[256];      /* Y and f(Y) for each byte of L */
 	uint8_t srgb[STK_LAB_LIGHTS]; /* byte of sRGB for each value of linear light */
 };
@@ -48,7 +48,7 @@ STK_HD struct stk_lab stk__lab_of(const struct stk_lab_tables *t, const uint8_t 
 	return lab;
 }
 
-/* Returns the inverse of f: the cube, or a linear function near 0. */
+/* Returns the inverse of f (see stk_lab_tables): the cube, or a linear function near 0. */
 STK_HD int32_t stk__lab_cube(int32_t f)
 {
 	const int32_t one = 1 << 14;

@@ -142,7 +142,7 @@ static void extend(const struct run *r, float *to, const uint8_t *from)
 		extend_at(r, row, f->in[2] + p);
 }
 
-/* Filters an extended row along the width, for each term. */
+/* Filters the extended row along the width; `to` gets r->width values for each term. */
 static void run_width(const struct run *r, float *to)
 {
 	const struct stk_filter *f = r->f;

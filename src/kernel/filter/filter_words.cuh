@@ -9,11 +9,9 @@
 
 /* A thread's column of outputs. top, left: the first row of the input, and the first value of a row, in the window of the first output. */
 struct column {
-	const uint8_t *src; /* the image's first value */
-	uint8_t *dst;       /* the column's first output */
-	int32_t left, top, rows, row_in,
-		row_out; /* rows: number of rows of outputs; row_in and row_out: number of values in a row of the input and of the
-	                                           * output */
+	const uint8_t *src;                       /* the image's first value */
+	uint8_t *dst;                             /* the column's first output */
+	int32_t left, top, rows, row_in, row_out; /* rows of outputs; values in a row of the input, and of the output */
 };
 
 /* The extent of the windows of four adjacent outputs, which together read SPAN values of each row of the input. */

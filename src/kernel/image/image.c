@@ -4,8 +4,8 @@
 
 #include "kernel/job/job_kind.h"
 
-/* The launches, counted from STK_LAUNCH_image: MEASURE measures frames, PIXELS makes pixels, and MIX makes the pixels of jobs for which stk__job_image_mixes is
- * true. */
+/* The kind's launches; X has the number STK_LAUNCH_image + X among the launches of all kinds. MEASURE measures frames, PIXELS makes pixels, and MIX makes
+ * the pixels of jobs for which stk__job_image_mixes is true. */
 enum { MEASURE, PIXELS, MIX };
 static const struct stk_job_launch launches[] = {
 	[MEASURE] = {"image_gpu", "job_image_measure", 0},

@@ -251,8 +251,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 5) job_image(const __grid_
 template <int C> static __device__ __forceinline__ void mix_image(const stk_job &job, const part &p, uint8_t *made)
 {
 	if (job.kind == STK_JOB_transform) {
-		const stk_transform t =
-			STK_PARAMS(stk_transform, &job); /* a copy in registers: the compiler knows that stores of bytes do not change it */
+		const stk_transform t = STK_PARAMS(stk_transform, &job); /* a copy, which stores of bytes cannot change */
 		make_pixels<C, 1>(p, t.width, made, [&](int32_t x, int32_t y, uint8_t *to) { stk__transform_pixel(&t, p.src, to, x, y); });
 		return;
 	}

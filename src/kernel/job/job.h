@@ -85,9 +85,7 @@ struct stk_jobs {
 	struct stk_arena *arena;
 	unsigned cpu; /* the features of the processor that loops may use (base/cpu.h); 0: plain C */
 	bool hold; /* only the next operator reads the results: a kind that supports this stores its job in `held`, and does not run it */
-	struct stk_held_job
-		*held; /* allocated from the arena; NULL if no job is held. The function that makes the next operator's job must call
-	                            * stk__jobs_settle */
+	struct stk_held_job *held; /* NULL: none. The function that makes the next operator's job must call stk__jobs_settle */
 };
 
 #endif

@@ -7,9 +7,9 @@
 #include "kernel/common/find.cuh"
 #include "kernel/job/job_gpu.h"
 
-/* Returns the index of the thread block's item: the last one whose first block is not after this block. Items without blocks in this launch are skipped. All
- * threads of a warp must call this. If all items have the same number of blocks, a division finds the item. It is worth a case because the search waits for
- * memory several times, as long as it takes to copy some thousand bytes. */
+/* Returns the index of the thread block's item: the last one whose first block is not after this block. Items without blocks in this launch are skipped.
+ * All threads of a warp must call this. If all items have the same number of blocks, a division finds the item. This saves the search, which waits for
+ * memory several times, as long as copying some thousand bytes takes. */
 static __device__ __forceinline__ uint32_t find_item(const stk_job_gpu_view &v)
 {
 	if (v.each)

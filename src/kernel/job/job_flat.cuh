@@ -196,7 +196,7 @@ static __device__ __forceinline__ void load_together(const stk_job_gpu_item &it,
 		v[j] = one;
 }
 
-/* The outputs that a thread loads at a time: one piece, which may be incomplete, or (see below) several whole pieces. */
+/* The outputs that a thread loads at a time: one piece, which may be incomplete, or several whole pieces (struct many_pieces). */
 template <int N> struct one_piece {
 	enum { OUTPUTS = N };
 	uint32_t first, end;

@@ -50,9 +50,7 @@ STK__IDCT_INLINE void transform_rows(const __m256i rows[8], __m256i columns[8])
 /* Returns a register in which a half has all bits set if its block has no coefficients below the first row. */
 STK__IDCT_INLINE __m256i flat_halves(const __m256i coefficients[8])
 {
-	__m256i ac = _mm256_srli_epi32(
-		_mm256_or_si256(coefficients[0], coefficients[1]), 16); /* row 4 is in the upper words; row 0, in the lower ones, does
-	                                                                                        * not matter */
+	__m256i ac = _mm256_srli_epi32(_mm256_or_si256(coefficients[0], coefficients[1]), 16); /* keeps row 4 and drops row 0 */
 	for (int i = 2; i < 8; i++)
 		ac = _mm256_or_si256(ac, coefficients[i]);
 	__m256i zero = _mm256_cmpeq_epi64(ac, _mm256_setzero_si256());
@@ -70,8 +68,7 @@ STK__IDCT_INLINE void store_columns(const __m256i x[8], uint8_t *const out[2], c
 	b[1] = _mm256_unpacklo_epi8(a[2], a[3]);
 	b[2] = _mm256_unpackhi_epi8(a[0], a[1]); /* columns 4 and 5, row by row */
 	b[3] = _mm256_unpackhi_epi8(a[2], a[3]);
-	__m256i left_low = _mm256_unpacklo_epi16(b[0], b[1]),
-		left_high = _mm256_unpackhi_epi16(b[0], b[1]); /* columns 0..3 of 4 rows each */
+	__m256i left_low = _mm256_unpacklo_epi16(b[0], b[1]), left_high = _mm256_unpackhi_epi16(b[0], b[1]); /* columns 0..3 */
 	__m256i right_low = _mm256_unpacklo_epi16(b[2], b[3]), right_high = _mm256_unpackhi_epi16(b[2], b[3]);
 	rows[0] = _mm256_unpacklo_epi32(left_low, right_low);
 	rows[1] = _mm256_unpackhi_epi32(left_low, right_low);

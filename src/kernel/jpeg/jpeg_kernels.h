@@ -99,7 +99,7 @@ struct stk_jpeg_kernels {
 	void (*interleave)(uint8_t *dst, const uint8_t *a, const uint8_t *b, const uint8_t *c, int n);
 };
 
-void stk__jpeg_kernels_init(struct stk_jpeg_kernels *k, unsigned cpu); /* cpu: base/cpu.h */
+void stk__jpeg_kernels_init(struct stk_jpeg_kernels *k, unsigned cpu); /* cpu: STK_CPU_... (base/cpu.h) */
 void stk__jpeg_kernels_x86(struct stk_jpeg_kernels *k, unsigned cpu);  /* called by stk__jpeg_kernels_init */
 void stk__jpeg_kernels_arm(struct stk_jpeg_kernels *k, unsigned cpu);  /* called by stk__jpeg_kernels_init */
 void stk__jpeg_kernels_avx2(struct stk_jpeg_kernels *k);               /* sets all functions that use AVX2 */

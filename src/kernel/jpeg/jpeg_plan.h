@@ -61,14 +61,12 @@ struct stk_jpeg_scan {
 	int32_t restart_interval; /* in MCUs; 0: no restart markers */
 	int32_t rows_together; /* number of rows of MCUs that libjpeg decodes at a time: the vertical sampling factor of a single component, otherwise 1 */
 	enum stk_jpeg_color color; /* GRAY, YCBCR or RGB */
-	uint64_t offset, size; /* position and size of the entropy-coded bytes, including stuffing and RST markers; size is an upper bound
-	                            * (jpeg_header.h) */
+	uint64_t offset, size;     /* position and size of the entropy-coded bytes with stuffing and RST markers; size: upper bound */
 	struct stk_jpeg_component component[3];
 	uint8_t block_size[3]; /* samples along a side of a component's blocks: `scale`, or up to 8 for subsampled components */
 	uint8_t upsample[3];   /* enum stk_jpeg_upsample */
-	uint8_t block_component
-		[STK_JPEG_MAX_BLOCKS]; /* for each block of an MCU, in coded order: its component, and its position in the MCU in blocks */
-	uint8_t block_x[STK_JPEG_MAX_BLOCKS], block_y[STK_JPEG_MAX_BLOCKS];
+	uint8_t block_component[STK_JPEG_MAX_BLOCKS];                       /* each block of an MCU, in coded order: its component */
+	uint8_t block_x[STK_JPEG_MAX_BLOCKS], block_y[STK_JPEG_MAX_BLOCKS]; /* its position in the MCU, in blocks */
 };
 
 /* A window in a scan. MCUs mcu_x0 .. mcu_x1-1 by mcu_y0 .. mcu_y1-1 contain every sample that the window's pixels depend on, including the neighbours that

@@ -2,7 +2,7 @@
  * Computes the extents and the quantisation tables of a JPEG distortion. */
 #include "kernel/jpeg_distortion/jpeg_distortion_element.h"
 
-/* The tables of ITU-T T.81, K.1 and K.2. */
+/* The quantisation tables K.1 (luma) and K.2 (chroma) of ITU-T T.81, row by row. */
 static const uint8_t basic[2][64] = {{16, 11, 10, 16, 24, 40, 51, 61, 12, 12, 14, 19, 26, 58, 60, 55, 14, 13, 16, 24, 40, 57, 69, 56, 14,
 					     17, 22, 29, 51, 87, 80, 62, 18, 22, 37, 56, 68, 109, 103, 77, 24, 35, 55, 64, 81, 104, 113, 92,
 					     49, 64, 78, 87, 103, 121, 120, 101, 72, 92, 95, 98, 112, 100, 103, 99},

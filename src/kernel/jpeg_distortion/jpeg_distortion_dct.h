@@ -30,7 +30,7 @@ STK_HD void STK_DCT(forward)(STK_DCT_WORD *v, int step, int up, int down, int sh
 	v[step] = (gap[0] * 12299 + z1 + z4 + half) >> shift;
 }
 
-/* Computes the inverse transform of 8 values that are `step` apart. */
+/* Computes the inverse transform of 8 values that are `step` apart, and shifts the results right by `shift` bits. */
 STK_HD void STK_DCT(inverse)(STK_DCT_WORD *v, int step, int shift)
 {
 	STK_DCT_WORD z = (v[2 * step] + v[6 * step]) * 4433, low = z - v[6 * step] * 15137, high = z + v[2 * step] * 6270;

@@ -28,8 +28,7 @@ struct tile_samples {
 	__align__(8) uint8_t luma[HEIGHT][WIDTH];
 	__align__(8) uint8_t chroma[2][HEIGHT / 2][WIDTH / 2];
 	int32_t coefficients[BLOCKS][8 * PITCH];
-	float2 step[2]
-		   [64]; /* [0: luma, 1: chroma][coefficient]: x is 1 / (8 * step) and y is step, where step is the step of quantisation */
+	float2 step[2][64]; /* [0: luma, 1: chroma][coefficient]: {1 / (8 * q), q} for the quantisation step q */
 };
 
 /* Computes the steps once for all blocks of a thread block. The reciprocal may be a little too large, but never too small. */
@@ -47,7 +46,7 @@ static __device__ __forceinline__ void make_steps(const stk_jpeg_distortion &j, 
 static __device__ __forceinline__ int32_t quantise(int32_t x, float2 step)
 {
 	float value = (float)x, multiple = __fadd_rd(__fmaf_rn(fabsf(value), step.x, 0.5f), 0x1p23f) - 0x1p23f;
-	return __float_as_int(__fmaf_rn(copysignf(multiple, value), step.y, 0x1.8p23f)) - 0x4b400000; /* 0x1.8p23f */
+	return __float_as_int(__fmaf_rn(copysignf(multiple, value), step.y, 0x1.8p23f)) - 0x4b400000; /* the bits of 0x1.8p23f */
 }
 
 /* Makes the samples of 2 x 2 pixels. Their common chroma sample is at (x, y) in the frame and at (i, k) in the tile. */
@@ -235,7 +234,7 @@ static __device__ __forceinline__ void mix_chroma(const int32_t (&near)[6], cons
 	}
 }
 
-/* Stores up to eight pixels of RGB: as words or pairs of words if there are eight and the address is aligned. */
+/* Stores n pixels of RGB, at most eight; eight pixels are stored as words or pairs of words if the address is aligned. */
 static __device__ __forceinline__ void store_eight(uint8_t *to, const uint32_t (&word)[6], int32_t n)
 {
 	if (n >= 8 && ((uintptr_t)to & 7) == 0) {

@@ -105,9 +105,8 @@ struct stk_jpeg_gpu_set {
  * subsequence0 * SUBSEQUENCE / 8 of stk_jpeg_gpu_view.bits. */
 struct stk_jpeg_gpu_bitstream {
 	uint32_t image;
-	uint32_t src, src_size; /* offset in raw of the stuffed bytes, and their number */
-	uint32_t chunk0,
-		chunks; /* number of the first chunk, counted over the batch, and number of chunks; chunk i begins at (src & ~15) + i * CHUNK */
+	uint32_t src, src_size;  /* offset in raw of the stuffed bytes, and their number */
+	uint32_t chunk0, chunks; /* number of the first chunk in the batch, and of chunks; chunk i begins at (src & ~15) + i * CHUNK */
 	uint32_t subsequence0, subsequences; /* number of the first subsequence, counted over the batch, and upper bound of their number */
 	uint32_t mcu0;                       /* index in the image of the bitstream's first MCU */
 	uint32_t blocks;                     /* number of the bitstream's blocks that the window needs */
@@ -142,8 +141,7 @@ struct stk_jpeg_gpu_image {
 	/* index of the window's first row, counted over the windows of the batch, a multiple of COLOR_ROWS. Windows count one row more than h, since rows
 	 * are made in pairs */
 	uint32_t row0;
-	uint64_t
-		rgb; /* offset in rgb of the window's rows (for every type of output), a multiple of 16; the rows begin with pixel x & ~7 */
+	uint64_t rgb;            /* offset in rgb of the window's rows, a multiple of 16; rows begin with pixel x & ~7 */
 	uint32_t rgb_pitch;      /* bytes of a row, a multiple of 16; a row has space for whole groups of 8 pixels */
 	uint32_t type, channels; /* type of the output: enum stk_image_type (RGB, BGR, GRAY or YCBCR); its channels: 3 or 1 */
 };

@@ -135,8 +135,7 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_COEFFICIENT_THREADS)
 		uint32_t coef = w.coef, done = __ballot_sync(~0u, at.over() && keep);
 		if (at.over()) {
 			if (run) {
-				flags |= last >> 13 &
-					 STK_JPEG_GPU_BAD_CODE; /* shifts bit 14, which only STK_JPEG_GPU_INVALID has, to bit 1 */
+				flags |= last >> 13 & STK_JPEG_GPU_BAD_CODE; /* moves bit 14 of STK_JPEG_GPU_INVALID to bit 1 */
 				if (at.z > 64 && stk__jpeg_gpu_entry_moves(last) < 64)
 					flags |= STK_JPEG_GPU_OVERRUN;
 				if (!begun)

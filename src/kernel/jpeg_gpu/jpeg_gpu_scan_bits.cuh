@@ -114,8 +114,7 @@ struct scan_bits {
  * in first scans: number of bits of the code and its extra bits 0..7 | number of coefficients to advance 8..15 | value 16..31
  * in refinements: number of bits of the code and the sign 0..4 | 15: the symbol has no sign | run 16..22 */
 struct scan_symbols {
-	uint32_t here,
-		following; /* following: the lookup table's entry for the next word, loaded early so that the warp does not wait for it */
+	uint32_t here, following; /* following: the table's entry for the next word, loaded early so that the warp does not wait */
 
 	static __device__ __forceinline__ uint32_t symbol_of(uint32_t entry, uint32_t ahead, bool first)
 	{

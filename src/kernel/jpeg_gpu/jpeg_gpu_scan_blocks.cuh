@@ -238,8 +238,7 @@ static __device__ __forceinline__ bool refine_block(const stk_jpeg_gpu_scan &sca
 	refined c0, c1;
 	c0.begin(value0, band.table, before0, band.before0);
 	c1.begin(value1, band.table, before1, band.before1);
-	uint32_t from = band.table,
-		 rest = w.bits.p; /* these values are for a block that an earlier symbol has ended and that only has corrections */
+	uint32_t from = band.table, rest = w.bits.p; /* for a block that an earlier symbol has ended */
 	if (!w.end_run) {
 		store_set_before(shared, is_zero0, lane, before0, c0.set_before, zeros, set);
 		store_set_before(shared, is_zero1, lane + 32, before1, c1.set_before, zeros, set);

@@ -60,7 +60,7 @@ enum stk_status stk__job_nonsilent(struct stk_jobs *jobs, const struct stk_nonsi
 
 /* ---- on the GPU ---- */
 
-/* The launches, counted from STK_LAUNCH_nonsilent: CHUNKS finds the loudest window of each chunk, STRETCH finds the part that is not silent. */
+/* The kind's launches; X has the number STK_LAUNCH_nonsilent + X among the launches of all kinds. */
 enum { CHUNKS, STRETCH };
 static const struct stk_job_launch launches[] = {
 	[CHUNKS] = {"nonsilent_gpu", "job_nonsilent_chunks", 0},

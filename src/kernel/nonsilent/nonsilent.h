@@ -15,8 +15,7 @@ struct stk_nonsilent {
 	int64_t window;   /* length of a window in samples; at most the signal's length */
 	double ratio;     /* the threshold, relative to the reference power */
 	double reference; /* 0: the power of the loudest window */
-	int32_t *
-		length; /* the second output: the length of the part; the job's `dst` receives its begin. Both are int32, and 0 if everything is silent */
+	int32_t *length;  /* receives the part's length, as the job's `dst` receives its begin; both are 0 if everything is silent */
 };
 STK_PARAMS_FIT(stk_nonsilent);
 

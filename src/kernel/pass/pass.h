@@ -55,8 +55,7 @@ enum stk_step_kind {
 	STK_STEP_MATRIX,   /* 3 channels: y = M x + b */
 	STK_STEP_GRAY,     /* 3 channels to 1: weights in scale[0..2] */
 	STK_STEP_CAST,     /* only converts to dtype */
-	STK_STEP_FILL,     /* adds the positions outside of the image to the rows, with value[c]; steps before it process only
-	                    * positions inside */
+	STK_STEP_FILL,     /* adds the positions outside of the image, with value[c]; earlier steps process only positions inside */
 	STK_STEP_CHANNELS, /* appends channels, whose values are value[c] */
 	STK_STEP_CLAMP,    /* clamps to value[0] .. value[1]; NaN becomes value[0] */
 };
@@ -116,8 +115,7 @@ struct stk_pass {
 	uint8_t has_fill, has_pointwise;
 	uint8_t has_hole;
 	uint8_t refused;                 /* enum stk_pass_refusal */
-	const struct stk_cancel *cancel; /* set by the caller: rows are no longer written after this is cancelled; NULL: the pass
-	                                  * cannot be cancelled */
+	const struct stk_cancel *cancel; /* set by the caller: no rows are written after this is cancelled; may be NULL */
 	/* set by the caller: the output will not be read soon, so stores bypass the cache. Call stk__stores_fence before you read the output */
 	uint8_t stream;
 	union {

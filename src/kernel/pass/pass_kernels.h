@@ -13,7 +13,7 @@ struct stk_pass_kernels {
 	struct stk_warp_kernels warp;
 };
 
-static inline struct stk_pass_kernels stk__pass_kernels(unsigned cpu) /* cpu: base/cpu.h */
+static inline struct stk_pass_kernels stk__pass_kernels(unsigned cpu) /* cpu: STK_CPU_... (base/cpu.h) */
 {
 	struct stk_pass_kernels k;
 	stk__resample_kernels_init(&k.resample, cpu);

@@ -219,8 +219,7 @@ static void store_row(const struct stk_run *run, const struct stages *s, int32_t
 			run->k->rows.store(to + c * run->dst.channel, ch[c], p->w, dtype);
 		return;
 	}
-	uint8_t *cast = (uint8_t *)line(run, run->plan->max_channels); /* the second half of the memory for lines holds the channels in the
-		                                                * output's type */
+	uint8_t *cast = (uint8_t *)line(run, run->plan->max_channels); /* the second half of the lines' memory */
 	ptrdiff_t pitch = run->plan->pitch;
 	for (int32_t c = 0; c < p->c; c++)
 		run->k->rows.store(cast + (size_t)(c * pitch) * size, ch[c], p->w, dtype);

@@ -10,8 +10,7 @@
 enum { STK_POINT_COMPONENTS = 6 /* maximum number of components of a point */ };
 struct stk_job_points {
 	int32_t in, out;
-	bool boxes; /* each point is a pair of opposite corners: for each coordinate, the first corner gets the minimum and the second
-	             * the maximum */
+	bool boxes; /* points are pairs of opposite corners: per coordinate, the first gets the minimum, the second the maximum */
 };
 STK_PARAMS_FIT(stk_job_points);
 

@@ -30,8 +30,7 @@ enum stk_pointwise_op {
 
 /* Parameters of LOOKUP. The job's constants are the entries, which are elements of the output's type. */
 struct stk_pointwise_lookup {
-	uint8_t other[8]; /* an element of the output's type, for inputs without an entry; the first member, so that 8 bytes can be
-	                   * read at once */
+	uint8_t other[8]; /* for inputs without an entry, in the output's type; first, so that 8 bytes can be read at once */
 	uint32_t entries;
 };
 

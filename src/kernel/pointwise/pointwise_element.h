@@ -117,8 +117,7 @@ STK_HD float stk__pointwise_log(float x)
 		uint32_t u;
 	} bits;
 	bits.f = x;
-	int32_t exponent = (int32_t)(bits.u - 0x3f3504f3u) >> 23; /* what remains of x after dividing by 2^exponent is in sqrt(1/2) ..
-	                                                           * sqrt(2) */
+	int32_t exponent = (int32_t)(bits.u - 0x3f3504f3u) >> 23; /* x / 2^exponent is in sqrt(1/2) .. sqrt(2) */
 	bits.u -= (uint32_t)exponent << 23;
 	float s = (bits.f - 1) / (bits.f + 1), z = s * s;
 	float series = 2.0f + z * (0.66666667f + z * (0.4f + z * (0.28571429f + z * 0.22222222f)));

@@ -105,8 +105,7 @@ static __device__ __forceinline__ void find_pixel(pixels &p, uint32_t first)
 /* Returns the mask of a piece that begins at p, for pixels of any size. The piece may continue in the next row. size: bytes of an output. */
 static __device__ __forceinline__ uint32_t mask_pixels(const stk_pointwise_grid &g, pixels p, uint32_t size)
 {
-	uint32_t mask = 0, left = min(p.wide - p.before, (uint32_t)PIECE) * size; /* number of bytes of the current pixel from byte
-	                                                                           * `at` on */
+	uint32_t mask = 0, left = min(p.wide - p.before, (uint32_t)PIECE) * size; /* bytes of the current pixel, from `at` on */
 	for (uint32_t at = 0; at < PIECE; at += left, left = min(p.wide, (uint32_t)PIECE) * size) {
 		if (stk__pointwise_in_square(&g, (int32_t)p.x, (int32_t)p.y))
 			mask |= bits_of(at, min(left, (uint32_t)PIECE));

@@ -101,8 +101,7 @@ struct stk_recipe_divisor {
 /* A batch. Pointers are host pointers for stk__recipe_run, and device pointers for stk__recipe_gpu_launch, which passes the struct itself by value. */
 struct stk_recipe_batch {
 	const struct stk_recipe *recipe; /* NULL: the batch has no images, only values from tables */
-	const uint8_t *images;           /* interleaved uint8; image i begins at i * image_bytes; bytes past the end must be readable as for
-	                         * stk__pass_run */
+	const uint8_t *images;           /* interleaved uint8, image_bytes each; bytes past the end must be readable as for stk__pass_run */
 	const int64_t *indices;          /* the sample of each entry of the order; NULL: entry i is sample i */
 	uint8_t *to;                     /* dense: image after image */
 	int64_t image_bytes;
@@ -112,8 +111,7 @@ struct stk_recipe_batch {
 	/* for STK_RECIPE_AFFINE: whether the affine step also applies to the fill; otherwise the fill is stored unchanged */
 	int32_t fill_before;
 	uint32_t elements;                      /* number of elements in an output image */
-	struct stk_recipe_divisor outer, inner; /* divisors that turn an element's index into its position. CHW: size of a plane, of a
-	                                         * row; HWC: size of a row, of a pixel */
+	struct stk_recipe_divisor outer, inner; /* an element's index is divided by plane and row (CHW), or by row and pixel (HWC) */
 	struct stk_recipe_run runs[STK_RECIPE_RUNS];
 	struct stk_recipe_table tables[STK_RECIPE_TABLES];
 };

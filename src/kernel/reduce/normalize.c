@@ -44,7 +44,8 @@ enum stk_status stk__job_normalize(struct stk_jobs *jobs, const struct stk_job_n
 
 /* ---- on the GPU ---- */
 
-/* The launches, counted from STK_LAUNCH_normalize: MEASURE measures groups, then ANY or FLAT makes the outputs. */
+/* The kind's launches; X has the number STK_LAUNCH_normalize + X among the launches of all kinds. MEASURE measures groups, then ANY or FLAT makes the
+ * outputs. */
 enum { MEASURE, ANY, FLAT };
 static const struct stk_job_launch launches[] = {
 	[MEASURE] = {"normalize_gpu", "job_measure", 0},
@@ -82,8 +83,7 @@ static void place(struct stk_job *job, const void *given, uint8_t *to)
 	struct stk_job host = *job;
 	host.constants = given;
 	for (uint32_t k = 0; k < STK_PARAMS(stk_job_normalize, job).groups.groups; k++, to += 2 * sizeof(double)) {
-		double stats[] = {stk__job_mean(&host, k, 0), stk__job_factor(&host, k, 0)}; /* in the form that measuring the group would
-			                                                            * produce */
+		double stats[] = {stk__job_mean(&host, k, 0), stk__job_factor(&host, k, 0)}; /* as if they had been measured */
 		memcpy(to, stats, sizeof stats);
 	}
 }

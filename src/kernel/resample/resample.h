@@ -29,9 +29,8 @@ enum stk_resample_kind { STK_NARROW, STK_WIDE, STK_RESAMPLE_FLOAT };
 /* The parameters of the vertical half: block[(x * channels + c) * 16 + r] = sum over t of weights[r * n + t] * src(x, c, row[r] + t * tap). Reads up to 64
  * bytes past the last pixel of a row. weights: uint16 (NARROW), int16 (WIDE) or float. */
 struct stk_vertical {
-	const uint8_t *src;                                 /* address of the first column, in the row to which the offsets `row` are
-	                                                     * relative */
-	ptrdiff_t row[STK_BLOCK_ROWS], tap, pixel, channel; /* bytes */
+	const uint8_t *src;                                 /* the first column, in the row to which `row` is relative */
+	ptrdiff_t row[STK_BLOCK_ROWS], tap, pixel, channel; /* distances in bytes */
 	int32_t width, channels, n, shift;                  /* shift: the sum of WIDE's weights is 1 << shift */
 	uint16_t bias;
 	const void *weights;
@@ -58,7 +57,7 @@ struct stk_resample_kernels {
 	void (*horizontal[3])(const struct stk_horizontal *h);
 };
 
-void stk__resample_kernels_init(struct stk_resample_kernels *k, unsigned cpu); /* cpu: base/cpu.h */
+void stk__resample_kernels_init(struct stk_resample_kernels *k, unsigned cpu); /* cpu: STK_CPU_... (base/cpu.h) */
 void stk__resample_kernels_x86(struct stk_resample_kernels *k, unsigned cpu);  /* called by stk__resample_kernels_init */
 void stk__resample_kernels_arm(struct stk_resample_kernels *k, unsigned cpu);  /* called by stk__resample_kernels_init */
 extern const struct stk_resample_kernels stk__resample_kernels_c, stk__resample_kernels_avx2;

@@ -41,7 +41,7 @@ struct stk_row_kernels {
 	void (*store)(void *dst, const float *row, int32_t n, enum stk_dtype dtype);
 };
 
-void stk__row_kernels_init(struct stk_row_kernels *k, unsigned cpu); /* cpu: base/cpu.h */
+void stk__row_kernels_init(struct stk_row_kernels *k, unsigned cpu); /* cpu: STK_CPU_... (base/cpu.h) */
 void stk__row_kernels_x86(struct stk_row_kernels *k, unsigned cpu);  /* called by stk__row_kernels_init */
 void stk__row_kernels_arm(struct stk_row_kernels *k, unsigned cpu);  /* called by stk__row_kernels_init */
 extern const struct stk_row_kernels stk__row_kernels_c, stk__row_kernels_avx2;

@@ -63,7 +63,8 @@ enum stk_status stk__job_sample(struct stk_jobs *jobs, const struct stk_job_samp
 
 /* ---- on the GPU ---- */
 
-/* The launches, counted from STK_LAUNCH_sample: VALUES makes values one by one, PIXELS whole pixels in tiles. */
+/* The kind's launches; X has the number STK_LAUNCH_sample + X among the launches of all kinds. VALUES makes values one by one, PIXELS whole pixels in
+ * tiles. */
 enum { VALUES, PIXELS };
 static const struct stk_job_launch launches[] = {
 	[VALUES] = {"sample_gpu", "job_sample", 0},

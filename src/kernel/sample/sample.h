@@ -16,8 +16,7 @@ enum stk_sample_map {
 	STK_SAMPLE_MAPS,
 	/* pixels move away from the centre, in proportion to the square of their distance from it */
 	STK_SAMPLE_SPHERE,
-	STK_SAMPLE_WATER,  /* waves: amplitude, frequency and phase of the shift of x depending on y, then of y depending on x, for
-	                    * integer x and y */
+	STK_SAMPLE_WATER,  /* waves: amplitude, frequency and phase of x's shift, which depends on y, then of y's shift */
 	STK_SAMPLE_JITTER, /* each pixel moves at random, by up to factor 0 pixels along x and y */
 };
 

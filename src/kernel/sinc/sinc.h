@@ -21,7 +21,7 @@ enum { STK_SINC_LANES = 8, STK_SINC_STEPS = 512, STK_SINC_LOBES = 64, STK_SINC_T
 
 /* The parameters. Output i is at position i * up / phases of the input, in samples, or at i * ratio if phases is 0. */
 struct stk_sinc {
-	int64_t in, out;     /* number of samples of each channel */
+	int64_t in, out;     /* number of samples of each channel, in the input and in the output */
 	int64_t channels;    /* number of channels, whose samples are interleaved */
 	int64_t up, phases;  /* integers without common factors; phases may be 0 */
 	double ratio;        /* the input's rate divided by the output's */

@@ -82,8 +82,7 @@ static __device__ __forceinline__ void load_frames(const stk_job &job, const flo
 		uint32_t f = divided(j, by_n), k = j - f * n;
 		stk_fft_complex *to = &b.x[f * b.pitch + STK_FFT_PLACE(k)];
 		const float *inside = b.places->inside[f];
-		if (!odd && inside && 2 * k + 1 < (uint32_t)p.window &&
-			(((uintptr_t)inside | (uintptr_t)window) & 7) == 0) { /* loads both elements at once */
+		if (!odd && inside && 2 * k + 1 < (uint32_t)p.window && (((uintptr_t)inside | (uintptr_t)window) & 7) == 0) {
 			stk_fft_complex x = ((const stk_fft_complex *)inside)[k], w = ((const stk_fft_complex *)window)[k];
 			*to = {x.re * w.re, x.im * w.im};
 		} else if (odd)

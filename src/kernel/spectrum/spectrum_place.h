@@ -8,12 +8,10 @@
 #include "kernel/spectrum/spectrum.h"
 
 enum {
-	STK_SPECTRUM_THREADS = 128, /* threads in a thread block */
-	STK_SPECTRUM_TOGETHER = 16, /* maximum number of frames that a thread block transforms together */
-	STK_SPECTRUM_SHARED =
-		44 * 1024,          /* bytes of shared memory for frames; with the thread block's other variables, this stays below 48 KiB,
-		            * which every launch may use */
-	STK_SPECTRUM_SPILLING = 256 /* maximum number of thread blocks of a job whose frames do not fit in shared memory */
+	STK_SPECTRUM_THREADS = 128,      /* threads in a thread block */
+	STK_SPECTRUM_TOGETHER = 16,      /* maximum number of frames that a thread block transforms together */
+	STK_SPECTRUM_SHARED = 44 * 1024, /* bytes for frames in shared memory, of which every launch may use 48 KiB */
+	STK_SPECTRUM_SPILLING = 256      /* maximum number of thread blocks of a job whose frames do not fit in shared memory */
 };
 
 /* Returns the index in memory of complex number i of a frame. After every 16 numbers there is a gap of one, so that threads that access every 16th number use

@@ -98,9 +98,7 @@ static void gather(const struct stk_job *job, int64_t at, int count, stk_lanes *
 	const float *src = (const float *)(const void *)job->src[0];
 	const struct frame first = frame_of(p, at);
 	struct frame f = first;
-	if (count == STK_LANES && p->src_frame == 1 && p->step == 0 &&
-		first.i + count <= p->frames) { /* the frames of all lanes are adjacent in
-	                                                                                                * memory */
+	if (count == STK_LANES && p->src_frame == 1 && p->step == 0 && first.i + count <= p->frames) { /* lanes are adjacent */
 		src += f.line * p->src_line + f.i;
 		for (int64_t k = 0; k < p->window; k++)
 			memcpy(&to[k], src + k * p->src_element, sizeof to[k]);

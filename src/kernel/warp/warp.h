@@ -9,8 +9,7 @@
 #include "tensor/image.h"
 
 struct stk_warp_row {
-	struct stk_image src; /* the sampler's input. Its size determines where the border begins; only the part that is read must be
-	                       * in memory */
+	struct stk_image src; /* the sampler's input; its size sets the border, but only the part that is read must be in memory */
 	float m[6];
 	int32_t first, step, y; /* pixel k of the row is pixel (first + k * step, y) of the output image */
 	int32_t n;
@@ -24,7 +23,7 @@ struct stk_warp_kernels {
 	void (*row)(const struct stk_warp_row *w);
 };
 
-void stk__warp_kernels_init(struct stk_warp_kernels *k, unsigned cpu); /* cpu: base/cpu.h */
+void stk__warp_kernels_init(struct stk_warp_kernels *k, unsigned cpu); /* cpu: STK_CPU_... (base/cpu.h) */
 void stk__warp_kernels_x86(struct stk_warp_kernels *k, unsigned cpu);  /* called by stk__warp_kernels_init */
 extern const struct stk_warp_kernels stk__warp_kernels_c, stk__warp_kernels_avx2;
 

@@ -87,8 +87,8 @@ static void csc_lower(const struct stk_call *call, struct stk_pass *pass)
 	const struct csc *a = call->args;
 	if (a->image_type == a->output_type)
 		return;
-	if (a->image_type == STK_YCBCR &&
-		a->output_type == STK_GRAY) { /* only luma, scaled to the full range: a detour through RGB would saturate */
+	/* Only luma, scaled to the full range. Conversion by way of RGB would saturate. */
+	if (a->image_type == STK_YCBCR && a->output_type == STK_GRAY) {
 		static const float luma_only[3] = {1, 0, 0};
 		float scale = (float)(255. / 219), bias = (float)(-16 * 255. / 219);
 		stk__pass_gray(pass, luma_only, STK_UINT8);

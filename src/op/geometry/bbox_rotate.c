@@ -89,8 +89,7 @@ static void rotate_point(const struct box_rotation *t, double x, double y, doubl
 static void rotate_box(const struct box_rotation *t, const char *mode, double box[4])
 {
 	double centre[2], half[2], fixed[2] = {(box[2] - box[0]) / 2, (box[3] - box[1]) / 2};
-	bool lies =
-		fabs(t->map.m[0][0]) < fabs(t->map.m[0][1]); /* the rotation is closer to a quarter turn, so width and height are swapped */
+	bool lies = fabs(t->map.m[0][0]) < fabs(t->map.m[0][1]); /* a quarter turn is nearer: swaps width and height */
 	rotate_point(t, (box[0] + box[2]) / 2, (box[1] + box[3]) / 2, centre);
 	for (int i = 0; i < 2; i++) {
 		double around = fabs(t->map.m[i][0]) * fabs(fixed[0]) + fabs(t->map.m[i][1]) * fabs(fixed[1]),

@@ -5,10 +5,10 @@
 
 #include "op/dims.h"
 
-/* Checks that the tensor holds four values for each box, one box after the other, in one dim or more. */
+/* Fails unless the tensor holds four values for each box, one box after the other, in one dim or more. */
 enum stk_status stk__boxes_check(const struct stk_desc *desc, struct stk_error *err);
 
-/* Checks that the tensor holds boxes and has the shape (number, 4). */
+/* Fails unless the tensor holds boxes and has the shape (number, 4). */
 enum stk_status stk__boxes_check_rows(const struct stk_desc *desc, struct stk_error *err);
 
 #endif

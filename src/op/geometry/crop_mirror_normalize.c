@@ -192,8 +192,7 @@ static void cmn_lower(const struct stk_call *call, struct stk_pass *pass)
 {
 	const struct cmn *c = call->args;
 	const struct cmn_state *s = call->state;
-	bool last = pass->plane + pass->c ==
-		    s->channels; /* this pass makes the last plane of the input, after which the padded channels follow */
+	bool last = pass->plane + pass->c == s->channels; /* padded channels follow the input's last plane */
 	float a[STK_PASS_MAX_CHANNELS], b[STK_PASS_MAX_CHANNELS], fill[STK_PASS_MAX_CHANNELS];
 	for (int32_t k = 0; k < STK_PASS_MAX_CHANNELS && pass->plane + k < s->padded; k++) {
 		fill[k] = fill_of(c, s, pass->plane + k);

@@ -58,8 +58,8 @@ static enum stk_status paste_infer(const struct stk_call *call, struct stk_error
 		return s;
 	p->window = stk__window_full(&p->in);
 	const float at[2] = {a->paste_y, a->paste_x};
-	bool known = !stk__varies(call, &a->ratio) &&
-		     !stk__varies(call, &a->min_canvas_size); /* per-sample values are not known while the graph is built */
+	/* an extent of the canvas is known while the graph is built unless an argument varies */
+	bool known = !stk__varies(call, &a->ratio) && !stk__varies(call, &a->min_canvas_size);
 	for (int d = 0; d < 2; d++) {
 		int64_t size = p->in.shape[d], canvas = size < 0 || !known ? -1 : (int64_t)(a->ratio * (float)size);
 		if (canvas >= 0 && (float)canvas < a->min_canvas_size)

@@ -182,8 +182,7 @@ static enum stk_status resolve_window(const struct bounds *b, int64_t extent, in
 	if (b->end.is_set)
 		to = resolve(b->end, extent);
 	else if (b->start.is_set && b->start.relative && b->shape.is_set && b->shape.relative)
-		to = (b->start.value + b->shape.value) *
-		     (double)extent; /* adds before it multiplies, which rounds once less: .3 + .7 is 1 */
+		to = (b->start.value + b->shape.value) * (double)extent; /* adds first: .3 + .7 is 1 */
 	else if (b->shape.is_set)
 		to = from + resolve(b->shape, extent);
 	if (!(fabs(from) <= 0x1p40 && fabs(to) <= 0x1p40))

@@ -160,8 +160,7 @@ static void shift_inside(struct view *v, const struct step *s)
 		double lo, hi, extent = axis ? v->h : v->w;
 		edges(v, axis, &lo, &hi);
 		double least = extent - hi, most = -lo, draw = (double)stk__random_float(&v->random);
-		if (s->v[axis] != 0 &&
-			least < most) /* the image is larger than its frame, so it can be shifted without showing its border */
+		if (s->v[axis] != 0 && least < most) /* the image is larger than its frame */
 			shift[axis] = least + (most - least) * draw;
 	}
 	translate(v, shift[0], shift[1]);

@@ -121,8 +121,7 @@ static enum stk_status hide_covered(
 			if (seen[k].x0 < b->x1 && seen[k].x1 > b->x0 && seen[k].y0 < b->y1 && seen[k].y1 > b->y0)
 				over[n_over++] = seen[k];
 		if (b->x0 >= b->x1 || b->y0 >= b->y1 || covered(b, over, n_over)) {
-			visible[b->index] =
-				false; /* it need not be added to the covering boxes, since those in front of it cover all of it */
+			visible[b->index] = false; /* the covering boxes do not need it */
 			continue;
 		}
 		for (at = n_seen++; at > 0 && seen[at - 1].y0 > b->y0; at--)

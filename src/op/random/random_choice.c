@@ -59,8 +59,7 @@ static enum stk_status choice_infer(const struct stk_call *call, struct stk_erro
 		out->ndim = -1;
 		return STK_OK;
 	}
-	if (in->layout[0] &&
-		out->ndim < 2) /* draws of several elements have the input's layout; a single draw has it without the first dim */
+	if (in->layout[0] && out->ndim < 2) /* a single draw lacks the layout's first dim */
 		memcpy(out->layout, in->layout + 1 - out->ndim, (size_t)(in->ndim - 1 + out->ndim));
 	if (in->ndim == 0 && in->dtype != STK_NO_DTYPE &&
 		(!stk__dtype_whole(in->dtype) || in->dtype == STK_BOOL || stk__dtype_enumeration(in->dtype)))
@@ -109,8 +108,7 @@ static int64_t draw(const struct choice *a, struct stk_random *r, int64_t count)
 	if (a->p.count < 0)
 		return count <= UINT32_MAX ? stk__random_below(r, (uint32_t)count) : draw_wide(r, (uint64_t)count);
 	double left = stk__random_float(r);
-	int64_t last =
-		0; /* rounding may make the sum of probabilities slightly less than 1; then the last choice with a probability above 0 gets the rest */
+	int64_t last = 0; /* gets the draws above the sum of probabilities, which rounding may make less than 1 */
 	for (int64_t i = 0; i < count; i++) {
 		if (a->p.v[i] > 0)
 			last = i;

@@ -63,8 +63,8 @@ static enum stk_status plan_types(const struct stk_call *call, struct plan *p, s
 static enum stk_status make_plan(const struct stk_call *call, struct plan *p, struct stk_error *err)
 {
 	const struct arithmetic *a = call->args;
-	bool negates = call->n_in == 1 && call->in[0].desc.dtype == STK_BOOL &&
-		       strcmp(a->op, "bitnot") == 0; /* bitnot of a bool inverts its one bit */
+	/* bitnot of a bool inverts its only bit, as `not` does */
+	bool negates = call->n_in == 1 && call->in[0].desc.dtype == STK_BOOL && strcmp(a->op, "bitnot") == 0;
 	*p = (struct plan){.op = stk__arith_find(negates ? "not" : a->op)};
 	if (!p->op)
 		return stk__fail(err, STK_INVALID, "there is no function \"%s\"", a->op);

@@ -15,9 +15,8 @@ struct stk_video_files {
 
 /* How the ranges of a list are read, and cut into clips. */
 struct stk_video_cut {
-	int64_t length, step,
-		stride;        /* frames: in a clip; between the starts of clips (-1: clips follow each other); between frames of a clip */
-	enum stk_clip_pad pad; /* STK_CLIP_NONE: only whole clips */
+	int64_t length, step, stride; /* in frames: of a clip; from clip to clip (-1: length * stride); within a clip */
+	enum stk_clip_pad pad;        /* STK_CLIP_NONE: only whole clips */
 	bool uniform;          /* each range gives one clip: `length` frames, spread evenly over it; step, stride and pad are not used */
 	bool by_number;        /* ranges are frame numbers, not seconds; negative ones count from the end */
 	bool start_up, end_up; /* a start (end) between the times of two frames is rounded up to the later frame */
