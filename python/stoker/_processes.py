@@ -91,8 +91,8 @@ def _watch(life: Any) -> None:
 
 
 def _begin(function: Any, loads: Callable[[bytes], Any] | None, calls: Any, row: int) -> Callable[..., Any]:
-    """Prepares a worker of external_source, and returns the function that answers requests. calls: shared memory with four int64 for each worker. row: the
-    index of this worker."""
+    """Prepares a worker of external_source, and returns the function that answers requests. loads: restores `function` from bytes; None: it is the function
+    itself. calls: shared memory with four int64 for each worker. row: the index of this worker."""
     global _function, _calls
     _function = loads(function) if loads is not None else function
     _calls = memoryview(calls).cast("B").cast("q")[4 * row : 4 * row + 4]

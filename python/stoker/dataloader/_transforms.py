@@ -15,7 +15,7 @@ from stoker.loader._lower import Recipe
 
 
 class _Form(Enum):
-    """The type of an image at a point of the list."""
+    """The type of an image between two transforms."""
 
     PIL = "a PIL image"
     BYTES = "a tensor of uint8"

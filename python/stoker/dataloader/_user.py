@@ -119,7 +119,8 @@ class _Call:
 
 
 class _Transform:
-    """Replaces a transform of the Dataset."""
+    """Replaces a transform of the Dataset. A call returns a placeholder for the transformed image, or raises NeedsPython if the argument is not an image, or
+    not the only one."""
 
     def __init__(self, call: _Call, transform: Any) -> None:
         self._call, self._transform = call, transform
@@ -138,7 +139,8 @@ class _Transform:
 
 
 class _Inner:
-    """Replaces a Dataset that an attribute of the user's Dataset holds."""
+    """Replaces a Dataset that the user's Dataset holds in an attribute. Its samples have placeholders for their images, or LazyImages if it has no
+    transform."""
 
     def __init__(self, call: _Call, dataset: Any, reader: Reader) -> None:
         self._call, self._dataset, self._reader = call, dataset, reader

@@ -386,7 +386,8 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
             self._repeat(since, resume)
 
     def _repeat(self, batches: int, resume: Any) -> None:
-        """Makes the batches between the last snapshot of the workers' states and the saved position again, and drops them."""
+        """Makes the batches between the last snapshot of the workers' states and the saved position again, and drops them. Raises StateError if they are not
+        those of the saved run. batches: their number. resume: the saved state."""
         progress = self._progress
         end = progress.batches + batches
         while progress.batches < end:
@@ -508,8 +509,8 @@ def _length_of(sampler: Any) -> int | None:
 
 
 def _check_range(what: str, value: Any, most: int, advice: str) -> None:
-    """Raises InvalidArgumentError for a number above `most`. torch accepts such numbers, and then starts processes or requests batches endlessly, or fails in
-    the first epoch."""
+    """Raises InvalidArgumentError, with the advice, if `value` is a number above `most`. torch accepts such numbers, and then starts processes or requests
+    batches endlessly, or fails in the first epoch. what: the argument's name."""
     if isinstance(value, (int, float)) and value > most:
         raise InvalidArgumentError(f"DataLoader: {what} is at most {most}, not {value}: {advice}")
 

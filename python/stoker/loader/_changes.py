@@ -92,8 +92,8 @@ class SerializedCalls:
 
 
 def _differ(old: Any, new: Any) -> bool:
-    """Returns whether an attribute's value has changed. A change from None does not count: it usually stores an object that is made when it is first
-    needed."""
+    """Returns whether an attribute's value has changed. A change from None does not count, because it is usually made by code that stores an object at its
+    first use."""
     return old is not None and old is not new and bool(old != new)
 
 

@@ -295,8 +295,8 @@ class Remove(Move):
 
 
 def _moved(samples: Sequence[Any], numbers: Any, moves: Sequence[Move], format: str) -> tuple[Coordinates, list[torch.Tensor], list[int]]:
-    """Returns three things for a batch: the coordinates after all moves, the samples as tensors, and the number of rows of each sample. numbers: a tensor
-    (samples, columns) to which a Column refers."""
+    """Returns three things for a batch: the coordinates after all moves, the samples as tensors, and the number of rows of each sample. The arguments are those
+    of `follow`."""
     import torch
 
     width = 2 if format == POINTS else 4
@@ -314,7 +314,8 @@ def _moved(samples: Sequence[Any], numbers: Any, moves: Sequence[Move], format: 
 
 
 def follow(samples: Sequence[Any], numbers: Any, moves: Sequence[Move], format: str) -> list[torch.Tensor]:
-    """Returns the coordinates of each sample after the moves of its image, without removed rows."""
+    """Returns the coordinates of each sample after the moves of its image, without removed rows. samples: the boxes or points of each sample, as arrays or
+    tensors. numbers: a tensor (samples, columns) to which a Column refers. format: POINTS or the format of boxes."""
     moved, parts, counts = _moved(samples, numbers, moves, format)
     split = moved.values.split(counts)
     if moved.kept is None:
@@ -323,7 +324,7 @@ def follow(samples: Sequence[Any], numbers: Any, moves: Sequence[Move], format: 
 
 
 def kept(samples: Sequence[Any], numbers: Any, moves: Sequence[Move], format: str) -> list[torch.Tensor]:
-    """Returns a bool tensor for each sample, True for each box that no move has removed."""
+    """Returns a bool tensor for each sample, True for each box that no move has removed. The arguments are those of `follow`."""
     moved, _, counts = _moved(samples, numbers, moves, format)
     which = moved.values.new_ones(len(moved.values)).bool() if moved.kept is None else moved.kept
     return list(which.split(counts))

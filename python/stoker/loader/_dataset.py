@@ -79,7 +79,6 @@ class DatasetArguments:
 
 
 def _threads() -> int:
-    """Returns the number of threads that call a Dataset."""
     return min(16, 2 * (os.cpu_count() or 1) + 2)
 
 
@@ -98,7 +97,8 @@ def _too_large(fetched: Fetched, size: int, most: int) -> Fetched:
 
 class DatasetSource(Source):
     """Reads samples from dataset[i]: an image, or a tuple or dict that holds one; DatasetArguments says where. The image is a path, bytes, array, tensor or PIL
-    image. Samples may have a sound instead of an image, or neither."""
+    image. Samples may have a sound instead of an image, or neither. In the methods, `indices` is the user's order of an epoch, or None, and `per_rank` says
+    whether each rank counts positions of its own."""
 
     per_rank = False  # whether each rank has its own sequence of samples
     many = False  # whether the dataset has many(ids), which fetches several samples faster than separate calls
@@ -399,8 +399,8 @@ class DatasetSource(Source):
         return sizes
 
     def _size_of_fetched(self, fetched: Fetched, spec: Spec) -> tuple[int, int] | None:
-        """Returns height and width of a sample's image; None if fetching the sample failed or the size cannot be read. That error is reported with the batch
-        that holds the sample."""
+        """Returns height and width of a sample's image; None if fetching the sample failed or the size cannot be read. The batch that holds the sample reports
+        such an error."""
         forget_frames(fetched.error)
         return None if fetched.parts is None else height_and_width(fetched.parts[0], self.samples_of.layout, spec.orientation)
 
@@ -413,7 +413,7 @@ class DatasetSource(Source):
         return int(limit) if limit >= 1 or limit == 0 else 100 if self.size is None else math.ceil(limit * self.size)
 
     def _probe(self, spec: Spec, item: Item) -> Fetched:
-        """Fetches a sample before the format of samples is known."""
+        """Fetches a sample before the format of samples is known. Makes the workers first if there are none."""
         # A Dataset may have a buffer for each index of a batch, or for each thread. The detector watches enough samples to see such a buffer twice.
         self._watch = self._watch or ReuseDetector(2 * spec.batch + 4 * _threads())
         if self.workers is None:
@@ -593,7 +593,8 @@ class DatasetSource(Source):
         self.finishing.needed = (numbers,)
 
     def _keep(self, followers: Followers, numbers: int) -> Keep | None:
-        """Returns the Keep that finds the boxes that transforms do not remove; None if no transform removes boxes, or if samples have none."""
+        """Returns the Keep that finds the boxes that transforms do not remove; None if no transform removes boxes, or if samples have none. numbers: index of
+        the output with the numbers of the moves."""
         if not any(isinstance(move, Remove) for move in followers.moves):
             return None
         for k, kind in enumerate(self.samples_of.kinds or (), 1):

@@ -52,7 +52,8 @@ class Fetched:
 
 
 def converted(samples: Samples, item: Any, index: int | None, where: str) -> Fetched:
-    """Converts a sample of a dataset. Returns an error that concerns only this sample in the result, and raises errors that would concern all samples."""
+    """Converts a sample of a dataset. An exception that concerns only this sample is stored in the result; an exception that would concern all samples is
+    raised. index: the sample's index, or None. where: the place in the dataset that messages name."""
     path = samples.path_of(item)
     try:
         return Fetched(samples.convert(item), index, path)
@@ -255,7 +256,8 @@ class Workers:
 
 
 def _at_once(fetch: Fetch, count: int, forked: bool) -> int:
-    """Returns how many calls of the Dataset may run at once: `count`, or 1, with a notice, if the Dataset has an open file. forked: processes inherit it."""
+    """Returns how many calls of the Dataset may run at once: `count`; or 1, after printing a notice, if the Dataset has an open file. forked: the calls run in
+    forked processes."""
     attribute = open_file(fetch.dataset, forked) if count > 1 else None
     if attribute is None:
         return count

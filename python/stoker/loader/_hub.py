@@ -139,7 +139,8 @@ def whole_of(source: Any) -> Any:
 
 
 def table_of(source: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind] | None, sound: str | None = None) -> Any:
-    """Returns a HubTable over a Dataset of `datasets`; the Dataset itself if it has its own transform, so that it is read like any map-style Dataset."""
+    """Returns a HubTable over a Dataset of `datasets`; the Dataset itself if it has its own transform, so that it is read like any map-style Dataset. Raises
+    InvalidArgumentError for formats other than python, numpy and torch. names, kinds: the user's fields. sound: as in _Rows."""
     kind = (getattr(source, "format", None) or {}).get("type")
     if kind == "custom":
         return source
@@ -232,7 +233,7 @@ _NUMBERS = ("float", "int", "uint", "bool")
 
 def _as_array(value: Any, dtype: str, extents: list[int]) -> Any:
     """Converts a row's value to an array. Empty values get the column's type and number of dimensions. Returns nulls, and values that cannot be an array,
-    unchanged."""
+    unchanged. dtype, extents: the result of _array_type for the column."""
     import numpy as np
 
     if value is None or (not isinstance(value, np.ndarray) and len(value) == 0):

@@ -83,7 +83,8 @@ class Layout:
             )
 
     def to_common(self, image: Any, tensor: bool) -> Any:
-        """Returns an image of three dimensions in the common layout."""
+        """Returns an image of three dimensions in the common layout. tensor: whether the user gave a torch tensor, not an array. Raises TypeError if the layout
+        is not certain."""
         return self.to_common_from(image, self.given or self._of(image.shape, tensor))
 
     def to_common_from(self, image: Any, layout: str) -> Any:

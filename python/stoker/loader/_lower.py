@@ -122,8 +122,8 @@ def _random_choice(image: Image, t: T.RandomChoice, gate: DataNode | None) -> Im
 
 
 def _random_order(image: Image, t: T.RandomOrder, gate: DataNode | None) -> Image:
-    """Applies the transforms whose order does not matter first. Then compiles the others once for each position in the order; the permutation that a sample
-    draws decides which of them takes effect at each position."""
+    """First applies the transforms whose place in the order does not matter. Then compiles all others once for each place; the permutation that a sample draws
+    decides which of them takes effect at a place."""
     shuffled = t.in_random_order()
     for part in t.transforms:
         if not any(part is s for s in shuffled):
@@ -173,7 +173,6 @@ def _perspective(image: Image, t: T.RandomPerspective, gate: DataNode | None) ->
 
 
 def _interpolation(field: Field, t: Any) -> Any:
-    """Returns the interpolation with which a warp samples a field."""
     return types.INTERP_NN if field.kind == MASK else t.interpolation if field.kind == IMAGE else types.INTERP_LINEAR
 
 
@@ -387,7 +386,6 @@ def _channels_of(t: T.Transform) -> tuple[int, ...]:
 
 
 def _augmented(image: Image, t: T.Transform, gate: DataNode | None) -> Image:
-    """Applies an automatic augmentation. It changes only images, as in torchvision."""
     if image.followers is not None:
         raise UnsupportedError(
             f"{t!r}: masks, boxes, points and further images cannot follow an automatic augmentation; leave it out, or do it in the Dataset"
@@ -683,7 +681,6 @@ class Recipe:
         return [_lower_tail.call(node, self.tail, self.channels_last, self.half, self.after_tail) for node in finished]
 
     def _refuse_for_clips(self) -> None:
-        """Refuses transforms that do not take the frames of a clip."""
         others = [repr(t) for t in self.steps if not _takes_clips(t)] + [t.name for t in self.tail]
         others += [] if self.views is None else [self.views.name]
         if others:

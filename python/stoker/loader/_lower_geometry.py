@@ -53,8 +53,8 @@ def corners(t: T.RandomPerspective, extent: Extent, gate: DataNode | None) -> Da
 
 
 def perspective(node: DataNode, matrix: DataNode, interpolation: Any, fill: float, floats: bool = False) -> DataNode:
-    """Warps the image. Bilinear pixels of bytes equal Pillow's: the fill begins sharply at the image's edge. Floats are mixed with the fill at the edge, as in
-    _lower_affine.warp."""
+    """Warps an image. matrix: a node with the map from points of the image to points of the output. Bilinear pixels of bytes equal Pillow's: the fill begins
+    sharply at the image's edge. Floats are mixed with the fill at the edge, as in _lower_affine.warp."""
     seen: dict[str, Any] = {"matrix": matrix, "inverse_map": False}
     if interpolation == types.INTERP_NN:
         nearest: DataNode = fn.experimental.warp_perspective(node, interp_type=types.INTERP_NN, fill_value=[fill], **seen)
@@ -91,7 +91,8 @@ def displacements(t: T.ElasticTransform, extent: Extent, gpu: bool) -> tuple[Dat
 
 
 def elastic(node: DataNode, moved: tuple[DataNode, DataNode], interpolation: Any, fill: list[float], floats: bool = False) -> DataNode:
-    """Moves the pixels. As in torchvision, bilinear pixels at the edge are first mixed with zeros, then with the fill by the zeros' share."""
+    """Moves the pixels of an image. As in torchvision, bilinear pixels at the edge are first mixed with zeros, then with the fill by the zeros' share. moved:
+    the result of displacements(). floats: the image has floats; else uint8."""
 
     def remap(source: DataNode, values: list[float]) -> DataNode:
         made: DataNode = fn.experimental.remap(source, *moved, relative=True, interp=interpolation, fill_value=values)

@@ -67,7 +67,7 @@ def augment(node: DataNode, t: LevelledAugment, size: Size, gate: Gate) -> DataN
 
 
 def one_of(interpolations: Sequence[types.DALIInterpType]) -> Any:
-    """Returns the only interpolation, or one drawn for each sample."""
+    """Returns the only interpolation, or a node with one that is drawn for each sample."""
     if len(interpolations) == 1:
         return interpolations[0]
     numbers = [int(i) for i in interpolations]

@@ -32,7 +32,8 @@ def _seed() -> int:
 
 
 def _array_of(image: Any, name: str) -> np.ndarray:
-    """Returns the image as an array (height, width, channels)."""
+    """Returns the image as an array (height, width, channels). Raises InvalidArgumentError, with the transform's name, for an image of another type or
+    shape."""
     torch = sys.modules.get("torch")
     tensor = torch is not None and isinstance(image, torch.Tensor)
     pil = sys.modules.get("PIL.Image")
@@ -84,7 +85,8 @@ def _source_of(array: np.ndarray) -> Any:
 
 
 def _like(image: Any, made: Any, keeps_bytes: bool) -> Any:
-    """Returns a tensor (C, H, W) as the kind of object that `image` is. For a PIL image, a tensor of floats stays a tensor."""
+    """Returns the result of a transform as the kind of object that `image` is. made: the result, a tensor (C, H, W). For a PIL image, a tensor of floats
+    (keeps_bytes is False) stays a tensor."""
     if isinstance(image, np.ndarray):
         return np.ascontiguousarray(made.permute(1, 2, 0).numpy())
     pil = sys.modules.get("PIL.Image")

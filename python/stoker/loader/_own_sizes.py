@@ -41,7 +41,7 @@ def fixed(recipe: Recipe) -> bool:
 
 
 def waveforms(shapes: Iterable[Sequence[int]], channels_last: bool) -> bool:
-    """Returns whether a finished image has one row or one column. It is then probably a sound, for which lists are of no use."""
+    """Returns whether an image has one row or one column. It is then probably a sound, for which lists are of no use. shapes: those of finished images."""
     first = 0 if channels_last else 1
     return any(1 in shape[first : first + 2] for shape in shapes)
 

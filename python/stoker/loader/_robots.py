@@ -430,7 +430,8 @@ class Robots:
         return stacked if self._transforms is None else self._transformed(key, stacked)
 
     def _transformed(self, key: str, samples: Any) -> Any:
-        """Applies the user's transform to the frames of each sample. Raises an error if its results are not tensors of one shape and type."""
+        """Applies the user's transform to the frames of each sample. Raises TypeError if a result is not a tensor, and ValueError if results differ in shape or
+        type."""
         import torch
 
         assert self._transforms is not None

@@ -153,8 +153,8 @@ class Run:
         return pipe
 
     def _check_order(self, pipe: Pipeline, trial: bool) -> None:
-        """Raises an error if the user's order does not fit the reader's number of samples. Closes the pipeline after an error, and in any case if `trial` is
-        set."""
+        """Raises InvalidArgumentError if the user's order does not fit the reader's number of samples. Closes the pipeline after an error, and in any case if
+        `trial` is set."""
         try:
             if self.order is not None:
                 self.order.check(pipe._started().meta()["samples"] or 0)
@@ -270,7 +270,6 @@ class Run:
         self.ready()
 
     def _leave(self) -> None:
-        """Ends the current epoch early."""
         assert self._session is not None
         self.watch.begun = None
         if self._own_pipelines or isinstance(self.source, DatasetSource):

@@ -65,7 +65,8 @@ class Samples:
         self.oriented, self.counted = oriented, counted
 
     def convert(self, item: Any) -> tuple[Any, ...]:
-        """Returns the parts of a sample, the image first. The sample may have any type; the first sample decides which parts all must have."""
+        """Returns the parts of a sample, the image first. The sample may have any type. The first sample decides which parts all must have; raises an error for
+        a sample that differs."""
         item = self._by_name(item)
         parts = self._of_dict(item) if isinstance(item, dict) else tuple(item) if isinstance(item, (tuple, list)) else (item,)
         if self.place and not isinstance(item, dict) and self.place < len(parts):
@@ -112,7 +113,6 @@ class Samples:
         return (image, *rest, *views)
 
     def _whole(self, value: Any) -> Any:
-        """Converts the image or the sound of a sample."""
         if self.sound:
             return _sound(value)
         return pixels(numbers_of(value) if self.floats else value, self.layout, self.floats)
@@ -246,7 +246,7 @@ class Samples:
         return ("image", *(k for k in item if k != "image" and (self.shown is None or k in self.shown)))
 
     def _check_masks(self, image: Any, rest: list[Any], height: int, width: int) -> None:
-        """Raises ValueError if a mask differs in size from its image. A crop would then cut different parts out of them."""
+        """Raises ValueError if a mask differs in size from its image. Both get the same crops, which would cut out different parts."""
         for k, (part, kind) in enumerate(zip(rest, self.kinds or (), strict=True), 1):
             if kind.name == MASK and tuple(part.shape[:2]) != (height, width):
                 turned = height_and_width(image, self.layout, False) != (height, width)
@@ -262,7 +262,7 @@ class Samples:
         return made
 
     def _check_pictures(self, rest: list[Any], height: int, width: int) -> None:
-        """Raises an error if a further image differs in size from the first image."""
+        """Raises ValueError if a further image differs in size from the first image. Both get the same crops, which would cut out different parts."""
         for k in self.pictures:
             made = self.picture(k)
             extent = height_and_width(rest[k - 1], made.layout, self.oriented)
@@ -334,7 +334,8 @@ def _sound(value: Any) -> Any:
 
 
 def _mask(value: Any, what: str) -> Any:
-    """Converts a mask to an array HW, or several masks from torchvision's order (masks, H, W) to (H, W, masks). The mask of a palette image is its indices."""
+    """Converts a mask to an array HW, or several masks from torchvision's order (masks, H, W) to (H, W, masks). value: a path, the bytes of a file, a PIL
+    image, an array or a tensor. The mask of a palette image is its indices. what: the mask's name in messages. Raises TypeError for other values."""
     import numpy as np
 
     if isinstance(value, (str, os.PathLike, bytes, bytearray, memoryview)):

@@ -161,7 +161,8 @@ def _refuse_ragged(given: SoundField, ragged: Sequence[str]) -> None:
 
 
 def _source_of(given: SoundField, source: Any, ragged: Sequence[str], transforms: Any) -> AudioSource:
-    """Makes the source for a folder, a list of paths, one or several manifests, or the FileSource of Loader.from_csv."""
+    """Makes the AudioSource for a folder, a list of paths, one or several manifests, or the FileSource of Loader.from_csv. given: the user's field of sounds.
+    Raises InvalidArgumentError for other sources."""
     rest = (given, bool(ragged), transforms)
     if isinstance(source, FileSource):
         return AudioSource(source, None, *rest)

@@ -211,8 +211,8 @@ class Table:
         return "image" if "image" in present else present[0]
 
     def _image_column(self, schema: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind], given: str | None) -> str | None:
-        """Returns the column of images or sounds; None if the user wants none, or if a table has no images. Raises an error if several columns may be meant, or
-        if there is no column of sounds."""
+        """Returns the column of images or sounds; None if the user wants none, or if a table has no images. given: the column that the user named, or None.
+        Raises InvalidArgumentError if several columns may be meant, or if there is no column of sounds."""
         if given is not None:
             if given not in schema.names:
                 raise InvalidArgumentError(f"image: the table has no column '{given}'; it has {', '.join(schema.names)}")
@@ -481,7 +481,6 @@ class Table:
 
 
 def _constant(value: Any, row: int) -> Any:
-    """Returns the value that a column has in all rows of a file."""
     return value
 
 
@@ -500,7 +499,7 @@ def partitions_of(files: Sequence[TableFile]) -> dict[str, dict[str, Any]]:
 
 
 def with_partitions(schema: Any, partitions: Mapping[str, Mapping[str, Any]]) -> Any:
-    """Returns the schema plus the columns that folder names define."""
+    """Returns the schema plus the columns that folder names define. partitions: the result of partitions_of."""
     import pyarrow as pa
 
     for name, values in partitions.items():

@@ -253,7 +253,7 @@ class _Numbers:
 
 
 def _flat(array: Any, dtype: str) -> _Numbers:
-    """Converts numbers to `dtype`. Times and dates become whole numbers in Arrow's unit."""
+    """Converts numbers to `dtype`. Times and dates become whole numbers in Arrow's unit, nulls 0 or False."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.types as t

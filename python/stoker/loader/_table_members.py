@@ -241,7 +241,7 @@ def samples(plan: Plan, table: Any, where: str, first: int, nulls: dict[str, int
 
 
 def _read(path: str, storage: Storage) -> Bytes:
-    """Reads the file that a row names by its path."""
+    """Reads the file that a row names by its path or URL. Raises an error if its size is unknown or it was replaced meanwhile."""
     if "://" not in path:
         return _files.read_bytes(path)
     core = storage.core()
@@ -318,7 +318,7 @@ def _npy(array: Any) -> bytes:
 
 
 def null_notes(plan: Plan, nulls: Mapping[str, int]) -> list[str]:
-    """Returns a sentence for each column that had nulls."""
+    """Returns a sentence for each column that had nulls. nulls: as in `samples`."""
     return [
         f"column '{m.column.name}': {nulls[m.column.name]} of the rows have no value, so these samples have no file for it"
         for m in plan.members

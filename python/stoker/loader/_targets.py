@@ -58,7 +58,7 @@ def table(targets: Sequence[Any]) -> Callable[[Any], Any]:
 
 
 def _numbers(targets: Sequence[Any]) -> Any:
-    """Converts all targets to one NumPy array of int64 or float32."""
+    """Converts all targets to one NumPy array of int64 or float32. Raises InvalidArgumentError if they differ in shape or are not numbers."""
     import numpy as np
 
     try:

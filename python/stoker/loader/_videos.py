@@ -81,7 +81,8 @@ class Video:
 
 
 def _clip_field(fields: Any, frames: int | None, stride: int) -> tuple[Any, Video | None]:
-    """Returns the fields with the kind "Image" for the clip, and the user's Video, or None if the user does not want clips."""
+    """Returns the fields with the kind "Image" for the clip, and the user's Video, or None if the user does not want clips. Raises InvalidArgumentError for
+    several clips, and for `stride` without `frames`."""
     named = {name: kind for name, kind in fields.items() if isinstance(kind, Video)} if isinstance(fields, Mapping) else {}
     if len(named) > 1:
         raise InvalidArgumentError(f"fields: {', '.join(named)} are clips; a Loader makes one clip of a sample")

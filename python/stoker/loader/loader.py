@@ -200,7 +200,7 @@ class Loader(metaclass=BriefHelp):
             self._check_divided(asked)
 
     def _dataset_arguments(self, fields: Any, kinds: Any, parts: _Separated, given: dict[str, Any]) -> DatasetArguments:
-        """Collects the arguments about a Dataset's samples, and sets self._main and self._names. given: all arguments of the Loader, by name."""
+        """Collects the arguments about a Dataset's samples. Also sets self._main and self._names."""
         self._main = parts.main or main_of(kinds)
         self._names = _fields.internal(_fields.names_of(fields), self._main)
         ragged, processes = parts.ragged, given["python_workers"]
@@ -217,7 +217,6 @@ class Loader(metaclass=BriefHelp):
         )
 
     def _set_batch_options(self, kinds: Any, pads: dict[str, float] | None, given: dict[str, Any]) -> None:
-        """Sets the attributes that determine how batches are made from the pipeline's outputs. given: all arguments of the Loader, by name."""
         self._batches: Any = None  # made with the first batch
         self._pin = bool(given["pin_memory"])
         self._collate = _collate.checked(given["collate_fn"])
@@ -485,7 +484,8 @@ class Loader(metaclass=BriefHelp):
         return made if self._collate is None else _collate.collated(self._collate, made)
 
     def _fields_of(self, source: Source | Pipeline) -> dict[str, int | None]:
-        """Returns the index of the pipeline's output for each field of a batch; None for a field that comes from a sample's metadata."""
+        """Returns the index of the pipeline's output for each field of a batch; None for a field that comes from a sample's metadata. Raises
+        InvalidArgumentError if last_batch="pad" would add a field `valid` that the data have already."""
         if isinstance(source, Pipeline):
             return _fields.of_pipeline(self._names, len(self._run.descs))
         fields = source.fields(self._names)
@@ -529,7 +529,7 @@ class Loader(metaclass=BriefHelp):
         return self._spec.shuffle or self._run.order is not None
 
     def _at_last(self) -> bool:
-        """Returns whether the last batch that was taken is the last one of the epoch."""
+        """Returns whether the last batch that was taken is known to be the last one of the epoch."""
         return self._run.last or (self._run.samples() is not None and self._run.step == len(self))
 
     def _samples_of_last_step(self) -> int:
@@ -765,7 +765,6 @@ class _Separated(NamedTuple):
 
 
 def _separate_sounds_and_clips(source: Any, given: dict[str, Any]) -> _Separated:
-    """Separates the arguments about sounds and clips. given: all arguments of the Loader."""
     fields, ragged, transforms, sounds, main = given["fields"], given["ragged"], given["transforms"], None, ""
     if has_sound(fields):
         from stoker.loader import _sounds
@@ -778,8 +777,7 @@ def _separate_sounds_and_clips(source: Any, given: dict[str, Any]) -> _Separated
 
 
 def _check_arguments(parts: _Separated, given: dict[str, Any]) -> None:
-    """Raises errors about flags that are neither True nor False, and about arguments that exclude each other or have no effect on a Pipeline. given: all
-    arguments of the Loader."""
+    """Raises an error for flags that are not bools, for arguments that exclude each other, and for those without effect on a Pipeline. given: all arguments."""
     shuffle = given["shuffle"]
     shuffle = True if isinstance(shuffle, str) and shuffle in _LARGE_PARTS else shuffle
     flags = {name: given[name] for name in ("drop_last", "pin_memory", "exif_orientation")}
@@ -803,7 +801,6 @@ def _spec_of(
     pads: dict[str, float] | None,
     settings: dict[str, Any],
 ) -> Spec:
-    """Makes the Spec of a Loader. images: the source's files or arrays, if they are known. given: all arguments. settings: those of the pipeline."""
     by_batches = given["batch_sampler"] is not None
     floats = asked.kinds is not None and "image" in asked.kinds and asked.kinds["image"].name == FLOATS
     if isinstance(source, Pipeline) or by_batches:
