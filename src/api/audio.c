@@ -25,7 +25,7 @@
 struct stk_audio {
 	char *path;                      /* NULL: the caller gave the file's bytes */
 	int fd;                          /* descriptor of a local file; -1: `path` is a URI or NULL */
-	struct stk_media_source *source; /* reads ranges of an object of a store; NULL: the file is not read in ranges of an object */
+	struct stk_media_source *source; /* reads ranges of an object; NULL: the sound is not an object, or is fetched as a whole */
 	struct stk_storage *storage;     /* owned by the caller; may be NULL */
 	uint8_t *fetched;                /* bytes of the whole file, if `path` is a URI and is not read in ranges; otherwise NULL */
 	uint8_t *window;                 /* for a local file or an object: the bytes that were read last, at most STK_SOUND_READ; for

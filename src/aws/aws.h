@@ -85,9 +85,9 @@ bool stk__aws_settings_copy(const struct stk_aws_settings *from, struct stk_aws_
 bool stk__aws_issuer_equal(const struct stk_aws_issuer *a, const struct stk_aws_issuer *b);
 void stk__aws_issuer_clear(struct stk_aws_issuer *i);
 
-/* Returns a copy of the value of `key` in a section of the text of an INI file, or in the indented lines below the line `parent` of the section, if that is
- * not NULL. Returns NULL if the value is missing or memory is short. The caller frees the copy. AWS's files contain "# comment", "[section]", "key = value",
- * and one level of indentation. */
+/* Finds `key` in a section of an INI file's text or, if `parent` is not NULL, in the indented lines below the section's line `parent`. Returns a copy of
+ * the value, which the caller frees; NULL if the value is missing or memory is short. AWS's files contain "# comment", "[section]", "key = value", and one
+ * level of indentation. */
 char *stk__ini_find(const char *text, const char *section, const char *parent, const char *key);
 bool stk__ini_has(const char *text, const char *section);
 

@@ -46,7 +46,8 @@ int64_t stk__aws_time(const char *text);
 /* Stores copies of the keys in *out. Returns false if the id or the secret is missing, if `expires` is not a time (such keys would never be renewed), or if
  * memory is short. */
 bool stk__aws_take_keys(struct stk_aws_fresh *out, const char *id, const char *secret, const char *token, const char *expires);
-/* Reads {"AccessKeyId": .., "SecretAccessKey": .., "Token" or "SessionToken": .., "Expiration": ..}. false: like stk__aws_take_keys, or it is not JSON. */
+/* Reads {"AccessKeyId": .., "SecretAccessKey": .., "Token" or "SessionToken": .., "Expiration": ..}. Returns false like stk__aws_take_keys, and if the
+ * answer is not JSON. */
 bool stk__aws_take_json(struct stk_aws_fresh *out, const struct stk_text *answer);
 /* Read the XML of STS, and the JSON of the portal of single sign-on. Return false like stk__aws_take_keys. */
 bool stk__aws_take_sts(struct stk_aws_fresh *out, const struct stk_text *answer);

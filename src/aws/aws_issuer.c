@@ -119,7 +119,7 @@ static bool use_web_identity(const struct stk_aws_profile *p, const char *region
 /* ---- single sign-on ---- */
 
 /* Returns the path of the file in which `aws sso login` stores the token, or NULL. name: the name of the session, or the address in profiles without a
- * session; the file's name is its hash. */
+ * session; the file is named after the hash of `name`. */
 static char *token_path(const char *name)
 {
 	const char *home = getenv("HOME");

@@ -65,7 +65,7 @@ static enum wait collect(int fd, const struct stk_aws_asking *how, int64_t until
 		ssize_t n = ready < 0 ? -1 : read(fd, part, sizeof part);
 		if (n <= 0)
 			break;
-		stk__text_append(answer, part, (size_t)n); /* with NULs, at which the JSON is refused */
+		stk__text_append(answer, part, (size_t)n); /* the output may contain NULs; the JSON parser then refuses it */
 	}
 	stk__erase(part, sizeof part);
 	return on;

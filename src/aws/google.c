@@ -49,7 +49,7 @@ static const char *text_of(const json_t *o, const char *name)
 	return value && *value ? value : NULL;
 }
 
-/* Returns a copy of the URL that issues tokens; NULL: memory is short. */
+/* Returns a copy of the URL that issues tokens, which the caller frees; NULL: memory is short. */
 static char *token_uri_of(const json_t *o)
 {
 	const char *uri = text_of(o, "token_uri");

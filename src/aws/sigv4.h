@@ -21,7 +21,7 @@ struct stk_sigv4_request {
 	const char *method, *path, *query;      /* path: encoded, begins with '/'; query: encoded and sorted by name, "" if there is none */
 	const struct stk_sigv4_header *headers; /* headers to sign, sorted by name; they include host and x-amz-date */
 	int header_count;
-	const char *payload; /* hash of the body in hex, or "UNSIGNED-PAYLOAD" */
+	const char *payload; /* SHA-256 of the body in hex, or "UNSIGNED-PAYLOAD" */
 	const char *region, *service;
 	const char *date; /* "20130524T000000Z", the value of x-amz-date */
 };

@@ -22,8 +22,7 @@ struct bmp {
 	bool gray;          /* all colours of the palette are gray */
 	bool short_palette; /* the pixels begin before the end of the palette, as the header states its size */
 	struct field field[4];
-	int colors;                      /* number of colours of the palette that are in the file; 0 if the file has no palette (bits >
-	                                  * 8) */
+	int colors;                      /* number of the palette's colours in the file; 0 without a palette (bits > 8) */
 	uint8_t palette[MOST_COLORS][3]; /* red, green, blue; colours that are not in the file are black */
 };
 
@@ -74,9 +73,9 @@ static bool is_indexed(const struct bmp *b)
 	return b->bits <= 8;
 }
 
-/* Sets b->offset to the offset of the pixels, and checks it. header_end: offset of the header's end, after which `bytes` bytes of colours or masks follow,
- * of `each` bytes each. If the file states 0 or (with a palette) the header's end, the pixels are expected after the colours or masks, as in Pillow. Another
- * offset inside these is refused, unless a whole colour of a palette ends at it: the palette is then shorter than the header says. */
+/* Sets b->offset to the offset of the pixels, and checks it. header_end: offset of the header's end, after which follow `bytes` bytes: masks, or colours of
+ * `each` bytes. If the file states 0 or (with a palette) the header's end, the pixels follow the colours or masks, as in Pillow. Refuses an offset inside
+ * the colours or masks, unless a whole colour of a palette ends at it: then the palette is shorter than the header says. */
 static enum stk_status place_pixels(struct bmp *b, uint64_t header_end, uint64_t bytes, uint32_t each, struct stk_error *err)
 {
 	bool palette = is_indexed(b);
@@ -240,8 +239,8 @@ static bool put_run(struct runs *r, int count, uint8_t even, uint8_t odd)
 	return true;
 }
 
-/* Writes pixels that are stored directly, two per byte if they have 4 bits. *after: set to the byte after them, which are padded to
- * an even number of bytes. Returns false if they exceed the data or begin after the last row. */
+/* Writes pixels that are stored directly, two per byte if they have 4 bits. *after: set to the end of the stored bytes, whose number is padded to an even
+ * one. Returns false if the pixels exceed the data or begin after the last row. */
 static bool put_literal(struct runs *r, const uint8_t *data, const uint8_t *end, int count, const uint8_t **after)
 {
 	bool four = r->b->compression == RLE4;

@@ -39,8 +39,7 @@ struct stk_codec_limits {
 	int64_t max_pixels; /* STOKER_MAX_IMAGE_SIZE; 0: the default, 2^28 */
 	int32_t max_scans;  /* STOKER_MAX_JPEG_SCANS; 0: the default, 256. It also limits how many blocks all scans visit
 	                     * (stk__jpeg_visits_allowed) */
-	/* strict=False: these are no errors: libjpeg's warnings about lost data, a JPEG without EOI, damage after the pixels of a PNG, a WebP that is cut
-	 * off */
+	/* strict=False: tolerates libjpeg's warnings about lost data, a JPEG without EOI, damage after the pixels of a PNG, and a WebP that is cut off */
 	bool lenient;
 };
 
@@ -99,8 +98,8 @@ STK_MUST_USE enum stk_status stk__decoder_create(
 	const struct stk_codec_limits *limits, unsigned cpu, struct stk_arena *scratch, struct stk_decoder **out, struct stk_error *err);
 void stk__decoder_destroy(struct stk_decoder *d);
 
-/* Decodes. STK_CORRUPT: damaged or truncated data; the message has the offset if it is known. STK_NO_MEMORY: also if the limit of the scratch arena is
- * reached. STK_CANCELLED: request->cancel was set. After a failure the pixels in dst are undefined. */
+/* Decodes the request's window to request->dst. STK_CORRUPT: damaged or truncated data; the message has the offset if it is known. STK_NO_MEMORY: also if
+ * the limit of the scratch arena is reached. STK_CANCELLED: request->cancel was set. After a failure the pixels in dst are undefined. */
 STK_MUST_USE enum stk_status stk__image_decode(struct stk_decoder *d, const struct stk_decode *request, struct stk_error *err);
 
 #endif

@@ -14,7 +14,7 @@
  * orientation); the window is inside the image and not empty. decode may take memory from d->scratch without releasing it, since the caller does that.
  * Within some milliseconds after request->cancel is set, decode returns, with any status. */
 struct stk_codec {
-	const char *format, *title; /* name in messages and results, and name in text: "jpeg"; "JPEG" */
+	const char *format, *title; /* format: short name, such as "jpeg"; title: name in sentences, such as "JPEG" */
 	const char *const *endings; /* endings of file names, in lower case; ends with NULL */
 	bool scales;                /* can decode at 1/2, 1/4 and 1/8 of the size */
 	bool (*probe)(const uint8_t *data, size_t size);

@@ -47,7 +47,7 @@ size_t stk__exif_type_size(uint32_t type)
 	}
 }
 
-/* Returns the number at p. Negative integers may become large numbers, which are not valid orientations either. */
+/* Returns the number of this TIFF type at p. Negative integers may become large numbers, which are not valid orientations either. */
 static double number_at(const uint8_t *p, uint32_t type, bool little)
 {
 	uint32_t bits = stk__exif_type_size(type) >= 4 ? stk__get32(p, little) : 0;

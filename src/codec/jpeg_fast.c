@@ -155,8 +155,8 @@ static void transform_scaled(struct stk_jpeg_fast *f, uint8_t *const *to, const 
 	}
 }
 
-/* Decodes the coefficients of the needed blocks. Returns a mask like kernels->decode; a negative value means damage. If dc_only is set, decodes only the DC
- * coefficients of blocks that become single samples, and only the sign of the result has a meaning. */
+/* Decodes the coefficients of the needed blocks. Returns a mask in which bit b is set if block b has AC coefficients; a negative value means damage. If
+ * dc_only is set, decodes only the DC coefficients of blocks that become single samples, and only the sign of the result has a meaning. */
 static int decode_blocks(struct stk_jpeg_fast *f)
 {
 	if (!f->dc_only)

@@ -37,8 +37,8 @@ struct stk_jpeg_header {
  * decoder here supports the kind of coding, precision, extents or components. Any thread may call this; it allocates nothing and takes 0.2 us as a rule. */
 STK_MUST_USE enum stk_status stk__jpeg_header_parse(const uint8_t *data, size_t size, struct stk_jpeg_header *h, struct stk_error *err);
 
-/* stk__jpeg_header_next moves to the next scan. *at: the offset of the current scan's entropy-coded bytes; set to that of the next scan's. *h describes the
- * next scan afterwards, with the tables defined until then. */
+/* stk__jpeg_header_next moves to the next scan. *at: the offset of the current scan's entropy-coded bytes; set to the offset of the next scan's bytes. *h
+ * describes the next scan afterwards, with the tables defined until then. */
 enum stk_jpeg_next {
 	STK_JPEG_NEXT_SCAN,
 	STK_JPEG_NEXT_END, /* EOI follows: there are no more scans */

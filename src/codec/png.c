@@ -197,7 +197,7 @@ static void copy_samples(uint8_t *to, const uint8_t *from, size_t size)
 	}
 }
 
-/* Decodes the image without libspng. Returns false if libspng has to do it. */
+/* Decodes the image without libspng. Returns false if libspng has to decode it. */
 static bool decode_at_once(struct stk_decoder *d, const struct source *s, const struct stk_decode *rq)
 {
 	if (s->interlaced || s->format != SPNG_FMT_PNG)
@@ -226,8 +226,8 @@ static enum stk_status fail_spng(int code, struct stk_error *err)
 	return stk__fail(err, status, "PNG: %s", spng_strerror(code));
 }
 
-/* Limits the memory that libspng keeps for text and profiles. It doubles its buffers while it unpacks them, so they get half of the remaining memory; and it
- * accepts no limit below the size of the largest chunk. */
+/* Limits the memory that libspng keeps for text and profiles. It doubles its buffers while it unpacks them, so text and profiles get half of the remaining
+ * memory; and libspng accepts no limit below the size of the largest chunk. */
 static enum stk_status limit_chunks(spng_ctx *ctx, struct stk_arena *scratch, const struct chunks *c, struct stk_error *err)
 {
 	size_t half = stk__arena_left(scratch) / 2, most = half < MAX_ANCILLARY ? half : MAX_ANCILLARY;

@@ -14,7 +14,8 @@
 enum { SIGNATURE = 8, CHUNK_FRAME = 12 };
 #define MOST                                                                                                                               \
 	((size_t)32                                                                                                                        \
-		<< 20) /* bytes of a file, and of its pixels: libdeflate takes some tens of milliseconds for them and cannot be cancelled */
+		<< 20) /* maximum size of a file, and of its pixels, in bytes: libdeflate takes some tens of milliseconds for this size and
+		        * cannot be cancelled */
 
 struct bytes {
 	const uint8_t *data;

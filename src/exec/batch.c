@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The consumer's batch (struct stk_batch), whose data is in the blocks of a slot. The struct is stored with the slot's face and reused for later
- * batches. A copy (stk_batch_to_host), or a list of the caller's tensors (stk_batch_wrap), is a batch without a slot.
+ * The consumer's batch (struct stk_batch), whose data is in the blocks of a slot. The struct is stored with the slot's face (tensor/slot.h) and reused for
+ * later batches. A copy (stk_batch_to_host), or a list of the caller's tensors (stk_batch_wrap), is a batch without a slot.
  *
  * There are two kinds of references to a batch; `refs` counts both. A whole reference keeps the face and all blocks in use; `whole_batch_refs` counts
  * only these. The other kind keeps the face and the block of one output in use. A DLPack tensor refers only to its block. */
@@ -18,7 +18,7 @@ struct stk_batch {
 	struct stk_block **blocks; /* one block for each of the slot's values; a block is valid as long as it is referenced */
 	int32_t *values;           /* [output]: its index in `blocks` */
 	int32_t n_values;
-	struct stk_program *program; /* used to compute the names of samples on request; holds a reference */
+	struct stk_program *program; /* owned reference; used to compute the names of samples on request */
 	struct stk_batch_place at;
 	int32_t count, n_outputs;
 	struct stk_tensor_list *lists;
@@ -29,8 +29,8 @@ struct stk_batch {
 	int64_t k;
 	int32_t first;
 	pthread_mutex_t lock; /* guards the names, and places that are computed on request */
-	int32_t capacity;     /* maximum number of samples that the batch can have */
-	char **names;         /* URI of each sample; the memory is kept with the face for later batches */
+	int32_t capacity;
+	char **names; /* URI of each sample; the memory is kept with the face for later batches */
 	size_t *name_capacity;
 	bool *has_name;
 	void *copy; /* for a batch without a slot: descriptions of its samples, then the samples' bytes unless the caller owns them */
@@ -106,7 +106,7 @@ static struct stk_sample sample_of(const struct stk_place *place, int32_t attemp
 		.replaced = attempt};
 }
 
-/* Fills in the batch's samples, in order, without those that were dropped. Closes the gaps that these leave in the slot by moving later samples forward. */
+/* Copies the samples that were not dropped to the batch, in order, and moves their entries in the slot forward over the gaps. */
 static void close_gaps(struct stk_pipeline *p, struct stk_record *r, struct stk_batch *b)
 {
 	int32_t n = 0;
@@ -432,8 +432,8 @@ static size_t whole_lines(size_t bytes)
 	return (bytes + STK_CACHE_LINE - 1) / STK_CACHE_LINE * STK_CACHE_LINE;
 }
 
-/* Allocates memory for a copy of `count` samples of a list, from sample `first` on: first their descriptions, then their bytes. Each sample begins at a
- * cache line, except in a dense list, whose samples are adjacent. Returns NULL if memory is short. */
+/* Allocates to->copy for `count` samples of a list, from sample `first` on: first their descriptions, then their bytes. Each sample begins at a cache line,
+ * except in a dense list, whose samples are adjacent. Returns the descriptions, or NULL if memory is short. */
 static struct stk_tensor *allocate_copy(const struct stk_tensor_list *l, int32_t first, int32_t count, struct stk_batch *to)
 {
 	size_t head = whole_lines((size_t)count * sizeof(struct stk_tensor)), bytes = head;
@@ -509,8 +509,8 @@ enum stk_status stk_batch_to_host(struct stk_batch *b, int32_t output, int32_t i
 
 /* ---- memory that the caller owns ---- */
 
-/* Returns a list of `count` samples. In its `desc`, extents in which the samples differ are -1. The list is dense if the samples have the same shape and are
- * adjacent in memory. */
+/* Returns a list that refers to `count` samples of the caller. In its `desc`, extents in which the samples differ are -1. The list is dense if the samples
+ * have the same shape and are adjacent in memory. */
 static struct stk_tensor_list list_over(const struct stk_tensor *samples, int32_t count)
 {
 	struct stk_tensor_list l = {

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Sets call->uri to the URI that reader number `origin` has for the sample, or the leading reader if origin is negative. */
+/* Sets call->uri to the sample's URI at reader number `origin`, or at the leading reader if `origin` is negative. */
 static enum stk_status name_sample(const struct stk_chain_run *run, int32_t origin, struct stk_call *call, struct stk_error *err)
 {
 	char uri[STK_MAX_URI];
@@ -22,7 +22,8 @@ static enum stk_status name_sample(const struct stk_chain_run *run, int32_t orig
 	return STK_OK;
 }
 
-/* Gives the call the result of the node's gather. For a node in a branch, also lets call->index and call->batch count only the samples that take the branch. */
+/* Sets call->gathered to the result of the node's gather. For a node in a branch, also sets call->index and call->batch so that they count only the samples
+ * that take the branch. */
 static void set_gathered(const struct stk_chain_run *run, const struct stk_program_node *n, struct stk_call *call)
 {
 	const struct stk_gather_readers *readers = &run->record->gather_readers[n->gathers];
@@ -80,7 +81,7 @@ static enum stk_status set_args(
 	return STK_OK;
 }
 
-/* Sets all members of the call for this sample. Its outputs have no types and no data yet: infer sets the types, and stk__value_place the data. */
+/* Fills the call for this sample. Its outputs have no types and no data yet: infer sets the types, and stk__value_place the data. */
 enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t index, struct stk_call *call, struct stk_error *err)
 {
 	struct stk_exec_worker *w = run->worker;
@@ -148,8 +149,7 @@ static bool keeps(const struct stk_chain_run *run, const struct stk_value *v)
 	return v->slot >= 0 && (!n->cloned || (n->level == run->level && n->chain == run->chain));
 }
 
-/* Fills memory before an operator writes it. So bytes that the operator leaves unwritten become visible: to people, and to the fuzzer, which runs with two
- * different fill bytes. */
+/* Fills the value's memory with the debugging byte, if one is set, so that bytes that the operator does not write can be noticed. */
 static void poison(const struct stk_chain_run *run, struct stk_tensor *t, int64_t bytes)
 {
 	if (run->pipeline->crew.poison >= 0)

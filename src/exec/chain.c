@@ -52,7 +52,7 @@ static void load_kept(const struct stk_chain_run *run, int32_t place)
 	run->worker->values[run->pipeline->program->slot_values[place]] = run->record->slot->values[place].samples[run->sample];
 }
 
-/* Loads the values that a node's gather reads. */
+/* Loads the values that a node's gather reads and that earlier levels have stored in the slot. */
 static void load_sources(const struct stk_chain_run *run, const struct stk_program_node *n)
 {
 	const struct stk_program *g = run->pipeline->program;

@@ -63,7 +63,8 @@ void stk__changes_save(struct stk_pipeline *p, struct stk_text *t)
 	stk__text_add(t, "\"");
 }
 
-/* Returns the index of the first run that differs from the saved one, or STK_STATE_RUNS if no run differs. */
+/* Returns the first run whose digest differs from `runs`, the saved digests in hexadecimal, or STK_STATE_RUNS if no run differs. n: number of files when
+ * the state was saved. */
 static int first_change(const struct stk_reader_def *reader, const void *shared, int64_t n, const char *runs)
 {
 	for (int j = 0; j < STK_STATE_RUNS; j++) {
@@ -83,7 +84,8 @@ static const char *name_of(const struct stk_reader_def *reader, const void *shar
 	return name;
 }
 
-/* Appends where the first change is, by naming files that exist now: the last file before run j, and the last file of run j. */
+/* Appends where the first change is, by naming files that exist now: the last file before run j, and the last file of run j. was: number of files when the
+ * state was saved. */
 static void add_place(struct stk_text *t, const struct stk_reader_def *reader, const void *shared, int64_t was, int j)
 {
 	char name[STK_MAX_URI];
@@ -107,7 +109,7 @@ enum stk_status stk__changes_describe(const struct stk_pipeline *p, int64_t was,
 		return STK_OK;
 	int j = first_change(reader, shared, was, runs);
 	if (j == STK_STATE_RUNS &&
-		was == reader->size(shared)) /* the files are the same; only an empty class folder was added or removed */
+		was == reader->size(shared)) /* the files are the same; for example, an empty class folder was added or removed */
 		return STK_OK;
 	struct stk_text t = {0};
 	long long size_now = (long long)reader->size(shared), gone = (long long)was - size_now, count = gone < 0 ? -gone : gone;

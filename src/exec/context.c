@@ -30,7 +30,7 @@ static void destroy(struct stk_context *ctx)
 	stk__free(ctx);
 }
 
-/* Warns of up to 16 environment variables that nothing reads, such as misspelt ones. */
+/* Warns of up to 16 environment variables that begin with STOKER_ and that nothing reads, such as misspelt ones. */
 static void warn_unknown_settings(struct stk_context *ctx)
 {
 	const char *entry, *meant;
@@ -127,7 +127,7 @@ void stk__notify(struct stk_context *ctx, enum stk_log_level level, const char *
 	pthread_mutex_unlock(&ctx->log_lock);
 }
 
-/* Call with gpu_lock held. */
+/* Opens the GPU number `ordinal`, if it is not open yet, and stores it in ctx->devices. Call with gpu_lock held. */
 static enum stk_status open_device(struct stk_context *ctx, int32_t ordinal, struct stk_error *err)
 {
 	enum stk_status s = ctx->gpu ? STK_OK : stk__gpu_open(&ctx->gpu, err);

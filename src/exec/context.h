@@ -32,7 +32,7 @@ struct stk_context {
 	pthread_mutex_t gpu_lock;        /* guards the members below */
 	struct stk_gpu *gpu;             /* NULL until a pipeline asks for a device */
 	struct stk_gpu_device **devices; /* [ordinal]: the device; NULL until a pipeline uses it */
-	struct stk_device_cores pinned;  /* the cores near the devices in use, to which workers are pinned; empty if none is */
+	struct stk_device_cores pinned;  /* the cores near the devices in use, to which workers are pinned; empty if no worker is pinned */
 	int32_t bound;                   /* number of workers that are pinned to `pinned` */
 	struct stk_watch watch;
 };
@@ -40,17 +40,17 @@ struct stk_context {
 /* Passes a message to the context's log function, if it has one. Only one thread at a time calls that function. */
 void stk__notify(struct stk_context *ctx, enum stk_log_level level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* Returns STK_STATE in a forked child of the process that made the context. */
+/* Returns STK_STATE in a forked child of the process that made the context, otherwise STK_OK. */
 STK_MUST_USE enum stk_status stk__context_check(const struct stk_context *ctx, struct stk_error *err);
 
-/* Sets *out to the GPU with this number, which is opened on first use. The caller owns the reference. */
+/* Sets *out to GPU number `ordinal`, which is opened on first use. The caller owns the reference. Fails if the process sees no such GPU. */
 STK_MUST_USE enum stk_status stk__context_device(
 	struct stk_context *ctx, int32_t ordinal, struct stk_gpu_device **out, struct stk_error *err);
 
-/* Pins workers to cores near this device from now on (pin_workers.c), unless STOKER_AFFINITY is 0. Reads system files below `root`, which is ""
- * except in tests. */
+/* Pins the pool's workers to cores near this device (pin_workers.c), unless STOKER_AFFINITY is 0. Reads system files below `root`, which is "" except in
+ * tests. */
 void stk__context_pin_workers(struct stk_context *ctx, const char *root, const struct stk_gpu_device *dev);
-/* Returns the number of pinned workers. *cores: set to the cores to which they are pinned. */
+/* Returns the number of workers that are pinned, and sets *cores to the cores to which they are pinned. */
 int32_t stk__context_pinned_cores(struct stk_context *ctx, struct stk_device_cores *cores);
 
 #endif

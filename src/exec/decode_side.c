@@ -67,8 +67,8 @@ enum {
 	REST = 8,            /* number of windows after a fall in which the level does not rise, since the fall takes effect late */
 };
 
-/* Lowers by `by` a level that was too high, but not below the last good level if it was above that. Levels that are then too low for whole batches become 0,
- * and so do positive levels of ranks that wait for each other. Lowers the limit of a positive level too, so that the level does not soon rise again. */
+/* Lowers the level by `by`, but not below the last good level if the level was above that. A positive level becomes 0 if it is then below
+ * STK_LEVEL_BATCHES, or if several ranks share the host. Also lowers the limit of a positive level, so that the level does not soon rise again. */
 static void lower_level(struct stk_decode_level *now, int32_t by)
 {
 	int32_t to = now->level - by;

@@ -11,8 +11,8 @@
  * The level rises from 0 to 100, or to its present limit, at once, if the cores have time for all files. To know that, the cores decode a file now and
  * then, also at level 0.
  *
- * Ranks that share a host wait for each other in each step, so one late batch costs all of them time. With several ranks the level therefore falls to 0
- * at once if it was too high, and is seldom tried again.
+ * Ranks that share a host wait for each other in each step, so one late batch costs all of them time. With several ranks the level therefore falls to 0 at
+ * once if it was too high, and seldom rises again.
  *
  * The level changes at most once per window of a tenth of a second or more, depending on measurements in the last windows. stk__decode_level_next is
  * this policy, without clocks or threads. */
@@ -55,15 +55,15 @@ struct stk_decode_level {
 
 /* Returns the first level. local_ranks: number of ranks on this host. */
 struct stk_decode_level stk__decode_level_start(int local_ranks);
-/* Returns the level that follows a window. */
+/* Returns the level for the window that follows a window with the load `seen`. */
 struct stk_decode_level stk__decode_level_next(struct stk_decode_level now, const struct stk_window_load *seen);
 
-/* The decoder of the baseline files of a batch. */
+/* Who decodes the baseline files of a batch. */
 enum stk_batch_side { STK_BATCH_BY_GPU, STK_BATCH_BY_CORES };
 
 /* The running state of a pipeline's decision. Any worker may end a window, one at a time. */
 struct stk_decode_side {
-	_Atomic int64_t window_ns;    /* time at which the window began */
+	_Atomic int64_t window_ns;    /* stk__clock_ns() at the beginning of the window */
 	_Atomic int32_t level;        /* copy of now.level, which any worker may read */
 	_Atomic bool sample;          /* true if the cores should decode the next baseline file, to measure its cost */
 	int32_t due_batches;          /* how much the cores should decode next, in hundredths of a batch; guarded by the pipeline's lock */
@@ -72,7 +72,7 @@ struct stk_decode_side {
 	struct stk_decode_level now;
 	struct stk_window_load mean;   /* average over the last windows */
 	double file_ns;                /* mean CPU time of a file that the cores decode; 0 if not known */
-	int32_t samples, until_sample; /* number of files that were decoded to measure the cost, and of windows until the next one */
+	int32_t samples, until_sample; /* number of files decoded to measure the cost; number of windows until the next such file */
 	int32_t unseen;                /* number of windows to ignore after a pause of the consumer */
 	struct stk_side_totals {       /* totals at the window's beginning */
 		int64_t cpu_ns, core_ns, core_cpu_ns, late_ns, core_files, files;

@@ -203,7 +203,7 @@ static enum stk_status hand_over(struct stk_pipeline *p, struct stk_record *r, s
 	if (r->result.kind) {
 		enum stk_status s = r->result.error.code == STK_TIMEOUT
 					    ? STK_IO
-					    : r->result.error.code; /* callers understand STK_TIMEOUT as the end of a wait */
+					    : r->result.error.code; /* for callers, STK_TIMEOUT means that a wait has ended */
 		if (err) {
 			*err = r->result.error;
 			err->code = s;

@@ -20,7 +20,7 @@ static void no_memory(struct stk_error *err)
 	}
 }
 
-/* Returns memory for a job, or NULL if memory runs out. All workers share the batch's memory, which has one lock, so a worker takes memory for many jobs. */
+/* Returns memory for a job, or NULL if memory runs out. A worker takes memory for many jobs at a time, since all workers share the arena's lock. */
 static void *take_job(struct stk_exec_worker *w, struct stk_device_batch *b, size_t size)
 {
 	enum { PIECE = 16 << 10 };
@@ -473,8 +473,8 @@ static enum stk_status keep_job(struct stk_jobs *jobs, const struct stk_job *job
 	return STK_OK;
 }
 
-/* Handles a view of a value on the GPU. A copy is made only if the view is an output. Views for later levels refer to the original data, since scratch
- * memory and the data of user sources live as long as the batch. A view of a host value is copied to the GPU. */
+/* Describes an output that is a view of an input. Copies a view of a host value to the GPU. Copies a view of a GPU value only if it is an output of the
+ * graph; otherwise the view refers to the input's data, since scratch memory and the data of user sources live as long as the batch. */
 static enum stk_status describe_view(const struct stk_chain_run *run, const struct stk_group *group, const struct stk_tensor *view,
 	bool host, int32_t value, struct stk_error *err)
 {

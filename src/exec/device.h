@@ -140,8 +140,8 @@ struct stk_device_batch {
 	} jobs;
 	struct stk_device_mirrors {
 		_Atomic uintptr_t *staged,
-			*sent; /* [value]: for a value of known size, the address in staging and in scratch at which its samples are
-			        * adjacent; 0 if it has not been placed */
+			*sent; /* [value]: address of the first sample in staging (`staged`) and in scratch memory (`sent`), if the value
+			        * has a known size; 0 if it has not been placed */
 	} mirrors;
 	struct stk_device_tables *tables; /* [step] */
 	struct stk_device_decodes decodes;
@@ -198,13 +198,13 @@ struct stk_device_stage {
 	struct stk_device_clock clock;
 };
 
-/* device.c */
+/* ---- device.c ---- */
 enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err); /* uses the GPU config.device_id */
 void stk__device_destroy(struct stk_pipeline *p);                                  /* call it after stk__drain */
 /* Returns how many bytes of the GPU's memory a pipeline may use for decoding and batches under way, or for a resident data set. available: number of free
  * bytes of the GPU. */
 size_t stk__device_memory_limit(const struct stk_pipeline *p, size_t available);
-/* Marks in the pipeline's ring the values that are in GPU memory. */
+/* Marks in the pipeline's ring, for device `dev`, the values that are in GPU memory. */
 STK_MUST_USE enum stk_status stk__device_place_values(struct stk_pipeline *p, struct stk_gpu_device *dev, struct stk_error *err);
 /* Takes a batch for a record that is being opened, or returns NULL if none is free. Call with the lock held. */
 struct stk_device_batch *stk__device_batch_take(struct stk_pipeline *p, struct stk_record *r);
@@ -215,7 +215,8 @@ void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b);
 /* Returns whether the waiting thread has work. Call with the lock held. */
 bool stk__device_has_work(const struct stk_device_stage *d);
 /* Called when the consumer asks for a batch. waits: whether the consumer waits if it is not ready. Adapts the number of batches under way: if the consumer
- * waits for a batch that is on the GPU, allows one more if memory permits; if more batches than needed have been ready for a while, allows fewer. Lock held. */
+ * waits for a batch that is on the GPU, allows one more if memory permits; if more batches than needed have been ready for a while, allows fewer. Call with
+ * the lock held. */
 void stk__device_adapt_batches(struct stk_pipeline *p, bool waits);
 /* Appends to `t` the memory that the stage may use and, if the run has shown it, what more memory would gain. */
 void stk__device_explain(struct stk_pipeline *p, struct stk_text *t);

@@ -28,9 +28,9 @@ void stk__device_mark(struct stk_pipeline *p, struct stk_device_batch *b, enum s
 		m->count++;
 }
 
-/* Relates the GPU's clock to the host's. Differences between events are floats in milliseconds, which are exact to a microsecond only over a few seconds, so
- * this is repeated each second. The host notices the event a little late, and much too late if other programs share the GPU; then the measurement is
- * repeated, up to TRIES times. Returns false if the GPU reports an error. */
+/* Relates the GPU's clock to the host's. Differences between events are floats in milliseconds, which are exact to a microsecond only over a few seconds,
+ * so the relation is measured again each second. The host notices the event a little late, and much too late if other programs share the GPU; then the
+ * measurement is repeated, up to TRIES times. Returns false if the GPU reports an error. */
 static bool set_clock(struct stk_gpu_device *dev, struct stk_device_clock *c)
 {
 	enum { SECOND_NS = 1000000000, SOON_NS = 100000, TRIES = 4 };

@@ -162,8 +162,8 @@ void stk__level_part_done(struct stk_record *r)
 		stk__level_over(r);
 }
 
-/* Applies the sources' reports about samples. A sample that a source could not give is treated like a sample that cannot be decoded; with a reader it fails
- * the batch. The level cannot end meanwhile, since the callback counts as an unfinished part of it. */
+/* Applies the sources' reports about samples. A sample that a source failed to deliver is treated like a sample that cannot be decoded; in a pipeline with
+ * a reader it fails the batch. The level cannot end meanwhile, since the callback counts as an unfinished part of it. */
 static void apply_feed_reports(struct stk_record *r)
 {
 	struct stk_pipeline *p = r->pipeline;

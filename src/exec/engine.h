@@ -16,8 +16,9 @@ void stk__on_bytes(struct stk_sample_state *s, int32_t chain);
 /* Called by feed: all sources have returned for the batch. status: STK_OK, or STK_END if they have no more samples in this epoch; any other status is a
  * failure, which err describes. */
 void stk__on_fed(struct stk_record *r, enum stk_status status, const struct stk_error *err);
-/* Called by device: the GPU has finished the level's jobs, or has failed. err: the failure of the whole batch, or NULL. Samples that the GPU refused run
- * again on the cores; samples whose jobs failed are bad. */
+/* The GPU's result for a sample that it refused, or whose job failed.
+ * stk__on_gpu_done is called by device.c when the GPU has finished the level's jobs, or has failed. err: the failure of the whole batch, or NULL. Samples
+ * that the GPU refused run again on the cores; samples whose jobs failed are bad. */
 struct stk_gpu_verdict {
 	int32_t sample;
 	const struct stk_error *failed; /* NULL: the sample runs again on the cores */
@@ -31,7 +32,7 @@ extern const struct stk_batch_maker stk__made_by_workers;
 
 /* Begins the work of a batch that has a slot. no_memory: no slot could be allocated, and the batch ends with an error. */
 void stk__record_open(struct stk_record *r, bool no_memory);
-/* Fails the batch, unless it has an error of the same or a lower rank. */
+/* Fails the batch, unless it already has an error of the same or a lower rank (stk_result.rank). */
 void stk__record_error(struct stk_record *r, const struct stk_error *err, int64_t rank);
 void stk__level_part_done(struct stk_record *r); /* one sample, gather or callback of the level has finished */
 void stk__level_over(struct stk_record *r); /* the chains and GPU steps of a level have ended: begins the next level, or ends the batch */

@@ -47,18 +47,18 @@ struct stk_digests;
 struct stk_read;
 
 struct stk_sample_state {
-	struct stk_place place;  /* the sample's epoch, position and id, or those of its replacement */
-	int32_t attempt;         /* number of the replacement; 0: the sample itself */
-	int32_t chains_left;     /* unfinished chains of the current level */
-	int32_t failed_by;       /* index of the first chain that failed; its error counts, later ones skip the sample; -1: none */
-	bool dropped;            /* the sample is not in the batch that is delivered */
-	bool on_cores;           /* true if the GPU refused to decode the sample, so that the cores decode it */
-	bool present;            /* true if the sample was not dropped before the level began; gathers use this, since samples may be
+	struct stk_place place; /* the sample's epoch, position and id, or those of its replacement */
+	int32_t attempt;        /* number of the replacement; 0: the sample itself */
+	int32_t chains_left;    /* unfinished chains of the current level */
+	int32_t failed_by; /* index of the first chain that failed, whose error counts; later chains skip the sample; -1: none failed */
+	bool dropped;      /* the sample is not in the batch that is delivered */
+	bool on_cores;     /* true if the GPU refused to decode the sample, so that the cores decode it */
+	bool present;      /* true if the sample was not dropped before the level began; gathers use this, since samples may be
 				  * dropped while they run */
-	uint64_t waiting;        /* bit mask of the level's chains that wait for bytes */
-	struct stk_read *reads;  /* one for each reader that fetches bytes (fetch.h) */
-	struct stk_error *error; /* why the sample failed; NULL: it has not failed */
-	const struct stk_fed_sample *fed; /* URI or failure from the user's source; NULL: none. Valid until the record is returned */
+	uint64_t waiting;  /* bit mask of the level's chains that wait for bytes */
+	struct stk_read *reads;           /* one for each reader that fetches bytes (fetch.h) */
+	struct stk_error *error;          /* why the sample failed; NULL: it has not failed */
+	const struct stk_fed_sample *fed; /* URI or failure that the user's source reported, valid until stk__record_return; or NULL */
 	struct stk_record *record;
 };
 
@@ -95,7 +95,7 @@ enum stk_batch_state {
 	STK_BATCH_DELIVERED, /* belongs to the consumer's thread, which releases its resources */
 };
 
-/* Ready items of a batch (inflight.c) in a ring buffer. */
+/* Ring buffer of the numbers of a batch's ready items (stk__ready_room). */
 struct stk_ready {
 	int32_t *items;
 	int32_t head, count;
@@ -166,7 +166,7 @@ struct stk_exec_worker {
 	uint8_t *file_buffer;             /* address in the worker's piece of pinned memory to which the next file is read */
 	size_t file_buffer_left;
 	struct {
-		const struct stk_device_batch *batch; /* the batch whose memory for jobs `at` points to */
+		const struct stk_device_batch *batch; /* `at` points into this batch's memory for jobs */
 		int64_t use;                          /* value of that batch's turn.use when `at` was taken */
 		uint8_t *at;
 		size_t left;
@@ -302,8 +302,8 @@ static inline struct stk_place stk__reader_place(const struct stk_pipeline *p, i
 	return reader == p->program->leading_reader ? *place : stk__order_follow(&p->orders[reader], &p->order, place);
 }
 
-/* schedule.c */
-bool stk__exec_work(struct stk_pool_client *client, int32_t worker); /* call it without the lock */
+/* ---- schedule.c ---- */
+bool stk__exec_work(struct stk_pool_client *client, int32_t worker); /* does one unit of work, if there is any; call without the lock */
 
 /* open.c: opens the next batch. Returns false if that is not possible yet, for example because no slot is free or enough batches are under way. Call with the
  * lock held; it is released in between. */
@@ -313,12 +313,12 @@ void stk__open_destroy(struct stk_pipeline *p);
 bool stk__open_waits_for_slot(const struct stk_pipeline *p); /* whether the last call of stk__open_next found no free slot */
 void stk__open_stop(struct stk_pipeline *p);                 /* frees the prepared slot; called by stk__drain with the lock held */
 
-/* deliver.c */
+/* ---- deliver.c ---- */
 STK_MUST_USE enum stk_status stk__deliver_create(struct stk_pipeline *p, struct stk_error *err);
 /* Returns whether the epoch ends after the last delivered batch. Waits at most a second for the sources to report that; returns false if they have not. */
 bool stk__deliver_ends_next(struct stk_pipeline *p);
 
-/* inflight.c: call with the lock held */
+/* ---- inflight.c: call with the lock held ---- */
 bool stk__create_records(struct stk_pipeline *p,
 	int64_t up_to); /* plans batches up to number up_to - 1; returns false if a read of a record's previous batch is still under
 	                 * way, or if the samples are not known yet */
@@ -338,7 +338,7 @@ void stk__ready_submit(struct stk_record *r); /* queues the GPU jobs of the reco
  * instead. begin: starts the search for samples; end: ends it. delivered: frees the batch's samples, which no thread reads any more. read: if the search has
  * already read the sample's bytes, completes the request with them and returns true. notice: copies the next warning of the search to `text`; returns false if
  * there is none. begin, delivered, read, end and notice are called without the lock. */
-STK_MUST_USE enum stk_status stk__surveyed_create(struct stk_pipeline *p, struct stk_error *err); /* after the orders */
+STK_MUST_USE enum stk_status stk__surveyed_create(struct stk_pipeline *p, struct stk_error *err); /* call after stk__orders_create */
 STK_MUST_USE enum stk_status stk__surveyed_begin(struct stk_pipeline *p, struct stk_error *err);
 void stk__surveyed_end(struct stk_pipeline *p);
 void stk__surveyed_destroy(struct stk_pipeline *p);
@@ -348,7 +348,7 @@ void stk__surveyed_delivered(struct stk_pipeline *p, const struct stk_record *r)
 bool stk__surveyed_read(struct stk_pipeline *p, int64_t id, struct stk_request *r);
 bool stk__surveyed_notice(struct stk_pipeline *p, char text[400]);
 
-/* orders.c */
+/* ---- orders.c ---- */
 STK_MUST_USE enum stk_status stk__orders_create(struct stk_pipeline *p, struct stk_error *err);
 /* Returns a copy of the run's order, whose size may not be known yet. Call without the lock. */
 struct stk_order stk__order_copy(struct stk_pipeline *p);
@@ -358,7 +358,7 @@ int64_t stk__step_position(const struct stk_pipeline *p, int64_t epoch, int64_t 
 /* Returns the number of whole steps of an epoch that precede this run. */
 int64_t stk__steps_before(const struct stk_pipeline *p, int64_t epoch);
 
-/* failures.c */
+/* ---- failures.c ---- */
 /* Writes the URI that the leading reader has for sample `id`, or "" if there is none. Returns the URI's length: `capacity` or more means that it was cut. */
 size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_t capacity);
 /* Like stk__sample_uri, for the sample of `reader` that corresponds to the leading reader's `place`. */
@@ -372,21 +372,21 @@ void stk__name_sample(const struct stk_pipeline *p, const struct stk_sample_stat
 void stk__name_part(const struct stk_sample_state *s, int32_t reader, int32_t part, struct stk_error *err);
 void stk__name_input(const struct stk_program *g, const struct stk_sample_state *s, int32_t node, struct stk_error *err);
 void stk__set_error(struct stk_error **to, const struct stk_error *from);
-const char *stk__bad_last(const struct stk_pipeline *p); /* returns the message of the last bad sample */
+const char *stk__bad_last(const struct stk_pipeline *p); /* returns the message of the last bad sample; valid until the next one */
 void stk__bad_free(struct stk_pipeline *p);
 /* Call with the lock held. add: records a bad sample of the batch. deliver: moves the batch's bad samples to the pipeline's list when the batch is
  * delivered. drop: discards them. */
 void stk__bad_add(struct stk_record *r, int32_t i, const struct stk_error *err);
 void stk__bad_deliver(struct stk_record *r);
-/* Returns STK_IO if none of the last STK_BAD_ROW samples of delivered batches could be read. Then the fault is that of the store, not of single objects. */
+/* Returns STK_IO if none of the last STK_BAD_ROW samples of delivered batches could be read. Then the store is at fault, not single objects. */
 enum { STK_BAD_ROW = 32 };
 STK_MUST_USE enum stk_status stk__bad_check_row(const struct stk_pipeline *p, struct stk_error *err);
 void stk__bad_drop(struct stk_record *r);
 
-/* chain.c, call.c, pass.c: call without the lock */
+/* ---- chain.c, call.c, pass.c: call without the lock ---- */
 enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, const struct stk_chain *chain,
 	int32_t level, int32_t index, int32_t sample, struct stk_error *err);
-/* Runs a node's gather over the record's samples. *blamed: set to the sample that caused a failure, or -1. */
+/* Runs a node's gather over the record's samples. *blamed: set to the index of the sample that caused a failure, or -1. */
 enum stk_status stk__gather_run(
 	struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, int32_t node, int32_t *blamed, struct stk_error *err);
 
@@ -441,14 +441,14 @@ enum stk_status stk__pass_group_lower(struct stk_pass_group *g, int32_t plane, s
 enum stk_status stk__pass_group_cores(
 	const struct stk_chain_run *run, struct stk_pass_group *g, const struct stk_tensor *out, struct stk_error *err);
 
-/* held_batches.c: returns the error for a ring that has no slot for this reason. The message names the outputs that the consumer keeps. */
+/* held_batches.c: returns the error for a ring that has no free slot; lack: the reason. The message names the outputs that the consumer keeps. */
 enum stk_status stk__held_batches_error(struct stk_pipeline *p, enum stk_ring_lack lack, struct stk_error *err);
 size_t stk__held_batches_bytes(struct stk_pipeline *p); /* total size of the blocks that the ring no longer manages */
 /* Logs a notice when the ring first releases blocks because the consumer keeps them; call without the lock. */
 void stk__warn_of_held_batches(struct stk_pipeline *p);
 
-/* changes.c */
-/* The end of messages about a state that was saved with other data: what the user can do. */
+/* ---- changes.c ---- */
+/* The end of messages about a state that was saved with other data; says what the user can do. */
 #define STK_STATE_WAY_OUT ": give the data of the run that was saved, or begin a new epoch of these without the state"
 void stk__changes_free(struct stk_pipeline *p);
 /* Appends the size of the list of files and its digests to a state: `, "files": N, "runs": "..."`. Appends nothing if the reader has no digest. */
@@ -457,7 +457,7 @@ void stk__changes_save(struct stk_pipeline *p, struct stk_text *t);
  * found, or if the state or the reader has no digests. */
 STK_MUST_USE enum stk_status stk__changes_describe(const struct stk_pipeline *p, int64_t files, const char *runs, struct stk_error *err);
 
-/* batch.c */
+/* ---- batch.c ---- */
 enum stk_status stk__batch_check(const struct stk_pipeline *p, const struct stk_record *r,
 	struct stk_error *err); /* checks that each output has the same type and number of dims in all samples */
 /* Makes the record's batch, which takes over its slot; returns NULL if memory runs out. */

@@ -13,7 +13,7 @@
 
 /* The data that one source has given for one batch. */
 struct fed {
-	struct stk_tensor *tensors; /* [output * batch + i] */
+	struct stk_tensor *tensors; /* [output * batch size + i]: the output for sample i */
 	void (**release)(void *);   /* the source's release functions, one for each call of pull */
 	void **release_user;
 	bool *on_gpu;                   /* [output]: true if the source's data for this output is on the GPU */
@@ -89,7 +89,7 @@ const struct stk_fed_sample *stk__feed_sample_report(const struct stk_record *r,
 	return found;
 }
 
-/* Checks that a tensor has the type, number of dims and layout for which the graph was built, a possible shape, and data. name: the source's, for messages. */
+/* Checks that a tensor has the type, number of dims and layout for which the graph was built, a possible shape, and data. name: name of the source. */
 static enum stk_status check_tensor(const struct stk_value *v, const char *name, const struct stk_tensor *t, struct stk_error *err)
 {
 	if (t->desc.dtype < 0 || t->desc.dtype >= STK_DTYPE_COUNT || t->desc.ndim < 0 || t->desc.ndim > STK_MAX_DIMS)

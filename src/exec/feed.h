@@ -17,8 +17,8 @@ STK_MUST_USE enum stk_status stk__feed_start(struct stk_pipeline *p, struct stk_
 void stk__feed_stop(struct stk_pipeline *p);                                                 /* ends the thread */
 void stk__feed_wake(struct stk_pipeline *p);      /* called when a batch waits for its sources; call with the lock held */
 bool stk__feed_waits(const struct stk_record *r); /* whether the sources have not returned yet for this batch; call with the lock held */
-bool stk__feed_calls(const struct stk_pipeline
-		*p); /* whether a source is being called; if the run stops, `delivered` is signalled when the call ends. Lock held */
+bool stk__feed_calls(const struct stk_pipeline *
+		p); /* whether a source is being called; call with the lock held. If the run stops, the end of the call signals `delivered` */
 
 /* Sets the epoch and its step from which the sources continue. tell: also calls the sources' reset functions. Call it after stk__feed_stop. */
 void stk__feed_begin_at(struct stk_pipeline *p, int64_t epoch, int64_t step, bool tell);

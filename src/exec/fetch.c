@@ -105,7 +105,7 @@ static bool try_request(struct stk_pipeline *p, struct stk_exec_worker *w, struc
 }
 
 /* Counts the results of a try. Ends the read if all its requests are complete. Otherwise marks the incomplete requests as under way; the caller submits
- * them. at_hand: [request]: whether the request is complete. */
+ * them. at_hand[k]: whether request k is complete. */
 static void account(struct stk_pipeline *p, struct stk_read *read, const bool *at_hand)
 {
 	struct stk_fetch *f = p->parts.fetch;

@@ -44,7 +44,7 @@ bool stk__fetch_now(struct stk_exec_worker *w, struct stk_sample_state *s, int32
 STK_MUST_USE enum stk_status stk__fetch_status(const struct stk_sample_state *s, const struct stk_chain *chain, struct stk_error *err);
 size_t stk__fetch_bytes(const struct stk_sample_state *s, const struct stk_chain *chain); /* number of bytes that the chain's reads have;
 											   * needs no lock */
-/* Writes the parts of a read to out[0 .. parts - 1]. No lock needed. */
+/* Sets out[0 .. parts - 1] to views of the parts that `reader` has read for the sample. Needs no lock. */
 void stk__fetch_parts(const struct stk_sample_state *s, int32_t reader, struct stk_bytes *out);
 /* Returns io's buffer if it holds exactly these bytes of a reader. The caller gets a second reference to it (stk__buffer_share). Returns NULL if no buffer
  * does, if copying the bytes is better, or if the buffer already has a second reference. Needs no lock: chains of a sample may call it concurrently. */

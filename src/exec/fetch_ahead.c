@@ -133,7 +133,7 @@ void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q)
 	end_at_once(p, q);
 }
 
-/* Until the first object has arrived, updates the estimated mean size of objects with the size that a request states. Ignores requests that state none. */
+/* Until the first object has arrived, updates the estimated mean size of objects with the size that a request states, if it states one. */
 static void expect(struct stk_fetch *f, const struct stk_request *r)
 {
 	int64_t size = r->length >= 0 ? r->length : r->object_size;

@@ -63,7 +63,7 @@ static bool add_header(const struct stk_reader_def *reader, const struct stk_kno
 /* Returns whether two parts share a request: they belong to one object, their lengths are known, and the bytes between them cost less than another request. */
 static bool joins(const struct stk_part *before, const struct stk_part *next)
 {
-	enum { GAP = 64 << 10 }; /* takes 5 ms at 100 Mbit/s; an object store takes several times as long to send its first byte */
+	enum { GAP = 64 << 10 }; /* 64 KiB take 5 ms at 100 Mbit/s; an object store takes several times as long to send its first byte */
 	return before->uri == next->uri && before->length >= 0 && next->length >= 0 &&
 	       next->offset - (before->offset + before->length) <= GAP;
 }

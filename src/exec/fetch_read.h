@@ -31,7 +31,7 @@ struct stk_read_request {
 struct stk_read_part {
 	int32_t request; /* index of the request whose bytes contain this part; STK_NO_REQUEST: no request does */
 	size_t begin;    /* offset of the part in the request's bytes */
-	int64_t length;  /* -1: all bytes */
+	int64_t length;  /* size of the part in bytes; -1: all bytes of the request */
 	/* A copy in pinned memory, or NULL. Several chains may set it concurrently. */
 	_Atomic(const uint8_t *) pinned;
 	_Atomic bool on_gpu; /* true if a copy of a range of the part was given to the GPU */
@@ -116,7 +116,7 @@ void stk__read_plan(struct stk_read *read, void (*done)(struct stk_request *q), 
  * which begin with number *first. Call with the lock held. */
 bool stk__read_plan_more(struct stk_read *read, void (*done)(struct stk_request *q), int32_t *first);
 
-/* fetch_ahead.c */
+/* ---- fetch_ahead.c ---- */
 void stk__request_done(struct stk_request *q); /* called by io, on any thread, when a request has ended */
 size_t stk__read_uri(const struct stk_read_request *q, char *uri, size_t capacity);
 void stk__read_begin(struct stk_pipeline *p, struct stk_read_request *q);  /* marks the request as under way; call with the lock held */

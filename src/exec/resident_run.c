@@ -50,7 +50,7 @@ static enum stk_status launch(struct stk_pipeline *p, struct stk_record *r, stk_
 
 static enum stk_status make_image(const struct stk_chain_run *run, const struct stk_resident_view *view, struct stk_error *err)
 {
-	enum { STREAM_SLOT = 2 << 20 }; /* as in pass.c */
+	enum { STREAM_SLOT = 2 << 20 }; /* slots of at least this size in bytes are written past the caches, as in exec/pass.c */
 	struct stk_exec_worker *w = run->worker;
 	struct stk_slot *slot = run->record->slot;
 	const struct stk_place *place = &run->record->samples[run->sample].place;

@@ -316,9 +316,9 @@ static enum stk_status collect(struct stk_pipeline *p, struct stk_record *r, str
 	return s;
 }
 
-/* Chooses the stream on which the batch's steps run, and makes it wait for the copies on b->stream: the decoder stream of the last part of the batch's files
- * or, without files, the decoder stream whose turn it is. Any other stream would have to wait for the decoder stream, and while waiting would block all
- * streams that share its hardware queue. */
+/* Makes the stream of the batch's steps wait for the copies on b->stream. Files are decoded first, so the steps run on the decoder stream of the last part
+ * of the batch's files or, without files, on the decoder stream whose turn it is. Any other stream would have to wait for the decoder stream, and while
+ * waiting would block all streams that share its hardware queue. */
 static enum stk_status leave_copies(struct stk_pipeline *p, struct stk_device_batch *b, struct stk_error *err)
 {
 	struct stk_gpu_device *dev = p->parts.device->dev;

@@ -49,7 +49,8 @@ void stk__watch_add(struct stk_pipeline *p);
 /* Removes a pipeline from its context's list, if it is there, and ends the server with the last one. */
 void stk__watch_remove(struct stk_pipeline *p);
 
-/* Opens the folder of the sockets, and writes its path. make: create it if it does not exist. Returns -1 if it does not exist or is not private. */
+/* Opens the folder of the sockets, and writes its path. Returns a descriptor, which the caller closes, or -1 if the folder does not exist or is not
+ * private. make: create the folder if it does not exist. */
 int stk__watch_folder(char path[static 96], bool make);
 
 #endif

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FIRST = 4096 }; /* minimum number of bytes of a read from a local file, since they often contain the next header too */
+enum { FIRST = 4096 }; /* minimum size in bytes of a read from a local file, which then often contains the next header too */
 
 bool stk__is_object(const char *path)
 {

@@ -45,7 +45,7 @@ struct scan {
 	void *user;
 };
 
-/* Returns the offset of a member's header. offset: that of the member's bytes. */
+/* Returns the offset of a member's header in the archive. offset: offset of the member's bytes. */
 static int64_t header_of(enum stk_archive_kind kind, int64_t offset)
 {
 	return kind == STK_ARCHIVE_TAR ? offset - 512 : offset;

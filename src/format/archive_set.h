@@ -22,7 +22,8 @@ struct stk_archives {
 };
 
 /* Opens archives. access: may be NULL. paths: archives, local or remote, and index files; an index file adds all archives that it describes. Many archives
- * are opened at the same time. Returns the first failure in the order of the paths. watch: if NULL, the functions of `access` are called instead. */
+ * are opened at the same time. Returns the first failure in the order of the paths. Free *out with stk__archives_free. watch: if NULL, the functions of
+ * `access` are called instead. */
 STK_MUST_USE enum stk_status stk__archives_open(enum stk_archive_kind kind, const struct stk_access *access, const char *const *paths,
 	int32_t count, const struct stk_archive_watch *watch, struct stk_archives *out, struct stk_error *err);
 void stk__archives_free(struct stk_archives *a);

@@ -76,7 +76,8 @@ static int sample_of(const struct edge *e, int k)
 	return (int)((e->flat ? e->ys : e->xs) + e->slope * k + .5);
 }
 
-/* Returns the step of a steep edge that leaves column `u` of samples upwards, or enters it downwards. No step is wider than a column. */
+/* Returns the step k of a steep edge at which its samples cross from column u to column u + 1, or back: sample k is the last one before the crossing. No
+ * step changes the column by more than 1. */
 static int step_over(const struct edge *e, int u)
 {
 	bool up = e->slope > 0;

@@ -65,13 +65,14 @@ bool stk__glob_match(const char *glob, const char *name, bool case_sensitive);
 /* CIFAR-10 and CIFAR-100 binary files: all records in memory. Files contain planes, which are converted to pixels (HWC, 32x32x3 uint8). */
 struct stk_cifar;
 enum stk_cifar_split { STK_CIFAR_TRAIN, STK_CIFAR_TEST };
-/* folder: contains data_batch_1.bin etc. or train.bin and test.bin, directly or in the subfolder that the data set's archive unpacks. */
+/* Reads all records of a split. folder: contains data_batch_1.bin etc. or train.bin and test.bin, directly or in the subfolder that the data set's archive
+ * unpacks. The caller closes *out. */
 STK_MUST_USE enum stk_status stk__cifar_open(const char *folder, enum stk_cifar_split split, struct stk_cifar **out, struct stk_error *err);
 void stk__cifar_close(struct stk_cifar *c);
 int64_t stk__cifar_size(const struct stk_cifar *c);
 const uint8_t *stk__cifar_pixels(const struct stk_cifar *c, int64_t i); /* 3072 bytes, HWC, followed by 64 readable bytes */
-int32_t stk__cifar_label(const struct stk_cifar *c, int64_t i);         /* CIFAR-100: the fine label */
-int32_t stk__cifar_coarse_label(const struct stk_cifar *c, int64_t i);  /* -1 for CIFAR-10 */
+int32_t stk__cifar_label(const struct stk_cifar *c, int64_t i);         /* label of image i; for CIFAR-100 the fine label */
+int32_t stk__cifar_coarse_label(const struct stk_cifar *c, int64_t i);  /* coarse label of image i; -1 for CIFAR-10 */
 uint64_t stk__cifar_fingerprint(const struct stk_cifar *c);
 
 #endif

@@ -29,8 +29,8 @@ static bool is_ours(const struct stat *st)
 }
 
 /* Returns whether only this user and root can put files into the folder, or the folder does not exist yet. Otherwise another user could store an index with
- * wrong offsets in it. base: the folder is that of all caches, in which others may add files if they cannot replace this user's: groups, and all users of a
- * folder like /tmp. */
+ * wrong offsets in it. base: the folder contains all caches of the user; then its group may write to it, and so may all users if the sticky bit is set, as
+ * in /tmp. */
 static bool is_private(const char *folder, bool base)
 {
 	struct stat st;

@@ -84,7 +84,7 @@ STK_MUST_USE enum stk_status stk__access_read(
 	const struct stk_access *access, const char *path, size_t limit, uint8_t **out, size_t *size, struct stk_error *err);
 /* Writes a file completely or not at all: writes to another name first, then renames the file to `path`. what: a noun for messages, such as "index". */
 STK_MUST_USE enum stk_status stk__write_whole(const char *path, const void *data, size_t n, const char *what, struct stk_error *err);
-/* Returns a 64-bit hash of n bytes, chained with h: mixes 8 bytes at a time (SplitMix64's finaliser). */
+/* Returns a 64-bit hash of the hash h and n further bytes. Mixes 8 bytes at a time (SplitMix64's finaliser). */
 uint64_t stk__hash_bytes(uint64_t h, const void *data, size_t n);
 
 #endif

@@ -241,7 +241,8 @@ static enum stk_status say_no_files(
 		plural(classes), o->file_filters ? "file_filters" : "an image's ending", endings, advise_kind(c, wanted));
 }
 
-/* Writes a description of the files and folders that are not samples to l->skipped_text, and adds their number to l->skipped. */
+/* Writes a description of the files and folders that are not samples to l->skipped_text, and adds their number to l->skipped. loose: number of files
+ * directly in the root that pass the filters of files. */
 static void describe_skipped(const struct stk_list_census *c, struct stk_file_list *l, const struct stk_file_list_options *o, int64_t loose)
 {
 	char endings[240], *text = l->skipped_text;

@@ -55,7 +55,7 @@ struct stretch {
 	uint64_t marked;
 	int64_t pages, mark_at;
 	int64_t empty;                              /* number of consecutive pages without new entries */
-	struct name_set objects_seen, folders_seen; /* after disorder: all entries that have arrived */
+	struct name_set objects_seen, folders_seen; /* if `disorder`: all entries that have arrived, by which repeated entries are found */
 };
 
 struct run {
@@ -285,8 +285,8 @@ static enum stk_status cancel_run(struct run *r, struct stk_error *err)
 	return stk__fail(err, STK_CANCELLED, "%s: listing it was interrupted", r->sweep->root);
 }
 
-/* Returns the error of the stretch's request, with the name that the user gave, and frees the request's own error. The message shows the prefix in a URI: if
- * the user wrote credentials before the bucket, a part of them can be in the prefix, and only from URIs are they removed. */
+/* Returns the error of the stretch's request, with the name that the user gave, and frees the request's own error. The message shows the prefix as part of
+ * a URI: credentials that the user wrote before the bucket may be in the prefix, and they are removed from messages only in URIs. */
 static enum stk_status page_failed(struct stretch *t, struct stk_error *err)
 {
 	struct stk_request *q = &t->request;

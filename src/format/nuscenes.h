@@ -18,7 +18,7 @@ struct stk_pose {
 };
 
 struct stk_nuscenes_scene {
-	int32_t first, count; /* index of the scene's first sample, and number of samples; they are in the order of time */
+	int32_t first, count; /* index of the scene's first sample, and number of its samples, which are in the order of time */
 	uint32_t name, token; /* offsets in the part STK_NUSC_TEXTS, like all members of type uint32_t below */
 };
 

@@ -55,7 +55,7 @@ STK_MUST_USE enum stk_status stk__load_known(
 	const struct stk_row *row, const struct stk_cell *cell, const struct stk_tokens *tokens, const char *what, int64_t *out);
 /* Sets *out to the number of a token whose own row may come later, or to -1 if the token is empty. */
 STK_MUST_USE enum stk_status stk__load_later(struct stk_load *l, const struct stk_cell *cell, struct stk_tokens *tokens, int64_t *out);
-/* Appends a text to the set's texts, and sets *out to its offset there. */
+/* Appends a text to the set's texts, and sets *out to the offset in these texts. */
 STK_MUST_USE enum stk_status stk__load_text(struct stk_load *l, const char *text, size_t n, uint32_t *out);
 /* Makes a pose from a cell with three coordinates and a cell with a quaternion. STK_CORRUPT: the quaternion has length 0. */
 STK_MUST_USE enum stk_status stk__load_take_pose(

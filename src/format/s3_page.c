@@ -29,7 +29,8 @@ static const char *find(struct span in, const char *text)
 	return memmem(in.s, in.n, text, strlen(text));
 }
 
-/* Finds the first element <name> in `in`. Sets *inside to its text and the last argument, if not NULL, to the text after it. Returns false if there is none. */
+/* Finds the first element <name> in `in`. Sets *inside to its text and, if `behind` is not NULL, its target to the text after the element. Returns false if
+ * `in` has no such element. */
 static bool element(struct span in, const char *name, struct span *inside, struct span *behind)
 {
 	char open[40], close[40];
@@ -129,7 +130,7 @@ static enum stk_status unescape_url(const struct page *p, char *text)
 	return STK_OK;
 }
 
-/* Reads the element `name` of an entry, a key or a prefix, and decodes it. */
+/* Reads and decodes the element `name` of an entry, which contains the entry's key or prefix. */
 static enum stk_status take_key(const struct page *p, struct span in, const char *name, char key[8192])
 {
 	struct span inside;

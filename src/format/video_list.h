@@ -13,7 +13,7 @@ struct stk_access;
 struct stk_video_list {
 	const char **names; /* [video]: address of its path in `text` */
 	int64_t *labels;
-	double *starts, *ends; /* as in the file; NAN: not given */
+	double *starts, *ends; /* [video]: start and end as the file gives them; NAN: not given */
 	int64_t count, capacity;
 	char *text;
 };

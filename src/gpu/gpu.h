@@ -130,7 +130,8 @@ STK_MUST_USE enum stk_status stk__gpu_event_elapsed(
 /* ---- kernels ---- */
 
 /* Looks up the extern "C" function `name` in the module compiled from `module`.cu. The first use of a module loads it. shared: number of bytes of dynamic
- * shared memory that launches may use if that is more than 48 KiB, otherwise 0. Fails like stk__gpu_module. Any thread; takes the device's lock. */
+ * shared memory that launches may use if that is more than 48 KiB, otherwise 0. STK_NOT_FOUND: the build has no such module. STK_UNSUPPORTED: none of its
+ * images runs on this GPU. Any thread; takes the device's lock. */
 STK_MUST_USE enum stk_status stk__gpu_kernel(
 	struct stk_gpu_device *dev, const char *module, const char *name, size_t shared, stk_gpu_kernel *out, struct stk_error *err);
 

@@ -147,8 +147,8 @@ static void describe(void *source, const char *uri, struct stk_storage_report *o
 	stk__http_account_unref(a);
 }
 
-/* Divides the descriptors among the loops, and lowers the limit of requests to the number of connections that the descriptors allow. Connections get half of
- * the files that may be open, and never one of the last quarter of the numbers, which the rest of the process may use. Each loop needs two descriptors for
+/* Divides the descriptors among the loops, and lowers the limit of requests to the number of connections that the descriptors allow. Connections get half
+ * of the descriptors that may be open, and never a number in the last quarter, which the rest of the process may use. Each loop needs two descriptors for
  * itself. If few files may be open, only one loop runs. */
 static void share_descriptors(struct stk_http_source *s)
 {

@@ -17,7 +17,7 @@ struct stk_http_settings {
 	const struct stk_aws_given
 		*given; /* settings that take precedence over the environment; must live as long as the source. NULL: none */
 	int threads;    /* number of threads; default 2 */
-	/* Maximum number of requests under way; default 2048. At most as many as half of the process's descriptors (ulimit -n) suffice for. */
+	/* Maximum number of requests under way; default 2048. It is lowered if half of the process's descriptors (ulimit -n) do not suffice for as many. */
 	int requests;
 	int64_t connect_ms;      /* time limit of opening a connection; default 5 000 */
 	int64_t first_byte_ms;   /* time limit from the beginning of a request to the first byte of its answer; default 20 000 */

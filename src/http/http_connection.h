@@ -25,7 +25,7 @@ struct stk_dialer {
 	bool looks_up;                /* true while a thread of curl resolves a name */
 	int owned_socket;             /* a socket that now belongs to a connection, so that curl must not close it; -1: none */
 	bool starved;                 /* true if no descriptor was free for a socket */
-	char reason[CURL_ERROR_SIZE]; /* reason of curl why the connection could not be opened; "" if curl gives none */
+	char reason[CURL_ERROR_SIZE]; /* curl's reason why the connection could not be opened; "" if curl gives none */
 };
 
 /* Events of a connection that its transfer handles. */

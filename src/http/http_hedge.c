@@ -19,7 +19,7 @@ static double hedge_delay_ns(const struct stk_http_statistics *a, int deviations
 }
 
 /* Updates the mean and the deviation with the time to an answer's first byte. Caps that time at twice the time from which answers are late, so that a few
- * slow answers do not raise the latter much. */
+ * slow answers do not raise that limit much. */
 void stk__hedge_add_time(struct stk_http_source *s, int64_t first_byte_ns)
 {
 	struct stk_http_statistics *a = &s->statistics;

@@ -67,7 +67,7 @@ struct stk_http_loop {
 	int count;                      /* number of active transfers; guarded by the source's lock */
 	_Atomic bool look_at_cancelled; /* true if a request was cancelled since the loop last looked at its transfers */
 	_Atomic int waiting_for_memory; /* number of transfers that wait until their bytes are admitted */
-	_Atomic bool can_admit;         /* true if some of these transfers may be admitted now */
+	_Atomic bool can_admit;         /* true if some of the transfers that wait for memory may be admitted now */
 	struct stk_http_signer signer;
 	struct stk_http_statistics statistics; /* the loop's copy of the source's statistics, updated by stk__hedge_copy_statistics */
 	bool sleeping;                         /* true if the loop waits and would take a request; guarded by the source's lock */
@@ -96,9 +96,9 @@ struct stk_http_source {
 	int64_t slowed_ns, changed_ns; /* times at which the limit was last halved, and last set */
 	struct stk_http_window {
 		int count;
-		int64_t ns, bytes; /* sums over the requests that succeeded in this window: their time and bytes */
+		int64_t ns, bytes; /* sums over the requests that succeeded in this window: time from begin to end in ns, and bytes */
 		int64_t begun_ns;  /* time at which the first of these requests ended */
-		bool limited;      /* true if other requests were waiting while these ran */
+		bool limited;      /* true if other requests were waiting while the window's requests ran */
 	} window;
 	double base_ns, base_size; /* time in ns of a request that waits for no other one; mean size in bytes of such requests */
 	/* limit and requests per ns of the last window, if the limit was lowered after it; `last_limit` is 0 otherwise */

@@ -58,8 +58,8 @@ uint64_t stk__http_endpoint_hash(const struct stk_http_account *a)
 	return endpoint ? stk__xxh64(endpoint, strlen(endpoint), 0) : 0;
 }
 
-/* Makes `a` the current account, with the next number, and releases the previous one. replaced: if another account is current by now, `a` is released
- * instead; NULL: `a` always becomes current. */
+/* Makes `a` the current account, with the next number, and releases the previous one. replaced: the account that `a` renews; if it is not current any more,
+ * `a` is released instead. NULL: `a` always becomes current. */
 static void use_account(struct stk_http_source *s, struct stk_http_account *a, const struct stk_http_account *replaced)
 {
 	pthread_mutex_lock(&s->lock);

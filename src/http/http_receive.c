@@ -77,7 +77,7 @@ static bool admit(struct stk_transfer *t, size_t bytes)
 	if (!t->waits_for_memory) {
 		t->waits_for_memory = true;
 		atomic_fetch_add(&t->loop->waiting_for_memory, 1);
-		stk__connection_watch_reads(t->connection, false); /* already done if the transfer was waiting for memory */
+		stk__connection_watch_reads(t->connection, false); /* has no effect if the transfer waited before */
 	}
 	return false;
 }
@@ -102,7 +102,7 @@ static enum stk_status reserve(struct stk_transfer *t, size_t size)
 	t->data = data;
 	t->capacity = b ? stk__buffer_capacity(b) : size;
 	if (grows && !own && t->length < 0 && r->admission)
-		r->admission->admit(r->admission, r, t->capacity); /* the smaller buffer was freed */
+		r->admission->admit(r->admission, r, t->capacity); /* reports the new total, since the smaller buffer was freed */
 	return STK_OK;
 }
 
@@ -132,7 +132,7 @@ static enum stk_status fail_changed(const struct stk_transfer *t)
 		t->etag, t->used, *version_of(p) ? version_of(p) : "another");
 }
 
-/* Names the requested bytes: "all of it", "the bytes from 5 on", "the bytes from 5 to 9" */
+/* Writes the requested bytes in words to `text`, and returns it: "all of it", "the bytes from 5 on", "the bytes from 5 to 9". */
 static const char *asked_for(const struct stk_transfer *t, char text[64])
 {
 	const int64_t at = t->first + (int64_t)t->used;
@@ -257,7 +257,7 @@ static bool is_object_data(const struct stk_transfer *t)
 	return t->response.message.status == 200 || t->response.message.status == 206;
 }
 
-/* Grows the buffer of a body of unknown length by half, up to the request's limit (r->max_bytes) and one piece, if less than a piece of it is free. */
+/* Grows the buffer of a body of unknown length by half, but at most to r->max_bytes and one PIECE more. Does nothing if at least PIECE bytes are free. */
 static enum stk_status grow_text(struct stk_transfer *t)
 {
 	enum { PIECE = 16 << 10 };

@@ -172,7 +172,8 @@ static void set_limit(struct stk_http_source *s, double limit, int64_t now)
 	s->window = (struct stk_http_window){0};
 }
 
-/* Returns the next limit as a multiple of the present one. The limit is doubled until it has been too high once. */
+/* Returns the next limit as a multiple of the present one. mean, rate: mean time in ns of the last window's requests, and number of requests per ns. The
+ * limit is doubled until it has been too high once. */
 static double next_factor(struct stk_http_source *s, double mean, double rate)
 {
 	const double ahead = 4.0 / 3, least = 0.5, probe = 0.75;

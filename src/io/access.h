@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a function that makes a pipeline needs to read from a storage: the storage, and the user's callbacks. */
+ * The storage and the user's callbacks with which a function reads while it makes a pipeline. */
 #ifndef STK_IO_ACCESS_H
 #define STK_IO_ACCESS_H
 
@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A storage, and the callbacks of a function that reads from it while a pipeline is made. */
 struct stk_access {
 	struct stk_storage *storage;
 	/* Called from time to time while a function waits, on the thread that makes the pipeline. If it returns true, the wait ends with STK_CANCELLED. May

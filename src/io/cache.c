@@ -334,7 +334,7 @@ static struct keep *make_keep(struct stk_cache *c, const struct stk_request *r, 
 	return k;
 }
 
-/* Called after the source has ended r: queues a copy of the bytes, which a thread writes; after that it releases the claim. If the bytes are not stored,
+/* Called after the source has ended r: queues a copy of the bytes for a thread, which writes them and then releases the claim. If the bytes are not stored,
  * releases the claim at once. */
 static void take(void *cache, struct stk_request *r, enum stk_status status)
 {

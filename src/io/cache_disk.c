@@ -162,8 +162,8 @@ static bool is_empty(int folder)
 	return empty;
 }
 
-/* Opens the folder for the setting "memory", in /dev/shm. Any user may create folders there, so this one must belong to this user and be closed to others.
- * makes: creates it if needed. */
+/* Opens the folder for the setting "memory", in /dev/shm. Any user may create folders in /dev/shm, so this folder must belong to this user and be closed to
+ * others. makes: creates it if needed. */
 static enum stk_status own_memory(struct stk_cache_disk *d, bool makes, struct stk_error *err)
 {
 	struct stat st;
@@ -380,8 +380,8 @@ static bool is_unfinished(const char *name, uint64_t *size)
 	return dashes == 2;
 }
 
-/* Removes unfinished entries of processes that ended; no other process may have the cache open. Returns the number of bytes that were reserved for
- * them. */
+/* Removes unfinished entries of processes that ended; call only while no other process has the cache open. Returns the number of bytes that were reserved
+ * for them. */
 static uint64_t remove_unfinished(struct stk_cache_disk *d)
 {
 	uint64_t reserved = 0, size;

@@ -10,8 +10,9 @@
  * read verifies. So a crash, a full disk or a flipped bit costs a download and nothing else, and nothing is ever synced to the disk.
  *
  * A run lasts as long as any process has the cache open; each holds a shared lock (flock) on `state`. When room is needed, entries that neither this run
- * nor the one before has used are removed. Others stay unless the limit is lowered, and an object without room is not stored. So a data set that is larger
- * than the cache, and is read in another order each epoch, finds as much of itself there as fits; if the least recently used were removed, it would find none.
+ * nor the one before has used are removed. Other entries stay unless the limit is lowered, and an object without room is not stored. So if a data set is
+ * larger than the cache and is read in another order each epoch, the cache has as much of it as fits; if the least recently used entries were removed, it
+ * would hardly ever have the next object.
  *
  * Other users may be able to write to the folder. So all its files are opened relative to one descriptor of the folder, and no link is followed. A file that is
  * not regular counts as damaged. `state` is read and written under a lock instead of being mapped, because a mapped file that is truncated by another

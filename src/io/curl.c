@@ -216,7 +216,7 @@ static void mark_pair(struct pair *p, int first)
 	mark_ends(p, first, first + NEAR);
 	if (!p->ends_left)
 		return;
-	/* The size of the kernel's table follows the highest descriptor so far, while the limit may be many thousands. */
+	/* The kernel's table is only as large as the highest descriptor so far requires, while the limit of descriptors may be many thousands. */
 	const int64_t table = stk__kernel_number("/proc/self/status", "FDSize:"),
 		      limit = table > 0 ? table : (int64_t)sysconf(_SC_OPEN_MAX);
 	mark_ends(p, 0, first);
@@ -226,7 +226,7 @@ static void mark_pair(struct pair *p, int first)
 int stk__lowest_free_fd(void)
 {
 	int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
-	fd = fd < 0 ? open("/", O_PATH | O_CLOEXEC) : fd; /* without a standard error */
+	fd = fd < 0 ? open("/", O_PATH | O_CLOEXEC) : fd; /* standard error is closed */
 	if (fd >= 0)
 		close(fd);
 	/* cppcheck-suppress deallocret ; the number is what is asked for */

@@ -53,7 +53,8 @@
 
 struct stk_curl {
 	void *library;
-	char *certificates; /* path of trusted certificates: of SSL_CERT_FILE or, for a wheel's libcurl, the system's; NULL: libcurl's own */
+	char *certificates; /* path of a file of trusted certificates: from SSL_CERT_FILE or, with a wheel's libcurl, the system's; NULL:
+			     * libcurl's default */
 #define STK_CURL_SLOT(name, result, params) result(*name) params;
 	STK_CURL_FUNCTIONS(STK_CURL_SLOT)
 	STK_TLS_FUNCTIONS(STK_CURL_SLOT)
@@ -88,9 +89,9 @@ struct stk_certificates {
 CURLcode stk__curl_trust(const struct stk_curl *c, CURL *easy, const char *file, struct stk_certificates **kept);
 void stk__certificates_free(struct stk_certificates *kept);
 
-/* libcurl reports the end of a TLS connection in the same way whether the server ended TLS (close_notify) or only the TCP connection ended, as when a device on
- * the way cuts it. These functions ask the TLS library. Call stk__curl_expect_close before the first read of a connection. After curl_easy_recv has read 0
- * bytes, stk__curl_tls_ended returns whether the server ended TLS; false also if that is not known. */
+/* libcurl reports the end of a TLS connection in the same way whether the server ended TLS (close_notify) or only the TCP connection ended, as when a
+ * device between the hosts cuts it. These functions ask the TLS library. Call stk__curl_expect_close before the first read of a connection. After
+ * curl_easy_recv has read 0 bytes, stk__curl_tls_ended returns whether the server ended TLS; false also if that is not known. */
 void stk__curl_expect_close(const struct stk_curl *c, CURL *easy);
 bool stk__curl_tls_ended(const struct stk_curl *c, CURL *easy);
 

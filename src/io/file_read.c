@@ -23,8 +23,8 @@
 enum {
 	FIRST_SIZE = 128 << 10,
 	SLACK = 64,
-	MISSES = 16,    /* number of consecutive tries that must fail before tries are skipped ... */
-	TRY_EVERY = 32, /* except every 32nd, which notices when the cache is warm again */
+	MISSES = 16,    /* number of consecutive tries that must fail before most tries are skipped */
+	TRY_EVERY = 32, /* while tries are skipped, one in 32 is made, to notice when the page cache is warm again */
 };
 
 struct file_read {

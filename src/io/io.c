@@ -257,7 +257,7 @@ void stk__io_fetch(struct stk_io *io, struct stk_request *r)
 		stk__fail(r->error, STK_UNSUPPORTED, "%s: nothing here reads %.*s://%s", r->uri, n, r->uri, stk__scheme_hint(r->uri)));
 }
 
-/* Passes r to the cache if r may use it and has not been there; otherwise to the source of its scheme. */
+/* Passes r to the cache if r may use it and was not looked up in it yet; otherwise to the source of its scheme. */
 static void fetch_request(void *user, struct stk_request *r)
 {
 	struct stk_io *io = user;
@@ -396,7 +396,7 @@ static void measure_pace(struct stk_io *io, int64_t now)
 	pthread_mutex_unlock(&io->lock);
 }
 
-/* Counts a successful remote request and its bytes, and records its two times. Does nothing for requests that the cache has answered. */
+/* Counts a successful remote request and its bytes, and records its latency and its wait. Does nothing for requests that the cache has answered. */
 static void measure(struct stk_io *io, const struct stk_request *r)
 {
 	if (!r->begun_ns || !r->asked_ns)

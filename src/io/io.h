@@ -13,8 +13,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct stk_io;     /* threads, sources by scheme, buffers */
-struct stk_buffer; /* a buffer of the pool */
+struct stk_io;
+struct stk_buffer;
 struct stk_access; /* io/access.h */
 struct stk_request;
 
@@ -41,7 +41,8 @@ struct stk_request {
 	int64_t offset, length; /* length -1: to the end; an object that ends before offset + length is an error (STK_CORRUPT) */
 	size_t max_bytes; /* maximum number of bytes to read: if the object or the range has more, the request ends with STK_LIMIT; 0: no
 			   * limit */
-	int64_t deadline; /* time at which the bytes are needed, by stk__clock_ns: the earliest of all callers' requests starts first */
+	int64_t deadline; /* time at which the bytes are needed (stk__clock_ns); of all callers' requests, the one with the earliest
+			   * deadline starts first */
 	void (*done)(struct stk_request *r); /* called on any thread, also inside submit; must not block; may free r */
 	void *user;
 	/* Returns the caller's memory for the bytes: at least `size` bytes and 64 more, or NULL if memory runs out. Called again if the object turns out to be
@@ -203,9 +204,9 @@ void stk__io_refresh(struct stk_io *io, const char *uri, const struct stk_access
 /* Adds to a report what the source of this URI would use: endpoint, region and origin of the keys; and the servers' clock, INT64_MIN if it is not known. */
 void stk__io_describe(struct stk_io *io, const char *uri, struct stk_storage_report *out);
 
-/* Returns advice about a scheme that no source reads, as the end of a message, which begins with ": ". */
+/* Returns advice about a scheme that no source reads, for the end of a message; it begins with ": ". */
 const char *stk__scheme_hint(const char *uri);
-/* Returns advice for a URI of Azure's storage, as the end of a message; "" for other URIs. */
+/* Returns advice about a URI of Azure's storage, for the end of a message; "" for other URIs. */
 const char *stk__azure_hint(const char *uri);
 
 /* Returns whether the source of a URI lists the objects below it in pages (stk__s3_list_uri). */
@@ -237,7 +238,7 @@ uint8_t *stk__buffer_data(struct stk_buffer *b);
  * NULL: memory is short. */
 uint8_t *stk__request_memory(struct stk_io *io, const struct stk_request *r, size_t size, struct stk_buffer **buffer);
 size_t stk__buffer_rounded(size_t size);                 /* returns the capacity of a new buffer for `size` bytes */
-size_t stk__buffer_capacity(const struct stk_buffer *b); /* returns its size, without the 64 readable bytes after it */
+size_t stk__buffer_capacity(const struct stk_buffer *b); /* returns the buffer's size in bytes, without the 64 readable bytes after it */
 void stk__buffer_release(struct stk_buffer *b);          /* accepts NULL */
 /* Adds a second owner, who must call release too, possibly after io was destroyed. Returns false if there are two owners already. Any thread. */
 bool stk__buffer_share(struct stk_buffer *b);
@@ -261,7 +262,7 @@ struct stk_io_counters {
 	uint64_t bytes;     /* number of bytes that completed requests have read */
 	uint64_t tried_now; /* number of requests completed by stk__io_try */
 	uint64_t threads;   /* number of threads for blocking reads that were started so far */
-	uint64_t buffers_bytes, buffers_peak_bytes; /* total size of the pool's buffers, in use or idle: now, and at most so far */
+	uint64_t buffers_bytes, buffers_peak_bytes; /* total size of the pool's buffers, used or idle: at present, and the maximum */
 	/* remote, remote_bytes: number of successful requests that remote sources have answered, not the cache, and of their bytes. retries: number of
 	 * repeated requests to remote sources. in_flight: number of submitted requests, also for local files, that have not ended. For remote requests,
 	 * latency is the time from the beginning of a request to its end, wait the time from submission to its beginning. */

@@ -56,7 +56,7 @@ void stk__ahead_destroy(struct stk_read_ahead *a);
 void stk__ahead_submit(struct stk_read_ahead *a, const struct stk_request *like);
 /* Returns request k; request 0 was submitted first. */
 struct stk_ahead *stk__ahead_at(const struct stk_read_ahead *a, int k);
-/* Waits until s has ended. Returns false if the user has interrupted. */
+/* Waits until the request in slot s has ended. Returns false if the user has interrupted. */
 bool stk__ahead_wait(struct stk_read_ahead *a, struct stk_ahead *s);
 /* Waits for the first request, and frees its bytes, its error and its slot. If the user interrupts, cancels the request. */
 void stk__ahead_drop(struct stk_read_ahead *a);

@@ -294,8 +294,8 @@ static int64_t frame_of(const struct stk_video_index *x, int32_t packet)
 	return low < x->table.frames && x->packet_of[low] == packet ? low : -1;
 }
 
-/* Sends the packets up to `last`, and receives the decoded frames. Skips packets that follow the run's first packet in the file but are presented before it,
- * since their pictures refer to earlier frames. */
+/* Sends the packets up to `last`, and receives the decoded frames. Skips packets that follow packet d->first, at which decoding began, but are presented
+ * before it, since their pictures refer to earlier frames. */
 static enum stk_status send_up_to(struct decoding *n, int32_t last)
 {
 	struct stk_video_decoder *d = n->d;

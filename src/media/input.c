@@ -27,7 +27,7 @@ enum stk_status stk__media_read(const struct stk_media_input *in, int64_t offset
 
 struct file {
 	int fd;
-	int64_t size, modified_ns; /* when the file was opened */
+	int64_t size, modified_ns; /* from when the file was opened: size in bytes, and time of the last change */
 };
 
 static enum stk_status read_file(void *user, int64_t offset, void *to, size_t n, struct stk_error *err)

@@ -290,7 +290,7 @@ static enum stk_status read_all(struct listing *l, struct stk_error *err)
 	return s == STK_END ? STK_OK : s;
 }
 
-/* Sets p->reorder. */
+/* Sets p->reorder (packets.h) from the times of presentation. */
 static void find_reorder(struct stk_packets *p)
 {
 	enum { MOST = 16 }; /* maximum number of packets that H.264 and HEVC allow a decoder to hold back */

@@ -110,7 +110,7 @@ struct stk_batch_place stk__order_batch(const struct stk_order *o, int64_t k)
 }
 
 /* Returns the entry at a position of an epoch whose blocks are shuffled. Each epoch counts blocks from another sample, so that their borders move. The few
- * samples that fill no block come last; which ones they are differs between epochs. */
+ * samples that fill no block come last; they differ between epochs. */
 static int64_t block_entry(const struct stk_order *o, int64_t epoch, int64_t position)
 {
 	int64_t blocks = o->size / o->block, at = position;

@@ -76,7 +76,7 @@ STK_MUST_USE enum stk_status stk__order_check(const struct stk_order *o, struct 
 struct stk_shuffle stk__order_shuffle(const struct stk_order *o, int64_t epoch);
 
 /* Returns the number of steps of an epoch: 0 before start_epoch; less than usual for an epoch that was restored in its middle. All ranks have equally many,
- * except for contiguous shards with STK_TAIL_WRAP: there the rank's shards follow each other as one stream, as in DALI, and a step counts for the epoch of
+ * except for contiguous shards with STK_TAIL_WRAP: the rank's shards then follow each other as one stream, as in DALI, and a step counts for the epoch of
  * its first sample. */
 int64_t stk__order_steps(const struct stk_order *o, int64_t epoch);
 

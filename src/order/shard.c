@@ -51,8 +51,8 @@ static int64_t steps_before(const struct stk_order *o, int64_t epoch)
 	return ceil_div(samples_before(o, epoch), o->batch);
 }
 
-/* For STK_TAIL_WRAP: returns the epoch and the sample at place t of the rank's stream. The last shard that starts at or before place a = start + t has the
- * number floor(((a + 1) * ranks - 1) / size). */
+/* For STK_TAIL_WRAP: returns the epoch and the sample at index t of the rank's stream. The last shard that starts at or before position a = start + t has
+ * the number floor(((a + 1) * ranks - 1) / size). */
 static struct stk_place stream_place(const struct stk_order *o, int64_t t)
 {
 	int64_t epoch, position, first = shard_start(o, o->rank);

@@ -19,7 +19,7 @@ struct stk_streams_options {
 	int32_t slots;
 	bool shuffle;
 	uint64_t seed;
-	const int64_t *order; /* permutations of the sequences, one after the other for each cycle, instead of drawn ones; NULL: they are
+	const int64_t *order; /* the caller's permutations of the sequences, one for each cycle, one after the other; NULL: permutations are
 			       * drawn */
 	int64_t order_count;  /* number of entries in `order` */
 };

@@ -88,7 +88,7 @@ static enum stk_status read_sections(
 
 /* ---- the headers of blocks ---- */
 
-/* Returns the number of a block's first frame. */
+/* Returns the number of a block's first frame, counted from the first block of the file. */
 static int64_t frame_of(const struct stk_sound_info *info, const struct stk_flac_block *b)
 {
 	const uint64_t number = b->number - info->blocks.first;
@@ -292,7 +292,7 @@ struct block_start {
 	int64_t frame;
 };
 
-/* Moves *low up and *high down towards frame `first`, by means of the file's seek table. */
+/* Narrows the range from *low to *high around frame `first`, with the file's seek table. */
 static enum stk_status use_table(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, int64_t first,
 	struct block_start *low, struct block_start *high, struct stk_error *err)
 {

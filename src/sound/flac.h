@@ -32,7 +32,7 @@ struct stk_flac_decoder {
 	const uint8_t *piece;    /* the bytes that `bits` reads */
 	uint64_t piece_at;       /* offset of `piece` in the file */
 	const uint8_t *unsummed; /* the first byte of the piece that is not in the checksum yet */
-	uint32_t checksum;       /* of the block's bytes before `unsummed`; 0 at the end of an undamaged block */
+	uint32_t checksum;       /* checksum of the block's bytes before `unsummed`; 0 at the end of an undamaged block */
 	enum stk_status failed;  /* why bytes could not be read; STK_OK: no read has failed */
 	struct stk_error *err;
 	/* Blocks that were read and have residuals instead of samples, until stk__flac_finish. */
@@ -69,13 +69,13 @@ void stk__flac_finish(struct stk_flac_decoder *d);
 STK_MUST_USE enum stk_status stk__flac_find(
 	const struct stk_sound_bytes *bytes, const uint8_t *head, size_t n, uint64_t *at, struct stk_error *err);
 
-/* Does what stk__sound_peek does, for a FLAC file whose signature is at `at`. Checks the length in the file's header by
- * the last block's header. If that is not possible or they differ, if the header has no length, or if `lenient`, searches for the file's end, which decodes
- * some blocks, or all if they do not say where in time they are. If bytes->costly, the length in the header is not checked. */
+/* Does what stk__sound_peek does, for a FLAC file whose signature is at `at`. Checks the length in the file's header with the last block's header. Searches
+ * for the file's end if that is not possible, if the two differ, if the header has no length, or if `lenient` is set. The search decodes some blocks, or
+ * all if blocks do not state the number of their first frame. If bytes->costly is set, the length in the header is not checked. */
 STK_MUST_USE enum stk_status stk__flac_peek(
 	const struct stk_sound_bytes *bytes, uint64_t at, bool lenient, struct stk_sound_info *info, struct stk_error *err);
 
-/* Does what stk__sound_span does, for FLAC. STK_UNSUPPORTED: blocks do not say where in time they are, or the number of frames is not known. */
+/* Does what stk__sound_span does, for FLAC. STK_UNSUPPORTED: blocks do not state the number of their first frame, or the number of frames is not known. */
 STK_MUST_USE enum stk_status stk__flac_span(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, int64_t first,
 	int64_t count, uint64_t margin, uint64_t *from, uint64_t *to);
 /* Does what stk__sound_read does, for FLAC. */

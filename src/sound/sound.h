@@ -86,7 +86,7 @@ STK_MUST_USE enum stk_status stk__sound_read(const struct stk_sound_bytes *bytes
 /* Returns whether an ending of file names, like "wav", belongs to a format that this build decodes. Upper and lower case are equal. */
 bool stk__sound_ending(const char *ending);
 
-/* wav.c */
+/* ---- wav.c ---- */
 bool stk__wav_probe(const uint8_t *data, size_t size);
 STK_MUST_USE enum stk_status stk__wav_peek(
 	const struct stk_sound_bytes *bytes, bool lenient, struct stk_sound_info *info, struct stk_error *err);

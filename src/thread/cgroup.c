@@ -96,7 +96,7 @@ static bool find_group(const char *text, bool v2, char *group, size_t capacity)
 }
 
 /* Returns the CPU quota of the mount in one line of /proc/self/mountinfo: "36 35 98:0 /root /mount options - type source superoptions"; 0 if it has none or
- * does not control CPU time. Inside a container the mount's root is often the group itself; then nothing remains of the group's path below the root. */
+ * does not control CPU time. Inside a container the mount's root is often the group itself; then the part of the group's path below the root is empty. */
 static double quota_of_mount(const char *line, const char *root, const char *cgroup)
 {
 	char inner[PATH_MAX], mount[PATH_MAX], type[32], super[512], group[PATH_MAX], full[PATH_MAX];

@@ -16,7 +16,7 @@ void stk__thread_join(pthread_t thread);
 /* Initialises a condition variable whose timed waits use CLOCK_MONOTONIC, as stk__clock_ns does. */
 void stk__cond_init(pthread_cond_t *cond);
 
-/* The limits of this process, each by itself, and the number of threads that follows from them. */
+/* The limits of this process, and the number of threads that follows from them. */
 struct stk_cpu_budget {
 	int online;           /* number of the machine's processors that are online */
 	int affinity;         /* number of processors in the affinity mask */

@@ -69,7 +69,7 @@ static struct stk_pass_gpu_limits pass_limits(const struct stk_jpeg_gpu_limits *
 static struct stk_jpeg_gpu_plan_limits file_limits(const struct stk_jpeg_gpu_limits *l)
 {
 	struct stk_jpeg_gpu_plan_limits files = l->files;
-	/* Copies include padding for alignment and the gaps between files. */
+	/* Files are copied together with padding for alignment and with the gaps between them. */
 	files.raw = aligned((size_t)files.bytes + files.bytes / 8 + (size_t)files.images * 1024 + 2 * RAW_SLACK);
 	return files;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec/jpeg_gpu/jpeg_gpu_phases.h"
 
-/* Number of bytes of shared memory in addition to the decoding tables. Each thread has a ring of 32 words (16 for coefficients) and 4 words of padding; to
- * decode coefficients it also has a block of 33 words. */
+/* Shared memory of a thread block in bytes, without the decoding tables, whose entries have ENTRY bytes. Each thread has a ring of 32 words (16 for
+ * coefficients) and 4 words of padding; to decode coefficients it also has a block of 33 words. */
 enum { SYNC_SHARED = STK_JPEG_GPU_SYNC_THREADS * 36 * 4, COEFFICIENT_SHARED = STK_JPEG_GPU_COEFFICIENT_THREADS * (20 + 33) * 4, ENTRY = 2 };
 
 const char *const stk__jpeg_gpu_phase_names[] = {"count", "unstuff", "decode_subsequences", "synchronise", "synchronise_stragglers",

@@ -40,7 +40,7 @@ struct range {
 struct stk_jpeg_gpu_plan {
 	struct stk_jpeg_gpu_capacity cap; /* number of elements of each array in the current batch */
 	uint8_t *tables;                  /* the caller's memory, to which stk__jpeg_gpu_plan_end writes */
-	/* The next members are what stk__jpeg_gpu_plan_add has collected. */
+	/* stk__jpeg_gpu_plan_add fills the following members. */
 	struct stk_jpeg_gpu_image *images;
 	struct range *image_bitstreams;
 	struct stk_jpeg_gpu_bitstream *bitstreams; /* in the order in which the files were added */

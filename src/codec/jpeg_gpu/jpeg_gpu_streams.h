@@ -49,8 +49,8 @@ size_t stk__jpeg_gpu_streams_memory(struct stk_jpeg_gpu_streams *s);
 STK_MUST_USE enum stk_status stk__jpeg_gpu_streams_fit(
 	struct stk_jpeg_gpu_streams *s, size_t batch, size_t largest, size_t *part, struct stk_error *err);
 
-/* Takes the stream that was given back first, whose work will probably end first, or a stream that was never used if that one is still busy; allocates the
- * memory of the latter. Waits as long as other threads have taken all streams. Returns NULL if there is not enough memory for a single stream. */
+/* Takes the free stream that was given back first, since its work will probably end first. If that work has not ended, or no stream is free, takes a stream
+ * that was never used, if there is memory for it. Waits while other threads have taken all streams. Returns NULL if there is no memory for any stream. */
 struct stk_jpeg_gpu_stream *stk__jpeg_gpu_streams_take(struct stk_jpeg_gpu_streams *s, struct stk_error *err);
 /* Records stream->done after the submitted work, and gives the stream back, even if recording fails. */
 STK_MUST_USE enum stk_status stk__jpeg_gpu_streams_give(
