@@ -7,8 +7,8 @@
  * A free-threaded CPython has no stable ABI, so for it the module is built against the full API. The module relies on the GIL to protect its
  * objects, and therefore does not declare Py_mod_gil: the interpreter enables its GIL when it loads the module, and warns.
  *
- * Rules here: limited API of CPython 3.11, multi-phase initialisation, no static state, and only public headers of the library. Release the GIL
- * around each call in which the library may wait, or may take a lock that a callback thread may hold. */
+ * Rules for all files of this module: limited API of CPython 3.11, multi-phase initialisation, no static state, and only public headers of the
+  * library. Release the GIL around each call in which the library may wait, or may take a lock that a callback thread may hold. */
 #ifndef STOKER_PYTHON_CORE_H
 #define STOKER_PYTHON_CORE_H
 
@@ -65,7 +65,8 @@ bool core_tensor_from(struct stk_tensor *out, const Py_buffer *view, const char 
 bool core_source_callbacks(PyObject *source, struct stk_source_callbacks *out);
 
 /* ---- trees of tensors (tree.c) ---- */
-/* tree_take_apart(tree, tensor_type, other): returns the tensors as a list, and what tree_put_together needs to build the tree from their copies. */
+/* tree_take_apart(tree, tensor_type, other): returns a list of the tensors, and a description of the tree from which tree_put_together builds it
+ * again. */
 PyObject *core_tree_take_apart(PyObject *module, PyObject *args);
 PyObject *core_tree_put_together(PyObject *module, PyObject *args);
 /* tree_groups(leaves, indexes, tensor_type, align): sorts tensors into groups. The tensors of a group have one dtype and equal extents
@@ -91,7 +92,7 @@ PyObject *core_footer_fault(PyObject *module, PyObject *footer);
 
 /* ---- errors and text (raise.c) ---- */
 
-/* Raises the exception of stoker.errors for a status and an error. Returns NULL. */
+/* Sets the exception of stoker.errors for a status and an error. Always returns NULL. */
 PyObject *core_raise(enum stk_status status, const struct stk_error *err);
 /* Converts a text of the library to a str. Bytes that are not UTF-8, as in file names, become surrogates. NULL with an exception. */
 PyObject *core_text(const char *text);
@@ -103,15 +104,15 @@ const char **core_paths_of(PyObject *list, Py_ssize_t *n);
 
 /* ---- parts that all types share (object.c) ---- */
 
-/* Makes a type. name: with the module's, as "stoker._core.Batch". size: of an object, in bytes. flags: Py_TPFLAGS_* in addition to
- * Py_TPFLAGS_DEFAULT. */
+/* Returns a new type; NULL with an exception. name: includes the module, as "stoker._core.Batch". size: bytes of an object. flags: Py_TPFLAGS_*
+ * in addition to Py_TPFLAGS_DEFAULT. */
 PyTypeObject *core_type(PyObject *module, const char *name, size_t size, unsigned long flags, PyType_Slot *slots);
 /* Allocates an object of the type, filled with zeros. NULL with an exception. */
 void *core_new(PyTypeObject *type);
 /* Frees the object and drops its reference to its type. The last step of a type's dealloc. */
 void core_free(PyObject *object);
-/* Sets *busy before a call that releases the GIL; the caller resets it after the call. Returns false with RuntimeError if *busy is set, which means
- * that another thread is inside such a call. what: the object's name in the message, as "a Video". */
+/* Sets *busy and returns true. Call this before a call that releases the GIL, and reset *busy after that call. Returns false with RuntimeError if
+ * *busy is set: another thread is inside such a call. what: the object's name in the message, as "a Video". */
 bool core_begin_call(bool *busy, const char *what);
 /* Returns whether this process is `owner`, which made the object; if not, sets a RuntimeError. what: the object's name in the message. */
 bool core_check_process(pid_t owner, const char *what);
@@ -119,7 +120,7 @@ bool core_check_process(pid_t owner, const char *what);
  * callback. The exception stays set. Call without the GIL, on the thread that called the library. Only Python's main thread runs handlers; on others
  * this returns false without taking the GIL. */
 bool core_signal_came(void *unused);
-/* Returns whether the object is of the type with this dealloc, or of a Python subclass. Needs no module state. */
+/* Returns whether the object's type, or a base of it, is the type that has this dealloc. Needs no module state, unlike a comparison of types. */
 bool core_is(PyObject *object, destructor dealloc);
 
 /* ---- arguments of operators (values.c) ---- */
@@ -137,7 +138,7 @@ struct core_args {
  * an exception. */
 int core_args_fill(struct core_args *a, PyObject *values);
 void core_args_clear(struct core_args *a);
-/* Reads a node from a tuple (index of the operator, index of its output). false with an exception. */
+/* Fills *out from a tuple (index of the operator, index of its output). Returns false with an exception. */
 bool core_node_from(PyObject *object, struct stk_node *out);
 
 /* ---- shapes (values.c) ---- */
@@ -147,7 +148,8 @@ PyObject *core_shape(const struct stk_desc *desc, int64_t lead);
 
 /* ---- DLPack (dlpack.c) ---- */
 
-/* Implements __dlpack__ for one sample of an output, or for the whole output if index is -1. Parses the protocol's arguments. */
+/* Implements __dlpack__(*args, **kwargs) for one sample of an output, or for the whole output if index is -1. Returns a new capsule; NULL with an
+ * exception. */
 PyObject *core_dlpack(struct stk_batch *batch, int32_t output, int32_t index, PyObject *args, PyObject *kwargs);
 
 /* How a capsule describes the axes of an output. PLAIN: as they are in memory. CHANNELS_FIRST: (N,C,H,W) over memory whose layout is (N,H,W,C), and

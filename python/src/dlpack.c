@@ -53,7 +53,7 @@ struct handed_over {
 	int64_t shape[STK_MAX_DIMS + 1], strides[STK_MAX_DIMS + 1]; /* used if the capsule's axes are not those of the memory */
 };
 
-/* Calls the library's deleter, except in a forked child, and frees `h`. May be called on any thread, without the GIL. */
+/* Calls the library's deleter, except in a forked child, and frees `h`. May be called on any thread, with or without the GIL. */
 static void give_back(struct handed_over *h)
 {
 	if (h->inner->deleter && getpid() == h->pid)
@@ -71,7 +71,7 @@ static void old_deleter(struct dl_managed *managed)
 	give_back(managed->manager);
 }
 
-/* Releases the tensor of a capsule that was not consumed. A consumer renames the capsule, and calls the deleter itself. */
+/* Releases the tensor of a capsule that was not consumed. A consumer has renamed its capsule, and calls the deleter itself. */
 static void versioned_capsule_free(PyObject *capsule)
 {
 	if (PyCapsule_IsValid(capsule, "dltensor_versioned"))
@@ -84,7 +84,7 @@ static void old_capsule_free(PyObject *capsule)
 		old_deleter(PyCapsule_GetPointer(capsule, "dltensor"));
 }
 
-/* Changes the axes of the same elements: puts channels before rows and columns, or keeps only the first axis. */
+/* Changes the axes without moving elements: puts channels before rows and columns, or keeps only the first axis. */
 static void apply_view(struct handed_over *h, enum core_view view)
 {
 	struct dl_tensor *t = &h->versioned.tensor;
@@ -134,7 +134,7 @@ static PyObject *make_capsule(struct dl_versioned *inner, bool versioned, enum c
 struct wish {
 	PyObject *stream, *copy;
 	bool versioned;
-	bool places; /* true if the caller passed dl_device */
+	bool places; /* the caller passed dl_device, which is `device` */
 	struct dl_device device;
 };
 

@@ -189,8 +189,8 @@ static void add_leaf(struct reader *r, struct leaves *l, struct leaf leaf)
 	l->all[l->count++] = leaf;
 }
 
-/* Reads an element and its descendants, and appends the columns among them to `l`. left: number of elements of the schema that are not read yet.
- * above: levels of the parent. */
+/* Reads an element and its descendants, and appends the columns among them to `l`. *left: number of elements of the schema that are not read yet.
+ * above: the parent's levels. root: whether the element is the schema's first one, which adds no level. */
 static void read_tree(struct reader *r, size_t *left, struct leaf above, bool root, struct leaves *l)
 {
 	if (!*left || r->depth == DEEPEST) {
@@ -329,7 +329,8 @@ static void check_groups(struct reader *r, uint8_t type, const struct leaves *l)
 	}
 }
 
-/* Reads up to the value of the next field with the number `wanted`. Returns false if the struct ends first, and after a fault. */
+/* Skips fields until the value of a field with the number `wanted` is next. *id, *type: as in next_field. Returns false if the struct ends before, and
+ * after a fault. */
 static bool find_field(struct reader *r, int64_t wanted, int64_t *id, uint8_t *type)
 {
 	while (next_field(r, id, type)) {
@@ -352,7 +353,7 @@ enum footer_kind footer_check(const uint8_t *data, size_t size, const char **fau
 		read_schema(&r, type, &leaves);
 	if (schemas != 1)
 		fail(&r, schemas ? "the footer has two schemas" : "the footer has no schema");
-	/* The row groups may come before the schema, so they are read in a second pass. */
+	/* The row groups may come before the schema, so `again` reads the footer a second time. */
 	again.fault = r.fault;
 	for (id = 0; !again.fault && find_field(&again, ROW_GROUPS, &id, &type);)
 		check_groups(&again, type, &leaves);

@@ -21,9 +21,9 @@ static enum stk_status wait_for_calls(struct pipeline_object *self)
 	return status;
 }
 
-/* Closes the pipeline. If a call of another thread is inside, cancels its work, and that thread destroys the pipeline when it leaves. If a user's function does
- * not return in time, or Ctrl-C ends the wait for it, a thread of the library waits on and destroys the pipeline then. Returns False if that function did not
- * return in time, otherwise True; NULL with an exception after Ctrl-C or a failure of the log function. */
+/* close(): closes the pipeline. If another thread is inside a call, cancels the call, and that thread destroys the pipeline when it leaves the call. If a
+ * user's function does not return in time, or Ctrl-C ends the wait, a thread of the library destroys the pipeline when the function has returned. Returns
+ * False if a function did not return in time, otherwise True; NULL with an exception after Ctrl-C or a failure of the log function. */
 static PyObject *pipeline_close(PyObject *object, PyObject *unused)
 {
 	struct pipeline_object *self = (struct pipeline_object *)object;
@@ -61,8 +61,8 @@ static void pipeline_dealloc(PyObject *object)
 	core_free(object);
 }
 
-/* Runs the handlers of signals that have come, then calls listed(-1) unless `listed` is NULL. Returns whether an exception is set, one of these or an
- * earlier one: the creation of the pipeline then ends. Runs on the thread that creates the pipeline, which has released the GIL. */
+/* Runs the handlers of signals that have come, then calls listed(-1) unless `listed` is NULL. Returns whether an exception is set, by these calls or by
+ * an earlier one: the creation of the pipeline then ends. Runs on the thread that creates the pipeline, which has released the GIL. */
 static bool signal_came(void *listed)
 {
 	PyGILState_STATE gil = PyGILState_Ensure();

@@ -205,7 +205,8 @@ static bool take_arrays(
 	return true;
 }
 
-/* Sets feed->on_gpu for outputs whose samples are on the GPU. false with an exception, also if the feed accepts only host memory. */
+/* Sets feed->on_gpu for outputs whose samples are on the GPU. false with an exception, also if samples are on the GPU but the feed accepts only
+ * host memory. */
 static bool take_places(struct source_object *self, Py_ssize_t n, struct stk_feed *feed)
 {
 	char *on_gpu;
@@ -232,9 +233,9 @@ static void fed_free(struct fed *fed)
 	free(fed);
 }
 
-/* Returns which exception to drop, as an index into self->errors; KEPT_EXCEPTIONS is the new one. If a batch has more than MANY_EXCEPTIONS, drops the
- * last one of the batch that has the most, because the consumer asks for one of a batch's first. Otherwise drops the oldest one, whose sample was
- * probably skipped. -1 with an exception. */
+/* Returns the index in self->errors of the exception to drop; KEPT_EXCEPTIONS stands for the new one. If a batch has more than MANY_EXCEPTIONS, this
+ * is the last exception of the batch that has the most, because the consumer asks for one of a batch's first. Otherwise it is the oldest one, whose
+ * sample was probably skipped. -1 with an exception. */
 static Py_ssize_t exception_to_drop(PyObject *errors, const struct stk_feed_request *rq, int64_t position)
 {
 	enum { N = KEPT_EXCEPTIONS };
@@ -286,7 +287,7 @@ static bool keep_error(struct source_object *self, const struct stk_feed_request
 	return ok;
 }
 
-/* Returns entry i of a tuple as borrowed UTF-8; NULL without an exception for None, or NULL with an exception. */
+/* Returns entry i of a tuple as UTF-8 text, which the entry owns; NULL for None; NULL with an exception if it is not a str. */
 static const char *text_at(PyObject *tuple, Py_ssize_t i)
 {
 	PyObject *item = PyTuple_GetItem(tuple, i);
@@ -294,8 +295,8 @@ static const char *text_at(PyObject *tuple, Py_ssize_t i)
 	return item && item != Py_None ? PyUnicode_AsUTF8AndSize(item, NULL) : NULL;
 }
 
-/* Removes the exceptions from self->descriptions. The feed owns the descriptions as long as the pipeline exists. A raised exception refers to the
- * pipeline through its traceback, so the pipeline would never be freed. false with an exception. */
+/* Removes the exceptions from self->descriptions, which the feed may own as long as the pipeline exists. A raised exception refers to the pipeline
+ * through its traceback, so the pipeline would never be freed. n: the number of descriptions. false with an exception. */
 static bool drop_exceptions(struct source_object *self, Py_ssize_t n)
 {
 	PyObject *plain = PyTuple_New(n);
@@ -599,7 +600,7 @@ bool core_source_callbacks(PyObject *object, struct stk_source_callbacks *out)
 	return true;
 }
 
-/* Releases the buffers that the library has returned since the last pull. A consumer calls this between batches. */
+/* drain(): releases the buffers that the library has returned. A consumer calls this between batches. */
 static PyObject *source_drain(PyObject *object, PyObject *unused)
 {
 	(void)unused;

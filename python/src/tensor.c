@@ -46,7 +46,7 @@ static void tensor_describe(struct tensor_object *self, const struct stk_desc *d
 		PyOS_snprintf(self->layout, sizeof(self->layout), "%s%s", lead ? "N" : "", desc->layout);
 }
 
-/* Raises the library's error for samples of unequal shape, which names two of them. Returns NULL. */
+/* Sets the exception for an output whose samples differ in shape; it names two of them. Returns NULL. */
 static PyObject *not_dense(struct stk_batch *batch, int32_t output)
 {
 	struct stk_error err = {0};
@@ -112,7 +112,7 @@ static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 	return (PyObject *)self;
 }
 
-/* Returns the format in the module struct for an element type; NULL if the module lacks the type. */
+/* Returns an element type's format character of Python's module struct; NULL if that module lacks the type. */
 static const char *dtype_format(enum stk_dtype dtype)
 {
 	static const char *const formats[STK_DTYPE_COUNT] = {
@@ -178,7 +178,7 @@ static PyObject *extents(const struct tensor_object *self)
 	return self->index < 0 ? core_shape(&list->desc, list->count) : core_shape(&list->samples[self->index].desc, -1);
 }
 
-/* Returns NumPy's array interface, version 3; CUDA's, version 3, has the same fields. */
+/* Returns a new dict, NumPy's array interface of version 3, or NULL with an exception. Version 3 of CUDA's interface has the same fields. */
 static PyObject *interface(const struct tensor_object *self)
 {
 	const char *format = dtype_format(self->dtype);
@@ -292,7 +292,7 @@ static PyObject *tensor_get_output(PyObject *object, void *unused)
 	return PyLong_FromLong(((struct tensor_object *)object)->output);
 }
 
-/* Makes this object refer to the other tensor's memory and shape. TypeError if `other` is not a Tensor. */
+/* _become(other): makes this object refer to the other tensor's memory and shape. TypeError if `other` is not a Tensor. */
 static PyObject *tensor_become(PyObject *object, PyObject *other)
 {
 	struct tensor_object *self = (struct tensor_object *)object;

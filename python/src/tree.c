@@ -97,8 +97,8 @@ static int visit_made(struct parts *p, PyObject *constructor, PyObject *children
 	return failed;
 }
 
-/* Calls p->other(node). It returns None for a value that is kept as it is, (None, tensor), or (constructor, list of children). -1 with an exception.
- * */
+/* Calls p->other(node), which returns None for a value that the copy shares, (None, tensor), or (constructor, list of children). -1 with an
+ * exception. */
 static int visit_other(struct parts *p, PyObject *node, PyObject *container, PyObject *key)
 {
 	PyObject *answer = PyObject_CallFunctionObjArgs(p->other, node, NULL);
@@ -218,14 +218,14 @@ struct dlpack_exchange {
 	uint32_t major, minor;
 	struct dlpack_exchange *older;
 	void *allocate, *from_object, *to_object;
-	int (*describe)(void *object, struct dlpack_tensor *out); /* -1 with an exception; the pointer may be NULL */
+	int (*describe)(void *object, struct dlpack_tensor *out); /* may be NULL; fills *out, or returns -1 with an exception */
 	void *current_stream;
 };
 
 enum { MOST_DIMS = 16 };
 
-/* Identifies a tensor's group. One torch.cat joins the tensors of a group, which have one dtype, one number of dimensions and equal dimensions after
- * the first. One split_with_sizes separates the copies. */
+/* Identifies a tensor's group. The tensors of a group have one dtype, one number of dimensions and equal extents after the first dimension, so that
+ * one torch.cat joins them and one split_with_sizes separates the copies. */
 struct group_key {
 	int64_t dtype; /* a number that differs between dtypes; valid within one call of tree_groups */
 	int64_t item;  /* size in bytes of an element */
@@ -332,7 +332,8 @@ static int64_t common_divisor(int64_t a, int64_t b)
 	return a;
 }
 
-/* Makes the tuple (tensors, rows, members, padding, step) of a new group. */
+/* Returns the tuple (tensors, rows, members, padding, step) of a new group, with empty lists. align: bytes to which each tensor is to be aligned. NULL
+ * with an exception. */
 static PyObject *new_group(const struct group_key *key, Py_ssize_t align)
 {
 	int64_t row = key->item;

@@ -13,7 +13,7 @@ TORCH = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
 
 
 def as_buffer(value: Any, copy: bool = False) -> Any:
-    """Returns a C-contiguous buffer with the contents of an array, a tensor, bytes or a number. copy: the buffer must be a copy that no other code can change;
+    """Returns a C-contiguous buffer with the contents of an array, a tensor, bytes or a number. copy: whether it must be a copy that no other code can change;
     otherwise data is copied only if necessary."""
     numpy = sys.modules.get("numpy")
     if numpy is not None and type(value) is numpy.ndarray:  # the most frequent type, checked first for speed
@@ -46,7 +46,7 @@ def as_buffer(value: Any, copy: bool = False) -> Any:
     array = np.array(value, order="C") if copy else np.asarray(value)
     if array.dtype == object:
         raise ArgumentError(f"a sample is an array, bytes or numbers, not {type(value).__name__} of unlike things")
-    # A Python number gets the type that NumPy gives it, as in DALI.
+    # A Python number becomes an array of the type that NumPy chooses, as in DALI.
     return np.ascontiguousarray(array) if array.ndim else array
 
 
@@ -62,7 +62,7 @@ def _array_buffer(array: Any, copy: bool) -> Any:
 
 
 class _Capsule:
-    """Wraps a bare DLPack capsule in an object with the protocol's methods. The memory is assumed to be host memory. Can be read once."""
+    """Wraps a bare DLPack capsule, of host memory, in an object with DLPack's methods. __dlpack__ may be called once."""
 
     def __init__(self, capsule: Any) -> None:
         self._capsule = capsule
@@ -75,7 +75,7 @@ class _Capsule:
 
 
 def bytes_of(value: Any) -> int:
-    """Returns the size in bytes of an array, a tensor or bytes, and the number of characters of a str; 0 for other values."""
+    """Returns the size in bytes of an array, a tensor or bytes; for a str, its number of characters; 0 for other values."""
     return value.nbytes if hasattr(value, "nbytes") else len(value) if isinstance(value, (str, bytes, bytearray)) else 0
 
 
@@ -103,7 +103,7 @@ def narrowed(given: Any, dtype: Any) -> Any:
 
 
 def wait_for(stream: Any, data: Any) -> None:
-    """Waits until a CUDA stream has finished its work, if the data is on a GPU. stream: an object with synchronize(), or None to not wait."""
+    """Waits until a CUDA stream has finished its work, if the data is on a GPU. stream: an object with synchronize(); None: does not wait."""
     first = data[0] if isinstance(data, (list, tuple)) and data else data
     if stream is None or not hasattr(first, "__cuda_array_interface__"):
         return
@@ -135,7 +135,7 @@ def with_dtype(value: Any, dtype: int | None) -> Any:
 
 
 def layout_of(data: Any) -> str:
-    """Returns the layout of a tensor of a pipeline, or of the first one in a list; "" for other data."""
+    """Returns the names of the axes of a pipeline's tensor, or of the first tensor in a list; "" for other data."""
     if isinstance(data, (list, tuple)) and data:
         data = data[0]
     layout = getattr(data, "layout", None)  # an attribute of torch's tensors, not a method

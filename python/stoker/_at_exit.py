@@ -25,7 +25,7 @@ _open: weakref.WeakSet[Any] = weakref.WeakSet()  # objects to close before the i
 _FUNCTION, _LIBRARY = (
     "function",
     "library",
-)  # kinds of calls: a function that the user gave; a function of the library that runs Python code
+)  # kinds of calls: of a user's function; of a function of the library that runs Python code
 _calls: dict[object, str] = {}  # the kind of each running call
 _registered = False
 _leaving = False  # whether the interpreter has begun to end
@@ -75,12 +75,12 @@ def check_leaving() -> None:
 
 
 def _outlives() -> bool:
-    """Returns whether the interpreter may end before this thread does."""
+    """Returns whether the interpreter may end before this thread: it is a daemon thread."""
     return threading.current_thread() is not threading.main_thread() and threading.current_thread().daemon
 
 
 def _wait_forever() -> NoReturn:
-    """Never returns. If the thread continued, it could print, and the interpreter aborts if it ends a thread that holds the lock of
+    """Stops this thread for good. If it continued, it could print, and the interpreter aborts if it ends a thread that holds the lock of
     stderr."""
     while True:
         time.sleep(3600)

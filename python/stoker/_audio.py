@@ -123,8 +123,8 @@ def audiodecode(
 
 @dataclass
 class AudioSamples:
-    """Samples of a sound. data: a float32 tensor (channels, frames). pts_seconds: time of the first sample. duration_seconds: duration of all. sample_rate: in
-    Hz. Unpacks like a tuple of these four."""
+    """Samples of a sound. data: a float32 tensor (channels, frames). pts_seconds: time of the first sample. duration_seconds: duration of all samples.
+    sample_rate: in Hz. Can be unpacked like the tuple of these four."""
 
     data: Any
     pts_seconds: float
@@ -323,5 +323,5 @@ class AddNoise:
             raise ArgumentError(f"AddNoise: snr has the lowest ratio first, not {self.snr!r}")
 
     def range(self) -> tuple[float, ...]:
-        """Returns the lowest and the highest ratio."""
+        """Returns (lowest ratio, highest ratio) in dB."""
         return tuple(map(float, self.snr)) if isinstance(self.snr, (tuple, list)) else (self.snr, self.snr)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The functions that rewritten definitions call (stoker._rewrite). If a condition depends on data, both branches are traced and their variables merged.
 
-Operators that are called in a branch are added with the branch's condition (GraphBuilder.when), so that they run only for samples that take the branch. Without
-a DataNode, each function here does the same as the Python statement.
+Operators that are called in a branch are added with the branch's condition (GraphBuilder.when), so that they run only for samples that take the branch. If no
+DataNode is involved, each function of this file does the same as the Python statement.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from stoker.errors import InvalidArgumentError, UnsupportedError
 
 locals = builtins.locals
 _MISSING = object()
-Variable = tuple[str, int, int, int]  # source text; last line that assigns it in each branch, or 0; DEAD, CAPTURED or READ
+# A variable: its source text; the last line that assigns it in the first branch, or 0; the same in the second branch; DEAD, CAPTURED or READ.
+Variable = tuple[str, int, int, int]
 _MARK = "_stoker_do_not_convert"
 
 
@@ -34,7 +35,7 @@ _MARK = "_stoker_do_not_convert"
 
 
 def do_not_convert(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorates a function that enable_conditionals must not rewrite. The conditions in it, and in functions that it calls, stay plain Python."""
+    """Decorates a function that enable_conditionals must not rewrite. Conditions in that function, and in functions that it calls, stay plain Python."""
     target = func.__func__ if isinstance(func, MethodType) else func
     setattr(target, _MARK, True)
     return func
@@ -67,7 +68,7 @@ def _convert(function: FunctionType) -> FunctionType | None:
 
 
 def converted(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a user's function rewritten: a definition, or a function that it calls. Returns other objects, and functions of libraries, unchanged."""
+    """Returns a rewritten function for a user's function, method or callable object. Returns other objects, and what cannot be rewritten, unchanged."""
     if isinstance(function, FunctionType):
         return (_convert(function) if _is_users(function) else None) or function
     if isinstance(function, MethodType):
@@ -175,7 +176,8 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def compare(left: Any, *links: tuple[str, Callable[[], Any]]) -> Any:
-    """Returns `left < b < ...`. links: for each further operand, the name of the comparison and a function that returns the operand."""
+    """Returns a chained comparison, such as `left < b < c`. links: for each further operand, the name of the comparison and a function that returns the
+    operand."""
     (op, later), *more = links
     right = later()
     first = _COMPARE[op](left, right)
@@ -348,14 +350,13 @@ class Branches:
 
 
 def _called(name: str) -> str:
-    """Returns a variable's name for messages. RESULT stands for the function's result."""
     if name == RESULT:
         return "what the function returns"
     return name if name.startswith("the ") else f"the variable {name!r}"
 
 
 class _UnequalError(Exception):
-    """Raised if a variable's values in the two branches cannot be merged. The message says why."""
+    """Raised if a variable's values in the two branches cannot be merged."""
 
 
 def _shown(value: Any) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds graphs: GraphBuilder adds operators to a graph and records each call. The records of two traces of a definition are compared.
+"""Builds graphs: GraphBuilder adds operators to a graph and records each call. A definition runs twice, and the records of both traces are compared.
 
 Operators that are called outside of every definition are added to a loose graph. If a pipeline gets a node of a loose graph, the operators that compute the
 node are copied into the pipeline's graph.
@@ -73,14 +73,14 @@ class GraphBuilder:
         self.graph = graph if graph is not None else _core.Graph()
         self.device_id = device_id
         self.records: list[Record] = []
-        self.sources: list[UserSource] = []  # kept here because the library has no reference to them
+        self.sources: list[UserSource] = []  # this list keeps them alive: the library holds no reference to them
         self.sinks: list[NodeRef] = []  # nodes that are computed although no output needs them
         self.first = first
         self.names: set[str] = set()
         self.built = False
         self.conditionals = False  # whether the pipeline's definition is rewritten (stoker._branches)
         self.when: tuple[Condition, ...] = ()  # the conditions under which samples reach the code that is being traced, outermost first
-        # Returns the seed for each random operator that is added; None: the pipeline's seed is used.
+        # If not None, called once for each random operator that is added, and returns its seed. If None, the operators use the pipeline's seed.
         self.seeds: Callable[[], int] | None = None
         self._adopted: weakref.WeakKeyDictionary[GraphBuilder, dict[int, int]] = weakref.WeakKeyDictionary()
 
@@ -207,8 +207,8 @@ class GraphBuilder:
 
 
 class LooseBuilder(GraphBuilder):
-    """A graph of operators that belong to no pipeline yet. It acts as if there were a GPU, so that devices are recorded as the user gave them: whether the
-    pipeline will have one is not known."""
+    """A graph of operators that belong to no pipeline yet. Whether its pipeline will use a GPU is not known, so it assumes one, and records devices as the user
+    gave them."""
 
     loose = True
 
@@ -228,7 +228,7 @@ _stack = _Stack()
 @contextmanager
 def building(builder: GraphBuilder) -> Iterator[GraphBuilder]:
     """A context that adds the operators called inside it to this graph."""
-    builders = _stack.builders  # this thread's list; a generator that never ended may be collected on another thread
+    builders = _stack.builders  # this thread's list; an unfinished generator may be collected, and then end, on another thread
     builders.append(builder)
     try:
         yield builder
@@ -237,8 +237,8 @@ def building(builder: GraphBuilder) -> Iterator[GraphBuilder]:
 
 
 def current_builder(nodes_of: Iterable[GraphBuilder] = ()) -> GraphBuilder:
-    """Returns the graph to which an operator is added. This is the graph of the pipeline that is being defined; without one, the first in nodes_of, the graphs
-    of the operator's inputs, that belongs to a pipeline; else this thread's loose graph."""
+    """Returns the graph to which an operator is added: that of the pipeline that is being defined; if there is none, the first graph in nodes_of that belongs to
+    a pipeline; else this thread's loose graph. nodes_of: the graphs of the operator's inputs."""
     if _stack.builders:
         return _stack.builders[-1]
     for builder in nodes_of:

@@ -94,7 +94,7 @@ _HIDDEN = 8  # a flag of an operator that users do not call
 
 @dataclass(frozen=True)
 class Op:
-    """One operator."""
+    """One operator, from the library's table of it."""
 
     name: str
     alias: str | None
@@ -194,13 +194,13 @@ _OLDER = {
 
 @functools.cache
 def aliases() -> dict[str, str]:
-    """Returns a dict from DALI's legacy names to present names, of operators that exist here."""
+    """Returns a dict from DALI's legacy names to present names, of the operators that Stoker has."""
     tables = _tables()
     older = {alias: name for alias, name in _OLDER.items() if name in tables and alias not in tables}
     return older | {raw["alias"]: name for name, raw in tables.items() if raw["alias"]}
 
 
 def find(name: str) -> Op | None:
-    """Returns an operator by name or alias; None if there is none."""
+    """Returns the operator with this name or legacy name; None if there is none."""
     known = name if name in _tables() else aliases().get(name)
     return None if known is None else _op(known)

@@ -20,7 +20,7 @@ from stoker._where import users_line
 from stoker.data_node import DataNode
 from stoker.errors import ArgumentError
 
-# The spelling in DALI's class names of words that are not simply capitalised.
+# Words that DALI's class names do not just capitalise, each with its spelling there.
 _WORDS = {
     "bbox": "BBox",
     "coco": "COCO",
@@ -49,7 +49,8 @@ def operator_name(name: str) -> str:
 
 
 class Operator:
-    """Base class of the operators' classes. An object such as ops.Resize(size=224) is called with inputs and further arguments."""
+    """Base class of the operators' classes. An object such as ops.Resize(size=224) is called with inputs and further arguments, and adds the operator to the
+    graph."""
 
     def __init__(self, *, device: str | None = None, **kwargs: Any) -> None:
         self._device = device
@@ -57,7 +58,7 @@ class Operator:
         self._check()
 
     def _check(self) -> None:
-        """Raises an error for arguments that every call would refuse. Subclasses override it."""
+        """Raises an error for arguments that every call would refuse. Subclasses may override it; this one accepts all."""
 
     def _function(self, *inputs: Any, **kwargs: Any) -> Any:
         raise NotImplementedError
@@ -108,7 +109,7 @@ class _Tabled(Operator):
 
 
 class _Composed(Operator):
-    """An operator that is one in DALI, but is composed of two operators in Stoker."""
+    """The class of one operator of DALI that Stoker composes of two operators."""
 
     _name: ClassVar[str]
 

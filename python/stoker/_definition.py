@@ -38,7 +38,7 @@ def begin(pipeline: Any, builder: GraphBuilder) -> None:
 
 
 def end() -> None:
-    """Ends the last begin()."""
+    """Ends the definition that the last begin() of this thread began."""
     _defined.stack.pop()[1].__exit__(None, None, None)
 
 
@@ -53,7 +53,7 @@ def defining(pipeline: Any, builder: GraphBuilder) -> Iterator[None]:
 
 
 def trace_again(pipeline: Any, builder: GraphBuilder, first: Sequence[Record], define: Callable[[], Any]) -> None:
-    """Runs a definition a second time, and compares it with the records of the first run. Raises an error if they differ."""
+    """Runs a definition a second time, and raises an error if it adds other operators than in the first run. first: the records of the first run."""
     dry = GraphBuilder(builder.device_id, first=list(first), graph=builder.graph)
     dry.conditionals = builder.conditionals
     with defining(pipeline, dry):
@@ -81,7 +81,7 @@ def _output_node(builder: GraphBuilder, node: Any, i: int) -> DataNode:
 
 
 def split(fn: Callable[..., Any], kwargs: dict[str, Any], settings: Collection[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Splits named arguments into the pipeline's and the function's, which gets those in its signature, and by **kwargs all that are not in `settings`."""
+    """Returns (arguments of the pipeline, arguments of the function). The function gets those in its signature, and by **kwargs all that `settings` lacks."""
     parameters = inspect.signature(fn).parameters
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     for_function = {k: v for k, v in kwargs.items() if k in parameters or (takes_any and k not in settings)}

@@ -24,7 +24,7 @@ COMMON = {
 
 
 class _Default:
-    """A default for a signature, which shows `text`. It is never passed to a function."""
+    """A default that a signature shows as `text`. It is never passed to a function."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -34,8 +34,8 @@ class _Default:
 
 
 def input_names(op: Op) -> list[str]:
-    """Returns the names of the inputs in the signature. Returns [] for any number of inputs or more than four,
-    which the signature shows as *inputs."""
+    """Returns the names of the inputs in the signature; [] if the operator takes any number of inputs, or more than four: the signature then
+    shows *inputs."""
     if op.max_inputs > 4 or op.max_inputs < 0:
         return []
     return ["data"] if op.max_inputs == 1 else [f"input{i}" for i in range(op.max_inputs)]
@@ -122,7 +122,7 @@ def _filled(text: str) -> str:
 
 
 def docstring(op: Op) -> str:
-    """Returns the docstring of an operator: its summary, inputs and arguments, in one line the arguments without effect, and further facts."""
+    """Returns the docstring of an operator."""
     meant = [a for a in sorted(op.args, key=lambda a: not a.required) if not a.accepted_only]
     ignored = [a.name for a in op.args if a.accepted_only]
     taken = {a.name for a in op.args}
@@ -159,7 +159,7 @@ def annotate(arg: Arg) -> Any:
         f"Sequence[{lists[name]}]" + (f" | {lists[name]}" if arg.scalar_ok or name == "STRINGS" else "") if name in lists else scalar[name]
     )
     if arg.name == "features":
-        text = f"Mapping[str, Any] | {text}"  # the features of stoker.tfrecord
+        text = f"Mapping[str, Any] | {text}"  # a mapping of features, as of stoker.tfrecord
     if arg.per_sample:
         text += " | DataNode"
     return text if arg.required else text + " | None"

@@ -25,7 +25,7 @@ def escape(text: str) -> str:
 
 
 class Drawing:
-    """A diagram of a pipeline, as SVG. A notebook shows it; save() writes it; `svg` is its text."""
+    """A diagram of a pipeline. A notebook shows it. svg: the SVG file's text. text: the pipeline's name in repr()."""
 
     def __init__(self, svg: str, text: str) -> None:
         self.svg = svg
@@ -43,7 +43,7 @@ class Drawing:
 
 
 def _style_of(group: dict[str, Any]) -> tuple[str, str]:
-    """Returns the CSS class of a group's box, and a text that says where the group runs; "" for a reader."""
+    """Returns (CSS class of a group's box, text that says where the group runs). The text is "" for a reader."""
     if group["kind"] == "reader":
         return "reader", ""
     if any(op["name"] in ("external_source", "python_function") for op in group["operators"]):

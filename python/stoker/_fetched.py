@@ -14,7 +14,7 @@ from stoker._at_exit import call
 
 Entry = tuple[str, int]  # a file's URI and its size in bytes
 _Kept = tuple[float, str, list[str], list[int]]  # a cached listing: its time, the folder, and URIs and sizes of the files below the folder
-_KEPT_S = 30.0  # seconds for which a listing is reused: a folder is listed for its classes, and then for each class
+_KEPT_S = 30.0  # seconds for which a listing is reused, because a folder is listed once for its classes and again for each class
 
 
 class FunctionSource:
@@ -84,7 +84,7 @@ def _entry(entry: Any, folder: str) -> Entry:
 
 
 class _Filesystem:
-    """Calls an fsspec filesystem in place of the user's functions."""
+    """The functions fetch and list of an fsspec filesystem."""
 
     def __init__(self, fs: Any) -> None:
         self.fs = fs

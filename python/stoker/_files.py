@@ -2,7 +2,7 @@
 """Reads and writes files safely, also in folders to which other users may write.
 
 Only regular files are opened for reading, so that a FIFO or a device is an error instead of a wait. A file is written under a random name in the same folder
-and then renamed, so that no link is followed and no reader sees half a file. A path in /proc, or in /dev outside of /dev/shm, is opened without these measures.
+and then renamed, so that no link is followed and no reader sees half a file. Paths in /proc, and in /dev outside of /dev/shm, are opened as they are.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def is_uri(path: str | bytes | os.PathLike[str]) -> bool:
 
 
 def local_path(path: str | bytes | os.PathLike[str]) -> str:
-    """Returns a path as a str. Raises OSError for a URI, whose parts would otherwise be taken for folders. The message shows no secrets in the URI."""
+    """Returns a path as a str. Raises OSError for a URI, because open() would take its parts for folders. The message shows no secrets in the URI."""
     name = os.fsdecode(path)
     if is_uri(name):
         raise OSError(errno.EINVAL, "a URI, where only a path on this machine can be given", safe_text(name))
@@ -57,7 +57,8 @@ def local_path(path: str | bytes | os.PathLike[str]) -> str:
 
 
 def path_of(path: Any, instead: str) -> bytes:
-    """Returns the path of a file as bytes. Raises ValueError for bytes with a zero byte. instead: the function that takes a file's contents, for the message."""
+    """Returns a path as bytes. Raises ValueError for bytes with a zero byte: they are probably a file's contents. instead: the function that takes contents,
+    for the message."""
     made = os.fsencode(path)
     if isinstance(path, bytes) and b"\0" in path:
         raise ValueError(f"a path holds no zero byte, and these {len(path)} bytes do: {instead} takes the bytes of a file")
@@ -90,7 +91,8 @@ def read_bytes(path: str | bytes | os.PathLike[str]) -> bytes:
 
 
 def read_values(path: str | bytes | os.PathLike[str], kind: str, row: int = 1) -> Any:
-    """Returns the file's bytes as numbers of the type `kind`; row: how many of them belong together. Raises CorruptError if the last row is not whole."""
+    """Returns the file's bytes as an array of numbers. kind: their NumPy type. row: how many numbers belong together; CorruptError is raised if the last row is
+    not whole."""
     import numpy as np
 
     with open_binary(path) as f:

@@ -25,7 +25,7 @@ Given = tuple[bytearray, int, tuple[int, ...]]  # one sample of an input: a copy
 
 @dataclass(frozen=True)
 class Side:
-    """The arrays that a function takes. as_input: makes one from a sample's bytes. context: returns a context in which to call the function."""
+    """The kind of arrays that a function takes. as_input: makes an array of a sample. context: returns a context in which to call the function."""
 
     as_input: Callable[[Given], Any]
     context: Callable[[], AbstractContextManager[Any]] = nullcontext
@@ -203,9 +203,9 @@ def python_function(
     device: "gpu" passes CuPy arrays on the pipeline's GPU, which is the current device during the call, and the outputs are on the GPU. Samples are copied to
     the GPU and back through host memory, after the whole batch was made, so operators of fn are faster if they can do the same.
 
-    Several threads of the pipeline call the function at once, in no particular order, so a function that changes data between calls needs a lock. Python's
-    GIL allows one thread at a time, except while NumPy or another library releases it. The pipeline's on_error decides what happens after an exception: the
-    program gets it where it waits for the batch, or the sample counts as a bad one.
+    Several threads of the pipeline call the function at once, in no particular order, so a function that keeps data between calls needs a lock. Python's GIL
+    allows one thread at a time, except while NumPy or another library releases it. The pipeline's on_error decides what happens after an exception: the
+    program gets the exception where it waits for the batch, or the sample counts as a bad one.
     """
     return add_function(
         "python_function", inputs, function, num_outputs, device, batch_processing, output_layouts, Side(as_array), _cupy_side, **kwargs

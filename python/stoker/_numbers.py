@@ -24,8 +24,8 @@ def _shown(value: Any) -> str:
 
 
 def whole(what: str, value: Any, least: int, most: int = INT32_MAX) -> int:
-    """Returns `value` as an int. Accepts integers of any type from `least` to `most`; raises an error for True, False, floats, texts and others. what: the name
-    for messages, such as "Pipeline: batch_size"."""
+    """Returns `value` as an int. Accepts integers of any type from `least` to `most`; raises an error for all other values, also True, False and floats. what:
+    the value's name in messages, such as "Pipeline: batch_size"."""
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -75,7 +75,7 @@ def size(what: str, value: Any, least: int = 0) -> int:
 
 
 def memory_limit(given: Any) -> int:
-    """Returns the setting memory_limit in bytes; its default for None and 0."""
+    """Returns the setting memory_limit in bytes; for None and 0, its default."""
     return (0 if given is None else size("memory_limit", given)) or SAMPLE_MEMORY
 
 

@@ -29,8 +29,8 @@ class _Array:
 
 def gpu_samples(batch: Any, limit: int, device_id: int, copy: bool) -> GpuSamples | None:
     """Returns the samples of a batch if all of them are on this GPU and can be read there without a copy; None otherwise, and for an empty batch. batch: a
-    list, or an array with the samples along its first axis. limit: the largest number of samples; more raise InvalidArgumentError. copy: the samples are
-    copied, on the GPU. Waits until queued writes to the batch have ended."""
+    list, or an array with the samples along its first axis. limit: the largest number of samples; more raise InvalidArgumentError. copy: whether to return
+    copies on the GPU. Waits until queued writes to the batch have ended."""
     if isinstance(batch, (list, tuple)):
         arrays = list(batch)
     elif hasattr(batch, "__len__"):
@@ -50,7 +50,7 @@ def gpu_samples(batch: Any, limit: int, device_id: int, copy: bool) -> GpuSample
 
 
 def _is_on_gpu(array: Any, device_id: int) -> bool:
-    """Returns whether the array is one of torch or CuPy, and its memory on that GPU holds its values as they are."""
+    """Returns whether the array is torch's or CuPy's and is on that GPU, and its memory holds its values (a lazily conjugated or negated tensor's does not)."""
     kind = type(array).__module__.partition(".")[0]
     if kind == "torch":
         return bool(array.is_cuda and array.device.index == device_id and not array.is_conj() and not array.is_neg())
@@ -59,13 +59,12 @@ def _is_on_gpu(array: Any, device_id: int) -> bool:
 
 
 def _copied(array: Any) -> Any:
-    """Returns a copy, to which no other code has a reference."""
     return array.detach().clone() if hasattr(array, "detach") else array.copy()
 
 
 def _as_numpy(array: Any) -> Any:
-    """Returns a NumPy array over the same GPU addresses, which only describes them. Returns None if the library cannot read them without a copy: for
-    strided or unaligned memory, and for types other than bool, integers and floats."""
+    """Returns a NumPy array over the same GPU addresses, whose elements Python must not read. Returns None if the library cannot read them without a
+    copy: for strided or unaligned memory, and for types other than bool, integers and floats."""
     import numpy as np
 
     try:

@@ -96,7 +96,7 @@ def _arg_values(op: Op, kwargs: dict[str, Any]) -> list[Value]:
 
 
 def check_arguments(op: Op, kwargs: dict[str, Any]) -> None:
-    """Raises an error for arguments that the operator does not have, and for constants of a wrong type or out of range. Needs no graph."""
+    """Raises an error for arguments that the operator does not have, and for constants of a wrong type or out of range. Adds nothing to a graph."""
     kwargs, _ = tfrecord.as_arguments(op, kwargs)
     for arg, value in _known_arguments(op, kwargs):
         if not any(_graphs_of([value])):
@@ -107,7 +107,7 @@ def check_arguments(op: Op, kwargs: dict[str, Any]) -> None:
 
 
 def _graphs_of(values: Any) -> Iterator[GraphBuilder]:
-    """Yields the graph of each node among values and lists of values."""
+    """Yields the graph of each node in `values`, also inside lists and tuples."""
     for value in values:
         if isinstance(value, DataNode):
             yield value._builder
@@ -144,7 +144,8 @@ def _call(op: Op, inputs: tuple[Any, ...], kwargs: dict[str, Any], builder: Grap
 
 
 def _call_sets(op: Op, inputs: tuple[Any, ...], kwargs: dict[str, Any], builder: GraphBuilder) -> list[Any]:
-    """Adds one call of the operator for each position in the inputs that are lists, as in DALI, and returns the results. Other inputs are in all calls."""
+    """Adds a call of the operator for each position in the inputs that are lists, as in DALI. Inputs that are not lists are passed to each call. Returns the
+    results as a list."""
     count = max(len(i) for i in inputs if isinstance(i, (list, tuple)))
     sets = [i if isinstance(i, (list, tuple)) else [i] * count for i in inputs]
     if any(len(s) != count for s in sets):

@@ -184,7 +184,7 @@ def end_at_exit(thing: Any) -> None:
 
 
 class Ended(Exception):
-    """Raised if a worker process has ended."""
+    """Raised if a call finds that its worker process has ended. worker: that worker."""
 
     def __init__(self, worker: Worker) -> None:
         super().__init__(worker.process.exitcode)
@@ -387,7 +387,8 @@ def _run(jobs: queue.SimpleQueue[Any], worker: Worker) -> None:
 
 
 def _packed(function: Callable[..., Any], method: str, pickler: Any) -> tuple[Any, Callable[[bytes], Any] | None]:
-    """Returns the callable in the form in which workers receive it, and a function that restores it from bytes; None if workers receive the callable itself."""
+    """Returns the callable in the form in which workers receive it, and a function that restores the callable from that form. The function is None if workers
+    receive the callable itself."""
     import pickle
 
     from stoker import _by_value

@@ -15,7 +15,7 @@ from stoker.errors import InvalidArgumentError, StalledError, StokerError
 
 
 class Shard(NamedTuple):
-    """The part of the data that rank `rank` of `world` ranks reads."""
+    """The part of the data that rank `rank`, from 0 on, of `world` ranks reads."""
 
     rank: int
     world: int
@@ -40,7 +40,7 @@ def _from_environment() -> Shard:
 
 def resolve(shard: Any) -> Shard:
     """Returns the Shard for a user's argument. "auto": the rank in an initialised process group, else RANK and WORLD_SIZE of the environment. None: all data.
-    (i, n): rank i of n. A DeviceMesh of one dimension: the rank in it."""
+    (i, n): rank i of n. A DeviceMesh of one dimension: the rank in that mesh."""
     if shard is None:
         return Shard(0, 1)
     if shard == "auto":

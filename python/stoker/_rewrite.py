@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rewrites definitions for enable_conditionals=True. `if`, `while`, `and`, `or`, `not`, conditional expressions, chained comparisons and calls become calls
-of functions in stoker._branches, which do the same as Python if no DataNode is involved. Statements stay in the same function, with line numbers and variables:
+of functions in stoker._branches, which do the same as Python if no DataNode is involved. Statements keep their function, line numbers and variables:
 
     if flip:                                _branches_1 = _stoker.begin(flip, (("image", 2, 0, 2),), "", _stoker.locals(), [])
         image = fn.flip(image)              if _branches_1.first():             # always true if `flip` is a DataNode
@@ -134,8 +134,8 @@ def _root_variable(target: ast.expr) -> str | None:
 
 
 def _assigned_parts(body: Sequence[ast.stmt], names: dict[str, int]) -> tuple[dict[str, int], str]:
-    """Returns two things about a branch: the attributes and items of objects from outside that it assigns to, as a dict from source text to line, and a text
-    about the first assignment that cannot be merged, or ""."""
+    """Returns (parts, refused) for a branch. parts: the attributes and items that it assigns to, of objects that exist before the branch, as a dict from source
+    text to line. refused: a text about the first assignment that cannot be merged, or ""."""
     found: dict[str, int] = {}
     for statement in body:
         for part in within(statement):
@@ -382,7 +382,7 @@ def rewritten(code: CodeType) -> CodeType | None:
 
 
 def _wrapped(node: ast.AST, holder: ast.ClassDef | None) -> ast.stmt:
-    """Returns the rewritten function as a statement. Puts a method into a class of the original's name, which names like __x depend on."""
+    """Returns the rewritten function as a statement. Puts a method into a class of the original's name, because Python changes names like __x by the class."""
     if isinstance(node, ast.FunctionDef):
         node.decorator_list = []
         node.args.defaults = [ast.Constant(None) for _ in node.args.defaults]

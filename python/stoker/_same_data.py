@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Digests of data sets, by which a state is compared with the data that it is loaded for. They read no files, and stay the same if the data are moved."""
+"""Digests of data sets. They show whether a saved state is loaded for other data. They read no files, and stay the same if the data are moved."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def digest_of_text(*parts: Any) -> str:
 
 
 def _plain(value: Any) -> str:
-    """Returns a text that is the same in each run: repr() of numbers (also of NumPy's and torch's), texts, lists and None; of others, the name of the type."""
+    """Returns a text that is the same in each run: repr() for numbers (also NumPy's and torch's), texts, lists and None; the type's name for other values."""
     value = value.tolist() if hasattr(value, "tolist") else value
     return repr(value) if isinstance(value, (bool, int, float, str, type(None), list)) else type(value).__name__
 
@@ -65,7 +65,7 @@ def digest_of(dataset: Any, depth: int = 0) -> str | None:
 
 
 def differ(was: int, is_now: int) -> str:
-    """Returns how the data differ from those of a state: in the number of samples, or else in the digest."""
+    """Returns a message about data that differ from those of a state. was, is_now: the numbers of samples; if these are equal, the digests differ."""
     if was != is_now:
         return f"the state is of a data set of {was} samples; this one has {is_now}"
     return f"the state is of another data set: it has as many samples ({was}), but other names, labels or indices, or another order"

@@ -46,8 +46,8 @@ class Session:
     # ---- batches ----
 
     def next(self, across: bool = False) -> _core.Batch | None:
-        """Returns the next batch, or None once at the end of each epoch. With across=True, and if batches of the reader may contain samples of two epochs, does
-        not return None between these epochs."""
+        """Returns the next batch, or None once at the end of each epoch. With across=True, does not return None if batches of the reader may contain samples of
+        two epochs."""
         if self.last and not across and self._wraps:
             self._begin_epoch()
             return None
@@ -92,7 +92,7 @@ class Session:
                 raise StopIteration
 
     def reset(self) -> None:
-        """Lets take() begin a new epoch after StopIteration."""
+        """Lets take() continue with the next epoch after StopIteration."""
         self._ended = False
 
     def check_left_out(self, batch: _core.Batch, ranks: int) -> None:
@@ -110,7 +110,7 @@ class Session:
         )
 
     def refuse_unread(self, epoch: int) -> NoReturn:
-        """Raises CorruptError for an epoch without a good sample. If the run went on, it might never return a batch."""
+        """Raises CorruptError. Called after an epoch without a good sample: if the run went on, it might never return a batch."""
         bad = self.core.bad_samples()
         last = f"; the last one: {from_status(*bad[-1])}" if bad else ""
         raise CorruptError(f"epoch {epoch} has no good sample: all of its batches were left out{last}")
@@ -162,7 +162,7 @@ class Session:
     # ---- metadata and state ----
 
     def lead(self, reader: str) -> None:
-        """Makes this reader the one whose epochs are the pipeline's epochs; the others follow it. Call before the first batch."""
+        """Makes the reader's epochs those of the pipeline; other readers follow it. Call before the first batch."""
         self.core.lead(reader)
         self.__dict__.pop("_wraps", None)
 
@@ -224,5 +224,5 @@ class Session:
             )
 
     def interrupt(self, on: bool) -> None:
-        """While `on` is true, each wait for a batch ends with CancelledError. No batch is lost."""
+        """on=True: from now on, also in a call that waits already, a wait for a batch raises CancelledError, and loses no batch. on=False: ends this."""
         self.core.interrupt(on)

@@ -373,7 +373,7 @@ class ByName(PassedOn, total=False):
 
 
 class Arguments(Leading, ByName, total=False):
-    """All settings."""
+    """All settings of a pipeline: those that may be given by position, and those that need their names."""
 
 
 def table(arguments: Any) -> dict[str, Setting]:
@@ -445,7 +445,7 @@ class Settings:
         }
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the settings that serialize() writes."""
+        """Returns the names and values of the settings that serialize() writes."""
         return {name: self.__dict__[name] for name, setting in SETTINGS.items() if setting.kept}
 
     @staticmethod
@@ -492,7 +492,7 @@ def read_state(state: str | bytes | os.PathLike[str]) -> str:
 
 
 def _seed_of(checkpoint: Any) -> int | None:
-    """Returns the seed of a state. Returns None without a state, and for a damaged one, which later code refuses when it reads the whole state."""
+    """Returns the seed in a saved state; None without a state, and for a damaged state, which the pipeline refuses when it reads the whole state."""
     if checkpoint is not None:
         with contextlib.suppress(ValueError, TypeError, KeyError):
             return int(json.loads(read_state(checkpoint))["seed"])

@@ -57,7 +57,7 @@ def view(
     one with images is drawn. A batch of stoker.structured is searched at all depths. Images are (channels, height, width), (height, width, channels) or
     (height, width), with 1, 3 or 4 channels (the fourth is dropped), on the CPU or on a GPU.
     For a Pipeline, the result is a Drawing: an SVG of its levels, chains and passes, and of the device of each.
-    images: the most images to draw. columns: number of images in a row; None: about as many as there are rows.
+    images: the most images to draw. columns: number of images in a row; None: about as many columns as rows.
     mean, std: undo `Normalize(mean, std)`. Without them, floats between 0 and 1, and between 0 and 255, are shown as they are; the values of any other batch
     are stretched so that the darkest is black and the brightest white.
     boxes: the name of the field that holds the images' boxes, or the boxes themselves: an array (boxes, 4 or more) for each image, in pixels, or a
@@ -104,7 +104,7 @@ def _images_of(batch: Any, most: int) -> list[np.ndarray]:
 
 
 def _fields_of(batch: Any) -> Iterator[tuple[str, Any]]:
-    """Yields (name, value) of each field of a batch, including the fields of nested groups."""
+    """Yields (name, value) of each field of a batch, including the fields of nested groups. A batch that is one value is one field."""
     if hasattr(batch, "to_dictionary"):  # a batch of stoker.structured
         batch = batch.to_dictionary()
     if isinstance(batch, Mapping):
@@ -132,7 +132,8 @@ def _stacked(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def _boxes_of(batch: Any, given: Any, count: int) -> list[np.ndarray]:
-    """Returns an array of boxes for each of the first `count` images; [] if the batch has none. Raises InvalidArgumentError if `given` does not lead to boxes."""
+    """Returns an array of boxes for each of the first `count` images; [] if the batch has no boxes. given: the argument `boxes` of view. Raises
+    InvalidArgumentError if it does not lead to boxes."""
     if given is None or isinstance(given, str):
         found = [field for name, field in _fields_of(batch) if name == (given or "boxes")]
         if not found and given is not None:
@@ -229,7 +230,7 @@ def _host(value: Any) -> np.ndarray | None:
 
 
 def _channels_at(shape: tuple[int, ...]) -> int | None:
-    """Returns the axis of the channels in an array of three dimensions: 0 or 2, or 0 if both are possible; None if neither is."""
+    """Returns the axis of the channels in an array of three dimensions: 0 if possible, else 2; None if neither axis has 1, 3 or 4 entries."""
     for axis in (0, 2):
         if shape[axis] in (1, 3, 4) and min(shape) > 0:
             return axis

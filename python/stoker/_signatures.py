@@ -96,7 +96,7 @@ class BriefHelp(abc.ABCMeta):
     It is an ABCMeta, so that a subclass may also be a subclass of an abstract class.
     """
 
-    __module__ = "stoker"  # help() shows it
+    __module__ = "stoker"  # help() shows this name as the module of the class
     _unlisted: tuple[str, ...] = ()
 
     def __dir__(cls) -> list[str]:
@@ -127,8 +127,8 @@ def _suggesting(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def add_suggestion(error: TypeError, parameters: Mapping[str, inspect.Parameter]) -> None:
-    """Adds to Python's error about an unknown named argument which argument may have been meant, or which exist. Adds to the error about too many positional
-    arguments that others go by name."""
+    """Changes Python's message about an unknown named argument: names the argument that may have been meant, or lists all. Changes the message about too many
+    positional arguments: says which arguments must be named."""
     text = str(error)
     unknown = re.search(_UNKNOWN, text)
     only_named = [p.name for p in parameters.values() if p.kind is inspect.Parameter.KEYWORD_ONLY and not p.name.startswith("_")]

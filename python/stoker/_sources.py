@@ -22,8 +22,8 @@ from stoker._processes import Processes, Raised
 from stoker._types import BatchInfo, SampleInfo
 from stoker.errors import InvalidArgumentError
 
-# On what a source's samples depend: calls since the epoch began, the batch, the position, or all calls. Decides where a restored run may begin. The values
-# are those of enum stk_seek in the C library.
+# What the samples of a source depend on: its calls since the epoch began, the batch's number, the position, or all of its calls. This decides where a
+# restored run may begin. The values are those of enum stk_seek in the C library.
 BY_CALLS_OF_EPOCH, _BY_BATCH, _BY_POSITION, BY_ALL_CALLS = range(4)
 
 Pulled = list[Any] | None
@@ -49,7 +49,7 @@ class Source(KeptErrors):
     """Base of all sources. Converts the user's data to buffers for the C library, and stores exceptions until the consumer asks for them."""
 
     seek = BY_ALL_CALLS
-    shard = (0, 1)  # (i, n): takes every n-th batch of the global sequence, from the i-th on. Used if the pipeline has no reader
+    shard = (0, 1)  # (i, n): takes batches i, i + n, i + 2 * n, ... of the global sequence; used if the pipeline has no reader
     title = "external_source"  # the source's name in messages; the caller appends the user's line
     short_is_last = False  # whether a short batch ends the epoch; if not, only StopIteration does, as in DALI
 
@@ -65,7 +65,7 @@ class Source(KeptErrors):
     ) -> None:
         self.outputs = outputs
         self.copy = copy  # whether to copy arrays, because the user may write to them before the workers have read them
-        self.single = single  # the source returns the data itself, not a tuple with one entry for each output
+        self.single = single  # whether the source returns the data of its one output, not a tuple with an entry for each output
         self.layouts = layouts  # the declared layout of each output, or ""
         self.dtypes = dtypes
         self.by_sample = by_sample  # whether the source returns one sample at a time
@@ -151,7 +151,6 @@ class Source(KeptErrors):
         """Called when an epoch begins. Does nothing here; a subclass may override it."""
 
     def ended_in(self, epoch: int) -> bool:
-        """Returns whether the source ended this epoch."""
         return epoch in self.ends
 
     def close(self) -> None:
@@ -213,14 +212,14 @@ class CallableSource(Source):
             self.processes.close()
 
 
-# Describes a sample: its name for messages, its index in the user's data, why it could not be read, and the exception. Each may be None.
+# Describes a sample: its name for messages, its index in the user's data, the reason why it could not be read, and the exception. Each may be None.
 Description = tuple[str | None, int | None, str | None, BaseException | None]
 
 
 @dataclass
 class DescribedBatch:
-    """A batch with a description of each sample. outputs: for each output, its samples. A sample that could not be read needs an entry in each output too,
-    which the library does not read."""
+    """A batch with a description of each sample. outputs: for each output, its samples. A sample that could not be read also needs an entry in each output; the
+    library ignores that entry."""
 
     outputs: tuple[Any, ...]
     samples: tuple[Description, ...]
@@ -229,12 +228,12 @@ class DescribedBatch:
 @dataclass
 class ByPosition:
     """A source over a function of (epoch, position, count). The function returns `count` samples of the epoch's global sequence, from `position` on, as
-    arrays or as a DescribedBatch. shard: (rank, number of ranks): the ranks share the sequence, and rank i of n takes every n-th batch."""
+    arrays or as a DescribedBatch. shard: (rank, number of ranks): rank i of n takes batches i, i + n, i + 2 * n, ... of the sequence."""
 
     function: Callable[[int, int, int], Any]
     shard: tuple[int, int] = (0, 1)
     close: Callable[[], None] | None = None  # ends a call of the function that is waiting
-    short_is_last: bool = True  # whether a batch of fewer samples than were asked for ends the epoch
+    short_is_last: bool = True  # whether a batch with fewer than `count` samples ends the epoch
 
 
 class PositionSource(Source):
@@ -273,7 +272,7 @@ class IterableSource(Source):
         super().__init__(**kwargs)
 
     def _restart(self) -> Iterator[Any]:
-        # A generator function is called for a new generator. A generator object cannot start again.
+        # A generator function is called again and returns a new generator. A generator object cannot start again.
         self.iterator = iter(self.iterable() if _is_generator_function(self.iterable) else self.iterable)
         return self.iterator
 
@@ -309,7 +308,7 @@ class FedSource(Source):
         super().__init__(**kwargs)
         self.parts: list[deque[tuple[Any, str]]] = [
             deque() for _ in range(self.outputs)
-        ]  # for each output, batches whose counterparts for other outputs were not fed yet
+        ]  # for each output, its fed batches that wait until the other outputs were fed too
 
     def feed(self, data: Any, limit: int, layout: str | None = None, stream: Any = None) -> None:
         """Queues a batch of at most `limit` samples. Runs on the user's thread, which may write to the arrays again afterwards, unless no_copy=True."""
@@ -318,7 +317,7 @@ class FedSource(Source):
         self._put((super().split(data, limit), tuple(self._layout(k, part, layout) for k, part in enumerate(parts))))
 
     def feed_output(self, output: int, data: Any, limit: int, layout: str | None = None, stream: Any = None) -> None:
-        """Queues a batch of one of several outputs. A run has data once every output was fed."""
+        """Queues a batch of one of several outputs. The pipeline can run when each output was fed. limit: the most samples."""
         wait_for(stream, data)
         self.parts[output].append((self._samples(data, limit, self.dtypes[output]), self._layout(output, data, layout)))
         while all(self.parts):
@@ -342,7 +341,7 @@ class FedSource(Source):
             self.ready.notify()
 
     def prepare(self, taken: int) -> bool:
-        """Returns whether the next run has data, or may wait for some. taken: number of batches taken so far. With repeat_last, queues the last batch again if
+        """Returns whether the next run has data, or may wait for it. taken: number of batches taken so far. With repeat_last, queues the last batch again if
         no other was fed."""
         if self.fed <= taken and self.last is not None:
             self._put(self.last)

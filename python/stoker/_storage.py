@@ -41,7 +41,7 @@ class Storage:
     endpoint: URL of the store. region: its region. access_key, secret_key, session_token: the keys that sign requests. profile: in place of keys, the name of
     keys in AWS's files. anonymous=True: requests are not signed. path_style: True puts the bucket into the URL's path, False into the host's name; None: into
     the path if an endpoint is given.
-    ca_bundle: path of a file with the certificates that are trusted. proxy: URL of a proxy; "" uses none.
+    ca_bundle: path of a file with the certificates that are trusted. proxy: URL of a proxy; "": no proxy.
     requests: the most requests that are sent at the same time, up to 2048. It is also limited by the connections that fit into half of the files that the
     process may open. threads: number of threads that send requests: 2 by default, at most 16.
     retries: how often a request that failed at the store or in the network is sent again: 10 times by default. Before any server has answered it is 4 times,
@@ -51,8 +51,8 @@ class Storage:
     stall_timeout: seconds in which each 4 KiB must arrive (10). Each try of a request has these limits.
     fetch: a function of yours that reads objects in place of Stoker: fetch(uri, offset, length) returns the bytes as an object with a buffer; if length is
     None, all bytes from offset on. It is called on threads, at most fetch_threads (32) calls at a time. If it raises FileNotFoundError, that sample has
-    failed; after other errors it is called again, as a request to a store is sent again, except for PermissionError and for mistakes in the program such as
-    TypeError. fetch_schemes: the schemes of the URIs that the function reads, such as ("gs", "s3"); None: all schemes that Stoker does not read itself.
+    failed; after other errors it is called again, as often as a request to a store is sent again, except for PermissionError and for mistakes in the program
+    such as TypeError. fetch_schemes: the schemes of the URIs that the function reads, such as ("gs", "s3"); None: all schemes that Stoker does not read itself.
     list: a second function of yours. list(uri) gets the URI of a folder, which ends in a slash, and returns a pair (URI, bytes) for each file below it, at
     any depth. With it, folders, globs and tars without an index can be read too. An fsspec filesystem can be given for both functions: fetch=fs.
 
@@ -151,7 +151,7 @@ _common: tuple[dict[str, str], weakref.ref[Storage]] | None = None
 
 
 def common() -> Storage:
-    """Returns the Storage for pipelines that were given none. Its settings come from the environment. Pipelines that exist at the same time share it, with its
+    """Returns the Storage for pipelines without one. Its settings come from the environment. Pipelines that exist at the same time share it, with its
     connections, as long as the environment is the same."""
     global _common
     environment = dict(os.environ)

@@ -173,7 +173,7 @@ def _take_apart_other(node: Any) -> tuple[Any, Any] | None:
 
 
 def _mapping_of(node: Any) -> Callable[[list[Any]], Any]:
-    """Returns a function that makes a mapping of the same type with the same keys and a list of other values."""
+    """Returns a function from a list of values to a mapping of the node's type with the node's keys and these values."""
     keys = list(node)
 
     def make(values: list[Any]) -> Any:
@@ -232,7 +232,7 @@ class _Piece:
         self.size = len(tensors) * self.step if self.numbers else math.prod(self.shape) * self.dtype.itemsize
 
     def view_in(self, buffer: Any) -> Any:
-        """Returns the part of a buffer that holds this piece, as a tensor with all rows of the piece's tensors."""
+        """Returns the part of a buffer of bytes that holds this piece, as one tensor with the rows of all of the piece's tensors."""
         part = buffer[self.begin : self.begin + self.size].view(self.dtype)
         return part[:: self.step // self.dtype.itemsize] if self.numbers else part.view(self.shape)
 
@@ -252,7 +252,7 @@ def _padding(like: Any, step: int, torch: Any) -> list[Any]:
 
 
 def _chunks(groups: list[Any], leaves: list[Any], chunk: int, align: int) -> Any:
-    """Yields lists of pieces that together have at most `chunk` bytes. A larger tensor is in a list by itself."""
+    """Yields lists of pieces. The pieces of a list together have at most `chunk` bytes, unless the list has only one, larger tensor."""
     import torch
 
     part: list[_Piece] = []

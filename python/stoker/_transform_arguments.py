@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks and converts arguments of transforms, in the forms that torchvision accepts. Raises ValueError for others. owner: the transform's name in messages."""
+"""Checks and converts arguments of transforms, in the forms that torchvision accepts. Other forms raise ValueError. owner: the transform's name in messages."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def two(owner: str, name: str, pair: Any) -> tuple[float, float]:
 
 
 def channels(owner: str, name: str, values: Any) -> list[float]:
-    """Returns a list from one number, or from a sequence with a number for each channel."""
+    """Returns a list of numbers, one for each channel; a single number gives a list of one, for all channels."""
     given = [values] if isinstance(values, numbers.Real) or not hasattr(values, "__iter__") else values
     try:
         if isinstance(values, (str, bytes, Set, Mapping)) or any(isinstance(v, (str, bytes)) for v in given):
@@ -97,7 +97,7 @@ def fills(fill: Any) -> Any:
 
 
 def symmetric(owner: str, name: str, value: Any) -> tuple[float, float]:
-    """Returns (-value, value) for a number, and a given pair as it is."""
+    """Returns (-value, value) for a number from 0 on, and a pair unchanged."""
     if isinstance(value, numbers.Real):
         if value < 0:
             raise ValueError(f"{owner}: {name} is not negative, or a pair")
@@ -151,7 +151,7 @@ def one_fill(owner: str, values: Sequence[float]) -> None:
 
 
 def both_axes(owner: str, name: str, value: Any) -> tuple[float, float]:
-    """Returns (x, y) from one number for both axes, or from two."""
+    """Returns (x, y). value: two numbers, or one number for both axes."""
     values = [value] if isinstance(value, numbers.Real) else list(value)
     if len(values) not in (1, 2) or any(not isinstance(v, numbers.Real) or not math.isfinite(v) for v in values):
         raise ValueError(f"{owner}: {name} is a number or two, not {value!r}")

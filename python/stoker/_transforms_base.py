@@ -59,8 +59,8 @@ class Transform:
     repr() is the call that made the transform; after an attribute was set, a call with all attributes. Transforms of one class with equal attributes are equal.
     """
 
-    # _given: the constructor's arguments, for repr(). Setting an attribute deletes it, because the arguments may no longer be right. It is a slot, because
-    # the Loader takes all entries of __dict__ for attributes of the transform.
+    # _given: the constructor's arguments, for repr(). Setting an attribute deletes _given, because the arguments may no longer be right. _given is a slot,
+    # because the Loader takes all entries of __dict__ for attributes of the transform.
     __slots__ = ("__dict__", "__weakref__", "_given")
 
     def __init_subclass__(cls, **arguments: Any) -> None:
@@ -106,13 +106,11 @@ class Transform:
 
 
 class Group(Transform):
-    """A transform that consists of other transforms."""
-
     transforms: Sequence[Transform]
 
 
 class Filled(Transform):
-    """A transform whose result may contain pixels from outside of the image. They get the color `fill`."""
+    """A transform whose result may contain pixels from outside of the image. Such pixels get the color `fill`."""
 
     fill: Any  # one number, one number per channel, or a dict of these with the keys "Image", "Mask" and "others"
 

@@ -48,7 +48,7 @@ class Pad(Padded):
 
 
 class RandomZoomOut(Padded):
-    """Puts the image on a larger canvas with probability p. The canvas is larger by a factor that is drawn from side_range."""
+    """Puts the image at a random position on a larger canvas, with probability p. The canvas's sides are the image's times a factor drawn from side_range."""
 
     padding_mode = "constant"
 
@@ -76,8 +76,8 @@ class RandomPerspective(Filled):
 
 
 class ElasticTransform(Filled):
-    """Moves pixels by random displacements, which a Gaussian filter of standard deviation sigma smooths and alpha scales. Both are one number or (x, y). Masks
-    follow the image."""
+    """Moves pixels by random displacements. A Gaussian filter of standard deviation sigma smooths them, and alpha scales them. sigma and alpha are one number
+    or (x, y). Masks are moved like the image."""
 
     def __init__(
         self,
@@ -178,7 +178,7 @@ class FixedSizeCrop(Padded):
 
 class RandomIoUCrop(Transform):
     """Cuts out a window that overlaps with a box by at least an IoU drawn from sampler_options; 1 selects the whole image. Boxes whose middle is outside of the
-    window become empty, as in torchvision; SanitizeBoundingBoxes removes them."""
+    window become empty, as in torchvision; SanitizeBoundingBoxes removes empty boxes."""
 
     min_scale: float
     max_scale: float

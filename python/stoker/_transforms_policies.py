@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Automatic augmentations: AutoAugment, RandAugment, TrivialAugmentWide, AugMix. Part of stoker.transforms.
 
-A space maps the names of operations to their largest magnitudes, as in torchvision. A transform describes what may be drawn for a sample; the Loader compiles
-the description into tables.
+A space maps the names of operations to their largest magnitudes, as in torchvision. A transform describes the operations that may be drawn for a sample; the
+Loader compiles this description into tables.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _count(owner: str, name: str, value: Any, least: int) -> int:
 
 
 class RandAugment(Augmentation):
-    """Applies num_ops operations, each drawn from fourteen. All have the same magnitude: number `magnitude` of num_magnitude_bins."""
+    """Applies num_ops operations, each drawn from fourteen. Their magnitude is number `magnitude`, from 0 on, of num_magnitude_bins steps."""
 
     def __init__(
         self,

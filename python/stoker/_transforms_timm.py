@@ -19,7 +19,7 @@ class Levelled:
     name: str  # a key of stoker.loader._lower_policies.CODES
     chance: float
     level: float
-    deviation: float  # standard deviation of the level, which is drawn from a normal distribution; inf: from a uniform one that begins at 0
+    deviation: float  # the level is drawn from a normal distribution with this standard deviation; inf: from a uniform one from 0 on
     highest: float  # largest level
     slope: float = 0.0
     start: float = 0.0
@@ -27,7 +27,7 @@ class Levelled:
     whole: bool = False  # whether level * slope is truncated to a whole number
     most: float = 1e4
     least: float = -1e4
-    of: str = ""  # "width" or "height" if the magnitude is a share of it
+    of: str = ""  # "width" or "height" if the magnitude is a share of that extent; else ""
 
 
 @dataclass(repr=False)
@@ -36,7 +36,7 @@ class LevelledAugment(Transform):
 
     draws: int
     sequences: list[list[Levelled]]
-    interpolations: list[types.DALIInterpType]  # one is drawn for each step
+    interpolations: list[types.DALIInterpType]  # one of these is drawn for each step
     fill: list[float]
 
 
@@ -83,8 +83,8 @@ def _levelled(op: Any) -> Levelled | None:
 
 
 def augmentation(transform: Any) -> LevelledAugment | None:
-    """Translates an object of timm's class RandAugment or AutoAugment. Returns None if it has an operation that _FORMS lacks, draws with given weights, or
-    fills or resamples differently from one operation to the next."""
+    """Translates an object of timm's class RandAugment or AutoAugment. Returns None if it has an operation that _FORMS lacks, draws operations with given
+    weights, or if its operations differ in fill or interpolation."""
     if type(transform).__name__ == "RandAugment":
         if transform.choice_weights is not None:
             return None

@@ -27,8 +27,8 @@ class ColorJitter(Transform):
 
 
 class RandomPhotometricDistort(Transform):
-    """Changes brightness, contrast, saturation and hue and permutes the channels, each with probability p. Contrast comes before the saturation or after the
-    hue."""
+    """Changes brightness, contrast, saturation and hue and permutes the channels, each with probability p. The contrast is changed before the saturation or
+    after the hue, drawn for each sample."""
 
     def __init__(
         self,
@@ -80,8 +80,8 @@ class RandomAdjustSharpness(Transform):
 
 
 class GaussianNoise(Transform):
-    """Adds normally distributed noise to each value. mean and sigma are on the scale 0..1, to which values are clipped. Images are uint8 at this
-    point, so values are also rounded, unless the data set gives floats."""
+    """Adds normally distributed noise to each value. mean and sigma are on the scale 0..1. Values are clipped to this scale. They are also rounded to
+    those of uint8, unless the data set has images of floats."""
 
     mean: float
     sigma: float
@@ -95,7 +95,7 @@ class GaussianNoise(Transform):
 
 
 class JPEG(Transform):
-    """Compresses the image as a JPEG and decodes it again. quality: 1 to 100, or (least, most), from which each sample's quality is drawn."""
+    """Compresses the image as a JPEG and decodes it again. quality: 1 to 100, or a range (least, most) from which each sample's quality is drawn."""
 
     def __init__(self, quality: int | Sequence[int]) -> None:
         pair = list(quality) if isinstance(quality, Sequence) else [quality, quality]

@@ -43,7 +43,7 @@ class DALIDataType(IntEnum):
 
 
 class DALIImageType(IntEnum):
-    """Order of an image's channels."""
+    """Kinds and orders of an image's channels."""
 
     RGB = 0
     BGR = 1
@@ -58,7 +58,7 @@ class DALIImageType(IntEnum):
 
 
 class DALIInterpType(IntEnum):
-    """Method of interpolation when an image is resized or warped."""
+    """Methods of interpolation for resizing and warping images."""
 
     INTERP_NN = 0
     INTERP_LINEAR = 1
@@ -74,7 +74,7 @@ class DALIInterpType(IntEnum):
 
 
 class PipelineAPIType(Enum):
-    """How batches are taken from a pipeline. Has no effect; exists for programs that were written for DALI."""
+    """Ways to take batches from a pipeline of DALI. Has no effect; exists for programs that were written for DALI."""
 
     BASIC = 0
     ITERATOR = 1
@@ -215,7 +215,6 @@ class ScalarConstant:
         return f"{self.value}:{self.dtype!r}"
 
 
-# Types of elements that are numbers.
 NUMBERS = tuple(t for t in DALIDataType if t not in (STRING, NO_TYPE, IMAGE_TYPE, DATA_TYPE, INTERP_TYPE))
 
 

@@ -22,8 +22,8 @@ from stoker.errors import ArgumentError, NotFoundError, OutOfMemoryError, ShapeE
 
 @dataclass
 class Frame:
-    """One frame. data: uint8 of shape (C, H, W) or (H, W, C). pts_seconds: when it begins. duration_seconds: how long it is shown. Unpacks like a tuple of
-    these three."""
+    """One frame. data: uint8 of shape (C, H, W) or (H, W, C). pts_seconds: the time at which it is first shown. duration_seconds: how long it is shown. Can be
+    unpacked like the tuple (data, pts_seconds, duration_seconds)."""
 
     data: Any
     pts_seconds: float
@@ -78,7 +78,6 @@ def _counter_clockwise(degrees: int) -> float | None:
 
 
 def _torch() -> Any:
-    """Returns the module torch, or None if it is not installed."""
     try:
         import torch
     except ImportError:
@@ -152,7 +151,7 @@ class VideoDecoder:
     source: a path, a URL (s3://, http://), bytes, a tensor of uint8, or a file object with read and seek.
     stream_index: the stream's number in the file. Default: the first video stream.
     dimension_order: "NCHW" or "NHWC".
-    num_ffmpeg_threads: accepted, without effect: each decoder uses the calling thread. Decode on several threads with several decoders.
+    num_ffmpeg_threads: accepted, without effect: a decoder uses the calling thread. To use several cores, call several decoders on several threads.
     device: "cpu", or "cuda" for frames in the memory of that GPU; None: torch's default device. For a GPU, NVIDIA's video decoder makes the frames if it
         supports the stream. CPU cores make all other frames, with the same bytes, and decide whether a frame is damaged. counters["frames_on_gpu"] counts the
         frames of NVIDIA's decoder; why_on_cores says why the CPU made the others.
@@ -162,7 +161,7 @@ class VideoDecoder:
     strict: a damaged frame raises an error. With strict=False it is returned as far as it can be decoded.
     storage: a stoker.Storage for URLs. None: one that all such decoders of the process share.
 
-    Frame i is the i-th that is shown, after the edit list and the rotation of the file are applied. Frames are torch tensors of uint8, or NumPy arrays if torch
+    Frame i, from 0 on, is the i-th that is shown, after the file's edit list and rotation are applied. Frames are torch tensors of uint8, or NumPy arrays if torch
     is not installed. The frames of one call are planned together, so that no packet is decoded twice.
     """
 
@@ -240,7 +239,7 @@ class VideoDecoder:
 
     @property
     def why_on_cores(self) -> str:
-        """Returns why the CPU last decoded frames for the GPU; "" if that has not happened."""
+        """Returns the reason why the CPU last decoded frames in place of the GPU; "" if it never did."""
         return self._video.why_on_cores()
 
     def _use_gpu(self) -> bool:
@@ -281,7 +280,7 @@ class VideoDecoder:
         return tensor.reshape(shape).to(self._device)
 
     def _read_gpu(self, frames: list[int]) -> Any:
-        """Returns the frames in memory of the GPU; None if their size is not the one that the file states."""
+        """Returns the frames as a tensor on the GPU; None if their size differs from the size that the file states."""
         torch, (height, width) = self._torch, (self.metadata.height, self.metadata.width)
         shape = (len(frames), 3, height, width) if self._planar else (len(frames), height, width, 3)
         tensor = torch.empty(shape, dtype=torch.uint8, device=self._device)
@@ -328,13 +327,13 @@ class VideoDecoder:
         return (self[i] for i in range(len(self)))
 
     def get_frame_at(self, index: int) -> Frame:
-        """Returns the frame with this number. Negative numbers count from the end: -1 is the last frame."""
+        """Returns the frame with this number. Negative numbers count from the end: -1 is the last frame. Raises IndexError outside of the video."""
         i = self._number(index)
         begin, duration, _ = self._video.frame(i)
         return Frame(self._read([i])[0], begin, duration)
 
     def get_frames_at(self, indices: Iterable[int]) -> FrameBatch:
-        """Returns the frames with these numbers, in the given order. Negative numbers count from the end."""
+        """Returns the frames with these numbers, in the given order. Negative numbers count from the end. Raises IndexError outside of the video."""
         return self._batch([self._number(i) for i in (indices.tolist() if hasattr(indices, "tolist") else indices)])
 
     def get_frames_in_range(self, start: int, stop: int, step: int = 1) -> FrameBatch:

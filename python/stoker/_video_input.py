@@ -17,7 +17,7 @@ from stoker.data_node import DataNode, call_operator
 from stoker.errors import ArgumentError, InvalidArgumentError, UnknownArgumentError
 
 NAME = "experimental.inputs.video"
-_POLICIES = {"partial": "none", "pad": "constant"}  # last_sequence_policy -> pad_mode of decoders.video
+_POLICIES = {"partial": "none", "pad": "constant"}  # from last_sequence_policy to the argument pad_mode of decoders.video
 _WITHOUT_EFFECT = ("affine", "no_copy")
 
 
@@ -29,7 +29,7 @@ class VideoSource(FedSource):
         super().__init__(blocking=blocking, outputs=2, single=False, layouts=("", ""), dtypes=(None, None), copy=False)
 
     def feed(self, data: Any, limit: int, layout: str | None = None, stream: Any = None) -> None:
-        """Queues all batches of a video, each of at most `limit` sequences."""
+        """Queues all batches of one video, each of at most `limit` sequences. Raises InvalidArgumentError for several videos."""
         import numpy as np  # importing stoker does not import NumPy
 
         wait_for(stream, data)
@@ -68,8 +68,8 @@ def check(kwargs: dict[str, Any]) -> None:
 def video_input(*inputs: Any, **kwargs: Any) -> DataNode:
     """Cuts videos that the user feeds into sequences.
 
-    Pipeline.feed_input(name, video) passes in the bytes of one video. Each run then returns as many of its sequences as the batch size; the last batch of a
-    video may have fewer. If another video was fed meanwhile, its sequences follow.
+    Pipeline.feed_input(name, video) passes in the bytes of one video. Each run then returns as many sequences of the video as the batch size; the last batch of
+    a video may have fewer. If another video was fed meanwhile, its sequences follow.
 
     sequence_length: number of frames in a sequence. last_sequence_policy: "partial" gives a last sequence of the frames that are left, "pad" adds black
     frames. blocking: a run waits until another thread feeds a video. device: "cpu", or "mixed" for the GPU's video decoder.

@@ -27,7 +27,7 @@ _location = _Location()
 
 @contextmanager
 def in_step(name: str) -> Iterator[None]:
-    """A context in which operators belong to this step of a structured pipeline. Their errors name it."""
+    """A context in which operators belong to the step `name` of a structured pipeline. Their errors name the step."""
     _location.steps.append(name)
     try:
         yield
@@ -37,7 +37,7 @@ def in_step(name: str) -> Iterator[None]:
 
 @contextmanager
 def at_path(path: str) -> Iterator[None]:
-    """A context in which operators belong to this path in the sample's tree. Their errors name it."""
+    """A context in which operators belong to this path in the sample's tree. Their errors name the path."""
     _location.paths.append(path)
     try:
         yield
@@ -97,7 +97,7 @@ def without_notices() -> Iterator[None]:
 
 
 def notice(text: str) -> None:
-    """Logs a line once in each process. For arguments that are accepted but have no effect, or another one than their name says."""
+    """Logs a line once in each process. Used for arguments that have no effect, or not the effect that their name suggests."""
     if text not in _shown and not _location.silent:
         _shown.add(text)
         log(text)
@@ -109,8 +109,6 @@ def log(text: str, level: int = 30) -> None:
     import logging  # this import takes a millisecond, and most programs never need it
 
     class Stderr(logging.Handler):
-        """Writes to the object that sys.stderr is when a line is logged."""
-
         def emit(self, record: logging.LogRecord) -> None:
             if sys.stderr is not None:
                 print(f"stoker: {safe_text(record.getMessage())}", file=sys.stderr)

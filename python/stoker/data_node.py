@@ -55,7 +55,7 @@ class DataNode:
 
     @property
     def name(self) -> str:
-        """Returns the name that the user gave the operator, or the name of its kind."""
+        """Returns the operator's name: the argument `name` if the user gave it, else the name of the function."""
         return self._what
 
     @property
@@ -269,7 +269,7 @@ def constant_node(
 
 
 def arithmetic(op: str, *operands: Any) -> DataNode:
-    """Makes a node that is computed element by element from nodes and numbers. The types of operands are promoted as in DALI."""
+    """Adds operator `op`, which computes element by element from nodes and numbers, and returns its node. Types of operands are promoted as in DALI."""
     nodes = []
     for operand in operands:
         if isinstance(operand, (str, bytes, type(None))):
@@ -304,7 +304,7 @@ class _Bounds:
         self.inputs: list[int] = []  # for each bound: 0 for a constant, or k for the k-th input, counted from 1
 
     def add(self, value: Any, otherwise: int, what: str) -> int:
-        """Returns a bound as a number: `otherwise` for None, and a placeholder 1 for a node, which becomes an input."""
+        """Returns a bound as a number: `otherwise` for None; a placeholder, 1, for a node, which becomes an input. what: the bound's name in messages."""
         if isinstance(value, types.ScalarConstant):
             value = constant_node(value)
         if isinstance(value, DataNode):

@@ -22,21 +22,21 @@ _PARAMETER = (
 )
 _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 _MARKS = ",:;.)"  # characters that end a word in a sentence
-# Text of this size before the first slash is no host or bucket, but credentials whose @ was cut off with the end of a long URL.
+# A longer text before the first slash is not a host or bucket: it is credentials whose @ was cut off with the end of a long URL.
 _NO_HOST = 180
 
 
 def _user_end(look: str, authority: str, size: int) -> int:
-    """Returns the offset after the last @ in `look`, which may be encoded in `authority`. Without such an @, an encoded one may be anywhere in `look`. If it
-    holds no @, returns 0, or `size`, the size of the whole word, if it is too long for a host."""
+    """Returns the offset after the last @ in `look`. An encoded @ (%40) counts inside `authority`, and anywhere in `look` if no other @ was found. If there is
+    none, returns 0, or `size`, the size of the whole word, if `look` is too long for a host."""
     encoded = [found.end() for found in re.finditer("%40", look)]
     end = max(look.rfind("@") + 1, *(end for end in encoded if end - 3 < len(authority)), 0) or max(encoded, default=0)
     return end or (size if len(look) > _NO_HOST else 0)
 
 
 def _without_user(rest: str, every: bool) -> str:
-    """Returns the text after "://", up to the end of the word, without "user:password@". If a colon is followed by text that is not a port, the text is a
-    password, which may contain a slash."""
+    """Returns `rest`, the text after "://" up to the end of the word, without "user:password@". Text after a colon that is not a port is a password, which may
+    contain a slash. every: removes a user without a password too."""
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
     port = re.split(_COLON, authority, maxsplit=1)[1:]
     if rest.startswith(("NAME:PASSWORD@", "[")) or not (every or port):
@@ -101,7 +101,7 @@ class StokerError(RuntimeError):
     """A failure of a pipeline, with what is known about where it happened.
 
     code: the library's status ("CORRUPT", "IO", ...); op: the operator and the line that added it; uri: the sample's file; sample: its
-        position in the epoch; epoch: its number; offset: in bytes, in the file. Unknown texts are empty, unknown numbers -1.
+        position in the epoch; epoch: the epoch's number, from 0 on; offset: the byte of the file. Unknown texts are "", unknown numbers -1.
     """
 
     code: str = ""
@@ -124,14 +124,14 @@ class ArgumentError(InvalidArgumentError, TypeError):
 
 
 class UnknownArgumentError(ArgumentError, KeyError):
-    """Raised for an unknown name of an argument or an input. It is a KeyError too, which DALI raises."""
+    """Raised for an unknown name of an argument or an input. Also a KeyError, which DALI raises."""
 
     __str__ = Exception.__str__  # KeyError's shows a repr
 
 
 class ShapeError(StokerError, ValueError, AssertionError, IndexError):
-    """Raised for shapes that do not fit together, or for an axis that a tensor does not have. It is an IndexError too, which DALI raises for such an axis,
-    and an AssertionError, since code written for ACCV-Lab's batching helpers expects one."""
+    """Raised for shapes that do not fit together, or for an axis that a tensor does not have. Also an IndexError, which DALI raises for such an axis, and an
+    AssertionError, which code written for ACCV-Lab's batching helpers expects."""
 
 
 class NotFoundError(StokerError, LookupError):
@@ -159,11 +159,11 @@ class OutOfMemoryError(StokerError, MemoryError):
 
 
 class StateError(StokerError):
-    """Raised for a saved state that does not fit, or for a call at the wrong time."""
+    """Raised for a saved state that does not fit the pipeline, and for a call that is not possible at this time, such as after close()."""
 
 
 class NoDataError(StateError, IndexError):
-    """Raised by a run that needs a batch which was not passed to feed_input. It is an IndexError too, which DALI raises."""
+    """Raised by a run that needs a batch which was not passed to feed_input. Also an IndexError, which DALI raises."""
 
 
 class StalledError(StokerError, TimeoutError):

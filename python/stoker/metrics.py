@@ -71,7 +71,7 @@ METRICS: tuple[Metric, ...] = (
 
 
 class _Loaders:
-    """The loaders to measure, by the user's names for them. Holds weak references, so that loaders can be freed."""
+    """The loaders to measure, by name. Holds weak references, so that loaders can be freed."""
 
     def __init__(self, loaders: Any) -> None:
         named = loaders if isinstance(loaders, Mapping) else {"loader": loaders}
@@ -160,7 +160,7 @@ _PATIENCE_S = 10  # seconds without a request after which a client's connection 
 
 @suggests
 class Exporter:
-    """A server of metrics, which runs until close() or the end of a `with` block. url: the address for Prometheus. port: the port in it."""
+    """A server of metrics, which runs until close() or the end of a `with` block. url: the address for Prometheus. port: the port in `url`."""
 
     def __init__(self, loaders: Any, port: int, host: str) -> None:
         source = _Loaders(loaders)
@@ -181,7 +181,7 @@ class Exporter:
                 self.wfile.write(body)
 
             def log_message(self, format: str, *args: Any) -> None:
-                """Does nothing: requests for metrics are not written to the log of the training."""
+                """Does nothing: by default, the server would print each request to stderr."""
 
         class Server(ThreadingHTTPServer):
             daemon_threads = True
@@ -259,7 +259,7 @@ def _scalars(now: Mapping[str, float], before: Mapping[str, float], seconds: flo
 
     def grown(name: str) -> float:
         growth = now.get(name, 0.0) - before.get(name, 0.0)
-        return growth if growth >= 0 else now.get(name, 0.0)  # smaller, because a new pipeline counts from 0
+        return growth if growth >= 0 else now.get(name, 0.0)  # less than before: a new pipeline counts from 0
 
     values = {
         "batches_per_second": grown("batches_delivered") / seconds,
@@ -359,7 +359,7 @@ def _callback_class() -> type:
 
 
 def _loader_in(given: Any) -> Any:
-    """Returns the Loader in Lightning's train_dataloader; a dict of Loaders if that is a dict or a list; None if it contains no Loader."""
+    """Returns the Loader in `given`, Lightning's train_dataloader; a dict of Loaders if `given` is a dict or a list; None if it contains no Loader."""
     if isinstance(given, Mapping):
         found = {str(name): _loader_in(one) for name, one in given.items()}
         return {name: one for name, one in found.items() if one is not None} or None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decodes clips from a VideoDecoder, with torchcodec.samplers' functions. Clips begin at random or regular frame numbers, or at such times."""
+"""Functions that decode clips with a VideoDecoder, as those of torchcodec.samplers do. Clips begin at random or regular frame numbers or times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _POLICIES = ("repeat_last", "wrap", "error")
 
 
 def _completed(clip: list[_Number], length: int, policy: str) -> list[_Number]:
-    """Returns a clip's frames, filled up to `length` by the policy if the video ends before. Raises ArgumentError for the policy "error" in that case."""
+    """Returns a clip's frames, filled up to `length` by the policy if the video ends before. If it does and the policy is "error", raises ArgumentError."""
     if len(clip) == length:
         return clip
     if policy == "error":
@@ -181,7 +181,7 @@ def clips_at_regular_timestamps(
     sampling_range_end: float | None = None,
     policy: str = "repeat_last",
 ) -> FrameBatch:
-    """Decodes clips that begin every seconds_between_clip_starts. Other arguments are those of clips_at_random_timestamps."""
+    """Decodes clips that begin seconds_between_clip_starts after each other. Other arguments are those of clips_at_random_timestamps."""
     import torch
 
     _check(num_frames_per_clip, policy)

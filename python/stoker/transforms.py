@@ -2,8 +2,8 @@
 """Transforms for stoker.Loader, with torchvision's names, arguments and meaning; none of them needs torchvision.
 
 The objects only describe the transforms: the Loader compiles them into one pass over each image, in C. Values are on torchvision's scale (0..1), so that the
-usual mean and std apply. Geometry and colors agree with torchvision on PIL images within 1 of 255, with two exceptions: classes whose docstring says otherwise,
-and bicubic and lanczos at hard edges, because Pillow rounds and clips to bytes between its two passes (doc/from-torchvision.md has figures).
+usual mean and std apply. Geometry and colors differ from torchvision's on PIL images by at most 1 of 255, with two exceptions: classes whose docstring says
+otherwise, and bicubic and lanczos at hard edges, because Pillow rounds and clips to bytes between its two passes (doc/from-torchvision.md has figures).
 """
 
 from __future__ import annotations
@@ -122,7 +122,8 @@ class Compose(Group):
 
 
 class RandomResizedCrop(Transform):
-    """Cuts out a window of random area and aspect ratio, and resizes it."""
+    """Cuts out a window of random area and aspect ratio (width / height), and resizes it to `size`. scale: range of the area, as a share of the image's. ratio:
+    range of the aspect ratio."""
 
     def __init__(
         self,
@@ -161,14 +162,15 @@ class Resize(Transform):
 
 
 class CenterCrop(Transform):
-    """Cuts out the middle of the image. Pixels outside of the image are black."""
+    """Cuts a window of `size` out of the middle of the image. Pixels outside of the image are black. size: (height, width), or one number for both."""
 
     def __init__(self, size: int | Sequence[int]) -> None:
         self.size = arguments.pair("CenterCrop", size)
 
 
 class RandomAffine(Filled):
-    """Rotates the image about its center or `center` (x, y), shifts, scales and shears it. Angle, shift, scale and shear are drawn for each sample."""
+    """Rotates the image about its center or `center` (x, y), shifts, scales and shears it. Angle, shift, scale and shear are drawn for each
+    sample. Angles are in degrees, shifts in shares of the image's size."""
 
     expand = False  # whether the output grows or shrinks to hold the whole rotated image
 
@@ -367,7 +369,7 @@ class Identity(Transform):
 
 
 class RGB(Identity):
-    """Gives gray arrays three channels, if all arrays of the data set are gray. Changes nothing else, because all other images are RGB already."""
+    """Gives gray arrays three channels, if all arrays of the data set are gray. Does nothing otherwise: all other images are RGB already."""
 
 
 class RandomApply(Group):
@@ -408,7 +410,7 @@ class RandomOrder(Group):
             )
 
     def in_random_order(self) -> list[Transform]:
-        """Returns the transforms whose order matters. Flips are left out if all other transforms commute with them."""
+        """Returns the transforms whose order matters, without flips if all other transforms commute with flips. [] if no order matters."""
         others = [t for t in self.transforms if not _mirrors(t)]
         turned = len(others) < len(self.transforms)
         commute = all(_commutes_with_mirroring(t) for t in others)
@@ -430,7 +432,7 @@ def _commutes_with_mirroring(transform: Transform) -> bool:
 
 
 def _mirrors(transform: Transform) -> bool:
-    """Returns whether the transform does nothing but mirror the image."""
+    """Returns whether the transform mirrors the image or does nothing."""
     if isinstance(transform, Group):
         return all(_mirrors(t) for t in transform.transforms)
     return isinstance(transform, (RandomHorizontalFlip, RandomVerticalFlip, Identity))
@@ -438,7 +440,7 @@ def _mirrors(transform: Transform) -> bool:
 
 def flatten(transforms: Any, pil: bool = False) -> list[Transform]:
     """Makes a flat list of Stoker's transforms from a Compose, a list or one transform, and translates those of torchvision and timm. pil: functions get PIL
-    images, as in torchvision. They also do if their list holds a transform of torchvision or timm."""
+    images, as in torchvision. Functions also get PIL images if their list holds a transform of torchvision or timm."""
     if transforms is None:
         return []
     if isinstance(transforms, (list, tuple)):
@@ -485,7 +487,7 @@ def _get(thing: Any, *names: str) -> list[Any]:
     return [getattr(thing, n) for n in names]
 
 
-# For each class of preset that torchvision's weights.transforms() returns: its transforms, in the order in which the preset applies them.
+# The classes of presets that torchvision's weights.transforms() returns, each with a function that lists the preset's transforms in the order of use.
 _PRESETS: dict[str, Callable[[Any], list[Transform]]] = {
     "ImageClassification": lambda t: [
         Resize(t.resize_size, t.interpolation, antialias=t.antialias is not False),
@@ -597,7 +599,7 @@ def _group(own: Any, made: Group) -> Transform:
 
 
 def _timm_crop(t: Any) -> Transform:
-    """Translates timm's random crop. Its interpolation may be a list, of which one is drawn for each sample."""
+    """Translates timm's random crop. If its interpolation is a list, one entry is drawn for each sample."""
     several = isinstance(t.interpolation, (tuple, list))
     made = RandomResizedCrop(t.size, t.scale, t.ratio, t.interpolation[0] if several else t.interpolation)
     made.drawn = [arguments.interp("RandomResizedCrop", mode) for mode in t.interpolation] if several else None
@@ -639,7 +641,7 @@ def _name(mode: Any) -> str:
 
 
 def _fill(fill: Any) -> Any:
-    """Converts torchvision's fill to one for this module's transforms. In torchvision's v2 it is a dict by type of input, empty if no fill was given."""
+    """Returns 0 for a fill that was not given: None, or in torchvision's v2 an empty dict. Returns other fills unchanged."""
     return 0 if fill is None or fill == {} else fill
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from stoker.tensors import TensorListGPU as TensorListGPU
 
 for _kind in (DALIDataType, DALIImageType, DALIInterpType, PipelineAPIType, SampleInfo, BatchInfo, ScalarConstant):
-    _kind.__module__ = __name__  # shown and pickled under the name that users know
+    _kind.__module__ = __name__  # repr() and pickle use the module that users know
 
 
 def Constant(
@@ -59,14 +59,14 @@ def ConstantNode(
 
 
 class CUDAStream:
-    """A CUDA stream. ptr: its handle as a number."""
+    """A CUDA stream. ptr: its handle as a number; 0 is the default stream."""
 
     def __init__(self, ptr: int = 0) -> None:
         self.ptr = ptr
 
 
 to_dali_type = to_dtype
-_all_types = tuple(t for t in NUMBERS if t is not DALIDataType.BFLOAT16)  # DALI's tests read it
+_all_types = tuple(t for t in NUMBERS if t is not DALIDataType.BFLOAT16)  # DALI's tests read this name
 TensorLayout = str
 
 

@@ -11,7 +11,7 @@ from stoker._advise.subject import Subject
 
 _BUSY = 0.8  # share of the time; a stage that is busy for at least this share counts as the bottleneck
 _CROWDED = 0.9  # share of all cores of the machine; from this share on, threads that could run are assumed to wait for a core
-_WAITS = 0.02  # share of a step; a shorter wait for data counts as no wait
+_WAITS = 0.02  # as a share of a step: a shorter wait for data counts as no wait
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Facts:
-    """Measurements over all live blocks, in which the loop gets the loader's own batches and not cached ones."""
+    """Measurements over all live blocks, those in which the loop gets the loader's own batches and not cached ones."""
 
     batches: int
     wait_share: float  # time that the loop waited for data, as a share of the step
@@ -93,8 +93,8 @@ def _gpu(subject: Subject, f: Facts, wall: float) -> Bound | None:
 
 
 def _crowd(f: Facts, wall: float, busy: float, crew: int) -> Bound | None:
-    """Returns "cores" as the stage if all programs together kept the machine's cores busy and reads did not block; else None. Not every kernel of Linux reports
-    how long a thread has waited for a core, which would show the same."""
+    """Returns "cores" as the stage if all programs together kept the machine's cores busy and reads did not block; else None. This is needed because not every
+    Linux reports how long a thread has waited for a core."""
     cores = os.cpu_count() or 1
     if f.usage.machine < _CROWDED * wall * cores or _reads_blocked(f):
         return None

@@ -14,8 +14,8 @@ _WORKER, _READER = "stoker-", "stoker-read"  # prefixes of thread names: of all 
 
 @dataclass
 class Used:
-    """The time that a group used. threads: number of threads, or of processes in the group of child processes. cpu: seconds on a core. queued: seconds of
-    waiting for a core."""
+    """The time that a group of threads used. threads: their number; for the child processes, the number of processes. cpu: seconds on a core. queued: seconds
+    of waiting for a core."""
 
     threads: int = 0
     cpu: float = 0.0
@@ -46,7 +46,7 @@ class Usage:
     machine: float = 0.0  # CPU seconds of all programs of the machine together; 0 if not known
 
     def since(self, then: Usage) -> Usage:
-        """Returns the use between `then` and this object's moment."""
+        """Returns the difference between this reading and `then`, an earlier one."""
         return Usage(
             self.workers.since(then.workers),
             self.children.since(then.children),
@@ -58,7 +58,6 @@ class Usage:
         )
 
     def plus(self, other: Usage) -> Usage:
-        """Returns the sum of the use in two spans of time."""
         return Usage(
             self.workers.plus(other.workers),
             self.children.plus(other.children),
@@ -75,7 +74,7 @@ class Usage:
 
 
 def _thread_times(task: Path) -> tuple[float, float]:
-    """Returns the seconds that a thread spent on a core, and in the queue for one."""
+    """Returns the seconds that a thread spent on a core, and those in the queue for a core. task: the thread's folder in /proc."""
     try:
         on, queued = (task / "schedstat").read_text().split()[:2]
         if on != "0":

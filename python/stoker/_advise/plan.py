@@ -8,7 +8,7 @@ from typing import Any
 
 from stoker.errors import InvalidArgumentError
 
-_CACHED_SETTLE = 3  # number of steps that a loop on cached batches needs to reach its speed
+_CACHED_SETTLE = 3  # number of first steps on cached batches that are not measured
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Plan:
 
 @dataclass
 class Step:
-    """One step. asked, got, end: when the loop asked for a batch, received it, and asked for the next one; marks of a clock, and after the block's end
-    seconds."""
+    """One step. asked, got, end: the times at which the loop asked for a batch, received it, and asked for the next one. They are marks of a clock, and become
+    seconds at the block's end."""
 
     asked: Any
     got: Any
@@ -85,5 +85,4 @@ class Block:
         return self.settle == 0
 
     def mean(self) -> float:
-        """Returns the mean seconds of a step."""
         return max(1e-9, sum(s.whole for s in self.taken) / len(self.taken))

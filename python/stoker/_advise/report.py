@@ -15,12 +15,12 @@ from stoker._advise.plan import Block, Step
 from stoker._advise.subject import Subject
 from stoker._advise.timeline import draw
 
-_WORTH = 0.02  # gains in speed, and shares of a step spent waiting, count from this size on
-_NOTICED = 0.05  # share of a step; a longer wait for data is mentioned even if it does no harm
+_WORTH = 0.02  # smaller gains in speed, and smaller shares of a step spent waiting, are not worth acting on
+_NOTICED = 0.05  # as a share of a step: a longer wait for data is mentioned even if it does no harm
 
 
 def quantile(values: list[float], share: float) -> float:
-    """Returns one of the values that at least the given share of the values does not exceed."""
+    """Returns the smallest value that more than `share` (0 to 1) of the values do not exceed. values: at least one."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
@@ -128,7 +128,7 @@ class Report:
     # ---- files ----
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the findings as plain data for JSON: seconds, shares, and each step."""
+        """Returns the findings as data for JSON. Times are in seconds."""
         return {
             "loader": self.loader,
             "device": self.device,
@@ -160,7 +160,7 @@ def _ms(times: Times) -> tuple[str, str]:
 
 
 def make(subject: Subject, device: str, blocks: list[Block], epoch_starts: list[float], cores: float) -> Report:
-    """Makes the report of the blocks that have ended."""
+    """Makes the report of a trial. blocks: those that have ended. epoch_starts: seconds until each epoch's first batch. cores: the number of cores."""
     live, cached = ([b for b in blocks if b.kind == kind] for kind in ("live", "cached"))
     steps = [s for b in live for s in b.taken]
     waits, wholes = [s.wait for s in steps], [s.whole for s in steps]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Subject: the loader that advise measures: how far it works ahead, its threads and processes, and its counters."""
+"""Subject, a description of the loader that advise measures: how far it works ahead, its threads and processes, and its counters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Subject:
-    """A loader of any kind. How many threads and processes it has is then found from the machine's figures."""
+    """A loader of any kind, of which only its type is known."""
 
     kind = "an iterator"
     ahead = 4  # number of batches that the loader may make in advance

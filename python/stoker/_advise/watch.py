@@ -98,7 +98,6 @@ class Watched:
             yield batch
 
     def _length(self) -> int:
-        """Returns the number of batches in an epoch; -1 if it is not known."""
         try:
             return len(self._loader)
         except (TypeError, AttributeError):
@@ -120,7 +119,7 @@ class Watched:
     # ---- blocks ----
 
     def _add(self, step: Step, end: Any, source: Iterator[Any]) -> bool:
-        """Ends a step. Returns True if this call did other work of the trial, whose time must not count for the next step."""
+        """Ends a step at `end`. Returns True if this call also began or ended a block: the time for that must not count for the next step."""
         step.end = end
         self._steps_so_far[0] += 1
         block = self._blocks[self._at]

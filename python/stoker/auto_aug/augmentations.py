@@ -29,7 +29,7 @@ def warp_y_param(magnitude: Any) -> Any:
 
 
 def shift_enhance_range(magnitude: Any) -> Any:
-    """Converts a magnitude from -1 to 1, of which 0 changes nothing, to a factor from 0 to 2."""
+    """Converts a magnitude from -1 to 1 to a factor from 0 to 2."""
     return 1 + magnitude
 
 
@@ -46,13 +46,13 @@ def sharpness_kernel_shifted(magnitude: Any) -> Any:
 
 
 def poster_mask_uint8(magnitude: Any) -> Any:
-    """Returns a mask that keeps `magnitude` leading bits of a byte, rounded and at least 1 and at most 8."""
+    """Returns a mask that keeps the leading bits of a byte. Their number is the magnitude, rounded and limited to 1..8."""
     bits = min(max(int(np.round(magnitude)), 1), 8)
     return np.array(0xFF << (8 - bits) & 0xFF, np.uint8)
 
 
 def solarize_add_shift(shift: Any) -> Any:
-    """Converts the shift for dark pixels to uint8. Raises InvalidArgumentError for 128 and more; above 128, sums could overflow."""
+    """Converts the shift for dark pixels to uint8. Raises InvalidArgumentError from 128 on."""
     if shift >= 128:
         raise InvalidArgumentError("The solarize_add augmentation accepts shifts from 0 to 128")
     return np.array(shift).astype(np.uint8)
@@ -141,7 +141,7 @@ def sharpness(data: DataNode, kernel: Any) -> Any:
 
 @augmentation(mag_range=(0, 4), mag_to_param=poster_mask_uint8, param_device="auto")
 def posterize(data: DataNode, mask: Any) -> Any:
-    """Keeps only the leading bits of each value, as the mask says."""
+    """Keeps the bits of each value that are set in the mask, and clears the others."""
     return data & mask
 
 
@@ -150,7 +150,7 @@ def _inverted(data: DataNode) -> Any:
 
 
 def _either(mask: DataNode, yes: Any, no: Any) -> Any:
-    """Takes each value from `yes` where the mask is true, else from `no`. All are uint8."""
+    """Takes each value from `yes` where the mask, of bools, is true, else from `no`. `yes` and `no` are uint8."""
     return mask * yes + (mask ^ True) * no
 
 

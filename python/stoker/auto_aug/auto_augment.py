@@ -32,7 +32,7 @@ def auto_augment(
     shape: height and width of the images, as a node or a tuple. If it is given, translations are at most max_translate_rel (default 1) times the height or
     width; otherwise at most max_translate_abs pixels (default 250). "reduced_image_net" has no translations, and does not accept these three arguments.
     fill_value: value of pixels that a warp takes from outside the image; None repeats the image's border. interp_type: interpolation of warps; default linear.
-    seed: seed of all random draws.
+    seed: seed of all random draws; None: they depend on the pipeline's seed.
     """
     policies: dict[str, Any] = {
         "image_net": get_image_net_policy,
@@ -127,7 +127,7 @@ def get_image_net_policy(use_shape: bool = False, max_translate_abs: Any = None,
 
 
 def get_reduced_cifar10_policy(use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None) -> Policy:
-    """Returns the policy that was found on a part of CIFAR-10. The arguments are those of get_image_net_policy."""
+    """Returns the policy that the paper found on a part of CIFAR-10. The arguments are those of get_image_net_policy."""
     return _policy("ReducedCifar10Policy", _REDUCED_CIFAR10, translations(use_shape, 250, 1.0, max_translate_abs, max_translate_rel))
 
 
@@ -137,7 +137,7 @@ def get_svhn_policy(use_shape: bool = False, max_translate_abs: Any = None, max_
 
 
 def get_reduced_image_net_policy() -> Policy:
-    """Returns the policy that was found on a part of ImageNet. It has no translations."""
+    """Returns the policy that the paper found on a part of ImageNet. It has no translations."""
     return _policy("ReducedImageNetPolicy", _REDUCED_IMAGE_NET, (a.translate_x, a.translate_y))
 
 

@@ -28,15 +28,14 @@ def _load() -> ModuleType:
 
 lib: Any = _load()
 
-# The values of enum stk_dtype. The codes of the two complex types exist only in stoker.batching, which moves their elements but does not compute.
+# The values of enum stk_dtype, and codes for two complex types, whose elements the functions of stoker.batching move but do not compute with.
 CODES: dict[torch.dtype, int] = {
     torch.uint8: 0, torch.int8: 4, torch.int16: 5, torch.int32: 6, torch.int64: 7, torch.float16: 8, torch.float32: 9,
     torch.float64: 10, torch.bool: 11, torch.bfloat16: 12, torch.complex64: 100, torch.complex128: 101,
 }  # fmt: skip
 INDEX_BYTES: dict[torch.dtype, int] = {torch.int32: 4, torch.int64: 8}
 
-# The functions that count refused indices. A function's position here is that of its counter in Device.refused. UNCOUNTED: refused indices of the call are
-# not counted.
+# The functions that count refused indices, in the order of their counters in Device.refused. UNCOUNTED: refused indices of the call are not counted.
 KINDS = (
     "batched_indexing_access", "batched_inverse_indexing_access", "batched_indexing_write", "batched_index_mapping",
     "get_mask_from_indices", "draw_heatmap", "linear_sum_assignment", "detection_cost",
@@ -54,7 +53,7 @@ class Device:
         if self.cuda:
             torch.cuda.init()
             self.index = torch.cuda.current_device() if device.index is None else device.index
-            torch.zeros(1, device=device)  # this call makes the primary context current
+            torch.zeros(1, device=device)  # makes the device's primary context current on this thread
         else:
             self.index = -1
         self.handle = lib.open(self.index, torch.get_num_threads() if not self.cuda else 0)

@@ -121,7 +121,7 @@ def gather(
     return _gather_run(data, index, index_sizes, data_sizes, winner, base, filler, dim, exact, kind)
 
 
-# ---- scatter_add: out[b, index[b, j]] += data[b, j]: the adjoint of gather ----
+# ---- scatter_add, the adjoint of gather: out[b, index[b, j]] += data[b, j] ----
 
 
 def _scatter_add_run(
@@ -184,7 +184,7 @@ def scatter_add(
     return _scatter_add_run(data, index, index_sizes, out_sizes, items, dim, exact)
 
 
-# ---- scatter: a copy of base (or the filler) with rows replaced; if several rows go to one item, the last one is kept ----
+# ---- scatter: a copy of base (or the filler) with rows replaced; if several rows go to one item, the last one wins ----
 
 
 def _scatter_run(
@@ -256,8 +256,8 @@ def scatter(
     source: Tensor, target: Tensor, sizes: Tensor | None, source_sizes: Tensor | None, origin_index: Tensor | None,
     base: Tensor | None, filler: float, items: int, item_sizes: Tensor | None, dim: int, kind: int,
 ) -> Tensor:  # fmt: skip
-    """Returns a copy of base, or a tensor of the filler with `items` items if base is None, with out[b, .., target[b, j], ..] = source[b, .., i, ..]. i is
-    origin_index[b, j], or j if origin_index is None. sizes: number of targets j of each sample; None: all."""
+    """Returns `out`, a copy of base, or `items` items of the filler if base is None, in which out[b, .., target[b, j], ..] = source[b, .., i, ..]. i is
+    origin_index[b, j], or j if origin_index is None. sizes: number of targets of each sample; None: all of them."""
     if not direct(source):
         return torch.ops.stoker.scatter(source, target, sizes, source_sizes, origin_index, base, filler, items, item_sizes, dim, kind)[0]
     if torch.is_grad_enabled() and (source.requires_grad or (base is not None and base.requires_grad)):
@@ -349,7 +349,8 @@ _register("mask_to_index(Tensor mask, Tensor? sizes) -> (Tensor, Tensor)", _mask
 
 
 def mask_to_index(mask: Tensor, sizes: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Returns (index, count), both int64: for each sample the indices of the True entries, padded with 0, and how many there are."""
+    """Returns (index, count), both int64: for each sample the indices of the True entries, padded with 0, and the number of True entries. sizes: number of
+    entries of each sample that count; None: all."""
     return _mask_to_index_run(mask, sizes) if direct(mask) else torch.ops.stoker.mask_to_index(mask, sizes)
 
 
@@ -370,7 +371,7 @@ _register("mask_to_rank(Tensor mask, Tensor? sizes) -> Tensor", _mask_to_rank_ru
 
 
 def mask_to_rank(mask: Tensor, sizes: Tensor | None) -> Tensor:
-    """Returns an int32 tensor of the mask's shape: for a True entry the number of True entries before it in its sample, for a False one -1."""
+    """Returns an int32 tensor of the mask's shape: for a True entry the number of True entries before it in its sample, for a False entry -1."""
     return _mask_to_rank_run(mask, sizes) if direct(mask) else torch.ops.stoker.mask_to_rank(mask, sizes)
 
 

@@ -15,7 +15,7 @@ from ..errors import ShapeError
 
 
 def require(condition: bool, text: str | Callable[[], str]) -> None:
-    """Raises ShapeError unless the condition is true. text: the message, or a function that returns it, called only for an error."""
+    """Raises ShapeError unless the condition is true. text: the message, or a function that makes it if it is needed."""
     if not condition:
         raise ShapeError(text if isinstance(text, str) else text())
 
@@ -29,8 +29,8 @@ def check_dim(name: str, dim: int, low: int, dims: int) -> int:
 
 
 def _count_arguments(function: Callable[..., Any]) -> tuple[int, int, bool]:
-    """Returns three facts about a callable: its number of positional arguments, the number of those without a default, and whether it has *args. Returns (1, 1,
-    False) for builtins, and if the signature cannot be read."""
+    """Returns (number of positional arguments, number of those without a default, whether there is *args) of a callable; (1, 1, False) for builtins, and if the
+    signature cannot be read."""
     # torch.compile can trace a code object, but not inspect.signature of a function that was made in the graph, or of a builtin such as torch.relu.
     if isinstance(function, FunctionType):
         code = function.__code__
@@ -46,7 +46,8 @@ def _count_arguments(function: Callable[..., Any]) -> tuple[int, int, bool]:
 
 
 def inspect_arity(function: Callable[..., Any]) -> int:
-    """Returns how many of (tensor, mask, sample_sizes) to pass to a callable: as many as it has arguments without a default, at least 1."""
+    """Returns how many of (tensor, mask, sample_sizes) to pass to a callable: as many as it has arguments without a default, at least 1. Raises ValueError if
+    it takes no argument, or needs more than three."""
     count, required, any_number = _count_arguments(function)
     if not any_number and (count == 0 or required > 3):
         raise ValueError(f"proc_step {function!r} takes {count} positional arguments; 1, 2 or 3 are passed: tensor, mask, sample_sizes")
@@ -54,8 +55,8 @@ def inspect_arity(function: Callable[..., Any]) -> int:
 
 
 class Layout:
-    """The mask and the sample sizes of a ragged batch. If one is missing, it is computed from the other when it is first needed. Batches with the same sizes
-    share one Layout, and so that work."""
+    """The mask and the sample sizes of a ragged batch. If one is missing, it is computed from the other when it is first needed. Batches made from each other
+    share a Layout, so that this is computed once."""
 
     __slots__ = ("_total", "batch_dims", "mask", "sizes")
 

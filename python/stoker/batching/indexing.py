@@ -38,7 +38,7 @@ def _tensor(data: Data) -> Tensor:
 
 
 def _sizes_in(data: Data, dim: int) -> Tensor | None:
-    """Returns the sizes of the samples along dim; None if the data is not ragged along it."""
+    """Returns the sizes of the samples along dim; None if the data is not ragged along dim."""
     return data.sample_sizes if isinstance(data, RaggedBatch) and data.non_uniform_dim == dim else None
 
 
@@ -91,7 +91,7 @@ def batched_inverse_indexing_access(
     filler_value: float = 0.0,
     dim_to_index_in: int | None = None,
 ) -> Tensor:
-    """Returns a tensor with result[i, output_indices[i, j]] = input_data[i, j], and filler_value in all other entries. The last of several equal indices
+    """Returns a tensor with result[i, output_indices[i, j]] = input_data[i, j], and filler_value in all other entries. Of several equal indices, the last one
     counts. An index that is out of range raises IndexError on the CPU; on CUDA, its entry is left out. output_num_targets: the result's extent along
     dim_to_index_in, which is by default the first dim after the batch dims."""
     _check_indices("output_indices", output_indices)

@@ -73,14 +73,14 @@ def l1(
     weight: Tensor | float = 1.0,
     normalizer: Normalizer = None,
 ) -> Tensor:
-    """Returns the sum of absolute differences between matched boxes. weight: a number, or a tensor with one for each value of a box."""
+    """Returns the sum of absolute differences between matched boxes. weight: a number, or a tensor with a number for each value of a box."""
     ours, theirs = matched(boxes, target_boxes, matches)
     difference = (ours.tensor - theirs.tensor).abs()  # 0 in padding: both hold zeros there
     return _normalized((difference * weight).sum((-1, -2)), matches, normalizer)
 
 
 def corners(boxes: Tensor, box_format: str = "xyxy") -> Tensor:
-    """Converts boxes to (x0, y0, x1, y1). For the format "xyzwlh", these are the corners in the ground plane, without the rotation."""
+    """Converts boxes to (x0, y0, x1, y1). For the format "xyzwlh", these are the corners in the ground plane of the box before its rotation."""
     require(box_format in ("xyxy", "cxcywh", "xyzwlh"), lambda: f"box_format is {box_format!r}, not one of xyxy, cxcywh, xyzwlh")
     if box_format == "xyxy":
         return boxes[..., :4]
@@ -102,7 +102,7 @@ def generalized_iou(a: Tensor, b: Tensor) -> Tensor:
 
 
 def giou(boxes: Tensor, target_boxes: RaggedBatch, matches: Assignment, box_format: str = "xyxy", normalizer: Normalizer = None) -> Tensor:
-    """Returns the sum of 1 - GIoU over matched boxes."""
+    """Returns the sum of 1 - GIoU over matched boxes. box_format: as for corners()."""
     ours, theirs = matched(boxes, target_boxes, matches)
     loss = 1 - generalized_iou(corners(ours.tensor.float(), box_format), corners(theirs.tensor.float(), box_format))
     pairs = matches.rows.create_with_sample_sizes_like_self(loss)
@@ -119,7 +119,7 @@ def gaussian_focal(
     eps: float = 1e-12,
 ) -> Tensor:
     """Returns CornerNet's focal loss for each of B samples. heatmap, target: predicted and target heatmaps, both (B, .., H, W).
-    Pixels whose target is 1 are positive; the weight of others decreases as their target approaches 1. The loss is divided by the number of positive pixels, at
+    Pixels whose target is 1 are positive; other pixels weigh less the nearer their target is to 1. The loss is divided by the number of positive pixels, at
     least 1. from_logits: heatmap holds logits; False: probabilities. eps: added to probabilities before their logarithm is taken.
     """
     require(

@@ -16,7 +16,7 @@ _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def interpolate(points: Tensor, distances: Tensor, *, relative: bool = False) -> Tensor:
-    """Returns points on polylines, (batch, distances, dims), at the given distances along each polyline from its first point.
+    """Returns (batch, distances, dims), the points at the given distances along each polyline from its first point.
     points: (batch, points, dims), the vertices of each polyline. distances: (batch, distances), in any order; they are clamped to the polyline's length.
     relative: distances are fractions of the polyline's length."""
     _check(points, distances)
@@ -24,7 +24,7 @@ def interpolate(points: Tensor, distances: Tensor, *, relative: bool = False) ->
 
 
 def lengths(points: Tensor) -> Tensor:
-    """Returns the lengths (batch) of polylines of points (batch, points, dims)."""
+    """Returns the lengths (batch) of polylines. points: (batch, points, dims), the vertices of each polyline."""
     _check(points, None)
     return _lengths(points, None)
 
@@ -56,7 +56,7 @@ def _check_ragged(batch: RaggedBatch, name: str) -> None:
 
 
 def _check(points: Tensor, distances: Tensor | None) -> None:
-    # A call on one short polyline takes three microseconds, so the checks build no message and no function before one has failed.
+    # A call on one short polyline takes three microseconds, so a check builds its message only after it has failed.
     if points.dim() != 3:
         raise ShapeError(f"points have the shape {tuple(points.shape)}: (batch, points, dims) is expected")
     if points.dtype not in _FLOATS:

@@ -19,13 +19,14 @@ from .ragged_batch import RaggedBatch
 
 
 def sum_over_targets(data: RaggedBatch) -> Tensor:
-    """Returns the sums of all samples over the ragged dim, without the padding: 0 for an empty sample. Bools are summed as int64."""
+    """Returns each sample's sum over the ragged dim, without the padding: 0 for an empty sample. Bools are summed as int64."""
     dtype = torch.int64 if data.dtype == torch.bool else data.dtype
     return data.with_padded_set_to(0.0).tensor.sum(data.non_uniform_dim, dtype=dtype)
 
 
 def average_over_targets(data: RaggedBatch, nans_to_zero: bool = True) -> Tensor:
-    """Returns the means of all samples over the ragged dim, without the padding. nans_to_zero: NaN, as for empty samples, becomes 0."""
+    """Returns each sample's mean over the ragged dim, without the padding. nans_to_zero: NaN, such as the mean of an empty sample, becomes 0. Integers and
+    bools give float32."""
     if not (data.dtype.is_floating_point or data.dtype.is_complex):
         data = data.to_dtype(torch.float32)
     total = sum_over_targets(data)
@@ -41,8 +42,8 @@ def average_over_targets(data: RaggedBatch, nans_to_zero: bool = True) -> Tensor
 
 
 def apply_mask_to_tensor(data: Tensor, mask: Tensor, value_to_set: float = 0.0) -> Tensor:
-    """Returns a copy of data with value_to_set where the mask is False. The mask has the shape of the data's first dims, or 1 in some of
-    them."""
+    """Returns a copy of data with value_to_set where the mask is False. The extents of the mask are those of the data's first dims, or 1. Raises ShapeError
+    for other masks."""
     require(mask.dtype == torch.bool, lambda: f"mask must be bool, not {mask.dtype}")
     if mask.dim() > data.dim() or any(m not in (1, d) for m, d in zip(mask.shape, data.shape, strict=False)):
         raise ShapeError(f"mask {tuple(mask.shape)} does not cover the first dims of data {tuple(data.shape)}")
@@ -50,7 +51,7 @@ def apply_mask_to_tensor(data: Tensor, mask: Tensor, value_to_set: float = 0.0) 
 
 
 def squeeze_except_batch_and_sample(data: Tensor | RaggedBatch) -> Tensor | RaggedBatch:
-    """Removes dims of size 1, except for the batch dims and the ragged dim. Without a RaggedBatch, keeps the first two dims."""
+    """Removes dims of size 1, except for the batch dims and the ragged dim; of a Tensor, except for the first two dims."""
     if not isinstance(data, RaggedBatch):
         return data.squeeze(tuple(range(2, data.dim())))
     ragged = data.non_uniform_dim
@@ -85,7 +86,7 @@ def cat(batches: Sequence[RaggedBatch], dim: int = 0) -> RaggedBatch:
 
 
 def _walk(data: Any, name: str = "data_list") -> Iterator[Tensor]:
-    """Yields the tensors in nested lists, depth first. Raises ShapeError for other values and empty lists. name: what messages call the lists."""
+    """Yields the tensors in nested lists, depth first. Raises ShapeError for other values and empty lists. name: the name of `data` in messages."""
     if isinstance(data, Tensor):
         yield data
         return

@@ -56,7 +56,7 @@ class RaggedBatch:
         batch._tensor, batch._layout, batch._non_uniform_dim = tensor, layout, non_uniform_dim
         return batch
 
-    # ---- other ways to make one ----
+    # ---- other constructors ----
 
     @classmethod
     def FromOversizeTensor(
@@ -78,8 +78,8 @@ class RaggedBatch:
         num_batch_dims: int | None = None,
         batch_shape: Sequence[int] | int | None = None,
     ) -> RaggedBatch:
-        """Makes a float32 batch of empty samples. batch_shape: the extents of its batch dims; without it, num_batch_dims of them (by default one) with extent
-        0. All data dims have extent 0."""
+        """Makes a float32 batch of empty samples, with extent 0 in all data dims. batch_shape: the extents of the batch dims; by default there are
+        num_batch_dims batch dims, or one, all with extent 0."""
         require(num_batch_dims is None or batch_shape is None, "give num_batch_dims or batch_shape, not both")
         if isinstance(batch_shape, int):
             batch_shape = (batch_shape,)
@@ -216,7 +216,7 @@ class RaggedBatch:
     # ---- padding ----
 
     def get_existence_weights(self, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Returns a tensor in the shape of the data: 1 for entries and 0 for padding."""
+        """Returns a tensor of the data's shape with 1 for entries and 0 for padding."""
         return self._spread_mask().to(dtype).expand(self._tensor.shape).contiguous()
 
     def _spread_mask(self) -> Tensor:
@@ -240,7 +240,7 @@ class RaggedBatch:
         it by a copy."""
         data = self._tensor
         grad = torch.is_grad_enabled() and data.requires_grad
-        # torch.compile cannot trace whether a tensor is a view, but refuses itself to write to a view of a leaf.
+        # torch.compile cannot trace _is_view(). It raises an error by itself when code writes to a view of a leaf.
         base = data._base if not torch.compiler.is_compiling() and data._is_view() else data
         if (grad and base is not None and base.is_leaf and base.requires_grad) or (0 in data.stride() and data.numel() > 0):
             self._tensor = self.with_padded_set_to(value_to_set)._tensor
@@ -348,8 +348,8 @@ class RaggedBatch:
     # ---- data ----
 
     def apply(self, proc_step: Callable[..., Tensor | tuple[Tensor, ...]]) -> RaggedBatch | tuple[RaggedBatch, ...]:
-        """Calls proc_step with the tensor, the mask and the sample sizes, or the first of these if it takes fewer arguments. Makes a batch from the result, or
-        a tuple of batches from a tuple. Arguments of proc_step with a default are not passed, except the first one."""
+        """Calls proc_step with the tensor, the mask and the sample sizes, or only the first or the first two if it takes fewer arguments. Returns a batch made
+        from the result, or a tuple of batches if the result is a tuple. Arguments of proc_step with a default are not passed, except the first one."""
         arguments = (lambda: self._tensor, lambda: self.mask, lambda: self.sample_sizes)
         result = proc_step(*(get() for get in arguments[: inspect_arity(proc_step)]))
         if isinstance(result, tuple):

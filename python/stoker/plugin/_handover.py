@@ -10,10 +10,10 @@ import torch.utils.dlpack
 
 from stoker import _core
 
-# The views of an output: enum core_view of the C module.
+# Ways to describe the axes of an output. The values are those of enum core_view in the C module.
 AS_IT_LIES, CHANNELS_FIRST, NUMBERS = range(3)
 
-# torch.from_dlpack calls this function for a capsule, but before that it raises and drops an AttributeError, in each call.
+# The function that torch.from_dlpack calls for a capsule. A direct call is faster, because from_dlpack first raises and drops an AttributeError.
 _from_capsule: Any = getattr(torch._C, "_from_dlpack", torch.utils.dlpack.from_dlpack)
 
 
@@ -36,7 +36,7 @@ class Handover:
 
     def tensors(self, batch: _core.Batch) -> list[torch.Tensor | None]:
         """Returns a tensor for each output; None for an output whose samples differ in shape, or if the batch is empty."""
-        # DLPack numbers the legacy default stream 1, torch 0.
+        # The legacy default stream is 1 in DLPack, and 0 in torch.
         stream = 0 if self._stream is None else self._stream(self._device) or 1
         capsules = batch.capsules(self._views, stream)
         if None in capsules:

@@ -8,8 +8,8 @@ import bisect
 
 
 class Shards:
-    """Divides `total` samples into `shards` parts that follow each other. A pipeline begins with its own shard, and in each epoch continues with the next one,
-    or reads the same one again if `stick` is set. batch: the batch size. All methods are about epoch self.epoch."""
+    """Divides `total` samples into `shards` parts that follow each other. A pipeline begins with its own shard, and in each epoch continues with the next
+    shard, or reads its own again if `stick` is set. batch: the batch size. "This epoch" means self.epoch."""
 
     def __init__(self, total: int, shards: int, batch: int, stick: bool) -> None:
         self.total, self.shards, self.batch, self.stick = total, shards, batch, stick
@@ -26,7 +26,7 @@ class Shards:
         return self._begin(first + epoch) - self._begin(first)
 
     def _begin(self, shard: int) -> int:
-        """Returns the position of a shard's first sample. A shard of self.shards or more is in a later round through the samples."""
+        """Returns the position of a shard's first sample. Shard numbers from self.shards on are those of later rounds through the samples."""
         rounds, shard = divmod(shard, self.shards)
         return rounds * self.total + self.total * shard // self.shards
 
@@ -44,7 +44,7 @@ class Shards:
         return self._filled_before(self.epoch + 1) - self._filled_before(self.epoch)
 
     def steps_partial(self) -> int:
-        """Returns the number of batches that the longest shard needs, if each epoch begins to count where its pipelines are."""
+        """Returns the number of batches that hold the longest shard, if the epoch begins with a new batch."""
         longest = -(-self.total // self.shards)
         return -(-longest // self.batch)
 
@@ -57,7 +57,7 @@ class Shards:
         return self.total // self.shards % self.batch > 0
 
     def next_epoch(self) -> None:
-        """Goes to the next epoch after the pipelines have delivered steps_filled() batches. Skips epochs without batches of their own."""
+        """Increases self.epoch after the pipelines have delivered steps_filled() batches. Skips epochs without batches of their own."""
         self.epoch += 1
         while self.steps_filled() == 0:
             self.epoch += 1

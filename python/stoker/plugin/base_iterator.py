@@ -21,13 +21,13 @@ from stoker.plugin._shards import Shards
 
 
 class IteratorArgumentError(InvalidArgumentError, AssertionError):
-    """Raised if an iterator gets no pipeline, or arguments that exclude each other. It is an AssertionError too, as in DALI."""
+    """Raised if an iterator gets no pipeline, or arguments that exclude each other. Also an AssertionError, as in DALI."""
 
 
 class LastBatchPolicy(Enum):
     """Decides what an iterator does if an epoch ends inside a batch.
 
-    Samples 1..7, batches of 2; the epoch's last batch, and the next epoch's first:
+    For samples 1..7 in batches of 2: the epoch's last batch, and the next epoch's first:
 
                  the reader pads    it wraps
         FILL     [7,7]; [1,2]       [7,1]; [2,3]
@@ -106,7 +106,7 @@ class EpochIterator:
         self._ended = False
         self._begun = False
         self._given = 0  # number of steps returned in this epoch
-        self._restored = 0  # number of these steps that were taken before the run was restored
+        self._restored = 0  # how many of the steps in _given were taken before the run was restored
         self._kept: list[Taken] | None = None  # a step that _is_over() took early and _take() has not returned yet
         self._counted_out = False  # whether the last epoch ended by `size`; its sources may still raise StopIteration for it
         self._done = [False] * len(self._pipes)  # for each pipeline, whether it has delivered the last batch of its shard
@@ -157,8 +157,8 @@ class EpochIterator:
     # ---- restoring ----
 
     def _go_on(self) -> None:
-        """Sets the iterator's counters from the states to which its pipelines were restored. An iterator's epoch may begin in the middle of
-        an epoch of a pipeline."""
+        """Sets the iterator's counters from the states to which its pipelines were restored. Raises InvalidArgumentError if these were saved after different
+        batches."""
         states = [session.restored or {"epoch": 0, "consumed": 0} for session in self._sessions]
         places = {self._delivered(k, state) for k, state in enumerate(states)}
         if len(places) > 1:
@@ -217,7 +217,7 @@ class EpochIterator:
 
     def _extra_state(self, session: Session, state: dict[str, Any]) -> dict[str, Any]:
         """Returns the entries that a saved state of a pipeline needs for this iterator: with `size`, the position in the iterator's epoch; else {}. After the
-        last batch of an epoch, that is the beginning of the next epoch."""
+        last batch of an epoch, the position is the beginning of the next epoch. Raises StateError if a step was taken early."""
         if self._kept is not None:
             raise StateError(
                 "reset() was called before the end of the epoch and has taken the next batch early: get that batch first, then save the state"
@@ -232,7 +232,7 @@ class EpochIterator:
         return {"iterator": {"samples": samples, "steps": steps}}
 
     def _carried(self) -> int:
-        """Returns how many samples of the last batch count for the next epoch. 0 unless `size` is given, the policy is FILL and nothing pads."""
+        """Returns how many samples of the last step count for the next epoch; 0 unless the policy is FILL and nothing pads. Used only if `size` is given."""
         carries = not self._padded and self._policy is _FILL
         return self._counter % self._samples if carries and self._counter > self._samples else 0
 
@@ -256,7 +256,8 @@ class EpochIterator:
         return taken
 
     def _step(self) -> list[Taken]:
-        """Returns the next step that has samples. A step whose samples are all bad is skipped, but counts as a step of the epoch."""
+        """Returns the next step that has samples. A step that has only bad samples is skipped, but counts as a step of the epoch. Raises StopIteration at the
+        end of the epoch."""
         first: int | None = None  # epoch of the first skipped step
         while True:
             taken = self._any_step()
@@ -282,7 +283,6 @@ class EpochIterator:
         return taken.valid == 0 and len(taken.batch) < taken.batch.planned
 
     def _ranks(self) -> int:
-        """Returns the number of ranks, all of which must make the same number of steps."""
         shards = max(int(s.meta(self._reader).get("number_of_shards", 1)) for s in self._sessions)
         return max(shards, len(self._sessions), resolve("auto").world)
 
@@ -323,8 +323,8 @@ class EpochIterator:
         raise StopIteration
 
     def _is_over(self) -> bool:
-        """Returns whether the epoch has ended. If the caller stopped at the last batch and got no StopIteration, finds out by taking the next step, which drops
-        batches as the policy demands, and keeps it in self._kept."""
+        """Returns whether the epoch has ended. If the caller stopped at the last batch, before StopIteration, this takes the next step to find out, and stores it
+        in self._kept."""
         last = all(self._done) or 0 <= self._samples <= self._counter or 0 < len(self) <= self._given
         if not self._ended and self._begun and last and self._kept is None:
             with contextlib.suppress(StopIteration):
@@ -352,7 +352,7 @@ class EpochIterator:
         """Returns how many of the first samples in a batch belong to this epoch of pipeline k: 0 after its last batch, or if DROP drops this step on all ranks.
         With DALI's shards, returns all samples unless the policy is PARTIAL. Updates self._done[k], except with DALI's shards."""
         if self._shards is not None:
-            # As in DALI, an epoch has as many samples as the shard, no matter where in the stream it begins.
+            # As in DALI, an epoch has as many samples as the shard, no matter at which sample of the shard it begins.
             left = self._shards.size(self._metas[k]["shard_id"]) - self._counter * self._pipes[k].batch_size
             return len(batch) if self._policy is not _PARTIAL else self._sessions[k].good_of(batch, max(left, 0))
         if self._done[k]:

@@ -32,7 +32,7 @@ MISSING = ("num_lidar_points2d", "num_radar_points2d", "visibility", "instances"
 
 
 def _reconstruct(kind: type, shape: tuple[int, ...], dtype: bytes) -> Any:
-    """Returns an empty array, which the pickle then fills."""
+    """Replaces NumPy's function of this name: returns an array, which the pickle then fills."""
     if kind is not np.ndarray:
         raise pickle.UnpicklingError(f"an info file holds arrays, not {kind}")
     return np.ndarray.__new__(np.ndarray, shape, np.dtype(dtype.decode() if isinstance(dtype, bytes) else dtype))
@@ -129,8 +129,8 @@ class Infos:
         return str(self._entries[i]["scene_token"])
 
     def _file(self, path: str) -> Path:
-        """Returns the path below root for a path in an info file. The latter begins with a folder of the machine that ran the converter, so only its part from
-        samples/ or sweeps/ on is used."""
+        """Returns the path below root for a path in an info file. A path in an info file begins with a folder of the machine that ran the converter, so only its
+        part from samples/ or sweeps/ on is used."""
         parts = Path(path).parts
         at = max((k for k, part in enumerate(parts) if part in ("samples", "sweeps")), default=0)
         return self._root.joinpath(*parts[at:])

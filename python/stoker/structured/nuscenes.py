@@ -73,8 +73,8 @@ FIELDS = (
     *(name for name in _BOXES_3D if name not in ("gt_bboxes_3d", "visibility", "instances")),
     *("ego_pose", "ego_pose_inv", "timestamp", "prev_exists"),
 )
-# The largest size of the list in which the reader gets the order of a shuffling SequenceSampler. The list holds whole cycles, at least two, and the reader
-# repeats it.
+# The reader gets the order of a shuffling SequenceSampler as a list of whole cycles, which it repeats. The list has about this many entries at most, except
+# that it has at least two cycles.
 _MOST_DRAWN = 1 << 16
 
 Leaf = tuple[tuple[str | int, ...], str, int, Any]  # path in the tree, name of the field, index of the camera (or -1), type
@@ -99,7 +99,7 @@ class NuScenes(DataProvider):
     For other inputs, get_data is called for each sample.
 
     root, version: the tables are the files root/version/*.json. cameras, classes: names of the cameras and classes to read, in this order; a label is an index
-    into classes. scenes: names of the scenes to read; exclude_scenes: names of scenes to leave out. Each of these is a list of names or a single name.
+    into classes. scenes: names of the scenes to read; exclude_scenes: names of scenes to leave out. Each of these four is a list of names or a single name.
     split_scenes: each scene is cut into this many sequences. fields: names of the fields to read; by default those that StreamPETR trains on (FIELDS), without
     those that info files lack if `infos` is given. index: a file that keeps the parsed tables; see `readers.nuscenes`.
     infos: one or several .pkl files of StreamPETR's converter (tools/create_data_nusc.py), which are read instead of the tables; images are still read below
@@ -319,12 +319,11 @@ class NuScenes(DataProvider):
 
 
 def _several(names: Sequence[str] | str) -> Sequence[str]:
-    """Returns a list of names; a single name becomes a list of one."""
     return [names] if isinstance(names, str) else names
 
 
 def _cycles(sampler: SequenceSampler) -> list[int]:
-    """Returns the sequences of a shuffling sampler's first cycles, in order: about _MOST_DRAWN of them, but 2 to 512 whole cycles."""
+    """Returns the sequences of a shuffling sampler's first cycles, in order: at most _MOST_DRAWN sequences, but at least 2 and at most 512 whole cycles."""
     count = len(sampler.sequence_lengths)
     rng = np.random.default_rng(seed=sampler.seed)
     return [int(i) for _ in range(max(2, min(512, _MOST_DRAWN // count))) for i in rng.permutation(count)]

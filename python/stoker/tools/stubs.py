@@ -26,7 +26,7 @@ DTypeLike = DALIDataType | Any
 Input = DataNode | Any
 """
 
-# Functions and classes that are written in Python.
+# Operators whose functions and classes are written in Python, not made from a table.
 BY_HAND = {"external_source", "python_function"}
 
 
@@ -43,9 +43,9 @@ def _inputs(op: Op) -> list[str]:
     return [*given, "/", "*"]
 
 
-# Operators whose number of outputs varies, but is never one.
+# Operators with several outputs, whose number depends on the arguments.
 SEVERAL = {"readers.coco", "random_bbox_crop"}
-# An argument that adds an output to the only one.
+# Operators with one output, each with the argument that adds a second.
 ADDS_OUTPUT = {"resize": "save_attrs"}
 _COMMON = {name: "int" for name in _docs.COMMON} | {"preserve": "bool", "name": "str", "device": "Literal['cpu', 'gpu', 'mixed'] | str"}
 
@@ -86,7 +86,7 @@ def class_stub(op: Op, name: str) -> str:
 
 
 def _modules(family: str, head: str, texts: dict[str, list[str]]) -> dict[str, str]:
-    """Returns a dict from file name to text for a family's modules: each imports the groups that lie in it."""
+    """Returns a dict from file name to text for the modules of a family, "fn" or "ops". Each module imports the modules of the groups inside it."""
     groups = {g[:i] for g in texts for i in [*(k for k, c in enumerate(g) if c == "."), len(g)]} | {""}
     files = {}
     for group in groups:

@@ -50,12 +50,12 @@ def accepted(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str
 
 
 def missing(function: Callable[..., Any], given: Mapping[str, Any]) -> list[str]:
-    """Returns the names of the function's named arguments (_further) that have no default and are not in `given`."""
+    """Returns the names of the function's named arguments that have no default and are not in `given`."""
     return [p.name for p in _further(function) if p.default is inspect.Parameter.empty and p.name not in given]
 
 
 def check_used(augmentations: Iterable[Any], given: Mapping[str, Any], caller: str) -> None:
-    """Raises UnusedArgException if no augmentation takes one of the arguments. caller: the function that the user called, for the
+    """Raises UnusedArgException if `given` has an argument that no augmentation takes. caller: the function that the user called, for the
     message."""
     used = {name for augmentation in augmentations for name in accepted(augmentation.op, given)}
     unused = [name for name in given if name not in used]

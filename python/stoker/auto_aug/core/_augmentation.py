@@ -24,7 +24,7 @@ def seed_of(seed: int | None, which: int) -> int | None:
 
 
 class _SignedMagnitudeBin:
-    """A bin with a random sign for each sample. signed_magnitude_idx: the index for bin and sign in a table of both signs' magnitudes."""
+    """A bin with a random sign for each sample. signed_magnitude_idx: the index that belongs to bin and sign in a table with the magnitudes of both signs."""
 
     def __init__(self, magnitude_bin: int | DataNode, random_sign: DataNode, signed_magnitude_idx: DataNode) -> None:
         self.bin = magnitude_bin
@@ -32,7 +32,7 @@ class _SignedMagnitudeBin:
         self.signed_magnitude_idx = signed_magnitude_idx
 
     def __getitem__(self, index: int) -> _SignedMagnitudeBin:
-        """Returns the bin and the sign of entry `index`. The bin is shared by all entries if it is an int."""
+        """Returns the bin and the sign of entry `index`. An int bin belongs to all entries."""
         of_one = self.bin if isinstance(self.bin, int) else self.bin[index]
         return _SignedMagnitudeBin(of_one, self.random_sign[index], self.signed_magnitude_idx[index])
 
@@ -40,7 +40,7 @@ class _SignedMagnitudeBin:
 def signed_bin(
     magnitude_bin: int | DataNode, random_sign: DataNode | None = None, seed: int | None = None, shape: Sequence[int] | None = None
 ) -> _SignedMagnitudeBin:
-    """Returns a bin (or several) with random signs. A magnitude is negated if random_sign is 1. By default random_sign is drawn from 0 and 1, with the given shape.
+    """Returns a bin (or several) with random signs. random_sign=1 negates a magnitude. By default random_sign is drawn from 0 and 1, with the given shape.
 
     For augmentations in the branches of an `if`, call this before the `if`.
     """

@@ -2,7 +2,7 @@
 """PyTorch iterators with DALI's names. Batches are tensors over the pipeline's memory, without a copy.
 
 Outputs on a GPU are tensors on that GPU. Data is complete for work on the stream that is current when the iterator returns it. The pipeline reuses a batch's
-memory when no tensor over it is left and the work that was submitted to that stream until then is done. If another stream reads a tensor too, keep the tensor
+memory after the last tensor over it is freed and the work that this stream had at that moment is done. If another stream reads a tensor too, keep the tensor
 until that stream's work is done, as with any tensor of torch.
 """
 
@@ -234,14 +234,15 @@ class DALIRaggedIterator(_TorchIterator):
 
 
 def _sparse_coo(samples: list[torch.Tensor]) -> torch.Tensor:
-    """Returns samples of different extents as one sparse tensor. Its extents are the largest of all samples. Raises InvalidArgumentError without samples."""
+    """Returns samples of different extents as one sparse tensor, whose first dimension counts the samples, and whose other extents are the largest of all
+    samples. Raises InvalidArgumentError without samples."""
     if not samples:
         raise InvalidArgumentError("a sparse tensor of no samples")
     extents = [max(s.shape[d] for s in samples) for d in range(samples[0].dim())]
     device = samples[0].device
     indices, values = [], []
     for i, sample in enumerate(samples):
-        # Indices of all elements. nonzero() would wait for the GPU.
+        # The indices of all elements are made without nonzero(), which would wait for the GPU.
         axes = [torch.full((1,), i, device=device), *(torch.arange(n, device=device) for n in sample.shape)]
         indices.append(torch.stack([a.flatten() for a in torch.meshgrid(*axes, indexing="ij")]))
         values.append(sample.flatten())

@@ -48,7 +48,7 @@ class StructuredBatches(EpochIterator):
             super().__init__(pipeline, reader_name=names[0] if names and not pipeline._builder.sources else None)
 
     def _restored_samples(self, state: dict[str, Any]) -> int:
-        """Returns how many samples of the current epoch this rank has taken, after a restore in mid-epoch. All batches are full, so this number follows
+        """Returns how many samples of the current epoch this rank has taken, after a restore in mid-epoch. All batches are full, so this number can be computed
         from the number of samples that all ranks have taken together, even if the number of ranks has changed."""
         batch = self.batch_size * self._pipes[0]._started().meta()["number_of_shards"]
         return int(state["epoch"] * state["size"] + state["consumed"]) // batch * self.batch_size % self._samples
@@ -67,7 +67,7 @@ class StructuredBatches(EpochIterator):
         values = self._hand_over.tensors(batch)
         for k in self._strings:
             values[k] = _texts(batch, k)
-        for sizes, padded, fields in self._ragged:  # made without checks, since the values come from fn.pad_ragged
+        for sizes, padded, fields in self._ragged:  # these batches need no checks, since the values come from fn.pad_ragged
             for k, tensor, column in zip(fields, values[padded:sizes], values[sizes].unbind(1), strict=True):
                 values[k] = self._ragged_batch._of(tensor, self._layout(None, column), 1)
         for k, name in enumerate(self._names):

@@ -13,7 +13,7 @@ from stoker.structured.pipeline.sample_data_group import SampleDataGroup
 
 
 class DALIStructuredOutputIterator:
-    """Iterates over a structured pipeline. Each step is a tree of the output format, in which each field holds a batch.
+    """Iterates over a structured pipeline. Each step yields a tree of the output format, in which each field holds a batch.
 
     num_batches_in_epoch: the value of len(). An epoch ends with the input's epoch, or after this number of batches if the input is a SequenceSampler, which has
         no epochs.
@@ -44,7 +44,7 @@ class DALIStructuredOutputIterator:
             return self
 
         def reset(self) -> None:
-            """See DALIStructuredOutputIterator.reset."""
+            """Begins the next epoch of the DALIStructuredOutputIterator."""
             self._obj.reset()
 
         def __len__(self) -> int:

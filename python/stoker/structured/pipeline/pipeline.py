@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PipelineDefinition: an input, and the processing steps for its samples."""
+"""PipelineDefinition, which makes a pipeline from an input and from the processing steps for its samples."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class PipelineDefinition:
     use_parallel_external_source: whether a callable input that is written in Python runs in worker processes (the pipeline's py_num_workers).
     prefetch_queue_depth: the worker processes begin this many batches ahead.
     print_sample_data_group_format: whether to print the format of the samples before the first step and after each step.
-    copy_external_source_passthrough_outputs, passthrough_copy_*: are checked but have no effect. In ACCV-Lab they copy outputs that share the input's memory;
-        in Stoker all outputs have their own memory.
+    copy_external_source_passthrough_outputs, passthrough_copy_*: are checked but have no effect. In ACCV-Lab, these arguments copy outputs that share the
+    input's memory; in Stoker all outputs have their own memory.
     """
 
     def __init__(

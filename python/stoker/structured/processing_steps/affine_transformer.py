@@ -19,7 +19,7 @@ Names = str | int | Sequence[str | int] | None
 
 
 class AffineTransformer(PipelineStepBase):
-    """Transforms images at random and resizes them to `output_hw`. Applies the same to projection matrices, points and boxes.
+    """Transforms images at random and resizes them to `output_hw`. Applies the same transformation to projection matrices, points and boxes.
 
     One random matrix is drawn for all fields of a sample, and each image is resampled once. All images of a sample must therefore have the same size. To
     draw a matrix for each camera, wrap the step in DataGroupArrayInPathElementsAppliedStep.
@@ -48,7 +48,7 @@ class AffineTransformer(PipelineStepBase):
 
         @abstractmethod
         def values(self) -> list[float]:
-            """Returns the kind of the step as a number of fn.affine_augmentation, then its parameters."""
+            """Returns the number that fn.affine_augmentation uses for this kind of step, followed by the step's parameters."""
 
         def numbers(self) -> list[float]:
             """Returns the step in the form of fn.affine_augmentation's argument `steps`: kind, probability, number of parameters, parameters."""
@@ -56,7 +56,7 @@ class AffineTransformer(PipelineStepBase):
             return [kind, self.prob, len(values), *values]
 
         def check_prev_types_compatible_and_add_current_type(self, prev_types: set[type]) -> set[type]:
-            """Adds this step's type to the types of the steps before it, and returns all. Raises ValueError if this step cannot follow one of those."""
+            """Returns prev_types, the types of the steps before this one, with this step's type. Raises ValueError if this step cannot follow one of those."""
             return {*prev_types, type(self)}
 
     class _Aligning(TransformationStep):
@@ -181,14 +181,14 @@ class AffineTransformer(PipelineStepBase):
             return together
 
     class ResizingMode(Enum):
-        """How a frame is resized to an output of another aspect ratio; see AffineTransformer."""
+        """Ways to resize the frame to an output of another aspect ratio; the argument resizing_mode of AffineTransformer."""
 
         STRETCH = 0
         PAD = 1
         CROP = 2
 
     class ResizingAnchor(Enum):
-        """Which part of the frame keeps its position with PAD and CROP; see AffineTransformer."""
+        """Parts of the frame that may keep their position with PAD and CROP; the argument resizing_anchor of AffineTransformer."""
 
         CENTER = 0
         TOP_OR_LEFT = 1

@@ -25,7 +25,7 @@ class PipelineStepBase(ABC):
     """
 
     def __call__(self, data: SampleDataGroup) -> SampleDataGroup:
-        """Applies the step, and checks that the result has the format that _check_and_adjust_data_format_input_to_output returned."""
+        """Applies the step. Raises an error if the result does not have the format that _check_and_adjust_data_format_input_to_output returned."""
         wanted = self.check_input_data_format_and_set_output_data_format(data)
         process = converted(self._process) if current_builder().conditionals else self._process
         with in_step(type(self).__name__):
@@ -49,7 +49,7 @@ class PipelineStepBase(ABC):
         """Adds the step's operators to the graph, and returns the tree with the results. It may change `data`."""
 
     def check_input_data_format_and_set_output_data_format(self, data_empty: SampleDataGroup) -> SampleDataGroup:
-        """Returns the format after the step for a format before it, without changing its argument. Raises an error if the step cannot be applied to it."""
+        """Returns the format of the step's output for the input format data_empty, which it does not change. Raises an error if the step cannot be applied."""
         return self._check_and_adjust_data_format_input_to_output(data_empty.get_empty_like_self())
 
     @abstractmethod
@@ -60,8 +60,8 @@ class PipelineStepBase(ABC):
 def change_fields(
     data: SampleDataGroup, names: Iterable[str | int], change: Callable[[Any], Any], new_type: types.DALIDataType | None = None
 ) -> None:
-    """Replaces each field with one of these names by the result of `change`. new_type: the type of the results, if it differs. Errors of the operators that
-    `change` adds name the path of the field."""
+    """Replaces the value of each field with one of these names by change(value). new_type: the type of the results, if it differs from the fields'. Errors of
+    the operators that `change` adds name the path of the field."""
     for path in dict.fromkeys(path for name in names for path in data.find_all_occurrences(name)):
         with at_path(path_text(path)):
             made = change(data.get_item_in_path(path))

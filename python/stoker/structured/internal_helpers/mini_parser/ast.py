@@ -14,7 +14,7 @@ class AST:
 
 
 class Assignment(AST):
-    """variable = expression"""
+    """The condition `variable = expression`."""
 
     def __init__(self, variable: Variable, expression: AST) -> None:
         self.variable = variable
