@@ -124,7 +124,7 @@ class Session:
         return sum(good for _, _, good in sorted(places)[:first])
 
     def _bad_of(self, batch: _core.Batch) -> list[StokerError]:
-        """Returns the errors of the bad samples of the batch that was taken last."""
+        """Returns the errors of the bad samples of `batch`, which must be the batch that was taken last."""
         found = [from_status(*e) for e in self.core.bad_samples()[len(batch) - batch.planned :]]
         found = [e for e in found if e.epoch in (batch.epoch, batch.epoch + 1)]
         return [e for e in found if e.epoch != found[-1].epoch or e.sample > found[-1].sample - batch.planned]

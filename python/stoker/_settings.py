@@ -127,7 +127,8 @@ def _dtypes(name: str, value: Any) -> Any:
 
 
 def _share_or_count(name: str, value: Any) -> float | None:
-    """Checks a share of an epoch (below 1) or a number of samples. Returns None, the library's default, for None."""
+    """Checks a share of an epoch (below 1) or a number of samples. Returns None, the library's default, for None. Raises an error for negative numbers, and for
+    fractions above 1."""
     if value is None:
         return None
     number = _numbers.number(f"Pipeline: {name}", value)
@@ -431,7 +432,8 @@ class Settings:
 
     @classmethod
     def from_arguments(cls, leading: Leading, args: tuple[Any, ...], kwargs: dict[str, Any]) -> "Settings":
-        """Makes settings from the arguments of Pipeline. leading: its named parameters. args: further positional arguments, whose names are in _POSITIONAL."""
+        """Makes settings from the arguments of Pipeline. leading: its named parameters. args: further positional arguments, whose names are in _POSITIONAL.
+        Raises TypeError for too many."""
         if len(args) > len(_POSITIONAL):
             raise TypeError(f"Pipeline takes at most {len(leading) + len(_POSITIONAL)} positional arguments")
         return cls({**leading, **dict(zip(_POSITIONAL, args, strict=False)), **kwargs})

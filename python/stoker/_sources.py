@@ -173,7 +173,7 @@ class CallableSource(Source):
 
     def start(self, batch_size: int, workers: int, method: str, pickler: Any) -> None:
         """Starts the worker processes of parallel=True. The calls of a callable without an argument have an order, so such a callable gets no processes; the
-        pipeline's callback thread calls it."""
+        pipeline's callback thread calls it. Raises InvalidArgumentError if the pipeline has no workers, or another batch size than an earlier one."""
         if self.processes is not None and self._size != batch_size:
             raise InvalidArgumentError("external_source(parallel=True) serves pipelines of one batch size")
         if self.ahead is not None and self.with_argument and self.processes is None:
@@ -325,7 +325,8 @@ class FedSource(Source):
             self._put((list(columns), layouts))
 
     def _layout(self, output: int, data: Any, layout: str | None) -> str:
-        """Returns the layout of an output: the one given to feed_input, else the declared one, else the data's own."""
+        """Returns the layout of an output: the one given to feed_input, else the declared one, else the data's own. Raises InvalidArgumentError if the first
+        two differ."""
         declared = self.layouts[output]
         if declared and layout and layout != declared:
             raise InvalidArgumentError(f"feed_input: the layout is {layout!r}, but the external_source declares {declared!r}")

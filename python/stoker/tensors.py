@@ -41,8 +41,6 @@ def _wrap(samples: Sequence[Any], layout: str | None) -> _core.Batch:
 
 
 class _Tensor(_core.Tensor):
-    """Methods that TensorCPU and TensorGPU share."""
-
     __slots__ = ()
 
     @property
@@ -100,7 +98,8 @@ class TensorCPU(_Tensor):
     def _over(
         cls, object: Any = None, layout: str | None = None, is_pinned: bool = False, *, b: Any = None
     ) -> tuple[_core.Batch, int, int]:
-        """Returns (batch, output, index) for the constructor's arguments. The C module calls this if the first argument is not a Batch."""
+        """Returns (batch, output, index) for the constructor's arguments. The C module calls this if the first argument is not a Batch. Raises ArgumentError
+        for a list, a tuple or a str. is_pinned has no effect."""
         object = b if object is None else object
         if isinstance(object, (list, tuple, str)):
             raise ArgumentError(f"TensorCPU takes an array or a tensor, not {type(object).__name__}: convert it with np.asarray")
@@ -200,8 +199,6 @@ _T = TypeVar("_T", TensorCPU, TensorGPU)
 
 
 class _TensorList(Generic[_T]):
-    """Methods that TensorListCPU and TensorListGPU share."""
-
     # _about is the result of Batch.describe: (count, dense, dtype, shape of a sample, layout, device_id). An extent that differs between samples is -1, and
     # so is device_id for host memory.
     __slots__ = ("_about", "_batch", "_output")

@@ -107,7 +107,6 @@ class CompiledIterator(_BaseDataLoaderIter):
         self._length = len(self._index_sampler) if self._ahead and not self._num_workers else 0
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
-        """Begins another epoch, as torch's iterator does with persistent workers."""
         super()._reset(loader, first_iter)
         self._close()
         self._turn += 1
@@ -263,7 +262,6 @@ class CompiledIterator(_BaseDataLoaderIter):
         return _utils.collate.collate(flight.samples, collate_fn_map={**_utils.collate.default_collate_fn_map, Placeholder: stacked})
 
     def _materialised(self, sample: Any, images: Any) -> Any:
-        """Returns the sample with images in place of its placeholders."""
         if isinstance(sample, _FromDataset):
             return self._dataset[sample.index]
         wrap = _tv_image if self._plan.compiled is not None and self._plan.compiled.tv_image else None

@@ -54,7 +54,8 @@ class Plan:
 
 
 def plan(loader: DataLoader[Any]) -> Plan:
-    """Returns the Plan for a DataLoader, from its arguments and its Dataset as they are now."""
+    """Returns the Plan for a DataLoader, from its arguments and its Dataset as they are now. Raises no errors of the user's objects: they become the Plan's
+    reason."""
     try:
         _check_arguments(loader)
         found = gather(loader.dataset) if is_default(loader.collate_fn) else None

@@ -21,8 +21,6 @@ _MOST_IN_PYTHON = 0.02  # share of a data set's files that Pillow may read on th
 
 
 class _TorchvisionReader(Reader):
-    """Reads the samples of one of torchvision's data sets."""
-
     def __init__(self, dataset: Any) -> None:
         self._dataset, self._attributes = dataset, dict(vars(dataset))
 
@@ -73,8 +71,6 @@ class ArrayReader(_TorchvisionReader):
 
 
 class SubsetReader(Reader):
-    """Reads the samples of a Subset."""
-
     def __init__(self, whole: Reader, indices: Any) -> None:
         self._whole, self._indices = whole, indices
         self.transform, self.files, self.channels, self.python = whole.transform, whole.files, whole.channels, whole.python
@@ -92,8 +88,6 @@ class SubsetReader(Reader):
 
 
 class ConcatReader(Reader):
-    """Reads the samples of a ConcatDataset."""
-
     def __init__(self, parts: list[Reader], ends: list[int]) -> None:
         self._parts, self._ends = parts, ends
         first = parts[0]

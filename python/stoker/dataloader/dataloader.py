@@ -516,7 +516,7 @@ def _check_range(what: str, value: Any, most: int, advice: str) -> None:
 
 
 def _every(steps: Any) -> int:
-    """Checks the argument snapshot_every_n_steps and returns it; 0 if it is None."""
+    """Returns the argument snapshot_every_n_steps; 0 for None. Raises InvalidArgumentError unless it is None or a whole number of at least 0."""
     if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 0):
         raise InvalidArgumentError(
             f"DataLoader: snapshot_every_n_steps is a whole number of steps; 0 or None takes no snapshots; not {steps!r}"

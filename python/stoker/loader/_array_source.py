@@ -15,8 +15,6 @@ from stoker.loader._spec import Spec
 
 
 class ArraySource(DatasetSource):
-    """Reads the samples of an Arrays object."""
-
     unchanging = True
     by_sample = False  # no sample has to be fetched early: all images of an array have one size
 

@@ -77,7 +77,6 @@ class Arrays:
         return bool(self.images.shape[1:] == other._in_layout(self.layout).shape[1:] and type(self.targets) is type(other.targets))
 
     def _in_layout(self, layout: str) -> Any:
-        """Returns the images as (N, H, W, C) or (N, C, H, W), for "HWC" or "CHW"."""
         return self.images if self.layout == layout else _layout.transposed(self.images, self.layout)
 
     def joined(self, others: Sequence[Arrays]) -> Arrays:
@@ -192,7 +191,8 @@ def _cifar_files(folder: Path, split: str) -> list[Path]:
 
 
 def _read_idx(path: Path) -> Any:
-    """Returns the array of bytes in a file of MNIST's format: a magic number with the type and the number of dimensions, the extents, the values."""
+    """Returns the array of bytes in a file of MNIST's format: a magic number with the type and the number of dimensions, the extents, the values. Raises
+    InvalidArgumentError for other files and for damaged ones."""
     import numpy as np
 
     raw = _files.read_bytes(path)

@@ -134,7 +134,7 @@ class Batches:
 
     def _uneven(self, batch: _core.Batch, output: int) -> Any:
         """Returns an output whose samples differ in shape as a list of tensors. Raises an error if the user did not ask for a list, unless the field may be a
-        tensor in some batches; then it is a list in all later ones."""
+        tensor in one batch and a list in another; then it is a list in all later batches."""
         data = tensor_list(batch, output)
         if output in self._images:
             if output not in self._lists:
@@ -168,7 +168,6 @@ def _dense(data: TensorList) -> torch.Tensor:
 
 
 def _pinned(value: Any) -> Any:
-    """Returns a copy of a tensor in pinned memory, or a list of such copies. Other values are returned unchanged."""
     if isinstance(value, list):
         return [_pinned(v) for v in value]
     return value.pin_memory() if isinstance(value, torch.Tensor) else value

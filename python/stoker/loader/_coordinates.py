@@ -110,7 +110,6 @@ class Coordinates:
         self.clamp()
 
     def _edges(self, v: torch.Tensor) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-        """Returns [left, top] and [right, bottom] of the boxes `v`."""
         first, second = (v[:, 0].clone(), v[:, 1].clone()), (v[:, 2].clone(), v[:, 3].clone())
         low = [f - s / 2 for f, s in zip(first, second, strict=True)] if self.format == "CXCYWH" else list(first)
         high = list(second) if self.format == "XYXY" else [e + s for e, s in zip(low, second, strict=True)]
@@ -147,8 +146,6 @@ class Move:
 
 @dataclass(frozen=True)
 class Crop(Move):
-    """Cuts out a window."""
-
     top: Column
     left: Column
     height: int | Column
@@ -180,8 +177,6 @@ class CenterCrop(Move):
 
 @dataclass(frozen=True)
 class Pad(Move):
-    """Adds pixels around the image."""
-
     left: int | Column
     top: int | Column
     right: int | Column
@@ -196,8 +191,6 @@ class Pad(Move):
 
 @dataclass(frozen=True)
 class Resize(Move):
-    """Resizes the image."""
-
     height: int | Column
     width: int | Column
 

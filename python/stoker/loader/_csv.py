@@ -38,8 +38,8 @@ def rows_of(
     root: str | os.PathLike[str] | None,
     kinds: Mapping[str, Kind],
 ) -> list[dict[str, Any]]:
-    """Returns a dict of fields for each sample, if some fields are images, masks or maps. Their values are paths; relative ones are joined to `root`. kinds:
-    the fields' kinds. The other arguments are those of from_table."""
+    """Returns a dict of fields for each sample, for tables in which some fields are images, masks or maps. Their values are paths; relative ones are joined to
+    `root`. Raises InvalidArgumentError if such a column does not hold paths. kinds: the fields' kinds. The other arguments are those of from_table."""
     main = main_of(dict(kinds))
     paths, columns, root = _parts_of(table, path, targets, root)
     for field, kind in kinds.items():
@@ -57,7 +57,8 @@ def rows_of(
 def _parts_of(
     table: Any, path: str, targets: str | Sequence[str] | Mapping[str, str] | None, root: str | os.PathLike[str] | None
 ) -> tuple[list[Any], dict[str, list[Any]], str]:
-    """Returns the paths, a dict from fields to values, and the folder where relative paths begin. The arguments are those of from_table."""
+    """Returns the paths, a dict from fields to values, and the folder where relative paths begin. Raises InvalidArgumentError for a missing column, an empty
+    table, or a row without a path. The arguments are those of from_table."""
     if isinstance(table, (str, os.PathLike)):
         name, columns = os.fspath(table), _read(os.fspath(table))
         root = os.path.dirname(name) if root is None else root
@@ -94,8 +95,9 @@ def _of_frame(table: Any) -> dict[str, list[Any]]:
 
 
 def _columns_of_fields(targets: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
-    """Returns a dict from fields to columns. A mapping is such a dict. Otherwise a field is named like its column, or, if that name is not possible, with _ in
-    place of characters other than letters and digits: the column "Patient Age" becomes the field Patient_Age."""
+    """Returns a dict from fields to columns; a mapping is such a dict already. A field is named like its column, or, if that name is not possible, with _ in
+    place of characters other than letters and digits: the column "Patient Age" becomes Patient_Age. Raises InvalidArgumentError if two columns get the same
+    name."""
     if isinstance(targets, Mapping):
         return {str(field): str(column) for field, column in targets.items()}
     fields: dict[str, str] = {}

@@ -180,7 +180,6 @@ class DatasetSource(Source):
         return {"size": self.size, "shuffle": spec.shuffle, "seed": spec.seed, **({} if found is None else {"digest": found})}
 
     def _digest(self) -> str | None:
-        """Returns a digest of the list of samples; None if the list is not known."""
         if self._digested is None or self._digested[0] != self.size:
             self._digested = (self.size, self._make_digest())
         return self._digested[1]
@@ -269,7 +268,8 @@ class DatasetSource(Source):
         return spec.seed, epoch, position, spec.shard.rank if per_rank else 0
 
     def _submit(self, items: list[Item]) -> list[Future[Any]]:
-        """Starts to fetch samples. Returns one future for each call: a call fetches one sample, or several if the dataset has many(ids)."""
+        """Starts to fetch samples. Returns one future for each call: a call fetches one sample, or several if the dataset has many(ids). Raises StateError
+        after close()."""
         known: list[Future[Any]] = []
         while self._probes and len(known) < len(items) and items[len(known)] in self._probes:
             from concurrent.futures import Future
@@ -375,7 +375,7 @@ class DatasetSource(Source):
 
     def _sizes_of_some(self, spec: Spec) -> list[tuple[int, int]]:
         """Fetches some samples, the same ones on all ranks and in all runs, and returns the (height, width) of their images. Leaves out bad samples. Returns []
-        if samples have several images. Fetches no more at once than fit into memory_limit."""
+        if samples have several images. Fetches no more at once than fit into memory_limit. Raises StalledError if that takes longer than `timeout`."""
         workers = self.workers
         if workers is None or self.samples_of.several:
             return []
@@ -499,7 +499,8 @@ class DatasetSource(Source):
         return [finished, *targets, followers.numbers()]
 
     def _field(self, node: DataNode, kind: Kind, example: Any, k: int, spec: Spec) -> Field:
-        """Makes the Field of a part that is a mask, a further image or a map of floats. Images and maps become HWC. k: the part's number in the sample."""
+        """Makes the Field of a part that is a mask, a further image or a map of floats. Images and maps become HWC. k: the part's number in the sample. Raises
+        InvalidArgumentError for a map of vectors that does not have two channels."""
         if kind.name == MASK:
             return Field(spec.upload(node), MASK)
         floats = kind.name == FLOATS
@@ -516,7 +517,8 @@ class DatasetSource(Source):
         return Field(node, kind.name, kind.format == VECTORS, example.dtype.kind == "f", channels == 1 and kind.name == IMAGE, channels)
 
     def _image(self, node: DataNode, example: Any, followers: Followers | None, spec: Spec) -> Image:
-        """Makes the Image of the node, with arrays as HWC. An operator transposes CHW arrays, because NumPy would take three times as long on one thread."""
+        """Makes the Image of the node, with arrays as HWC. An operator transposes CHW arrays, because NumPy would take three times as long on one thread.
+        Raises InvalidArgumentError for arrays if the user wants clips."""
         if not is_array(example):
             return spec.image(node, followers)
         if spec.video is not None:
@@ -536,7 +538,8 @@ class DatasetSource(Source):
         return Image(node, None, followers, example.dtype.kind == "f", channels == 1, channels)
 
     def _finish(self, example: tuple[Any, ...], kinds: list[Kind]) -> dict[int, Finish]:
-        """Returns a dict from the index of a part to the conversion of its output in a batch. Parts that need no conversion have no entry."""
+        """Returns a dict from the index of a part to the conversion of its output in a batch. Parts that need no conversion have no entry. Raises
+        InvalidArgumentError if `ragged` names an unknown field."""
         shown = self.fields(self.asked.names)
         for name in self.asked.ragged:
             if not shown.get(name) and not (self.asked.plain and name in shown):
@@ -569,7 +572,7 @@ class DatasetSource(Source):
 
     def _let_follow(self, followers: Followers, geometry: DataNode) -> None:
         """Adds conversions that move boxes and points, and that remove the ones that transforms drop. They run for a whole batch, and read the moves from the
-        output after the targets."""
+        output after the targets. Raises UnsupportedError if boxes or points cannot follow a transform."""
         numbers = self.targets + 1
         shown = {k: name for name, k in self.fields(self.asked.names).items()}
         for at, k in enumerate(self.samples_of.stacks, 2):

@@ -20,8 +20,6 @@ class Taking(Protocol):
 
 
 class Epoch:
-    """Iterates over the batches of one epoch."""
-
     def __init__(self, loader: Taking, generation: int) -> None:
         self._loader, self._generation = loader, generation
         self._done = False

@@ -319,8 +319,6 @@ class ProcessWorkers(Workers):
 
 
 class _Process:
-    """A process with a copy of the dataset."""
-
     def __init__(self, fetch: Fetch, context: Any) -> None:
         self.worker = Worker(context, "stoker-dataset", "python_workers", True, _begin, fetch)
 
@@ -358,7 +356,6 @@ def _calls(fetch: Fetch, method: str, arguments: Any) -> Any:
 
 
 def _seed_all(item: Item) -> None:
-    """Seeds the global random generators of this process from the sample's Place."""
     import random
 
     seed = mix(*item[1])

@@ -75,9 +75,9 @@ def of_known(fields: tuple[str, ...] | None, outputs: dict[str, int]) -> dict[st
 
 
 def of_dataset(fields: tuple[str, ...] | None, targets: int, keys: tuple[str, ...] | None) -> dict[str, int | None]:
-    """Returns the fields of a Dataset: a dict to the indices of parts, or to None for metadata of samples. "image" is part 0, wherever it is among the names;
-    the other names are the other parts, in order. keys: for samples that are dicts, the keys of their parts in order; a field is then the part with its name.
-    None: samples are tuples."""
+    """Returns the fields of a Dataset: a dict to the indices of parts, or to None for metadata of samples. keys: for samples that are dicts, the keys of their
+    parts in order; a field is the part with its name. None: samples are tuples; "image" is part 0, and the other names are the other parts in order. targets:
+    the number of parts after the image. Raises InvalidArgumentError if the number of names does not fit."""
     if keys is not None:
         return {f: keys.index(f) if f in keys else None for f in (keys if fields is None else fields)}
     given = fields if fields is not None else default(targets)

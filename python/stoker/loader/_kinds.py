@@ -42,7 +42,7 @@ def has_sound(fields: Any) -> bool:
 
 def kind_of(field: str, given: Any) -> Kind:
     """Returns the Kind for what the user gave for a field: a name, a class of tv_tensors, ("BoundingBoxes", "XYWH"), ("FloatMap", "vectors"), (name, list) for
-    an image, a mask or a map, list, or None for a field that does not change."""
+    an image, a mask or a map, list, or None for a field that does not change. Raises InvalidArgumentError for other values."""
     format = ""
     if isinstance(given, (tuple, list)) and len(given) == 2:
         given, format = given[0], LIST if given[1] is list else str(getattr(given[1], "value", given[1]))
@@ -88,7 +88,6 @@ def internal(kinds: dict[str, Kind] | None) -> dict[str, Kind] | None:
 
 
 def several(kinds: dict[str, Kind] | None) -> bool:
-    """Returns whether fields other than the image have pixels that move with it. kinds: the kinds with the main field under the name "image"."""
     return any(kind.name in (MASK, *PICTURES) for name, kind in (kinds or {}).items() if name != "image")
 
 

@@ -221,7 +221,8 @@ def _sanitized(image: Image, t: T.SanitizeBoundingBoxes, gate: DataNode | None) 
 
 
 def _of_values(image: Image, t: T.Transform, gate: DataNode | None) -> DataNode | None:
-    """Returns the image's node after a transform that changes only values; None for other transforms."""
+    """Returns the image's node after a transform that changes only values; None for other transforms. Raises UnsupportedError for a RandomErasing with
+    noise."""
     node, always = image.node, 1 if gate is None else gate
     if isinstance(t, T.GaussianBlur):
         return _lower_values.blur(node, t, gate)
@@ -318,7 +319,8 @@ def _on_each(image: Image, change: Callable[[Image], Image]) -> Image:
 
 
 def _apply_one(image: Image, t: T.Transform, gate: DataNode | None) -> Image:
-    """Applies a transform to an image. Followers are changed too if the transform moves pixels. gate: as in _apply."""
+    """Applies a transform to an image. Followers are changed too if the transform moves pixels. Raises an error for images that the transform does not take.
+    gate: as in _apply."""
     kind = type(t)
     if image.floats and not _takes_floats(t):
         raise InvalidArgumentError(
@@ -395,7 +397,7 @@ def _augmented(image: Image, t: T.Transform, gate: DataNode | None) -> Image:
 
 
 def _freely(image: Image, t: T.RandomAffine | T.Lambda, gate: DataNode | None) -> Image:
-    """Applies an affine transform to an image and its followers, or the user's function to an image. Raises an error if a function meets followers."""
+    """Applies an affine transform to an image and its followers, or the user's function to an image. Raises UnsupportedError if a function meets followers."""
     if isinstance(t, T.RandomAffine):
         if t.expand and gate is not None:
             raise _in_group(t)
@@ -476,7 +478,6 @@ def _counts_channels(t: T.Transform) -> bool:
 
 
 def calls_function(t: T.Transform) -> bool:
-    """Returns whether a transform calls a user's function."""
     return any(map(calls_function, t.transforms)) if isinstance(t, T.Group) else isinstance(t, T.Lambda)
 
 
@@ -560,7 +561,8 @@ class Recipe:
 
     @classmethod
     def of(cls, transforms: Sequence[T.Transform], dtype: types.DALIDataType | None, channels_last: bool, floats: bool = False) -> Recipe:
-        """Makes the recipe of a list of transforms. dtype: the Loader's argument; None: the transforms set the type. floats: images are maps of floats."""
+        """Makes the recipe of a list of transforms. dtype: the Loader's argument; None: the transforms set the type. floats: images are maps of floats. Raises
+        InvalidArgumentError for transforms in an order that cannot be compiled, and for a dtype that does not fit."""
         steps: list[T.Transform] = []
         erasings: list[T.RandomErasing] = []
         normalize: T.Normalize | None = None
@@ -623,8 +625,9 @@ class Recipe:
         return recipe._with_tail([_lower_tail.function_of(t) for t in tail if type(t) is not T.Identity], values.dtype, dtype)
 
     def _with_tail(self, tail: list[_lower_tail.Tail], declared: types.DALIDataType | None, asked: types.DALIDataType | None) -> Recipe:
-        """Returns this recipe with the tail set. declared: the type that the transforms before the tail set, or None for float32; the tail gets images of this
-        type. asked: the Loader's argument dtype, to which the tail's results are converted."""
+        """Sets the tail of this recipe, and returns the recipe. declared: the type that the transforms before the tail set, or None for float32; the tail gets
+        images of this type. asked: the Loader's argument dtype, to which the tail's results are converted. Raises InvalidArgumentError if `asked` is a type of
+        whole numbers and the tail gets floats."""
         if not tail:
             return self
         declared = types.FLOAT if declared is None else declared
@@ -659,7 +662,8 @@ class Recipe:
         return any(map(_counts_channels, self.steps))
 
     def apply(self, image: Image) -> list[DataNode]:
-        """Returns the finished images (CHW or HWC), or the finished clip. Several if a step is FiveCrop or TenCrop, or if `views` is set."""
+        """Returns the finished images (CHW or HWC), or the finished clip. Several if a step is FiveCrop or TenCrop, or if `views` is set. Raises
+        UnsupportedError if a transform does not take clips, or if the image's followers cannot follow a function."""
         images = [image]
         if image.clip:
             self._refuse_for_clips()

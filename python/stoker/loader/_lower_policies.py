@@ -38,7 +38,6 @@ class Step(NamedTuple):
 
 
 def _single(x: float) -> float:
-    """Rounds to float32."""
     value: float = struct.unpack("f", struct.pack("f", x))[0]
     return value
 

@@ -64,7 +64,6 @@ def _resample(step: Any, sound: Sound) -> Sound:
 
 
 def _vol(step: Any, sound: Sound) -> Sound:
-    """Multiplies by a gain, then clips to -1..1, as torchaudio does."""
     gain = float(step.gain)
     factor = {"amplitude": gain, "db": 10 ** (gain / 20), "power": gain**0.5}[step.gain_type]
     return replace(sound, node=math.clamp(sound.node * factor, -1.0, 1.0))
@@ -175,7 +174,7 @@ def _spec_augment(step: Any, sound: Sound) -> Sound:
 
 def _add_noise(step: AddNoise, sound: Sound, spec: Spec) -> Sound:
     """Adds a random part of a noise file, scaled so that the sample has the signal-to-noise ratio that it draws. If the noise is shorter than the sound, zeros
-    follow it."""
+    follow it. Raises InvalidArgumentError unless sounds have one channel and one rate."""
     if sound.ndim != 1 or sound.rate_hz is None:
         raise InvalidArgumentError(
             "Loader: AddNoise takes sounds of one channel and one rate, before they are spectra: give Audio(rate=...)"

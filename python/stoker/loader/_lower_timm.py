@@ -49,7 +49,6 @@ class _Drawn:
 
 
 def augment(node: DataNode, t: LevelledAugment, size: Size, gate: Gate) -> DataNode:
-    """Applies the augmentation to the image's node. size: the image's height and width."""
     for _ in range(t.draws):
         row = fn.random.choice(len(t.sequences))
         for steps in zip(*t.sequences, strict=True):

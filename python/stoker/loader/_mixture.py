@@ -112,7 +112,8 @@ class Mixture:
             raise StateError("a newer iteration over this mixture has begun, its place was set, or it was closed")
 
     def _take(self, k: int, generation: int) -> Any:
-        """Returns the next batch of source k. Returns _END after the leader's last batch; other sources begin their next epoch."""
+        """Returns the next batch of source k, or _END after the leader's last batch. A source other than the leader begins its next epoch when one ends. Raises
+        InvalidArgumentError if an epoch of the source has no batches."""
         for _ in range(2):
             iterator = self._running[k]
             if iterator is None:
@@ -319,7 +320,6 @@ def _shares(names: Sequence[str], given: Sequence[Any]) -> list[Fraction]:
 
 
 def _world(loader: Any) -> int:
-    """Returns the number of ranks among which a source divides its samples."""
     if isinstance(loader, Mixture):
         return loader._world
     spec = getattr(loader, "_spec", None)
@@ -328,5 +328,4 @@ def _world(loader: Any) -> int:
 
 
 def _end_of(ends: Any) -> str:
-    """Returns a text for messages about what ends an epoch: a number of steps or a source's name."""
     return f"{ends} steps" if is_whole(ends) else f"source {ends!r:.100}"

@@ -23,7 +23,6 @@ _ENDINGS = tuple(glob.removeprefix("*") for glob in _core.image_globs())
 
 
 def _looks_like_image(value: Any) -> bool:
-    """Returns whether a value can be an image, or a list of views."""
     if isinstance(value, (list, tuple)):
         return bool(value) and all(_looks_like_image(one) for one in value)
     if hasattr(value, "dtype") and hasattr(value, "ndim"):

@@ -17,7 +17,6 @@ from stoker.transforms import ConvertImageDtype, Mixing, Normalize, RandomErasin
 
 
 def _makes_floats(transform: Transform) -> bool:
-    """Returns whether the transform turns a uint8 image into floats."""
     if isinstance(transform, Group):
         return any(map(_makes_floats, transform.transforms))
     if isinstance(transform, RandomErasing):
@@ -57,7 +56,7 @@ def _array_of(image: Any, name: str) -> np.ndarray:
 def apply(transform: Transform, image: Any) -> Any:
     """Returns the image that a Loader would make from this image: a PIL image for a PIL image, an array (H, W, C) for an array, a tensor (C, H, W) for a
     tensor. A uint8 image remains uint8, unless the transform makes floats; the result for a PIL image is then a tensor. FiveCrop and TenCrop give a tuple of
-    images. Each call makes new draws."""
+    images. Each call makes new draws. Raises InvalidArgumentError for MixUp and CutMix."""
     name = type(transform).__name__
     if isinstance(transform, Mixing):
         raise InvalidArgumentError(f"{name} mixes the images of a batch: give it to Loader as batch_transforms=")
@@ -74,7 +73,8 @@ def apply(transform: Transform, image: Any) -> Any:
 
 
 def _source_of(array: np.ndarray) -> Any:
-    """Returns a source with this one image for a Loader: an array if it is uint8, a Dataset if it is float32, because a Loader refuses arrays of floats."""
+    """Returns a source with this one image for a Loader: an array if it is uint8, a Dataset if it is float32, because a Loader refuses arrays of floats. Raises
+    InvalidArgumentError for other types."""
     if array.dtype == np.uint8:
         return (array[None],)
     if array.dtype != np.float32:

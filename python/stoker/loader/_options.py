@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the arguments of a Loader, except its source."""
+"""Checks the arguments of a Loader, and converts them to settings."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def _seed_of_torch(shard: Shard) -> int:
 
 def seed_of(seed: int | str | None, shard: Shard) -> int:
     """Returns the seed of a Loader. None: draws a seed from the system's random numbers, the same for all ranks; states contain it, and repr() shows it.
-    "torch": the seed of torch.manual_seed, or 0."""
+    "torch": the seed of torch.manual_seed, or 0. Raises an error for others than whole numbers of at least 0."""
     if seed == "torch":
         return _seed_of_torch(shard)
     if seed is None:
@@ -208,7 +208,7 @@ def seed_of(seed: int | str | None, shard: Shard) -> int:
 
 
 def check_flags(**given: Any) -> None:
-    """Raises an error for each argument that is not True, False, None, 0 or 1."""
+    """Raises ArgumentError for each argument that is not True, False, None, 0 or 1."""
     for name, value in given.items():
         flag(f"Loader: {name}", value, also=', "shards" for tars, or "groups" for tables' if name == "shuffle" else "")
 
@@ -252,7 +252,8 @@ def workers_of(python_workers: int) -> int:
 
 
 def processes_of(context: Any) -> Any:
-    """Returns the multiprocessing context for a name or a context; for None, the one that forks, as in torch's DataLoader on Linux."""
+    """Returns the multiprocessing context for a name or a context; for None, the one that forks, as in torch's DataLoader on Linux. Raises InvalidArgumentError
+    for an unknown name."""
     import multiprocessing
 
     if context is not None and not isinstance(context, str):
@@ -288,7 +289,8 @@ def tail_of(last_batch: str | None, drop_last: bool | None) -> str:
 
 
 def device_id_of(device: Any) -> int | None:
-    """Returns the index of a GPU, or None for the CPU. device: "cpu", "cuda:1", a torch.device or an index. "cuda" is torch's current GPU."""
+    """Returns the index of a GPU, or None for the CPU. device: "cpu", "cuda:1", a torch.device or an index; "cuda" is torch's current GPU. Raises
+    InvalidArgumentError for others."""
     text = f"cuda:{device}" if isinstance(device, int) and not isinstance(device, bool) else str(device)
     if text in ("cpu", "cpu:0"):
         return None

@@ -59,8 +59,6 @@ class Order:
 
 
 class FunctionOrder(Order):
-    """Takes the ids from a function of the epoch."""
-
     repeated = "the function has to give an epoch the same ids whenever it is called"
 
     def __init__(self, function: Callable[[int], Iterable[int]]) -> None:
@@ -176,7 +174,8 @@ def _as_array(ids: Iterable[int], what: str = "sampler", where: str = "this epoc
 
 
 def make_order(sampler: Any, seed: int) -> Order | None:
-    """Makes the order for the Loader's argument `sampler`; None if the user gave none."""
+    """Makes the order for the Loader's argument `sampler`; None if the user gave none. seed: for weights. Raises InvalidArgumentError for other objects, and
+    for a list of bools."""
     if sampler is None:
         return None
     if callable(sampler) and not hasattr(sampler, "__iter__"):

@@ -18,7 +18,8 @@ _KINDS = ("Image", "Mask", "FloatMap")
 
 
 def checked(pad: Any) -> dict[str, float] | None:
-    """Returns the Loader's argument `pad` as a dict from kinds of fields to the value of the padding; None if batches are not padded."""
+    """Returns the Loader's argument `pad` as a dict from kinds of fields to the value of the padding; None if batches are not padded. Raises
+    InvalidArgumentError for wrong kinds and values."""
     if pad is None:
         return None
     given = (
@@ -36,7 +37,8 @@ def checked(pad: Any) -> dict[str, float] | None:
 
 
 def without_own_fields(values: Mapping[str, float] | None, fields: Any) -> tuple[Any, tuple[str, ...] | None]:
-    """Returns the fields that the data set must have, and the names of all fields if the user named one that padding adds, else None."""
+    """Returns two things: the user's fields without `size` and `padding_mask`, which padding adds; and the names of all the user's fields if one of these two
+    is among them, else None."""
     if values is None or fields is None or not {*FIELDS} & {*fields}:
         return fields, None
     given = [name for name in fields if name not in FIELDS]
@@ -56,7 +58,7 @@ def with_fields(
     fields: Mapping[str, int | None], finishing: Finishing, asked: tuple[str, ...] | None, size: int
 ) -> tuple[dict[str, int | None], Finishing]:
     """Adds the fields `size` and `padding_mask`. asked: the names of all fields, in order, if the user named one of these two; None: only `size` is added, as
-    the last field. size: the number of the output with the sizes."""
+    the last field. size: the number of the output with the sizes. Raises InvalidArgumentError if the data have a field of one of these names."""
     for name in FIELDS:
         if name in fields:
             raise InvalidArgumentError(

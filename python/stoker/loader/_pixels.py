@@ -50,7 +50,8 @@ def pixels(value: Any, layout: Layout, declared: bool = False) -> Any:
 
 
 def numbers_of(value: Any) -> Any:
-    """Converts a PIL image, or an array or tensor of at least two dimensions, to float32 without scaling. Other values, such as paths, are returned unchanged."""
+    """Converts a PIL image, or an array or tensor of at least two dimensions, to float32 without scaling. Other values, such as paths, are returned unchanged.
+    Raises TypeError or ValueError for numbers that float32 does not hold."""
     import numpy as np
 
     if type(value).__module__.startswith("PIL."):

@@ -23,7 +23,8 @@ _AHEAD = 3  # number of batches that threads make early
 
 
 def _threads_of(given: Any, shard: _ranks.Shard) -> int:
-    """Returns the number of threads for the argument num_threads. "auto" is this rank's share of the cores, as for other Loaders."""
+    """Returns the number of threads for the argument num_threads. "auto" is this rank's share of the cores, as for other Loaders. Raises InvalidArgumentError
+    for wrong values."""
     if given == "auto":
         return min(_ranks.threads(shard) or _core.machine()["threads"], _MOST_THREADS)
     if not is_whole(given) or not 1 <= given <= _MOST_THREADS:
@@ -173,7 +174,7 @@ class RobotLoader:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from a state, with any number of ranks and with the state's seed."""
+        """Continues from a state, with any number of ranks and with the state's seed. Raises StateError for a state that is damaged or of other data."""
         if not isinstance(state, dict) or state.get("stoker_robots") != _STATE:
             raise StateError("this is not a state of Loader.from_lerobot, or it is of another version")
         for name, end in (("epoch", MOST_EPOCHS), ("size", MOST_SAMPLES), ("seed", 2**64)):
@@ -196,7 +197,7 @@ class RobotLoader:
         self._resumed, self._inside = True, True
 
     def set_epoch(self, epoch: int) -> None:
-        """Sets the epoch of the next iteration."""
+        """Sets the epoch of the next iteration. Raises InvalidArgumentError unless it is a whole number of at least 0."""
         if epoch != self._epoch:
             if not is_whole(epoch) or epoch < 0:
                 raise InvalidArgumentError(f"set_epoch: an epoch is a whole number from 0 on, not {epoch!r}")

@@ -150,7 +150,7 @@ def check_totals(root: Path, info: Mapping[str, Any], numbers: Sequence[int], fr
 
 
 def read_stats(root: Path) -> dict[str, dict[str, Any]]:
-    """Returns mean, std, min, max and count of each feature, as arrays; {} if there are no statistics."""
+    """Returns mean, std, min, max and count of each feature, as arrays; {} if there are no statistics. Raises CorruptError if they are damaged."""
     import numpy as np
 
     path, lines = root / "meta" / "stats.json", root / "meta" / "episodes_stats.jsonl"
@@ -173,7 +173,7 @@ def read_stats(root: Path) -> dict[str, dict[str, Any]]:
 
 
 def _joined(stats: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Combines the statistics of single episodes to those of all episodes."""
+    """Combines the statistics of single episodes into those of all episodes."""
     import numpy as np
 
     count = np.array([np.asarray(s["count"]).reshape(-1)[0] for s in stats], np.float64)
@@ -192,7 +192,7 @@ def _joined(stats: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def column_of(chunked: Any, feature: Mapping[str, Any], where: str) -> Any:
     """Returns a column of a row group as an array of the feature's type, of shape (rows, *the feature's shape), or (rows) if the feature's shape is (1).
-    Returns strings and images as a list."""
+    Returns strings and images as a list. Raises CorruptError for nulls, and if shape or type do not fit the feature."""
     import numpy as np
     import pyarrow as pa
 

@@ -211,7 +211,8 @@ class Robots:
     # ---- tables ----
 
     def _read_frames(self) -> None:
-        """Reads the columns of all chosen episodes into memory. Images stay encoded, and videos are not read."""
+        """Reads the columns of all chosen episodes into memory. Images stay encoded, and videos are not read. Raises CorruptError if the tables contradict the
+        metadata."""
         import numpy as np
 
         paths = self._data_files()
@@ -514,7 +515,6 @@ def _number(given: Any) -> Any:
 
 
 def _end_to_end(parts: Sequence[Any]) -> Any:
-    """Joins the parts of a column: arrays to one array, lists to one list."""
     import numpy as np
 
     return np.concatenate(parts) if parts and not isinstance(parts[0], list) else [value for part in parts for value in part]

@@ -281,7 +281,6 @@ class Run:
 
     @property
     def _own_pipelines(self) -> bool:
-        """Returns whether each epoch has its own pipeline."""
         return self.order is not None or (isinstance(self.source, Source) and self.source.one_epoch)
 
     def _by_index(self) -> None:
@@ -483,7 +482,7 @@ class Run:
 
     def _pass_ended_epoch(self) -> None:
         """Goes to the next epoch if the restored epoch has less than one step left. This happens if the state comes from fewer ranks or smaller batches, or was
-        saved after the last batch of an epoch before the end was known."""
+        saved after the last batch of an epoch before the end was known. Raises StateError if the sampler gives another number of ids than in the saved run."""
         if self.resumed is None:
             return
         consumed = int(self.resumed["consumed"])

@@ -246,7 +246,6 @@ class Samples:
         return ("image", *(k for k in item if k != "image" and (self.shown is None or k in self.shown)))
 
     def _check_masks(self, image: Any, rest: list[Any], height: int, width: int) -> None:
-        """Raises ValueError if a mask differs in size from its image. Both get the same crops, which would cut out different parts."""
         for k, (part, kind) in enumerate(zip(rest, self.kinds or (), strict=True), 1):
             if kind.name == MASK and tuple(part.shape[:2]) != (height, width):
                 turned = height_and_width(image, self.layout, False) != (height, width)
@@ -314,7 +313,8 @@ def height_and_width(image: Any, layout: Layout, oriented: bool) -> tuple[int, i
 
 
 def _sound(value: Any) -> Any:
-    """Returns the bytes of a sound file. value: a path, the bytes (also as an array), or a dict with "bytes" and "path", the form of `datasets`."""
+    """Returns the bytes of a sound file. value: a path, the bytes (also as an array), or a dict with "bytes" and "path", the form of `datasets`. Raises
+    ValueError for null, and TypeError for other values."""
     import numpy as np
 
     if isinstance(value, Mapping) and "bytes" in value:
@@ -375,7 +375,7 @@ def _converter(kind: Kind, number: int, name: str | None, layout: str | None) ->
 
 def column(values: list[Any], number: int, plain: bool = False) -> list[Any]:
     """Returns the values of one part of a batch, one for each sample. Encodes strings as bytes; gives empty lists the type of the other values. number: index
-    of the part. plain: part 0 is not an image, and is converted like the others."""
+    of the part. plain: part 0 is not an image, and is converted like the others. Raises TypeError if only some values are strings."""
     strings = [isinstance(v, str) for v in values]
     if not any(strings):
         return _targets.of_one_type(values) if number or plain else values

@@ -23,7 +23,7 @@ def owned(row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _may_change(row: tuple[Any, ...], number: int) -> bool:
-    """Returns whether the Dataset may still write to the memory of a part. Read-only memory counts as safe."""
+    """Returns whether the Dataset may still write to the memory of row[number]. Read-only memory counts as safe, a tensor never does."""
     import numpy as np
 
     referenced = sys.getrefcount(row[number]) > 2  # the row and the call's argument hold one reference each

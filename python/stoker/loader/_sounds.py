@@ -49,7 +49,8 @@ class SoundField:
 
 
 def _sound_field(fields: Mapping[str, Any], clips: bool = False) -> SoundField:
-    """Returns the field that is an Audio, and the names of all fields. clips: samples are clips of videos, whose other fields may have kinds."""
+    """Returns the field that is an Audio, and the names of all fields. clips: samples are clips of videos, whose other fields may have kinds. Raises
+    InvalidArgumentError for several Audio fields, and for kinds that are not allowed."""
     sounds = {name: given for name, given in fields.items() if isinstance(given, Audio) or given is Audio}
     if len(sounds) > 1:
         raise InvalidArgumentError(f"fields: {', '.join(map(str, sounds))} are Audio, and a sample has one sound: name one of them")
@@ -66,7 +67,8 @@ OF_IMAGES = ("dtype", "memory_format", "layout", "views", "batch_transforms", "e
 
 
 def refuse_arguments_of_images(given: Mapping[str, Any], rows: bool) -> None:
-    """Raises an error if the Loader has arguments that have no effect on sounds. given: all arguments of the Loader. rows: whether Python makes the samples."""
+    """Raises InvalidArgumentError if the Loader has arguments that have no effect on sounds. given: all arguments of the Loader. rows: whether Python makes the
+    samples."""
     named = [name for name in (*OF_IMAGES, *(() if rows else ("python_workers",))) if given[name]]
     if named:
         raise InvalidArgumentError(
@@ -123,7 +125,8 @@ def separated(source: Any, given: Mapping[str, Any]) -> Separated:
 
 
 def _separated_with_clips(source: Any, given: Mapping[str, Any]) -> Separated:
-    """Does the work of `separated` for a Loader of videos, in which each sample has the sound of its clip."""
+    """Does the work of `separated` for a Loader of videos, in which each sample has the sound of its clip. Raises InvalidArgumentError for arguments of the
+    Audio that clips do not allow."""
     wanted = _sound_field(given["fields"], True)
     ragged = (given["ragged"],) if isinstance(given["ragged"], str) else tuple(given["ragged"])
     if wanted.audio.crop != "start":
@@ -262,7 +265,8 @@ class Sounds:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Returns the names of the fields that the source must deliver; the rate and the lengths are added later."""
+        """Returns the names of the fields that the source must deliver; the rate and the lengths are added later. Raises InvalidArgumentError for a field
+        "image" next to the sound."""
         if "image" in self.given.names and self.given.name != "image":
             raise InvalidArgumentError("fields: 'image' next to a sound is not possible: call that column by another name, or leave it out")
         return tuple(name for name in self.given.names if name not in ("rate", self.lengths))
@@ -321,7 +325,7 @@ class Sounds:
 
     def with_fields(self, fields: Mapping[str, int | None], outputs: int, main: str) -> dict[str, int | None]:
         """Adds the fields of the sounds, and returns all fields in the user's order. outputs: the number of all outputs. main: the user's name of the first
-        output, which is "image" in `fields`."""
+        output, which is "image" in `fields`. Raises InvalidArgumentError if the user wants lengths and all sounds are equally long."""
         known = {**fields, "rate": outputs - 1 - self.padded}
         if self.padded:
             known[self.lengths] = outputs - 1
@@ -383,7 +387,8 @@ class AudioSource(FileSource):
         return nodes
 
     def durations(self) -> list[float]:
-        """Returns the length in seconds of each sample, from the manifests or from the headers of the files."""
+        """Returns the length in seconds of each sample, from the manifests or from the headers of the files. Raises InvalidArgumentError if the Audio has a
+        duration, and for a folder in a store."""
         if isinstance(self.given.audio.duration, (int, float)):
             raise InvalidArgumentError(
                 f"Loader: with duration={self.given.audio.duration:g} all sounds are equally long: leave bucket_by or duration out"
@@ -393,7 +398,7 @@ class AudioSource(FileSource):
             return list(counted(pool.map(_seconds, parts), "bucket_by: reading lengths", len(parts)))
 
     def _listed(self) -> list[Any]:
-        """Returns the paths of all files, in the order in which readers.file reads them."""
+        """Returns the paths of all files, in the order in which readers.file reads them. Raises InvalidArgumentError for a folder in a store."""
         if self.paths is not None:
             return list(self.paths)
         root = self.root or ""

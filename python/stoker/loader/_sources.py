@@ -41,11 +41,12 @@ class Source:
         """Called once, before `nodes`. Does nothing here; a subclass may prepare itself. own_order: whether the user gives the order of samples."""
 
     def index(self) -> None:
-        """Makes a source with one_epoch use an index from now on. The number of samples is then known, and one graph reads all epochs."""
+        """Makes a source with one_epoch use an index from now on. The number of samples is then known, and one graph reads all epochs. Only sources with
+        one_epoch have this."""
         raise NotImplementedError
 
     def count(self, spec: Spec) -> int:
-        """Returns the number of samples of a source with one_epoch."""
+        """Returns the number of samples. Only sources with one_epoch have this."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -142,7 +143,8 @@ def from_folder(folder: str, split: str) -> Source:
 
 
 def from_list(source: Sequence[Any]) -> Source:
-    """Makes a source from [(path, target), ...], [path, ...] or ([path, ...], [target, ...])."""
+    """Makes a source from [(path, target), ...], [path, ...] or ([path, ...], [target, ...]). Raises InvalidArgumentError for an empty list and for other
+    forms."""
     if not source:
         raise InvalidArgumentError("the list of samples is empty")
     if (

@@ -84,7 +84,6 @@ class Spec:
 
     @property
     def gpu(self) -> bool:
-        """Returns whether images are made on a GPU."""
         return self.settings.get("device_id") is not None
 
     def decode(self, data: DataNode, floats: bool = False) -> DataNode:
@@ -95,7 +94,8 @@ class Spec:
         return image
 
     def image(self, data: DataNode, followers: Followers | None = None) -> Image:
-        """Decodes the main image of a sample, or the clip or the sound that samples have instead. followers: the fields that move with the image."""
+        """Decodes the main image of a sample, or the clip or the sound that samples have instead. followers: the fields that move with the image. Raises
+        UnsupportedError if a clip has followers."""
         if self.video is not None:
             if followers is not None:
                 raise UnsupportedError(

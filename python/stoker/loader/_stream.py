@@ -141,7 +141,8 @@ class StreamSource(DatasetSource):
         return row
 
     def _begin(self, spec: Spec, epoch: int, position: int) -> None:
-        """Begins an iteration and skips the samples before the position. Skipped samples get their own random numbers too, as in the run that is resumed."""
+        """Begins an iteration and skips the samples before the position. Skipped samples get their own random numbers too, as in the run that is resumed.
+        Raises StateError if the dataset can be iterated only once and was iterated before."""
         self._kept.clear()
         if hasattr(self.dataset, "set_epoch"):
             self.dataset.set_epoch(epoch)

@@ -172,7 +172,7 @@ class Table:
             self._check_schema(f)
 
     def _check_schema(self, file: TableFile) -> None:
-        """Raises an error if the file lacks a column or has it with another type than the first file. Values are never converted silently."""
+        """Raises InvalidArgumentError if the file lacks a column or has it with another type than the first file. Values are never converted silently."""
         first = self.files[0]
         for column in self.columns:
             if column.name in self.partitions:
@@ -190,7 +190,8 @@ class Table:
                 )
 
     def _first_column(self, schema: Any, names: tuple[str, ...] | None) -> str:
-        """Returns the column for the first output of a table without images. In other tables, that output is the image."""
+        """Returns the column for the first output of a table without images. In other tables, that output is the image. Raises InvalidArgumentError if no
+        column can be in a batch."""
 
         def has_form(name: str) -> bool:
             type = schema.field(name).type
@@ -298,7 +299,7 @@ class Table:
         return self.group_bytes(group) > self.limit * self.rows[group]
 
     def window(self) -> int:
-        """Returns how many groups shuffle="groups" mixes with each other."""
+        """Returns how many groups shuffle="groups" mixes with each other: as many as fit into a third of `memory`, but at least 2."""
         mean = max(1, sum(map(self.group_bytes, range(len(self.groups)))) // len(self.groups))
         return max(2, self.memory // _WINDOW_SHARE // mean)
 
@@ -415,7 +416,7 @@ class Table:
             del self._kept[old]
 
     def many(self, ids: Sequence[int]) -> list[Row]:
-        """Returns the rows with these numbers, which count the rows of all files. Raises an error for a group that is too large."""
+        """Returns the rows with these numbers, which count the rows of all files. Raises LimitError for a group that is too large."""
         at = [self.group_of(i) for i in ids]
         for g in dict.fromkeys(at):
             if self._is_too_large(g):

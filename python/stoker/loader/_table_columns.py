@@ -95,7 +95,6 @@ def _dtype(type: Any) -> str:
 
 
 def _is_plain_data(type: Any) -> bool:
-    """Returns whether values of this type can be written as JSON."""
     import pyarrow.types as t
 
     if t.is_struct(type):

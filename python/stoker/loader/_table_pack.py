@@ -193,7 +193,8 @@ class _Packing:
         self.notes: list[str] = []
 
     def run(self) -> dict[str, Any]:
-        """Makes the tars, unless an earlier run has completed them. Returns the facts that the command prints."""
+        """Makes the tars, unless an earlier run has completed them. Returns the facts that the command prints. Raises InvalidArgumentError if the folder holds
+        other files."""
         mark = self._mark()
         if os.path.islink(self.folder) and not os.path.exists(self.folder):
             raise InvalidArgumentError(f"{self.folder}: it is a link to a folder that does not exist: make that folder, or remove the link")

@@ -51,7 +51,7 @@ def is_saved(folder: str) -> bool:
 
 def rows_of(sources: Sequence[str], storage: Storage, named: Collection[str] = ()) -> Rows:
     """Opens Parquet files, folders of these, or one folder that `datasets` saved. named: columns that the user named. If a partition (a folder "name=value")
-    has the same value in all files, it becomes a column only if the user named it."""
+    has the same value in all files, it becomes a column only if the user named it. Raises InvalidArgumentError for other sources."""
     parquet()
     if len(sources) == 1 and os.path.isdir(sources[0]) and is_saved(sources[0]):
         return _saved(sources[0])
@@ -65,7 +65,8 @@ def rows_of(sources: Sequence[str], storage: Storage, named: Collection[str] = (
 
 
 def _alike(name: str, schema: Any, first: str, wanted: Any) -> None:
-    """Raises an error unless the file `name` has all columns `wanted`, with the types that they have in the file `first`. schema: that of `name`."""
+    """Raises InvalidArgumentError unless the file `name` has exactly the columns `wanted`, with the types that they have in the file `first`. schema: that of
+    `name`."""
     for field in wanted:
         at = schema.get_field_index(field.name)
         if at < 0:
@@ -217,7 +218,8 @@ class _Stream:
         return made
 
     def _opened(self, file: BinaryIO, places: Sequence[tuple[int, int]], detail: str) -> Any:
-        """Opens a stream that consists of the messages at these (offset, size). detail: the part of the file, for messages."""
+        """Opens a stream that consists of the messages at these (offset, size). detail: the part of the file, for messages. Raises ReadError if the file is
+        shorter now, and CorruptError if the stream is damaged."""
         import pyarrow as pa
 
         messages = [_at(file, *place) for place in places]

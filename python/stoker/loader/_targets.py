@@ -226,7 +226,6 @@ class Target:
             raise OverflowError(f"{self.what} of the dataset: {e}: {advice}") from None
 
     def _check_tensor(self, value: Any) -> None:
-        """Raises TypeError for a torch tensor that NumPy cannot represent."""
         if str(value.layout) != "torch.strided":
             raise TypeError(f"the dataset gave a tensor of the layout {value.layout} as {self.what}: give a dense one, as by .to_dense()")
         if _name(value.dtype) not in TORCH:

@@ -99,7 +99,7 @@ def peek(tars: Sequence[str], storage: Any) -> tuple[int, dict[str, int]]:
 
 def _default(endings: Mapping[str, int], tars: Sequence[str], images: Sequence[str]) -> dict[str, Any]:
     """Returns the default components: the image (or the sound or video in its place), and the label if there is one. endings: number of files with each ending.
-    images: endings of the first component."""
+    images: endings of the first component. Raises InvalidArgumentError if no file has one of these."""
     if not any(ending.lower() in images for ending in endings):
         what = "image" if tuple(images) == IMAGE_ENDINGS else "sound" if "wav" in images else "video"
         raise InvalidArgumentError(
@@ -247,7 +247,7 @@ class TarSource(Source):
 
 def _parsed_component(name: str, given: Any) -> tuple[str, str]:
     """Returns the endings of a component and the kind of its bytes: "image", "int", "text", "json", "array" (.npy), "list" (arrays of different shapes) or
-    "bytes"."""
+    "bytes". Raises InvalidArgumentError for other values. name: the component's field."""
     endings, kind = given if isinstance(given, (tuple, list)) and len(given) == 2 else (given, None)
     if not isinstance(endings, str) or not endings or kind not in (None, "int", "text", "json", "array", "list", "bytes"):
         raise InvalidArgumentError(

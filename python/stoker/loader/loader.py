@@ -895,7 +895,8 @@ def _recipes(views: list[list[Transform]], dtype: Any, memory_format: Any, float
 
 
 def _views(views: Any, transforms: list[Transform]) -> list[list[Transform]]:
-    """Returns the transforms of each view. Without `views` there is one view."""
+    """Returns the transforms of each view. Without `views` there is one view. Raises InvalidArgumentError if `views` has another form, is too long, or comes
+    with transforms."""
     if views is None:
         return [transforms]
     if transforms:
@@ -914,7 +915,7 @@ def _views(views: Any, transforms: list[Transform]) -> list[list[Transform]]:
 
 def _known_source(source: Any, split: str, storage: Any, asked: DatasetArguments) -> tuple[Any, Listed | Arrays | None]:
     """Converts the user's source to one of Stoker's types if it is a table, tars or a data set of `datasets`. Also returns the files or arrays of a source
-    whose samples can be made without its Python code, else None."""
+    whose samples can be made without its Python code, else None. Raises InvalidArgumentError for tables in memory and for dicts."""
     if (hasattr(source, "columns") and hasattr(source, "iloc")) or (
         isinstance(source, (str, os.PathLike)) and os.fspath(source).endswith(".csv")
     ):
