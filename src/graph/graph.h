@@ -57,7 +57,7 @@ bool stk__grow(void **array, size_t count, size_t *capacity, size_t size);
 void *stk__graph_alloc(struct stk_graph *g, size_t size);
 char *stk__graph_strdup(struct stk_graph *g, const char *s);
 
-/* frames.c: sequences are tensors whose layout begins with F. */
+/* frames.c: returns whether a tensor is a sequence, that is, whether its layout begins with F. */
 bool stk__is_sequence(const struct stk_desc *desc);
 /* Changes t from a sequence to its frame k. If t has no data, changes only the description. */
 void stk__frame_of_sequence(struct stk_tensor *t, int64_t k);

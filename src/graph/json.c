@@ -18,7 +18,7 @@ static json_t *json_of_node(struct stk_node n)
 	return json_pack("[i,i]", n.op, n.output);
 }
 
-/* JSON has no infinities and no NaN: they become {"float": "nan"}, "inf" or "-inf". */
+/* Returns v as JSON. NaN and infinities, which JSON lacks, become {"float": "nan"}, "inf" or "-inf". */
 static json_t *json_of_float(float v)
 {
 	if (isfinite(v))
@@ -146,7 +146,7 @@ static bool node_of_json(const json_t *j, struct stk_node *out)
 	return true;
 }
 
-/* Reads a JSON number, or one of the forms of json_of_float. Returns false for anything else. */
+/* Sets *out to a JSON number, or to the value of one of the forms of json_of_float. Returns false for anything else. */
 static bool number_of_json(const json_t *j, double *out)
 {
 	const char *text = json_string_value(json_object_get(j, "float"));
@@ -157,7 +157,8 @@ static bool number_of_json(const json_t *j, double *out)
 	       (text && json_object_size(j) == 1 && (strcmp(text, "nan") == 0 || strcmp(text, "inf") == 0 || strcmp(text, "-inf") == 0));
 }
 
-/* Reads a list of texts or of numbers. Sets *memory to the memory of the list, which the caller frees. Returns false for other lists, or if memory is short. */
+/* Reads a list of texts or of numbers to *out. Sets *memory to the list's memory, which the caller frees. Returns false for other lists, or if memory is
+ * short. */
 static bool list_of_json(const char *name, const json_t *j, struct stk_arg *out, void **memory)
 {
 	size_t n = json_array_size(j);

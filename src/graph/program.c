@@ -465,7 +465,8 @@ static enum stk_status find_kept(struct stk_program *p, int32_t level, struct st
 	return STK_OK;
 }
 
-/* Sets c->is_read: the values that clones must make in this chain. A reader of many fields is cloned into many chains, each of which reads a few fields. */
+/* Sets c->is_read of chain number `index` of the level: the values that clones must make in this chain. A reader of many fields is cloned into many
+ * chains, each of which reads a few fields. */
 static enum stk_status find_wanted(struct stk_program *p, int32_t level, int32_t index, struct stk_chain *c, struct stk_error *err)
 {
 	c->is_read = stk__program_alloc(p, (size_t)p->n_values, sizeof *c->is_read);
@@ -481,8 +482,8 @@ static enum stk_status find_wanted(struct stk_program *p, int32_t level, int32_t
 	return STK_OK;
 }
 
-/* Lists a chain's nodes and the clones that it runs: first predicates and the nodes from which they are computed, then the others, in the order of the graph.
- * Then finds the chain's readers, kept values, wanted values and groups. */
+/* Lists the nodes of chain number `index` of the level and the clones that it runs: first predicates and the nodes from which they are computed, then the
+ * others, in the order of the graph. Then finds the chain's readers, kept values, wanted values and groups. */
 static enum stk_status fill_chain(struct stk_program *p, int32_t level, int32_t index, struct stk_error *err)
 {
 	struct stk_chain *c = &p->levels[level].chains[index];

@@ -69,7 +69,7 @@ enum stk_status stk__window_bound(struct stk_window *w, const struct stk_desc *d
 	return STK_OK;
 }
 
-/* Clamps x to the range of int32. Passes refuse extents that large, so the exact value does not matter. */
+/* Returns x clamped to the range of int32. Passes refuse extents that large, so the exact value does not matter. */
 static int32_t to_pass(int64_t x)
 {
 	return x > INT32_MAX ? INT32_MAX : x < -INT32_MAX ? -INT32_MAX : (int32_t)x;

@@ -12,7 +12,8 @@ union stk_job_value {
 	double f;
 };
 
-/* Returns an operand in the form that the job's domain requires: an integer, or a double that is rounded to float32 unless `meet` is float64. */
+/* Returns the operand of type dtype at `src` in the form that the job's domain requires: an integer, or a double that is rounded to float32 unless `meet`
+ * is float64. */
 STK_HD union stk_job_value stk__job_load(const struct stk_job *job, const uint8_t *src, int dtype)
 {
 	const struct stk_job_arithmetic *a = &STK_PARAMS(stk_job_arithmetic, job);

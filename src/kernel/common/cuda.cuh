@@ -50,7 +50,7 @@ static __device__ __forceinline__ uint32_t stk__keep(uint32_t x)
 	return __shfl_sync(0xffffffffu, x, threadIdx.x % 32);
 }
 
-/* Converts an address in shared memory to a number that can be calculated with, and back. */
+/* Convert an address in shared memory to a number for calculations, and back. */
 static __device__ __forceinline__ uint32_t stk__shared_number(const void *p)
 {
 	return (uint32_t)__cvta_generic_to_shared(p);
@@ -81,7 +81,7 @@ template <typename T> static __device__ __forceinline__ T *stk__forget(T *p)
 	return p;
 }
 
-/* Saturate two values to int16_t, or four values to uint8_t, and pack them into one word. The first value is in the lowest bits. */
+/* Return a word of two values saturated to int16_t, or of four values saturated to uint8_t. The first value is in the lowest bits. */
 static __device__ __forceinline__ uint32_t stk__saturate_shorts(int32_t a, int32_t b)
 {
 	uint32_t word;
@@ -121,7 +121,7 @@ static __device__ __forceinline__ uint32_t stk__max_shorts(uint32_t a, uint32_t 
 #endif
 }
 
-/* Converts to float16, rounded to nearest even. The payload of a NaN is lost. */
+/* Returns the bits of x as float16, rounded to nearest even. The payload of a NaN is lost. */
 static __device__ __forceinline__ uint16_t stk__half_bits(float x)
 {
 	uint16_t half;
@@ -129,7 +129,7 @@ static __device__ __forceinline__ uint16_t stk__half_bits(float x)
 	return half;
 }
 
-/* Converts to bfloat16, rounded to nearest even. The payload of a NaN is lost. */
+/* Returns the bits of x as bfloat16, rounded to nearest even. The payload of a NaN is lost. */
 static __device__ __forceinline__ uint16_t stk__bfloat_bits(float x)
 {
 #if __CUDA_ARCH__ >= 800

@@ -5,7 +5,7 @@
 
 #include "kernel/common/cuda.cuh"
 
-/* Converts a float32 to uint8 like stk__convert_one: to nearest, halves up, saturating, NaN to 0. The sum x + 1/2 is rounded down: rounded to nearest, it
+/* Returns x converted to uint8 like stk__convert_one: to nearest, halves up, saturating, NaN to 0. The sum x + 1/2 is rounded down: rounded to nearest, it
  * could reach a whole number that is larger than the exact sum. */
 static __device__ __forceinline__ uint32_t stk__to_byte(float x)
 {

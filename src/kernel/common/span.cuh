@@ -10,8 +10,8 @@ template <int BYTES> struct stk_span {
 	uint32_t word[WORDS + 1], shift; /* the span's first byte is byte number shift / 8 of the words */
 };
 
-/* Loads a span. `words` points to the aligned word that contains the first byte, and `before` bytes of that word precede the span. Does not read words that
- * contain no byte of the span. */
+/* Loads and returns a span of BYTES bytes. `words` points to the aligned word that contains the first byte, and `before` bytes of that word precede the
+ * span. Does not read words that contain no byte of the span. */
 template <int BYTES> static __device__ __forceinline__ stk_span<BYTES> stk__span_load(const uint32_t *words, uint32_t before)
 {
 	stk_span<BYTES> s;

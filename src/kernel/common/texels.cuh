@@ -54,8 +54,8 @@ static __device__ __forceinline__ bool stk__texel_inside(const stk_texel_source 
 	return x >= (float)(s.begin + before) && x < (float)(s.end - after) && y >= 0 && y < (float)(s.h - LINEAR);
 }
 
-/* Returns true if the position is outside of the image and its coordinates are below 1e6 pixels; for larger ones, plain conversions do not give floor and
- * fraction. */
+/* Returns true if position (x, y) is outside of the image and its coordinates are below 1e6 pixels; for larger ones, plain conversions do not give floor
+ * and fraction. */
 template <bool LINEAR> static __device__ __forceinline__ bool stk__texel_outside(const stk_texel_source &s, float x, float y)
 {
 	const float far = 1e6f, before = LINEAR ? -1 : 0;
@@ -63,7 +63,7 @@ template <bool LINEAR> static __device__ __forceinline__ bool stk__texel_outside
 	return outside && x > -far && x < far && y > -far && y < far;
 }
 
-/* Returns whether the position is so close to the origin that plain conversions give its floor and fraction. Returns false for NaN. */
+/* Returns whether position (x, y) is so close to the origin that plain conversions give its floor and fraction. Returns false for NaN. */
 static __device__ __forceinline__ bool stk__texel_near(float x, float y)
 {
 	return fabsf(x) + fabsf(y) < 1e6f;
@@ -121,7 +121,8 @@ static __device__ __forceinline__ void stk__texel_load_clamped(
 		}
 }
 
-/* Loads the words that contain the pixels of a position, clamped to the image. Reads no other words, so nothing is read outside of the image's memory. */
+/* Loads the words that contain the pixels of position (x, y), clamped to the image. Reads no other words, so nothing is read outside of the image's
+ * memory. */
 template <typename T, int C, bool LINEAR>
 static __device__ __forceinline__ void stk__texel_load_clamped(
 	const stk_texel_source &s, int32_t x, int32_t y, stk_texel_patch<T, C, LINEAR, true> &p)
@@ -281,7 +282,7 @@ static __device__ __forceinline__ void stk__texel_store(
 		((float *)(void *)to)[lane] = t.value[0];
 }
 
-/* Stores several floats per pixel through shared memory, so that neighbouring addresses are stored together. */
+/* Stores a warp's pixels of several floats, through shared memory, so that neighbouring addresses are stored together. Arguments: as above. */
 template <int C>
 static __device__ __forceinline__ void stk__texel_store(
 	const stk_texel_tile &tile, uint8_t *to, const stk_texel<float, C> &t, int32_t begin, int32_t end)
@@ -308,7 +309,7 @@ static __device__ __forceinline__ void stk__texel_store(
 
 /* ---- tiles ---- */
 
-/* Returns tile number `block` of an image. aligned: true if all rows begin at a multiple of 4 bytes. */
+/* Returns tile number `block` of the image at `dst`. aligned: true if all rows begin at a multiple of 4 bytes; turn: as in stk_texel_tile. */
 static __device__ __forceinline__ stk_texel_tile stk__texel_tile_of(
 	uint8_t *dst, int64_t pitch, int32_t width, int32_t height, bool aligned, uint32_t block, float *turn)
 {
@@ -326,7 +327,7 @@ template <typename T, int C> static __device__ __forceinline__ int32_t stk__texe
 	return t.x0 - (int32_t)(sizeof(T) == 1 && C == 3 ? (0 - at) & 3 : 0);
 }
 
-/* Computes the positions that a lane reads for its pixels in the N rows from y on. */
+/* Sets `at` to the positions that a lane reads for its pixels in the N rows from y on, as place(column, row, at) computes them. */
 template <typename T, int C, int N, typename PLACE>
 static __device__ __forceinline__ void stk__texel_places(const stk_texel_tile &t, int32_t y, PLACE place, float (&at)[N][2])
 {

@@ -12,7 +12,7 @@
 		out[i] = convert(((const type *)src)[i]);                                                                                  \
 	break
 
-/* Converts n elements to double, from any type except the 64-bit integers. */
+/* Converts n elements of type dtype to double. dtype: any type except the 64-bit integers. */
 static void to_double(double *restrict out, const void *src, enum stk_dtype dtype, int n)
 {
 	switch (dtype) {
@@ -96,7 +96,7 @@ static void from_double(void *dst, enum stk_dtype dtype, const double *restrict 
 		((int64_t *)dst)[i] = ((const type *)src)[i];                                                                              \
 	break
 
-/* Converts to int64 from any integer type except uint64. Returns false, and does nothing, if `from` is another type. */
+/* Converts n elements to int64 from any integer type except uint64. Returns false, and does nothing, if `from` is another type. */
 static bool widen(void *restrict dst, const void *restrict src, enum stk_dtype from, int64_t n)
 {
 	switch (from) {
@@ -125,7 +125,7 @@ static bool widen(void *restrict dst, const void *restrict src, enum stk_dtype f
 	}                                                                                                                                  \
 	break
 
-/* Converts from int64 to smaller integer types, saturating. Returns false, and does nothing, if `to` is another type. */
+/* Converts n elements from int64 to smaller integer types, saturating. Returns false, and does nothing, if `to` is another type. */
 static bool narrow(void *restrict dst, enum stk_dtype to, const void *restrict src, int64_t n)
 {
 	switch (to) {
@@ -147,7 +147,7 @@ static bool narrow(void *restrict dst, enum stk_dtype to, const void *restrict s
 	return true;
 }
 
-/* Converts with a loop for this pair of types. Returns false, and does nothing, if there is no such loop. */
+/* Converts n elements with a loop for this pair of types. Returns false, and does nothing, if there is no such loop. */
 static bool direct(void *restrict dst, enum stk_dtype to, const void *restrict src, enum stk_dtype from, int64_t n)
 {
 	if (to == from && to != STK_BOOL)

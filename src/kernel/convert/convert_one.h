@@ -7,7 +7,7 @@
 #include "kernel/convert/half.h"
 #include "stoker/tensor.h"
 
-/* Rounds to nearest, halves away from zero, and clamps to low .. high. x may be infinite, but not NaN. */
+/* Returns x rounded to nearest, halves away from zero, and clamped to low .. high. x may be infinite, but not NaN. */
 STK_HD double stk__nearest(double x, double low, double high)
 {
 	x = x > low ? x : low;
@@ -16,7 +16,7 @@ STK_HD double stk__nearest(double x, double low, double high)
 	return part >= 0.5 ? whole + 1 : part <= -0.5 ? whole - 1 : whole;
 }
 
-/* Round to the nearest 64-bit integer, halves away from zero, and saturate. NaN gives 0. */
+/* Return x rounded to the nearest 64-bit integer, halves away from zero, and saturated; 0 for NaN. */
 STK_HD int64_t stk__nearest_int64(double x)
 {
 	if (!(x == x))

@@ -33,8 +33,8 @@ static void fill_all(const struct copy *c, int at, uint8_t *dst, int64_t begin, 
 		stk__job_put(dst, d->dst, c->fill, 0, end - begin, c->element);
 }
 
-/* Converts n elements. Elements that are not contiguous are gathered before the conversion and scattered after it. This is a separate function, so that its
- * buffers are not on the stack of other copies. */
+/* Converts n elements, which are src_step and become dst_step bytes apart. Elements that are not contiguous are gathered before the conversion and
+ * scattered after it. This is a separate function, so that its buffers are not on the stack of other copies. */
 static __attribute__((noinline)) void convert_run(
 	const struct stk_job *job, uint8_t *dst, int64_t dst_step, const uint8_t *src, int64_t src_step, int64_t n)
 {

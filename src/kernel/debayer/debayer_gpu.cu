@@ -8,8 +8,8 @@ struct row_words {
 	uint32_t west, own, east;
 };
 
-/* Loads four pixels and their neighbours. from: address of the first pixel. first, last: true if the first (last) of the four is the first (last) of the row;
- * its neighbour outside of the row is 0. */
+/* Returns four pixels and their neighbours. from: address of the first pixel. first, last: true if the first (last) of the four is the first (last) of the
+ * row; its neighbour outside of the row is 0. */
 static __device__ __forceinline__ row_words load_row(const uint8_t *from, bool first, bool last)
 {
 	const uint32_t *words = (const uint32_t *)(const void *)from;

@@ -102,7 +102,7 @@ static void colour(const struct stk_enhance *e, const uint8_t *src, uint8_t *dst
 	run_steps(e, measures ? dst : src, dst, measures, e->n, stk__enhance_mean(sum, pixels));
 }
 
-/* Sharpens a row except its first and last pixel. line: number of values of a row. The rows above and below must exist. */
+/* Sharpens a row, except its first and last pixel, to dst. line: number of values of a row. The rows above and below must exist. */
 static void sharpen_row(const uint8_t *restrict row, uint8_t *restrict dst, int64_t line, int32_t channels, float factor)
 {
 	const uint8_t *above = row - line, *below = row + line;

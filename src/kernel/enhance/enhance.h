@@ -72,7 +72,8 @@ STK_HD int32_t stk__enhance_pick(int32_t yes, int32_t a, int32_t b)
 	return b ^ ((a ^ b) & -yes);
 }
 
-/* Converts to HSV in bytes, shifts the hue, and converts back. Rounds like Pillow, which uses float in some places and double in others. */
+/* Converts pixel p to HSV in bytes, adds `shift` to the hue, and converts p back. Rounds like Pillow, which uses float in some places and double in
+ * others. */
 STK_HD void stk__enhance_hue(int32_t p[3], int32_t shift)
 {
 	int32_t r = p[0], g = p[1], b = p[2];
@@ -116,7 +117,7 @@ STK_HD void stk__enhance_pixel(int32_t p[3], const struct stk_enhance_step *step
 		p[c] = stk__enhance_mix(degenerate, p[c], step->factor);
 }
 
-/* Loads a pixel and applies the first `end` steps. A single channel is treated as grey: the luma of three equal values is that value. */
+/* Loads a pixel to p and applies the first `end` steps. A single channel is treated as grey: the luma of three equal values is that value. */
 STK_HD void stk__enhance_load(const struct stk_enhance *e, const uint8_t *pixel, int32_t end, int32_t mean, int32_t p[3])
 {
 	for (int c = 0; c < 3; c++)

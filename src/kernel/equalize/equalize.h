@@ -42,7 +42,7 @@ struct stk_equalize_data {
 	const struct stk_lab_tables *lab; /* tables for L*a*b*, used only with `lightness` */
 };
 
-/* Sets the number and the extents of the tiles, and the limit of counts. e->width and e->height must be set. clip_limit: maximum count of a bin, as a multiple
+/* Sets the numbers of tiles, their extents, and the limit of counts. e->width and e->height must be set. clip_limit: maximum count of a bin, as a multiple
  * of the mean count of a tile's bins; 0 or less: no maximum. */
 void stk__equalize_tiles(struct stk_equalize *e, int32_t tiles_x, int32_t tiles_y, float clip_limit);
 

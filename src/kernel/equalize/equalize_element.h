@@ -43,7 +43,7 @@ STK_HD uint8_t stk__equalize_tile_value(
 	return stk__equalize_value(e, d, plane, x, y);
 }
 
-/* Rounds to nearest, halves to even, like OpenCV. x is not negative. */
+/* Returns x rounded to nearest, halves to even, like OpenCV, but at most 255. x is not negative. */
 STK_HD uint8_t stk__equalize_round(float x)
 {
 	int32_t whole = (int32_t)lrintf(x);
@@ -71,7 +71,7 @@ struct stk_equalize_range {
 	int32_t n, first, last, at_first, at_last;
 };
 
-/* Returns entry i by OpenCV's rule, which maps the smallest value to 0; i if all pixels have the same value. */
+/* Returns entry i by OpenCV's rule, which maps the smallest value to 0; i if all pixels have the same value. below, count: as in stk__equalize_entry. */
 STK_HD uint8_t stk__equalize_opencv(const struct stk_equalize_range *r, int32_t i, int32_t below, int32_t count)
 {
 	int32_t left = r->n - r->at_first;

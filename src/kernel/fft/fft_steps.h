@@ -183,7 +183,7 @@ STK_FFT_INLINE void stk__fft_chirp(const struct stk_fft *f, const float *tables,
 	stk__fft_turn(to, to, tables + f->chirp + 2 * j);
 }
 
-/* Multiplies number j by the transformed kernel, and conjugates it, so that another forward transform inverts the first one. */
+/* Multiplies number j of x by the transformed kernel, and conjugates it, so that another forward transform inverts the first one. */
 STK_FFT_INLINE void stk__fft_convolve(const struct stk_fft *f, const float *tables, stk_fft_complex *x, int64_t j)
 {
 	stk_fft_complex *to = &x[STK_FFT_PLACE(j)];
@@ -214,7 +214,8 @@ STK_FFT_INLINE int32_t stk__fft_partner(const struct stk_fft *f, int32_t k)
 	return f->n % 2 || other == k ? -1 : other;
 }
 
-/* Computes the squared magnitudes of bin k and of its partner. If bin k has no partner, *second is not meaningful. x: the result of the complex transform. */
+/* Sets *first and *second to the squared magnitudes of bin k and of its partner; *second is undefined if bin k has no partner. x: the complex transform's
+ * result. */
 STK_FFT_INLINE void stk__fft_powers(
 	const struct stk_fft *f, const float *tables, const stk_fft_complex *x, int32_t k, stk_fft_value *first, stk_fft_value *second)
 {

@@ -32,7 +32,7 @@ STK_HD uint64_t stk__filter_work(const struct stk_filter *f)
 	return set * (uint64_t)(stk__filter_phases(f, axes) - 1);
 }
 
-/* Converts a float to an integer (its rank), such that larger floats have larger ranks. */
+/* Returns an integer for a float (its rank), such that larger floats have larger ranks. */
 STK_HD uint32_t stk__filter_rank(float x)
 {
 	union {
@@ -53,7 +53,7 @@ STK_HD float stk__filter_of_rank(uint32_t rank)
 	return bits.f;
 }
 
-/* Replaces every NaN by one NaN that is ordered after all numbers. Processors produce NaNs with different signs, and medians compare bits. */
+/* Returns x, or for every NaN the same NaN, which is ordered after all numbers. Processors produce NaNs with different signs, and medians compare bits. */
 STK_HD float stk__filter_one_nan(float x)
 {
 	return x == x ? x : stk__filter_of_rank(0xffc00000u);
@@ -94,7 +94,7 @@ STK_HD float stk__filter_fill(const struct stk_filter *f, int dtype)
 	return f->fill_at ? stk__filter_load((const uint8_t *)f->fill_at, 0, dtype) : f->fill;
 }
 
-/* Combines value x with the result `before` of the previous values. */
+/* Returns the result `before` of the previous values, combined with value x. */
 STK_HD float stk__filter_take(int reduction, float before, float x)
 {
 	if (reduction == STK_FILTER_SUM)

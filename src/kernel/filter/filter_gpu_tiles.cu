@@ -185,7 +185,7 @@ static __device__ __forceinline__ const float *row_of(const tile_job &j, const t
 	return r.values + row * j.t.pitch + r.skew[row];
 }
 
-/* Computes one row of outputs, for any window. */
+/* Computes the lane's outputs in row y of the tile, for any window. */
 static __device__ __forceinline__ void sum_row(const tile_job &j, const tile_rows &r, const lane_run &run, int32_t y, float (&sum)[RUN])
 {
 	clear(sum);
@@ -194,7 +194,7 @@ static __device__ __forceinline__ void sum_row(const tile_job &j, const tile_row
 		slide<STK_FILTER_SUM>(sum, row_of(j, r, y + k) + run.at, j.f.channels, j.t.x.size, j.weights + k * j.t.x.size);
 }
 
-/* Computes TALL rows with a 3 x 3 window. Each input value is read once for all outputs that use it. */
+/* Computes the lane's outputs in TALL rows from y on, with a 3 x 3 window. Each input value is read once for all outputs that use it. */
 static __device__ __forceinline__ void sum_rows3(
 	const tile_job &j, const tile_rows &r, const lane_run &run, const float (&weight)[9], int32_t y, float (&sum)[TALL][RUN])
 {

@@ -18,13 +18,13 @@ template <int SIZE> static __device__ __forceinline__ void values_of(const span<
 		x[m] = (float)(word[m / 4] >> 8 * (m % 4) & 255);
 }
 
-/* Loads the column's values of the input row that is read at y. This row must exist and contain all of these values. */
+/* Returns the column's values of the input row that is read at y. This row must exist and contain all of these values. */
 template <int SIZE> static __device__ __forceinline__ span<SIZE> load_span(const stk_filter &f, const column &c, int32_t y)
 {
 	return stk__span_of<window<SIZE>::SPAN>(c.src + (int64_t)row_of(f, f.in[1], y) * c.row_in + c.left);
 }
 
-/* Loads a row's values one by one from computed positions; the row may be outside of the image. */
+/* Sets x to values of row y, read one by one at the positions `at` (negative: the fill value). The row may be outside of the image. */
 template <int SIZE>
 static __device__ __forceinline__ void load_values(const stk_filter &f, const column &c, const int32_t (&at)[window<SIZE>::SPAN], int32_t y,
 	float fill, float (&x)[window<SIZE>::SPAN])

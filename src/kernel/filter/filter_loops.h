@@ -34,7 +34,7 @@ static void load_bytes(float *restrict out, const uint8_t *restrict in, int n)
 		out[i] = (float)in[i];
 }
 
-/* Rounds to the nearest integer from 0 to 255. Halves are rounded up; NaN becomes 0. */
+/* Returns the values rounded to the nearest integers from 0 to 255. Halves are rounded up; NaN becomes 0. */
 static inline words to_bytes(lanes x)
 {
 	x = (lanes)((words)x & (x > 0));

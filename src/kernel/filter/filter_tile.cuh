@@ -106,7 +106,7 @@ template <int REDUCTION> static __device__ __forceinline__ float combine(float b
 	return first ? x : stk__filter_take(REDUCTION, before, x);
 }
 
-/* Applies a window of SIZE positions to N outputs that are one step apart. */
+/* Applies a window of SIZE positions to N outputs. Arguments: as for `slide`. */
 template <int REDUCTION, int N, int SIZE>
 static __device__ __forceinline__ void slide_short(float (&sum)[N], const float *from, int32_t step, const float *weights)
 {
@@ -124,7 +124,7 @@ static __device__ __forceinline__ void slide_short(float (&sum)[N], const float 
 	}
 }
 
-/* Computes the weighted sums of N outputs over windows of at least N positions. N weights are in registers at a time: that of position k in weight[k % N]. */
+/* Computes weighted sums as `slide` does, for a window of at least N positions. N weights are in registers at a time: that of position k in weight[k % N]. */
 template <int N>
 static __device__ __forceinline__ void slide_long(float (&sum)[N], const float *from, int32_t step, int32_t size, const float *weights)
 {

@@ -64,7 +64,7 @@ STK_HD int64_t stk__filter_tile_floats(const struct stk_filter *f, int32_t pitch
 	return (int64_t)STK_FILTER_TILE_WARPS * pitch + (int64_t)f->n_terms * rows * STK_FILTER_TILE_VALUES;
 }
 
-/* Computes the tiles of a filter with at most 32 channels. */
+/* Returns the tiles of a filter with at most 32 channels. */
 STK_HD struct stk_filter_tiles stk__filter_tiles(const struct stk_filter *f)
 {
 	struct stk_filter_tiles t;

@@ -17,8 +17,8 @@ __attribute__((target("pclmul"))) static inline __m128i move_up(__m128i a, __m12
 	return _mm_xor_si128(_mm_clmulepi64_si128(a, powers, 0x11), _mm_clmulepi64_si128(a, powers, 0x00));
 }
 
-/* Continues a checksum, by the method of Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ" (Intel, 2009): replaces the bytes by
- * sixteen that have the same checksum. */
+/* Returns a checksum that continues `sum` with n bytes, by the method of Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ"
+ * (Intel, 2009): replaces the bytes by sixteen that have the same checksum. */
 __attribute__((target("pclmul"))) static uint32_t checksum_clmul(uint32_t sum, const uint8_t *p, size_t n)
 {
 	enum { LANES = 4, EACH = 16 };

@@ -15,7 +15,7 @@ static inline int32_t unfold(uint32_t v)
 	return (int32_t)(v >> 1 ^ (0 - (v & 1)));
 }
 
-/* Reads one Rice code of any length. Returns false as stk__flac_unary does. */
+/* Reads one Rice code of any length to *to. Returns false as stk__flac_unary does. */
 static bool read_code(struct stk_flac_bits *b, int32_t parameter, int32_t *to)
 {
 	uint32_t high;
@@ -25,8 +25,8 @@ static bool read_code(struct stk_flac_bits *b, int32_t parameter, int32_t *to)
 	return true;
 }
 
-/* Reads n Rice codes and stores their signed values. Returns false if a code is too long or the bytes end. After each load, the cache usually has enough bits
- * for two codes. */
+/* Reads n Rice codes and stores their signed values in `to`. Returns false if a code is too long or the bytes end. After each load, the cache usually has
+ * enough bits for two codes. */
 static bool read_codes(struct stk_flac_bits *from, int32_t parameter, int32_t *to, int32_t n)
 {
 	struct stk_flac_bits b = *from;
@@ -94,7 +94,7 @@ static bool residual(struct stk_flac_bits *b, int32_t *to, int32_t block, int32_
 
 /* ---- prediction ---- */
 
-/* Replaces residuals by samples. Computes modulo 2^32 (predict_wide: modulo 2^64); only samples of damaged files exceed this. */
+/* Replaces the residuals x[order .. n - 1] by samples. Computes modulo 2^32 (predict_wide: modulo 2^64); only samples of damaged files exceed this. */
 static inline __attribute__((always_inline)) void predict_narrow(
 	const int32_t *coefficient, int32_t shift, int32_t *x, int32_t n, const int32_t order)
 {
@@ -166,8 +166,8 @@ static void predict_linear(const struct stk_flac_predictor *p, int32_t bits, int
 	}
 }
 
-/* Replaces residuals of a fixed predictor by samples. The predictor of order k assumes that the k-th differences of the samples are 0, so the residuals are
- * these differences, and adding them up k times gives the samples. */
+/* Replaces the residuals x[order .. n - 1] of a fixed predictor by samples. The predictor of order k assumes that the k-th differences of the samples are
+ * 0, so the residuals are these differences, and adding them up k times gives the samples. */
 static void predict_fixed(int32_t order, int32_t *x, int32_t n)
 {
 	uint32_t d[4] = {0}; /* the previous sample, and its differences */

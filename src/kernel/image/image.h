@@ -46,7 +46,7 @@ STK_HD bool stk__job_is_image(const struct stk_job *job)
 	}
 }
 
-/* Describes a job for which stk__job_is_image is true. */
+/* Returns the description of a job for which stk__job_is_image is true. */
 STK_HD struct stk_job_image stk__job_image(const struct stk_job *job)
 {
 	struct stk_job_image im;
@@ -103,7 +103,7 @@ STK_HD uint64_t stk__job_image_results(const struct stk_job *job, const struct s
 }
 
 /* Returns whether a pass over the job's output (kernel/pass/pass_gpu.h) can make the job's pixels in its own thread blocks, so that they are never stored.
- * The job must make one image with three bytes per pixel. */
+ * False unless the output is one image of width x height pixels of three bytes. */
 bool stk__image_makes(const struct stk_job *job, int32_t width, int32_t height);
 
 #endif

@@ -28,7 +28,7 @@ template <int C> static __device__ void count(const part &p, uint32_t *counts)
 			atomicAdd(mine + COPIES * (BINS * c + __ldg(from + C * i + c)), 1u);
 }
 
-/* Adds up the luma of those pixels of a part that belong to this thread, after the steps that precede contrast. */
+/* Returns the sum of the luma of those pixels of a part that belong to this thread, after the steps that precede contrast. */
 template <int C> static __device__ uint32_t add_luma(const part &p, const stk_enhance &e)
 {
 	const uint8_t *from = p.src + (int64_t)p.first * C;

@@ -113,7 +113,7 @@ struct walk {
 	}
 };
 
-/* Makes the pixels of a part with make(x, y, to). Adjacent threads make adjacent pixels. A thread begins N pixels before it waits for the first. */
+/* Makes the pixels of a part in `made` with make(x, y, to). Adjacent threads make adjacent pixels. A thread begins N pixels before it waits for the first. */
 template <int C, int N, typename F> static __device__ __forceinline__ void make_pixels(const part &p, int32_t width, uint8_t *made, F make)
 {
 	int32_t at = p.first + (int32_t)threadIdx.x, y = at / width, down = IMAGE_THREADS / width, i = threadIdx.x;
@@ -179,7 +179,8 @@ template <int C> static __device__ __forceinline__ uint32_t sharpen_word(const u
 	return made;
 }
 
-/* Mixes each pixel with a weighted mean of its 3 x 3 neighbourhood, except at the image's edges. Works on words if rows are whole, aligned words. */
+/* Sets `made` to a part's pixels, each mixed with a weighted mean of its 3 x 3 neighbourhood, except at the image's edges. Works on words if rows are
+ * whole, aligned words. */
 template <int C> static __device__ __forceinline__ void sharpen(const part &p, const stk_enhance &e, uint8_t *made)
 {
 	const int32_t width = e.width, height = e.height, line = e.width * C;

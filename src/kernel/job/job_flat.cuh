@@ -19,8 +19,8 @@ struct bfloat_bits {
 	uint16_t v;
 };
 
-/* Loads N consecutive elements of type T with as few loads as possible. The address must be aligned to the size of the loads: 16 bytes, or all bytes if these
- * are fewer. */
+/* Loads N consecutive elements from `at` to v with as few loads as possible. The address must be aligned to the size of the loads: 16 bytes, or all bytes
+ * if these are fewer. */
 template <typename T, int N> static __device__ __forceinline__ void load_aligned(const T *at, T *v)
 {
 	enum { BYTES = N * sizeof(T), STEP = BYTES < PIECE ? (int)BYTES : PIECE };
@@ -40,7 +40,8 @@ template <typename T, int N> static __device__ __forceinline__ void load_aligned
 	}
 }
 
-/* Loads one element. A separate function, so that compilers for the host do not merge loads of adjacent elements into one load that must be aligned. */
+/* Returns the element at `at`. A separate function, so that compilers for the host do not merge loads of adjacent elements into one load that must be
+ * aligned. */
 template <typename T> __device__ __forceinline__ T load_one(const T *at)
 {
 	return __ldg(at);
@@ -57,7 +58,7 @@ template <> __device__ __forceinline__ bfloat_bits load_one(const bfloat_bits *a
 	return x;
 }
 
-/* Loads N consecutive elements, aligned or not. */
+/* Loads N consecutive elements, aligned or not, from `at` to v. */
 template <typename T, int N> static __device__ __forceinline__ void load_row(const uint8_t *at, T *v)
 {
 	enum { BYTES = N * sizeof(T), STEP = BYTES < PIECE ? (int)BYTES : PIECE };
@@ -104,7 +105,7 @@ template <typename T> static __device__ __forceinline__ source source_of(const s
 	return s;
 }
 
-/* Loads the elements that outputs first .. first + N - 1 read. Loads nothing for outputs from `end` on. */
+/* Sets v to the elements of source k that outputs first .. first + N - 1 read. Loads nothing for outputs from `end` on. */
 template <typename To, typename T, int N>
 static __device__ __forceinline__ void load_as(const stk_job_gpu_item &it, int k, uint32_t first, uint32_t end, To *v)
 {
@@ -129,7 +130,7 @@ static __device__ __forceinline__ void load_as(const stk_job_gpu_item &it, int k
 	}
 }
 
-/* Stores a piece of N outputs from output `first` on, or only those before `end`. A complete piece is aligned. */
+/* Stores a piece v of N outputs from output `first` on, or only those before `end`. A complete piece is aligned. */
 template <typename T, int N>
 static __device__ __forceinline__ void store_row(const stk_job_gpu_item &it, uint32_t first, uint32_t end, const T *v)
 {
@@ -166,7 +167,7 @@ template <int N> static __device__ __forceinline__ bool read_one(const stk_job_g
 	return r.size == 1 || first % r.inner + together<N>::LAST < r.inner;
 }
 
-/* Returns whether load_together supports the outputs from `first` on: they read one element, or rows that are aligned. */
+/* Returns whether load_together supports source k for the outputs from `first` on: they read one element, or rows that are aligned. */
 template <int N> static __device__ __forceinline__ bool read_together(const stk_job_gpu_item &it, int k, uint32_t first)
 {
 	const stk_job_repeat &r = it.flat.of[k];
@@ -245,7 +246,7 @@ template <typename To, typename S> static __device__ __forceinline__ void load_w
 	}
 }
 
-/* Loads values of any type that flat jobs support (job_flat.h) as float or double. */
+/* Sets v to values of source k, of any type that flat jobs support (job_flat.h), as float or double. */
 template <typename To, typename S> static __device__ __forceinline__ void load_reals(const stk_job_gpu_item &it, int k, const S &s, To *v)
 {
 	switch (it.job.src_dtype[k]) {
@@ -269,7 +270,7 @@ static __device__ __forceinline__ float nearest(float x, float low, float high)
 	return part >= 0.5f ? whole + 1 : part <= -0.5f ? whole - 1 : whole;
 }
 
-/* Stores floats as the output's type, which has the size of T. */
+/* Stores the floats v as the output's type, which has the size of T. */
 template <typename T, typename S>
 static __device__ __forceinline__ void store_floats(const stk_job_gpu_item &it, const S &s, const float *v)
 {

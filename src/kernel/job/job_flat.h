@@ -35,7 +35,7 @@ static inline bool stk__in_int32(int32_t dtype)
 	       dtype == STK_UINT32;
 }
 
-/* Describes a job as a flat job for the GPU; `pieces` is 0 if it is not flat. The job's addresses must be device addresses. */
+/* Returns the description of a job as a flat job for the GPU; `pieces` is 0 if it is not flat. The job's addresses must be device addresses. */
 struct stk_job_flat stk__job_flat_of(const struct stk_job *job);
 
 #endif

@@ -46,7 +46,7 @@ static size_t aligned(size_t n)
 	return (n + 255) & ~(size_t)255;
 }
 
-/* Rounds a size in bytes up to a multiple of 16, so that the memory of the next job is aligned. */
+/* Returns a size in bytes rounded up to a multiple of 16, so that the memory of the next job is aligned. */
 static uint64_t padded(uint64_t n)
 {
 	return (n + 15) & ~(uint64_t)15;

@@ -129,7 +129,7 @@ ALWAYS_INLINE __m256i join(__m256i even, __m256i odd)
 #define N -1
 #define SHUFFLE(v, ...) _mm256_shuffle_epi8(v, _mm256_broadcastsi128_si256(_mm_setr_epi8(__VA_ARGS__)))
 
-/* Stores 32 pixels of three bytes from three registers. */
+/* Stores 32 pixels of three bytes, whose colours are in r, g and b. */
 ALWAYS_INLINE void store_three(uint8_t *dst, __m256i r, __m256i g, __m256i b)
 {
 	__m256i first = _mm256_or_si256(_mm256_or_si256(SHUFFLE(r, 0, N, N, 1, N, N, 2, N, N, 3, N, N, 4, N, N, 5),

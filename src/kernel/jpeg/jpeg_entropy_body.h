@@ -102,7 +102,7 @@ NEVER_INLINE bool one_symbol_slowly(struct stk_jpeg_bits *b, const struct stk_jp
 	return true;
 }
 
-/* Calls one_symbol_slowly with copies: variables whose addresses are taken could not stay in registers. */
+/* Calls one_symbol_slowly with copies and returns its result: variables whose addresses are taken could not stay in registers. */
 ALWAYS_INLINE bool one_symbol(struct stk_jpeg_bits *b, const struct stk_jpeg_codes *codes, uint32_t bits, uint64_t *k, int16_t *block)
 {
 	struct stk_jpeg_bits copy = *b;

@@ -121,7 +121,7 @@ int ENTROPY_NAME(band_first)(
 
 /* ---- refinements ---- */
 
-/* Moves the lowest bits of value to the positions of the mask's bits, in order. */
+/* Returns the lowest bits of value, moved to the positions of the mask's set bits, in order. */
 ALWAYS_INLINE uint64_t deposit(uint64_t value, uint64_t mask)
 {
 #ifdef __BMI2__

@@ -57,7 +57,8 @@ STK__IDCT_INLINE __m256i flat_halves(const __m256i coefficients[8])
 	return _mm256_and_si256(zero, _mm256_shuffle_epi32(zero, _MM_SHUFFLE(1, 0, 3, 2)));
 }
 
-/* Transposes columns of samples to rows and stores them. The words of x[i] are column i of rows 0 4 1 5 2 6 3 7. Packing them first halves the work. */
+/* Stores columns of samples as rows, row y of block i at out[i] + y * stride[i]. The words of x[k] are column k of rows 0 4 1 5 2 6 3 7. Packing first
+ * halves the work. */
 STK__IDCT_INLINE void store_columns(const __m256i x[8], uint8_t *const out[2], const ptrdiff_t stride[2])
 {
 	const __m256i middle = _mm256_set1_epi8(-128);

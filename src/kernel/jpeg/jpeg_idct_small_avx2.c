@@ -29,7 +29,7 @@ STK__IDCT_INLINE __m256i flat_halves(const __m256i *coefficients)
 	return _mm256_and_si256(zero, _mm256_shuffle_epi32(zero, _MM_SHUFFLE(1, 0, 3, 2)));
 }
 
-/* Transposes four columns of 4 samples in double words to rows of bytes, and stores them. */
+/* Stores four columns of 4 samples in double words as rows of bytes, row y of block i at out[i] + y * stride[i]. */
 STK__IDCT_INLINE void store_columns(const __m256i x[4], uint8_t *const out[2], const ptrdiff_t stride[2])
 {
 	const __m256i turn = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));

@@ -104,7 +104,7 @@ void stk__jpeg_kernels_x86(struct stk_jpeg_kernels *k, unsigned cpu);  /* called
 void stk__jpeg_kernels_arm(struct stk_jpeg_kernels *k, unsigned cpu);  /* called by stk__jpeg_kernels_init */
 void stk__jpeg_kernels_avx2(struct stk_jpeg_kernels *k);               /* sets all functions that use AVX2 */
 
-/* Repeats each of n samples `factor` times, as libjpeg does for factors without a triangle filter. */
+/* Repeats each of n samples `factor` times in dst, as libjpeg does for factors without a triangle filter. */
 void stk__jpeg_replicate(uint8_t *dst, const uint8_t *src, int factor, int n);
 
 /* The functions that stk__jpeg_kernels_init stores in struct stk_jpeg_kernels. */

@@ -38,7 +38,7 @@ STK_HD int64_t stk__jpeg_distortion_values(const struct stk_jpeg_distortion *j, 
 
 /* ---- samples ---- */
 
-/* Returns Y, Cb or Cr of a pixel of RGB. */
+/* Returns Y, Cb or Cr (component 0, 1 or 2) of a pixel of RGB. */
 STK_HD int32_t stk__jpeg_of_rgb(const uint8_t *p, int component)
 {
 	switch (component) {
@@ -75,8 +75,8 @@ STK_HD uint8_t stk__jpeg_sample(const struct stk_jpeg_distortion *j, const uint8
 #define STK_DCT(name) stk__jpeg_##name
 #include "kernel/jpeg_distortion/jpeg_distortion_dct.h"
 
-/* Rounds a coefficient, which has 3 bits of fraction, to the nearest multiple of q, halves away from 0. Division in float32 is exact enough here: no
- * quotient of such integers rounds up to the next integer. */
+/* Returns a coefficient x, which has 3 bits of fraction, rounded to the nearest multiple of q, halves away from 0. Division in float32 is exact enough
+ * here: no quotient of such integers rounds up to the next integer. */
 STK_HD int32_t stk__jpeg_quantise(int32_t x, int32_t q)
 {
 	int32_t size = (x < 0 ? -x : x) + 4 * q, multiple = (int32_t)((float)size / (float)(8 * q)) * q;
@@ -108,8 +108,8 @@ STK_HD void stk__jpeg_distort_block(uint8_t *samples, int64_t stride, const uint
 
 /* ---- pixels ---- */
 
-/* Returns the value of a chroma plane at a pixel: 3/4 of the nearest sample and 1/4 of the second nearest, along both axes. For images of up to 4 columns,
- * returns the nearest sample. */
+/* Returns the value of a chroma plane at pixel (x, y): 3/4 of the nearest sample and 1/4 of the second nearest, along both axes. For images of up to 4
+ * columns, returns the nearest sample. */
 STK_HD int32_t stk__jpeg_chroma(const struct stk_jpeg_distortion *j, const uint8_t *plane, int32_t x, int32_t y)
 {
 	int32_t columns = (j->width + 1) / 2, rows = (j->height + 1) / 2, cx = x / 2, cy = y / 2;

@@ -41,8 +41,8 @@ static __device__ __forceinline__ void make_steps(const stk_jpeg_distortion &j, 
 	s.step[i / 64][i % 64] = make_float2(__uint_as_float(__float_as_uint(1 / (8 * step)) + 1), step);
 }
 
-/* Quantises like stk__jpeg_quantise, but without a division. Coefficients have fewer than 16 bits. So the error of the reciprocal and of rounding, 2^-22 of
- * the quotient, is too small to move a quotient across an integer. */
+/* Returns x quantised as stk__jpeg_quantise does, but without a division. step: an element of tile_samples.step. Coefficients have fewer than 16 bits. So
+ * the error of the reciprocal and of rounding, 2^-22 of the quotient, is too small to move a quotient across an integer. */
 static __device__ __forceinline__ int32_t quantise(int32_t x, float2 step)
 {
 	float value = (float)x, multiple = __fadd_rd(__fmaf_rn(fabsf(value), step.x, 0.5f), 0x1p23f) - 0x1p23f;
@@ -121,8 +121,8 @@ static __device__ __forceinline__ sample_block find_block(const tile_samples &s,
 	return {&s.chroma[c][0][x], WIDTH / 2, 1 + c, at.x / 2 + x, at.y / 2};
 }
 
-/* Distorts a block like stk__jpeg_distort_block, with eight threads: each processes a row, then a column, then a row again. Returns the thread's row of
- * samples. */
+/* Distorts a block as stk__jpeg_distort_block does, with eight threads, numbered by `lane`: each processes its row (`samples`), then a column, then a row
+ * again. Returns the thread's row of samples. coefficients: shared memory for the block. */
 static __device__ __forceinline__ uint2 distort_row(const uint8_t *samples, const float2 *step, int32_t lane, int32_t *coefficients)
 {
 	uint2 word = *(const uint2 *)(const void *)samples;

@@ -77,8 +77,8 @@ static __device__ __forceinline__ piece find_piece(const stk_jpeg_gpu_view &v, c
 	return own;
 }
 
-/* Stores the blocks of the lanes in mask `finished`, each with the whole warp, and sets their memory to 0 for the next blocks. from: this lane's word of the
- * warp's first block; at: offset in bytes of this lane's word in a block. */
+/* Stores the blocks of the lanes in mask `finished` in `coefficients`, each with the whole warp, and sets their memory to 0 for the next blocks. from:
+ * this lane's word of the warp's first block; at: offset in bytes of this lane's word in a block; coef: index of this lane's block. */
 static __device__ __forceinline__ void flush(uint32_t finished, uint32_t *from, int16_t *coefficients, uint32_t at, uint32_t coef)
 {
 	__syncwarp();

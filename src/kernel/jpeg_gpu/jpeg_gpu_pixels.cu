@@ -74,7 +74,7 @@ static __device__ __forceinline__ uint4 transform_column(const idct_warp *shared
 		stk__saturate_shorts(x[6], x[7]));
 }
 
-/* Transforms a row to samples. The row's values are 8 apart. */
+/* Returns the samples of a row, whose values are 8 apart from `from` on. */
 static __device__ __forceinline__ uint2 transform_row(const int16_t *from)
 {
 	int32_t x[8];
@@ -194,7 +194,7 @@ static __device__ __forceinline__ uint32_t load1(const uint8_t *at)
 	return (uint32_t)stk__forget(__ldg(at));
 }
 
-/* Loads the samples of columns c - 1 to c + 4; that of column c is at `at`. At both ends of the row the outermost sample is repeated. */
+/* Returns the samples of columns c - 1 to c + 4; that of column c is at `at`. At both ends of the row the outermost sample is repeated. */
 static __device__ __forceinline__ wide_samples load_wide(const uint8_t *at, int32_t c, int32_t last)
 {
 	uint32_t four = __ldg((const uint32_t *)at);
@@ -359,8 +359,8 @@ static __device__ __forceinline__ void color_rows(
 	}
 }
 
-/* Makes a row of pixels one by one, for images that color_rows does not support: GRAY and YCBCR outputs, files that store RGB, and rare sampling factors such
- * as 3 and 4. A warp makes the row, four pixels per thread. */
+/* Makes row `line` of the window pixel by pixel, for images that color_rows does not support: GRAY and YCBCR outputs, files that store RGB, and rare
+ * sampling factors such as 3 and 4. A warp makes the row, four pixels per thread. */
 static __device__ __noinline__ void color_row_slowly(const uint8_t *planes, const stk_jpeg_gpu_image &im, uint32_t line, uint8_t *row)
 {
 	const uint32_t first = im.x & ~7u, end = im.x + im.w;

@@ -121,7 +121,7 @@ STK_HD int32_t stk__jpeg_gpu_sample(
 	return (3 * (3 * near[cx] + far[cx]) + 3 * near[fx] + far[fx] + (x & 1 ? 7 : 8)) >> 4;
 }
 
-/* Computes red, green and blue, not yet clamped to 8 bits [JFIF's conversion with 16 bits of fraction, jdcolor.c]. */
+/* Sets rgb to red, green and blue, not yet clamped to 8 bits [JFIF's conversion with 16 bits of fraction, jdcolor.c]. */
 STK_HD void stk__jpeg_gpu_ycbcr(int32_t y, int32_t cb, int32_t cr, int32_t rgb[3])
 {
 	rgb[0] = y + ((91881 * cr + (32768 - 91881 * 128)) >> 16);
@@ -129,7 +129,7 @@ STK_HD void stk__jpeg_gpu_ycbcr(int32_t y, int32_t cb, int32_t cr, int32_t rgb[3
 	rgb[2] = y + ((116130 * cb + (32768 - 116130 * 128)) >> 16);
 }
 
-/* Computes the colour of a pixel from its three samples. For gray images only the first one is used. */
+/* Sets rgb to the colour of a pixel with these samples. For gray images only the first one is used. */
 STK_HD void stk__jpeg_gpu_convert(uint32_t color, int32_t first, int32_t second, int32_t third, uint32_t rgb[3])
 {
 	int32_t value[3] = {first, color == STK_JPEG_GRAY ? first : second, color == STK_JPEG_GRAY ? first : third};
@@ -149,7 +149,8 @@ STK_HD void stk__jpeg_gpu_rgb(const uint8_t *planes, const struct stk_jpeg_gpu_i
 	stk__jpeg_gpu_convert(im->type == STK_GRAY ? STK_JPEG_GRAY : im->color, first, second, third, rgb);
 }
 
-/* Returns the bytes of an output pixel in the order in which they are stored. For GRAY only the first byte is meaningful. */
+/* Returns the bytes of an output pixel of this type (enum stk_image_type) in the order in which they are stored. For GRAY only the first byte is
+ * meaningful. */
 STK_HD uint32_t stk__jpeg_gpu_pixel(uint32_t type, const uint32_t rgb[3])
 {
 	int32_t c[3] = {(int32_t)rgb[0], (int32_t)rgb[1], (int32_t)rgb[2]};

@@ -185,7 +185,7 @@ static __device__ __forceinline__ void restart(
 		w.prediction[i] = 0;
 }
 
-/* Continues with the next restart interval if the current one has ended. Returns false, with flags set, if it did not end properly. */
+/* Continues with the next restart interval if the current one has ended. Returns false, with w.flags set, if it did not end properly. */
 static __device__ __forceinline__ bool enter_interval(
 	const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_scan &scan, scan_warp &w, const scan_shared &shared)
 {

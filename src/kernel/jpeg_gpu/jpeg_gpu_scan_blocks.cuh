@@ -41,7 +41,7 @@ static __device__ __forceinline__ closer_look look_closely(const stk_jpeg_gpu_sc
 	return look;
 }
 
-/* Decodes a block's coefficients in a first scan [G.1.2.2]. Returns false, with flags set, if the data are damaged. */
+/* Decodes a block's coefficients in a first scan [G.1.2.2]. Returns false, with w.flags set, if the data are damaged. */
 static __device__ __forceinline__ bool first_block(const stk_jpeg_gpu_scan &scan, scan_warp &w, const scan_shared &shared, int16_t *block)
 {
 	/* One number holds both the bit in the word (0..7) and the coefficient (from bit 8 on), so that one addition advances both. The coefficient has an
@@ -225,8 +225,8 @@ static __device__ __forceinline__ uint32_t follow_refinements(const stk_jpeg_gpu
 	return from;
 }
 
-/* Decodes a block in a refinement scan, which adds one more bit to each coefficient of the band [G.1.2.3]. value0 and value1: this lane's coefficients. Returns
- * false, with flags set, if the data are damaged. */
+/* Decodes a block in a refinement scan, which adds one more bit to each coefficient of the band [G.1.2.3]. value0 and value1: this lane's coefficients.
+ * Returns false, with w.flags set, if the data are damaged. */
 static __device__ __forceinline__ bool refine_block(const stk_jpeg_gpu_scan &scan, const scan_band &band, scan_warp &w, scan_shared &shared,
 	int32_t value0, int32_t value1, int16_t *block)
 {

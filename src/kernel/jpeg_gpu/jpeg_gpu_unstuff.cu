@@ -92,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) jpeg_gpu_count(const __gri
 	}
 }
 
-/* Returns the sum of the kept bytes of the bitstream's chunks before this one. Only the first warp calls this. */
+/* Returns the sum of the kept bytes of the bitstream's chunks before number `chunk`. Only the first warp calls this. */
 static __device__ __forceinline__ uint32_t bytes_before(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_bitstream &s, uint32_t chunk)
 {
 	uint32_t sum = 0;

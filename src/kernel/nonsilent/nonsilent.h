@@ -47,7 +47,7 @@ STK_HD double stk__nonsilent_square(const struct stk_job *job, int32_t dtype, in
 	return x * x;
 }
 
-/* Computes the results of a chunk, given by its index. limit: the lowest sum of squares of a window that is not silent. */
+/* Returns the results of chunk number `chunk`. dtype: the signal's type. limit: the lowest sum of squares of a window that is not silent. */
 STK_HD struct stk_nonsilent_chunk stk__nonsilent_search(const struct stk_job *job, int32_t dtype, int64_t chunk, double limit)
 {
 	const int64_t window = STK_PARAMS(stk_nonsilent, job).window, begin = chunk * STK_NONSILENT_CHUNK;

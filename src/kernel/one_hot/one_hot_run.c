@@ -13,8 +13,8 @@
 			memcpy(dst + (int64_t)values[i] * job->dim[1].dst, STK_PARAMS(stk_job_one_hot, job).on, sizeof(type));             \
 	break
 
-/* For each of n inputs, sets the element of the input's class to `on`. Inputs are truncated to integers. For inputs outside of 0 .. classes - 1, does nothing.
- * Class 0 of input i is at dst + i * step. */
+/* For each of the n inputs `values`, sets the element of the input's class to `on`. Inputs are truncated to integers. For inputs outside of 0 .. classes -
+ * 1, does nothing. Class 0 of input i is at dst + i * step. */
 static void set_on(const struct stk_job *job, uint8_t *dst, int64_t step, const double *values, int64_t n, int32_t size)
 {
 	double limit = STK_PARAMS(stk_job_one_hot, job).classes;

@@ -145,8 +145,8 @@ enum stk_step_class {
  * sampler, which precedes all pointwise steps and the fill, and at most one fill; nothing may follow a hole. */
 bool stk__pass_joins(unsigned sofar, unsigned next);
 
-/* Begins a pass. Images may have width or height 0: then nothing is read, and the positions that windows add get the fill value. A sampler needs a source
- * with pixels. An addition that does not fit sets p->refused; check it before you use the pass. */
+/* Begins a pass over images of w x h pixels with c channels of type dtype. Images may have width or height 0: then nothing is read, and the positions that
+ * windows add get the fill value. A sampler needs a source with pixels. An addition that does not fit sets p->refused; check it before you use the pass. */
 void stk__pass_begin(struct stk_pass *p, enum stk_dtype dtype, int32_t w, int32_t h, int32_t c);
 
 /* In the functions below, an array with a value per channel begins with the value of channel p->plane. */

@@ -241,7 +241,7 @@ static enum stk_pass_gpu_finish choose_finish(const struct stk_pass *p, int samp
 												   : STK_PASS_GPU_STEPS;
 }
 
-/* Chooses how a launch without filter taps finishes pixels. sampled: type of the sampler's results; fills: true if the first step is a fill. */
+/* Returns how a launch without filter taps finishes pixels. sampled: type of the sampler's results; fills: true if the first step is a fill. */
 static enum stk_pass_gpu_form choose_form(const struct stk_pass *p, int sampled, bool fills)
 {
 	const struct stk_step *step = &p->steps[fills];

@@ -10,8 +10,8 @@
 
 /* ---- taps ---- */
 
-/* Quantises weights in place, like stk__filter_quantize_narrow and _wide. For the kind NARROW they become integers stored as floats (struct narrow), for
- * WIDE they become int32. */
+/* Quantises n weights, `stride` apart, in place, like stk__filter_quantize_narrow and _wide. For the kind NARROW they become integers stored as floats
+ * (struct narrow), for WIDE they become int32. */
 static __device__ void quantize(float *weights, ptrdiff_t stride, int32_t n, bool narrow)
 {
 	int32_t largest = 0, most = 0, rest = narrow ? 65536 : 1 << STK_FILTER_WIDE_SHIFT;
@@ -101,7 +101,8 @@ static __device__ __forceinline__ void store_each(const ending &e, uint8_t *to, 
 	}
 }
 
-/* If the pass has a common ending (e.finish), finishes and stores the pixels and returns true; otherwise returns false. C: maximum number of channels. */
+/* If the pass has a common ending (e.finish), finishes and stores `rows` pixels p of column x, from row y on, and returns true; otherwise returns false.
+ * C: maximum number of channels. */
 template <int C, int N>
 static __device__ __forceinline__ bool finish_soon(const ending &e, const float (&p)[N][CHANNELS], int32_t x, int32_t y, int32_t rows)
 {
@@ -147,7 +148,7 @@ struct strip {
 	bool words; /* true if the source's rows are read in aligned words */
 };
 
-/* Computes the layout of the intermediate values for outputs that read part r of the source. S: type of the source's values. */
+/* Returns the layout of the intermediate values for outputs that read part r of the source. S: type of the source's values. */
 template <typename S> static __device__ __forceinline__ strip lay_out(const stk_pass_gpu_item &it, const reach &r)
 {
 	const int32_t size = sizeof(S);
@@ -158,7 +159,7 @@ template <typename S> static __device__ __forceinline__ strip lay_out(const stk_
 	return s;
 }
 
-/* Loads up to n values of a row, at most four. WORDS: the values are aligned, and n is four. */
+/* Returns n values of a row, at most four, in the bytes of a word. WORDS: the values are aligned, and n is four. */
 template <bool WORDS> static __device__ __forceinline__ uint32_t load_four(const uint8_t *from, int32_t n)
 {
 	if constexpr (WORDS)
@@ -240,7 +241,7 @@ static __device__ __forceinline__ column find_column(
 	return {&v.weights[a.weights + x], at, a.filter.n, a.size, a.pre.step * it.in_c, a.bias};
 }
 
-/* The horizontal half of a resize: makes an output column from TOGETHER rows of intermediate values. */
+/* The horizontal half of a resize: makes an output column p from TOGETHER rows of intermediate values. */
 template <typename K, int C>
 static __device__ __forceinline__ void horizontal(const column &a, const quad<K> *from, int32_t sampled, float p[TOGETHER][CHANNELS])
 {

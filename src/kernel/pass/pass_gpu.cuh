@@ -44,7 +44,7 @@ static __device__ __forceinline__ int32_t position(const stk_pass_gpu_view &v, c
 	return a.filter.n ? v.first[a.first + k] : map(a.pre, map(a.post, k));
 }
 
-/* Converts a float to float16 with the same bits as stk__float_to_half. The GPU's instruction gives other bits only for NaN. */
+/* Returns x converted to float16, with the same bits as stk__float_to_half. The GPU's instruction gives other bits only for NaN. */
 static __device__ __forceinline__ uint16_t to_half(float x)
 {
 	return x == x ? stk__half_bits(x) : stk__float_to_half(x);
@@ -113,8 +113,8 @@ static __device__ __forceinline__ void store(uint8_t *to, float x, int32_t dtype
 	}
 }
 
-/* Computes one channel of a step that does not mix channels, before rounding. channels: number of channels before the step; valid: whether the value comes
- * from the source, not from a fill. */
+/* Returns the result of a step that does not mix channels for value x of channel c, before rounding. channels: number of channels before the step; valid:
+ * whether the value comes from the source, not from a fill. */
 static __device__ __forceinline__ float step_one(const stk_step &step, float x, int c, int32_t channels, bool valid)
 {
 	switch (step.kind) {

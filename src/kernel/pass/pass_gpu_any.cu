@@ -8,7 +8,7 @@
 #define CHANNELS STK_PASS_MAX_CHANNELS
 #define ANY_TYPE -1
 
-/* Loads a value as float. TYPE: the value's type if it is known at compile time; with ANY_TYPE, dtype is the type. */
+/* Returns the value at `from` as float. TYPE: the value's type if it is known at compile time; with ANY_TYPE, dtype is the type. */
 template <int TYPE> static __device__ __forceinline__ float load(const uint8_t *from, int32_t dtype)
 {
 	switch (TYPE == ANY_TYPE ? dtype : TYPE) {
@@ -85,7 +85,7 @@ static __device__ void run_step(const stk_step &step, float *p, int32_t channels
 		p[c] = round_to(p[c], step.dtype);
 }
 
-/* Runs the steps over a pixel and stores it at output (x, y). valid: true if the pixel comes from the source; otherwise the fill step sets it. */
+/* Runs the steps over pixel p and stores it at output (x, y). valid: true if the pixel comes from the source; otherwise the fill step sets it. */
 static __device__ __noinline__ void finish(
 	const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, float *p, bool valid, int32_t x, int32_t y)
 {

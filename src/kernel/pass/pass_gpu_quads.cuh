@@ -87,7 +87,7 @@ static __device__ __forceinline__ constexpr int value_at(bool interleaved, int k
 	return interleaved ? 4 * k + i : 3 * i + k;
 }
 
-/* Stores four values at once, as float32, float16 or bfloat16. */
+/* Stores four values at once, as dtype: float32, float16 or bfloat16. */
 static __device__ __forceinline__ void store_floats(uint8_t *to, const float (&x)[4], int32_t dtype)
 {
 	if (dtype == STK_FLOAT)

@@ -7,7 +7,8 @@
 
 /* ---- loads ---- */
 
-/* Loads a quad of which some pixels do not come from the source. Such a pixel gets the fill value, or is outside of the output, where nothing is stored. */
+/* Returns quad (x, y), of which some pixels do not come from the source. Such a pixel gets the fill value, or is outside of the output, where nothing is
+ * stored. across: whether the source has row y. */
 static __device__ __noinline__ quad load_edge(const stk_pass_gpu_item &it, int32_t x, int32_t y, bool across, uint32_t fill)
 {
 	const stk_pass_gpu_axis &ax = it.axis[0], &ay = it.axis[1];

@@ -63,7 +63,7 @@ static __device__ __forceinline__ void warp_pixel(const warp_source &s, int32_t 
 		p[c] = outside ? s.fill : c < s.channels ? (float)__ldg(from + c) : 0;
 }
 
-/* Computes the channels of the pixel at position `at`, which comes from stk__warp_place. */
+/* Sets p to the channels of the pixel at position `at`, which comes from stk__warp_place. */
 template <typename T, int C> static __device__ __forceinline__ void sample_warp(const warp_source &s, const float at[2], float p[CHANNELS])
 {
 	stk_warp_position upper = stk__warp_split(at);

@@ -58,7 +58,7 @@ struct stk_run {
 	uint8_t *scratch;
 };
 
-/* Returns the address of a source pixel, given its position in the whole source. */
+/* Returns the address of the source pixel at (x, y) of the whole source. */
 static inline const uint8_t *stk__run_pixel(const struct stk_run *run, int32_t x, int32_t y)
 {
 	return (const uint8_t *)run->src.data + (ptrdiff_t)(y - run->y0) * run->src.row + (ptrdiff_t)(x - run->x0) * run->src.pixel;

@@ -207,7 +207,7 @@ static void run_step(const struct stk_run *run, const struct stk_step *step, flo
 		k->round(ch[c] + at, n, (enum stk_dtype)step->dtype);
 }
 
-/* Stores a row of p->c float32 channels whose values are already rounded to the output's type. */
+/* Stores row y of p->c float32 channels ch, whose values are already rounded to the output's type. */
 static void store_row(const struct stk_run *run, const struct stages *s, int32_t y, float *const *ch)
 {
 	const struct stk_pass *p = run->p;

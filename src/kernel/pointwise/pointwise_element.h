@@ -28,7 +28,7 @@ STK_HD void stk__pointwise_move(uint8_t *dst, const uint8_t *src, int32_t size)
 
 /* ---- lookup, erase, grid ---- */
 
-/* Returns the input value as the index of a table entry. Negative values become large numbers, which have no entry. */
+/* Returns the input value at `src` as the index of a table entry. Negative values become large numbers, which have no entry. */
 STK_HD uint64_t stk__pointwise_key(const uint8_t *src, int dtype)
 {
 	uint64_t key;
@@ -124,9 +124,9 @@ STK_HD float stk__pointwise_log(float x)
 	return (float)exponent * 0.69314718f + s * series;
 }
 
-/* Makes two normally distributed numbers from two draws, as a radius and an angle (Box and Muller, "A note on the generation of random normal deviates",
- * 1958). Two bits of the angle select a quarter turn, which begins an eighth of a turn before an axis. The rest of the angle is small enough for the series
- * of sine and cosine. */
+/* Makes two normally distributed numbers from the draws a and b, as a radius and an angle (Box and Muller, "A note on the generation of random normal
+ * deviates", 1958). Two bits of the angle select a quarter turn, which begins an eighth of a turn before an axis. The rest of the angle is small enough
+ * for the series of sine and cosine. */
 STK_HD void stk__pointwise_normals(uint32_t a, uint32_t b, float out[2])
 {
 	float u = ((float)a + 0.5f) * 0x1p-32f, radius = sqrtf(-2 * stk__pointwise_log(u));
@@ -198,8 +198,8 @@ STK_HD double stk__pointwise_log_factorial(double k)
 	return (k + 0.5) * stk__math_log(k) - k + 0.91893853320467274 + (1.0 / 12 - z * (1.0 / 360 - z / 1260)) / k;
 }
 
-/* Draws from a Poisson distribution whose mean is at least 10, with algorithm PTRS of W. Hoermann, "The transformed rejection method for generating Poisson
- * random variables" (1993). */
+/* Returns a draw for output i from a Poisson distribution whose mean is at least 10, with algorithm PTRS of W. Hoermann, "The transformed rejection method
+ * for generating Poisson random variables" (1993). After 100 rejected draws, returns the mean, rounded down. */
 STK_HD double stk__pointwise_poisson_large(const struct stk_random *r, uint32_t i, double mean)
 {
 	double b = 0.931 + 2.53 * sqrt(mean), a = -0.059 + 0.02483 * b, alpha = 1.1239 + 1.1328 / (b - 3.4), log_mean = stk__math_log(mean);
@@ -219,7 +219,7 @@ STK_HD double stk__pointwise_poisson_large(const struct stk_random *r, uint32_t 
 
 enum { STK_POINTWISE_POISSON_SMALL = 10 };
 
-/* Draws from the Poisson distribution with this mean. rare: e^-mean, if the mean is below STK_POINTWISE_POISSON_SMALL. */
+/* Returns a draw for output i from the Poisson distribution with this mean. rare: e^-mean, if the mean is below STK_POINTWISE_POISSON_SMALL. */
 STK_HD double stk__pointwise_poisson(const struct stk_random *r, uint32_t i, double mean, double rare)
 {
 	if (!(mean < STK_POINTWISE_POISSON_SMALL))

@@ -25,7 +25,7 @@ static __device__ __forceinline__ uint32_t bytes_of(uint32_t bits)
 	return ((bits & 15) * 0x204081u & 0x1010101u) * 255u;
 }
 
-/* Loads the first n bytes of a piece. */
+/* Returns the first n bytes of a piece, followed by zeros. */
 static __device__ __forceinline__ uint4 load_bytes(const uint8_t *from, uint32_t n)
 {
 	uint32_t word[4] = {};
@@ -190,7 +190,8 @@ static __device__ __forceinline__ bool has_row(const erased &e, const int64_t *b
 	return inside;
 }
 
-/* Returns a mask of the bytes that are in regions, for outputs at .. at + n - 1 of a row. The first of them is at byte `byte` of the piece. */
+/* Returns a mask of the bytes that are in regions, for outputs at .. at + n - 1 of a row. The first of them is at byte `byte` of the piece; size: bytes of
+ * an output. */
 static __device__ __forceinline__ uint32_t row_bits(const erased &e, uint32_t row, uint32_t at, uint32_t n, uint32_t byte, uint32_t size)
 {
 	uint32_t mask = 0;

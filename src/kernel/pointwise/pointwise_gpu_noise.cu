@@ -9,7 +9,7 @@
 #define THREADS STK_JOB_THREADS
 #define SPAN STK_JOB_OUTPUTS /* number of values, or for salt and pepper of pixels, that a thread block makes */
 
-/* Rounds to a byte like stk__store_double. */
+/* Returns x rounded to a byte like stk__store_double. */
 static __device__ __forceinline__ uint32_t nearest_byte(double x)
 {
 	x = x > 0 ? x : 0; /* NaN becomes 0 too */

@@ -15,7 +15,7 @@ static __device__ __forceinline__ stats stats_of(const stk_job_gpu_item &it, uin
 	return s;
 }
 
-/* Computes an output like stk__job_normalize_one. */
+/* Returns an output as stk__job_normalize_one computes it. */
 static __device__ __forceinline__ float normalized(double x, const stats &s, double shift)
 {
 	return (float)((x - s.mean) * s.factor + shift);

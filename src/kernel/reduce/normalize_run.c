@@ -18,7 +18,8 @@ static inline double term(float x, const double *about)
 	return about ? (x - *about) * (x - *about) : (double)x;
 }
 
-/* Adds n values to the partial sums. k: index in its group of the first value; step: distance in bytes between values; about: as in sum_group. */
+/* Adds n values of type dtype at x to the partial sums. k: index in its group of the first value; step: distance in bytes between values; about: as in
+ * sum_group. */
 static void add_run(double *sums, uint32_t k, const uint8_t *x, int dtype, int64_t step, uint32_t n, const double *about)
 {
 	float block[STK_JOB_PARTIAL_SUMS];
@@ -36,7 +37,7 @@ static void add_run(double *sums, uint32_t k, const uint8_t *x, int dtype, int64
 	}
 }
 
-/* Returns the sum over a group of its values or, if `about` is not NULL, of the squares of their distances from *about. */
+/* Returns the sum over the group at `base` of its values or, if `about` is not NULL, of the squares of their distances from *about. */
 static double sum_group(const struct stk_job_groups *g, const uint8_t *base, int dtype, const double *about)
 {
 	const struct stk_job_axis one = {1, 1}, *inner = g->n_reduced ? &g->reduced[g->n_reduced - 1] : &one;

@@ -35,8 +35,8 @@ void stk__job_groups(struct stk_job_groups *g, const struct stk_desc *d, uint32_
 	}
 }
 
-/* Returns the domain (enum stk_arith_domain) in which values are added up. Integers are added up as integers, except for variances and deviations. Their
- * squares are added up as integers only if the result is an integer, since squares can exceed 64 bits. */
+/* Returns the domain (enum stk_arith_domain) in which values of type `from` are added up for a result of type `to`. Integers are added up as integers,
+ * except for variances and deviations. Their squares are added up as integers only if the result is an integer, since squares can exceed 64 bits. */
 static int32_t reduction_domain(enum stk_reduction op, int32_t from, int32_t to)
 {
 	bool squares = op == STK_REDUCE_MEAN_SQUARE || op == STK_REDUCE_RMS, about = op == STK_REDUCE_VARIANCE || op == STK_REDUCE_STD_DEV;

@@ -5,7 +5,7 @@
 
 #define THREADS STK_JOB_THREADS
 
-/* Combines the results of all threads in the order that reduce.h fixes. Only thread 0 gets the result. */
+/* Returns the results of all threads, combined in the order that reduce.h fixes. */
 static __device__ __forceinline__ stk_job_value join_lanes(const stk_job &job, stk_job_value part)
 {
 	__shared__ stk_job_value parts[STK_JOB_PARTIAL_SUMS];
@@ -26,7 +26,8 @@ struct share {
 	double mean;
 };
 
-/* Adds up elements of type T, or their squares, in the job's domain. T is known at compile time. If one dimension is reduced, no indices are computed. */
+/* Returns the sum of the share's elements of type T, or of their squares, in the job's domain. T is known at compile time. If one dimension is reduced, no
+ * indices are computed. */
 template <typename T> static __device__ __forceinline__ stk_job_value sum_share(const stk_job &job, const share &s, bool squares)
 {
 	const stk_job_groups &g = STK_PARAMS(stk_job_reduce, &job).groups;

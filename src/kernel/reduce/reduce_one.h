@@ -41,7 +41,7 @@ STK_HD union stk_job_value stk__job_reduce_identity(const struct stk_job *job)
 	return v;
 }
 
-/* Combines the results of two parts of a group. */
+/* Returns the combined results a and b of two parts of a group. */
 STK_HD union stk_job_value stk__job_reduce_join(const struct stk_job *job, union stk_job_value a, union stk_job_value b)
 {
 	int32_t op = STK_PARAMS(stk_job_reduce, job).op, domain = STK_PARAMS(stk_job_reduce, job).domain;
@@ -57,7 +57,7 @@ STK_HD union stk_job_value stk__job_reduce_join(const struct stk_job *job, union
 	return a;
 }
 
-/* Returns the contribution of one element to its group. */
+/* Returns the contribution of the element at `src` to its group. mean: subtracted from the element if the domain is STK_ARITH_DOUBLE. */
 STK_HD union stk_job_value stk__job_reduce_term(const struct stk_job *job, const uint8_t *src, double mean)
 {
 	const struct stk_job_reduce *r = &STK_PARAMS(stk_job_reduce, job);

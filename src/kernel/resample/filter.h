@@ -30,8 +30,8 @@ struct stk_filter_axis {
 	int32_t grain; /* all weights are multiples of 2^-grain; STK_FILTER_NO_GRAIN if no such grain is known */
 };
 
-/* Makes the filter of an axis with in_size source pixels, of which the region [begin, end) becomes out_size pixels. The region may be fractional, and must
- * be within STK_FILTER_FAR of the origin. */
+/* Returns the filter of an axis with in_size source pixels, of which the region [begin, end) becomes out_size pixels. The region may be fractional, and
+ * must be within STK_FILTER_FAR of the origin. antialias, drop: as in struct stk_resize. */
 struct stk_filter_axis stk__filter_axis(
 	enum stk_interp filter, bool antialias, bool drop, int32_t in_size, int32_t out_size, float begin, float end);
 

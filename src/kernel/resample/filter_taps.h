@@ -22,7 +22,7 @@ STK_HD int32_t stk__taps_ceil(float x)
 	return i + ((float)i < x);
 }
 
-/* Limits a position so that it fits int32. All positions beyond the limit read the pixel at the edge. */
+/* Returns position x, limited so that it fits int32. All positions beyond the limit read the pixel at the edge. */
 STK_HD float stk__taps_limit(float x)
 {
 	x = x > -0x1p30f ? x : -0x1p30f;

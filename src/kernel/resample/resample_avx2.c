@@ -121,7 +121,7 @@ static void vertical_narrow(const struct stk_vertical *v, void *block)
 			runs.out_step * STK_BLOCK_ROWS);
 }
 
-/* Computes 16 columns of one output row, two taps at a time. */
+/* Returns 16 columns of one output row, summed two taps at a time. */
 static inline __m256i wide_row(const uint8_t *p, ptrdiff_t tap, const int16_t *w, int32_t n, __m256i start, __m128i shift)
 {
 	__m256i low = start, high = start;
@@ -227,7 +227,7 @@ static void vertical_u8_float(const struct stk_vertical *v, void *block)
 		stk__resample_kernels_c.vertical_u8_float(v, block);
 }
 
-/* Transposes 16 columns of 16 rows, values 0 .. 255 in uint16, to 16 rows of 16 bytes, and stores them. */
+/* Transposes 16 columns of 16 rows, values 0 .. 255 in uint16, to 16 rows of 16 bytes, and stores them `row` bytes apart. */
 static inline void store_turned(const __m256i v[16], uint8_t *dst, ptrdiff_t row)
 {
 	__m256i a[8], b[8];
@@ -256,7 +256,7 @@ static inline void store_turned(const __m256i v[16], uint8_t *dst, ptrdiff_t row
 	}
 }
 
-/* Rounds 8.8 fixed point to the nearest integer, halves to even. */
+/* Returns x, 8.8 fixed point, rounded to the nearest integer, halves to even. */
 static inline __m256i round_even(__m256i x)
 {
 	__m256i odd = _mm256_and_si256(_mm256_srli_epi16(x, 8), _mm256_set1_epi16(1));

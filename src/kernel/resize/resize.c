@@ -12,7 +12,7 @@
 
 enum { PART = 512 };
 
-/* Computes n values, at most PART, of one output row, with the results of stk__job_resize_one. src: the same values in the first source row. */
+/* Sets `sums` to n values, at most PART, of one output row, with the results of stk__job_resize_one. src: the same values in the first source row. */
 static void sum_rows(const struct stk_resize_phase *p, const uint8_t *src, int32_t dtype, const float *weights, int64_t n, float *sums)
 {
 	float converted[PART];

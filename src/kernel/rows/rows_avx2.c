@@ -243,7 +243,7 @@ static void load_u8(uint8_t *dst, ptrdiff_t row, ptrdiff_t plane, const struct s
 		}
 }
 
-/* Joins three channels of 16 bytes to 48 bytes of pixels. */
+/* Joins three channels of 16 bytes to 48 bytes of pixels at `dst`. */
 static inline void join3(uint8_t *dst, __m128i r, __m128i g, __m128i b)
 {
 	const __m128i r0 = _mm_setr_epi8(0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1, 5);

@@ -41,7 +41,7 @@ static void to_half(uint16_t *restrict dst, const float *restrict src, int32_t n
 static void from_half(float *restrict dst, const uint16_t *restrict src, int32_t n);
 static void to_bfloat(uint16_t *restrict dst, const float *restrict src, int32_t n);
 
-/* Converts NaN to 0, saturates, and rounds to nearest with halves away from zero. */
+/* Returns x rounded to nearest, halves away from zero, and saturated; NaN counts as 0. */
 static inline float round_one(float x, float low, float high)
 {
 	x = x == x ? x : 0;
@@ -51,8 +51,8 @@ static inline float round_one(float x, float low, float high)
 	return part >= 0.5f ? whole + 1 : part <= -0.5f ? whole - 1 : whole;
 }
 
-/* Rounds to int32; NaN becomes 0. Values beyond 2^23 are integers already. Values are limited to -2^31 .. 2^31, where 2^31 stands for the largest int32, which
- * float32 cannot represent. */
+/* Rounds n values to int32; NaN becomes 0. Values beyond 2^23 are integers already. Values are limited to -2^31 .. 2^31, where 2^31 stands for the largest
+ * int32, which float32 cannot represent. */
 static void round_int32(float *row, int32_t n)
 {
 	for (int32_t i = 0; i < n; i++) {

@@ -10,7 +10,7 @@ struct near {
 	__m256i pixel[4];
 };
 
-/* Loads two adjacent pixels as 8 bytes, for each of two positions. */
+/* Returns two adjacent pixels, as 8 bytes, at each of two offsets from `base`. */
 static inline __m128i load_two(const uint8_t *base, const int32_t *offset)
 {
 	__m128i low = _mm_loadl_epi64((const __m128i *)(const void *)(base + offset[0]));
@@ -35,7 +35,7 @@ static inline struct near load_inside(const struct stk_job_sample *s, const stru
 	return near;
 }
 
-/* Loads the pixels around n positions, any of which may be at the border. */
+/* Returns the pixels around positions k .. k + n - 1, any of which may be at the border. */
 static struct near load_mixed(const struct stk_job_sample *s, const struct block *b, const struct texels *t, int32_t k, int32_t n)
 {
 	uint32_t all[4][LANES] = {0};

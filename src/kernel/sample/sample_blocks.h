@@ -32,7 +32,7 @@ struct texels {
 	bool fills;    /* false if the fill values of bytes are not all integers from 0 to 255, so that they form no pixel */
 };
 
-/* Interpolates a block of pixels of bytes. */
+/* Interpolates a block of pixels of bytes and stores it at `dst`. step: distances in bytes between outputs, and between channels. */
 typedef void mix_texels(const struct stk_job_sample *s, struct block *b, const struct texels *t, uint8_t *dst, const int64_t step[2]);
 
 static struct stk_sample_position position_of(const struct stk_job_sample *s, const struct block *b, int32_t k, int32_t width)
@@ -135,7 +135,7 @@ static inline void load_border(const struct stk_job_sample *s, const struct bloc
 	}
 }
 
-/* Interpolates one channel of floats. Pixels with offset -1 get a value that is replaced later. */
+/* Interpolates the channel of floats at `base` to outputs `step` bytes apart. Pixels with offset -1 get a value that is replaced later. */
 static void mix_floats(const struct stk_job_sample *s, struct block *b, const uint8_t *base, uint8_t *dst, int64_t step)
 {
 	int64_t right = s->stride[0], below = s->stride[1];

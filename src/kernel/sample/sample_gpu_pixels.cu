@@ -42,7 +42,7 @@ struct spot {
 	float qx, qy;
 };
 
-/* Finds the spot for an output's position, which is given as in texels.cuh. */
+/* Returns the spot for an output's position, which is given as in texels.cuh. */
 template <bool LINEAR> static __device__ __forceinline__ spot find_spot(const sampler &s, const float position[2])
 {
 	int32_t at[2];
@@ -128,7 +128,7 @@ static __device__ __forceinline__ void find_on_sphere(
 	}
 }
 
-/* Computes the source positions of N output pixels. */
+/* Sets `at` to the source positions of N output pixels (x, y). */
 template <int N>
 static __device__ __forceinline__ void find_positions(const stk_job_sample &s, const stk_texel_tile &tile, const waves &w,
 	const int32_t (&x)[N], const int32_t (&y)[N], uint32_t frame, float (&at)[N][3])

@@ -101,13 +101,13 @@ STK_HD bool stk__sinc_unsigned(int32_t dtype)
 	return dtype == STK_UINT8 || dtype == STK_UINT16 || dtype == STK_UINT32;
 }
 
-/* Converts x, a sample of an integer type, to -1 .. 1. scale: 1 / stk__sinc_largest, or 2 / stk__sinc_largest for unsigned types. */
+/* Returns x, a sample of an integer type, scaled to -1 .. 1. scale: 1 / stk__sinc_largest, or 2 / stk__sinc_largest for unsigned types. */
 STK_HD float stk__sinc_load(float x, float scale, bool is_unsigned)
 {
 	return is_unsigned ? x * scale - 1 : x * scale;
 }
 
-/* Converts x, from -1 to 1, to the range of an integer type, without rounding. largest: stk__sinc_largest of the type. */
+/* Returns x, from -1 to 1, scaled to the range of an integer type, without rounding. largest: stk__sinc_largest of the type. */
 STK_HD float stk__sinc_store(float x, float largest, bool is_unsigned)
 {
 	return is_unsigned ? (x + 1) * (largest * 0.5f) : x * largest;

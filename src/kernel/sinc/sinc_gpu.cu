@@ -5,7 +5,7 @@
 
 #define THREADS STK_JOB_THREADS
 
-/* Returns a sample of a channel as a float, or 0 outside the signal. Samples of integer types are scaled to -1 .. 1. */
+/* Returns sample i of a channel as a float, or 0 outside the signal. Samples of integer types are scaled to -1 .. 1. */
 static __device__ __forceinline__ float load_sample(const stk_job &job, const stk_sinc &p, int64_t i, int64_t channel, float scale)
 {
 	if (i < 0 || i >= p.in)

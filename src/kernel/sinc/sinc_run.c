@@ -44,14 +44,14 @@ STK_LANES_INLINE float sum_row(const float *x, const float *row, int32_t taps)
 	return stk__sinc_join(parts);
 }
 
-/* Computes one output from samples x[0 .. taps - 1] of the input. row: its row of the table. */
+/* Returns one output, computed from samples x[0 .. taps - 1] of the input. row: its row of the table. */
 STK_LANES_INLINE float sum_taps(const struct stk_sinc *p, const struct stk_sinc_at *at, const float *x, const float *row)
 {
 	float here = sum_row(x, row, p->taps);
 	return p->phases > 0 ? here : here + at->part * (sum_row(x, row + p->taps, p->taps) - here);
 }
 
-/* Computes an output that has taps outside of the signal, where the signal is 0. */
+/* Returns an output that has taps outside of the signal, where the signal is 0. */
 static float sum_at_border(const struct stk_sinc *p, const struct stk_sinc_at *at, const float *signal, const float *row)
 {
 	float x[STK_SINC_TAPS] = {0};
@@ -62,7 +62,7 @@ static float sum_at_border(const struct stk_sinc *p, const struct stk_sinc_at *a
 	return sum_taps(p, at, x, row);
 }
 
-/* Computes n outputs, from number `first` on. */
+/* Computes n outputs of a channel, from number `first` on. signal: the channel as floats. */
 static void resample(const struct stk_job *job, const float *signal, int64_t first, int64_t n, float *to)
 {
 	const struct stk_sinc *p = &STK_PARAMS(stk_sinc, job);

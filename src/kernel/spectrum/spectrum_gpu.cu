@@ -39,7 +39,7 @@ static __device__ __forceinline__ uint32_t divided(uint32_t x, divider d)
 	return d.shifts ? x >> d.shift : x / d.n;
 }
 
-/* Finds the positions of the frames from number `at` on. */
+/* Finds the positions of `count` frames from number `at` on. */
 static __device__ __forceinline__ void find_places(const stk_job &job, uint32_t at, uint32_t count, frame_places &places)
 {
 	const stk_spectrum &p = STK_PARAMS(stk_spectrum, &job);
@@ -93,7 +93,8 @@ static __device__ __forceinline__ void load_frames(const stk_job &job, const flo
 	__syncthreads();
 }
 
-/* Runs a stage, or two stages of radix 4 as one of radix 16. s: product of the radices of the earlier stages; m: the stage's length divided by its radix. */
+/* Runs a stage, or two stages of radix 4 as one of radix 16. s: product of the radices of the earlier stages; m: the stage's length divided by its radix;
+ * w: its twiddle factors. */
 static __device__ __forceinline__ void run_stage(uint32_t radix, uint32_t m, uint32_t s, const float *w, block_frames &b)
 {
 	uint32_t each = m * s;

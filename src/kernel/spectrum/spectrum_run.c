@@ -114,7 +114,7 @@ static void gather(const struct stk_job *job, int64_t at, int count, stk_lanes *
 	}
 }
 
-/* Loads frames, weights them by the window, and stores them in the order in which the transform reads them. */
+/* Loads `count` frames from number `at` on, weights them by the window, and stores them in the order in which the transform reads them. */
 static void load_frames(const struct stk_job *job, const float *tables, int64_t at, int count, struct scratch *s)
 {
 	const struct stk_spectrum *p = &STK_PARAMS(stk_spectrum, job);

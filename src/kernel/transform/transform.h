@@ -64,7 +64,7 @@ STK_HD void stk__transform_four(const struct stk_transform *t, int64_t at_x, int
 	f->weight[3] = both;
 }
 
-/* Interpolates with Keys' cubic with parameter -1, as in Pillow. q: position between b (0) and c (1). */
+/* Returns the value at position q between b (0) and c (1), interpolated by Keys' cubic with parameter -1, as in Pillow. */
 STK_HD float stk__transform_cubic(float a, float b, float c, float d, float q)
 {
 	return b + q * ((c - a) + q * ((2 * (a - b) + c - d) + q * (b - a + d - c)));

@@ -76,13 +76,13 @@ static void nearest_row_3(const struct stk_transform *t, const struct walk *w, c
 	}
 }
 
-/* Packs three channels into one register with 21 bits each, which is enough for a byte times a sum of weights. */
+/* Returns three channels packed into one word with 21 bits each, which is enough for a byte times a sum of weights. */
 static inline uint64_t spread(const uint8_t *p)
 {
 	return p[0] | (uint64_t)p[1] << 21 | (uint64_t)p[2] << 42;
 }
 
-/* Returns whether all four pixels around a position are inside the source. */
+/* Returns whether all four pixels around a position are inside the source. (left, top): the upper left one. */
 static inline bool is_inside(const struct stk_transform *t, int64_t left, int64_t top)
 {
 	return (uint64_t)left < (uint64_t)(t->width - 1) && (uint64_t)top < (uint64_t)(t->height - 1);

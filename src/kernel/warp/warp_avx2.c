@@ -87,7 +87,7 @@ static void store_some(float *dst, __m256 value, int32_t n)
 	memcpy(dst, all, (size_t)n * sizeof *dst);
 }
 
-/* Computes stk__warp_mix for eight pixels. */
+/* Returns stk__warp_mix of eight pixels. */
 static inline __m256 mix(__m256 s00, __m256 s01, __m256 s10, __m256 s11, const struct positions *p)
 {
 	__m256 px = _mm256_sub_ps(_mm256_set1_ps(1), p->qx);

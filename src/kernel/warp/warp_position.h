@@ -50,7 +50,7 @@ STK_HD struct stk_warp_position stk__warp_position(const struct stk_warp_row *w,
 	return stk__warp_split(at);
 }
 
-/* Interpolates between four pixels, along x, then along y. */
+/* Returns the value interpolated between four pixels: along x with weight qx of s01 and s11, then along y with weight qy of s10 and s11. */
 STK_HD float stk__warp_mix(float s00, float s01, float s10, float s11, float qx, float qy)
 {
 	float px = 1 - qx, top = s00 * px + s01 * qx, bottom = s10 * px + s11 * qx;

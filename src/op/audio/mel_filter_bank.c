@@ -109,7 +109,7 @@ static enum stk_status mel_filter_bank_infer(const struct stk_call *call, struct
 	return STK_OK;
 }
 
-/* Returns the weight of a frequency in a band, without normalisation; 0 outside. */
+/* Returns the weight of a frequency in the band with edges edges[0 .. 2], without normalisation; 0 outside. */
 static double weight_of(const double *edges, double hz)
 {
 	if (hz <= edges[0] || hz >= edges[2])

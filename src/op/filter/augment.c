@@ -138,7 +138,7 @@ static enum stk_status augment_infer(const struct stk_call *call, struct stk_err
 	return infer_step(call, err);
 }
 
-/* Rounds to 15 decimals, as Pillow does, so that multiples of 90 degrees are exact. */
+/* Returns x rounded to 15 decimals, as Pillow does, so that multiples of 90 degrees are exact. */
 static double decimals(double x)
 {
 	return round(x * 1e15) / 1e15;

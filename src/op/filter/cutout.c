@@ -42,7 +42,7 @@ static enum stk_status cutout_infer(const struct stk_call *call, struct stk_erro
 								 : stk__check_per_channel("fill_value", a->fill_value, channels, err);
 }
 
-/* Computes a bound of the rectangle along one axis: the whole part of x, clamped to 0 .. extent; NaN becomes 0. */
+/* Returns a bound of the rectangle along one axis: the whole part of x, clamped to 0 .. extent; NaN becomes 0. */
 static int32_t bound(float x, int32_t extent)
 {
 	return !(x > 0) ? 0 : x >= (float)extent ? extent : (int32_t)x;

@@ -10,7 +10,7 @@
  * at a pixel's centre or edge. */
 void stk__canvas(const struct stk_affine *rotation, const int64_t *in, int64_t *out);
 
-/* Converts degrees to radians, rounded to float32 as in DALI: at 45 degrees this rounding decides which axis is nearest. */
+/* Returns degrees converted to radians, rounded to float32 as in DALI: at 45 degrees this rounding decides which axis is nearest. */
 static inline double stk__canvas_radians(float degrees)
 {
 	return (double)(degrees * (float)(3.14159265358979323846 / 180));

@@ -36,7 +36,7 @@ static int32_t at_least_1(double v)
 	return v < 1 ? 1 : v < INT32_MAX ? (int32_t)v : INT32_MAX;
 }
 
-/* Sets *out_w and *out_h to the largest window of an allowed aspect ratio whose area does not exceed the largest allowed area. */
+/* Sets *out_w and *out_h to the largest window of an allowed aspect ratio in w x h pixels whose area does not exceed the largest allowed area. */
 static void fall_back(const struct stk_random_crop_args *a, int32_t w, int32_t h, int32_t *out_w, int32_t *out_h)
 {
 	double lo = a->random_aspect_ratio.v[0], hi = a->random_aspect_ratio.v[1], ratio = (double)w / h;
@@ -62,7 +62,7 @@ static bool attempt(const struct stk_random_crop_args *a, struct stk_random *r, 
 	return *out_w <= w && *out_h <= h && rounded >= aspect[0] && rounded <= aspect[1];
 }
 
-/* Returns true if no allowed aspect ratio reaches the smallest area, so that every draw would fail. */
+/* Returns true if, in w x h pixels, no allowed aspect ratio reaches the smallest area, so that every draw would fail. */
 static bool hopeless(const struct stk_random_crop_args *a, int32_t w, int32_t h)
 {
 	double smallest = (double)a->random_area.v[0] * w * h;

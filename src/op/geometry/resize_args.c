@@ -271,7 +271,7 @@ static void cut_extents(const struct request *r, const float *extent, float *siz
 	}
 }
 
-/* Rounds a fractional extent to whole pixels, at least one. */
+/* Returns a fractional extent rounded to whole pixels, at least one. rounding: as in struct stk_extents. */
 static double whole_extent(float size, char rounding)
 {
 	double pixels = fabs((double)size);

@@ -68,7 +68,7 @@ enum stk_status stk__warp_begin(
 	return STK_OK;
 }
 
-/* Rounds the fill to the input's type, since interpolation uses it like a pixel of the input. */
+/* Returns the fill rounded to the input's type, since interpolation uses it like a pixel of the input. */
 static float fill_in(float value, enum stk_dtype dtype)
 {
 	uint64_t pixel;

@@ -51,7 +51,7 @@ struct step {
 	const float *v;
 };
 
-/* Reads the step at v[*at], which must be complete, and moves *at past it. */
+/* Returns the step at v[*at], which must be complete, and moves *at past it. */
 static struct step take_step(const float *v, int32_t *at)
 {
 	struct step s = {(int32_t)v[*at], (int32_t)v[*at + 2], v[*at + 1], v + *at + 3};

@@ -72,7 +72,7 @@ static enum stk_status boolean_mask_infer(const struct stk_call *call, struct st
 	return STK_OK;
 }
 
-/* Makes one job for each run of elements that are kept. */
+/* Makes a copy job for each run of kept elements along dim `axis`. mask: one byte for each index of this dim. */
 static enum stk_status keep_elements(const struct stk_tensor *in, const struct stk_tensor *out, int32_t axis, const uint8_t *mask,
 	struct stk_jobs *jobs, struct stk_error *err)
 {

@@ -42,13 +42,13 @@ static double next_normal(struct normals *n)
 	return n->v[--n->left];
 }
 
-/* Draws a number uniformly from (0, 1]. */
+/* Returns a number drawn uniformly from (0, 1]. */
 static double positive(struct stk_random *r)
 {
 	return 1 - stk__random_double(r);
 }
 
-/* Draws from the gamma distribution with shape >= 1: Marsaglia and Tsang, "A simple method for generating gamma variables" (2000). */
+/* Returns a draw from the gamma distribution with shape >= 1: Marsaglia and Tsang, "A simple method for generating gamma variables" (2000). */
 static double gamma_draw(struct normals *n, double shape)
 {
 	double d = shape - 1.0 / 3, c = 1 / sqrt(9 * d);
@@ -60,8 +60,8 @@ static double gamma_draw(struct normals *n, double shape)
 	}
 }
 
-/* Draws from a beta distribution by Joehnk, "Erzeugung von betaverteilten und gammaverteilten Zufallszahlen" (1964), which needs few tries if both
- * parameters are below 1. Powers that are too small for a double are compared as logarithms. */
+/* Returns a draw from a beta distribution by Joehnk, "Erzeugung von betaverteilten und gammaverteilten Zufallszahlen" (1964), which needs few tries if
+ * both parameters are below 1. Powers that are too small for a double are compared as logarithms. */
 static double small_beta_draw(struct stk_random *r, double alpha, double beta)
 {
 	for (;;) {

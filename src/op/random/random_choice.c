@@ -93,7 +93,7 @@ static enum stk_status count_choices(const struct stk_call *call, int64_t *count
 	return fabs(sum - 1) < 1e-4 ? STK_OK : stk__fail(err, STK_INVALID, "the chances in p must add up to 1, not %g", sum);
 }
 
-/* Draws an integer from 0 .. count - 1: the upper 64 bits of the product of count and 64 random bits. */
+/* Returns an integer drawn from 0 .. count - 1: the upper 64 bits of the product of count and 64 random bits. */
 static int64_t draw_wide(struct stk_random *r, uint64_t count)
 {
 	uint64_t high = stk__random_u32(r), low = stk__random_u32(r);

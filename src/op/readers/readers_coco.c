@@ -232,7 +232,7 @@ static int64_t readers_coco_size(const void *shared)
 	return ((const struct coco *)shared)->coco.images.count;
 }
 
-/* Returns a digest of the images' names and of their objects' boxes and labels. */
+/* Returns a digest of the names of `count` images from `first` on, and of their objects' boxes and labels. */
 static uint64_t readers_coco_digest(const void *shared, int64_t first, int64_t count)
 {
 	const struct coco *c = shared;

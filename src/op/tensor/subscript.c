@@ -29,7 +29,8 @@ static const struct stk_arg_def subscript_args[] = {
 	STK_ARG_END,
 };
 
-/* Computes the first index and the number of elements of the range lo:hi:step over `extent` elements, by the rule of PySlice_AdjustIndices. */
+/* Sets *start and *count to the first index and the number of elements of the range lo:hi:step over `extent` elements, by the rule of
+ * PySlice_AdjustIndices. */
 static void resolve_range(int64_t lo, int64_t hi, int64_t step, int64_t extent, int64_t *start, int64_t *count)
 {
 	int64_t first = step > 0 ? 0 : extent - 1, last = step > 0 ? extent : -1; /* bounds of a range that is open at both ends */

@@ -78,8 +78,8 @@ static void transpose_lower(const struct stk_call *call, struct stk_pass *pass)
 	(void)call, (void)pass;
 }
 
-/* A pass can do the work if the layout is permuted with the dims, and frames stay in front. A tensor can have a layout before its number of dims is known: the
- * output of per_frame has "F". */
+/* Lets a pass do the work if the layout is permuted with the dims, and frames stay in front. A tensor can have a layout before its number of dims is
+ * known: the output of per_frame has "F". */
 static unsigned transpose_classify(const void *args, const struct stk_desc *in)
 {
 	const struct transpose *a = args;

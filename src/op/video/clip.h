@@ -25,7 +25,7 @@ void stk__video_tool_destroy(struct stk_video_tool *t); /* t: may be NULL */
 STK_MUST_USE enum stk_status stk__clip_index(
 	const struct stk_call *call, const uint8_t *data, size_t size, const struct stk_video_index **out, struct stk_error *err);
 
-/* Describes the tensor of a clip. x: the video's index; NULL while a graph is built. frames: number of the clip's frames; -1: not known. */
+/* Returns the desc of a clip's tensor. x: the video's index; NULL while a graph is built. frames: number of the clip's frames; -1: not known. */
 struct stk_desc stk__clip_desc(const struct stk_video_index *x, int64_t frames, enum stk_dtype dtype);
 
 /* The form in which a clip is written. */

@@ -83,7 +83,7 @@ void stk__video_cache_destroy(void *cache)
 
 /* ---- videos ---- */
 
-/* Compares the members: the padding between them has no defined value. */
+/* Returns whether two versions are equal. Compares the members, since the padding between them has no defined value. */
 static bool is_same(const struct stk_media_version *a, const struct stk_media_version *b)
 {
 	return a->size == b->size && a->modified_ns == b->modified_ns && a->changed_ns == b->changed_ns && a->inode == b->inode &&

@@ -31,7 +31,7 @@ static bool is_number(const struct stk_desc *d, bool floats)
 	return shape && (d->dtype == STK_NO_DTYPE || whole || (floats && real));
 }
 
-/* Reads the only element of a tensor of integers. */
+/* Returns the only element of a tensor of integers. */
 static int64_t whole_of(const struct stk_tensor *in)
 {
 	switch (in->desc.dtype) {
