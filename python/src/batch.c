@@ -16,7 +16,7 @@ static void batch_dealloc(PyObject *object)
 {
 	struct batch_object *self = (struct batch_object *)object;
 
-	/* A forked child must not release the batch: that takes a lock, which a thread that does not exist in the child may hold. */
+	/* A forked child must not release the batch: this would wait for a lock that a thread of the parent may have held during the fork. */
 	if (getpid() == self->pid && self->output < 0)
 		stk_batch_unref(&self->batch);
 	else if (getpid() == self->pid)

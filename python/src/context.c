@@ -16,7 +16,7 @@ struct log_queue {
 	int count;
 	struct {
 		int level;
-		char *text; /* from malloc, because threads without the GIL write messages */
+		char *text; /* from malloc, because threads without the GIL add messages */
 	} entries[LOG_CAPACITY];
 };
 

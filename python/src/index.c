@@ -10,13 +10,13 @@
 struct watch {
 	PyObject *progress;   /* a callable, or None */
 	PyThreadState *state; /* thread state of the Python caller while the search runs without the GIL */
-	PyObject *components; /* dict: ending of a component to its number of files */
+	PyObject *components; /* dict from the ending of a component to the number of files that have it */
 	char *notices;        /* the library's notices, one after another; each ends with a zero byte */
 	size_t notices_size;
 };
 
-/* Handles signals and calls `progress`, on the caller's thread. An exception of either ends the search, which calls this function until its threads
- * have ended. */
+/* Handles signals and calls `progress`, on the caller's thread. An exception of either ends the search: this function then returns false. The search
+ * calls it again until the threads of the search have ended. */
 static bool on_progress(void *user, int64_t done, int64_t tars, int64_t files)
 {
 	struct watch *w = user;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Admits calls of the library's pipeline, in the process that made it, until it is closed: one thread at a time, or several for calls that may overlap. */
+ * Lets calls use the library's pipeline, in the process that made it, until it is closed: one call at a time, or several if they may overlap. */
 #include "pipeline.h"
 
 void pipeline_destroy(struct stk_pipeline *p)

@@ -2,7 +2,7 @@
  * Methods of Pipeline for metadata, state and counters. */
 #include "pipeline.h"
 
-/* Reads a name that is a str, bytes or None; None gives NULL. false with an exception for what core_text_of refuses. */
+/* Sets *name to the text of a str or bytes, which `object` owns, or to NULL for None. false with an exception for texts that core_text_of refuses. */
 static bool name_from(PyObject *object, const char **name)
 {
 	*name = NULL;
@@ -109,7 +109,7 @@ PyObject *pipeline_output_desc(PyObject *object, PyObject *index)
 	return shape ? Py_BuildValue("iiNs", (int)desc.dtype, (int)desc.ndim, shape, desc.layout) : NULL;
 }
 
-/* Returns a text that the library allocated as a str, and frees it. If status is not STK_OK there is no text, and `err` is raised. */
+/* Converts a text that the library allocated to a str, and frees the text. If status is not STK_OK, returns NULL with the exception for `err`. */
 static PyObject *take_text(enum stk_status status, char *text, const struct stk_error *err)
 {
 	PyObject *result;

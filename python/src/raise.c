@@ -27,7 +27,7 @@ const char *core_text_of(PyObject *object)
 	return NULL;
 }
 
-/* stoker/errors.py maps statuses to exceptions, so that users can read the map in Python. */
+/* The map from statuses to exceptions is in stoker/errors.py, where users can read it. */
 PyObject *core_raise(enum stk_status status, const struct stk_error *err)
 {
 	PyObject *module = NULL, *exception = NULL;

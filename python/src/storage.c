@@ -15,7 +15,7 @@ struct storage_object {
 
 /* ---- the user's fetch function ---- */
 
-/* Chooses the status for a Python exception. The library retries or gives up according to the status. */
+/* Returns the status for a Python exception of this type. The library retries or gives up according to the status. */
 static enum stk_status status_of(PyObject *type)
 {
 	PyObject *const mistakes[] = {PyExc_TypeError, PyExc_AttributeError, PyExc_NameError, PyExc_ImportError, PyExc_NotImplementedError,

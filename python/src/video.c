@@ -22,7 +22,7 @@ static void video_dealloc(PyObject *object)
 	core_free(object);
 }
 
-/* Reads from the user's file object. An exception stays set, and is raised when the call ends. */
+/* Reads from the user's file object. An exception of its function stays set until the call that reads returns NULL to Python. */
 static enum stk_status read_file(void *user, int64_t offset, void *to, size_t n, struct stk_error *err)
 {
 	PyGILState_STATE gil = PyGILState_Ensure();

@@ -176,8 +176,8 @@ def __dir__() -> list[str]:
 
 
 class _Elsewhere:
-    """The last finder of sys.meta_path. If a module was not found, it adds advice to the error: what to use instead of a module of DALI, or how to install
-    NumPy or torch."""
+    """The last finder of sys.meta_path. If a module was not found, adds advice to the error: the replacement for a module of DALI, or how to install NumPy or
+    torch."""
 
     @staticmethod
     def find_spec(name: str, *_: Any) -> None:

@@ -42,7 +42,7 @@ def _cell_value(cell: Any) -> Any:
 
 
 def _empty_function(code: bytes, module: str, cells: int) -> FunctionType:
-    """Makes a function without the objects to which it refers. They are added later, because they may refer to the function."""
+    """Makes a function without the objects to which it refers. These are added later, because they may refer to the function."""
     from types import CellType
 
     return FunctionType(

@@ -47,6 +47,6 @@ def _divided(kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return first, second
 
 
-# The functions of these operators, and for each a function that raises an error for unknown arguments.
+# The function of each composed operator, and a function that raises an error for arguments that the operator does not take.
 FUNCTIONS: dict[str, Callable[..., Any]] = {"readers.video_resize": video_resize, _video_input.NAME: _video_input.video_input}
 CHECKS: dict[str, Callable[[dict[str, Any]], object]] = {"readers.video_resize": _divided, _video_input.NAME: _video_input.check}

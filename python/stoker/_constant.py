@@ -51,7 +51,7 @@ def _guess_dtype(elements: list[Any]) -> types.DALIDataType:
     return types.INT64 if wide else types.INT32
 
 
-# The types to which DALI narrows arrays of constants.
+# The types to which DALI narrows arrays of constants of 64 bits.
 _NARROWER = {types.INT64: types.INT32, types.UINT64: types.UINT32, types.FLOAT64: types.FLOAT}
 
 
@@ -71,8 +71,8 @@ def _whole(value: Any) -> int:
 
 
 def constant_arguments(value: Any, dtype: types.DALIDataType | None, shape: Sequence[int] | None, layout: str | None) -> list[Value]:
-    """Returns the arguments of the operator `constant` for a number, nested lists or an array. dtype, shape, layout: properties of the constant; None takes
-    the value's."""
+    """Returns the arguments of the operator `constant` for a number, nested lists or an array. dtype, shape, layout: properties of the constant; None: those
+    of the value."""
     if isinstance(value, types.ScalarConstant):
         value, dtype = value.value, value.dtype if dtype is None else dtype
     if hasattr(value, "tolist"):

@@ -16,7 +16,7 @@ _contexts: weakref.WeakValueDictionary[tuple[int, int], Any] = weakref.WeakValue
 
 
 class _Workers:
-    """Holds a context of the library. This class exists because the limited API of Python 3.11 does not allow weak references to a C type."""
+    """Refers to a context of the library. This class exists because the limited API of Python 3.11 does not allow weak references to a C type."""
 
     def __init__(self, threads: int) -> None:
         self.core = _core.Context(threads=threads, on_log=_log)

@@ -27,7 +27,7 @@ _LISTS = (TensorListCPU, TensorListGPU)
 
 
 def _batch(name: str, i: int, given: Any) -> Sequence[Any]:
-    """Returns one input of an operator, and raises an error unless it is a list of samples, or an array with the samples along its first axis."""
+    """Returns input i of the operator `name`. Raises an error unless it is a list of samples, or an array with the samples along its first axis."""
     if isinstance(given, (str, bytes, DataNode)) or not hasattr(given, "__len__"):
         raise ArgumentError(
             f"fn.eager.{name}: input {i} is a list of arrays, or one array with samples along its first axis, not {type(given).__name__}"

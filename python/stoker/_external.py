@@ -19,7 +19,8 @@ from stoker.errors import ArgumentError, InvalidArgumentError, UnknownArgumentEr
 
 
 def _per_output(value: Any, outputs: int, what: str) -> list[Any]:
-    """Returns a list with a setting for each output, from one setting for all outputs or a list. A list of layouts may cover only the first outputs."""
+    """Returns a list with a setting for each output. value: one setting for all outputs, or a list, which for layouts may cover only the first outputs. what:
+    the setting's name in messages."""
     if isinstance(value, (list, tuple)):
         if what == "layout":
             value = [*value, *([None] * (outputs - len(value)))]
@@ -87,18 +88,18 @@ def external_source(
 
     num_outputs: None for one output, which is the source's value; otherwise the source returns a tuple with this number of values.
     cycle: for iterables. True or "quiet": the source starts again when it ends, without ending the epoch. "raise": its end is the end of the epoch, and it
-    starts again with the next epoch. None or "no": it ends for ever.
+    starts again with the next epoch. None or "no": the source does not start again, and later epochs are empty.
     repeat_last: without a source, a run without new data gets the last batch again. blocking: without a source, a run waits until another thread feeds data.
     cuda_stream: a stream of torch or CuPy that writes data on a GPU; the library waits for it. By default the current stream of that library.
     layout, dtype, ndim: the layout, type and number of dimensions of the samples: one for all outputs, or a list. dtype and ndim are checked.
     device: "gpu" uploads the samples, in a pipeline with a GPU. Batches of torch or CuPy arrays that are on that GPU are not copied to host memory; single
-    samples (batch=False) and arrays on another GPU are.
+    samples (batch=False) and arrays on another GPU are copied.
 
     no_copy: by default arrays are copied when they are given (bytes objects are not, because they cannot change), so a source may write the next batch into
     the same array. With True, arrays are read later, without a copy: do not write to them.
 
-    The source runs on its own thread, the only thread of the pipeline that takes the GIL. If it raises an exception, the program gets it where it waits for
-    the batch, with its traceback and the position of the sample.
+    The source runs on its own thread, the only thread of the pipeline that takes the GIL. If the source raises an exception, the program gets that exception
+    where it waits for the batch, with its traceback and the position of the sample.
 
     parallel: a callable that takes an argument is called in py_num_workers processes of the pipeline. With batch=False they divide the samples of a batch
     among them. They begin prefetch_queue_depth batches ahead. The processes are forked. With py_start_method="spawn" the callable is pickled instead;

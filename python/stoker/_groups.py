@@ -45,7 +45,7 @@ class Family:
         self.root = root
         self.names = list(names)
         self.find = find
-        self.plain = plain  # converts a name in the family's spelling to the operator's name
+        self.plain = plain
         known = {n.rpartition(".")[0] for n in self.names} | set(_DALI_GROUPS)
         prefixes = {p[:i] for p in known - {""} for i in [*(k for k, c in enumerate(p) if c == "."), len(p)]}
         self.groups = {p: Group(f"{root}.{p}", p + ".", self) for p in sorted(prefixes)}

@@ -28,7 +28,7 @@ def of_batch(batch: Any) -> str:
 
 
 def _form(value: Any) -> str:
-    """Describes a value in one line: a tensor by dtype, shape and device, a list by its length and first elements, anything else by its repr."""
+    """Returns a line about a value: dtype, shape and device of a tensor, length and first elements of a list, the repr of any other value."""
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         device = getattr(value, "device", None)
         return f"{value.dtype} {tuple(value.shape)}" + (f" on {device}" if device is not None and str(device) != "cpu" else "")

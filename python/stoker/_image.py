@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class _Decoders(threading.local):
-    """This thread's decoder, which keeps its tables and memory for the next image. `free` is None while it decodes: a signal handler may call imread."""
+    """This thread's decoder, which is reused for the next image. `free` is None while the decoder works, because a signal handler may call imread then."""
 
     free: _core.ImageDecoder | None = None
 
@@ -96,12 +96,12 @@ def imread(
 ) -> npt.NDArray[Any]:
     """Returns the image in a file as an array (height, width, channels).
 
-    out: an array or a torch tensor of the image's shape and type. The image is decoded into it, and it is returned.
-    output_type: types.RGB, BGR, GRAY, YCbCr, or ANY_DATA for the channels of the file; or such a name. The default is RGB, but for a file that is not a
+    out: an array or a torch tensor of the image's shape and type. The image is decoded into `out`, which is then returned.
+    output_type: types.RGB, BGR, GRAY, YCbCr, or ANY_DATA for the channels of the file; also as a str. The default is RGB, but for a file that is not a
     picture (a TIFF of floats, of signed numbers, or of bands that are not colours) it is ANY_DATA.
     dtype: uint8, uint16, int16 or float32, by name or as a type of NumPy or torch. Values are scaled to its range, floats to 0..1. "stored": the type and the
     values of the file. The default is uint8, but "stored" for a file that is not a picture.
-    adjust_orientation: whether the image is turned as its EXIF data says.
+    adjust_orientation: whether the image is turned and mirrored as its EXIF data says.
     strict: a truncated file, and damage about which libjpeg-turbo only warns, raise an error. With strict=False such a file is decoded as far as possible;
     missing rows of a JPEG are gray.
 

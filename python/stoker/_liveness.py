@@ -62,7 +62,7 @@ def writes(node: ast.AST) -> dict[str, int]:
 
 class Liveness:
     """Finds live variables in a function's body. after: dict from id(statement) of each `if` to the variables that may be read after it. captured: variables
-    that inner functions and classes read, which may run at any time."""
+    that inner functions and classes read; inner functions may run at any time."""
 
     def __init__(self, body: Sequence[ast.stmt]) -> None:
         self.after: dict[int, Names] = {}

@@ -8,7 +8,7 @@ import sys
 from importlib.util import find_spec
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-# For each module, how to install it.
+# Advice on how to install each module.
 _ADVICE = {
     "numpy": "pip install numpy",
     "torch": "pip install torch; without it, a Pipeline (stoker.pipeline_def) gives batches that NumPy, JAX and CuPy can read",

@@ -18,7 +18,7 @@ def _clock(seconds: float) -> str:
 
 
 class ProgressLine:
-    """A line on stderr, if stderr is a terminal. The line is cut to the terminal's width, and erased at the end of the context, also after an exception."""
+    """A context that shows a line on stderr, if stderr is a terminal. The line is cut to the terminal's width, and erased when the context ends."""
 
     def __init__(self) -> None:
         self._begun, self._last, self._shown = time.monotonic(), 0.0, False
@@ -54,12 +54,13 @@ class ProgressLine:
 
 
 def counted(items: Iterable[_T], what: str, total: int) -> Iterator[_T]:
-    """Yields the items, and shows on the terminal how many were yielded: "reading headers: 120 of 4000"."""
+    """Yields the items, and shows on the terminal how many were yielded: "reading headers: 120 of 4000". what: the beginning of this line. total: the number of
+    items."""
     with ProgressLine() as line:
         try:
             for done, item in enumerate(items, 1):
                 line.show(f"{what}: {done} of {total}", done, total)
                 yield item
         finally:
-            if isinstance(items, Generator):  # for Executor.map, close() cancels calls that have not begun, also after Ctrl-C
+            if isinstance(items, Generator):  # closing the generator of Executor.map cancels the calls that have not begun
                 items.close()

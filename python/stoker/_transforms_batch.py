@@ -9,7 +9,7 @@ from stoker._transforms_base import Transform
 
 
 class Mixing(Transform):
-    """Mixes the image and the label of each sample with those of the previous sample of the batch. One share is drawn per batch."""
+    """Mixes the image and the label of each sample with those of the previous sample of the batch. The share of the mixture is drawn once per batch."""
 
     alpha: float
     num_classes: int | None
@@ -30,5 +30,5 @@ class MixUp(Mixing):
 
 
 class CutMix(Mixing):
-    """Replaces a window of each image by the same window of another image, and mixes the labels by the window's share of the area. The size of the window
-    follows from a draw from Beta(alpha, alpha). num_classes: as in MixUp."""
+    """Replaces a window of each image by the same window of another image, and mixes the labels by the window's share of the area. The size of the window is
+    computed from a draw from Beta(alpha, alpha). num_classes: as in MixUp."""

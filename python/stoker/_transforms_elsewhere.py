@@ -18,5 +18,5 @@ INSTEAD = {
 
 
 def advice(name: str) -> str | None:
-    """Returns what to do instead of a transform of this name; None for names that INSTEAD lacks, such as those of stoker.transforms."""
+    """Returns advice on what to use instead of the transform of this name; None for names that INSTEAD lacks, such as those of stoker.transforms."""
     return INSTEAD.get(name)

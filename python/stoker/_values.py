@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converts values that users give for arguments to the types in the operator's table."""
+"""Converts the values that users give for an operator's arguments to the types that its table declares."""
 
 from __future__ import annotations
 
@@ -162,6 +162,6 @@ def convert(op: Op, arg: Arg, value: Any) -> tuple[ValueKind, Any]:
         return ValueKind.INT, _int(arg, value)
     if arg.kind == ArgKind.FLOAT:
         return ValueKind.FLOAT, _float(arg, value)
-    if arg.name == "enable_frame_num" and isinstance(value, bool):  # DALI takes a bool, too, because this argument was a flag once
+    if arg.name == "enable_frame_num" and isinstance(value, bool):  # DALI accepts a bool too
         value = "scalar" if value else "none"
     return ValueKind.STRING, _string(arg, value)

@@ -24,7 +24,7 @@ def max(left: Any, right: Any) -> DataNode:
 
 
 def clamp(value: Any, lo: Any, hi: Any) -> DataNode:
-    """Returns the value, or lo if the value is smaller, or hi if it is larger."""
+    """Returns `value`, limited to the range from lo to hi."""
     return min(max(value, lo), hi)
 
 

@@ -21,7 +21,7 @@ from stoker.errors import InvalidArgumentError
 
 __all__ = ["Feature", "FixedLenFeature", "VarLenFeature", "float32", "int64", "string"]
 
-int64, string, float32 = 0, 1, 2  # DALI's numbers
+int64, string, float32 = 0, 1, 2  # the numbers that these types have in DALI
 _NAMES = {int64: "int64", string: "string", float32: "float32"}
 
 

@@ -54,9 +54,9 @@ def advise(
     json: str | os.PathLike[str] | None = None,
     quiet: bool = False,
 ) -> Watched:
-    """Returns a wrapper of a loader. A loop that iterates over the wrapper in place of the loader is measured.
+    """Returns a wrapper of a loader. The wrapper measures the loop that iterates over it.
 
-    loader: anything to iterate over. Its other methods and attributes stay reachable (`len`, `state_dict`, `sampler`, ...).
+    loader: anything to iterate over. The wrapper has its other methods and attributes too (`len`, `state_dict`, `sampler`, ...).
     steps: steps in a block. The first few are not measured, so that queues can fill. rounds: number of rounds, each with a live and a cached block.
     warmup: steps before the first block.
     cached: number of batches that are kept for cached steps (fewer if they take more than 2 GiB); False: no cached steps.

@@ -36,13 +36,13 @@ def copied(value: Any) -> tuple[Any, int]:
 
 
 class Cache:
-    """Copies of the first few batches. next() returns them in turn, again and again."""
+    """Copies of the first few batches. next() returns them in turn, and begins again after the last one."""
 
     def __init__(self, most: int) -> None:
         self.most, self.bytes, self._batches, self._at = most, 0, [], 0  # type: ignore[var-annotated]
 
     def offer(self, batch: Any) -> None:
-        """Keeps a copy of the batch if fewer than `most` are kept. Stops at fewer if one more of this size would exceed _MOST_BYTES."""
+        """Stores a copy of the batch if there are fewer than `most`. Reduces `most` if one more copy of this size would exceed _MOST_BYTES."""
         if len(self._batches) >= self.most:
             return
         kept, size = copied(batch)

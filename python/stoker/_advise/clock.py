@@ -19,7 +19,7 @@ class HostClock:
         return time.perf_counter()
 
     def resolve(self, steps: list[Step]) -> None:
-        """Replaces the marks in these steps by seconds; the host's marks are seconds already."""
+        """Does nothing: the host's marks are seconds already. Other clocks replace the marks in these steps by seconds."""
 
 
 class CudaClock(HostClock):

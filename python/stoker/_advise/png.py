@@ -39,5 +39,5 @@ class Canvas:
         return x
 
     def png(self) -> bytes:
-        """Returns the picture as a PNG file."""
+        """Returns the bytes of a PNG file."""
         return _png.encode(self.width, self.height, self._rows)

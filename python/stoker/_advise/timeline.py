@@ -11,11 +11,11 @@ from stoker._advise.png import Canvas
 _WIDTH, _LEFT, _RIGHT = 1200, 120, 20
 _LANE, _BARS = 46, 200
 _GROUND, _INK, _FAINT = (255, 255, 255), (40, 40, 40), (225, 225, 225)
-_WAIT, _EVEN, _ODD = (214, 69, 65), (66, 114, 178), (104, 150, 208)  # neighbouring steps differ in shade
+_WAIT, _EVEN, _ODD = (214, 69, 65), (66, 114, 178), (104, 150, 208)  # RGB of waits, and of steps with even and odd numbers
 
 
 def draw(title: str, facts: str, lanes: Mapping[str, Sequence[Step]], bars: Sequence[Step]) -> bytes:
-    """Returns the picture as a PNG file. lanes: for each row of the time axis, from above, its name and its steps. bars: the steps that are drawn as bars."""
+    """Returns the bytes of a PNG file. lanes: for each row of the time axis, from above, its name and its steps. bars: the steps that are drawn as bars."""
     canvas = Canvas(_WIDTH, 90 + len(lanes) * (_LANE + 14) + 40 + _BARS + 50, _GROUND)
     _heading(canvas, title, facts)
     span = max(lane[-1].end - lane[0].asked for lane in lanes.values())

@@ -16,7 +16,8 @@ from stoker.errors import ArgumentError, InvalidArgumentError
 def translations(
     use_shape: bool, default_abs: float, default_rel: float, max_translate_abs: Any, max_translate_rel: Any
 ) -> tuple[_Augmentation, _Augmentation]:
-    """Returns translations along x and y, by shares of the extents or by pixels. A maximum is one number, or height and width."""
+    """Returns the augmentations that translate along x and y: by shares of the extents if use_shape, else by pixels. A maximum is one number, or (height,
+    width)."""
     if not isinstance(use_shape, bool):
         raise ArgumentError(f"The `use_shape` is a flag that should be set to either True or False, got {use_shape}.")
     if use_shape and max_translate_abs is not None:
@@ -33,7 +34,8 @@ def translations(
 
 
 def without(suite: Sequence[_Augmentation], excluded: Sequence[str] | None, of: str) -> list[_Augmentation]:
-    """Returns the augmentations whose names are not among `excluded`. Raises InvalidArgumentError if a name there is not in the suite. of: the suite's name."""
+    """Returns the augmentations whose names are not in `excluded`. Raises InvalidArgumentError if `excluded` has a name that the suite lacks. of: the suite's
+    name."""
     names = [augmentation.name for augmentation in suite]
     for name in excluded or ():
         if name not in names:

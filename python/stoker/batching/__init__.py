@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions for losses over batches whose samples have different numbers of objects: ragged batches, indexing, assignment, costs, heatmaps, losses."""
+"""Batches whose samples have different numbers of objects: ragged batches, and indexing, assignment, costs, heatmaps and losses for them."""
 
 from ..errors import ShapeError
 from . import losses, polylines

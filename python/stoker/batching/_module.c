@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stoker._batching: the functions of stoker/batching.h for Python, as plain calls with numbers. Pointers are integers (0: NULL), a CUstream too.
- * Checks, shapes and autograd live in Python: a call here costs well under a microsecond more than the work. */
+ * stoker._batching: the functions of stoker/batching.h for Python, as plain calls with numbers. Pointers and CUstreams are integers; 0 is NULL. Checks,
+  * shapes and autograd are in Python, so that these calls cost well under a microsecond more than the work. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -83,7 +83,7 @@ static PyObject *done(enum stk_status status, const struct stk_error *err)
 		Py_END_ALLOW_THREADS return done(status, &err);                                                                            \
 	} while (0)
 
-/* Types that are moved but not computed with: complex numbers are 8 and 16 bytes with the filler as their real part. */
+/* Codes of complex types, whose elements are only moved. A filler becomes the real part. */
 enum { COMPLEX64 = 100, COMPLEX128 = 101 };
 
 static int32_t element_bytes(int64_t dtype)
@@ -119,7 +119,7 @@ static void take_filler(struct reader *r, int64_t dtype, uint8_t out[16])
 		return;
 	if (dtype == STK_INT64 || dtype == STK_INT32 || dtype == STK_INT16 || dtype == STK_INT8 || dtype == STK_UINT8 ||
 		dtype == STK_BOOL) {
-		PyObject *whole = PyNumber_Long(o); /* 0.0 is the usual default for integers too */
+		PyObject *whole = PyNumber_Long(o); /* callers pass 0.0 as the default for integers too */
 		int64_t v = whole ? PyLong_AsLongLong(whole) : 0;
 		Py_XDECREF(whole);
 		r->failed |= PyErr_Occurred() != NULL;
@@ -450,7 +450,7 @@ static PyModuleDef_Slot slots[] = {{0, NULL}};
 static struct PyModuleDef module = {
 	PyModuleDef_HEAD_INIT, .m_name = "stoker._batching", .m_size = 0, .m_methods = methods, .m_slots = slots};
 
-PyMODINIT_FUNC PyInit__batching(void); /* called by the interpreter */
+PyMODINIT_FUNC PyInit__batching(void);
 PyMODINIT_FUNC PyInit__batching(void)
 {
 	return PyModuleDef_Init(&module);

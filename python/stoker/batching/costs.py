@@ -120,9 +120,9 @@ def detection_cost(
         class_weight * class + sum(l1_weight * |box - target|) - giou_weight * GIoU
     with NaN and infinities replaced by `nan`, `posinf` and `neginf`.
 
-    logits: (.., B, Q, C). Dims before B, such as decoder layers, share the targets. classification: the cost of the class. "focal": focal loss of
-        sigmoid(logits) with `alpha` and `gamma`; "softmax": minus the probability of the class; "probability": the same, for logits that are already
-        probabilities.
+    logits: (.., B, Q, C). All entries of the dims before B, such as decoder layers, share the targets. classification: how the class's cost is computed.
+        "focal": focal loss of sigmoid(logits) with `alpha` and `gamma`; "softmax": minus the probability of the class; "probability": the same, for logits
+        that are already probabilities.
     boxes: (.., B, Q, D), with D up to 32. l1_weight: one number, or D numbers. GIoU is that of the first 4 values, or with box_format "xyzwlh" of the boxes in
         the ground plane.
     target_labels: (B, G), int32 or int64. target_boxes: (B, G, D). Each is a RaggedBatch, or a tensor without padding.

@@ -106,7 +106,7 @@ def draw_heatmap_batched(
     accumulate: bool = True,
 ) -> Tensor:
     """Draws the T targets of each sample b into map b, in place, and returns the maps. The arguments are those of draw_heatmap, with other shapes.
-    heatmap: (B, H, W). centers: (B, T, 2). radii: (B, T). The last two are RaggedBatches over T, or tensors without padding.
+    heatmap: (B, H, W). centers: (B, T, 2). radii: (B, T). centers and radii are RaggedBatches over T, or tensors without padding.
 
     labels: (B, T), int32 or int64. With labels, heatmap is (B, C, H, W), and a target is drawn into the map of its class. A target with a label outside
     0..C-1 is not drawn, but counted as a refused index; see check().

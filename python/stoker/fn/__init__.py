@@ -26,7 +26,7 @@ globals().update({name: group for name, group in _family.groups.items() if "." n
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    if name == "eager":  # loaded late: it imports pipelines, and they import this module
+    if name == "eager":  # stoker._eager imports stoker.pipeline, which imports this module
         sys.modules[f"{__name__}.eager"] = globals()[name] = importlib.import_module("stoker._eager")
         return globals()[name]
     return _family.get(sys.modules[__name__], "", name)

@@ -20,7 +20,7 @@ from stoker._groups import Family
 __all__ = ["Compose", "DLTensorPythonFunction", "ExternalSource", "PythonFunction"]
 
 for _kind in (Compose, DLTensorPythonFunction, ExternalSource, PythonFunction):
-    _kind.__module__ = __name__  # shown under the name that users know
+    _kind.__module__ = __name__  # repr() shows the module that users know
 
 _family = Family(__name__, map(class_name, public_names()), find, operator_name)
 globals().update({name: group for name, group in _family.groups.items() if "." not in name})

@@ -6,7 +6,7 @@ dali_pipeline_framework.
     from stoker.structured.pipeline import DALIStructuredOutputIterator, PipelineDefinition, SampleDataGroup
     from stoker.structured.processing_steps import ImageDecoder, ImageMeanStdDevNormalizer
 
-The tree exists only while a pipeline is defined. When the pipeline runs, it carries the tensors of the fields, and no tree. doc/structured.md has
+The tree exists only while a pipeline is defined. The running pipeline has only the tensors of the fields. doc/structured.md has
 examples.
 """
 

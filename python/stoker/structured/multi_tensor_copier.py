@@ -23,7 +23,7 @@ def start_copy(
 ) -> AsyncCopyHandle:
     """Starts to copy all tensors and arrays of nested lists, tuples and dicts to a device. Returns a handle: ready() returns whether the copy is complete,
     get() waits for it and returns the same structure with the tensors on the device.
-    Tensors are packed into blocks, so that one copy takes many of them (pack_cpu_tensors=False: each is copied separately). use_pinned_staging: the blocks
+    Tensors are packed into blocks, so that one call copies many of them (pack_cpu_tensors=False: each is copied separately). use_pinned_staging: the blocks
     lie in pinned memory. min_packed_alignment_bytes: the alignment of each tensor in a block. max_packed_chunk_bytes: the largest size of a block; a larger
     tensor is copied separately. use_background_thread: for a GPU, another thread packs, and copies on its own CUDA stream; do not change the tensors until
     get() has returned.

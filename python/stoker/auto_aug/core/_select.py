@@ -10,12 +10,12 @@ from stoker.data_node import DataNode
 
 
 def select(ops: Sequence[Callable[..., Any]], selected_op_idx: DataNode, *op_args: Any, **op_kwargs: Any) -> Any:
-    """Runs ops[selected_op_idx](*op_args, **op_kwargs) for each sample, and no other of `ops`. selected_op_idx: a whole number, from 0 to len(ops) - 1."""
+    """Runs only ops[selected_op_idx](*op_args, **op_kwargs) for each sample, and returns its result. selected_op_idx: an integer from 0 to len(ops) - 1."""
     return _among(ops, 0, selected_op_idx, op_args, op_kwargs)
 
 
 def _among(ops: Sequence[Callable[..., Any]], first: int, chosen: DataNode, args: Any, kwargs: Any) -> Any:
-    """Builds a binary tree of conditions, so that a sample passes few of them. first: the index of ops[0]."""
+    """Builds a binary tree of conditions, so that a sample passes few of them. first: the number of the sample's choice that means ops[0]."""
     if len(ops) == 1:
         return ops[0](*args, **kwargs)
     half = (len(ops) + 1) // 2

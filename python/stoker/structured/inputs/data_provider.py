@@ -18,7 +18,7 @@ class DataProvider(ABC):
 
     @abstractmethod
     def get_data(self, sample_index: int) -> SampleDataGroup:
-        """Returns the sample of this index."""
+        """Returns the sample of this index, from 0 to get_number_of_samples() - 1, as a tree of the format sample_data_structure."""
 
     @abstractmethod
     def get_number_of_samples(self) -> int:

@@ -10,7 +10,7 @@ from stoker.structured.pipeline.sample_data_group import SampleDataGroup
 
 
 class IterableBase(ABC):
-    """An input that is iterated over and returns a batch each time. It may keep state between batches."""
+    """An input that is an iterator over batches. It may have state."""
 
     @property
     @abstractmethod

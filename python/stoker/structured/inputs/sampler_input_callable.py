@@ -28,7 +28,7 @@ class SamplerInputCallable(CallableBase):
         self.data_provider = data_provider
         self.shard_id, self.num_shards = shard_id, num_shards
         self._asked = (max_num_iterations, pre_fetch_queue_length)
-        # For each epoch, for each batch: the indices of its samples.
+        # batches[epoch][batch] lists the indices of the batch's samples.
         self.batches: list[list[list[int]]] = _written_down(sampler, max_num_iterations + pre_fetch_queue_length)
         total = len(self.batches[0][0])
         self.batch_size = total // num_shards

@@ -43,5 +43,5 @@ class SamplerInputIterable(IterableBase):
 
     @property
     def length(self) -> int | None:
-        """Returns the length of the sampler's epoch."""
+        """Returns the number of batches in an epoch; None if the sampler has no epochs."""
         return self.sampler.length

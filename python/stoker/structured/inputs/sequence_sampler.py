@@ -12,12 +12,12 @@ from stoker.structured.inputs.sampler_base import SamplerBase
 
 
 class SequenceSampler(SamplerBase):
-    """Sample i of a batch follows sample i of the previous batch in its sequence. When the sequence has ended, another one begins at index i.
+    """Sample i of a batch follows sample i of the previous batch in their sequence. When the sequence has ended, another one begins at index i.
 
     sequence_lenghts: the number of samples of each sequence; the data set consists of these sequences, one after the other. A *slot* is an index in the
     batch. A cycle is one order of all sequences, shuffled if randomize is set; slot i takes the sequences i, i + total_batch_size, ... of that order.
-    Slots begin their next cycle at different times, so there are no epochs. The orders are the same for all slots. While one slot is a cycle ahead of
-    another, both may have the same sequence.
+    Slots begin their next cycle at different times, so there are no epochs. All slots use the same orders. While one slot is a cycle ahead of another, both may
+    be in the same sequence.
     """
 
     def __init__(self, total_batch_size: int, sequence_lenghts: Sequence[int], seed: int, randomize: bool = True) -> None:

@@ -16,8 +16,8 @@ from stoker.structured.pipeline.sample_data_group import SampleDataGroup
 class ShuffledShardedInputCallable(CallableBase):
     """Reads a provider's samples in order, or shuffled in another order in each epoch.
 
-    Each of num_shards shards takes an equal part of the epoch's order. Samples that remain after the division, or that do not fill a last batch, are left
-    out of that epoch. All shards must have the same seed.
+    Each of num_shards shards takes an equal part of the epoch's order. Samples that remain after the division, or that do not fill a last batch, are not used
+    in that epoch. All shards must have the same seed.
     """
 
     def __init__(

@@ -31,8 +31,8 @@ def get_as_data_node(value: Any) -> DataNode:
 
 def get_mapped(val: Any, mapping: Mapping[Any, Any], encapsulate: bool = False) -> Any:
     """Returns the mapping's value for a text; for nested sequences of texts, nested lists of values. A text without an entry gets the value of the key None, or
-    raises KeyError if there is no such key. Other values are returned unchanged, except None if it is a key. encapsulate: a result that is not
-    for a sequence is returned in a list."""
+    raises KeyError if there is no such key. Other values are returned unchanged, except None if it is a key. encapsulate: whether the result for a
+    value that is not a sequence is returned in a list."""
     if isinstance(val, (list, tuple)):
         return [get_mapped(v, mapping) for v in val]
     if isinstance(val, np.ndarray) and val.dtype.kind in "USO":

@@ -15,7 +15,7 @@ from stoker.data_node import DataNode, constant_node
 
 
 def names_of(names: str | int | Sequence[str | int] | None) -> list[str | int]:
-    """Returns an argument that is a name, a sequence of names or None as a list of names."""
+    """Returns a list of names. names: a name, a sequence of names, or None for an empty list."""
     if names is None:
         return []
     return [names] if isinstance(names, (str, int)) else list(names)
@@ -47,5 +47,4 @@ def on_gpu(node: DataNode, wanted: bool) -> DataNode:
 
 
 def typed_constant(value: Any, numpy_type: Any) -> DataNode:
-    """Returns a node with a constant of the given type."""
     return constant_node(np.asarray(value, dtype=numpy_type), types.to_dtype(numpy_type))

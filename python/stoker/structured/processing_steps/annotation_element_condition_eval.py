@@ -19,8 +19,8 @@ class AnnotationElementConditionEval(PipelineStepBase):
 
         AnnotationElementConditionEval("annotation", "is_valid = (lidar_points >= 1 or radar_points >= 1) and not (category == -1)", False)
 
-    An annotation is a group of fields. Names in the condition are those of its fields, which have one value for each element; the name before "=" is that of
-    the new field. mini_parser.Parser describes the syntax. Values are compared as float32. remove_data_fields_used_in_condition: whether to remove the fields
+    An annotation is a group of fields that have one value for each element. The condition uses the names of these fields; the name before "=" is that of the
+    new field. mini_parser.Parser describes the syntax. Values are compared as float32. remove_data_fields_used_in_condition: whether to remove the fields
     that the condition names.
     """
 
@@ -72,7 +72,7 @@ class AnnotationElementConditionEval(PipelineStepBase):
         return data
 
     def _change(self, group: SampleDataGroup) -> None:
-        """Changes an annotation's format to the one after the step. Removes fields first, so that the result may have a removed field's name."""
+        """Changes an annotation's format to that after the step. Removes fields before it adds the new one, which may have a removed field's name."""
         ragged = any(group.is_ragged(name) for name in self._names)
         for name in self._names if self._remove else []:
             group.remove_field(name)

@@ -20,7 +20,7 @@ class BEVBBoxesTransformer3D(PipelineStepBase):
     The names of the fields, by kind (each a name, a sequence of names or None):
     - points: (x, y, z).
     - velocities: (vx, vy, vz). They are rotated and scaled, but not translated.
-    - sizes: they are only scaled.
+    - sizes: extents of boxes. They are only scaled.
     - orientation: angles in radians. The angle of the rotation is added, and the result lies between -pi and pi.
     - proj_matrices_and_extrinsics, ego_to_world: matrices that map points of the scene to other coordinates. They are multiplied by the inverse transform
       from the right.

@@ -24,9 +24,9 @@ class BoundingBoxToHeatmapConverter(PipelineStepBase):
     (height, width), and cut at its border.
 
     Output. heatmap_out_name: the heatmap, float32, of shape (num_categories, H, W), or (H, W) with use_per_category_heatmap=False. The other *_out_name
-    arguments name further fields, or are None: is_active (bool, whether the box was drawn), center (int32, the pixel of the heatmap in which its centre
-    lies), center_offset (from there to the exact centre), height_width_bboxes_heatmap (its height and width in pixels of the heatmap) and bboxes_heatmap (the
-    box in pixels of the heatmap).
+    arguments name further fields, with a row for each box, or are None: is_active (bool, whether the box was drawn), center (int32, the pixel of the heatmap
+    in which the box's centre lies), center_offset (from that pixel to the exact centre), height_width_bboxes_heatmap (the box's height and width in pixels of
+    the heatmap) and bboxes_heatmap (the box in pixels of the heatmap).
 
     A box is active, and drawn, if all of these hold: its category is below num_categories; its bool in the field is_valid_opt_in_name, if there is one, is
     true; at least min_fraction_area_clipping of its area lies inside the image; and this part is at least as high and wide as min_object_size, or as

@@ -12,7 +12,7 @@ from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBa
 
 
 class GroupToApplyToSelectedStepBase(PipelineStepBase):
-    """Applies a step to selected groups of the tree, separately to each as if it were the whole tree. A step with random draws draws separately for each."""
+    """Applies a step to selected groups of the tree, as if each group were the whole tree. A step with random draws draws separately for each group."""
 
     def __init__(self, processing_step_to_apply: PipelineStepBase) -> None:
         self._processing_step_to_apply = processing_step_to_apply

@@ -22,7 +22,7 @@ class ImageToTileSizePadder(PipelineStepBase):
         self._tile = [int(height), int(width)]
 
     def _process(self, data: SampleDataGroup) -> SampleDataGroup:
-        # shape=1 is the smallest extent of the result. It prevents padding to the largest image of the batch, so no sample waits for the others.
+        # shape=1, the smallest extent of the result, prevents padding to the largest image of the batch, so that no sample waits for the others.
         change_fields(data, [self._image_name], lambda image: fn.pad(image, axes=[-3, -2], shape=[1, 1], align=self._tile))
         return data
 

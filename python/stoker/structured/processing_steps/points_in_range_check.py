@@ -13,7 +13,7 @@ from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBa
 
 class PointsInRangeCheck(PipelineStepBase):
     """Checks for each point in the fields with the given name whether it lies between minimum_point and maximum_point. The rows of these fields are points. The
-    results are stored in a bool field next to the points, under the name is_inside_field_name."""
+    results are stored in a field of bools next to the points, under the name is_inside_field_name."""
 
     def __init__(
         self, points_fields_name: str | int, is_inside_field_name: str | int, minimum_point: Sequence[float], maximum_point: Sequence[float]

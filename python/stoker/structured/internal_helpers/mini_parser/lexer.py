@@ -7,7 +7,7 @@ import re
 
 
 class TokenType:
-    """The kind of a token."""
+    """The kinds of tokens."""
 
     LITERAL = "literal"
     VARIABLE = "variable"

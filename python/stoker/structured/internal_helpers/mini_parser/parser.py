@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parses conditions by precedence climbing (Pratt, "Top down operator precedence", 1973)."""
+"""Parses conditions by operator precedence (Pratt, "Top down operator precedence", 1973)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Parser:
         return token
 
     def _expression(self, binding: int) -> ast.AST:
-        """Parses an operand and the operators after it that bind more tightly than `binding`, each with its right side."""
+        """Parses an operand, and the operators after it that bind more tightly than `binding` with their right operands."""
         left = self._operand()
         while _BINDING.get(self._tokens[self._at].type, 0) > binding:
             token = self._take()
