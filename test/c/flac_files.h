@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Writes FLAC files for tests that use all of the format (RFC 9639), with an encoder that makes random choices instead of good ones. */
+ * Writes FLAC files for tests. They use all features of the format (RFC 9639), because the encoder chooses at random instead of for small files. */
 #ifndef STK_TEST_FLAC_FILES_H
 #define STK_TEST_FLAC_FILES_H
 

@@ -15,7 +15,7 @@ struct machine {
 
 static const double READ = 0.00006, DECODE = 0.0006;
 
-/* Returns the load that a time window at this level would measure. *rate: set to the images per second in the window. */
+/* Returns the load that would be measured in a time window at this level. *rate: set to the images per second in the window. */
 static struct stk_window_load window(const struct machine *m, int32_t level, double *rate)
 {
 	double share = level > 0 ? level / 100.0 : 0, cost = READ + share * DECODE, free = m->cores - m->others - m->loop;
@@ -126,7 +126,6 @@ static void test_a_slow_consumer_does_not_matter(void **state)
 	assert_true(c.busiest < 0.2);
 }
 
-/* In the middle of a run, another program takes half of the cores for a while. */
 static void test_cores_that_are_taken_away(void **state)
 {
 	(void)state;
@@ -241,7 +240,7 @@ static void test_single_disturbances_change_nothing(void **state)
 	assert_int_equal(l.level, STK_LEVEL_MOST);
 }
 
-/* Windows between the thresholds, where the level must not change. */
+/* The level must not change in windows whose load is between the thresholds. */
 static void test_between_the_thresholds_nothing_moves(void **state)
 {
 	(void)state;

@@ -156,7 +156,7 @@ static void test_too_many_streams(void **state)
 	const struct device_settings s = {.batch = 2};
 	struct stk_pipeline *p = make_device_pipeline(ctx, device_graph("the usual")->make(folder), &s);
 	struct stk_batch *b = next(p);
-	for (int again = 0; again < 3; again++) /* a stream that is passed several times counts once */
+	for (int again = 0; again < 3; again++) /* passing a stream several times must have no further effect */
 		for (int i = 0; i < STK_SLOT_STREAMS; i++)
 			ok(stk_batch_use_stream(b, (uint64_t)(uintptr_t)l.streams[i], &err), &err);
 	assert_int_equal(stk_batch_use_stream(b, 0, &err), STK_LIMIT);
@@ -438,7 +438,7 @@ static void assert_no_growth_of(const char *function)
 	for (int k = 0; k < MOST && steady < STEADY; k++) {
 		run_on(p, 1);
 		if (k % PAUSE == 0)
-			usleep(20000); /* waits until the pipeline has done all work that it may do ahead of need */
+			usleep(20000); /* lets the pipeline do all work that it may do ahead of need */
 		double now = counter_of(p, "allocations");
 		long calls = emulated ? emulated_calls_seen() : 0;
 		steady = now == made && calls == called ? steady + 1 : 0;
@@ -451,7 +451,8 @@ static void assert_no_growth_of(const char *function)
 	close_pipeline(p, ctx);
 }
 
-/* Streams beyond the hardware's eight queues would silently wait for each other. One more stream copies slots, which is rare. */
+/* A pipeline has at most eight streams, since streams that share one of the hardware's eight queues wait for each other, and a ninth one for rare copies of
+ * slots. */
 static void test_streams_are_no_more_than_queues(void **state)
 {
 	(void)state;

@@ -76,7 +76,7 @@ struct outcome {
 	int destroyed, pulled, released; /* number of calls of a source's functions */
 };
 
-/* Returns whether there is an error. Stores the first one. */
+/* Returns whether `status` is an error. Stores the first error in `o`. */
 static bool note(struct outcome *o, enum stk_status status, const struct stk_error *err)
 {
 	if (status == STK_OK)
@@ -157,7 +157,7 @@ static enum stk_status sound_graph(struct stk_graph *g, struct outcome *o, struc
 	return s ? s : stk_graph_output(g, node, err);
 }
 
-/* Makes a graph that reads from a tar file, whose samples are still being searched while the graph runs. */
+/* Makes a graph that reads from a tar file while a thread still searches the tar for samples. */
 static enum stk_status survey_graph(struct stk_graph *g, struct outcome *o, struct stk_error *err)
 {
 	(void)o;
@@ -176,7 +176,7 @@ static void count_release(void *user)
 	((struct outcome *)user)->released++;
 }
 
-/* Returns one of the 7 tensors of 3 x 2 bytes of an epoch; all bytes of a tensor are its position plus 1. */
+/* Feeds one of the 7 tensors of 3 x 2 bytes of an epoch. All bytes of a tensor are its position plus 1. */
 static enum stk_status pull(void *user, const struct stk_feed_request *request, struct stk_feed *feed, struct stk_error *err)
 {
 	static uint8_t pixels[FILES][6];
@@ -244,7 +244,7 @@ static void take_epoch(struct stk_pipeline *p, int first, struct outcome *o)
 		if (note(o, s, &err)) {
 			assert_null(b);
 			if (s == STK_SYSTEM)
-				return; /* a thread could not be started, so the pipeline has not started */
+				return; /* the pipeline has not started, because a thread could not be started */
 			continue;
 		}
 		assert_non_null(b);
@@ -433,7 +433,7 @@ static void test_texts(void **state)
 
 /* ---- late reads ---- */
 
-/* Returns the number of requests so far, once it has stayed the same for a while. */
+/* Waits until no request has arrived for a while, and returns the number of requests so far. */
 static int64_t calm(struct slow_source *s)
 {
 	int64_t before = -1, now = 0;

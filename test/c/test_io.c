@@ -101,8 +101,8 @@ static struct stk_io *make_io(int threads)
 
 static _Thread_local int32_t retries; /* number of retries in this thread's last call of read_one */
 
-/* Reads on the calling thread if `try` is set and io can do so, otherwise on another thread. If that succeeds, checks that it read `want` bytes, which are
- * those from `offset` on, and that 64 zeros follow them. */
+/* Reads on the calling thread if `try` is set and io can do so, otherwise on another thread. If this succeeds, checks that it read the `want` bytes from
+ * `offset` on, and that 64 zeros follow them. */
 static enum stk_status read_one(
 	struct stk_io *io, const char *uri, int64_t offset, int64_t length, bool try, int64_t want, struct stk_error *err)
 {
@@ -138,7 +138,7 @@ static void test_files_of_every_size(void **state)
 	for (int try = 0; try < 2; try++) {
 		struct stk_io *io = make_io(2);
 		struct stk_error err;
-		/* increasing sizes overflow the first buffer, decreasing ones do not */
+		/* The sizes increase, so that they overflow the first buffer, and then decrease. */
 		for (int k = 0, n = sizeof sizes / sizeof *sizes; k < 2 * n; k++) {
 			size_t size = sizes[k < n ? k : 2 * n - 1 - k];
 			put("f", size);
@@ -447,7 +447,7 @@ static void test_destroy_cancels_what_waits(void **state)
 	}
 }
 
-/* Many threads read directly and submit requests at the same time; every request completes once, with its own bytes. */
+/* Shared by many threads that read directly and submit requests at the same time. Every request must complete once, with its own bytes. */
 struct crowd {
 	struct stk_io *io;
 	unsigned seed;

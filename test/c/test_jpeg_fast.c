@@ -19,7 +19,7 @@
 static const int samplings[][6] = {{1, 1, 1, 1, 1, 1}, {2, 1, 1, 1, 1, 1}, {2, 2, 1, 1, 1, 1}, {1, 2, 1, 1, 1, 1}, {4, 1, 1, 1, 1, 1},
 	{4, 2, 1, 1, 1, 1}, {2, 2, 2, 1, 2, 1}, {2, 2, 1, 2, 1, 2}, {2, 2, 2, 1, 1, 2}, {1, 4, 1, 1, 1, 1}, {1, 1, 2, 2, 1, 1},
 	{3, 1, 1, 1, 1, 1}, {1, 1, 2, 1, 2, 1}, {4, 1, 2, 1, 1, 1}, {2, 4, 1, 1, 1, 1}, {2, 2, 2, 2, 1, 1}, {3, 3, 1, 1, 1, 1}};
-/* number of samplings in use: all but the last one, 3x3, which has more blocks than a scan may have */
+/* The number of samplings that are tested: without the last one, 3x3, which has more blocks than a scan may have. */
 enum { SAMPLINGS = sizeof samplings / sizeof *samplings - 1 };
 
 static struct test_jpeg random_baseline(uint64_t *r)
@@ -54,7 +54,7 @@ static struct test_jpeg random_progressive(uint64_t *r)
 	return j;
 }
 
-/* Our decoders, with the kernels for a set of processor features. */
+/* The project's decoders, with the kernels for a set of processor features. */
 struct decoders {
 	unsigned cpu;
 	struct stk_jpeg_kernels kernels;
@@ -441,7 +441,7 @@ static struct verdict judge(struct stk_decoder *d, struct test_file f, const str
 }
 
 struct judges {
-	struct stk_decoder *ours[2][2], *turbo[2]; /* strict, lenient; plain C, the fastest */
+	struct stk_decoder *ours[2][2], *turbo[2]; /* first index: strict, lenient; second: kernels in plain C, the fastest kernels */
 	int damaged, sound, unseen, compared;
 };
 

@@ -89,7 +89,7 @@ static void test_unstuffing(void **state)
 
 /* ---- entropy decoding ---- */
 
-/* Returns a random prefix code for `symbols`, which it shuffles. Draws a shortest length, and for each length from that to 16 bits the number of codes. */
+/* Shuffles `symbols` and returns a random prefix code for them. Draws the length of the shortest code, and the number of codes of each length up to 16 bits. */
 static struct stk_jpeg_huffman random_code(uint64_t *r, uint8_t *symbols, int count)
 {
 	struct stk_jpeg_huffman h;
@@ -102,7 +102,7 @@ static struct stk_jpeg_huffman random_code(uint64_t *r, uint8_t *symbols, int co
 	for (;;) {
 		memset(&h, 0, sizeof h);
 		int shortest = test_random_in(r, 1, 8);
-		double left = 1; /* what remains of Kraft's sum, which is at most 1; the code that consists only of ones stays unused */
+		double left = 1; /* 1 minus Kraft's sum of the codes so far; the code that consists only of ones stays unused */
 		int placed = 0;
 		for (int n = shortest; n <= 16 && placed < count; n++) {
 			int capacity = (int)(left * (1 << n)) - 1, most = capacity < count - placed ? capacity : count - placed;
@@ -381,7 +381,7 @@ static void test_idct(void **state)
 			worst = off > worst ? off : worst;
 		}
 	}
-	assert_true(worst > 0 && worst < 1.1); /* both passes round, so the error may be up to 1.1 */
+	assert_true(worst > 0 && worst < 1.1); /* both passes of the kernel round */
 }
 
 /* Returns the mean of the inverse DCT over square (x, y) of side x side samples, before clamping. */

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
-/* Memory that the process may use in addition to the limit: for code, tables, stacks and idle buffers, as pipeline.h says. */
+/* Memory that the process may use in addition to the limit: for code, tables, stacks and idle buffers. */
 #define BESIDE (16 * MIB)
 /* Allowance for allocations of less than a page, which are not counted. */
 #define SMALL (64 << 10)
@@ -53,7 +53,7 @@ static void write_file(const char *path, struct test_file f)
 
 /* ---- the process's memory ---- */
 
-/* Resets the peak of the resident memory, and returns the resident memory in bytes. */
+/* Resets the peak of the process's resident memory, and returns its present size in bytes. */
 static size_t watch(void)
 {
 	forget_peak();

@@ -22,7 +22,7 @@
 /* ---- plans ---- */
 
 /* Two groups of pictures: I P B B
- *  I B B P. The B frames after the second I are presented before it, and refer to the first group. */
+ *  I B B P. The B frames after the second I are shown before that I, and refer to the first group. */
 static const int64_t times[] = {0, 3, 1, 2, 6, 4, 5, 7};
 static const int32_t packet_of[] = {0, 2, 3, 1, 5, 6, 4, 7}, keys[] = {0, 4};
 static const struct stk_frame_table open_groups = {packet_of, times, keys, 8, 2};
@@ -172,7 +172,7 @@ enum { FRAMES = 5, WIDTH = 48, HEIGHT = 32 };
 static void put(uint8_t **at, const char *name, uint32_t value)
 {
 	memcpy(*at, name, 4);
-	memcpy(*at + 4, &value, 4); /* little endian, like every machine that runs this */
+	memcpy(*at + 4, &value, 4); /* little endian, as the machine is */
 	*at += 8;
 }
 
@@ -305,7 +305,7 @@ static void test_faults_are_reported(void **state)
 
 /* ---- frames by path ---- */
 
-/* Reads frames in an order in which a decoder continues, a decoder returns to earlier frames, and a decoder is closed for another video. Returns the first
+/* Reads frames in such an order that a decoder first continues, then returns to earlier frames, and then is closed for another video. Returns the first
  * error. */
 static enum stk_status use_cache(const char *path, uint64_t *hash, struct stk_error *err)
 {
@@ -447,7 +447,7 @@ static void test_units_follow_start_codes(void **state)
 	assert_int_equal(stk__annex_b_convert(&a, BYTES(0, 6, 0x65, 0, 0, 1, 5, 6), to, &written, &err), STK_CORRUPT);
 	assert_int_equal(stk__annex_b_convert(&a, BYTES(0, 9, 0x65, 7, 0, 0, 0, 0, 0, 0, 0), to, &written, &err), STK_CORRUPT);
 	assert_int_equal(stk__annex_b_convert(&a, BYTES(0, 8, 0x65, 0, 0, 3, 0, 3, 0, 0), to, &written, &err), STK_OK);
-	/* Only slices of pictures to which no picture refers (nal_ref_idc 0) are not needed. */
+	/* Only slices of pictures to which no picture refers (nal_ref_idc 0) are unneeded. */
 	assert_true(stk__annex_b_unneeded(&a, BYTES(0, 0, 0, 1, 9, 0, 0, 1, 0x01, 5)));
 	assert_false(stk__annex_b_unneeded(&a, BYTES(0, 0, 1, 0x41, 5)));
 	assert_false(stk__annex_b_unneeded(&a, BYTES(0, 0, 1, 0x67, 5)));

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Returns the sample at a position of an epoch of n shuffled samples. */
+/* Returns the index of the sample at position i of an epoch of n shuffled samples. */
 static int64_t shuffled(uint64_t seed, int64_t epoch, int64_t n, int64_t i)
 {
 	const struct stk_order o = {.size = n, .seed = seed, .shuffle = true, .batch = 1, .ranks = 1};
@@ -308,7 +308,8 @@ static void test_union_over_ranks_is_the_epoch(void **state)
 				}
 }
 
-/* Lists the positions of all ranks in the order of the global sequence, from the run's start, without padding. Returns their number, at most `capacity`. */
+/* Lists the positions that all ranks deliver in `steps` steps, in the order of the global sequence, without padding. Returns their number, at most
+ * `capacity`. */
 static int64_t trace(struct stk_order o, int64_t steps, struct stk_place *out, int64_t capacity)
 {
 	int64_t n = 0;
@@ -373,7 +374,7 @@ static void test_contiguous_shards_are_dalis(void **state)
 	(void)state;
 	static const struct {
 		int size, batch, ranks, rank, pad, stick;
-		const char *samples; /* one letter for each sample */
+		const char *samples; /* a letter for each sample that is delivered */
 	} known[] = {
 #include "order_dali.inc"
 	};

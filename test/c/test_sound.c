@@ -46,7 +46,7 @@ static double law(int tag, unsigned v)
 	return (v & 0x80 ? -value : value) * 4;
 }
 
-/* Returns the exact value of the sample at p: -1 <= x < 1, except for floats, which may have any value. */
+/* Returns the exact value of the sample at p: -1 <= x < 1, except that a file of floats may have any value. */
 static double reference(const struct test_wav *w, const uint8_t *p)
 {
 	int width = (w->bits + 7) / 8;
@@ -192,7 +192,7 @@ static void test_sizes_in_headers(void **state)
 	}
 }
 
-/* Reads a file whose header states a size of 0, as a recorder leaves it that was not stopped. */
+/* Reads a file whose header states a size of 0, as after a recorder lost power. */
 static void test_unfinished_recording(void **state)
 {
 	(void)state;
@@ -286,7 +286,7 @@ static void test_many_chunks(void **state)
 
 /* ---- FLAC ---- */
 
-/* A source of bytes that returns them in pieces, as reading from a file does. */
+/* A source that returns a file's bytes piece by piece, as reads of a file do. */
 struct pieces {
 	const uint8_t *data;
 	uint8_t *last; /* the last piece, in its own memory, so that AddressSanitizer finds reads outside of it; freed by the next read */
@@ -362,7 +362,6 @@ static void test_flac_values(void **state)
 	}
 }
 
-/* Returns a random signed number of up to `bits` bits. */
 static int32_t drawn(uint64_t *seed, int32_t bits)
 {
 	const uint32_t all = test_draw(seed, 1 << 16) << 16 | test_draw(seed, 1 << 16);
@@ -384,7 +383,7 @@ static struct stk_flac_task draw_task(uint64_t *seed, int32_t n, int32_t *x)
 	return t;
 }
 
-/* Checks that the loops for all processors give the same samples, and the checksums of the definition, computed bit by bit. */
+/* The loops for all processors must give the same samples, and checksums that equal a computation bit by bit. */
 static void test_flac_loops(void **state)
 {
 	enum { MOST = 9, LONGEST = 700 };
@@ -589,7 +588,7 @@ static void test_flac_hostile(void **state)
 	const struct stk_sound_bytes bytes = stk__sound_memory(made.data, made.size);
 	struct stk_sound_info info;
 	struct stk_error err = {0};
-	memset(made.data + 22, 0xff, 4); /* sets the number of frames to 2^32 - 1 */
+	memset(made.data + 22, 0xff, 4); /* a number of frames of 2^32 - 1 */
 	assert_int_equal(stk__sound_peek(&bytes, false, &info, &err), STK_CORRUPT);
 	assert_non_null(strstr(err.message, "truncated FLAC"));
 	assert_int_equal(stk__sound_peek(&bytes, true, &info, &err), STK_OK);
@@ -623,7 +622,7 @@ static void test_flac_cancelled(void **state)
 static void test_public(void **state)
 {
 	(void)state;
-	const struct test_wav w = {TEST_WAV_PCM, 2, 16, 100000, 16000}; /* larger than what one read returns */
+	const struct test_wav w = {TEST_WAV_PCM, 2, 16, 100000, 16000}; /* larger than one read of a file */
 	struct test_wav_file f = test_wav_make(&w, 9);
 	char path[] = "/tmp/stoker-sound-XXXXXX";
 	int fd = mkstemp(path);

@@ -189,7 +189,7 @@ static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shi
 	return (unsigned)(((uint64_t)high << 32 | low) >> (shift & 31));
 }
 
-/* Returns 4 of the 8 bytes of y:x. Byte i of the result is byte (select >> 4 i & 7). The sign mode (8) is not implemented. */
+/* Returns 4 of the 8 bytes of y:x. Byte i of the result is byte (select >> 4 * i & 7) of y:x. The sign mode, bit 3 of a selector, is not implemented. */
 static inline unsigned __byte_perm(unsigned x, unsigned y, unsigned select)
 {
 	uint64_t both = (uint64_t)y << 32 | x;
@@ -251,7 +251,7 @@ static inline uint16_t stk__half_bits(float x)
 {
 	uint32_t sign = __float_as_uint(x) >> 16 & 0x8000;
 	double size = fabs((double)x);
-	if (!(size < 65520)) /* NaN's payload is lost */
+	if (!(size < 65520)) /* too large, infinite or NaN */
 		return (uint16_t)(sign | (x == x ? 0x7c00 : 0x7fff));
 	int exponent = size < 0x1p-14 ? -14 : ilogb(size);
 	uint32_t steps = (uint32_t)nearbyint(
@@ -269,7 +269,7 @@ static inline uint16_t stk__bfloat_bits(float x)
 
 /* ---- memory ---- */
 
-/* On a GPU these are instructions that reach only global memory, even if the pointer points to other memory. */
+/* On a GPU, the functions that call emulated_global are instructions that can only access global memory, so a pointer to other memory is an error. */
 template <typename T> static inline T __ldg(const T *p)
 {
 	emulated_global("__ldg", p);
@@ -343,7 +343,7 @@ static inline uint32_t stk__keep(uint32_t x)
 {
 	return x;
 }
-static inline uint32_t stk__shared_number(const void *p) /* returns an offset in dynamic shared memory */
+static inline uint32_t stk__shared_number(const void *p) /* returns the offset of p in dynamic shared memory */
 {
 	return (uint32_t)((const char *)p - (const char *)emulated.shared);
 }
@@ -387,7 +387,7 @@ static inline int __all_sync(unsigned mask, int set)
 	return stk__vote("__all_sync", mask, !set) == 0;
 }
 
-/* Returns the value of lane `from`, or the lane's own value if `from` is outside the warp. */
+/* Returns the value v of lane `from`, or the caller's own v if `from` is outside the warp. */
 template <typename T> static inline T stk__shuffle(const char *what, unsigned mask, T v, int from)
 {
 	static_assert(sizeof(T) <= 8, "at most 8 bytes");

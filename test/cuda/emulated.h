@@ -114,7 +114,6 @@ void emulated_lose(int error, const char *why);
 
 /* Checks a call that is not allowed during a capture. Returns CUDA_OK, or invalidates the running capture and returns the error for the caller to return. */
 int emulated_check_capture(const char *function);
-/* Returns whether the stream is being captured. */
 bool emulated_captures(const void *stream);
 
 /* ---- memory.c; call all but the last two with the lock held ---- */
@@ -123,9 +122,9 @@ bool emulated_captures(const void *stream);
 bool emulated_on_device(uint64_t at, size_t size);
 /* Returns whether [at, at + size) lies in one allocation of pinned host memory. */
 bool emulated_is_pinned(const void *at, size_t size);
-/* Returns the number of bytes that are allocated on a device. */
+/* Returns the number of bytes that are still allocated on a device. */
 size_t emulated_memory_left(int device);
-/* Call these before and after work of the device, whose memory is accessible only in between. */
+/* Make the memory of all devices accessible to this process, and inaccessible again. Called around the devices' work. */
 void emulated_open_memory(void);
 void emulated_close_memory(void);
 
@@ -143,13 +142,13 @@ struct operation {
 	const struct emulated_kernel *kernel;
 	struct emulated_dim grid, block;
 	struct emulated_event *event;
-	uint64_t number; /* number of the recording of `event` that the operation makes or waits for */
+	uint64_t number; /* counts the recordings of `event`: the one that this operation makes or waits for */
 	_Alignas(16) unsigned char packed[];
 };
 
 /* Allocates an operation with `packed` bytes after it. The caller fills it and passes it to emulated_submit. Returns NULL if memory runs out. */
 struct operation *emulated_operation(enum operation_kind kind, size_t packed);
-/* Submits the operation to the stream, and takes ownership of it. Returns a result of the CUDA driver. */
+/* Submits the operation to the stream, and takes ownership of the operation, also if this fails. Returns a result of the CUDA driver. */
 int emulated_submit(int device, void *stream, struct operation *op);
 /* Waits for all streams of the device; releases the lock meanwhile. */
 void emulated_wait_for_device(int device);

@@ -23,8 +23,8 @@ struct stream {
 	int waiters; /* number of threads that wait in drain; the stream is not freed before they have woken */
 	pthread_t thread;
 	struct operation *first;
-	/* number: of the stream, counted over all that were created, so that no two have the same delays; submitted, finished: numbers of operations; draws: state
-	 * of the random delays */
+	/* number: the stream's number among all streams ever created, so that no two have the same delays; submitted, finished: numbers of operations; draws:
+	* state of the random delays */
 	uint64_t number, submitted, finished, draws;
 };
 
@@ -307,7 +307,7 @@ int cuStreamIsCapturing(void *stream, int *status)
 	return result;
 }
 
-/* Submits an operation that refers to the event's latest recording. */
+/* Submits an operation that records event `e` or waits for its latest recording. */
 static int submit_event(int device, void *stream, enum operation_kind kind, struct emulated_event *e)
 {
 	struct operation *op = emulated_operation(kind, 0);
@@ -319,7 +319,7 @@ static int submit_event(int device, void *stream, enum operation_kind kind, stru
 	return emulated_submit(device, stream, op);
 }
 
-/* Refuses flags, which only matter in graphs that are being captured. */
+/* Fails if flags are not 0: flags only matter while a graph is captured. */
 int cuStreamWaitEvent(void *stream, void *event, unsigned flags)
 {
 	int device = 0, result = emulated_enter(__func__, true, &device);

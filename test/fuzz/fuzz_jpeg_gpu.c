@@ -50,7 +50,7 @@ struct file {
 	struct stk_rect window;
 	enum stk_image_type type;
 	int decoder; /* index into decoders */
-	/* The members below are results. */
+	/* Results of planning: */
 	struct stk_jpeg_gpu_file ask;
 	bool taken;
 	uint32_t index;
@@ -160,7 +160,7 @@ static bool make_batch(struct batch *b, const uint8_t *data, size_t size, uint32
 
 /* ---- planning ---- */
 
-/* Plans the batch with limits that are much larger than needed, which must not change the result. */
+/* Plans the batch with much larger limits than needed. Sets takes[i] to whether file i was accepted, and *view to the plan. */
 static void plan_roomily(struct batch *b, bool *takes, struct stk_jpeg_gpu_view *view)
 {
 	stk__jpeg_gpu_plan_begin(roomy, &roomy_limits);
@@ -172,7 +172,7 @@ static void plan_roomily(struct batch *b, bool *takes, struct stk_jpeg_gpu_view 
 	stk__jpeg_gpu_plan_view(roomy, (uintptr_t)roomy_tables, 0, 0, view);
 }
 
-/* Returns the maximum number of bytes that jpeg_gpu.c copies for such files. */
+/* Returns the largest number of bytes that jpeg_gpu.c copies to the GPU for files within these limits. */
 static size_t raw_room(const struct stk_jpeg_gpu_plan_limits *l)
 {
 	size_t bytes = (size_t)l->bytes + l->bytes / 8 + (size_t)l->images * 1024 + 2 * RAW_SLACK;
@@ -220,7 +220,7 @@ static bool same_tables(const struct stk_jpeg_gpu_view *a, const struct stk_jpeg
 	uint32_t set = a->images[index].set;
 	if (set != b->images[index].set)
 		return false;
-	if (set == STK_JPEG_GPU_NONE) /* a progressive file */
+	if (set == STK_JPEG_GPU_NONE) /* the file is progressive */
 		return true;
 	const struct stk_jpeg_gpu_set *s = &a->sets[set];
 	return memcmp(s, &b->sets[set], sizeof *s) == 0 &&

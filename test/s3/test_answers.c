@@ -391,7 +391,7 @@ static void test_connections_are_kept(void **state)
 	}
 }
 
-/* A body of unknown length moves to larger memory as it grows; so does a list or an index that is read whole. */
+/* A body of unknown length moves to larger memory as it grows. */
 static void test_a_body_that_grows(void **state)
 {
 	enum { LENGTH = 300000, CHUNK = 6000 };
