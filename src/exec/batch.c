@@ -15,8 +15,8 @@
 struct stk_batch {
 	_Atomic int refs, whole_batch_refs;
 	struct stk_face *face;     /* NULL: the batch has no slot */
-	struct stk_block **blocks; /* one block for each of the slot's values; a block is valid as long as it is referenced */
-	int32_t *values;           /* [output]: its index in `blocks` */
+	struct stk_block **blocks; /* [value of the slot]: the block with its data; valid as long as the block is referenced */
+	int32_t *values;           /* [output]: index in `blocks` of the output's block */
 	int32_t n_values;
 	struct stk_program *program; /* owned reference; used to compute the names of samples on request */
 	struct stk_batch_place at;

@@ -33,7 +33,7 @@ static int64_t run_begin(int64_t n, int j)
 	return n / STK_STATE_RUNS * j + n % STK_STATE_RUNS * j / STK_STATE_RUNS;
 }
 
-/* Computes the digest of run j of a list that had n files. Leaves out files of the run that no longer exist. */
+/* Returns the digest of run j of a list that had n files when the state was saved, without files of the run that no longer exist. */
 static uint32_t digest_of(const struct stk_reader_def *reader, const void *shared, int64_t n, int j)
 {
 	int64_t size_now = reader->size(shared), begin = run_begin(n, j), end = run_begin(n, j + 1);
@@ -96,7 +96,7 @@ static void add_place(struct stk_text *t, const struct stk_reader_def *reader, c
 		stk__text_add(t, "; the first %lld are the same, up to %.300s", (long long)begin, name_of(reader, shared, begin - 1, name));
 	if (begin == size_now)
 		stk__text_add(t, "; the files after it are missing");
-	else if (begin < end && end <= size_now) /* an empty run cannot differ; if it seems to, the saved digest is damaged */
+	else if (begin < end && end <= size_now) /* an empty run has no change unless the saved digest is damaged */
 		stk__text_add(t, "; the first change is at %.300s%s", name_of(reader, shared, end - 1, name),
 			end - begin > 1 ? " or before it" : "");
 }

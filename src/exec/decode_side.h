@@ -58,7 +58,7 @@ struct stk_decode_level stk__decode_level_start(int local_ranks);
 /* Returns the level for the window that follows a window with the load `seen`. */
 struct stk_decode_level stk__decode_level_next(struct stk_decode_level now, const struct stk_window_load *seen);
 
-/* Who decodes the baseline files of a batch. */
+/* The processor that decodes the baseline files of a batch. */
 enum stk_batch_side { STK_BATCH_BY_GPU, STK_BATCH_BY_CORES };
 
 /* The running state of a pipeline's decision. Any worker may end a window, one at a time. */
@@ -77,7 +77,7 @@ struct stk_decode_side {
 	struct stk_side_totals {       /* totals at the window's beginning */
 		int64_t cpu_ns, core_ns, core_cpu_ns, late_ns, core_files, files;
 	} last;
-	_Atomic bool ending_window; /* a worker is ending the window; until it is done it owns `now` and `last` */
+	_Atomic bool ending_window; /* a worker is ending the window, and owns `now` and `last` meanwhile */
 };
 
 void stk__decode_side_init(struct stk_decode_side *s);

@@ -256,7 +256,7 @@ static const struct stk_graph_node *node_of_step(const struct stk_program *g, in
 	return NULL;
 }
 
-/* Returns the error for jobs whose flags are set, which always means a division by zero. The error is stored in the step, also for later batches. */
+/* Returns the error for the step's jobs whose flags are set, always a division by zero, and stores it in the step for later batches. */
 static const struct stk_error *division_error(const struct stk_program *g, struct stk_device_batch *b, int32_t step)
 {
 	static const struct stk_error no_memory = {

@@ -24,7 +24,7 @@
 
 enum stk_device_job_kind {
 	STK_DEVICE_JOB_UPLOAD,  /* copies from pinned memory; runs first */
-	STK_DEVICE_JOB_DECODE,  /* decodes a file and runs a pass over its window; runs after the uploads, for all steps together */
+	STK_DEVICE_JOB_DECODE,  /* decodes a file and runs a pass over its window; all steps' DECODE jobs run together, after the uploads */
 	STK_DEVICE_JOB_PASS,    /* runs a pass over an image on the GPU */
 	STK_DEVICE_JOB_TENSORS, /* runs a job over tensors on the GPU */
 };
@@ -33,7 +33,7 @@ struct stk_decode_job {
 	const uint8_t *file; /* address in pinned memory */
 	size_t size;
 	struct stk_jpeg_header header;
-	struct stk_rect window; /* pixels of the image as it is stored, before EXIF's orientation is applied */
+	struct stk_rect window; /* in pixels of the file, before EXIF's orientation is applied */
 	enum stk_image_type type;
 	int orientation;
 	struct stk_jpeg_gpu_limits need;
@@ -53,12 +53,12 @@ struct stk_device_job {
 		};
 		struct { /* TENSORS */
 			struct stk_job *job;
-			uint32_t index;                       /* index among the jobs of its step */
+			uint32_t index;                       /* index of this job among the jobs of the step */
 			bool makes;                           /* true if the kernel of a pass computes this job's pixels */
 			const struct stk_job_gpu_item *maker; /* this job's description for that pass, set when the tables are uploaded */
 		};
 	};
-	struct stk_device_job *made_by; /* for PASS: the job whose image this pass computes itself; NULL if the image is stored */
+	struct stk_device_job *made_by; /* for PASS: the job whose image the pass computes itself; NULL if the pass reads a stored image */
 	struct stk_image src, dst;      /* for PASS; DECODE uses only dst */
 	struct stk_pass pass;
 	struct stk_decode_job decode;
@@ -135,7 +135,7 @@ struct stk_device_batch {
 		struct stk_arena arena;
 		struct stk_device_job **first; /* [step * batch size + sample]: list of the sample's jobs */
 		_Atomic bool *pending;         /* [sample]: whether the sample's jobs were described after the last submission */
-		bool *submitted;               /* [sample]: whether it had jobs in the last submission; only then does it have flags */
+		bool *submitted;               /* [sample]: whether the sample had jobs in the last submission, so that it has flags */
 		bool steps;                    /* whether there are jobs that run after the decoding of the files */
 	} jobs;
 	struct stk_device_mirrors {
@@ -150,12 +150,12 @@ struct stk_device_batch {
 	struct stk_device_verdicts gpu_verdicts;
 	struct stk_device_marks traced_events;
 	bool used;    /* true from the moment a record takes the batch until the batch is cleaned */
-	bool resting; /* true while its jobs wait until no stream uses the slot; written with the pipeline's lock held */
+	bool resting; /* true while the batch's jobs wait until no stream uses the slot; written with the pipeline's lock held */
 	struct stk_device_turn {
 		enum stk_batch_side side;
 		int64_t begin_ns, k; /* time of the last submission; number of the record's batch */
-		int64_t use;         /* number of records that have used this batch so far; unlike k, it never repeats when an epoch is
-		                      * abandoned */
+		int64_t use;         /* number of records that have used this batch so far; never repeats, unlike k when an epoch is
+				      * abandoned */
 	} turn;
 };
 
@@ -190,7 +190,7 @@ struct stk_device_stage {
 	struct stk_device_surplus {
 		int32_t window;       /* number of consecutive deliveries without a wait after which fewer batches may be kept under way */
 		int32_t deliveries;   /* number of deliveries without a wait in this window so far */
-		int32_t min_finished; /* minimum number of finished batches at any of these deliveries */
+		int32_t min_finished; /* minimum number of finished batches at these deliveries */
 		bool lowered;         /* true if the number of batches under way was lowered, and the consumer has not waited since */
 	} surplus;
 	bool memory_limited; /* true if the consumer had to wait, and the memory limit did not allow another batch under way */

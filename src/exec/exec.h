@@ -53,8 +53,7 @@ struct stk_sample_state {
 	int32_t failed_by; /* index of the first chain that failed, whose error counts; later chains skip the sample; -1: none failed */
 	bool dropped;      /* the sample is not in the batch that is delivered */
 	bool on_cores;     /* true if the GPU refused to decode the sample, so that the cores decode it */
-	bool present;      /* true if the sample was not dropped before the level began; gathers use this, since samples may be
-				  * dropped while they run */
+	bool present;      /* true if the sample was not dropped before the level began; for gathers, during which samples may be dropped */
 	uint64_t waiting;  /* bit mask of the level's chains that wait for bytes */
 	struct stk_read *reads;           /* one for each reader that fetches bytes (fetch.h) */
 	struct stk_error *error;          /* why the sample failed; NULL: it has not failed */
@@ -65,7 +64,7 @@ struct stk_sample_state {
 /* A bad sample of a batch that has not been delivered yet. */
 struct stk_bad {
 	struct stk_bad *next;
-	int32_t index; /* the sample's index in its batch */
+	int32_t index;
 	struct stk_error error;
 };
 
@@ -112,7 +111,7 @@ struct stk_result {
 	enum stk_result_kind {
 		STK_RESULT_BATCH,
 		STK_RESULT_END,    /* the source had no more samples: an end of epoch instead of a batch */
-		STK_RESULT_MISFIT, /* the outputs of the batch's samples do not fit together; an exceeded max_errors is reported first */
+		STK_RESULT_MISFIT, /* the outputs of the batch's samples do not fit together; reported only if max_errors is not exceeded */
 		STK_RESULT_ERROR,  /* the batch fails, even if on_error allows bad samples */
 	} kind;
 	struct stk_error error; /* set for MISFIT and ERROR; stored here since allocating it could fail */
@@ -128,17 +127,17 @@ struct stk_record {
 	struct stk_batch_place at;
 	int32_t placed; /* number of samples whose places were computed, which is all or none (stk_batch_maker.places) */
 	int32_t count, level,
-		unfinished; /* count: number of samples; level: the current level; unfinished: number of its unfinished samples, gathers and
-		       * callbacks */
+		unfinished; /* count: number of samples; level: the current level; unfinished: number of samples, gathers and callbacks that
+			     * have not finished the level */
 	struct stk_ready ready;
 	struct stk_slot *slot;
 	struct stk_batch *batch;         /* the batch to deliver, whose data is in the slot; made by the thread that ends the record */
 	struct stk_device_batch *device; /* set as long as the record has work for the GPU */
 	struct stk_sample_state *samples;
-	int32_t reading;               /* number of requests under way for its samples; the record is not reused before they have ended */
+	int32_t reading;               /* number of requests under way for the samples; while it is above 0 the record is not reused */
 	struct stk_gathered *gathered; /* one for each node that gathers, indexed by stk_program_node.gathers */
 	struct stk_gather_readers *gather_readers; /* indexed like `gathered` */
-	struct stk_bad *bads;                      /* its bad samples, including those that were replaced, in the order of the batch */
+	struct stk_bad *bads;                      /* the bad samples in the order of the batch, including samples that were replaced */
 	int32_t n_bad;
 	struct stk_result result;
 };
@@ -151,7 +150,7 @@ struct stk_unit {
 	int32_t level, chain; /* chain -1: `node` gathers; -2: submits the level's jobs to the GPU */
 	int32_t node, count;
 	int32_t samples[STK_MAX_UNIT];
-	bool failed[STK_MAX_UNIT]; /* [i]: another chain of samples[i] has failed, so this chain does not run for it */
+	bool failed[STK_MAX_UNIT]; /* [i]: another chain of samples[i] has failed, so this unit skips the sample */
 };
 
 /* A worker's memory and tools for one pipeline. */
@@ -198,14 +197,14 @@ struct stk_flight {
 	int32_t n;
 	struct stk_record *ending; /* first of the batches that no thread has begun to end, which are linked by next_ending */
 	int64_t next_create, next_open, next_deliver;
-	int32_t depth, most_depth; /* number of batches that are opened before the consumer asks for them, and the maximum of that number */
+	int32_t depth, most_depth; /* number of batches that are opened ahead of the consumer, and its maximum */
 };
 
 struct stk_crew {
 	struct stk_exec_worker *workers;
 	int32_t n;
 	_Atomic int64_t *cost_ns; /* [level * program->max_chains + chain]: measured time of a chain for one sample */
-	int32_t poison;           /* byte with which memory of outputs and values is filled before an operator writes it; -1: no fill */
+	int32_t poison;           /* byte that fills memory before an operator writes it, to find bytes left unwritten; -1: no fill */
 };
 
 struct stk_run {
@@ -263,9 +262,8 @@ struct stk_pipeline {
 /* The functions that make batches. There are two sets: workers run chains (engine.h), or the GPU processes a data set in its memory (resident.h). The
  * functions are called with the lock held unless the comment says otherwise. */
 struct stk_batch_maker {
-	bool places; /* whether the places of samples are computed when a batch is planned; otherwise they are computed when the
-	              * consumer asks for them */
-	bool crew;   /* whether workers open and process batches; otherwise the consumer opens a batch when it wants one */
+	bool places; /* whether places of samples are computed when a batch is planned, and not when the consumer asks for them */
+	bool crew;   /* whether workers open and process batches, and not the consumer's thread */
 	void (*begin)(struct stk_record *r);                     /* called when r is open; may release the lock */
 	bool (*arrived)(struct stk_record *r);                   /* returns whether the FINISHED batch r can be delivered now */
 	void (*wait)(struct stk_pipeline *p, int64_t waited_ns); /* waits until a batch may have arrived; releases the lock meanwhile */

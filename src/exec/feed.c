@@ -32,7 +32,7 @@ struct first_tensor {
 struct stk_feed_stage {
 	pthread_t thread;
 	pthread_cond_t work;                     /* signalled when the thread has work */
-	bool started, runs, calls;               /* started: the thread exists; runs: false asks it to end; calls: it is in a callback */
+	bool started, runs, calls;               /* started: the thread exists; runs: false asks it to end; calls: a callback is running */
 	void (*destroy)(struct stk_pipeline *p); /* called after the thread's current callback has returned; may be NULL */
 	int64_t k;                               /* number of the next batch to request from the sources */
 	int64_t epoch, step;                     /* the position of batch k */
@@ -300,7 +300,7 @@ static enum stk_status feed_record(struct stk_pipeline *p, struct stk_record *r,
 	if (s || (s = check_counts(p, r, err)))
 		return s;
 	int32_t count = fed_of(r, 0)->count;
-	if (count != r->count) { /* cannot happen with a reader: its chains run already and read the count */
+	if (count != r->count) { /* only without a reader; with one, chains already run and read the count */
 		pthread_mutex_lock(&p->lock);
 		r->count = count;
 		pthread_mutex_unlock(&p->lock);

@@ -104,8 +104,8 @@ static bool try_request(struct stk_pipeline *p, struct stk_exec_worker *w, struc
 	return at_hand;
 }
 
-/* Counts the results of a try. Ends the read if all its requests are complete. Otherwise marks the incomplete requests as under way; the caller submits
- * them. at_hand[k]: whether request k is complete. */
+/* Counts the requests that completed without blocking, and marks the others as under way; the caller submits them. Ends the read if all are complete.
+ * at_hand[k]: whether request k is complete. */
 static void account(struct stk_pipeline *p, struct stk_read *read, const bool *at_hand)
 {
 	struct stk_fetch *f = p->parts.fetch;
@@ -152,7 +152,7 @@ static bool try_read(struct stk_pipeline *p, struct stk_exec_worker *w, struct s
 	if (all)
 		return true;
 	STK_COUNT(p, reads_submitted, 1);
-	for (int32_t k = 0; k < n; k++) /* do not use `read` after its last request was submitted: it may then belong to another sample */
+	for (int32_t k = 0; k < n; k++) /* `read` must not be used after its last request was submitted, since it may be reused */
 		if (!at_hand[k])
 			stk__read_submit(p, &read->requests[k]);
 	return false;

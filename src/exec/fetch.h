@@ -34,7 +34,7 @@ enum stk_fetch_turn {
 	STK_FETCH_LATER, /* the window is full, and a try would probably need another request: try again after a request has ended */
 	STK_FETCH_WAITS, /* the chain waits, and becomes ready when its bytes have arrived */
 };
-/* Decides what a worker does with the chain's sample. idle: the worker will not run the chain, since another chain of the sample has failed. */
+/* Returns what a worker does with the chain's sample. idle: the worker will not run the chain, since another chain of the sample has failed. */
 enum stk_fetch_turn stk__fetch_order_next(struct stk_sample_state *s, int32_t chain, bool idle);
 /* Returns whether the chain's bytes are being read. If so, the chain becomes ready when they have arrived. */
 bool stk__fetch_is_reading(struct stk_sample_state *s, int32_t chain);

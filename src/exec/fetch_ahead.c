@@ -176,7 +176,7 @@ void stk__request_done(struct stk_request *io)
 	struct stk_read_request *q = io->user;
 	struct stk_pipeline *p = q->read->sample->record->pipeline;
 	pthread_mutex_lock(&p->lock);
-	p->parts.fetch->in_callbacks++; /* until the last line below, this prevents the destruction of the pipeline */
+	p->parts.fetch->in_callbacks++; /* prevents the destruction of the pipeline until the end of this function */
 	struct further further = {0};
 	bool useful = take_answer(p, q, &further);
 	pthread_mutex_unlock(&p->lock);

@@ -60,8 +60,8 @@ struct stk_fetch {
 	struct stk_pipeline *pipeline;
 	int64_t admitted;                          /* total bytes of all reads' buffers, complete or being filled */
 	int32_t unknown;                           /* number of requests under way whose size is unknown */
-	bool admission_refused;                    /* whether some request waits until it is admitted */
-	const struct stk_sample_state *over_limit; /* the sample whose requests were admitted although they exceed the limit; NULL: none */
+	bool admission_refused;                    /* whether a request waits for admission */
+	const struct stk_sample_state *over_limit; /* the sample whose requests were admitted in excess of the limit; NULL: none */
 	int64_t read_bytes, mean_bytes; /* mean_bytes: mean size of recent objects; before the first object a large guess, so that few
 	                                 * objects are requested */
 	/* mean_count: number of objects that the mean is made of, at most 16; first_requests: number of objects requested before the first has arrived */
@@ -75,7 +75,7 @@ struct stk_fetch {
 	struct stk_read *reads;            /* [(index of the record * batch size + sample) * n + k] */
 	int32_t n;                         /* number of reads of one sample */
 	int32_t *readers;                  /* [k]: index of the reader whose bytes a sample's read k fetches */
-	int32_t *index;                    /* [reader]: k of its read, or STK_FETCHES_NOTHING */
+	int32_t *index;                    /* [reader]: index k of the reader's read in a sample, or STK_FETCHES_NOTHING */
 	size_t n_reads;
 };
 
@@ -120,7 +120,7 @@ bool stk__read_plan_more(struct stk_read *read, void (*done)(struct stk_request 
 void stk__request_done(struct stk_request *q); /* called by io, on any thread, when a request has ended */
 size_t stk__read_uri(const struct stk_read_request *q, char *uri, size_t capacity);
 void stk__read_begin(struct stk_pipeline *p, struct stk_read_request *q);  /* marks the request as under way; call with the lock held */
-void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q); /* submits it after stk__read_begin; without the lock */
+void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q); /* call it after stk__read_begin, without the lock */
 /* Sets `bytes` as the size of the buffers that a request has or may take; call with the lock held. */
 void stk__read_admit(struct stk_fetch *f, struct stk_read_request *q, size_t bytes);
 /* Called by io, without the lock, before it takes buffers of `bytes` for a request. Returns whether the request may proceed now. */

@@ -165,7 +165,7 @@ static enum stk_status make_records(struct stk_pipeline *p, struct stk_error *er
 {
 	int32_t window = p->program->reads ? (2 * p->config.read_requests + p->config.batch_size - 1) / p->config.batch_size : 0;
 	p->flight.depth = p->flight.most_depth = p->config.prefetch;
-	if (p->program->n_steps) /* about 3000 images in flight keep a GPU busy, even while cores decode the largest of them */
+	if (p->program->n_steps) /* about 3000 images in flight keep a GPU busy, even while cores decode the largest images */
 		p->flight.most_depth += p->config.batch_size > 1024 ? 2 : p->config.batch_size < 128 ? 24 : 3072 / p->config.batch_size;
 	p->flight.n = p->flight.most_depth + 2 + window;
 	enum stk_status s = check_records(p, err);
@@ -336,7 +336,7 @@ static void destroy_from_worker(struct stk_pipeline *p)
 
 void stk_pipeline_destroy(struct stk_pipeline *p)
 {
-	if (!p || stk__context_check(p->ctx, NULL)) /* a forked child has no workers to wait for, so it leaves the pipeline as it is */
+	if (!p || stk__context_check(p->ctx, NULL)) /* a forked child has no workers to wait for, and leaves the pipeline as it is */
 		return;
 	if (stk__feed_is_calling(p)) { /* a garbage collector may destroy the pipeline inside a callback of the pipeline's own source */
 		stk__feed_abandon(p, stk_pipeline_destroy);

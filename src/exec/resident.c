@@ -42,7 +42,7 @@ static void need(struct plan *plan, int32_t node)
 {
 	const struct stk_program *g = plan->p->program;
 	plan->needed[node] = true;
-	for (int32_t i = node; i >= 0; i--) /* in the graph, operators come after their inputs */
+	for (int32_t i = node; i >= 0; i--) /* backwards, since operators come after their inputs */
 		for (int32_t k = 0; plan->needed[i] && k < stk__program_sources(&g->nodes[i]); k++)
 			plan->needed[g->values[stk__program_source(&g->nodes[i], k)].node] = true;
 }

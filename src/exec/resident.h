@@ -35,13 +35,13 @@ struct stk_resident {
 	stk_gpu_kernel kernel;
 	struct stk_resident_view views[STK_RESIDENT_VIEWS];
 	int32_t n_views, n_tables;
-	int32_t tables[STK_RECIPE_TABLES]; /* [table]: the program's value that it contains; the kernel of views[0] copies the tables */
+	int32_t tables[STK_RECIPE_TABLES];       /* [table]: index of its value in the program; the kernel of views[0] copies the tables */
 	uint8_t *host_tables[STK_RECIPE_TABLES]; /* the tables in host memory; used on the cores */
 	stk_gpu_ptr pieces[STK_RESIDENT_PIECES];
 	int32_t n_pieces;
 	size_t bytes; /* total size of all allocations */
 	int64_t samples;
-	int64_t *begin_ns; /* [record]: time at which its batch was submitted to the GPU */
+	int64_t *begin_ns; /* [record]: time at which the record's batch was submitted to the GPU */
 };
 
 /* resident.c: sets p->parts.resident, for the GPU (dev) or the cores; leaves it NULL if the pipeline cannot keep its data set there. */

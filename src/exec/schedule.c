@@ -92,7 +92,7 @@ static enum outcome do_sample(struct stk_pipeline *p, struct stk_exec_worker *w,
 		if (stk__fetch_status(s, chain, &w->error))
 			return FAILED;
 	}
-	if (w->error.code) /* only if it is set: clearing it for each sample would take longer than the work on a small sample */
+	if (w->error.code) /* cleared only if set, since clearing takes longer than the work on a small sample */
 		w->error = (struct stk_error){0};
 	return stk__chain_run(p, w, r, chain, u->level, u->chain, i, &w->error) ? FAILED : DONE;
 }

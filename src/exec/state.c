@@ -22,7 +22,7 @@ struct saved {
 	bool shuffle, as_met;
 	int64_t block;
 	const char *fingerprint, *runs, *reader;
-	const json_t *other_readers; /* readers other than the leading one, in the order of the graph; NULL if there are none */
+	const json_t *other_readers; /* readers other than the leading one, in the order of the graph; NULL: no others */
 };
 
 static uint64_t fingerprint(const struct stk_program *g, int32_t node)
@@ -141,7 +141,7 @@ enum stk_status stk_pipeline_save(struct stk_pipeline *p, char **out, struct stk
 	add_seed(&t, "order_seed", p->order.seed);
 	add_shuffle(&t, &p->order);
 	stk__text_add(&t, "\"epoch\": %lld, \"consumed\": %lld, ", (long long)epoch, (long long)consumed);
-	if (p->order.as_met) /* no size, since whether it is known depends on the progress of the search */
+	if (p->order.as_met) /* no size: it is known only after the search, whose progress must not change a state */
 		stk__text_add(&t, "\"size\": null, \"streamed\": true, ");
 	else
 		stk__text_add(&t, "\"size\": %lld, ", (long long)p->order.size);
@@ -209,7 +209,7 @@ static enum stk_status check_names(json_t *j, struct stk_error *err)
 {
 	static const char *const known[] = {"stoker_state", "order", "random", "seed", "order_seed", "shuffle", "epoch", "consumed", "size",
 		"fingerprint", "files", "runs", "reader", "beside", "block", "streamed",
-		"iterator" /* the Python package's iterators write this */};
+		"iterator" /* written by the Python package's iterators */};
 	for (void *i = json_object_iter(j); i; i = json_object_iter_next(j, i)) {
 		size_t k = 0;
 		while (k < sizeof known / sizeof *known && strcmp(known[k], json_object_iter_key(i)) != 0)

@@ -28,7 +28,7 @@ struct stk_watch {
 struct stk_watched {
 	struct stk_pipeline *next;
 	int64_t id;       /* number by which other processes name the pipeline; 0: not in the list */
-	int64_t began_ns; /* time (CLOCK_MONOTONIC) at which it was added to the list */
+	int64_t began_ns; /* time (CLOCK_MONOTONIC) at which the pipeline was added to the list */
 };
 
 static inline void stk__watch_init(struct stk_watch *w)

@@ -9,8 +9,7 @@
 
 struct stk_archive_file {
 	const char *path; /* path of the file or URI of the object; also for messages */
-	int fd;           /* descriptor of a local file; -1: the archive is an object, its bytes come from `read`, or all its `size`
-			   * bytes are in `buffer` */
+	int fd;           /* descriptor of a local file; -1: the archive is an object, comes from `read`, or is in `buffer` as a whole */
 	int64_t size;
 	int64_t modified_ns; /* modified_ns, changed_ns, inode: for a local file; 0: not known */
 	int64_t changed_ns;
@@ -26,7 +25,7 @@ struct stk_archive_file {
 	_Atomic bool *stop;              /* set by another thread to end a search with STK_CANCELLED; may be NULL */
 	_Atomic int64_t *found;          /* number of members that a search has found so far; may be NULL */
 	struct stk_archive_pace pace;
-	struct stk_archive_stream *stream; /* reads the object's bytes after those in `first`; NULL until they are needed */
+	struct stk_archive_stream *stream; /* reads the object's bytes after `first`; NULL until they are needed */
 	/* If not NULL, stk__archive_read returns the result of this function, which has the bytes in memory, instead of reading the file. */
 	const uint8_t *(*read)(void *user, int64_t offset, size_t n, struct stk_error *err);
 	void *read_user;

@@ -24,7 +24,7 @@ struct stk_archive_index {
 	int64_t size, modified_ns,
 		changed_ns; /* size of the archive; for a local file also the times and the inode as in stk_archive_file; 0: not known */
 	uint64_t inode;
-	char version[128];    /* for an object: its ETag, or another text that differs between versions; "" if not known */
+	char version[128];    /* for an object: ETag or another text that differs between versions; "" if not known */
 	uint64_t header_hash; /* hash of the first and the last header */
 	int64_t last;         /* offset of the last header; -1: the archive has no member */
 	int64_t members;

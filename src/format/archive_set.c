@@ -88,7 +88,7 @@ static enum stk_status open_one(void *user, int32_t i, struct stk_error *err)
 	f.found = &o->members;
 	if (!o->index_named[i] || !stk__archive_index_fits(o->kind, x, &f))
 		s = search(o, &f, x, err);
-	if (f.io) /* from the store, since an index that was uploaded with its archive has no version */
+	if (f.io) /* the store's version, since an index that was uploaded with its archive has none */
 		memcpy(x->version, f.object.version, sizeof x->version);
 	stk__archive_close(&f);
 	return s;

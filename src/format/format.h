@@ -23,7 +23,7 @@ struct stk_file_list_options {
 	/* path of a text with "path label" a line, or of an index; NULL: no list. Its paths are relative to file_root, or to its own folder if that is NULL */
 	const char *file_list;
 	const char *const *files; /* paths given by the caller, or NULL */
-	const int64_t *labels;    /* labels of `files`, which must fit in an int32 and may be negative; NULL: a file's index is its label */
+	const int64_t *labels;    /* [file of `files`]: label, which must fit in an int32 and may be negative; NULL: the file's index */
 	size_t file_count;
 	const char *const *file_filters; /* glob patterns of files' names: * ? [a-z] [!a-z] \; NULL: DALI's default list of image endings */
 	size_t filter_count;
@@ -47,7 +47,7 @@ size_t stk__file_list_path(const struct stk_file_list *list, int64_t i, char *pa
 struct stk_list_object stk__file_list_object(const struct stk_file_list *list, int64_t i); /* size and hash of the ETag of file i; zeros:
 											    * not known */
 int64_t stk__file_list_classes(const struct stk_file_list *list); /* number of classes; 0: the labels are from the caller or a text */
-const char *stk__file_list_class_name(const struct stk_file_list *list, int64_t label); /* name of the class; NULL: no such class */
+const char *stk__file_list_class_name(const struct stk_file_list *list, int64_t label); /* NULL: no class has this label */
 /* Returns the number of files and folders of the tree that are not samples. *text describes them, as in "12 files that are no images: .txt (12)". */
 int64_t stk__file_list_skipped(const struct stk_file_list *list, const char **text);
 /* Returns a 64-bit fingerprint of names and labels, in order, by which a resumed run checks that it reads the same data. It does not depend on the root, nor

@@ -41,7 +41,7 @@ static const char *match_one(const char *glob, unsigned char c, bool case_sensit
 	return *glob && fold((unsigned char)*glob, case_sensitive) == c ? glob + 1 : NULL;
 }
 
-/* Compares from left to right. After a mismatch, the last star takes one more character of the name; an earlier star cannot lead to another result. */
+/* Compares the name from left to right. After a mismatch, the last star takes one more character; an earlier star cannot lead to another result. */
 bool stk__glob_match(const char *glob, const char *name, bool case_sensitive)
 {
 	const char *star = NULL, *retry = NULL;

@@ -134,8 +134,7 @@ static bool take_escape(struct stk_json *j, char *out, size_t *n)
 	return true;
 }
 
-/* Marks the zero bytes of a word: the result has 0x80 in their positions, and 0 in the others. Bytes above the lowest zero byte may be marked wrongly, bytes
- * below it never. */
+/* Returns a mask with 0x80 in the position of each zero byte of a word. Bytes above the lowest zero byte may be marked wrongly, bytes below it never. */
 static uint64_t zeros(uint64_t bytes)
 {
 	return (bytes - 0x0101010101010101u) & ~bytes & 0x8080808080808080u;

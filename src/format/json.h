@@ -30,7 +30,7 @@ STK_MUST_USE enum stk_status stk__json_bad(const struct stk_json *j, const char 
 void stk__json_blanks(struct stk_json *j);
 bool stk__json_take(struct stk_json *j, char c); /* consumes `c` if it is the next character, and returns whether it was */
 bool stk__json_is(struct stk_json *j, char c);   /* returns whether `c` is the next character */
-bool stk__json_null(struct stk_json *j);         /* consumes null if it comes next, and returns whether it did so */
+bool stk__json_null(struct stk_json *j);         /* consumes null if it is the next value, and returns whether it was */
 
 /* Reads a string. Sets *text and *n to a view of the text itself if the string has no escapes; otherwise decodes it to `buffer` and sets them to a view of
  * the buffer. Not NUL-terminated. */

@@ -123,7 +123,7 @@ uint64_t stk__hash_bytes(uint64_t h, const void *data, size_t n)
 
 static int64_t folder_of(const struct stk_file_list *l, int64_t i)
 {
-	int64_t low = 0, high = l->folder_count; /* finds the last folder with first <= i; empty folders precede it */
+	int64_t low = 0, high = l->folder_count; /* finds the last folder with first <= i; others with the same `first` are empty */
 	while (high - low > 1) {
 		int64_t middle = low + (high - low) / 2;
 		if (l->folders[middle].first <= i)

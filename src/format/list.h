@@ -22,7 +22,7 @@ struct stk_file_list {
 	int32_t *labels;                 /* [file]: label; NULL: the label is the folder's number */
 	struct stk_list_folder *folders; /* class folders; none if the caller gives the labels */
 	int64_t folder_count, folder_capacity;
-	size_t root_length; /* length of the folder that starts all names, if all are absolute paths or URIs; digests ignore it */
+	size_t root_length; /* length of the folder, not part of digests, that starts all names if all are absolute paths or URIs */
 	uint64_t fingerprint, old_fingerprint;
 	bool sized;             /* true if sizes and ETags of files follow their names */
 	int64_t skipped;        /* number of files and folders of the tree that were found but not used */

@@ -20,8 +20,8 @@ struct bucket {
 	struct stk_list_census census;
 	struct stk_file_list classes; /* the class folders that were found in the root */
 	char *root;                   /* the root's prefix with a slash at its end, which begins all keys: "" or "a/b/" */
-	char **prefixes;              /* the listed prefixes: at first only that of the root, later those of all classes */
-	struct stk_file_list *files;  /* [class]: list of its files, whose names are their keys without the class's prefix */
+	char **prefixes;              /* the listed prefixes: at first the root's, later those of all classes */
+	struct stk_file_list *files;  /* [class]: list of its files, named by their keys without the class's prefix */
 };
 
 /* ---- entries ---- */

@@ -44,7 +44,7 @@ struct stretch {
 	struct whole *whole;
 	struct stretch *right, *queued; /* right: next stretch in the order of keys; queued: next stretch in run.waiting */
 	char *after, *until;            /* after NULL: from the first key; until NULL: to the last key */
-	struct stk_text first, last;    /* of the last page that added entries: its smallest entry, and its last key or folder */
+	struct stk_text first, last;    /* smallest entry, and last key or folder, of the last page that added entries */
 	struct stk_text uri, token;
 	struct stk_file_list objects, folders; /* the entries that have arrived */
 	struct stk_request request;
@@ -61,7 +61,7 @@ struct stretch {
 struct run {
 	struct stk_sweep *sweep;
 	struct whole *wholes;
-	int64_t count, begun;    /* number of prefixes, and number of those whose listing has begun */
+	int64_t count, begun;    /* number of prefixes, and number of prefixes whose listing has begun */
 	int64_t under_way;       /* number of requests in flight */
 	struct stretch *waiting; /* stretches whose next page must be requested */
 	int64_t n_waiting;
@@ -198,9 +198,9 @@ static enum kind kind_of(int c)
 	return c >= '0' && c <= '9' ? DIGIT : c >= 'a' && c <= 'z' ? SMALL : c >= 'A' && c <= 'Z' ? CAPITAL : SIGN;
 }
 
-/* Finds at most `most` candidates for cuts, from left to right, and returns their number. A candidate is the last key up to some position, then a larger
- * character of the same kind that this prefix's names use, since other keys mostly have a digit where one key has a digit. The position is at most that at
- * which the page's own keys differ, since cuts further to the right in a name would be within a page. No cut is inside a folder that is listed as one entry. */
+/* Finds at most `most` keys at which to cut the stretch, in ascending order, and returns their number. Each is a beginning of the page's last key in which
+ * the last character is replaced by a larger one of the same kind that names in this listing use. The replaced character is at most the first one in which
+ * the page's own keys differ, since cuts further to the right would be within a page. No cut is inside a folder that is listed as one entry. */
 static int find_cuts(const struct stretch *t, char (*cuts)[STK_S3_LONGEST_KEY + 2], int most)
 {
 	const struct stk_sweep *s = t->run->sweep;

@@ -19,11 +19,11 @@
 
 enum { ENTRIES_SIZE = 128 << 10 };
 
-enum { DEEPEST = 64 }; /* maximum depth of folders: more are most likely caused by a link to a folder that contains it */
+enum { DEEPEST = 64 }; /* maximum depth of folders; deeper trees are most likely a link to a folder that contains the link */
 
 struct walk {
 	struct stk_file_list *list;
-	struct stk_file_list below; /* folders below the current class, by their paths from it, in the order in which they were found */
+	struct stk_file_list below; /* folders below the current class, as paths relative to it, in the order in which they were found */
 	const char *path;           /* path of the current folder, relative to its class folder; "" for the class folder itself */
 	int root, class_folder;     /* descriptors of the root and of the current class folder */
 	const char *class_name;

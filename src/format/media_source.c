@@ -62,8 +62,8 @@ static enum stk_status read_part(
 	return status;
 }
 
-/* Returns the block that contains the byte at `offset`. If there is none, reads one from the store, which replaces the least recently used block. NULL: *err
- * is filled. */
+/* Returns the block that contains the byte at `offset`. If no block does, reads one from the store, which replaces the least recently used block. NULL:
+ * *err is filled. */
 static const struct block *find_block(struct stk_media_source *s, int64_t offset, struct stk_error *err)
 {
 	struct block *oldest = &s->blocks[0];

@@ -92,7 +92,7 @@ static enum stk_status fill(struct stk_nuscenes *n, const char *folder, const ch
 	if ((s = stk__nuscenes_load(n, folder, err)))
 		return s;
 	s = stk__nuscenes_index_write(n, path, stamps, index ? err : NULL);
-	return index ? s : STK_OK; /* if this fails, the next run reads the tables again; an error only if the caller named the index */
+	return index ? s : STK_OK; /* a failed write is an error only for an index that the caller named */
 }
 
 enum stk_status stk__nuscenes_open(

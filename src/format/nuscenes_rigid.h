@@ -9,7 +9,7 @@
 struct stk_rigid {
 	double turn[9], at[3];
 };
-struct stk_rigid stk__rigid_of(const struct stk_pose *pose); /* returns the motion from coordinates in the frame to those in its parent */
+struct stk_rigid stk__rigid_of(const struct stk_pose *pose); /* returns the map from coordinates in the frame to those in its parent */
 struct stk_rigid stk__rigid_inverse(const struct stk_rigid *m);
 struct stk_rigid stk__rigid_compose(const struct stk_rigid *second, const struct stk_rigid *first);
 void stk__rigid_apply(const struct stk_rigid *m, const double *p, double *out);

@@ -23,7 +23,7 @@ struct table {
 	int fd;             /* -1: the window contains the whole table */
 	bool ended;
 	const struct stk_column *columns;
-	int32_t count, next; /* next: index of the column to which the next key is compared first: rows have their keys in the same order */
+	int32_t count, next; /* next: index of the column to compare the next key with first, since rows have one order of keys */
 	char (*texts)[STK_LONGEST_TEXT];
 	struct stk_row row;
 };

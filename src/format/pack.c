@@ -117,7 +117,7 @@ static void remove_parts(const char *folder)
 		if (fd < 0)
 			continue;
 		if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() && !flock(fd, LOCK_EX | LOCK_NB))
-			unlinkat(dirfd(dir), e->d_name, 0); /* if this fails, the file only takes space */
+			unlinkat(dirfd(dir), e->d_name, 0); /* a file that stays only takes space */
 		close(fd);
 	}
 	if (dir)

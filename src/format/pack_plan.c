@@ -32,7 +32,7 @@ struct planning {
 	const struct stk_file_list_options *images; /* filters for the names of images */
 	struct stk_error *err;
 	int64_t *samples; /* indices of the files that are images */
-	bool *used;       /* [file]: true if the plan has it; a file that belongs to several images is in the plan once for each of them */
+	bool *used;       /* [file]: true if the plan has the file, which occurs once for each image to which it belongs */
 	size_t root;      /* length of the part of a path before the class folder */
 };
 
@@ -156,12 +156,12 @@ static void key_of(int64_t file, const char *path, bool twice, char out[PATH_MAX
 		*c = *c == '.' ? '_' : *c;
 }
 
-struct stem_group { /* the files whose paths begin with one stem and a dot; they are neighbours in the list */
+struct stem_group { /* the files whose paths begin with one stem and a dot, which are neighbours in the list */
 	int64_t first, end;
 	bool twice; /* true if several images have this stem */
 };
 
-/* Finds the group of an image's stem. Its files are neighbours, since a folder's files are sorted by name. */
+/* Returns the group of an image's stem. The files of a group are neighbours, since a folder's files are sorted by name. */
 static struct stem_group shelf_of(const struct planning *g, int64_t file, const char *path)
 {
 	char other[PATH_MAX];

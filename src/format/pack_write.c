@@ -70,7 +70,7 @@ static void put_header(struct writer *w, const char *name, int64_t size, char ty
 		24);
 	if (size < (int64_t)1 << 33) {
 		snprintf(h + 124, 13, "%011llo", (unsigned long long)size);
-	} else { /* in base 256, since eleven octal digits are too few for this size */
+	} else { /* in base 256, since this size does not fit in eleven octal digits */
 		h[124] = (char)0x80;
 		for (int i = 0; i < 8; i++)
 			h[135 - i] = (char)(uint8_t)((uint64_t)size >> 8 * i);

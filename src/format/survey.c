@@ -43,7 +43,7 @@ struct stk_survey {
 	int64_t wanted;         /* number of samples that a caller waits for; 0: none */
 	/* next_open: index in `search_order` of the next tar to open; n_searched: number of tars in it whose pieces stk__survey_passed has released */
 	int32_t next_open, n_searched;
-	char notices[NOTICES][400]; /* notices that were not returned yet, the oldest first; beyond NOTICES they are dropped */
+	char notices[NOTICES][400]; /* notices that were not returned yet, the oldest first; further ones are dropped */
 	int32_t notice_count;
 	pthread_t searcher, openers[OPENERS];
 	int openers_count;

@@ -19,7 +19,7 @@ struct stk_stretch {
 	const char *uri;
 	struct stk_object object; /* the object's size and version, from when the tar was opened */
 	bool may_request;         /* true if bytes of this tar may be requested: it is open, remote, and must be searched */
-	struct stk_piece *first;  /* pieces in the order of their offsets; there may be gaps of bytes that were not kept */
+	struct stk_piece *first;  /* pieces in the order of their offsets, with gaps where bytes were not kept */
 	int64_t requested_to;     /* offset of the first byte that was not requested yet */
 	int64_t cursor;           /* offset up to which the tar was searched */
 	int64_t settled;          /* samples that begin before this offset are in the table */
@@ -30,7 +30,7 @@ struct stk_window {
 	/* The requests for pieces in flight. The searching thread waits for one to end; it is woken if a piece was released, if a caller wants more samples,
 	 * or when the window ends. */
 	struct stk_requests requests;
-	struct stk_stretch *tars;         /* in the order in which they are read */
+	struct stk_stretch *tars;         /* the tars, in the order in which they are read */
 	int32_t count, at;                /* number of tars, and index of the tar that is being searched */
 	size_t bytes, limit;              /* number of bytes of pieces that have arrived or were requested, and its maximum */
 	int32_t under_way, max_under_way; /* number of requests in flight, and its maximum, which grows with the bytes that arrive */

@@ -223,7 +223,7 @@ static bool is_file(char type)
 	return type == '0' || type == '\0' || type == '7';
 }
 
-/* Does not compare sizes from 8 GiB on with the header's field: an earlier entry may contain such a size, and the field then has any value. */
+/* Sizes from 8 GiB on are not compared with the header's field, which has any value if an earlier entry contains such a size. */
 bool stk__tar_header_fits(const uint8_t *header, int64_t size)
 {
 	return sum_is_right(header) && is_file((char)header[TYPE]) && (size >= (int64_t)1 << 33 || number_of(header + SIZE, 12) == size);
@@ -253,7 +253,7 @@ static enum stk_status take_entry(struct scan *t, const uint8_t *h, int64_t *siz
 	const char *dot = strrchr(t->name, '.');
 	if (type == '1' || (type == '2' && dot && stk__image_ending(dot + 1, false)))
 		return refuse_link(t, type);
-	if (!is_file(type) || (n && t->name[n - 1] == '/')) /* a folder, as old programs wrote it before there was a type for folders */
+	if (!is_file(type) || (n && t->name[n - 1] == '/')) /* a name with a slash at its end is a folder of an old program */
 		return STK_OK;
 	if (*size > INT64_MAX - t->at - 3 * BLOCK)
 		return fail_at(t, STK_CORRUPT, "the size of a file is out of range");

@@ -56,7 +56,7 @@ static uint64_t hash_of(const struct head *h, const char *name)
 	return stk__xxh64(name, h->name, stk__xxh64(h, sizeof *h, 0));
 }
 
-/* Loads the stored index of a video. NULL: there is none for this version of the video, or it cannot be read. */
+/* Loads the stored index of a video. NULL: no index of this version of the video is stored, or it cannot be read. */
 static struct stk_video_index *load(const struct names *n, const struct stk_media_version *of, int32_t stream)
 {
 	const size_t most = (size_t)1 << 32;

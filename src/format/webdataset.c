@@ -158,7 +158,7 @@ static enum stk_status add_component(
 
 /* ---- from the archive ---- */
 
-/* A sample's name is a file's name up to the first dot after the last slash. A name without a dot is its own ending, as in DALI. */
+/* The stem ends at the first dot after the last slash; a name without a dot is its own ending, as in DALI. */
 size_t stk__webdataset_stem(const char *name)
 {
 	const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name, *dot = strchr(base, '.');

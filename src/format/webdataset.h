@@ -21,7 +21,7 @@ struct stk_components {
 	int32_t count;
 	bool more;            /* true if further components did not fit */
 	int64_t doubles;      /* number of files whose sample already has a file of the same ending: the first one counts, as in DALI */
-	char double_name[96]; /* name of the first such file */
+	char double_name[96]; /* name and archive of the first such file */
 };
 /* Returns false if the tar ends with its last file, without the blocks of zeros that mark the end of a tar. */
 bool stk__tar_has_end(const struct stk_archive_index *tar);
@@ -36,7 +36,7 @@ struct stk_webdataset_options {
 	const char *const *paths;
 	const char *const *index_paths; /* one for each path; NULL: indexes of earlier runs are used, and tars without one are searched */
 	int32_t path_count;
-	const char *const *endings; /* [part]: endings, such as "jpg;jpeg;png". A sample's first file with one of them is the part */
+	const char *const *endings; /* [part]: its endings, such as "jpg;jpeg;png"; a sample's first file with one of them is the part */
 	int32_t part_count;
 	bool ignore_case;
 	enum stk_missing missing;
