@@ -47,8 +47,8 @@ _FIRST = 8  # number of elements of a container that are examined
 
 
 def changes_when_read(value: Any) -> bool:
-    """Returns whether reading an object may change it. This holds for iterators, and for dicts with __missing__: a defaultdict adds the keys that are looked
-    up. A Counter does not."""
+    """Returns whether reading an object may change it. This holds for iterators, and for dicts with __missing__, except a Counter: a defaultdict adds the keys
+    that are looked up."""
     return hasattr(type(value), "__next__") or (hasattr(type(value), "__missing__") and type(value) is not collections.Counter)
 
 
@@ -80,8 +80,8 @@ def is_users_class(kind: type) -> bool:
 
 
 def is_users_object(value: Any) -> bool:
-    """Returns whether a value is an object of one of the program's own classes. Members of enumerations and named tuples are plain values, and Datasets are
-    checked elsewhere, so they do not count."""
+    """Returns whether a value is an object of one of the program's own classes. Does not count members of enumerations and named tuples, which are plain
+    values, nor Datasets, which UserReader in _user.py checks."""
     from torch.utils.data import Dataset
 
     kind = type(value)
@@ -110,8 +110,8 @@ def _runs_code(kind: type, name: str) -> bool:
 
 
 def types_of_elements(values: Iterable[Any], depth: int = 2) -> set[type]:
-    """Returns the program's own classes among the classes of the first elements of containers. values: containers; other values are skipped. depth: levels of
-    nested containers to search."""
+    """Returns the program's own classes among the classes of the first _FIRST elements of each container. values: containers; other values are skipped. depth:
+    levels of nested containers to search."""
     found: set[type] = set()
     for value in values:
         if not isinstance(value, (list, tuple, set, frozenset, dict, collections.deque)):

@@ -53,7 +53,7 @@ class _PendingBatch:
 
 
 class CompiledIterator(_BaseDataLoaderIter):
-    """The iterator of an epoch (see the module). Derived from torch's iterator, so that programs find the attributes that they expect."""
+    """The iterator of an epoch (see the module). Derived from torch's iterator, so that programs find the attributes of an iterator of torch."""
 
     _workers: tuple[Any, ...] = ()  # torch's iterators with workers list their processes here
     _skip = 0  # number of batches that an earlier run received in this epoch
@@ -83,7 +83,7 @@ class CompiledIterator(_BaseDataLoaderIter):
 
     @classmethod
     def trial(cls, loader: Any, plan: Plan) -> Machine:
-        """Makes a Machine that gets no batches, to find out whether it can be built. Raises InPython if it cannot."""
+        """Makes a Machine, to find out whether it can be built. No batches may be fed to it. Raises InPython if it cannot be built."""
         assert plan.reader is not None
         try:
             return cls._make(plan, 1, plan.reader.channels, 0, 0, _settings_of(loader))

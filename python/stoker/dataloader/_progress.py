@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress: how far the loop is in an epoch. state_dict() saves it."""
+"""Counts the batches of an epoch that the loop has received, and makes and checks the states of DataLoader.state_dict()."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def after(loader: Any, before: Progress) -> Progress:
 
 
 def save(loader: Any, progress: Progress | None, dataset: Any) -> dict[str, Any]:
-    """Returns the state for state_dict(). Its keys and types are always the same. dataset: the Dataset's own state, or None."""
+    """Returns the state for state_dict(). The state's keys and types are always the same. dataset: the Dataset's own state, or None."""
     inside = progress is not None and not progress.over
     if progress is None:
         progress = begin(loader)

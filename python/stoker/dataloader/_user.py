@@ -231,7 +231,7 @@ class UserReader(Reader):
         self._call.undone = []
         try:
             sample = self._copy[index]
-        except Exception as e:  # the Dataset's own Python raises the error again, or gives the sample
+        except Exception as e:  # the Dataset's own Python raises the error again, or makes the sample
             raise NeedsPython from e
         undone = list(_found(sample))
         if {id(u) for u in undone} != {id(u) for u in self._call.undone} or len(undone) != len(self._call.undone):

@@ -153,7 +153,7 @@ def _state_now(dataset: Any) -> Any:
 
 
 class View:
-    """A DataLoader in which some attributes have other values. torch's iterator gets it in place of the DataLoader."""
+    """A DataLoader in which some attributes have other values. It is passed to torch's iterator in place of the DataLoader."""
 
     def __init__(self, loader: Any, **changed: Any) -> None:
         self._loader = loader

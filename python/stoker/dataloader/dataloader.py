@@ -72,10 +72,9 @@ class DataLoader(TorchDataLoader[_T]):
     state_dict() and load_state_dict() are those of torchdata's
     StatefulDataLoader: a run continues with the batch after the last one that
     the loop had. States of Datasets in worker processes are part of the state:
-    each worker sends its Dataset's state with every batch. For large states,
-    snapshot_every_n_steps=n has them sent for every n-th batch only; a resumed
-    run then makes the batches since the last of these once more, and drops
-    them.
+    each worker sends its Dataset's state with every batch. If states are large,
+    snapshot_every_n_steps=n sends them with every n-th batch only. A resumed
+    run makes the batches since that batch again, and drops them.
     """
 
     snapshot_every_n_steps: int = 1
@@ -195,7 +194,7 @@ class DataLoader(TorchDataLoader[_T]):
         return _progress.save(self, self._stoker_progress, self._state_of_dataset())
 
     def _state_of_dataset(self) -> Any:
-        """Returns the state of the Dataset, or of its iterator; None if it has no state, or if workers hold it."""
+        """Returns the state of the Dataset, or of its iterator; None if neither can save one, or if workers hold it."""
         if self.num_workers:
             return None
         single = None if self._stoker_single is None else self._stoker_single()
@@ -485,7 +484,8 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
         return super()._process_data(data, worker)
 
     def _note_ends(self, before: int | None = None) -> None:
-        """Stores the states of workers whose IterableDataset has ended. before: only of those that ended with a task below this number; None: of all."""
+        """Stores the states of workers whose IterableDataset has ended. before: stores only those of workers that ended in a task with a lower number; None: of
+        all workers."""
         while self._ends and (before is None or self._ends[0][0] < before):
             _, worker, state = self._ends.pop(0)
             self._states.put(worker, state)
@@ -525,7 +525,7 @@ def _every(steps: Any) -> int:
 
 
 def _signature() -> inspect.Signature:
-    """Returns the installed torch's signature of DataLoader, plus this class's own argument. Frameworks read it to copy the arguments into another
+    """Returns the signature of the installed torch's DataLoader, plus this class's own argument. Frameworks read it to copy the arguments into another
     DataLoader."""
     torchs = inspect.signature(TorchDataLoader.__init__)
     own = inspect.Parameter("snapshot_every_n_steps", inspect.Parameter.KEYWORD_ONLY, default=1)

@@ -120,7 +120,7 @@ class Coordinates:
         v[:, axis + 2] = high if self.format == "XYXY" else high - low
 
     def clamp(self) -> None:
-        """Clips boxes to the image. Points may lie outside of it."""
+        """Clips boxes to the image. Does not change points, which may lie outside of it."""
         if self.format == POINTS:
             return
         v = self.values if self.values.is_floating_point() else self.values.float()
@@ -159,8 +159,8 @@ class Crop(Move):
 
 @dataclass(frozen=True)
 class CenterCrop(Move):
-    """Cuts out the middle of the image, or pads it. Half of an odd number of removed pixels is rounded to even; of an odd number of added pixels, the left and
-    the top side get the smaller half."""
+    """Cuts out the middle of the image, or pads it on all sides, to this height and width. Of an odd number of removed pixels, the half is rounded to an even
+    number; of an odd number of added pixels, the left and the top side get the smaller half."""
 
     height: int
     width: int
@@ -224,7 +224,7 @@ class Perspective(Move):
 
 @dataclass(frozen=True)
 class Flip(Move):
-    """Mirrors the samples whose column `coin` is not 0: left and right if `across`, else top and bottom."""
+    """Mirrors the samples whose column `coin` is not 0: exchanges left and right if `across`, else top and bottom."""
 
     coin: Column
     across: bool

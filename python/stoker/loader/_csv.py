@@ -138,8 +138,8 @@ def _read(path: str) -> dict[str, list[str]]:
 
 
 def _rows(file: TextIO, path: str, delimiter: str, strict: bool) -> Iterator[tuple[int, list[str]]]:
-    """Yields (number of its last line, values) for each row that is not empty. Raises errors of the module csv with the file and the line in their messages,
-    except those about a letter after a closing quote."""
+    """Yields (line number, values) for each row that is not empty; for a row of several lines, the number of the last one. Raises errors of the module csv with
+    the file and the line in their messages, except the error about a letter after a closing quote, which _read_text handles."""
     rows = csv.reader(file, delimiter=delimiter, strict=strict)
     while True:
         try:

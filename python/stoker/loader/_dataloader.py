@@ -38,8 +38,8 @@ class Loading(Protocol):
 
 
 class _Samples(IterableDataset[Any]):
-    """Takes the place of the Loader's data set. It has that set's length and attributes, and iterating over it gives the Loader's batches. It is an
-    IterableDataset, so that frameworks do not change the order or divide the samples among ranks, which the Loader does itself."""
+    """Stands for the Loader's data set: has the data set's length and attributes, and iterating over it yields the Loader's batches. As this is an
+    IterableDataset, frameworks do not change the order or divide the samples among ranks, which the Loader does itself."""
 
     def __init__(self, loader: Loading) -> None:
         self.loader = loader
@@ -59,9 +59,9 @@ class _Samples(IterableDataset[Any]):
 class StokerDataLoader(DataLoader[Any]):
     """A torch DataLoader that iterates over a Loader, in this process. Its batches, their order, the division among ranks and the state are the Loader's.
 
-    Accelerate's prepare() returns it unchanged, because the Loader divides batches among the ranks and puts them on its device. Its skip_first_batches()
-    makes another object of this class, whose first batches it drops. For predict() and overfit_batches, Lightning makes another object of this class with
-    the arguments of this one; because the data set is an IterableDataset, it passes None for the samplers.
+    Accelerate's prepare() returns this object unchanged, because the Loader divides batches among the ranks and puts them on its device. Accelerate's
+    skip_first_batches() makes another object of this class, and drops its first batches. For predict() and overfit_batches, Lightning makes another object of
+    this class with the arguments of this one; because the data set is an IterableDataset, Lightning passes None for the samplers.
     """
 
     end_of_dataloader = False
@@ -93,8 +93,8 @@ class StokerDataLoader(DataLoader[Any]):
     def _is_accelerate_prepared(self, _: bool) -> None: ...
 
     def _rebuilt(self, *_: Any, **__: Any) -> Any:
-        """Makes another object of this class for the same Loader, when skip_first_batches() of Accelerate rebuilds this DataLoader. Here a sample of the data
-        set is a whole batch, and a plain DataLoader would join several of them to a batch of batches."""
+        """Makes another object of this class for the same Loader. Accelerate's skip_first_batches() calls this. A plain DataLoader would join several samples
+        of the data set, which are whole batches here, to a batch of batches."""
         return type(self)(self.loader)
 
     def set_epoch(self, epoch: int) -> None:

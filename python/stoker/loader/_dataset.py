@@ -286,8 +286,8 @@ class DatasetSource(Source):
         return known + [self.workers.submit(items[i : i + piece]) for i in range(0, len(items), piece)]
 
     def _take(self, spec: Spec, indices: array[int] | None, per_rank: bool, epoch: int, first: int) -> Any:
-        """Returns one batch, and starts to fetch the samples of up to two more, as far as all of them together fit into memory_limit. Raises StopIteration at
-        the end of the epoch."""
+        """Returns one batch, and starts to fetch the samples of up to two more batches if all of them together fit into memory_limit. first: position of the
+        batch's first sample. Raises StopIteration at the end of the epoch."""
         batch_bytes = self._batch_bytes or sum(map(bytes_of, self._example)) * spec.batch
         stride = spec.batch * (1 if per_rank else spec.shard.world)
         if self._waiting and self._waiting[0][:2] != (epoch, first):
@@ -304,12 +304,12 @@ class DatasetSource(Source):
         return self._described([row for f in self._waiting.popleft()[2] for row in f.result()], spec)
 
     def most_bytes(self, spec: Spec) -> int:
-        """Returns the largest size in bytes that a sample may have as the dataset returned it: memory_limit."""
+        """Returns memory_limit: the most bytes that a sample may have as the dataset returned it."""
         return _numbers.memory_limit(spec.settings.get("memory_limit"))
 
     def _described(self, given: Sequence[Fetched], spec: Spec) -> DescribedBatch:
-        """Makes a batch for the pipeline: a list for each part of the samples, and the metadata of each sample. In the place of a failed sample, the lists have
-        the parts of another one, which the pipeline ignores because the metadata report the failure."""
+        """Makes a batch for the pipeline: a list for each part of the samples, and the metadata of each sample. For a failed sample, the lists have the parts
+        of another sample, which the pipeline ignores because the metadata report the failure."""
         sizes = [sum(map(bytes_of, f.parts or ())) for f in given]
         self._batch_bytes = sum(sizes)
         most = self.most_bytes(spec)

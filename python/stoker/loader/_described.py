@@ -33,8 +33,8 @@ def object_of(source: Any) -> Any:
 
 
 def _having(source: Any, name: str) -> Any:
-    """Returns the data set if it has the attribute. Otherwise looks in the one inside it (a Subset's `dataset`, or the first of a ConcatDataset's `datasets`),
-    then inside that one. Returns None if none of them has it."""
+    """Returns the data set if it has the attribute. Otherwise searches the data set inside it (a Subset's `dataset`, or the first of a ConcatDataset's
+    `datasets`), and so on. Returns None if none has the attribute."""
     while not hasattr(source, name):
         whole = getattr(source, "dataset", None) or next(iter(getattr(source, "datasets", None) or ()), None)
         if whole is None:

@@ -39,7 +39,8 @@ class Epoch:
 
 
 def call(what: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls a function that the user gave. Turns StopIteration into RuntimeError, because it would look like the end of the epoch."""
+    """Calls a function that the user gave. Turns StopIteration into RuntimeError, because a StopIteration would look like the end of the epoch. what: the
+    function's name in the message."""
     try:
         return function(*arguments)
     except StopIteration as e:

@@ -80,7 +80,7 @@ class Fetch:
         self.dataset, self.samples = dataset, samples
 
     def fetch_first(self, item: Item) -> tuple[Fetched, tuple[Any, ...]]:
-        """Fetches the first sample, and returns it with the format that all samples must have. If it fails, the next one defines the format."""
+        """Fetches the first sample. Returns it, and the format that all samples must have. If the sample fails, the next sample defines the format."""
         learned = self.samples.kinds is not None
         (fetched,) = self([item])
         if fetched.parts is None and not learned:
@@ -137,7 +137,7 @@ class Threads:
 
     @staticmethod
     def _run(jobs: queue.SimpleQueue[Any]) -> None:
-        from concurrent.futures import InvalidStateError  # loads logging, so it is imported only here
+        from concurrent.futures import InvalidStateError  # imported here, because it loads the module logging
 
         while (job := jobs.get()) is not None:
             future, function, arguments = job

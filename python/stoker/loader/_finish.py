@@ -110,8 +110,8 @@ def _upload(samples: list[torch.Tensor], device: str) -> list[torch.Tensor]:
 
 @dataclass
 class Planes:
-    """Converts masks from (N, H, W, masks) to (N, masks, H, W), or to a list of tensors (masks, H, W). numbers, column: an output, and its column with each
-    sample's number of masks. keep: finds the masks that remain, if there is one for each box; None: all remain."""
+    """Converts masks from (N, H, W, masks) to (N, masks, H, W), or to a list of tensors (masks, H, W). numbers: index of an output. column: that output's
+    column with the number of masks of each sample. keep: finds the masks that remain, if there is one for each box; None: all remain."""
 
     listed: bool = False
     numbers: int = 0

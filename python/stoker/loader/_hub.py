@@ -33,7 +33,7 @@ class _Rows:
 
     def __init__(self, source: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind] | None, sound: str | None = None) -> None:
         self._names, self._kinds, self._sound = names, kinds or {}, sound
-        self.rate: Any = None  # rate in Hz to which `datasets` resamples the sounds; None: it does not
+        self.rate: Any = None  # rate in Hz to which `datasets` resamples the sounds; None: no resampling
         self._images: set[str] = set()
         self._types: dict[str, tuple[Any, ...]] = {}
         self.raw = source
@@ -169,7 +169,7 @@ def _is_sound(feature: Any) -> bool:
 
 
 def _sound_column(source: Any, name: str) -> str:
-    """Returns the column of sounds: the one of this name, or else the only one. Raises InvalidArgumentError if there is neither."""
+    """Returns `name` if a column has this name, else the only column of sounds. Raises InvalidArgumentError if there are several such columns, or none."""
     columns = _columns(source)
     if name in columns:
         return name

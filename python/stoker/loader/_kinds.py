@@ -62,8 +62,8 @@ def kind_of(field: str, given: Any) -> Kind:
 
 
 def kinds_of(fields: Any) -> dict[str, Kind] | None:
-    """Returns a dict from fields to kinds for the Loader's argument `fields`, as {"image": "Image", "mask": "Mask"}. Returns None if it has no kinds, or if
-    samples are sounds."""
+    """Returns a dict from fields to kinds for the Loader's argument `fields`, as {"image": "Image", "mask": "Mask"}. Returns None if `fields` has no kinds, or
+    if samples are sounds."""
     if not isinstance(fields, dict) or has_sound(fields):
         return None
     kinds = {name: kind_of(name, given) for name, given in fields.items()}

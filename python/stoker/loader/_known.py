@@ -123,7 +123,8 @@ def _of_folder(source: Any) -> Listed | None:
 
 
 def _of_files(source: Any, samples: Callable[[Any], Sequence[Any]]) -> Listed | None:
-    """Returns the files of a data set. Returns None if it has none, or if Stoker does not decode the first one; its own Python then reads them."""
+    """Returns the files of a data set. Returns None if the data set has no files, or if Stoker does not decode the first file: the data set's own Python then
+    reads them. samples: a function that returns a data set's pairs of path and target."""
     pairs = [(str(path), target) for path, target in samples(source)]
     if not pairs or not _core.image_named(pairs[0][0]):
         return None

@@ -66,7 +66,7 @@ class Layout:
     """The layout of a data set's images. Converts all images to one layout.
 
     given: the user's argument; None: the images' shapes decide. common: the layout to which images are converted, the memory order of the first image; None
-    before it.
+    before the first image.
     """
 
     def __init__(self, given: str | None = None) -> None:

@@ -532,7 +532,8 @@ def _begins_tail(t: T.Transform, values: _Values, normalize: T.Normalize | None,
 
 
 def refuse_other_tensors(transforms: Sequence[T.Transform]) -> None:
-    """Raises InvalidArgumentError for transforms of torchvision whose pixels differ between tensors and PIL images. The Loader computes those of PIL."""
+    """Raises InvalidArgumentError for transforms of torchvision whose pixels differ between tensors and PIL images. The Loader computes the pixels of PIL
+    images."""
     for t in transforms:
         if t._of_tensors:
             name = type(t).__name__

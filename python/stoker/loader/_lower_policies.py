@@ -58,7 +58,7 @@ def _steps(name: str, most: float | None, bins: int, k: int, size: Size, *, post
     if name == "Posterize":
         return [Step(code, float(round(posterize - k / ((bins - 1) / most))))]
     if name == "Solarize":
-        # Rounds up to a number that float32 represents exactly. The same pixel values are below it.
+        # Rounds the threshold up to a whole number, which float32 represents exactly. The same pixel values are below both.
         return [Step(code, float(ceil(most * linspace(1, 0, bins, k))))]
     if name.startswith("Translate") and most <= 1:
         extent = size[1] if name == "TranslateX" else size[0]
@@ -114,7 +114,7 @@ class _Rows:
 
 
 def _equal_shares(options: Sequence[Sequence[Step]]) -> list[list[Step]]:
-    """Makes rows such that all operations are equally likely, although some have one step and others several."""
+    """Makes rows such that all operations are equally likely, although some have one step and others several. options: the steps of each operation."""
     longest = max(map(len, options))
     return [[steps[k * len(steps) // longest]] for steps in options for k in range(longest)]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class BatchTransforms:
-    """The transforms of Loader(batch_transforms=...). classes: a function that returns the Loader's number of classes; 0 if it is not known."""
+    """The transforms of Loader(batch_transforms=...). classes: a function that returns the Loader's number of classes, or 0 if that number is not known."""
 
     def __init__(self, transforms: Any, classes: Callable[[], int]) -> None:
         self._steps = T.flatten(transforms)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A mixture of Loaders: each batch comes from one of them, and over time each has the share of the samples that the user gave."""
+"""A mixture of Loaders: each batch comes from one of the Loaders, and over time each Loader delivers the share of samples that the user gave it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Mixture:
         self._running: list[Iterator[Any] | None] = [None] * len(pairs)
         self._epoch, self._step, self._inside = 0, 0, False
         self._leader_epoch: int | None = (
-            None  # the leader's own epoch in this epoch; None: not begun yet, or the leader has no attribute `epoch`
+            None  # the leader's `epoch` during this epoch; None: the leader has not begun, or has no such attribute
         )
         self._resumed = self._closed = False
         self._generation = 0
@@ -83,7 +83,8 @@ class Mixture:
 
     def __iter__(self) -> Iterator[Any]:
         """Iterates over a new epoch, or over the rest of one that was restored or closed. If the last iteration stopped early, its epoch ends, and the source
-        that ends epochs (the leader) begins its next one. All other sources continue where they are, and begin their next epoch when one ends."""
+        that ends epochs (the leader) begins its next one. All other sources continue at their positions; when an epoch of theirs ends, their next one
+        begins."""
         self._generation += 1
         if self._inside and not self._resumed:
             self._next_epoch()
@@ -278,7 +279,7 @@ class Mixture:
             )
 
     def close(self) -> None:
-        """Closes all sources. state_dict() returns the same as before, and a new iteration continues there."""
+        """Closes all sources. state_dict() returns the same as before, and a new iteration continues from that position."""
         self._closed = True
         self._generation += 1
         for loader in self.loaders:

@@ -21,8 +21,8 @@ from stoker.pipeline import Pipeline
 
 
 class Arguments(PassedOn, total=False):
-    """Further arguments of a Loader: settings of its pipeline, and arguments of torch's DataLoader. Of the latter, `dataset` and
-    multiprocessing_context are used, `generator` raises an error, and the others have no effect."""
+    """Further arguments of a Loader: settings of its pipeline, and arguments of torch's DataLoader. Of torch's, `dataset` and multiprocessing_context are used,
+    `generator` raises an error, and the others have no effect."""
 
     dataset: Any
     num_workers: Any
@@ -129,7 +129,7 @@ def take_more(more: Arguments, names: list[str]) -> dict[str, Any]:
 
 
 def checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    """Returns the settings of a Loader's pipeline. Raises an error for a wrong one, which names it as the Loader's argument."""
+    """Returns the settings of a Loader's pipeline. Raises an error for a wrong setting. The message gives it the name of the Loader's argument."""
     for name, value in settings.items():
         try:
             SETTINGS[name].check(name, value)

@@ -69,7 +69,7 @@ class FunctionOrder(Order):
 
 
 class WeightedOrder(Order):
-    """Draws as many ids as there are samples, by weight and with replacement. The draws depend only on the seed and the epoch."""
+    """Draws as many ids as there are weights, by weight and with replacement. The draws depend only on the seed and the epoch."""
 
     repeated = "give the weights and the seed of that run"
 

@@ -96,8 +96,8 @@ def _instead(dtype: Any) -> str:
 
 
 def _of_array(value: Any, declared: bool = False) -> Any:
-    """Returns an array as uint8 or float32, or raises an error. It must have pixels in three dimensions, or in two for a gray image, of uint8 or floats; or be
-    the bytes of a file, one dimension of uint8. declared: as in `pixels`."""
+    """Returns an array as uint8 or float32. Raises TypeError or ValueError unless it holds pixels of uint8 or floats, in three dimensions or, for a gray image,
+    in two; or the bytes of a file, in one dimension of uint8. declared: as in `pixels`."""
     kind = value.dtype.kind
     if kind != "f" and (kind != "u" or value.dtype.itemsize != 1):
         raise TypeError(f"the dataset gave an image of type {value.dtype}: {_instead(value.dtype)}")

@@ -205,7 +205,7 @@ class RobotLoader:
             self._epoch, self._done, self._inside, self._resumed = epoch, 0, False, False
 
     def close(self) -> None:
-        """Ends the threads. state_dict() returns the same as before, and a new iteration continues there."""
+        """Ends the threads. state_dict() returns the same as before, and a new iteration continues from that position."""
         with self._lock:
             self._generation += 1
             self._resumed = self._inside

@@ -273,7 +273,7 @@ class Robots:
 
     def _check_spans(self, key: str) -> None:
         """Raises CorruptError if two episodes share frames of a video, or if an episode's part of the video is shorter than its rows."""
-        ends: dict[tuple[int, int], tuple[float, int]] = {}  # for each video file: end of the last episode in it so far, and its number
+        ends: dict[tuple[int, int], tuple[float, int]] = {}  # by video file: end (s) and number of its last episode so far
         at, frame = f"videos/{key}", 1 / self.fps
         spans = []
         for e in self.all_episodes:
@@ -380,7 +380,7 @@ class Robots:
 
     def _frames_at(self, key: str, at: Any, low: Any, high: Any) -> tuple[Any, Any]:
         """Returns (frames, pads) for a key. frames: numbers of the frames from which the batch takes its values. pads: for each of these, whether the requested
-        time is outside of the episode; None for a key without delta_timestamps. at: the samples' frames. low, high: first and last frame of each sample's
+        time is outside of the episode; None for a key without delta_timestamps. at: the frame of each sample. low, high: first and last frame of each sample's
         episode."""
         import numpy as np
 
@@ -391,7 +391,7 @@ class Robots:
         return np.clip(wanted, low[:, None], high[:, None]), pads
 
     def _decoded(self, key: str, column: Any, place: int) -> Any:
-        """Decodes the image in row `place` of a table's column, and returns it as uint8, (C, H, W). Raises CorruptError if there is none."""
+        """Decodes the image in row `place` of a table's column, and returns it as uint8, (C, H, W). Raises CorruptError if the row has no image."""
         from stoker._image import imdecode, imread
 
         value = column[int(place)]

@@ -31,7 +31,7 @@ class Run:
         self.source, self.spec, self.order = source, spec, order
         self.pipe: Pipeline | None = None
         self._session: Session | None = None  # the session of `pipe`
-        self._made: Pipeline | None = None  # the pipeline while it is being built
+        self._made: Pipeline | None = None  # the pipeline that is being built, if any
         self.epoch = 0
         self.inside = False  # whether an epoch has begun and has not ended
         self.base = 0  # number of the Loader's epoch that is epoch 0 for `pipe`
@@ -40,7 +40,7 @@ class Run:
         self.unchecked: dict[str, Any] | None = None  # facts about the data in a loaded state; the next pipeline compares them with its own
         self.indices: array[int] | None = None  # the user's order for the epoch `drawn`
         self.drawn = -1
-        self.ids: Ids | None = None  # summary of this epoch's ids, from a loaded state or for saved ones; None: there is neither
+        self.ids: Ids | None = None  # summary of this epoch's ids, from a loaded state or for a saved one; None: neither exists
         self.count: int | None = None  # number of ids in `indices`
         self.before = 0  # batches of this epoch that earlier stretches delivered, if the sampler has no length
         self.descs: list[tuple[int, list[int], str]] = []  # element type, shape and layout of each output of the pipeline
@@ -512,7 +512,7 @@ class Run:
         self.inside = False
 
     def close(self) -> None:
-        """Stops the work but keeps the position: state() returns the same as before, and a new iteration continues there."""
+        """Stops the work but keeps the position: state() returns the same as before, and a new iteration continues from it."""
         # In a forked child, the session belongs to the parent process. A Pipeline of the user keeps its own position.
         if self._session is not None and self.pipe is not self.source and self._session._pid == os.getpid():
             state = self.position()

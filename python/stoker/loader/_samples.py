@@ -218,8 +218,8 @@ class Samples:
         return kinds_of_sample(padded, values, self.given)
 
     def _of_dict(self, item: dict[str, Any]) -> tuple[Any, ...]:
-        """Returns the parts of a dict in the order of the first sample's keys, or only the fields that the user named. Raises TypeError if a part is
-        missing, or if there is a further one and the user named no fields."""
+        """Returns the parts of a dict in the order of the first sample's keys, or only the fields that the user named. Raises TypeError if a part is missing,
+        or if the user named no fields and the dict has a further part."""
         if self.keys is None:
             self.keys = self._keys(item)
         if any(k not in item for k in self.keys) or (self.shown is None and len(item) > len(self.keys)):
@@ -299,7 +299,8 @@ class Picture:
 
 
 def height_and_width(image: Any, layout: Layout, oriented: bool) -> tuple[int, int] | None:
-    """Returns (height, width) of an array, or of an image file from its header; None if the header cannot be read. oriented: as its EXIF orientation turns it."""
+    """Returns (height, width) of an array, or of an image file from its header; None if the header cannot be read. oriented: whether the EXIF orientation is
+    applied, which may exchange the two."""
     if is_array(image):
         return layout.extent(image)
     import numpy as np

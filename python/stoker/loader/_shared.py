@@ -41,8 +41,8 @@ def _may_change(row: tuple[Any, ...], number: int) -> bool:
 
 class ReuseDetector:
     """Finds out from the first samples whether a Dataset reuses the memory of earlier samples. Until that is known, samples are copied; afterwards they are
-    copied only if it does. While several calls could fill the same memory before it is copied, they run one at a time. Samples are not always copied, because
-    a Dataset that returns parts of its own data, such as `self.X[i]`, would lose a third of its speed.
+    copied only if the Dataset does. While several calls could fill the same memory before it is copied, calls run one at a time. Samples are not always copied,
+    because a Dataset that returns parts of its own data, such as `self.X[i]`, would lose a third of its speed.
 
     count: the number of samples that are still to be checked. copies: whether samples are copied. serial: whether only one call may run at a time.
     """
@@ -51,7 +51,7 @@ class ReuseDetector:
         self.count = count
         self.copies = self.serial = False
         self._lock = threading.Lock()
-        # By address: the first part seen there, and a copy of its bytes. The part is kept alive, so that no other part is allocated there.
+        # By address: the first part at this address, and a copy of its bytes. The reference to the part prevents that its memory is freed and used again.
         self._given: dict[int, tuple[Any, bytes]] = {}
 
     def begin(self, row: tuple[Any, ...], made: tuple[Any, ...]) -> None:
@@ -97,8 +97,8 @@ def _address(part: Any) -> int:
 
 
 def _is_kept(part: Any) -> bool:
-    """Returns whether the Dataset may still have a reference to a part's memory. It has none if the part was made from a tensor whose storage is not referenced
-    elsewhere."""
+    """Returns whether the Dataset may still have a reference to a part's memory. The Dataset has none if the part was made from a tensor whose storage is not
+    referenced elsewhere."""
     while hasattr(getattr(part, "base", None), "__array_interface__"):
         part = part.base
     references = getattr(getattr(sys.modules.get("torch"), "_C", None), "_storage_Use_Count", None)
@@ -116,9 +116,9 @@ def _copy(part: Any) -> Any:
 
 
 def open_file(dataset: Any, forked: bool) -> str | None:
-    """Returns the name of an attribute that holds an open file, such as "Records.file", or None. Also searches Datasets inside Subset and ConcatDataset.
-    A call could move the file's position between the seek and the read of another call. forked: calls run in forked processes, not on threads; these share the
-    position too."""
+    """Returns the name of an attribute that holds an open file, such as "Records.file", or None. Also searches Datasets inside Subset and ConcatDataset. A call
+    could move the file's position between the seek and the read of another call. forked: calls run in forked processes, which share the position too, and not
+    on threads."""
     for part in _parts(dataset):
         for name, value in getattr(part, "__dict__", {}).items():
             if any(_moves(one, forked) for one in (value, _first(value))):

@@ -26,7 +26,7 @@ class Source:
     further views of the image and other nodes that the source needs."""
 
     targets = 1  # number of outputs that are targets; they come after the image
-    finishing = Finishing()  # `nodes` may replace it
+    finishing = Finishing()  # conversions of outputs to fields; `nodes` may replace them
     one_epoch = False  # whether a graph reads only one epoch, at whose end the number of samples becomes known
 
     def fields(self, names: tuple[str, ...] | None) -> dict[str, int | None]:

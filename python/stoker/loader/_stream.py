@@ -30,7 +30,7 @@ class StreamSource(DatasetSource):
     def __init__(self, dataset: Any, asked: DatasetArguments) -> None:
         self._iterator: Iterator[Any] | None = None
         self._at = (-1, 0)  # epoch and position of the next sample
-        self._kept: deque[Fetched] = deque()  # samples from that position on that were already taken from the iterator
+        self._kept: deque[Fetched] = deque()  # samples that the iterator has given already, from the position in _at on
         self._spent = False  # whether an iteration over the dataset has begun before
         self._totals: dict[int, int] = {}  # by epoch: its number of samples, once it has ended
         super().__init__(dataset, asked)

@@ -35,7 +35,7 @@ def _path_of(name: str) -> str | None:
 
 
 def load(name: str) -> Kept | None:
-    """Returns the saved footer of the file `name`; None if there is none, or if it cannot be read or is damaged."""
+    """Returns the saved footer of the Parquet file `name`; None if no footer is saved, or if it cannot be read or is damaged."""
     path = _path_of(name)
     try:
         data = _files.read_bytes(path) if path is not None else b""

@@ -74,8 +74,8 @@ class Member:
     is_main: bool = False
 
     def name(self, data: Bytes, path: Callable[[], str | None]) -> str | None:
-        """Returns the ending of one row's file. In columns of images or sounds it depends on the row: for an unknown format, None in the main column and ".bin"
-        in others."""
+        """Returns the ending of one row's file. In columns of images or sounds the ending depends on the row: for an unknown format, None in the main column
+        and the member's ending plus ".bin" in others."""
         if self.column.kind != columns.IMAGE:
             return self.ending
         own = ending_of(data, path)

@@ -151,7 +151,8 @@ def _json(path: str) -> dict[str, Any]:
 
 
 def _file_names(state: dict[str, Any], path: str) -> list[str]:
-    """Returns the names of the files in the folder of a state.json that it lists. Raises CorruptError for other names."""
+    """Returns the names of the files that a state.json lists. They are files in its folder; raises CorruptError for other names. path: that of the
+    state.json."""
     try:
         names = [f["filename"] for f in state["_data_files"]]
     except (KeyError, TypeError):

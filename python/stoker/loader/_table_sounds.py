@@ -56,7 +56,7 @@ def _of_sounds(table: Table, group: int) -> list[float]:
 
 
 def _length_of(sound: Any) -> float:
-    """Returns the seconds of a sound, which is a path or the bytes of a file; 0 if there is no sound or it cannot be read."""
+    """Returns the length of a sound in seconds; 0 for None and for a sound that cannot be read. sound: a path, or the bytes of a file."""
     if sound is None:
         return 0.0
     named = isinstance(sound, (str, os.PathLike))

@@ -92,8 +92,8 @@ class GroupOrder:
         return found
 
     def ahead(self, position: int) -> list[int]:
-        """Returns the groups that are needed from a position on, first needed first: those of its window and of the next one, without groups that earlier calls
-        returned."""
+        """Returns the groups that are needed from a position on, first needed first: those of the position's window and of the next one, without groups that
+        earlier calls returned."""
         place, stretch = self._sequence_index(min(position, self.size - 1)), self.steps * self.deal.block
         lane = min(place // stretch, self.deal.lanes - 1) if stretch else 0
         last = (lane + 1) * stretch if lane + 1 < self.deal.lanes else self.size

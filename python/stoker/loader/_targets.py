@@ -239,7 +239,7 @@ class Target:
         except (ValueError, TypeError):  # rows of different lengths, or values that are not numbers
             made = np.empty(0, object)
         if _may_be_beyond(made) and (found := _first_beyond(values)) is not None:
-            whole(found, self.what)  # raises
+            whole(found, self.what)  # raises OverflowError
         if made.dtype.kind not in "biuf":
             raise TypeError(
                 self._refused(

@@ -669,7 +669,7 @@ class Loader(metaclass=BriefHelp):
         return wrap(self)
 
     def show(self, images: int = 16, columns: int | None = None) -> Sheet:
-        """Returns a contact sheet of the next batch, which stays the next one."""
+        """Returns a contact sheet of the next batch, and does not consume it."""
         if self._run.inside:
             raise StateError("Loader.show: an epoch has begun; show() before it or after it, or stoker.view(batch) of a batch")
         state = self.state_dict()
