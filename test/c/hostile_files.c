@@ -65,7 +65,7 @@ struct test_file hostile_jpeg(int width, int height)
 {
 	struct test_file f = {calloc(1, ROOM), 0};
 	static const uint8_t scan[] = {1, 1, 0x00, 1, 63, 0};
-	/* number that the 14 bits after the code add to the run, chosen so that repeating the code never gives a byte FF, after which a byte must be stuffed */
+	/* EXTRA: the number that the 14 bits after the code add to the run. Repetitions of the code with these bits contain no byte FF, so no byte is stuffed. */
 	enum { EXTRA = 0x3efd, RUN = (1 << 14) + EXTRA };
 	put_frame(&f, width, height);
 	put_table(&f);
@@ -184,7 +184,7 @@ static void mutate_frame(struct test_file *f, size_t at, uint64_t *seed)
 		set16(f, at + 7, odd_number(seed));
 		break;
 	case 3:
-		f->data[at + 1] = (uint8_t)(0xc0 + test_random(seed) % 16); /* a different coding process */
+		f->data[at + 1] = (uint8_t)(0xc0 + test_random(seed) % 16); /* the marker of another coding process */
 		break;
 	case 4:
 		f->data[at + 9] = (uint8_t)(test_random(seed) % 6); /* number of components */
@@ -204,10 +204,10 @@ static void mutate_segment(struct test_file *f, size_t at, uint64_t *seed)
 		return;
 	}
 	switch (test_random(seed) % 5) {
-	case 0: /* a segment's length */
+	case 0: /* changes the segment's length */
 		set16(f, at + 2, test_random(seed) & 1 ? (unsigned)length + test_random(seed) % 9 - 4 : odd_number(seed));
 		break;
-	case 1: /* a segment's contents */
+	case 1: /* changes the segment's contents */
 		if (length > 2 && at + 2 + length <= f->size)
 			f->data[at + 4 + test_random(seed) % (length - 2)] = (uint8_t)odd_number(seed);
 		break;
@@ -241,7 +241,7 @@ static size_t find_segment(const struct test_file *f, unsigned k)
 			return at;
 		at += 2 + ((size_t)f->data[at + 2] << 8 | f->data[at + 3]);
 		while (at + 4 <= f->size && (f->data[at] != 0xff || f->data[at + 1] == 0 || (f->data[at + 1] & 0xf8) == 0xd0))
-			at++; /* entropy-coded bytes */
+			at++; /* skips entropy-coded bytes */
 	}
 	return 0;
 }

@@ -27,7 +27,7 @@ uint32_t call_draw(uint32_t n)
 	return (uint32_t)((rng >> 33) % n);
 }
 
-/* Returns an address for a tensor. It is aligned for the elements' type, but often for nothing larger, as in a batch of images of odd sizes. */
+/* Returns an address for a tensor. The address is aligned for the elements' type, but often for no larger type, as in a batch of images of odd sizes. */
 static uint8_t *take(const struct stk_desc *d)
 {
 	size_t size = stk_dtype_size(d->dtype), aside = call_draw(2) ? size * call_draw(64 / (uint32_t)size) : 0;

@@ -543,7 +543,7 @@ static void test_requests_that_do_not_fit_are_refused(void **state)
 }
 
 #ifdef STK_FAULTS
-/* Fails the first allocation, then the second, and so on, until a new decoder succeeds. It must report each failure and leak nothing. */
+/* Makes a new decoder's first allocation fail, then the second, and so on, until the decoder succeeds. It must report each failure and leak nothing. */
 static void fail_each_allocation(struct test_file f, bool zlib)
 {
 	for (int nth = 0;; nth++) {

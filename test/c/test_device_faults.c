@@ -51,7 +51,7 @@ struct outcome {
 	uint64_t hashes[BATCHES][BATCH];
 };
 
-/* Returns whether there is an error. Stores the first one. */
+/* Returns whether `status` is an error. Stores the first error in `o`. */
 static bool note(struct outcome *o, enum stk_status status, const struct stk_error *err)
 {
 	if (status == STK_OK)
@@ -106,7 +106,7 @@ static void take_epoch(struct stk_pipeline *p, struct outcome *o)
 		if (note(o, s, &err)) {
 			assert_null(b);
 			if (s == STK_SYSTEM)
-				return; /* a thread could not be started, so the pipeline has not started */
+				return; /* the pipeline has not started, because a thread could not be started */
 			continue;
 		}
 		keep_batch(o, b);
@@ -199,7 +199,7 @@ static void test_calls_that_fail(void **state)
 	static const char *const functions[] = {"cuDevicePrimaryCtxRetain", "cuModuleLoadData", "cuModuleGetFunction", "cuFuncSetAttribute",
 		"cuStreamCreateWithPriority", "cuEventCreate", "cuMemAlloc", "cuMemHostAlloc", "cuMemGetInfo", "cuMemcpyHtoDAsync",
 		"cuMemcpyDtoHAsync", "cuLaunchKernel", "cuEventRecord", "cuEventSynchronize", "cuStreamWaitEvent", "cuStreamSynchronize"};
-	/* Used to close the gap of a dropped sample. If it fails, the batch is delivered with gaps. */
+	/* This function closes the gap of a dropped sample. If it fails, the batch is delivered with gaps. */
 	static const char *const moves = "cuMemcpyDtoDAsync";
 	for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
 		fault_loop(functions[i], "", true);

@@ -383,7 +383,7 @@ static void test_globs(void **state)
 		for (unsigned k = 0; k < other; k++)
 			name[k] = name_letters[((random = random * 1664525 + 1013904223) >> 16) % (sizeof name_letters - 1)];
 		if (strpbrk(glob, "[\\"))
-			continue; /* the system handles some sets differently (collation, unclosed sets); these are tested below */
+			continue; /* fnmatch handles some sets differently (collation, unclosed sets); these are tested below */
 		bool want = fnmatch(glob, name, 0) == 0;
 		if (stk__glob_match(glob, name, true) != want)
 			fail_msg("glob \"%s\" name \"%s\": fnmatch says %d", glob, name, want);
@@ -479,7 +479,7 @@ static void test_cifar(void **state)
 		"cut/test_batch.bin: 10000 records of 3073 bytes make 30730000 bytes, and it has 30729995: it is cut short");
 	put_cifar("long/test.bin", 2, 0, 10001, 0);
 	refuse_cifar("long", STK_CORRUPT, "30740000 bytes, and it has 30743074");
-	put_cifar("label/test_batch.bin", 2, 10, 10000, 10000); /* has the right size, but its labels are in other places */
+	put_cifar("label/test_batch.bin", 2, 10, 10000, 10000); /* the file has the right size, but its labels are at other offsets */
 	refuse_cifar("label", STK_CORRUPT, "has the label");
 	put("other/x", "");
 	refuse_cifar("other", STK_NOT_FOUND, "neither test_batch.bin");
@@ -502,7 +502,7 @@ static void run_with_faults(const struct stk_file_list_options *o)
 			if (!met)
 				assert_int_equal(status, STK_OK);
 			else if (status)
-				assert_int_equal(err.code, status); /* otherwise shrinking a block has failed, which only costs memory */
+				assert_int_equal(err.code, status); /* else shrinking a block failed, which only costs memory */
 			stk__file_list_destroy(l);
 			assert_true(nth < 1000);
 		}

@@ -189,7 +189,7 @@ typedef struct stk_graph *graph_maker(void);
 struct spelling {
 	const char *what;
 	graph_maker *make;
-	const char *pass[MAX_OPS]; /* the expected pass: a text "operator: step" for each step, in order */
+	const char *pass[MAX_OPS]; /* the expected pass: a text "operator: step" for each of its steps, in order */
 };
 
 static const struct spelling spellings[] = {
@@ -278,7 +278,7 @@ static void assert_same(const struct result *a, const struct result *b, const ch
 
 /* ---- plans ---- */
 
-/* Returns the number of groups of the plan that form a pass. *found: set to the first of them, which belongs to the plan. */
+/* Returns the number of groups of the plan that form a pass. *found: set to the first of these groups, which belongs to the plan. */
 static int count_passes(const json_t *plan, const json_t **found)
 {
 	size_t l, c, k;

@@ -142,7 +142,6 @@ static void run_filter(struct stk_job *job)
 			stk__filter_one(&STK_PARAMS(stk_filter, job), &data, axes[k], k, phases, i);
 }
 
-/* Runs all phases of a resize. */
 static void run_resize(struct stk_job *job)
 {
 	job->work = malloc(job->work_bytes + 1);
@@ -152,7 +151,6 @@ static void run_resize(struct stk_job *job)
 	free(job->work);
 }
 
-/* Runs both phases of an equalization. */
 static void run_equalize(struct stk_job *job)
 {
 	const struct stk_equalize *e = &STK_PARAMS(stk_equalize, job);

@@ -314,7 +314,7 @@ static void what_lies_close_together_may_be_copied_at_once(void **state)
 	ok(stk__gpu_alloc(dev, ROOM, &to, &err));
 	_Atomic size_t usual = 0;
 	stk__device_memory_init(&m, dev, true, &usual);
-	stk__gpu_leave(dev); /* stk__device_memory_take enters the context itself */
+	stk__gpu_leave(dev); /* because stk__device_memory_take enters the context itself */
 	for (int i = 0; i < PIECES; i++) {
 		size[i] = i < 2 || draw(2) ? BLOCK - SLACK : 1 + draw(BLOCK / 2);
 		at[i] = stk__device_memory_take(&m, size[i], &err);

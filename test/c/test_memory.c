@@ -105,7 +105,7 @@ static void test_a_giant_leaves_nothing_behind(void **state)
 	take(p, 10 * FILES / BATCH);
 	file_path(folder, 0, path, sizeof path);
 	snprintf(kept, sizeof kept, "%s.kept", path);
-	snprintf(big, sizeof big, "%s.big", path); /* the file gets its name after it is complete, since workers run ahead */
+	snprintf(big, sizeof big, "%s.big", path); /* renamed when it is complete, since workers read ahead */
 	write_uniform_jpeg(big, SIDE);
 	assert_int_equal(rename(path, kept), 0);
 	assert_int_equal(rename(big, path), 0);
@@ -116,7 +116,7 @@ static void test_a_giant_leaves_nothing_behind(void **state)
 	take(p, 100);
 	long after = resident_kb();
 	print_message("resident: %ld KiB, %ld at most, %ld 100 batches later\n", before, most, after);
-	assert_true(most - before > 3L * SIDE * SIDE / 1024);   /* proves that the whole image was in memory at the peak */
+	assert_true(most - before > 3L * SIDE * SIDE / 1024);   /* the whole image was in memory at the peak */
 	assert_true(after <= before + before / 10 + (8 << 10)); /* idle read buffers of 8 MiB may always stay */
 	unsetenv("STOKER_MAX_IMAGE_SIZE");
 	close_pipeline(p, ctx);
@@ -166,7 +166,7 @@ static void test_headers_that_promise_too_much(void **state)
 	struct test_file f = test_jpeg_make(&j);
 	uint8_t *sof = memmem(f.data, f.size, "\xff\xc0", 2);
 	assert_non_null(sof);
-	memset(sof + 5, 0xff, 4); /* 65535 x 65535 */
+	memset(sof + 5, 0xff, 4); /* a size of 65535 x 65535 pixels */
 	refuse(f.data, f.size, "JPEG");
 	free(f.data);
 	const struct test_png png = {.width = 16, .height = 16, .color = 2, .bits = 8};

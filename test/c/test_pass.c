@@ -94,8 +94,8 @@ static void check_canaries(struct picture *p)
 			fail_msg("seed %llu: byte %zd outside the pixels is written", (unsigned long long)seed, (ptrdiff_t)i - CANARY);
 }
 
-/* Runs the pass on a copy of only that part of the source which the pass claims to read, with random bytes after it. Checks that nothing after the
- * scratch memory is written. */
+/* Runs the pass on a copy of that part of the source which the pass claims to read. Random bytes follow the copy. Checks that nothing after the scratch
+ * memory is written. */
 static void run(const struct stk_pass *p, unsigned cpu, const struct picture *src, const struct picture *dst)
 {
 	struct stk_rect need = stk__pass_source(p);
@@ -342,8 +342,8 @@ static enum stk_dtype random_type(void)
 	return types[next() % (sizeof types / sizeof *types)];
 }
 
-/* Draws a random operation for an image like p's. plain_types: the image's type is one of those that all operations take. Returns false if the drawn operation
- * does not fit. */
+/* Draws a random operation for the image that the pass has made so far. plain_types: the image's type is one of those that all operations take. Returns false
+ * if the drawn operation cannot follow. */
 static bool draw(struct operation *o, const struct stk_pass *p, bool plain_types)
 {
 	memset(o, 0, sizeof *o);

@@ -100,7 +100,7 @@ static void gather_and_back(int64_t elements)
 	assert_int_equal(stk_ragged_gather(cuda, &g, NULL, NULL), STK_OK);
 	assert_memory_equal(want, got, bytes);
 	assert_int_equal(refused[0], refused[1]);
-	for (int64_t i = 0; i < b * count; i++) { /* also compares with the definition, for the first outer index and the first element */
+	for (int64_t i = 0; i < b * count; i++) { /* compares with the definition too, for the first outer index and the first element */
 		int64_t s = i / count, j = i % count, v = ((const int64_t *)g.index.data)[i], size = g.source_sizes[s];
 		v = v < 0 ? v + size : v;
 		bool ok = j < g.index.sizes[s] && v >= 0 && v < size;

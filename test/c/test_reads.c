@@ -93,7 +93,7 @@ static void test_a_straggler_holds_nobody_up(void **state)
 	enum { BATCH = 8 };
 	struct stk_context *ctx = two_workers();
 	struct slow_source *s = add_slow_source(ctx, 0);
-	s->stalled = "slow://3"; /* without shuffling this object belongs to batch 0 */
+	s->stalled = "slow://3"; /* this object belongs to batch 0, because the order is not shuffled */
 	struct stk_pipeline *p = slow_pipeline(ctx, 200, BATCH, false);
 	assert_int_equal(stk_pipeline_start(p, NULL), STK_OK);
 	/* batches 1 and 2 are made while batch 0 waits, so all of their chains run */
@@ -384,7 +384,7 @@ static void test_deadlines_follow_the_order_of_need(void **state)
 		if (at % (4 * BATCH) == 0)
 			usleep((unsigned)(at % SLOW) * 1000);
 	}
-	assert_true(shuffled > N / 4); /* so the order of need differs from the order of files */
+	assert_true(shuffled > N / 4); /* the order of need differs from the order of files */
 	stk_pipeline_destroy(p);
 	stk_context_unref(&ctx);
 }

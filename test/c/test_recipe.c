@@ -23,7 +23,7 @@ enum what { WINDOW, CROP, MIRROR, AFFINE, CAST, CHANNELS, WHATS };
 
 struct action {
 	enum what what;
-	struct stk_recipe_window window; /* WINDOW: the drawn window */
+	struct stk_recipe_window window; /* WINDOW: how the recipe draws it */
 	struct stk_rect crop;
 	float fill[STK_PASS_MAX_CHANNELS], scale[STK_PASS_MAX_CHANNELS], bias[STK_PASS_MAX_CHANNELS];
 	enum stk_dtype dtype;
@@ -90,7 +90,7 @@ static struct action draw_action(const struct stk_pass *p, bool filled)
 	return a;
 }
 
-/* Applies an operator to the pass of one sample. Its random numbers come from its own stream. */
+/* Applies an action to the pass of one sample. Each action has its own stream of random numbers. */
 static void act(const struct action *a, struct stk_pass *p, int64_t epoch, int64_t position)
 {
 	struct stk_random r = {.position = (uint64_t)position, .epoch = (uint32_t)epoch};

@@ -114,7 +114,7 @@ static struct reading listed(struct reading how)
 	return how;
 }
 
-/* The forms in which a graph runs: on the CPU with separate calls of operators, without fusion; on the CPU; on the GPU. */
+/* The forms in which a graph runs: on the CPU without fusion, with a call for each operator; on the CPU; on the GPU. */
 enum side { CALLS, CORES_TOO, ON_GPU, SIDES };
 
 /* Returns a boolean member of explain's JSON. */
@@ -335,7 +335,7 @@ static void test_many_batches_are_kept(void **state)
 	free_device_run(&runs[1]);
 }
 
-/* A batch needs only one launch, which must wait until all readers of its slot have finished. */
+/* The launch that makes a batch must wait until all readers of its slot have finished. */
 static void test_a_late_reader_sees_its_batch(void **state)
 {
 	(void)state;

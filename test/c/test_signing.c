@@ -63,7 +63,7 @@ static void test_sha1(void **state)
 	assert_string_equal(hex, "84983e441c3bd26ebaae4aa1f95129e5e54670f1");
 }
 
-/* RFC 4231, cases 1, 2 and 6. */
+/* Compares with cases 1, 2 and 6 of RFC 4231. */
 static void test_hmac(void **state)
 {
 	(void)state;

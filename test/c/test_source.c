@@ -65,7 +65,7 @@ static void test_batches_outlive_source_and_pipeline(void **state)
 		assert_int_equal(stk_pipeline_next(p, &held[k], NULL), STK_OK);
 	stk_pipeline_destroy(p);
 	stk_context_unref(&ctx);
-	assert_int_equal(s.released, s.pulls); /* delivered batches do not use the source's tensors any more */
+	assert_int_equal(s.released, s.pulls); /* delivered batches do not refer to the source's tensors */
 	for (int k = 0; k < 2; k++) {
 		source_assert_batch(held[k], 0, k * BATCH, BATCH);
 		stk_batch_unref(&held[k]);
@@ -481,6 +481,6 @@ int main(void)
 		cmocka_unit_test(test_functions_of_samples_and_batches),
 		cmocka_unit_test(test_an_end_that_waits_for_a_source),
 	};
-	alarm(250); /* a hang ends the test with a failure */
+	alarm(250); /* if the test hangs, it fails */
 	return cmocka_run_group_tests_name("source", tests, NULL, NULL);
 }

@@ -181,7 +181,7 @@ static void test_all_threads_are_on_duty_for_who_takes_all(void **state)
 		while (d.awake < on)
 			stk__duty_wakes(&d, now);
 		assert_false(stk__duty_busy(&d, now + 4 * MS));
-		stk__duty_sleeps(&d, now + 4 * MS); /* the pause of a single thread counts */
+		stk__duty_sleeps(&d, now + 4 * MS); /* one thread's pause is enough to end the window */
 		assert_false(stk__duty_busy(&d, now + 20 * MS));
 		now += 20 * MS;
 		stk__duty_wakes(&d, now);
@@ -299,7 +299,7 @@ static void test_v2_takes_the_least_of_all_levels(void **state)
 	assert_quota(2.5);
 }
 
-/* Docker with its own cgroup namespace: the group's path is "/", and its limit is in the root of the mount. */
+/* Docker with a cgroup namespace for each container: the group's path is "/", and its limit is in the root of the mount. */
 static void test_v2_inside_a_container(void **state)
 {
 	(void)state;

@@ -13,12 +13,12 @@ enum { MOST_THREADS = 1024, WARP = 32, STACK = 128 << 10, STRIDE = STACK + 576, 
 
 struct emulated emulated;
 
-/* A warp's lanes, as bits. ready: may run; waiting: wait for other lanes of the warp; at_block: wait at a barrier of the block. All other lanes have
- * returned. */
+/* The states of a warp's lanes, a bit for each lane. ready: may run; waiting: waits for other lanes of the warp; at_block: waits at a barrier of the block. A
+ * lane without a bit has returned. */
 struct warp {
 	uint32_t ready, waiting, at_block;
 	const char *what;
-	unsigned turn; /* index, 0 or 1, of the set of values that the lanes write now, while some may still read the other */
+	unsigned turn; /* index, 0 or 1, of the set of values that the lanes write now; some lanes may still read the other set */
 	uint32_t votes[2];
 	uint64_t values[2][WARP];
 };
@@ -312,7 +312,7 @@ const char *emulated_launch(
 	}
 	run.launches++;
 	free(emulated.shared);
-	if (run.error) { /* after an error some fibers have not finished, and must not run again */
+	if (run.error) { /* some fibers have not finished, and must not run again */
 		free(run.stacks);
 		run.stacks = NULL;
 	}

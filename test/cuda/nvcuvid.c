@@ -76,7 +76,7 @@ struct decoder {
 	struct {
 		struct run *run;
 		int packet;
-		int place; /* number of the surface's picture, counted by calls of cuvidDecodePicture */
+		int place; /* number of the call of cuvidDecodePicture that assigned the surface its picture */
 	} surfaces[SURFACES];
 	int sent,
 		done; /* sent: number of pictures to decode so far; done: largest `place` that was mapped, up to which the engine has finished */

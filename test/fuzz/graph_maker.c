@@ -296,7 +296,7 @@ static struct stk_arg per_sample(struct maker *m, const struct stk_arg_def *def)
 	return stk_arg_node(def->name, node);
 }
 
-/* Returns n, or less if n would give thousands of tiles or as large a window, which take minutes on an emulated GPU. */
+/* Returns n, or 64 if a larger n would give so many tiles, or so large a mask, that an emulated GPU takes minutes. */
 static int64_t bounded(const struct maker *m, const struct stk_arg_def *def, int64_t n)
 {
 	bool costly = strncmp(def->name, "tiles", 5) == 0 || strcmp(def->name, "mask_size") == 0;
@@ -401,8 +401,8 @@ static void add_operator(struct maker *m)
 	}
 }
 
-/* Adds both branches of a coin, each with up to two operators and perhaps nested branches, then merges their results. If the results' types differ, merges
- * the newest value from before the branches with the second result, or at last with itself. */
+/* Adds two branches whose condition is a coin, each with up to two operators and perhaps nested branches, and merges their results. If the results' types
+ * differ, merges the newest value from before the branches with the second result; if these differ too, merges that value with itself. */
 static void add_branches(struct maker *m)
 {
 	struct stk_node in[3], sides[2];

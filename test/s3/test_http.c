@@ -185,7 +185,7 @@ static void test_names(void **state)
 	stk__io_destroy(io);
 }
 
-/* Allocates memory for an object; io calls it once with the object's size, before its bytes. */
+/* Allocates memory for an object. io calls this once, with the object's size, before it reads the bytes. */
 static uint8_t *give_room(void *user, size_t size)
 {
 	uint8_t **place = user;

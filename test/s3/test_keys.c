@@ -24,7 +24,7 @@
 #define FAR 4000000000
 
 static struct s3_server *server, *issuing,
-	*sts; /* the store; a server that gives keys to anyone; a server that only gives keys for a signature by BASE_KEY */
+	*sts; /* the store; a server that gives keys to all clients; a server that gives keys only for a signature by BASE_KEY */
 static char home[64];
 static const struct stk_http_settings quick = {
 	.connect_ms = 2000, .first_byte_ms = 20000, .stall_ms = 10000, .retries = 30, .backoff_ms = 5, .most_backoff_ms = 50};
@@ -273,7 +273,7 @@ static void test_web_identity(void **state)
 	assert_non_null(f);
 	assert_int_equal(fwrite("a.to\0ken", 1, 8, f), 8);
 	fclose(f);
-	check_failure("is no text"); /* and not sent up to its NUL */
+	check_failure("is no text"); /* the part before the NUL is not sent */
 	setenv("AWS_WEB_IDENTITY_TOKEN_FILE", "/nowhere", 1);
 	check_failure("the token of the web identity, /nowhere, cannot be read");
 }
