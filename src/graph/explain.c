@@ -40,7 +40,7 @@ static const char *step_kind(const struct stk_program_node *n)
 	return n->classes & STK_CLASS_FILL ? "window, fill" : "geometry";
 }
 
-/* Appends the conditions under which a group runs. */
+/* Appends the conditions under which a group runs, as in ", when a and not b". */
 static void when_text(const struct stk_program *p, const struct stk_group *g, struct stk_text *t)
 {
 	for (int32_t k = 0; k < g->n_when; k++) {

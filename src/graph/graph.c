@@ -164,7 +164,7 @@ enum stk_device stk_graph_node_device(const struct stk_graph *g, struct stk_node
 	return g->nodes[node.op]->device;
 }
 
-/* Decides where a node runs. Operators without inputs, other than readers of videos, and those that describe or fetch, run on the cores; others without a
+/* Returns where a node runs. Operators without inputs, other than readers of videos, and those that describe or fetch, run on the cores; others without a
  * placement run on the GPU if one of their inputs is there. */
 static enum stk_device choose_device(const struct stk_graph *g, const struct stk_graph_node *node)
 {

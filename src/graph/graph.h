@@ -97,7 +97,7 @@ enum stk_status stk__args_suit(const struct stk_op_def *op, const void *args, en
  * conditions, since they run for all samples. */
 enum stk_status stk__when_set(
 	struct stk_graph *g, struct stk_graph_node *node, const struct stk_condition *when, size_t n_when, struct stk_error *err);
-/* Fails unless the values that the node reads exist wherever it runs, and that the values that a merge reads fit together. */
+/* Fails unless the values that the node reads exist wherever it runs, and the values that a merge reads fit together. */
 enum stk_status stk__when_check(const struct stk_graph *g, const struct stk_graph_node *node, struct stk_error *err);
 /* Fails if a node runs only in a branch, so that its outputs do not exist for all samples. */
 enum stk_status stk__when_always(const struct stk_graph *g, struct stk_node n, struct stk_error *err);

@@ -89,7 +89,7 @@ static enum stk_status check_enumerations(
 enum stk_status stk__node_infer(const struct stk_graph *g, struct stk_graph_node *node, struct stk_error *err)
 {
 	struct stk_tensor in[STK_MAX_INPUTS], out[STK_MAX_OUTPUTS];
-	memset(in, 0, ((size_t)node->n_inputs + 1) * sizeof *in); /* input 0 is read even if there is no input */
+	memset(in, 0, ((size_t)node->n_inputs + 1) * sizeof *in); /* the code below reads input 0 even if the node has none */
 	memset(out, 0, (size_t)node->n_outputs * sizeof *out);
 	_Alignas(STK_CACHE_LINE) char state[4096] = {0};
 	assert(node->def->state_size <= sizeof state);
@@ -110,7 +110,7 @@ enum stk_status stk__node_infer(const struct stk_graph *g, struct stk_graph_node
 		.n_in = node->n_inputs,
 		.n_out = node->n_outputs,
 		.state = state};
-	size_t offsets[64]; /* an operator has at most 64 arguments: stk_graph_node.args_set */
+	size_t offsets[64]; /* at most 64 arguments, as many as stk_graph_node.args_set has bits */
 	bool shapes = false;
 	for (int32_t i = 0; i < node->n_varying; i++) {
 		offsets[i] = node->varying[i].def.offset;

@@ -46,7 +46,7 @@ struct stk_program_node {
 	struct stk_program_varying *varying;
 	struct stk_program_condition *when; /* node->n_when conditions of the branches that contain the node, outermost first */
 	uint64_t stream, seed;              /* number of the stream of random numbers, and their seed: the program's unless has_seed */
-	bool has_seed, cloned, lowers;      /* lowers: makes a pass, or part of one */
+	bool has_seed, cloned, lowers;      /* cloned: each chain that reads it runs a copy; lowers: makes a pass, or part of one */
 	bool pruned;                        /* an external source that no output needs, or an operator that reads one: never runs */
 	bool decides;                       /* is a predicate, or an input of one: runs before the rest of its chain */
 	bool on_gpu;                        /* its chain only describes its output; the batch's step on the GPU makes it */

@@ -31,7 +31,7 @@ static enum stk_status check(const struct checked_text *a, const char *text, siz
 		     : STK_OK;
 }
 
-/* Makes the output a view of the input, and checks its bytes, so that run has nothing to do. */
+/* Makes the output a view of the input, and fails unless its bytes are valid, so that run has nothing to do. */
 static enum stk_status checked_text_infer(const struct stk_call *call, struct stk_error *err)
 {
 	const struct stk_desc *in = &call->in[0].desc;

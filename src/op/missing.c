@@ -22,7 +22,7 @@ static const char *next_name(const void *from, size_t i)
 
 /* Advice for operators of DALI that have no equivalent here. */
 static const struct {
-	const char *names, *advice; /* names: with a space around each */
+	const char *names, *advice; /* names: separated by spaces, with a space before the first and after the last */
 } dali_advice[] = {
 	{" video_reader_resize ", "it is readers.video_resize now"},
 	{" readers.sequence sequence_reader ",

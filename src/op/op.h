@@ -116,7 +116,7 @@ struct stk_tools {
 	struct stk_video_tally videos;
 	int64_t narrowed; /* number of 16-bit images that decoders have rounded to 8 bits; the worker counts them and sets it to 0 */
 	const struct stk_cancel *cancel; /* long loops check it; if it is set, their caller returns STK_CANCELLED */
-	struct stk_storage *storage;     /* the pipeline's storage */
+	struct stk_storage *storage;
 };
 
 /* How an operator with STK_OP_NVDEC writes its output 0 to GPU memory. */
@@ -316,7 +316,7 @@ struct stk_op_def {
 	enum stk_status (*run_cpu)(const struct stk_call *call, struct stk_error *err);
 	void (*lower)(const struct stk_call *call, struct stk_pass *pass);
 	enum stk_status (*lower_jobs)(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err);
-	void (*extent)(const struct stk_call *call, struct stk_image *whole);  /* data unused */
+	void (*extent)(const struct stk_call *call, struct stk_image *whole);  /* sets the whole image's extents; its data is not used */
 	void (*encoded)(const struct stk_call *call, struct stk_encoded *out); /* only with `fetch` */
 	enum stk_status (*fetch)(const struct stk_call *call, struct stk_rect part, const struct stk_image *dst, struct stk_error *err);
 
@@ -372,7 +372,7 @@ static inline bool stk__op_runs(const struct stk_op_def *def)
 	return def->run_cpu || def->lower_jobs;
 }
 
-/* Does the call's work on the CPU, after infer; out[].data must be allocated. */
+/* Does the call's work on the CPU, after infer; out[].data must be allocated. STK_STATE: the operator has no function for this input. */
 static inline enum stk_status stk__op_run(const struct stk_call *call, struct stk_error *err)
 {
 	if (call->def->lower_jobs)

@@ -55,8 +55,8 @@ static struct stk_tensor result_of(const struct python_function *a, int32_t outp
 	return out;
 }
 
-/* Calls the user's function for n samples, and checks its results. After success, the caller must call feed->release, unless that is NULL, when it no longer
- * needs the results. */
+/* Calls the user's function for n samples. STK_USER: it failed, or a result is not valid. After success, the caller must call feed->release, unless that
+ * is NULL, when it no longer needs the results. */
 static enum stk_status call_user(
 	const struct stk_call *calls, int32_t n, struct stk_feed *feed, const struct stk_feed_request *request, struct stk_error *err)
 {

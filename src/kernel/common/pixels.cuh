@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Converts values to bytes, and stores pixels that the lanes of a warp hold to adjacent addresses. */
+ *
+ * Converts values to bytes, and stores pixels of a warp's lanes at adjacent addresses. */
 #ifndef STK_KERNEL_PIXELS_CUH
 #define STK_KERNEL_PIXELS_CUH
 
@@ -12,7 +13,7 @@ static __device__ __forceinline__ uint32_t stk__to_byte(float x)
 	return min(__float2uint_rd(__fadd_rd(x, 0.5f)), 255u); /* the conversion turns negative numbers and NaN into 0 */
 }
 
-/* Converts four values like stk__to_byte and packs them into a word; the first is in the lowest byte. */
+/* Returns a word of four values, converted like stk__to_byte; the first is in the lowest byte. */
 static __device__ __forceinline__ uint32_t stk__to_bytes(float a, float b, float c, float d)
 {
 	return stk__saturate_bytes(__float2int_rd(__fadd_rd(a, 0.5f)), __float2int_rd(__fadd_rd(b, 0.5f)),

@@ -7,7 +7,7 @@
 #include "kernel/job/job.h"
 
 struct stk_job_copy {
-	uint8_t fill[8];        /* an element of the output's type */
+	uint8_t fill[8];        /* the fill value, an element of the output's type */
 	int32_t element;        /* size in bytes of an element that is copied as it is; 0: elements are converted */
 	bool has_unset_outputs; /* true if some outputs read no element of the source and get `fill` */
 };

@@ -33,7 +33,7 @@ STK_HD uint8_t stk__equalize_value(const struct stk_equalize *e, const struct st
 	return e->lightness ? stk__lab_of(d->lab, pixel).l : *pixel;
 }
 
-/* Returns value k of tile `tile` of a plane. */
+/* Returns value k of tile `tile` of a plane. Values are numbered row by row; a tile that exceeds the image is completed by mirroring it. */
 STK_HD uint8_t stk__equalize_tile_value(
 	const struct stk_equalize *e, const struct stk_equalize_data *d, int64_t plane, int32_t tile, int32_t k)
 {

@@ -21,7 +21,7 @@ struct tile_job {
 	int32_t begin, end; /* the tile reads values begin to end - 1 of each input row */
 	int32_t rows;       /* number of input rows that the tile reads */
 	float fill;
-	float *weights, *memory; /* in shared memory */
+	float *weights, *memory; /* in shared memory: the windows' weights, and memory for rows and results */
 };
 
 static __device__ __forceinline__ tile_job find_job(const stk_job_gpu_view &v, float *shared)

@@ -64,7 +64,7 @@ template <int SIZE> static __device__ __forceinline__ bool rows_hold(const colum
 
 /* ---- columns ---- */
 
-/* Which word of outputs a thread makes: the strip of rows, counted over all images, and the index of the word in a row. */
+/* The word of outputs that a thread makes: the strip of rows, counted over all images, and the index of the word in a row. */
 struct block_start {
 	uint32_t strip;
 	int32_t word;

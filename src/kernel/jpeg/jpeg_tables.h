@@ -11,11 +11,11 @@
 #include "kernel/jpeg/jpeg_plan.h"
 
 enum {
-	STK_JPEG_PAIR_BITS = 11, /* bits of the index of a lookup of one or two AC coefficients */
-	STK_JPEG_SKIP_BITS = 12, /* bits of the index of a lookup that only skips coefficients */
+	STK_JPEG_PAIR_BITS = 11, /* number of index bits in a lookup of one or two AC coefficients */
+	STK_JPEG_SKIP_BITS = 12, /* number of index bits in a lookup that only skips coefficients */
 	STK_JPEG_DC_BITS = 9,
-	STK_JPEG_BAND_BITS = 10,   /* bits of the index of a lookup of one symbol of a progressive scan */
-	STK_JPEG_MAX_DC_SIZE = 11, /* maximum number of bits of a DC difference of 8-bit samples; longer ones are refused */
+	STK_JPEG_BAND_BITS = 10,   /* number of index bits in a lookup of one symbol of a progressive scan */
+	STK_JPEG_MAX_DC_SIZE = 11, /* maximum number of bits of a DC difference; longer differences are refused */
 	STK_JPEG_END = 128,        /* added to the position by an end-of-block symbol: a block ends properly at 64 or in END+1 .. END+63 */
 };
 

@@ -11,7 +11,7 @@
 #define BLOCKS (STK_JPEG_TILE_THREADS / 8)
 #define PITCH 9 /* words in a row of coefficients; with this number, lanes that read rows or columns access different banks */
 
-/* The position of a thread block's tile in its job. */
+/* A thread block's tile: its frame, and the position in the frame of its first pixel. */
 struct tile_place {
 	uint32_t frame;
 	int32_t x, y;
@@ -189,7 +189,7 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_TILE_THREADS) job_jpeg_sam
 
 /* ---- pixels ---- */
 
-/* The planes of a frame, and the address of its pixels. */
+/* The planes of a frame, and the address of its output pixels. */
 struct frame_planes {
 	const uint8_t *luma, *chroma[2];
 	uint8_t *dst;

@@ -8,15 +8,15 @@
 #include "kernel/jpeg_distortion/jpeg_distortion.h"
 
 enum {
-	STK_JPEG_TILE_WIDTH = 64, /* pixels whose samples a thread block makes: 16 blocks of luma and 8 of chroma */
+	STK_JPEG_TILE_WIDTH = 64, /* extents in pixels of a tile of samples: 16 blocks of luma and 8 of chroma */
 	STK_JPEG_TILE_HEIGHT = 16,
 	STK_JPEG_TILE_THREADS = 192,
-	STK_JPEG_PIXEL_WIDTH = 64, /* pixels that a thread block makes, sixteen by each thread */
+	STK_JPEG_PIXEL_WIDTH = 64, /* extents in pixels of a tile of pixels; each thread makes sixteen */
 	STK_JPEG_PIXEL_HEIGHT = 64
 };
 
 struct stk_jpeg_tiles {
-	uint32_t across, down; /* tiles of a frame */
+	uint32_t across, down; /* numbers of tiles in a frame */
 };
 
 STK_HD struct stk_jpeg_tiles stk__jpeg_sample_tiles(const struct stk_jpeg_distortion *j)

@@ -38,7 +38,7 @@ static __device__ __forceinline__ bool is_flat(uint4 c, uint32_t part)
 	return (set >> (threadIdx.x % 32 & ~7u) & 0xff) == 0;
 }
 
-/* Returns the product of the lower 16 bits of c and q and that of the upper 16 bits, each modulo 2^16. */
+/* Returns, in the halves of a word, the products of the lower and of the upper 16 bits of c and q, each modulo 2^16. */
 static __device__ __forceinline__ uint32_t multiply(uint32_t c, uint32_t q)
 {
 	return __byte_perm(c * q, (c >> 16) * (q >> 16), 0x5410);

@@ -152,7 +152,7 @@ static __device__ __forceinline__ void load_tables(scan_shared &shared, const st
 	__syncwarp();
 }
 
-/* Sets all coefficients to zero, with the whole thread block. */
+/* Sets all coefficients of the image to zero, with the whole thread block. */
 static __device__ __forceinline__ void clear(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_image &image)
 {
 	uint4 *coef = (uint4 *)(v.coef + 64 * (size_t)image.coef0);

@@ -31,7 +31,7 @@ static __device__ __noinline__ void finish(
 			for (int c = 0; c < CHANNELS; c++)
 				p[c] = step_one(step, p[c], c, channels, valid);
 		}
-		if (step.kind == STK_STEP_FILL) { /* its values have been rounded already */
+		if (step.kind == STK_STEP_FILL) { /* fill values have been rounded already */
 			valid = true;
 			continue;
 		}

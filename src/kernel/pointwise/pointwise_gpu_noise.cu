@@ -82,7 +82,7 @@ static __device__ __forceinline__ void replace_pixels(
 	for (uint32_t at = first + 2 * threadIdx.x; at < end; at += 2 * THREADS) {
 		stk_philox_block draws = stk__pointwise_draws(&n.random, at / 2, 0);
 		const uint8_t *left = replacement(n, draws.v[0], draws.v[1]), *right = replacement(n, draws.v[2], draws.v[3]);
-		if (rgb && at + 2 <= end) { /* six bytes */
+		if (rgb && at + 2 <= end) { /* two pixels at once */
 			const uint16_t *from = (const uint16_t *)(const void *)(d.src + 3 * (int64_t)at);
 			uint16_t *to = (uint16_t *)(void *)(d.dst + 3 * (int64_t)at);
 			uint32_t a = from[0], b = from[1], c = from[2], x = a | (b & 255) << 16, y = b >> 8 | c << 8;

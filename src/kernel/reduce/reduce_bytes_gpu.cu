@@ -128,7 +128,7 @@ template <what WHAT> static __device__ __forceinline__ void take_edges(const str
 		atomicAdd(&all.squares[column], (unsigned long long)(byte * byte));
 }
 
-/* Computes a column's result from its totals and stores it. */
+/* Computes a column's result from its totals, `sum` and `squares`, and stores it. */
 static __device__ __forceinline__ void finish(const stk_job &job, what w, uint32_t column, uint64_t sum, uint64_t squares)
 {
 	if (job.kind == STK_JOB_normalize) {

@@ -23,7 +23,7 @@ STK_HD union stk_job_value stk__job_reduce_identity(const struct stk_job *job)
 	const struct stk_job_reduce *r = &STK_PARAMS(stk_job_reduce, job);
 	bool min = r->op == STK_REDUCE_MIN, empty = r->groups.count == 0;
 	union stk_job_value v;
-	v.u = 0; /* means 0 in all domains */
+	v.u = 0; /* the number 0 in all domains */
 	if (!min && r->op != STK_REDUCE_MAX)
 		return v;
 	if (r->domain == STK_ARITH_INT64)

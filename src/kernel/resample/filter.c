@@ -61,7 +61,7 @@ struct stk_filter_axis stk__filter_axis(
 	a.density = length / support;
 	a.support = stk__taps_ceil(length / a.density);
 	a.n = a.support < in_size ? a.support : in_size;
-	int64_t most = 8 * (int64_t)in_size + 64; /* regions inside of the image have fewer taps */
+	int64_t most = 8 * (int64_t)in_size + 64; /* more taps than a region inside of the image has */
 	a.stride = a.support > most ? (int32_t)((a.support + most - 1) / most) : 1;
 	a.start = begin + (0.5f * a.scale - 0.5f - 0.5f * length / a.density);
 	a.grain = find_grain(&a, shrink);

@@ -12,7 +12,7 @@ enum { STK_RESIZE_PHASES = 3 };
 struct stk_resize_phase {
 	int64_t outer, inner; /* products of the extents before and after the dimension, of which some are resampled already */
 	int32_t in, out, taps;
-	uint32_t first, weights; /* indices in the constants of the first word of both tables */
+	uint32_t first, weights; /* indices in the job's constants at which the two tables begin */
 };
 struct stk_job_resize {
 	int32_t phases;

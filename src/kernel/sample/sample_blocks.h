@@ -10,12 +10,12 @@
 
 #include <string.h>
 
-/* LINEAR_READ: number of bytes that are read from the first of two adjacent pixels on. */
+/* BLOCK: maximum number of outputs in a block. LINEAR_READ: number of bytes that are read from the first of two adjacent pixels on. */
 enum { BLOCK = 256, LINEAR_READ = 8 };
 
 struct block {
 	int64_t frame;
-	int32_t x, y, n;     /* the block begins at x in row y */
+	int32_t x, y, n;     /* the block has n outputs, from x on in row y */
 	bool outside;        /* true if `offset` is -1 for at least one pixel */
 	float across[BLOCK]; /* for WATER: the distance by which each column is shifted vertically */
 	float at_x[BLOCK], at_y[BLOCK], qx[BLOCK], qy[BLOCK];

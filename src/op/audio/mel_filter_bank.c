@@ -84,7 +84,7 @@ static void mel_filter_bank_teardown(void *shared)
 	stk__free(shared);
 }
 
-/* Sets *axis to the dimension of frequencies: f in the layout or, if there is no layout, the last dimension but one, or the only dimension. */
+/* Sets *axis to the dimension of frequencies: f in the layout or, without a layout, the last but one, or the only one. Fails if there is none. */
 static enum stk_status axis_of(const struct stk_desc *in, int32_t *axis, struct stk_error *err)
 {
 	if (in->ndim == 0)

@@ -39,7 +39,8 @@ static enum stk_status refuse_start(const struct stk_sound_want *want, double en
 	return stk__fail(err, STK_INVALID, "the window begins at %g s; the file ends at %g s", want->start, end);
 }
 
-/* Finds which frames to decode for a window that is given in the file's timestamps. Parts of the window in which the file has no sound become silence. */
+/* Finds which frames to decode for a window that is given in the file's timestamps. Parts of the window in which the file has no sound become silence.
+ * STK_INVALID: the window is not valid. */
 static enum stk_status find_timed(const struct stk_sound_want *want, int64_t frames, struct stk_sound_state *state, struct stk_error *err)
 {
 	const double rate = state->info.rate, all = frames < 0 ? 0x1p50 : (double)frames;
@@ -83,8 +84,8 @@ enum stk_status stk__sound_find_frames(const struct stk_sound_want *want, struct
 	return find_window(want, state->info.frames, state, err);
 }
 
-/* Sets state->frames, the number of output frames: the frames of the window after resampling. If the output is padded, or if the window has timestamps and a
- * duration, the number follows from want->duration instead. */
+/* Sets state->frames, the number of output frames: the frames of the window after resampling. If the output is padded, or if the window has timestamps and
+ * a duration, the number follows from want->duration instead. STK_LIMIT: it exceeds STK_JOB_MOST. */
 static enum stk_status count_output(const struct stk_sound_want *want, struct stk_sound_state *state, struct stk_error *err)
 {
 	const double rate = (double)stk__sound_rate(want, state);

@@ -49,7 +49,8 @@ STK_MUST_USE enum stk_status stk__sound_infer(const struct stk_call *call, struc
 STK_MUST_USE enum stk_status stk__sound_run(const struct stk_call *call, struct stk_sound_shared *shared, const struct stk_sound_want *want,
 	const struct stk_sound_bytes *bytes, const struct stk_sound_state *state, const struct stk_tensor *out, struct stk_error *err);
 
-/* Finds which frames of a file to decode, from its header in state->info: sets state->first, count, lead and tail. */
+/* Sets state->first, count, lead and tail to the frames to decode, from the header in state->info. STK_INVALID: the window is not valid, or begins after
+ * the end. */
 STK_MUST_USE enum stk_status stk__sound_find_frames(
 	const struct stk_sound_want *want, struct stk_sound_state *state, struct stk_error *err);
 

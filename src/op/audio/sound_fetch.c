@@ -69,7 +69,7 @@ static void name_span(const struct stk_sound_want *want, int64_t part, const str
 {
 	struct stk_sound_state state = {.info = *info};
 	uint64_t from = 0, to = 0;
-	if (stk__sound_find_frames(want, &state, NULL) || !state.count) /* the operator says what is wrong */
+	if (stk__sound_find_frames(want, &state, NULL) || !state.count) /* the operator reports the error */
 		return;
 	if (stk__sound_span(bytes, info, state.first, state.count, MARGIN, &from, &to) || to - from > bytes->size / 2)
 		out[STK_SOUND_WHOLE] = whole(part);

@@ -25,7 +25,7 @@ static const struct stk_arg_def gaussian_blur_args[] = {
 /* Maximum extent of a window. A larger window is a mistake, since no image has so many pixels in a row. */
 enum { MOST = 1 << 16 };
 
-/* The window along the i-th spatial dim. */
+/* A window along one spatial dim: its standard deviation, and its extent in elements. */
 struct window {
 	double sigma;
 	int64_t size;

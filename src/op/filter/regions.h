@@ -15,7 +15,7 @@ struct stk_regions {
 
 extern const struct stk_arg_def stk__regions_group[];
 
-/* Sets the output's desc to the input's, and checks the regions as far as they are known. */
+/* Sets the output's desc to the input's. Fails if the regions are not valid, as far as they are known. */
 enum stk_status stk__regions_infer(const struct stk_call *call, const struct stk_regions *a, struct stk_error *err);
 
 /* Parameters of the job, and its constants, which are in the worker's arena: the fill values, in the input's type, and the bounds of all regions. */

@@ -49,8 +49,8 @@ static enum stk_status check_types(const struct coord_transform *a, enum stk_dty
 	return STK_OK;
 }
 
-/* Reads M from the argument `name`, a matrix with `columns` values in each row, whose last column may be T. A single value is a multiple of the identity; no
- * value is the identity. */
+/* Reads M from the argument `name`, a matrix with `columns` values in each row, whose last column may be T. A single value is a multiple of the identity;
+ * no value is the identity. STK_INVALID: the values are not such a matrix. */
 static enum stk_status read_matrix(
 	struct points_map *p, const char *name, struct stk_floats v, struct stk_ints shape, int32_t columns, struct stk_error *err)
 {

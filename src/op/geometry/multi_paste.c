@@ -38,7 +38,7 @@ static const struct stk_arg_def multi_paste_args[] = {
 	STK_ARG_END,
 };
 
-/* A region of an input that is pasted. Index 0 of arrays is y, 1 is x. */
+/* A region of an input that is pasted: its start in the input and on the canvas, and its size. Index 0 of arrays is y, 1 is x. */
 struct region {
 	const struct stk_tensor *from;
 	int64_t in[2], out[2], size[2];

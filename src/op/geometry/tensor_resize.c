@@ -55,7 +55,8 @@ static const struct stk_arg_def tensor_resize_args[] = {
 	STK_ARG_END,
 };
 
-/* Sets dims[0 .. *n - 1] to the dims to which the arguments' values refer, in their order: those of axes or axis_names, or else all dims. */
+/* Sets dims[0 .. *n - 1] to the dims to which the arguments' values refer, in their order: those of axes or axis_names, or else all dims. Fails if a dim
+ * occurs twice. */
 static enum stk_status read_dims(const struct tensor_resize *a, const struct stk_desc *in, int32_t *dims, int32_t *n, struct stk_error *err)
 {
 	bool names = a->axis_names && a->axis_names[0], listed = names || a->axes.count >= 0;

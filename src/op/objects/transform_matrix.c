@@ -77,7 +77,7 @@ static bool invert(double h[H][H], int32_t n)
 	return true;
 }
 
-/* Reads the transform as a square matrix of *n rows, for homogeneous coordinates. Inverts it if the argument `inverse` is set. */
+/* Reads the transform as a square matrix of *n rows, for homogeneous coordinates. Inverts it if the argument `inverse` is set; fails if it has no inverse. */
 static enum stk_status read_transform(const struct stk_call *call, double h[H][H], int32_t *n, struct stk_error *err)
 {
 	struct stk_affine a;

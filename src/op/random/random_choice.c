@@ -47,7 +47,7 @@ static enum stk_status draws_shape(const struct stk_call *call, struct stk_desc 
 	return STK_OK;
 }
 
-/* Sets the output's desc: its shape is that of the draws, followed by the input's shape without the first dimension. */
+/* Sets the output's desc: the shape of the draws, followed by the input's shape without its first dim. Fails if a scalar input is no integer. */
 static enum stk_status choice_infer(const struct stk_call *call, struct stk_error *err)
 {
 	const struct stk_desc *in = &call->in[0].desc;

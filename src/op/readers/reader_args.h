@@ -16,7 +16,7 @@ struct stk_reader_args {
 };
 extern const struct stk_arg_def stk__reader_group[];
 
-/* Checks the arguments of a reader of `size` samples: shard and indices must be in range, at least one sample read, and only one of two orders chosen. */
+/* Fails unless the arguments of a reader of `size` samples fit: shard and indices in range, at least one sample read, and only one of two orders chosen. */
 enum stk_status stk__reader_check(const struct stk_reader_args *a, int64_t size, struct stk_error *err);
 
 /* Fills the order for a reader's `order` function. */

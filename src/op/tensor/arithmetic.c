@@ -94,7 +94,7 @@ static enum stk_status check_layouts(const char *a, const char *b, struct stk_er
 }
 
 /* Sets *out to the desc to which a and b are broadcast, by NumPy's rules: dims are matched from the last one backwards; an extent of 1, or a missing dim,
- * repeats. */
+ * repeats. STK_SHAPE: extents or layouts do not match. */
 static enum stk_status broadcast(const struct stk_desc *a, const struct stk_desc *b, struct stk_desc *out, struct stk_error *err)
 {
 	if (a->ndim < 0 || b->ndim < 0) {

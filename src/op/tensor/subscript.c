@@ -102,7 +102,8 @@ static enum stk_status read_range(const struct stk_call *call, int32_t d, struct
 	return s;
 }
 
-/* Computes start, step and number of elements of the subscript along dim d of the input; *count is -1 if it is not known yet. */
+/* Computes start, step and number of elements of the subscript along dim d of the input; *count is -1 if it is not known yet. STK_SHAPE: an index is out
+ * of range. */
 static enum stk_status resolve(const struct stk_call *call, int32_t d, int64_t *start, int64_t *step, int64_t *count, struct stk_error *err)
 {
 	int64_t extent = call->in[0].desc.shape[d];
