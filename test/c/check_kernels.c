@@ -20,7 +20,7 @@ struct job {
 	uint64_t seed;
 	bool bench;
 	const uint8_t *in;    /* random bytes */
-	const float *floats;  /* random values, among them halves, very large ones and NaNs */
+	const float *floats;  /* random values, including halves, very large values and NaNs */
 	const float *numbers; /* random small values, for kernels that may add several NaNs; the contract does not define the sign of the
 		          * result then */
 	uint8_t *out;
@@ -258,7 +258,7 @@ static void warp_row(struct job *j)
 		for (int i = 0; i < 6; i++)
 			w.m[i] += (float)(next(j) % 2000) / 1000 - 1;
 	if (between(j, 0, 30, 1) == 0)
-		w.m[next(j) % 6] = j->floats[next(j) % 64]; /* NaN, or far outside */
+		w.m[next(j) % 6] = j->floats[next(j) % 64]; /* may be NaN, or lead far outside of the image */
 	j->k->warp.row(&w);
 }
 

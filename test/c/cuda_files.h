@@ -40,12 +40,12 @@ static inline struct stk_rect draw_window(int w, int h)
 	case 0:
 	case 1:
 		return (struct stk_rect){0, 0, w, h};
-	case 2: /* a window in the bottom right corner */
+	case 2: /* the window is in the bottom right corner */
 		return (struct stk_rect){w - ww, h - hh, ww, hh};
-	case 3: /* few columns */
+	case 3: /* the window has few columns */
 		ww = 1 + (ww - 1) % 20;
 		break;
-	case 4: /* few rows */
+	case 4: /* the window has few rows */
 		hh = 1 + (hh - 1) % 10;
 	}
 	return (struct stk_rect){(int)draw((uint32_t)(w - ww + 1)), (int)draw((uint32_t)(h - hh + 1)), ww, hh};

@@ -19,7 +19,7 @@ static inline void ok(enum stk_status s, const struct stk_error *err)
 struct device_graph {
 	const char *what;
 	struct stk_graph *(*make)(const char *folder);
-	bool photographs; /* some files are decoded on the GPU */
+	bool photographs; /* the graph decodes some files on the GPU */
 	bool divides;     /* at least one batch of each epoch divides by zero, which is an error */
 };
 extern const struct device_graph device_graphs[];
@@ -63,7 +63,7 @@ struct stk_pipeline *try_device_pipeline(
 	struct stk_context *ctx, struct stk_graph *g, const struct device_settings *s, struct stk_error *err);
 /* Takes the next batch, and appends it or its error to *r. Returns false at the end of an epoch. */
 bool take_batch(struct stk_pipeline *p, struct device_run *r);
-/* Begins six epochs, and leaves each after 0 to 3 batches. */
+/* Begins six epochs, takes 0 to 3 batches of each, and skips the rest. Appends the batches to *r. */
 void leave_epochs(struct stk_pipeline *p, struct device_run *r);
 void add_batch_seen(struct device_run *r, struct stk_batch *b);
 double counter_of(struct stk_pipeline *p, const char *name);

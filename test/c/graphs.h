@@ -32,7 +32,7 @@ struct added_op {
 };
 
 struct stk_graph *new_graph(void);
-/* Adds an operator and returns its first output. */
+/* Adds an operator and returns its first output. Fails the test if the graph refuses the operator. */
 struct value add_op(struct stk_graph *g, const char *op, const struct added_op *how);
 struct value output_of(struct value v, int32_t output);
 void add_outputs(struct stk_graph *g, const struct value *values, size_t n);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Random calls of operators that make jobs. The random tensors, types and arguments follow from the operators' own tables. */
+ * Random calls of operators that make jobs. Tensors, types and arguments are drawn within the limits of the operators' tables. */
 #ifndef JOB_CALLS_H
 #define JOB_CALLS_H
 
@@ -45,7 +45,7 @@ struct call_kind {
 extern const struct call_kind image_kinds[];
 extern const size_t n_image_kinds;
 
-uint32_t call_draw(uint32_t n); /* 0 .. n - 1 */
+uint32_t call_draw(uint32_t n); /* returns a random number from 0 to n - 1 */
 enum stk_dtype call_dtype(void);
 void call_input(struct call *c, enum stk_dtype dtype, int ndim, const int64_t *shape);
 void call_any_input(struct call *c);

@@ -27,7 +27,7 @@ static void silent(j_common_ptr info)
 	(void)info;
 }
 
-/* Counts warnings, except those about bytes that are skipped between scans, which do not affect pixels. */
+/* Counts warnings, except those about bytes between segments, which do not affect pixels. */
 static void count_warning(j_common_ptr info, int level)
 {
 	info->err->num_warnings += level < 0 && info->err->msg_code != JWRN_EXTRANEOUS_DATA;

@@ -5,8 +5,8 @@
 
 #include "tensor/image.h"
 
-/* Decodes rows 0 .. rows-1 of a file to RGB with libjpeg-turbo's defaults (islow, fancy upsampling). Returns malloc'ed pixels, or NULL after an error.
- * *warnings: the number of warnings, except those about bytes between segments. */
+/* Decodes rows 0 .. rows-1 of a file to RGB with libjpeg-turbo's defaults (islow, fancy upsampling). Returns pixels to be freed with free, or NULL after an
+ * error. *width, *height: set to the image's size. *warnings: set to the number of warnings, except those about bytes between segments. */
 uint8_t *jpeg_reference_decode(const uint8_t *data, size_t size, int rows, int *width, int *height, long *warnings);
 
 struct jpeg_shape {
@@ -19,7 +19,7 @@ struct jpeg_shape {
 	int scans; /* 0: baseline; 1: progressive, by libjpeg's script; more: progressive, by a random script of at most this many scans */
 };
 
-/* Encodes an image with the content that the seed determines; returns malloc'ed bytes. */
+/* Encodes an image whose content is drawn from the seed. Returns *size bytes, to be freed with free. */
 uint8_t *jpeg_reference_encode(const struct jpeg_shape *shape, uint64_t seed, size_t *size);
 
 #endif

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* A group of coefficients. Its first scan sends the bits from the highest down to bit `first_low`, and each later scan one more bit. `next` is the next scan;
- * begun: there was a scan before it. */
+/* A group of coefficients. The group's first scan sends the bits from the highest down to bit `first_low`, and each later scan one more bit. next: the group's
+ * next scan. begun: whether the first scan was made. */
 struct part {
 	jpeg_scan_info next;
 	int first_low;
@@ -36,7 +36,7 @@ static int list_parts(const struct jpeg_compress_struct *c, uint64_t *r, struct 
 	return n;
 }
 
-/* Returns whether this scan may be the next one: AC scans of a component must follow its DC scan. */
+/* Returns whether p->next may be the file's next scan: AC scans of a component must follow its DC scan. */
 static bool may_follow(const struct part *parts, const struct part *p)
 {
 	if (p->next.Ss == 0)

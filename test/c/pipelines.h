@@ -43,6 +43,6 @@ struct run run_epochs(const char *folder, const struct options *o, int epochs);
 /* Runs the rest of the epoch from a saved state. */
 struct run resume_epoch(const char *folder, const struct options *o, const char *state);
 
-double pipeline_counter(struct stk_pipeline *p, const char *name); /* fails the test if the counter does not exist */
+double pipeline_counter(struct stk_pipeline *p, const char *name); /* returns a counter; fails the test if it does not exist */
 
 #endif

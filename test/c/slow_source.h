@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A source for tests, "slow://NUMBER", whose data is never available at once: each request completes after a latency, the latest request first (with
- * `narrow` one at a time, by deadline). One object, or all of them, may stall until a test releases it, and requests may fail.
+ * `narrow` one at a time, by deadline). One object, or all objects, may stall until a test calls slow_source_release, and requests may fail.
  * Also has functions that make pipelines which read from such a source. */
 #ifndef STK_TEST_SLOW_SOURCE_H
 #define STK_TEST_SLOW_SOURCE_H

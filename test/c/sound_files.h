@@ -13,7 +13,7 @@ struct test_wav {
 	int tag, channels, bits, frames;
 	uint32_t rate;
 	int extensible, wide, fmt_last, odd_chunk, chunk_after;
-	uint64_t promise; /* size of the samples that the header states; 0: the true size */
+	uint64_t promise; /* bytes of samples that the header states; 0: the true number */
 };
 
 struct test_wav_file {

@@ -11,7 +11,7 @@ struct pulled {
 	uint8_t bytes[BATCH][2][BYTES];
 };
 
-/* Reads the counters of the pipeline inside a callback, as the user's code or a garbage collector might. */
+/* Reads the pipeline's counters. Called in callbacks, where the user's code or a garbage collector might do this. */
 static void ask(const struct source *s)
 {
 	struct stk_counter counters[64];

@@ -17,7 +17,7 @@ struct source {
 	int64_t samples; /* number of samples in an epoch */
 	bool per_sample;
 	enum stk_seek seek;
-	int32_t shards, shard; /* shards 0 stands for 1 */
+	int32_t shards, shard; /* number of shards (0 stands for 1), and index of this source's shard */
 	enum fault fault;
 	int64_t fault_at; /* position in the epoch at which the fault occurs */
 	int delay_us;

@@ -135,7 +135,7 @@ static void test_what_is_no_image(void **state)
 	unlink(path);
 }
 
-/* Flips bits of the file, or truncates it. The result must be an image or an error. */
+/* Reads the file `tries` times with flipped bits or cut off. Each must give an image or an error. *refused: increased by the number of errors. */
 static void damage(const struct test_file *f, const char *path, uint64_t *seed, int tries, int *refused)
 {
 	uint8_t *copy = malloc(f->size);

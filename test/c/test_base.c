@@ -80,7 +80,7 @@ static void test_an_arena_keeps_to_its_limit(void **state)
 	(void)state;
 	struct stk_arena a;
 	stk__arena_init(&a);
-	for (int round = 0; round < 3; round++) { /* first with additional blocks, then with a single one */
+	for (int round = 0; round < 3; round++) { /* the first round needs additional blocks, later rounds use a single block */
 		stk__arena_limit(&a, 1000000);
 		assert_true(stk__arena_charge(&a, 200000));
 		uint8_t *first = stk__arena_take(&a, 300000);

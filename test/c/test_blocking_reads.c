@@ -107,14 +107,14 @@ static void test_many_wait_at_a_time(void **state)
 	while (wanted_back() < THREADS)
 		nanosleep(&nap, NULL);
 	assert_int_equal(g.done, 0);
-	for (int i = 0; i < FILES; i++) /* the test waits for the most urgent files */
+	for (int i = 0; i < FILES; i++) /* only the most urgent files */
 		assert_int_equal(fcntl(leases[i], F_GETLEASE) != F_WRLCK, i < THREADS);
 	snprintf(free_path, sizeof free_path, "%s/free", folder);
 	FILE *f = fopen(free_path, "w");
 	fputs("at hand", f);
 	fclose(f);
 	quick = (struct stk_request){.uri = free_path, .length = -1};
-	if (stk__io_try(io, &quick)) { /* in the page cache, if the file system can report that */
+	if (stk__io_try(io, &quick)) { /* true if the file system can report that the file is in the page cache */
 		assert_int_equal(quick.size, 7);
 		stk__buffer_release(quick.buffer);
 	}

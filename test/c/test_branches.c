@@ -116,7 +116,8 @@ static void test_a_sample_runs_its_branch_alone(void **state)
 	close_opened(&o);
 }
 
-/* Nested branches, a value made before the branches that use it, operators inside that need the whole batch, and a condition that is computed late. */
+/* Makes a graph with nested branches, a value made before the branches that use it, operators in branches that need the whole batch, and a condition that is
+ * computed late. */
 static struct stk_graph *tangled(void)
 {
 	struct begun in = begin_graph(folder);
@@ -145,7 +146,7 @@ static void test_the_way_does_not_matter(void **state)
 	struct run want = {0};
 	for (int k = 0; k < 4; k++) {
 		struct opened o = open_graph(tangled(), 1 + k % 2 * 2, k >= 2);
-		if (k == 3) { /* the graph is built from its JSON */
+		if (k == 3) { /* replaces the graph by one made from its JSON */
 			char *json = NULL;
 			struct stk_graph *again = NULL;
 			assert_int_equal(stk_graph_serialize(o.g, &json, NULL), STK_OK);

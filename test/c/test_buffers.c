@@ -92,7 +92,7 @@ static void test_a_second_holder_outlives_io(void **state)
 		stk__buffer_release(held[i]);
 	struct stk_buffer *other = stk__buffer_take(io, SIZE);
 	for (int i = 0; i < HELD; i++)
-		assert_ptr_not_equal(other, held[i]); /* they are still held */
+		assert_ptr_not_equal(other, held[i]); /* the buffers in held[] are still in use */
 	stk__buffer_release(other);
 	stk__buffer_release(held[0]);
 	assert_ptr_equal(stk__buffer_take(io, SIZE), held[0]);

@@ -31,7 +31,7 @@ static int end(void **state)
 	return system(command);
 }
 
-/* Expected values come from the tests of xxHash's ports (cespare/xxhash for Go, twox-hash for Rust). */
+/* The expected values are those in the tests of xxHash's ports (cespare/xxhash for Go, twox-hash for Rust). */
 static void test_published_checksums(void **state)
 {
 	static const struct {

@@ -100,7 +100,7 @@ static float coordinate(uint64_t *r, int extent)
 		return 0;
 	case 1:
 		return (float)extent;
-	case 2: /* outside */
+	case 2: /* outside of the image */
 		return (float)test_random_in(r, -3 * extent, 4 * extent);
 	case 3: /* at a position at which borders are sampled */
 		return (float)test_random_in(r, 0, 5 * extent) / 5;

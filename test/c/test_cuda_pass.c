@@ -106,7 +106,7 @@ static void add_step(struct stk_pass *p, int32_t most)
 		}
 		break;
 	default:
-		if (!draw(8)) /* products with zero are then NaN, and so may sums be */
+		if (!draw(8)) /* products of this value with zero, and sums with such products, are NaN */
 			a[draw(3)] = INFINITY;
 		stk__pass_affine(p, a, b, dtype);
 	}
@@ -257,7 +257,7 @@ struct job {
 	struct stk_pass pass;
 	struct stk_rect need;
 	ptrdiff_t row;
-	size_t offset; /* offset in bytes of the job's result in the output */
+	size_t offset; /* offset of the job's result in the output, in bytes */
 	bool planar_source, planar, taken;
 };
 

@@ -121,7 +121,7 @@ static void test_batch_sizes_depths_and_threads(void **state)
 			(struct device_settings){.batch = 3, .prefetch = prefetch, .threads = 4}, 2, NULL);
 }
 
-/* A setting gives all files to one side. Both sides give the same bytes, even with damaged files and for every policy. */
+/* A setting chooses the CPU or the GPU to decode all files. Both give the same bytes, even for damaged files and with every policy. */
 static void test_the_sides_that_decode(void **state)
 {
 	(void)state;
@@ -140,7 +140,7 @@ static void test_the_sides_that_decode(void **state)
 	}
 }
 
-/* Runs two epochs at a fixed level, the number that decides which files the cores decode and which the GPU (exec/decode_side.h). */
+/* Runs two epochs at a fixed level, the number that divides the files between cores and GPU (exec/decode_side.h). */
 static struct device_run run_at_level(const struct device_graph *g, int32_t level)
 {
 	const struct device_settings s = {.batch = 4, .threads = 3};

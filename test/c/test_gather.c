@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Operators that depend on their whole batch: each sample's result follows from all samples of the batch, however it runs. Their work stays fused in passes,
- * and a batch does not wait for all its samples if the operator does not need them. */
+ * Operators that depend on their whole batch: each sample's result is that of all samples of the batch together, however the graph runs. Their work stays fused
+  * in passes, and a batch does not wait for all its samples if the operator does not need them. */
 #include "test.h"
 
 #include "graphs.h"
@@ -39,7 +39,7 @@ static struct stk_graph *padded(void)
 	return in.g;
 }
 
-/* Does the same on the result of an earlier operator that also needs the whole batch, so that two operators gather in sequence. */
+/* Makes the same graph with two operators in sequence that need the whole batch. */
 static struct stk_graph *twice(void)
 {
 	struct begun in = begin_graph(folder);
@@ -51,7 +51,7 @@ static struct stk_graph *twice(void)
 	return in.g;
 }
 
-/* A graph whose padded size is known in advance, so that no sample waits for the others. */
+/* Makes a graph whose padded size is known in advance, so that no sample waits for the others. */
 static struct stk_graph *known(void)
 {
 	struct begun in = begin_graph(folder);
@@ -148,7 +148,7 @@ static void test_pads_to_the_largest_of_each_batch(void **state)
 		stk_batch_unref(&b);
 	}
 	assert_int_equal(batches, (FILES + 4) / 5);
-	assert_true(differ); /* samples of equal size would prove little */
+	assert_true(differ); /* else the test would prove little: all samples have the same size */
 	close_opened(&o);
 }
 

@@ -12,7 +12,7 @@
 enum { DRAWS = 200000 };
 static const uint64_t seed = 11;
 
-/* Returns the distance in units of the last place of `want`. */
+/* Returns the distance between the two values, in units of the last place of `want`. */
 static double ulps(double got, double want)
 {
 	if (got == want || (isnan(got) && isnan(want)))
@@ -72,7 +72,7 @@ static void test_special_cases(void **state)
 	assert_true(isinf(stk__exp(1000)) && stk__exp(-1000) == 0 && isinf(stk__exp(INFINITY)) && stk__exp(-INFINITY) == 0 &&
 		    isnan(stk__exp(NAN)));
 	assert_true(isnan(stk__sin(INFINITY)) && isnan(stk__cos(NAN)));
-	assert_true(fabs(stk__exp(-740) / exp(-740) - 1) < 0.01); /* a subnormal */
+	assert_true(fabs(stk__exp(-740) / exp(-740) - 1) < 0.01); /* a subnormal result */
 }
 
 int main(void)

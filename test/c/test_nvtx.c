@@ -31,7 +31,7 @@ static struct nvtx_tool_counts seen(void)
 {
 	struct nvtx_tool_counts counts = {0};
 	void *tool = dlopen(getenv("NVTX_INJECTION64_PATH"), RTLD_NOW | RTLD_NOLOAD);
-	assert_non_null(tool); /* with RTLD_NOLOAD it is found only if NVTX has loaded it */
+	assert_non_null(tool); /* RTLD_NOLOAD finds the tool only if NVTX has loaded it */
 	void (*read_counts)(struct nvtx_tool_counts *) = NULL;
 	*(void **)&read_counts = dlsym(tool, "nvtx_tool_read");
 	assert_non_null(read_counts);
@@ -48,8 +48,8 @@ static const struct nvtx_tool_kind *kind_of(const struct nvtx_tool_counts *c, co
 	return k;
 }
 
-/* Threads of the trace: two workers, sources, the consumer, and the thread that waits for the GPU. Later rows are events that do not happen on one of our
- * threads. */
+/* Number of the trace's rows that are threads: two workers, sources, the consumer, and the thread that waits for the GPU. Later rows are events that do not
+ * happen on a thread. */
 enum { THREADS = 5 };
 
 /* Counts the spans of a kind, and adds up their batches. */

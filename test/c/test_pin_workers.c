@@ -14,7 +14,7 @@
 
 enum { WORKERS = 3 };
 static char root[64];
-static int one, other; /* numbers of two cores that this process may use; other is -1 if there is only one */
+static int one, other; /* numbers of two cores that this process may use; other is -1 if it may use only one */
 
 static int set_up(void **state)
 {
@@ -53,7 +53,7 @@ static void says(int gpu, const char *list)
 	fclose(f);
 }
 
-/* Counts the threads named stoker-N that may run on exactly these cores. */
+/* Returns the number of threads named stoker-N that may run on exactly these cores. */
 static int workers_on(const cpu_set_t *cpus)
 {
 	DIR *tasks = opendir("/proc/self/task");

@@ -128,8 +128,8 @@ static int check_batch(struct stk_batch *b, const struct given_source *s)
 static void test_bytes_are_handed_over(void **state)
 {
 	(void)state;
-	/* The largest object is less than twice as large as the smallest one. Otherwise a sample might be in a buffer that is mostly empty, since an earlier
-	 * read has left it, and would be copied. */
+	/* The largest object is less than twice as large as the smallest one. Otherwise a small sample might be read into a large buffer of an earlier read, and
+	* would then be copied, because the buffer is mostly empty. */
 	struct given_source s = {.base = 40000, .more = 977};
 	struct stk_context *ctx;
 	struct stk_pipeline *p = open_given(&s, &ctx);

@@ -54,7 +54,7 @@ static void fill_batch(struct stk_gpu_device *dev, struct stk_slot *s, struct st
 	for (int32_t i = 0; i < n; i++)
 		assert_ptr_equal(s->values[0].samples[i].data, (uint8_t *)dense + (size_t)i * bytes);
 	check_samples(dev, s, dense, bytes, n);
-	assert_true(stk__slot_make_dense(s, 0, n, &again)); /* settling again, as for a value that is two outputs, must change nothing */
+	assert_true(stk__slot_make_dense(s, 0, n, &again)); /* a second call, as for a value that is two outputs, must change nothing */
 	assert_ptr_equal(again, dense);
 }
 
@@ -151,7 +151,7 @@ static void labels_pin_nothing(struct stk_gpu_device *dev)
 	for (int k = 0; k < KEPT; k++)
 		for (int j = 0; j < k; j += 97)
 			assert_ptr_not_equal(held[k][1]->data, held[j][1]->data);
-	stk__ring_release_owner(r); /* the consumer's blocks stay valid, and are no longer kept for reuse */
+	stk__ring_release_owner(r); /* the consumer's blocks stay valid, but are freed when they are released */
 	for (int k = 0; k < KEPT - 1; k++)
 		stk__block_drop(held[k][1]);
 	assert_int_equal(kept_bytes(r), 0);

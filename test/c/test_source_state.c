@@ -204,6 +204,6 @@ int main(void)
 		cmocka_unit_test(test_shards_that_cannot_be),
 		cmocka_unit_test(test_resuming_beside_a_reader),
 	};
-	alarm(250); /* a hang counts as a failure too */
+	alarm(250); /* if the test hangs, it fails */
 	return cmocka_run_group_tests_name("source_state", tests, NULL, NULL);
 }

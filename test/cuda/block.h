@@ -43,11 +43,11 @@ const char *emulated_launch(
 /* Waits for all threads of the block that have not returned. */
 void emulated_sync_block(void);
 
-/* Gives the value `mine` to the warp and waits for all its lanes that have not returned. `what` names the instruction and must be the same for all lanes.
+/* Publishes the lane's value `mine` and waits until all lanes of the warp that have not returned do so. `what` names the instruction and must be the same for all.
  * Returns the values of the 32 lanes, 0 for a lane that has returned; they are valid until this lane's next call. */
 const uint64_t *emulated_exchange(const char *what, uint64_t mine);
 
-/* Does the same with one bit of each lane: whether `set` is not 0. Returns the bits of all lanes, with lane 0's as the lowest. */
+/* Does the same with one bit of each lane, which is 1 if `set` is not 0. Returns the bits of all lanes; lane 0 has the lowest bit. */
 unsigned emulated_vote(const char *what, int set);
 
 /* Implement asynchronous copies to shared memory (kernel/common/cuda.cuh). emulated_copy_commit ends a group of copies, and emulated_copy_wait waits until at

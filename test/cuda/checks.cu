@@ -20,7 +20,7 @@ extern "C" __global__ void checks_warp(uint32_t *out, uint32_t lanes)
 	out[160 + lane] = __shfl_down_sync(FULL, value, 1);
 	out[192 + lane] = __shfl_xor_sync(FULL, value, 1);
 	out[224 + lane] = stk__warp_min(value);
-	/* Alternates the direction, so that some lanes still read one set of values while others give the next. */
+	/* Some lanes still read one set of exchanged values while others write the next set. */
 	for (uint32_t i = 0; i < 50; i++)
 		value = __shfl_sync(FULL, value, (lane + 1) % lanes) + (__ballot_sync(FULL, lane == i % lanes) >> lane & 1);
 	out[256 + lane] = value;
@@ -56,7 +56,7 @@ extern "C" __global__ void checks_stuck(void)
 		__syncthreads();
 }
 
-/* Reads the target of a copy, after waiting for the copy if `patient` is set. */
+/* Reads the target of an asynchronous copy. Waits for the copy first only if `patient` is set. */
 extern "C" __global__ void checks_copy(const uint32_t *from, uint32_t *out, int patient)
 {
 	STK_SHARED_ARRAY(uint32_t, words);

@@ -23,7 +23,7 @@ struct function {
 };
 
 struct module {
-	const char *name; /* "": any kernel, because nvcc's images do not contain the name */
+	const char *name; /* the module's name; "": kernels of any name are found, because nvcc's images do not contain the name */
 	int device;
 	struct function *functions;
 	size_t count;
@@ -46,7 +46,7 @@ void emulated_unlock(void)
 	pthread_mutex_unlock(&driver.lock);
 }
 
-/* Compares names without the suffix: cuMemAlloc_v2 matches cuMemAlloc. */
+/* Returns whether a function has this name, if its suffix is ignored: cuMemAlloc_v2 matches cuMemAlloc. */
 static bool is_named(const char *function, const char *name)
 {
 	size_t n = strlen(name);

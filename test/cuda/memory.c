@@ -41,7 +41,7 @@ static struct {
 	struct range device, pinned;
 	struct block *blocks;
 	size_t count, room;
-	int users; /* number of calls of emulated_open_memory without emulated_close_memory */
+	int users; /* number of calls of emulated_open_memory for which emulated_close_memory was not called yet */
 } memory;
 
 static size_t round_up(size_t n, size_t to)
@@ -172,7 +172,7 @@ static int place(size_t size, int device, uint64_t *address)
 	return CUDA_OK;
 }
 
-/* Gives back the block's pages, except those that other blocks may share. */
+/* Returns the block's pages to the system, except those that other blocks may share. */
 static void vacate(const struct block *b)
 {
 	uintptr_t from = (uintptr_t)b->at / PAGE * PAGE, to = from + pages_size(b);

@@ -12,7 +12,7 @@ static size_t bytes(const char *text)
 	return n << (*unit == 'K' ? 10 : *unit == 'M' ? 20 : *unit == 'G' ? 30 : 0);
 }
 
-/* fail=FUNCTION:N */
+/* Parses FUNCTION:N, the value of the word fail=. */
 static void read_fail(struct options *o, const char *text)
 {
 	const char *colon = strchr(text, ':');
@@ -46,7 +46,7 @@ static void read_word(struct options *o, char *word)
 		o->lost = strtol(value, NULL, 10);
 	else if (strcmp(word, "fail") == 0 && value)
 		read_fail(o, value);
-	else { /* an ignored misspelling would make a test check something else than it claims */
+	else { /* refused, because a test with a misspelt word would not check what it claims to */
 		fprintf(stderr, "emulated CUDA: STOKER_EMULATED_CUDA has an unknown word: %s\n", word);
 		abort();
 	}

@@ -105,7 +105,7 @@ static void fuzz_example(const uint8_t *data, size_t size)
 	for (int k = 0; k < 3; k++)
 		if (stk__feature_parse(names[k], specs[k], &features[k], NULL))
 			abort();
-	if (stk__tfrecord_payload(0, data, size, &payload, &size, NULL)) /* no record with a payload: uses the whole input as the message */
+	if (stk__tfrecord_payload(0, data, size, &payload, &size, NULL)) /* the input is no record, so all of it is used as the message */
 		payload = data;
 	if (stk__example_find(payload, size, features, 3, values, NULL))
 		return;

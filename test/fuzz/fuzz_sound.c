@@ -138,8 +138,8 @@ uint8_t *fuzz_seed(int i, size_t *size)
 	return f.data;
 }
 
-/* Changes bytes of a block of a FLAC file and corrects its checksums, so that decoding continues. Blocks are found by their headers.
- * Flips any bit of an input in which no block is found. */
+/* Changes bytes of a block of a FLAC file and corrects the block's checksums, so that decoding continues. Blocks are found by their headers.
+ * Flips a random bit of an input in which no block is found. */
 void fuzz_mutate(uint8_t *data, size_t *size, uint64_t *state)
 {
 	enum { MOST = 64 };

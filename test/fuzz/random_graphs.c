@@ -171,7 +171,7 @@ static bool is_nan(const uint8_t *p, enum stk_dtype dtype)
 	}
 }
 
-/* Returns the index of the first element that differs, or -1 if none does. */
+/* Returns the index of the first element in which the tensors differ; -1 if they are equal. */
 static int64_t difference(const struct stk_tensor *a, const struct stk_tensor *b)
 {
 	size_t size = stk_dtype_size(a->desc.dtype), bytes = (size_t)stk_desc_bytes(&a->desc);
@@ -197,7 +197,7 @@ static bool same_desc(const struct stk_desc *a, const struct stk_desc *b)
 	       memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0;
 }
 
-/* Returns whether an error is allowed in some ways of running only: one may run out of memory where another does not, and some operators have no GPU
+/* Returns whether this error is allowed although another way of running succeeds: one way may need more memory than another, and some operators have no GPU
  * version. */
 static bool excused(enum stk_status s, bool gpu)
 {

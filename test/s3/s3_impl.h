@@ -32,10 +32,10 @@ bool s3_store_has_bucket(const struct s3_store *s, const char *bucket);
 /* Writes the object's ETag, without quotes. */
 void s3_etag(const struct s3_object *o, char out[32]);
 void s3_store_free(struct s3_store *s);
-/* Builds the XML of a page of a listing. */
+/* Appends the XML of a page of a listing to *out. query: the request's parameters. knobs: the server's settings, by enum s3_knob. */
 void s3_store_list(const struct s3_store *s, const char *bucket, const char *query, const double *knobs, struct s3_text *out);
 
-/* Finds a parameter of a query and decodes its value. Returns false if the query does not have it. */
+/* Finds a parameter of a query by name and writes its decoded value to `out`. Returns false if the query does not have it. */
 bool s3_query(const char *query, const char *name, char *out, size_t capacity);
 void s3_decode(char *out, const char *s, size_t n, bool plus);
 
@@ -46,7 +46,7 @@ struct s3_keys {
  * NULL if the signature is valid, else the error code. */
 const char *s3_check_signature(
 	const struct s3_keys *k, const char *method, const char *path, const char *query, const char *headers, const char *body);
-/* Finds a header line and copies its value. Returns false if there is no such line. */
+/* Finds a header line by name and copies its value to `out`. Returns false if there is no such line. */
 bool s3_header(const char *headers, const char *name, char *out, size_t capacity);
 
 #endif

@@ -36,7 +36,7 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Sorts the parameters and writes each with a '='. They arrive encoded and are not decoded. */
+/* Appends the query's parameters to *out, sorted, each with a '='. The parameters are URL-encoded and stay so. */
 static void canonical_query(const char *query, struct s3_text *out)
 {
 	char *copy = strdup(query), *parts[64], *save = NULL;

@@ -59,7 +59,7 @@ bool s3_query(const char *query, const char *name, char *out, size_t capacity)
 	return false;
 }
 
-/* Returns the index of the first object whose path is not less than this one. */
+/* Returns the index of the first object whose path is not less than `path`. */
 static size_t lower(const struct s3_store *s, const char *path)
 {
 	size_t low = 0, high = s->count;
@@ -174,7 +174,7 @@ void s3_etag(const struct s3_object *o, char out[32])
 	snprintf(out, 32, "%016llx-%u", (unsigned long long)o->size * 0x9E3779B97F4A7C15u, o->version);
 }
 
-/* Adds an entry to a page, after or before the entries that are there. */
+/* Adds an entry at the page's end or, with `reverse`, before its other entries. */
 static void add_entry(struct s3_text *page, const char *key, const struct s3_object *o, bool url, bool reverse)
 {
 	char etag[32];

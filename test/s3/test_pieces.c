@@ -113,7 +113,7 @@ static void test_neighbours_are_joined(void **state)
 		int64_t offset, length;
 		size_t most;
 		bool alone;
-		int leads; /* the first request of its group */
+		int leads; /* index of the first request of the group that this request must be in */
 	} cases[N] = {{"s3://b/a", 512, 100, 0, false, 0}, {"s3://b/a", 1024, 1000, 0, false, 0},
 		{"s3://b/a", 1024, 10, 0, false, 0}, /* the same bytes again */
 		{"s3://b/a", 2024 + 64 * KB, 100, 0, false, 0}, {"s3://b/a", 2124 + 128 * KB + 1, 100, 0, false, 4}, /* too far away */
@@ -127,7 +127,7 @@ static void test_neighbours_are_joined(void **state)
 	struct stk_request r[N] = {0};
 	(void)state;
 	for (int k = 0; k < N; k++) {
-		int i = (7 * k) % N; /* in a different order than their turns */
+		int i = (7 * k) % N; /* the requests are added in a different order than their turns */
 		r[i] = (struct stk_request){.uri = cases[i].uri,
 			.offset = cases[i].offset,
 			.length = cases[i].length,
