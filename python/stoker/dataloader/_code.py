@@ -356,7 +356,8 @@ class Code:
         return getattr(value, "__name__", None) in _FUNCTIONS.get(getattr(value, "__module__", ""), ())
 
     def _check_own(self, node: ast.Call, name: str) -> None:
-        """Checks a call of self.NAME(): of a method of the Dataset, or of a function that one of its attributes holds."""
+        """Checks a call of self.NAME(), which is a method of the Dataset or a function that one of its attributes holds. Raises InPython for other
+        callables."""
         method = inspect.getattr_static(type(self._dataset), name, None)
         if name in vars(self._dataset):
             attribute = vars(self._dataset)[name]

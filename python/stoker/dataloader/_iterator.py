@@ -33,7 +33,7 @@ from stoker.loader._random import mix
 if TYPE_CHECKING:
     import torch
 
-_AHEAD = 2  # batches to make early if num_workers is 0; with workers, each adds prefetch_factor batches
+_AHEAD = 2  # batches to make early if num_workers is 0; otherwise prefetch_factor batches for each worker
 _MOST_AHEAD = 8  # the most batches that the pipeline keeps in memory
 
 
@@ -55,14 +55,15 @@ class _PendingBatch:
 class CompiledIterator(_BaseDataLoaderIter):
     """The iterator of an epoch (see the module). Derived from torch's iterator, so that programs find the attributes of an iterator of torch."""
 
-    _workers: tuple[Any, ...] = ()  # torch's iterators with workers list their processes here
+    _workers: tuple[Any, ...] = ()  # programs read this attribute of torch's iterators, which lists the worker processes
     _skip = 0  # number of batches that an earlier run received in this epoch
     _taken = 0  # number of batches that the loop received; an error in the place of a batch counts too
 
     def __init__(self, loader: Any, plan: Plan, turn: int = 0, base_seed: int = 0) -> None:
-        """turn: number of epochs for which workers ran in an earlier run, with torch's seed `base_seed`."""
+        """turn: number of earlier epochs of these persistent workers, in the run that is resumed. base_seed: torch's seed of these workers, if turn is not
+        0."""
         if plan.reader is not None:
-            self.trial(loader, plan).close()  # refuses what cannot be built before anything is drawn
+            self.trial(loader, plan).close()  # raises InPython if no Machine can be built, before an index is drawn
         super().__init__(loader)
         if turn:
             self._base_seed = base_seed
@@ -101,7 +102,7 @@ class CompiledIterator(_BaseDataLoaderIter):
         self._flights: deque[_PendingBatch] = deque()
         self._drawn = self._skip
         self._ended = False
-        self._rest_in_python = False  # the Dataset's own Python makes the rest of the epoch
+        self._rest_in_python = False  # whether the Dataset's own Python makes the rest of the epoch
         self._machine: Machine | None = None
         self._seed = mix(int(self._base_seed), self._turn)
         self._length = len(self._index_sampler) if self._ahead and not self._num_workers else 0

@@ -48,7 +48,8 @@ class Machine:
         self._fed._put(([items], self._fed.layouts))
 
     def take(self) -> torch.Tensor | list[torch.Tensor]:
-        """Returns the images of the oldest batch that was fed: one tensor, or a list with a tensor for each image if their shapes differ."""
+        """Returns the images of the oldest batch that was fed: one tensor, or a list with a tensor for each image if their shapes differ. Raises a StokerError
+        if an image failed or the timeout is over."""
         from stoker.plugin._handover import AS_IT_LIES, Handover
         from stoker.tensors import tensor_list
 

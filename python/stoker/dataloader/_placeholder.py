@@ -101,6 +101,6 @@ def replaced(sample: Any, image_of: Any) -> Any:
 
 
 def same_attributes(value: Any, before: dict[str, Any]) -> bool:
-    """Returns whether an object's attributes are the same objects as before."""
+    """Returns whether an object's attributes are the same objects as before. before: a copy of its earlier vars()."""
     now = vars(value)
     return len(now) == len(before) and all(name in before and before[name] is value for name, value in now.items())

@@ -128,7 +128,7 @@ def save(loader: Any, progress: Progress | None, dataset: Any) -> dict[str, Any]
         "inside": int(inside),
         "batches": now.batches,
         "digest": now.digest,
-        "ahead": ",".join(map(str, sorted(now.ahead))),  # a text, because a state always has as many values
+        "ahead": ",".join(map(str, sorted(now.ahead))),  # a text, because each state must have the same entries
         "turn": now.turn,
         "base_seed": now.base_seed,
         **_data_of(loader.dataset),

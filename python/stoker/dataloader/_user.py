@@ -173,7 +173,8 @@ class _Inner:
 
 
 class UserReader(Reader):
-    """Reads a Dataset that the user has written. Raises InPython if its code may have effects or does something unknown."""
+    """Reads a Dataset that the user has written. Raises InPython if its code may have effects or does something unknown. reader_of: returns the Reader of a
+    Dataset that is an attribute of the user's."""
 
     def __init__(self, dataset: Any, reader_of: Callable[[Any], Reader]) -> None:
         self._call = _Call()

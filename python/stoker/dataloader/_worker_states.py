@@ -263,8 +263,6 @@ def _work(loop: Callable[..., None], saved: dict[str, Any] | None, named: dict[s
 
 
 class _Copy:
-    """The worker's copy of a Dataset."""
-
     phase = Phase.INSIDE
 
     def __init__(self, dataset: Any) -> None:

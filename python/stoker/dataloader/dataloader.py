@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The class DataLoader, a subclass of torch's."""
+"""The class DataLoader, a subclass of torch's, and its iterators, which count batches and skip those that a saved run has received."""
 
 from __future__ import annotations
 
@@ -212,9 +212,9 @@ class DataLoader(TorchDataLoader[_T]):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Makes the next iteration continue from a state. Samples before it are
         not read, except that an IterableDataset without a state yields them
-        again. Raises StateError if the Dataset has another length, or another
-        list of files if it is one of torchvision's folders, or a Subset or
-        ConcatDataset of them.
+        again. Raises StateError if the state is damaged, if the Dataset has
+        another length, or if it is one of torchvision's folders (or a Subset or
+        ConcatDataset of them) with another list of files.
         """
         _progress.check(state)
         _progress.check_data(self, state)
@@ -242,7 +242,7 @@ class DataLoader(TorchDataLoader[_T]):
 
 
 class _Tracked:
-    """Base of all iterators here. Counts the batches, and skips the batches that the loop received before it was saved."""
+    """Base of all iterators here. Counts the batches, and skips the batches that the loop had received when its state was saved."""
 
     _progress: Progress
     _skip = 0

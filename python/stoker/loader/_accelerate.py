@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 
 class AcceleratorAnswers(Protocol):
-    """The object that Accelerate asks: it reads these attributes."""
+    """The object whose attributes Accelerate reads."""
 
     end_of_dataloader: bool
     remainder: int

@@ -30,7 +30,7 @@ class Arrays:
     @classmethod
     def of(cls, images: Any, targets: Any, transform: Any = None, layout: str | None = None) -> Arrays:
         """Makes Arrays from the user's arrays or tensors. images: uint8, of shape (N, H, W), or with four dimensions in `layout`. Without `layout`, the shape
-        decides. Raises InvalidArgumentError for other arrays."""
+        decides. targets, transform: as in the class. Raises InvalidArgumentError for other arrays."""
         import numpy as np
 
         tensor = hasattr(images, "permute")
@@ -136,7 +136,8 @@ def _refuse_type(images: Any, tensor: bool) -> None:
 
 
 def _load_pickle(path: Path) -> Any:
-    """Loads a pickle of arrays in plain containers. Raises an error if the pickle names any other class or function, which could run code."""
+    """Loads a pickle of arrays in plain containers. Raises InvalidArgumentError if the pickle names any other class or function, which could run code, or is
+    damaged."""
     import pickle
 
     class Unpickler(pickle.Unpickler):

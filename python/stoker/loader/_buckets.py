@@ -139,7 +139,8 @@ def _durations_of_rows(source: TableSource) -> list[float]:
 def make_buckets(bucket_by: Any, source: Any, oriented: bool, together: int, shuffle: bool, seed: int) -> BucketOrder:
     """Makes the order for the Loader's argument bucket_by: "aspect_ratio" or "size" of images, "duration" of sounds, or a list with a key for each sample.
 
-    oriented: whether the EXIF orientation is applied, which may exchange height and width. together: number of samples in a step, over all ranks.
+    oriented: whether the EXIF orientation is applied, which may exchange height and width. together: number of samples in a step, over all ranks. Raises
+    InvalidArgumentError for other values, and if sizes or lengths are not known.
     """
     durations = getattr(source, "durations", None)  # only a source of sounds has this method
     if durations is None and isinstance(source, TableSource) and isinstance(source.table, Table) and source.asked.sound is not None:

@@ -15,8 +15,8 @@ _WAY = "stoker.DataLoader gives it the list"
 
 
 def checked(collate_fn: Any) -> Any:
-    """Returns the collate_fn. Raises InvalidArgumentError if it is not callable, or was certainly written for a list of samples: torch's default_collate and
-    default_convert, and functions that call zip(*batch)."""
+    """Returns the collate_fn; None for None. Raises InvalidArgumentError if it is not callable, or was certainly written for a list of samples: torch's
+    default_collate and default_convert, and functions that call zip(*batch)."""
     if collate_fn is None:
         return None
     if not callable(collate_fn):

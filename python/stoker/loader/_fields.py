@@ -53,19 +53,19 @@ def default(targets: int) -> tuple[str, ...]:
 
 
 def of_folder(fields: tuple[str, ...] | None) -> dict[str, int | None]:
-    """Returns the fields of a data set of images and labels: a dict to the indices of outputs, or to None for metadata of samples."""
+    """Returns the fields of a data set of images and labels: a dict from names to the indices of outputs, or to None for metadata of samples."""
     return of_table(fields, ("label",))
 
 
 def of_table(fields: tuple[str, ...] | None, columns: tuple[str, ...]) -> dict[str, int | None]:
-    """Returns the fields of a table of paths and targets: a dict to the indices of outputs, or to None for metadata of samples. Output 1 is the index of the
-    row, with which the values of all columns are looked up."""
+    """Returns the fields of a table of paths and targets: a dict from names to the indices of outputs, or to None for metadata of samples. Output 1 is the
+    index of the row, with which the values of all columns are looked up."""
     return of_known(fields, {"image": 0, **dict.fromkeys(columns, 1)})
 
 
 def of_known(fields: tuple[str, ...] | None, outputs: dict[str, int]) -> dict[str, int | None]:
-    """Returns the fields that the user wants, by default all of `outputs`: a dict to the indices of outputs, or to None for metadata of samples. outputs: maps
-    the source's fields to indices of outputs. Raises InvalidArgumentError for an unknown field."""
+    """Returns the fields that the user wants, by default all of `outputs`: a dict from names to the indices of outputs, or to None for metadata of samples.
+    outputs: maps the source's fields to indices of outputs. Raises InvalidArgumentError for an unknown field."""
     known = {**outputs, **dict.fromkeys(FROM_SAMPLES)}
     for name in fields or ():
         if name not in known:
@@ -75,9 +75,9 @@ def of_known(fields: tuple[str, ...] | None, outputs: dict[str, int]) -> dict[st
 
 
 def of_dataset(fields: tuple[str, ...] | None, targets: int, keys: tuple[str, ...] | None) -> dict[str, int | None]:
-    """Returns the fields of a Dataset: a dict to the indices of parts, or to None for metadata of samples. keys: for samples that are dicts, the keys of their
-    parts in order; a field is the part with its name. None: samples are tuples; "image" is part 0, and the other names are the other parts in order. targets:
-    the number of parts after the image. Raises InvalidArgumentError if the number of names does not fit."""
+    """Returns the fields of a Dataset: a dict from names to the indices of parts, or to None for metadata of samples. keys: for samples that are dicts, the
+    keys of their parts in order; a field is the part with its name. None: samples are tuples; "image" is part 0, and the other names are the other parts in
+    order. targets: the number of parts after the image. Raises InvalidArgumentError if the number of names does not fit."""
     if keys is not None:
         return {f: keys.index(f) if f in keys else None for f in (keys if fields is None else fields)}
     given = fields if fields is not None else default(targets)
@@ -95,8 +95,8 @@ def of_dataset(fields: tuple[str, ...] | None, targets: int, keys: tuple[str, ..
 
 
 def of_pipeline(fields: tuple[str, ...] | None, outputs: int) -> dict[str, int | None]:
-    """Returns the fields of a user's Pipeline: a dict to the indices of outputs, or to None for metadata of samples. fields: names of the outputs in order, or
-    None for default names. Raises InvalidArgumentError if there are more names than outputs."""
+    """Returns the fields of a user's Pipeline: a dict from names to the indices of outputs, or to None for metadata of samples. fields: names of the outputs in
+    order, or None for default names. Raises InvalidArgumentError if there are more names than outputs."""
     given = fields if fields is not None else default(outputs - 1)
     names = [f for f in given if f not in FROM_SAMPLES]
     if len(names) > outputs:

@@ -42,7 +42,8 @@ def _lack(extent: Any, wanted: int) -> Any:
 
 
 def resized(extent: Extent, size: int, max_size: int | None) -> Extent:
-    """Returns the extent of an image whose shorter edge becomes `size`. If the longer edge would exceed max_size, the longer edge becomes max_size."""
+    """Returns the extent of an image whose shorter edge becomes `size`. If the longer edge would exceed max_size, the longer edge becomes max_size. max_size:
+    None means no limit."""
     height, width = extent
     nodes: bool = isinstance(height, DataNode)
     short = math.min(height, width) if nodes else min(height, width)
@@ -216,7 +217,8 @@ class Followers:
 
     @staticmethod
     def _draw_start(extent: Any, wanted: int) -> DataNode:
-        """Draws where a window begins along an axis, with equal probabilities. Returns 0 if the window does not fit; the crop then fails."""
+        """Draws where a window begins along an axis, with equal probabilities. Returns 0 if the window does not fit; the crop then fails. extent, wanted:
+        numbers of pixels of the image and of the window."""
         last = math.max(extent - wanted, 0) if isinstance(extent, DataNode) else max(extent - wanted, 0)
         draw = fn.random.uniform(range=[0.0, 1.0])
         place: DataNode = fn.cast(math.min(math.floor(draw * (last + 1)), last), dtype=types.INT32)

@@ -113,7 +113,7 @@ class HubTable:
 
 
 class HubStream:
-    """An IterableDataset of the package `datasets`."""
+    """Iterates over an IterableDataset of the package `datasets`. Yields dicts in which the image or the sound is named "image"."""
 
     def __init__(
         self, source: Any, names: tuple[str, ...] | None = None, kinds: Mapping[str, Kind] | None = None, sound: str | None = None

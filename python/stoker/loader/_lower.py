@@ -24,7 +24,7 @@ from stoker.loader._lower_policies import POLICIES
 from stoker.loader._lower_timm import augment, one_of
 
 FLOATS = (types.FLOAT, types.FLOAT16, types.BFLOAT16)
-WIDE = (types.UINT16, types.INT16)  # types of images that are not converted to uint8
+WIDE = (types.UINT16, types.INT16)  # types that only the values of a FloatMap may have in a batch
 
 
 @dataclass

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles RandomAffine and RandomRotation to one warp, with torchvision's inverse matrix, which is computed from each sample's draws."""
+"""Compiles RandomAffine and RandomRotation to one warp. The warp's matrix is torchvision's inverse matrix, computed from each sample's draws."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def _draw(pair: tuple[float, float], gate: DataNode | None, unchanged: float = 0
 
 
 def _of(name: str, angle: Any) -> Any:
-    """Returns sin, cos or tan (`name`) of an angle in radians, a number or a node. Numbers are rounded to 15 decimals, as in Pillow, so that multiples of 90
-    degrees give exact results."""
+    """Returns sin, cos or tan (`name`) of an angle in radians, a number or a node. For a number, the result is rounded to 15 decimals, as in Pillow, so that
+    multiples of 90 degrees give exact results."""
     return getattr(math, name)(angle) if isinstance(angle, DataNode) else round(getattr(numbers, name)(angle), 15)
 
 

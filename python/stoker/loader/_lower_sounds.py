@@ -33,7 +33,7 @@ class Sound:
 
 
 def is_of_sounds(step: Any) -> bool:
-    """Returns whether a transform is one of sounds."""
+    """Returns whether a transform is for sounds: AddNoise, or one of torchaudio's."""
     return isinstance(step, AddNoise) or type(step).__module__.partition(".")[0] == "torchaudio"
 
 

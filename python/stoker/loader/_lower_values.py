@@ -14,7 +14,7 @@ from stoker.data_node import DataNode
 from stoker.loader._changes import SerializedCalls
 from stoker.loader._random import random_numbers
 
-Gate = Any  # a node, or 1
+Gate = Any  # a node that is 0 or 1 for each sample, or the number 1
 
 
 def grayscale(node: DataNode, channels: int, gate: Gate) -> DataNode:
@@ -97,7 +97,7 @@ def seeds() -> DataNode:
 
 
 def call(node: DataNode, t: T.Lambda, gate: DataNode | None) -> DataNode:
-    """Calls the user's function in Python; sample_rng() in it has the sample's own random numbers. Does not call it if the gate is 0."""
+    """Calls the user's function in Python, for samples whose gate is not 0. sample_rng() in the function has the sample's own random numbers."""
     name = name_of(t.lambd)
     notice_python_transform(name)
     more = () if gate is None else (gate,)

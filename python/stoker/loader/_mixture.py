@@ -149,7 +149,8 @@ class Mixture:
         self._begun = list(self._taken)
 
     def __len__(self) -> int:
-        """Returns the number of steps in the current epoch. It can differ by a few from one epoch to the next."""
+        """Returns the number of steps in the current epoch, which can differ by a few from one epoch to the next. Raises TypeError if the source that ends
+        epochs has no length."""
         if self._steps is not None:
             return self._steps
         assert self._leader is not None
@@ -203,7 +204,7 @@ class Mixture:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from a state, with any number of ranks. For a state of another mixture, raises StateError and changes nothing."""
+        """Continues from a state, with any number of ranks. For a damaged state, or one of another mixture, raises StateError and changes nothing."""
         if not isinstance(state, dict) or state.get("stoker_mixture") != _STATE:
             raise StateError("this is not a state of a mixture (Loader.mix), or it is of another version")
         counts: list[Any] = [state.get("taken"), state.get("begun")]
@@ -266,7 +267,8 @@ class Mixture:
                 raise
 
     def _keeps_shares(self, taken: Sequence[int], largest: int) -> bool:
-        """Returns whether the number of samples from each source differs by at most one batch from its share. largest: samples in the largest batch so far."""
+        """Returns whether the number of samples from each source differs from its share by at most `largest`, the number of samples in the largest batch so
+        far."""
         total = sum(taken)
         return all(abs(share * total - n) <= largest for share, n in zip(self.shares, taken, strict=True))
 

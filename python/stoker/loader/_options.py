@@ -108,8 +108,8 @@ def refuse_unknown(arguments: Mapping[str, Any], method: Callable[..., Any], cls
 
 
 def take_more(more: Arguments, names: list[str]) -> dict[str, Any]:
-    """Returns those of the arguments `more` that are settings of the pipeline. Prints a notice for arguments of torch's DataLoader without effect, and raises
-    an error for others, except `dataset` and multiprocessing_context. names: the names of all arguments of a Loader, for advice."""
+    """Returns those of the arguments `more` that are settings of the pipeline, without timeout=0. Prints a notice for arguments of torch's DataLoader without
+    effect, and raises an error for others, except `dataset` and multiprocessing_context. names: the names of all arguments of a Loader, for advice."""
     settings = {}
     for name, value in more.items():
         if name in ("dataset", "multiprocessing_context"):

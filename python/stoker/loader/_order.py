@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Orders of samples that the user gives: a function of the epoch, weights, or one of torch's samplers."""
+"""Orders of samples that the user gives: a function of the epoch, weights, a list of ids, one of torch's samplers, or batches of ids."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class WeightedOrder(Order):
 
 
 class SamplerOrder(Order):
-    """Takes the ids from one of torch's samplers. As with a DataLoader, these are the samples of this rank."""
+    """Takes the ids from one of torch's samplers, or from a list or another iterable. As with a DataLoader, these are the samples of this rank."""
 
     per_rank = True
     repeated = (

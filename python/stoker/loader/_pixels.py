@@ -20,7 +20,7 @@ def pixels(value: Any, layout: Layout, declared: bool = False) -> Any:
     """Converts an image. A path is read; bytes, also as an array of one dimension, are returned unchanged; other arrays, tensors and PIL images become
     arrays in the layout of `layout`. Floats keep their scale.
 
-    declared: the user has declared the field as a map of floats, so no notice about floats is printed.
+    declared: the user has declared the field as a map of floats, so no notice about floats is printed. Raises TypeError or ValueError for other values.
     """
     if hasattr(value, "dtype") and hasattr(value, "ndim"):
         tensor = hasattr(value, "permute")

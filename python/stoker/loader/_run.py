@@ -248,7 +248,8 @@ class Run:
         return self.samples()
 
     def data_size(self) -> int | None:
-        """Returns the number of samples in the data set; None if it is not known. An epoch may take fewer or more of them."""
+        """Returns the number of samples in the data set; None if it is not known. An epoch may take fewer or more of them. Counts the samples of tars as
+        counted() does."""
         if isinstance(self.source, DatasetSource):
             return self.source.size
         size = self.meta().get("samples")
@@ -397,7 +398,7 @@ class Run:
             return {"epoch": self.epoch, "pipeline": self.resumed, **facts}
         core = self._session.state()
         if not own_order:
-            # The last batch of one epoch of a user's pipeline may hold samples of the next epoch, which then has consumed samples before its first batch.
+            # In a pipeline that the user made, an epoch's last batch may hold samples of the next epoch, which then has consumed samples before its first batch.
             begun = self._session.step > 0 or core["consumed"] > 0
             over = not begun or (core.get("streamed") and core["epoch"] > self.epoch)
             return {"epoch": core["epoch"], "pipeline": None if over else core}

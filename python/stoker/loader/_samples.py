@@ -229,7 +229,8 @@ class Samples:
         return tuple(item[k] for k in self.keys)
 
     def _keys(self, item: dict[str, Any]) -> tuple[str, ...]:
-        """Returns the keys of the first sample's parts, "image" first. Raises an error without an image, for a missing field, and for a key that is not a name."""
+        """Returns the keys of the first sample's parts, "image" first. Raises TypeError without an image, and InvalidArgumentError for a missing field and for
+        a key that cannot be a field's name."""
         entries = ", ".join(map(str, item))
         if "image" not in item:
             advice = "that is where the sound has to be" if self.sound else _not_images.advice_for_dict(item)
@@ -255,7 +256,7 @@ class Samples:
                 )
 
     def picture(self, k: int) -> Picture:
-        """Returns the converter of a part that is a further image or a map of floats."""
+        """Returns the converter of a part that is a further image or a map of floats. k: index of the part."""
         made = self._converters[k - 1]
         assert isinstance(made, Picture)
         return made

@@ -55,7 +55,7 @@ class ReuseDetector:
         self._given: dict[int, tuple[Any, bytes]] = {}
 
     def begin(self, row: tuple[Any, ...], made: tuple[Any, ...]) -> None:
-        """Starts with the first sample. row: the original parts. made: the result of `owned`."""
+        """Starts to watch, with the first sample. row: the original parts. made: the result of `owned`."""
         parts = [(part, own) for part, own in zip(row, made, strict=True) if _is_watched(part, own)]
         if self.count and parts:
             self.copies, self.serial = True, any(_is_kept(part) for part, _ in parts)

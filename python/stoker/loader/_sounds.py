@@ -251,7 +251,7 @@ class Sounds:
     def __init__(self, given: SoundField, ragged: bool, transforms: Any, clips: bool = False) -> None:
         self.given, self.ragged, self.audio, self.clips = given, ragged, given.audio, clips
         self.steps = list(transforms) if isinstance(transforms, (list, tuple)) else [] if transforms is None else [transforms]
-        self.padded = False  # whether sounds have different lengths
+        self.padded = False  # whether sounds have different lengths and are padded; set by `finished`
         self._axis = 0  # the axis of a sample along which lengths are counted
         if isinstance(self.audio.duration, (int, float)) and ragged:
             raise InvalidArgumentError(
@@ -427,7 +427,7 @@ class AudioSource(FileSource):
         return self.sounds.decoded(data), {"label": spec.label(label)}
 
     def _of_store(self) -> bool:
-        """Returns whether some files are remote. Of remote files, only the bytes of the windows are fetched."""
+        """Returns whether some files are remote."""
         return any("://" in os.fsdecode(path) for path in (self.paths if self.paths is not None else [self.root or ""]))
 
     def _of_manifests(self, reader: dict[str, Any]) -> tuple[Sound, dict[str, DataNode]]:

@@ -91,7 +91,7 @@ class Table:
         sound: str | None = None,
     ) -> None:
         self.storage, self.memory, self.sound = storage or common(), memory, sound
-        self.limit = _numbers.SAMPLE_MEMORY  # the most bytes that a row may take; the Loader sets its memory_limit
+        self.limit = _numbers.SAMPLE_MEMORY  # the most bytes that a row may take; a Loader sets this to its memory_limit
         files = read_footers(find(patterns, self.storage), self.storage)
         self.files = [f for f in files if f.footer.num_rows]
         if not self.files:
@@ -307,7 +307,7 @@ class Table:
         return sum(map(self.group_bytes, range(len(self.groups))))
 
     def digest(self) -> str:
-        """Returns a digest of the files' names and of the numbers of rows of all groups, for saved states."""
+        """Returns a digest of the files' names, without folders, and of the numbers of rows of all groups, for saved states."""
         import hashlib
 
         return hashlib.blake2b(

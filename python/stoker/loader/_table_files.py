@@ -128,7 +128,7 @@ def find(patterns: Sequence[str], storage: Storage) -> list[Listed]:
 
 
 def read_footers(files: Sequence[Listed], storage: Storage) -> list[TableFile]:
-    """Reads the footers of all files, many at a time. Saves those of remote files in ~/.cache/stoker for the next start."""
+    """Reads the footers of all files, many at a time. Saves those of remote files in ~/.cache/stoker for the next start, and prints a notice if that fails."""
     parquet()
     threads = min(128 if any(is_remote(f.name) for f in files) else 4, len(files) or 1)
     found = _side_by_side(threads, [(_read_footer, f, storage) for f in files])
@@ -397,7 +397,8 @@ class _Ranges(io.RawIOBase):
 
 
 def _through(opened: Any, read: Callable[[Any], Any]) -> Any:
-    """Returns read(file) for an open file. `file` is one of pyarrow's own files, without a reference to a Python object, if the system can open it by path."""
+    """Returns read(file) for an open file. `file` is one of pyarrow's own files, without a reference to a Python object, if the system can open it by path;
+    otherwise the file object of _released."""
     import pyarrow as pa
 
     name = "" if isinstance(opened, _Ranges) else f"/proc/self/fd/{opened.fileno()}"

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from stoker import _core, _files
 
 _MAGIC = b"STKFOOT1"
-_DIGEST = 16  # bytes of the digest that follows the magic
+_DIGEST = 16  # size in bytes of the digest that follows the magic
 
 
 class Kept(NamedTuple):

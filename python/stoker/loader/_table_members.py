@@ -49,7 +49,7 @@ _PNM = re.compile(rb"P([1-6])\s")
 _PNM_ENDINGS = {b"1": "pbm", b"4": "pbm", b"2": "pgm", b"5": "pgm", b"3": "ppm", b"6": "ppm"}
 
 
-_NOT_FILES = ("cls", "txt", "json", "npy")  # endings of other members
+_NOT_FILES = ("cls", "txt", "json", "npy")  # endings of members that are no images, sounds or videos
 
 
 def ending_of(data: Bytes, path: Callable[[], str | None]) -> str | None:

@@ -200,7 +200,8 @@ class _Stream:
             self.schema = self._opened(file, before[:1], "").schema
 
     def read(self, batch: int, columns: Sequence[str]) -> Any:
-        """Returns columns of a record batch as a pyarrow.Table. Raises CorruptError also if values exceed their buffers: Arrow would read past the end."""
+        """Returns columns of a record batch as a pyarrow.Table. Raises ReadError if the file was replaced, and CorruptError if it is damaged, also if values
+        exceed their buffers: Arrow would read past the end."""
         import pyarrow as pa
 
         rows, places = self.batches[batch]

@@ -63,7 +63,7 @@ class GroupOrder:
         self._shuffled: OrderedDict[int, Any] = OrderedDict()
         self._groups_asked_for = 0, 0  # range of the sequence for whose rows ahead() has returned the groups
         self._window_groups: tuple[int, frozenset[int]] = (-1, frozenset())  # cached result of window_groups(), and its window
-        self._lock = threading.Lock()  # one thread makes batches, and another asks for the samples of a batch
+        self._lock = threading.Lock()  # guards _shuffled: one thread makes batches, and another asks for the samples of a batch
 
     def _sequence_index(self, position: int) -> int:
         """Converts a position of the epoch to an index of the sequence. The two are equal for the last rows, which do not fill a step."""

@@ -51,7 +51,8 @@ def of_list(targets: Sequence[Any]) -> tuple[array[int], Callable[[Any], Any] | 
 
 
 def table(targets: Sequence[Any]) -> Callable[[Any], Any]:
-    """Returns a function that looks up the targets of a batch by their indices."""
+    """Returns a function from a tensor of indices to the targets with these indices: a list of strings, or a tensor. Raises InvalidArgumentError for targets
+    that differ in shape, or are neither strings nor numbers."""
     if all(isinstance(t, str) for t in targets):
         return lambda rows: [targets[i] for i in rows.tolist()]
     return _Table(_numbers(targets))
@@ -261,7 +262,7 @@ class Target:
 
 
 def of_one_type(values: list[Any]) -> list[Any]:
-    """Returns the values of a batch, with empty lists, which have no type, as empty arrays of the other values' type."""
+    """Returns the values of a batch. Empty lists, which have no type, become empty arrays of the other values' type."""
     bare = [getattr(v, "shape", None) == (0,) for v in values]
     if not any(bare) or all(bare):
         return values

@@ -97,7 +97,7 @@ def _clip_field(fields: Any, frames: int | None, stride: int) -> tuple[Any, Vide
 
 
 def as_images(fields: Any) -> Any:
-    """Returns the fields with the kind "Image" for each Video."""
+    """Returns the fields with the kind "Image" for each Video. Returns `fields` unchanged if it is not a mapping."""
     return {name: "Image" if isinstance(kind, Video) else kind for name, kind in fields.items()} if isinstance(fields, Mapping) else fields
 
 
