@@ -86,7 +86,7 @@ static struct complex *transform(struct complex *x, struct complex *other, const
 	return x;
 }
 
-/* Computes the chirp and the transformed kernel for Bluestein's method. */
+/* Writes the chirp and the transformed kernel of Bluestein's method to tables. STK_NO_MEMORY is its only failure. */
 static enum stk_status chirp_tables(const struct stk_fft *f, float *tables, struct stk_error *err)
 {
 	int64_t n = f->complex, padded = f->padded;

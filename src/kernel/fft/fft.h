@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The longest signal has 2^22 elements. Each stage divides the length by at least 2. */
+/* STAGES: maximum number of stages of a plan. Each stage divides the length by at least 2. */
 enum { STK_FFT_STAGES = 24, STK_FFT_LONGEST = 1 << 22 };
 
 /* A plan: plain data, without pointers. The tables of a plan are one array of floats; fields such as `twiddles` are offsets in it. */

@@ -192,7 +192,7 @@ void stk__jpeg_dc_table_build(struct stk_jpeg_dc_table *t, const struct stk_jpeg
 
 /* ---- bands ---- */
 
-/* Fills the entries from `at` on for a code in a first scan. */
+/* Fills all entries of a code, for a first scan. at: the first of them. */
 static void fill_first(struct stk_jpeg_band_entry *at, const struct code *c)
 {
 	uint32_t left = STK_JPEG_BAND_BITS - c->bits;

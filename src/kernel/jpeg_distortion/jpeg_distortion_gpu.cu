@@ -204,7 +204,7 @@ static __device__ __noinline__ void make_narrow(const stk_jpeg_distortion &j, co
 				stk__jpeg_chroma(&j, f.chroma[1], i, k), f.dst + 3 * ((int64_t)k * j.width + i));
 }
 
-/* Loads six samples of a row of chroma: four from column x on, and one on either side. */
+/* Loads six samples of a row of chroma with `wide` samples: four from column x on, and one on either side; beyond the row the outermost one repeats. */
 static __device__ __forceinline__ void load_columns(const uint8_t *row, int32_t x, int32_t wide, int32_t (&sample)[6])
 {
 	uint32_t word = __ldg((const uint32_t *)(const void *)(row + x));

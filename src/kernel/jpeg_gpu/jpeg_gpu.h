@@ -124,7 +124,7 @@ struct stk_jpeg_gpu_plane {
 
 struct stk_jpeg_gpu_image {
 	uint32_t set;
-	uint32_t blocks_mcu;       /* blocks of an MCU */
+	uint32_t blocks_mcu;       /* number of blocks in an MCU */
 	uint32_t pairs;            /* index of each block's pair of tables, 2 bits for each block of an MCU */
 	uint32_t block_components; /* index of each block's component, 2 bits for each block of an MCU */
 	uint32_t components, color, h_max, v_max;
@@ -149,7 +149,7 @@ struct stk_jpeg_gpu_image {
 /* A scan of a progressive file [G.1]. It consists of units: MCUs, or single blocks if the scan has only one component. */
 struct stk_jpeg_gpu_scan {
 	uint32_t bitstream; /* index of the scan's first bitstream; the bitstreams of later restart intervals follow */
-	uint32_t interval;  /* units in a restart interval; NONE: no restart intervals */
+	uint32_t interval;  /* number of units in a restart interval; NONE: no restart intervals */
 	uint32_t delay;     /* number of rows of MCUs by which the scan is decoded later than the first scan */
 	uint8_t start, end; /* band of coefficients, in zigzag order */
 	/* successive approximation: high is 0 in a first scan, in a refinement the lowest bit that was known before; low is the lowest bit that is known

@@ -48,7 +48,7 @@ struct piece {
 	stk_jpeg_gpu_state state;
 	stk_jpeg_gpu_code code;
 	const uint32_t *words;
-	uint32_t image, end; /* no block that begins at bit `end` or later is decoded */
+	uint32_t image, end; /* end: no block that begins at this bit or later is decoded */
 	uint32_t whole;      /* length of the bitstream in bits if it must end with its last block; otherwise 0 */
 	struct writer writer;
 };

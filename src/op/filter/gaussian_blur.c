@@ -70,7 +70,7 @@ static enum stk_status gaussian_blur_infer(const struct stk_call *call, struct s
 	return s;
 }
 
-/* Fills in the weights of the Gaussian window, which add up to 1. */
+/* Sets to[0] to to[w->size - 1] to the weights of the Gaussian window, which add up to 1. */
 static void fill_weights(float *to, const struct window *w)
 {
 	int64_t radius = (w->size - 1) / 2;

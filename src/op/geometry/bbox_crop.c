@@ -68,7 +68,7 @@ static double metric_of_all(const struct stk_bbox_search *s, const struct stk_sp
 	return s->n_boxes ? result : 1;
 }
 
-/* Gives dims i and k of a window the only allowed ratio: the smaller one grows or, if it would reach outside, the larger one shrinks. */
+/* Changes size[i] and size[k] so that their quotient in pixels is `ratio`: the smaller one grows or, if it would exceed 1, the larger one shrinks. */
 static void fix_ratio(const struct stk_bbox_search *s, double size[], int i, int k, double ratio)
 {
 	double wanted = size[i] * (double)s->extent[i] / ratio / (double)s->extent[k];
