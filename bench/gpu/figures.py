@@ -4,7 +4,7 @@
 median ratios with their spread as a table, and writes them as JSON.
 
 usage: figures.py FOLDER [--only ROW,...] [--sweep] [--out FILE] [--gpu-decode PROGRAM] [--rounds N] [--seconds S]
-FOLDER is the folder that photographs.py has filled (FOLDER/imagenet, FOLDER/cameras).
+FOLDER: a folder that photographs.py has filled (FOLDER/imagenet, FOLDER/cameras).
 Rows: check pinned loose256 loose64 cores2 cameras startup memory growth share where.
 A row whose programs are missing is skipped, with a message. A sweep on 16 cores and an H200 found the two best settings of DALI for each row; the program uses
 the better one. --sweep searches for the best settings again.
@@ -35,7 +35,7 @@ import measure  # noqa: E402
 
 
 class Setting(NamedTuple):
-    """How DALI runs: number of threads, share of images for the GPU's JPEG engines, and form of the program (see sides.py)."""
+    """How DALI runs. load: share of images for the GPU's JPEG engines. form: form of the program (see sides.py)."""
 
     threads: int
     load: float
@@ -48,7 +48,7 @@ def swept(threads: tuple[int, ...], form: str) -> list[Setting]:
 
 @dataclass
 class Row:
-    """A kind of work that both sides do. settings: DALI's two best settings in a sweep, which are tried."""
+    """A kind of work that both sides do. settings: DALI's two best settings in an earlier sweep; the better one is used."""
 
     name: str
     title: str
@@ -69,7 +69,7 @@ ROWS = [
         "cameras", "6 cameras 1600x900 -> affine 704x256", "cameras", 8, 16, [Setting(4, 0.9), Setting(16, 0.9, "one")], swept(MANY, "one")
     ),
 ]
-OURS = Setting(0, 0.0)  # Stoker's setting; 0 threads means the row's number of threads
+OURS = Setting(0, 0.0)  # Stoker's setting; 0 threads stands for the row's number of threads
 
 
 class Child:
@@ -272,7 +272,7 @@ def run_memory(a: argparse.Namespace) -> dict[str, Any]:
 
 
 def run_growth(a: argparse.Namespace) -> dict[str, Any]:
-    """Runs 2 000 batches of 16 six times, and measures how much memory grows from each run to the next. Warming up shows only in the first step."""
+    """Runs 2 000 batches of 16 six times, and measures how much memory grows from each run to the next. Only the first step includes the warm-up."""
     child = Child("stoker", ROWS[0], a.folder, OURS, batch=16)
     seen = [child.ask("batches 2000") for _ in range(6)]
     child.close()

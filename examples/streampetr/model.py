@@ -3,10 +3,10 @@
 
 StreamPETR: Wang et al., Exploring Object-Centric Temporal Modeling for Efficient Multi-View 3D Object Detection, ICCV 2023.
 
-Six images go through one backbone; a position embedding made from lidar2img says where in space each cell of its features may lie (PETR). Queries with
-reference points in space attend to each other, to the memory of earlier frames, and to the features. The best of them are the memory of later frames:
-they are moved along with the car, and forgotten where a sequence begins. Left out of the original: denoising queries, the 2-D box head (a heatmap of
-the objects' centres stands for it), and pretrained weights.
+Six images go through one backbone. A position embedding, computed from lidar2img, describes where in space each cell of its features may be (PETR). Queries
+with reference points in space attend to each other, to the memory of earlier frames, and to the features. A frame's best queries are the memory of later
+frames: they are moved along with the car, and removed when a sequence begins. This network lacks the original's denoising queries, its 2-D box head (replaced
+by a heatmap of the objects' centres), and pretrained weights.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Sizes:
     dim: int = 256
     heads: int = 8
     layers: int = 6
-    queries: int = 900  # number of queries in a frame, including `propagated` ones from memory
+    queries: int = 900  # number of queries in a frame, `propagated` of which come from memory
     propagated: int = 256
     memory: int = 1024  # number of queries of earlier frames that are remembered
     depths: int = 64  # number of points along a pixel's ray
@@ -76,7 +76,7 @@ class Memory:
         return cls(zeros(n, sizes.dim), zeros(n, 3), zeros(n, 2), zeros(n, 3, 4), zeros(n), pose, zeros(dtype=torch.float64))
 
     def moved_to(self, pose_inv: Tensor, time: Tensor, prev_exists: Tensor) -> Memory:
-        """Returns the memory for the next sample: moved to that sample's frame, older, and empty for slots that begin a scene."""
+        """Returns the memory for the next sample: points and motions in that sample's frame, ages at its time; empty for slots that begin a scene."""
         step = (pose_inv.double() @ self.pose).float()
         turn, offset = step[:, None, :3, :3], step[:, None, :3, 3]
         keep = prev_exists.float().reshape(-1, 1, 1)
@@ -167,7 +167,7 @@ class StreamPETR(nn.Module):
         # These replace the points of the propagated queries at the start of a scene.
         self.start_points = nn.Parameter(torch.rand(sizes.propagated, 3))
         self.query_place = mlp(3 * (d // 2), d, d)
-        self.motion = mlp(15, d, 2 * d)  # computes scale and offset of memory entries from age, velocity and the car's motion
+        self.motion = mlp(15, d, 2 * d)  # computes a scale and an offset of memory entries from their age, velocity and motion
         self.still = nn.LayerNorm(d, elementwise_affine=False)
         self.layers = nn.ModuleList(Layer(d, sizes.heads) for _ in range(sizes.layers))
         self.classify = nn.ModuleList(mlp(d, d, sizes.classes) for _ in range(sizes.layers))
@@ -194,7 +194,7 @@ class StreamPETR(nn.Module):
         z = self.along
         y, x, z = torch.meshgrid(y, x, z, indexing="ij")
         pixels = torch.stack([x * z, y * z, z, torch.ones_like(z)], -1).reshape(1, 1, -1, 4)
-        inverse = torch.linalg.inv_ex(lidar2img.float()).inverse  # inv() would wait for the device to check for errors
+        inverse = torch.linalg.inv_ex(lidar2img.float()).inverse  # inv() checks for errors, and waits for the device to do so
         points = pixels @ inverse.transpose(-1, -2)
         places = logit(self.into_unit(points[..., :3]).clamp(0, 1)).reshape(len(lidar2img), -1, 3 * self.sizes.depths)
         return self.cell_place(places)

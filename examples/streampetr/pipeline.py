@@ -137,10 +137,10 @@ class FrameSizes(PipelineStepBase):
 
 
 class Batches(PipelineStepBase):
-    """The last step: gives fields the names and shapes that the network reads. Stacks the cameras, and joins the values of each 3-D box to nine columns."""
+    """The last step: gives fields the names and shapes that the network reads. Stacks the cameras, and joins the values of each 3-D box into a row of nine."""
 
     def __init__(self, on_gpu: bool = False, images: bool = True) -> None:
-        self.on_gpu = on_gpu  # delivers all fields on the GPU, so that the training loop copies nothing
+        self.on_gpu = on_gpu  # whether to deliver all fields on the GPU, so that the training loop copies nothing
         self.stacked = {name: new for name, new in STACKED.items() if images or name != "image"}
 
     def _process(self, data: SampleDataGroup) -> SampleDataGroup:

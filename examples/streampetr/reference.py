@@ -127,7 +127,8 @@ def camera_boxes(seen: Boxes2d, transform: np.ndarray, config: Config) -> Arrays
 
 
 def space_boxes(sample: Sample, bev: np.ndarray, draws: Draws, config: Config) -> Arrays:
-    """Returns the 3-D boxes within config.reach with a lidar or radar point, after `bev`, and their labels. A box: centre, size, yaw, velocity along x and y."""
+    """Returns the 3-D boxes within config.reach that contain a lidar or radar point, transformed by `bev`, and their labels. A box: centre, size, yaw, velocity
+    along x and y."""
     near = np.all(np.abs(sample.centers[:, :2]) <= config.reach, axis=1)
     keep = near & ((sample.lidar_points >= 1) | (sample.radar_points >= 1))
     centers = sample.centers[keep] @ bev[:3, :3].T + bev[:3, 3]
@@ -187,7 +188,7 @@ class StreamPETRDataset(Dataset):
 
 
 def collate(samples: list[Arrays]) -> dict[str, Any]:
-    """Makes a batch. A field whose size varies becomes a RaggedBatch; a field of 2-D boxes becomes a list with one RaggedBatch per camera."""
+    """Makes a batch from samples. A field whose size varies becomes a RaggedBatch; a field of 2-D boxes becomes a list with one RaggedBatch per camera."""
     from stoker.batching import combine_data
 
     batch: dict[str, Any] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the data that StreamPETR's converter takes from NuScenes' tables, with json and NumPy.
+"""Reads the data that StreamPETR's converter reads from NuScenes' tables, with json and NumPy.
 
 Coordinate frames: `global`, `ego` (the car at a time), and one for each sensor. Boxes and matrices are in the frame of LIDAR_TOP at the time of the sample.
 """
@@ -137,7 +137,7 @@ def clipped(polygon: list[np.ndarray], width: float, height: float) -> list[np.n
 
 
 class Tables:
-    """The tables of a folder, with dictionaries that find the rows of one table from those of another."""
+    """The tables of a folder, with dictionaries from the rows of one table to those of another."""
 
     def __init__(self, root: Path, version: str = "v1.0-mini", cameras: tuple[str, ...] = CAMERAS) -> None:
         self.root, self.cameras = Path(root), cameras
@@ -153,7 +153,7 @@ class Tables:
         self.samples, sensors = by_token("sample"), by_token("sensor")
         categories, instances = by_token("category"), by_token("instance")
         self.category = {token: categories[row["category_token"]]["name"] for token, row in instances.items()}
-        self.data: dict[str, dict[str, Row]] = defaultdict(dict)  # sample -> channel -> row of its key frame
+        self.data: dict[str, dict[str, Row]] = defaultdict(dict)  # data[sample][channel]: row of the key frame
         for row in table("sample_data"):
             if row["is_key_frame"]:
                 channel = sensors[self.calibrated[row["calibrated_sensor_token"]]["sensor_token"]]["channel"]

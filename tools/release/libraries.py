@@ -3,7 +3,8 @@
 contains OpenSSL, and FFmpeg, which becomes four that contain dav1d.
 
 Each library has its own folder, NAME-VERSION-KEY. KEY is a hash of everything that the build depends on, so a finished build can be reused.
-A process can also load other copies of them: symbols of static libraries are hidden, libcurl exports only what Stoker calls, FFmpeg's symbols have versions.
+A process can also load other copies of these libraries: symbols of static libraries are hidden, libcurl exports only the functions that Stoker calls, and
+FFmpeg's symbols have versions.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def python() -> Library:
 
 
 def shared(builder: Builder) -> list[Path]:
-    """Returns the shared libraries that a wheel contains as files, under the names by which Stoker and they themselves load them."""
+    """Returns the shared libraries that a wheel contains as files. The files have the names by which they are loaded."""
     folder = builder.done["ffmpeg"] / "lib"
     return [builder.done["curl"] / "lib" / "libcurl-stoker.so", *sorted(p for p in folder.glob("*-stoker.so.*") if p.name.count(".") == 2)]
 
@@ -264,7 +265,7 @@ class Builder:
         lines = ["cmake -S . -B out " + " ".join(f"'-D{o}'" for o in options), "make -C out -j$JOBS", "make -C out install"]
         if library.name == "curl":
             return [*self.curl_patch(), *lines, *self.curl_lines(prefix)]
-        if library.name == "libdeflate":  # the source marks its functions as visible
+        if library.name == "libdeflate":  # libdeflate's source marks its functions as visible
             return ['sed -i \'s/visibility("default")/visibility("hidden")/\' lib/lib_common.h', *lines]
         return lines
 

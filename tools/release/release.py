@@ -3,7 +3,7 @@
 """Makes the files of a release in a folder: wheels for all Linuxes from glibc 2.17 on, x86-64 and aarch64, and the sdist.
 
 A wheel's libraries are built from pinned sources (libraries.toml), its C code by Zig's clang against an old glibc (toolchain.py), its kernels by CUDA
-12.9 (nvcc.py), so that drivers from 525 on run them. The same commit gives the same bytes. Libraries that were built once are kept in build-release.
+12.9 (nvcc.py), so that drivers from 525 on run them. The same commit gives the same bytes. build-release/ keeps the built libraries for later runs.
 
 usage: release.py DIST [MACHINE...]        MACHINE: x86_64 or aarch64 (default: both)
 """
@@ -51,7 +51,7 @@ def python_headers(machine: str) -> Path:
 
 
 def simde() -> Path:
-    """Returns the folder of SIMDe's headers, with which kernels written for AVX2 run on NEON. Ends the program if they are not installed."""
+    """Returns the folder of SIMDe's headers, which implement AVX2's intrinsics with NEON. Ends the program if they are not installed."""
     folder = Path(sysconfig.get_path("purelib")) / "cmeel.prefix" / "include"
     if not (folder / "simde" / "x86" / "avx2.h").exists():
         raise SystemExit("release: no cmeel-simde in this Python: make release installs it")
@@ -59,7 +59,7 @@ def simde() -> Path:
 
 
 def machine_file(machine: str, toolchain: Path, prefixes: list[Path]) -> Path:
-    """Writes a meson file for the toolchain. It is always a cross file, so that meson does not look for libraries of this machine."""
+    """Writes a meson file for the toolchain and returns its path. It is always a cross file, so that meson does not look for libraries of this machine."""
     commands: dict[str, object] = (
         {"c": toolchain / "cc"} | {name: toolchain / name for name in ("ar", "ranlib", "nvcc")} | {"python3": sys.executable}
     )
@@ -201,7 +201,7 @@ def make_wheel(machine: str, dist: Path) -> Path:
 
 
 def need(machines: Sequence[str]) -> None:
-    """Ends the program if commands are missing, which would otherwise be noticed after an hour."""
+    """Ends the program if commands are missing. Without this check, the release would fail after an hour."""
     missing = [name for name in COMMANDS if not shutil.which(name)]
     missing += [f"{m}-linux-gnu-strip" for m in machines if m != os.uname().machine and not shutil.which(f"{m}-linux-gnu-strip")]
     if missing:
