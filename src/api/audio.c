@@ -41,9 +41,9 @@ struct stk_audio {
 	struct stk_sound_stream *stream;
 	struct stk_cancel_poll poll;
 	struct stk_cancel cancel;
-	uint8_t *decoded; /* all samples, if the file does not state their number and they are at most MOST_KEPT bytes */
+	uint8_t *decoded; /* all samples of a file that does not state their number, up to MOST_KEPT bytes */
 	size_t decoded_capacity;
-	bool is_long; /* the file does not state the number of samples, and they are more than MOST_KEPT bytes */
+	bool is_long; /* true if the file does not state the number of samples, and they exceed MOST_KEPT */
 };
 
 /* ---- bytes ---- */
@@ -89,10 +89,7 @@ static enum stk_status open_file(struct stk_audio *a, struct stk_error *err)
 
 /* ---- objects of stores ---- */
 
-enum {
-	LEAST = 1 << 15,
-	LEAST_FLAC = 1 << 18
-}; /* minimum sizes of a request in bytes; larger for FLAC, because its blocks are found by searching the bytes */
+enum { LEAST = 1 << 15, LEAST_FLAC = 1 << 18 }; /* minimum sizes of a request in bytes; larger for FLAC, whose blocks must be found */
 
 static bool is_interrupted(void *user)
 {

@@ -65,8 +65,7 @@ static enum stk_status pass_by(void *user, const char *prefix, struct stk_error 
 	return STK_OK;
 }
 
-/* Reads the first byte of the first object in a listing, since permission to list does not imply permission to read. *found: set to whether the listing has
- * an object. */
+/* Reads the first byte of the first object in a listing, since a key may allow listing but not reading. *found: set to whether there is an object. */
 static enum stk_status ask_first(
 	struct stk_io *io, const char *list, const char *bucket, const struct stk_request *answer, bool *found, struct stk_error *err)
 {

@@ -29,7 +29,7 @@ struct stk_video {
 	size_t capacity;
 	bool kept; /* true if an earlier run has stored the index */
 	struct stk_cancel_poll poll;
-	int64_t latest; /* number of the last frame that the last call read; -1: no call yet, or it failed */
+	int64_t latest; /* last frame of the previous call; -1: no previous call, or a failed one */
 	int64_t steps;  /* number of consecutive calls that began soon after the last frame of the call before */
 };
 
@@ -221,7 +221,7 @@ enum stk_status stk_video_range(
 struct reading {
 	struct stk_video *v;
 	int32_t *frames;         /* numbers of the frames to decode, in ascending order, each once */
-	int64_t *output_indices; /* for each of `frames`: index in the output of its first copy */
+	int64_t *output_indices; /* [frame of `frames`]: index of its first copy in the output */
 	int32_t count;
 	int64_t total; /* number of frames in the output, which may contain a frame several times */
 	int32_t width, height;

@@ -58,8 +58,8 @@ struct stk_aws_settings {
 	struct stk_aws_issuer issuer;
 	int64_t expires; /* time at which the issued keys expire, in seconds since 1970; 0: never, or not known */
 	bool anonymous;
-	bool google;     /* true if these are settings for gs:// */
-	bool bearer;     /* true if the secret is an OAuth token, which requests contain as it is */
+	bool google;     /* true if the settings are for gs:// */
+	bool bearer;     /* true if the secret is an OAuth token, which requests contain unchanged */
 	uint64_t number; /* number of this snapshot of the settings, by which connections recognise changed settings */
 	enum stk_s3_style style;
 };

@@ -23,13 +23,13 @@ struct stk_aws_question {
 	const char *url, *method;
 	const char *headers[STK_AWS_HEADERS]; /* lines of the request's header; the list ends at the first NULL */
 	const char *body;                     /* body of the request; NULL: no body */
-	bool local; /* true if the issuer is a service of this machine: it is asked without a proxy, and with a shorter timeout */
+	bool local; /* true if the issuer is a service of this machine, which is asked without a proxy and with a shorter timeout */
 };
 
 /* Issued keys, which the caller clears. */
 struct stk_aws_fresh {
 	char *key, *secret, *token; /* token may be NULL */
-	int64_t expires;            /* seconds since 1970; 0: they do not expire, or the issuer gives no time */
+	int64_t expires;            /* in seconds since 1970; 0: never, or not known */
 };
 void stk__aws_fresh_clear(struct stk_aws_fresh *f);
 

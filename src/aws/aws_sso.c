@@ -17,7 +17,7 @@
 #include <time.h>
 
 enum {
-	EARLY_S = 900, /* seconds before their expiry at which tokens are exchanged, as AWS's tools do */
+	EARLY_S = 900, /* number of seconds before the expiry of a token at which it is exchanged, as AWS's tools do */
 	YEAR_S = 366 * 86400,
 	LONGEST_TOKEN = 1 << 20
 };

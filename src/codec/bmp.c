@@ -281,8 +281,7 @@ static bool unpack_runs(struct runs *r, const uint8_t *p, const uint8_t *end)
 			return false;
 		}
 	}
-	return r->y >= r->b->height || (r->y == r->b->height - 1 && r->x >= r->b->width); /* the mark at the end may be missing, but
-	                                                                                   * nothing else */
+	return r->y >= r->b->height || (r->y == r->b->height - 1 && r->x >= r->b->width); /* only the mark at the end may be missing */
 }
 
 /* ---- rows ---- */

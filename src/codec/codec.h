@@ -59,8 +59,7 @@ bool stk__describe_no_media(const uint8_t *data, size_t size, char *text, size_t
 bool stk__image_ending(const char *ending, bool case_sensitive);
 
 enum { STK_IMAGE_GLOBS = 9 };
-/* Patterns of names of image files in class folders, "*.jpg" and so on: the endings that torchvision's ImageFolder accepts. This build may lack some of the
- * formats. */
+/* Patterns of names of image files in class folders, as "*.jpg": torchvision's ImageFolder accepts these. This build may lack some formats. */
 extern const char *const stk__image_globs[STK_IMAGE_GLOBS];
 
 /* Returns the extents that users see. If `orient`, width and height are exchanged for orientations 5..8. */
@@ -83,8 +82,7 @@ struct stk_decode {
 	bool orient;                     /* apply EXIF's orientation; window is then in oriented pixels */
 	int32_t denom;                   /* 2, 4 or 8: decodes the image at 1/denom of its size (only JPEG); 0 or 1: at full size */
 	struct stk_rect window;          /* inside the image, in pixels of the decoded size */
-	struct stk_image dst;            /* window.w x window.h pixels, interleaved, of type info->dtype or UINT8; no other memory is
-	                                  * written */
+	struct stk_image dst;            /* window.w x window.h pixels of info->dtype or UINT8, interleaved; no other memory is written */
 	const struct stk_cancel *cancel; /* decoders check this between rows, and stop if it is set; may be NULL */
 };
 

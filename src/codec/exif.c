@@ -85,8 +85,7 @@ int stk__exif_orientation_value(const uint8_t *value, uint32_t type, bool little
 	return 0;
 }
 
-/* Returns the orientation in an entry's first value, or 0 if that is invalid. Returns NO_VALUE if the entry has no values, or if they are outside of the
- * file. */
+/* Returns the orientation in an entry's first value; 0: it is invalid; NO_VALUE: the entry has no values, or they are outside of the file. */
 static int orientation_of(const uint8_t *tiff, size_t size, const uint8_t *entry, bool little)
 {
 	uint32_t type = stk__get16(entry + 2, little), count = stk__get32(entry + 4, little);
@@ -106,8 +105,7 @@ static int orientation_of(const uint8_t *tiff, size_t size, const uint8_t *entry
 int stk__exif_orientation(const uint8_t *tiff, size_t size)
 {
 	static const char prefix[] =
-		"Exif\0"; /* sizeof also counts the zero that C appends; some writers put this prefix first although the format does
-		           * not allow it */
+		"Exif\0"; /* sizeof also counts C's zero; some writers put this prefix first although the format does not allow it */
 	while (size >= sizeof prefix && memcmp(tiff, prefix, sizeof prefix) == 0) {
 		tiff += sizeof prefix;
 		size -= sizeof prefix;

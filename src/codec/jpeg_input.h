@@ -10,7 +10,7 @@ enum { STK_JPEG_INPUT_BYTES = 12 << 10, STK_JPEG_INPUT_SLACK = STK_JPEG_MCU_BYTE
 struct stk_jpeg_input {
 	const struct stk_jpeg_kernels *kernels;
 	const uint8_t *next, *end; /* the input bytes that have not been unstuffed yet */
-	uint8_t *limit;            /* end of the bytes in `buffer`; zeros follow them if `ended` */
+	uint8_t *limit;            /* end of the bytes in `buffer`; if `ended`, zeros follow */
 	bool ended;                /* a marker or the end of the data follows the bytes in `buffer` */
 	uint8_t buffer[STK_JPEG_INPUT_BYTES + STK_JPEG_INPUT_SLACK];
 };

@@ -13,7 +13,7 @@
 
 struct stk_jpeg_memory {
 	struct jpeg_memory_mgr base; /* libjpeg's own functions, which still allocate the permanent pool */
-	struct stk_arena *arena;     /* the caller resets it between images, after jpeg_abort_decompress */
+	struct stk_arena *arena;     /* the caller resets the arena between images, after jpeg_abort_decompress */
 	jvirt_barray_ptr arrays;     /* arrays that libjpeg has requested and that have no memory yet */
 	size_t permanent;            /* number of bytes requested from libjpeg's permanent pool */
 };

@@ -187,8 +187,7 @@ static void load_colors(const struct stk_tiff *t, const uint8_t *row, size_t x, 
 {
 	for (uint32_t i = 0; i < (uint32_t)n; i++) {
 		uint64_t index = sample_at(t, row, x + i);
-		for (uint32_t k = 0; k < 3; k++) /* 16 bits: a later conversion to 8 rounds them, as in DALI; Pillow drops the lower 8
-		                                  * bits */
+		for (uint32_t k = 0; k < 3; k++) /* 16 bits: a later conversion to 8 rounds, as in DALI; Pillow drops the lower 8 bits */
 			out[3 * i + k] = (uint16_t)(stk__tiff_value(t, &t->colors, ((uint64_t)k << t->bits) + index) * t->color_scale);
 	}
 }

@@ -248,8 +248,7 @@ static enum stk_status check_samples(const struct stk_tiff *t, struct stk_error 
 	enum { PARTS = 1 << 1 | 1 << 2 | 1 << 4, WHOLE = 1 << 8 | 1 << 16 };
 	static const struct {
 		const char *name;
-		uint32_t bits, samples, alpha; /* alpha: number of samples including an alpha channel; 0: there must be no alpha
-		                                * channel */
+		uint32_t bits, samples, alpha; /* alpha: number of samples including an alpha channel; 0: it is not allowed */
 	} kinds[] = {[STK_TIFF_WHITE_IS_ZERO] = {"gray", PARTS | WHOLE, 1, 2},
 		[STK_TIFF_BLACK_IS_ZERO] = {"gray", PARTS | WHOLE, 1, 2},
 		[STK_TIFF_RGB] = {"RGB", WHOLE, 3, 4},

@@ -18,8 +18,7 @@ struct stk_tiff_unpacker {
 	struct stk_arena *scratch;
 	const struct stk_cancel *cancel;
 	uint64_t size, read,
-		made; /* size: bytes of the file; read, made: bytes that the chunks so far have read from it and unpacked; bytes that
-		       * several chunks share count once for each chunk */
+		made; /* numbers of bytes: of the file; read by the chunks so far, where shared bytes count for each chunk; unpacked */
 	struct lzw lzw;
 };
 

@@ -47,8 +47,7 @@ STK_MUST_USE enum stk_status stk__context_check(const struct stk_context *ctx, s
 STK_MUST_USE enum stk_status stk__context_device(
 	struct stk_context *ctx, int32_t ordinal, struct stk_gpu_device **out, struct stk_error *err);
 
-/* Pins the pool's workers to cores near this device (pin_workers.c), unless STOKER_AFFINITY is 0. Reads system files below `root`, which is "" except in
- * tests. */
+/* Pins the pool's workers to cores near the device (pin_workers.c), unless STOKER_AFFINITY is 0. root: folder of system files, "" except in tests. */
 void stk__context_pin_workers(struct stk_context *ctx, const char *root, const struct stk_gpu_device *dev);
 /* Returns the number of workers that are pinned, and sets *cores to the cores to which they are pinned. */
 int32_t stk__context_pinned_cores(struct stk_context *ctx, struct stk_device_cores *cores);

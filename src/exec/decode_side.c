@@ -58,8 +58,7 @@ static int32_t raising_step(const struct stk_decode_level *now, const struct stk
 enum {
 	FIRST_PATIENCE = 16,
 	MOST_PATIENCE = 128,
-	RANKS_PATIENCE = 64, /* factor of FIRST_PATIENCE and MOST_PATIENCE for several ranks, all of which lose time if the level is too
-			      * high */
+	RANKS_PATIENCE = 64, /* factor of FIRST_ and MOST_PATIENCE with several ranks, all of which lose time if the level is too high */
 	FIRST_PROBE = 2,     /* amount by which the limit rises when a higher level is tried for the first time */
 	STEADY = 4,          /* number of windows in a row that must show time for all files before the cores decode them */
 	SETTLED = 8,         /* number of windows after which a level that did not change counts as a good one */

@@ -13,8 +13,7 @@
 struct stk_delivery {
 	bool end_pending; /* the epoch's last batch was delivered, so that the next call returns STK_END */
 	bool stall_reported;
-	int64_t waited_since_ns; /* time at which the consumer began to wait for the next batch, in one or several calls; 0: the consumer
-				  * does not wait */
+	int64_t waited_since_ns; /* time since which the consumer waits for the next batch, in one or several calls; 0: it does not wait */
 	struct {
 		int64_t epoch, count;
 	} errors; /* count: number of bad samples in the batches of `epoch` that were delivered so far */

@@ -154,8 +154,7 @@ struct stk_device_batch {
 	struct stk_device_turn {
 		enum stk_batch_side side;
 		int64_t begin_ns, k; /* time of the last submission; number of the record's batch */
-		int64_t use;         /* number of records that have used this batch so far; never repeats, unlike k when an epoch is
-				      * abandoned */
+		int64_t use;         /* number of records that have used this batch so far; unique, unlike k after an abandoned epoch */
 	} turn;
 };
 

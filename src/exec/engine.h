@@ -36,8 +36,7 @@ void stk__record_open(struct stk_record *r, bool no_memory);
 void stk__record_error(struct stk_record *r, const struct stk_error *err, int64_t rank);
 void stk__level_part_done(struct stk_record *r); /* one sample, gather or callback of the level has finished */
 void stk__level_over(struct stk_record *r); /* the chains and GPU steps of a level have ended: begins the next level, or ends the batch */
-/* Makes the consumer's objects of batches that have ended. Releases the lock meanwhile. A function that may have ended a batch calls this before it releases
- * the lock. */
+/* Makes the consumer's objects of ended batches; releases the lock meanwhile. A function that may have ended a batch must call this before it unlocks. */
 void stk__end_records(struct stk_pipeline *p);
 /* Frees the consumer's object, the data that sources gave and the slot, and resets the batch's memory for the GPU. Call without the lock. */
 void stk__record_return(struct stk_record *r);

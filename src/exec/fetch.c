@@ -67,8 +67,7 @@ static bool is_ready(struct stk_pipeline *p, struct stk_read *read, struct stk_r
 	return stk__surveyed_read(p, read->sample->place.sample, &q->io) || stk__io_try(p->io, &q->io);
 }
 
-/* Tries to read directly into the batch's pinned memory, without waiting. The read must have one part. Returns whether the request is complete; it may have
- * failed. */
+/* Tries to read directly into the batch's pinned memory, without waiting. The read must have one part. Returns whether the request has ended. */
 static bool try_pinned(struct stk_exec_worker *w, struct stk_read *read, struct stk_read_request *q, struct stk_device_batch *b)
 {
 	stk__file_buffer_begin(w, b, &q->io);

@@ -42,8 +42,7 @@ bool stk__fetch_is_reading(struct stk_sample_state *s, int32_t chain);
 bool stk__fetch_now(struct stk_exec_worker *w, struct stk_sample_state *s, int32_t chain);
 /* Returns the error of a chain's reads, or STK_OK. Call without the lock, after all reads have ended. */
 STK_MUST_USE enum stk_status stk__fetch_status(const struct stk_sample_state *s, const struct stk_chain *chain, struct stk_error *err);
-size_t stk__fetch_bytes(const struct stk_sample_state *s, const struct stk_chain *chain); /* number of bytes that the chain's reads have;
-											   * needs no lock */
+size_t stk__fetch_bytes(const struct stk_sample_state *s, const struct stk_chain *chain); /* bytes in the chain's reads; needs no lock */
 /* Sets out[0 .. parts - 1] to views of the parts that `reader` has read for the sample. Needs no lock. */
 void stk__fetch_parts(const struct stk_sample_state *s, int32_t reader, struct stk_bytes *out);
 /* Returns io's buffer if it holds exactly these bytes of a reader. The caller gets a second reference to it (stk__buffer_share). Returns NULL if no buffer

@@ -53,8 +53,7 @@ struct stk_fetch {
 	bool may_read_ahead; /* reading ahead is on: requests are submitted in order of need, before workers begin their samples (fetch.h) */
 	int64_t read_k;      /* number of the batch in which the search for the next read continues */
 	int32_t read_i, read_j;
-	int32_t in_flight, in_callbacks, complete; /* numbers of: requests under way; threads inside request_done; reads whose bytes are in
-	                                        * memory */
+	int32_t in_flight, in_callbacks, complete; /* numbers of: requests under way; threads in request_done; complete reads */
 	int32_t complete_early;                    /* number of complete reads that belong to batches that are not open yet */
 	struct stk_admission admission;
 	struct stk_pipeline *pipeline;

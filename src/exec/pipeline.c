@@ -439,9 +439,7 @@ enum stk_status stk_pipeline_destroy_within(struct stk_pipeline *p, int64_t ms, 
 {
 	if (!p || stk__context_check(p->ctx, NULL))
 		return STK_OK;
-	bool inside =
-		stk__feed_is_calling(p) || stk__pool_is_worker(p->ctx->pool); /* a callback or worker of the pipeline must not wait for
-									       * its own end */
+	bool inside = stk__feed_is_calling(p) || stk__pool_is_worker(p->ctx->pool); /* a callback or worker must not wait for its own end */
 	struct ending *e = inside ? NULL : start_ending(p);
 	if (!e) {
 		stk_pipeline_destroy(p);

@@ -110,8 +110,7 @@ enum stk_status stk__archive_index_scan(enum stk_archive_kind kind, struct stk_a
 	return status;
 }
 
-/* A comparison of the headers of some members of a local archive, every step-th one, with the hashes in its index. left: number of members to skip before
- * the next one. */
+/* A comparison of every step-th header of a local archive with the hash in its index. left: number of members to skip before the next one. */
 struct probe {
 	enum stk_archive_kind kind;
 	struct stk_archive_file *file;

@@ -269,8 +269,7 @@ static enum stk_status run_entry(struct stk_json *j, const char *key, void *user
 	return s ? s : put_run(j, user, run);
 }
 
-/* Reads the next letter of a string of runs: six bits, counted from '0' on. A backslash is written as two. Returns false if the next character is not such a
- * letter. */
+/* Reads the next letter of a string of runs: six bits, counted from '0' on. A backslash is written as two. Returns false if no letter follows. */
 static bool take_letter(struct stk_json *j, int *bits)
 {
 	if (j->at < j->end && *j->at == '\\')

@@ -63,8 +63,7 @@ bool stk__is_index(const void *data, size_t n);
 bool stk__is_index_file(const char *path);
 
 bool stk__is_uri(const char *path); /* returns whether the path has the form "scheme://..." */
-/* Returns advice, as the end of a message about a path that does not exist: how to write a URI, if the path looks like a mistyped one ("S3://b", "s3:/b");
- * otherwise "". */
+/* Returns the end of a message about a path that does not exist: advice if the path looks like a mistyped URI ("S3://b", "s3:/b"); otherwise "". */
 const char *stk__uri_hint(const char *path);
 /* Reads bytes of an object by one request and waits for them; 64 bytes after the end are readable. Free *out with stk__free. length -1: to the object's end.
  * limit: maximum number of bytes, above which it returns STK_LIMIT; 0: no limit. object: filled with the source's data about the object; may be NULL.

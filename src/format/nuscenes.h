@@ -89,8 +89,7 @@ void stk__nuscenes_close(struct stk_nuscenes *n);
 
 /* Reads the tables of a folder into an empty set, without an index. */
 STK_MUST_USE enum stk_status stk__nuscenes_load(struct stk_nuscenes *n, const char *folder, struct stk_error *err);
-/* Reads an index. *current: set to whether the index was made from these tables and has been read. A damaged index is not current; n may then contain parts
- * of it. */
+/* Reads an index. *current: set to whether the index was made from these tables and is not damaged; if not, n may contain parts of it. */
 STK_MUST_USE enum stk_status stk__nuscenes_index_read(
 	struct stk_nuscenes *n, const char *path, const struct stk_nuscenes_stamp *stamps, bool *current, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__nuscenes_index_write(

@@ -53,8 +53,7 @@ void stk__survey_window_free(struct stk_window *w);
 const uint8_t *stk__survey_window_read(struct stk_window *w, int64_t offset, size_t n, struct stk_error *err);
 /* Marks a part of a sample that is now in the table: the window keeps its bytes until they are borrowed. */
 void stk__survey_window_expect(struct stk_window *w, int32_t tar, const struct stk_sample_part *part);
-/* Releases the pieces of a tar that the search has passed and that no thread has borrowed, if no sample needs them any more, or if they end at or before
- * offset `to`. */
+/* Releases a tar's pieces that the search has passed and no thread has borrowed, if no sample needs them any more or they end at or before `to`. */
 void stk__survey_window_sweep(struct stk_window *w, int32_t tar, int64_t to);
 
 /* Borrows a byte range of a tar, and returns the first of the consecutive pieces that contain it. NULL: the range is not in the window.

@@ -204,8 +204,7 @@ static enum stk_status check_kind(const struct scan *t)
 	return STK_OK;
 }
 
-/* Returns the error for an archive that does not begin with a header. The message is about the file's kind, if its first bytes show that, and otherwise
- * `else_what`. */
+/* Returns the error for an archive that does not begin with a header: about the file's kind if its first bytes show that, else `else_what`. */
 static enum stk_status no_tar(const struct scan *t, const char *else_what)
 {
 	struct stk_foreign kind;

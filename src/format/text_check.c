@@ -19,8 +19,7 @@ struct text {
 
 /* ---- UTF-8 (RFC 3629) ---- */
 
-/* Returns the number of bytes of the character at p, or 0 if it is invalid. surrogates: also accepts encoded surrogates (U+D800 to U+DFFF), as Python's json
- * does. */
+/* Returns the number of bytes of the character at p; 0: invalid. surrogates: accepts encoded surrogates (U+D800 to U+DFFF), as Python's json does. */
 static size_t character(const uint8_t *p, const uint8_t *end, bool surrogates)
 {
 	if (*p < 0x80)

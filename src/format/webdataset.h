@@ -46,8 +46,7 @@ struct stk_webdataset_options {
 /* Opens the tars, and fills *out with their samples, tar after tar. Passes warnings to access->notice. */
 STK_MUST_USE enum stk_status stk__webdataset_open(const struct stk_webdataset_options *o, struct stk_samples *out, struct stk_error *err);
 
-/* Adds an archive's samples from the text of its index to `t`, which was made for o's archives. components: the components in all archives, for
- * messages. */
+/* Adds an archive's samples from its index's text to `t`, which was made for o's archives. components: of all archives, for messages. */
 STK_MUST_USE enum stk_status stk__webdataset_parse_index(const struct stk_webdataset_options *o, int32_t archive, const char *text,
 	size_t size, const char *path, struct stk_samples *t, struct stk_components *components, struct stk_error *err);
 /* Like stk__webdataset_parse_index, but from the results of a search of the archive. */

@@ -92,8 +92,7 @@ bool stk__gpu_reaches(struct stk_gpu_device *dev, stk_gpu_ptr at);
 /* Sets *available to the number of bytes of device memory that are not in use by any process. */
 STK_MUST_USE enum stk_status stk__gpu_memory_free(struct stk_gpu_device *dev, size_t *available, struct stk_error *err);
 
-/* Queue copies of `size` bytes, or the filling of `size` bytes with the value `byte`. Copies from and to the host are asynchronous only if its memory is
- * pinned. */
+/* Queue copies of `size` bytes, or fill `size` bytes with `byte`. Copies from and to the host are asynchronous only if its memory is pinned. */
 STK_MUST_USE enum stk_status stk__gpu_upload(
 	struct stk_gpu_device *dev, stk_gpu_stream stream, stk_gpu_ptr to, const void *from, size_t size, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__gpu_download(

@@ -125,8 +125,8 @@ static void facts(void *source, struct stk_source_facts *out)
 	out->hedges += s->hedged_requests;
 	out->slowdowns += s->slowdowns;
 	out->limit +=
-		s->settings.google && !s->loop_count ? 0 : s->limit; /* a source for gs:// exists in every program and is seldom used, so
-								      * its limit does not count before its first request */
+		s->settings.google && !s->loop_count ? 0 : s->limit; /* the source for gs:// exists in every program; counts from its first
+								      * request */
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -226,7 +226,7 @@ struct stk_http_library stk__http_library(void)
 		return (struct stk_http_library){0};
 	const curl_version_info_data *v = c.curl_version_info(CURLVERSION_NOW);
 	struct stk_http_library library = {
-		v->version, v->ssl_version}; /* these texts live as long as the library, which is never unloaded (NODELETE) */
+		v->version, v->ssl_version}; /* the texts remain valid, since the library is never unloaded (NODELETE) */
 	stk__curl_unload(&c);
 	return library;
 }

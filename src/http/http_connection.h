@@ -23,7 +23,7 @@ struct stk_dialer {
 	struct stk_http_loop *loop;
 	int64_t timer_ns;             /* time at which curl wants to be called next; -1: never */
 	bool looks_up;                /* true while a thread of curl resolves a name */
-	int owned_socket;             /* a socket that now belongs to a connection, so that curl must not close it; -1: none */
+	int owned_socket;             /* a socket that a connection has taken, and that close_socket must leave open; -1: none */
 	bool starved;                 /* true if no descriptor was free for a socket */
 	char reason[CURL_ERROR_SIZE]; /* curl's reason why the connection could not be opened; "" if curl gives none */
 };
@@ -31,10 +31,10 @@ struct stk_dialer {
 /* Events of a connection that its transfer handles. */
 struct stk_connection_user {
 	void (*connected)(struct stk_transfer *t);
-	void (*ready)(struct stk_transfer *t, bool writable); /* called if bytes can be read or the input has ended; writable: bytes can
+	void (*ready)(struct stk_transfer *t, bool writable); /* called if bytes can be read, the input has ended, or (`writable`) bytes can
 							       * be written */
 	void (*failed)(struct stk_transfer *t, CURLcode code,
-		const char *why); /* called if the connection could not be opened; it no longer belongs to the transfer */
+		const char *why); /* called if the connection could not be opened; the transfer then has none */
 };
 
 struct stk_connection {
@@ -42,12 +42,11 @@ struct stk_connection {
 	struct stk_http_loop *loop;
 	struct stk_transfer *transfer; /* the transfer that uses the connection; NULL: idle */
 	const struct stk_connection_user *user;
-	struct stk_dialer
-		*dialer; /* opens the connection; a plain connection has a dialer until it is open, a TLS connection as long as it exists */
+	struct stk_dialer *dialer; /* opens the connection; NULL once a plain connection is open; a TLS connection always has one */
 	struct stk_text key;
 	int fd; /* the socket; -1: not open yet */
 	bool tls;
-	bool used;       /* true if the connection has served a request, so that the server may have closed it since */
+	bool used;       /* true if the connection has served a request: the server may have closed it since */
 	bool writes;     /* true if the transfer is notified when bytes can be written */
 	bool strict;     /* with TLS: true if the TLS library requires a close_notify at the end */
 	int low;         /* number of received bytes from which the connection counts as readable */

@@ -30,7 +30,7 @@ struct stk_http_account {
 	_Atomic int refs;
 	struct stk_aws_settings aws;
 	struct stk_proxies proxies;
-	struct stk_error error; /* error of the settings; its code is STK_OK if they are valid */
+	struct stk_error error; /* error of the settings; code STK_OK if they are valid */
 };
 
 /* A bucket whose region differs from the one in the settings. */
@@ -87,12 +87,12 @@ struct stk_http_source {
 	pthread_t keeper; /* the thread that renews keys before they expire */
 	pthread_cond_t keeper_wake;
 	bool keeper_runs;
-	bool keys_refused; /* true if the store reports that the account's keys have expired, although their own date has not passed */
+	bool keys_refused; /* true if the store says that the account's keys have expired, although their date has not passed */
 	struct stk_http_region *regions;
 	/* difference in seconds between the servers' clock and ours, by which requests are signed; 0 until a server refuses a request because of it */
 	int64_t skew_s;
 	double limit;                  /* maximum number of requests under way */
-	bool limit_was_exceeded;       /* true if the limit has once been too high: since then it is adjusted instead of doubled */
+	bool limit_was_exceeded;       /* true once the limit was too high; from then on it is adjusted and not doubled */
 	int64_t slowed_ns, changed_ns; /* times at which the limit was last halved, and last set */
 	struct stk_http_window {
 		int count;
@@ -100,23 +100,20 @@ struct stk_http_source {
 		int64_t begun_ns;  /* time at which the first of these requests ended */
 		bool limited;      /* true if other requests were waiting while the window's requests ran */
 	} window;
-	double base_ns, base_size; /* time in ns of a request that waits for no other one; mean size in bytes of such requests */
+	double base_ns, base_size; /* mean time in ns of requests that do not wait for each other, and their mean size in bytes */
 	/* limit and requests per ns of the last window, if the limit was lowered after it; `last_limit` is 0 otherwise */
 	double last_limit, last_limit_rate;
 	unsigned windows; /* number of windows since `limit_was_exceeded` was set */
 	struct stk_http_statistics statistics;
-	int under_way, hedges; /* number of requests under way, and of second transfers for them */
+	int under_way, hedges; /* numbers of requests under way and of their second transfers */
 	uint64_t requests, hedged_requests,
-		slowdowns;              /* total numbers of requests, of second transfers for them, and of times that a server asked for
-					 * fewer requests */
+		slowdowns;              /* total numbers: requests; second transfers; times that a server asked for fewer requests */
 	_Atomic int64_t clock_s;        /* servers' clock minus ours in seconds, by the last answer; INT64_MIN: no answer had a date */
 	_Atomic uint64_t endpoint_hash; /* hash of the current account's endpoint */
-	_Atomic bool heard; /* true if some server has answered before: then a server that does not answer is probably out of order, and the
-		        * user's settings are right */
-	/* Maximum number of retries while no server has answered yet: of a request that could not be sent or got an invalid answer, and of a request that
-	 * timed out. */
+	_Atomic bool heard; /* true if a server has answered, so that a silent one is probably out of order, not the settings wrong */
+	/* Maximum number of retries before any answer: of a request that could not be sent or got an invalid answer; of one that timed out. */
 	int32_t unheard_retries, unheard_waits;
-	/* One bit for each bucket or host, by hash: set if an object of it has been read. A 403 from it concerns the object, not the credentials. */
+	/* One bit for each bucket or host, by hash: set if an object of it was read, so that a 403 concerns the object and not the credentials. */
 	_Atomic uint64_t read_well;
 	bool cancelled;
 	_Atomic bool ending;
@@ -135,21 +132,20 @@ struct stk_transfer {
 	int64_t window_ns;     /* time from which on `window_bytes` counts: a stall is measured in windows */
 	int64_t awaited_ns;    /* time since which the transfer waits for more than one byte of the body */
 	uint8_t resumes;       /* number of times that the rest of a cut body was requested */
-	uint8_t hedges;        /* number of second transfers for its request */
+	uint8_t hedges;        /* number of second transfers for the request */
 	bool response_begun;   /* true if the first byte of this response has been received */
 	bool has_body_memory;  /* true if the response's header was read, and memory was requested for its body */
 	bool piecewise;        /* true if the rest of the body is read piece by piece (http_rest.c) */
 	bool complete;         /* true if no more bytes are needed: all requested ones have come, or an error's body has filled `text` */
-	bool waits_for_memory; /* true if the body is not read until its bytes are admitted; body bytes that arrived with the header are
-			        * in `text` */
-	bool starved;          /* true if no descriptor was free for its connection */
-	bool stale;            /* true if the server may have closed the idle connection before the request arrived: the request is sent
-			      * again on a new one */
+	bool waits_for_memory; /* true if the body is not read until its memory is admitted; the first bytes may be in `text` */
+	bool starved;          /* true if no descriptor was free for the connection */
+	bool stale;            /* true if the server may have closed the idle connection before the request arrived; repeats it on a new
+			        * one */
 	size_t window_bytes;   /* number of bytes received since `window_ns` */
 	struct stk_transfer *before;
 	/* the object's bytes from all responses so far */
 	uint8_t *data;
-	size_t capacity, used;     /* size of the memory at `data`, and number of the object's bytes in it */
+	size_t capacity, used;     /* size of the memory at `data`; number of bytes of the object in it */
 	struct stk_buffer *buffer; /* NULL if the request's owner provides the memory */
 	int64_t first, length;     /* requested range in bytes; length -1: to the end of the object */
 	int64_t expected;          /* total number of bytes that the request receives; -1: not known before the body ends */
@@ -167,7 +163,7 @@ struct stk_transfer {
 	struct stk_route route;
 	struct stk_text redirect_url; /* URL to which a redirect has led; "" if there was no redirect */
 	int moves;                    /* number of redirects that were followed */
-	char etag[128];               /* the ETag in the first response, or the date of the last change if it has none */
+	char etag[128];               /* the first response's ETag, or without one its Last-Modified */
 	/* How the transfer ended. */
 	struct stk_transfer *next_ended;
 	CURLcode code;            /* CURLE_OK: the response has ended properly */

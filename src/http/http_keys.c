@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Accounts: the settings of a store, read from the environment when a pipeline is made, and the keys issued for them, which a thread renews before
- * they expire. */
+ * Accounts: the settings of a store, read from the environment when a pipeline is made, and its issued keys, which a thread renews in time. */
 #include "aws/aws_issue.h"
 #include "aws/google.h"
 #include "http/http_impl.h"

@@ -457,7 +457,7 @@ void stk__transfer_receive(struct stk_transfer *t)
 	const size_t before = t->window_bytes;
 	while (read_piece(t))
 		if (t->window_bytes - before > TURN && !t->connection->tls)
-			break; /* other transfers get their turn; the loop reports the socket as readable again */
+			break; /* gives other transfers a turn; the loop reports the socket as readable again */
 	if (t->connection && !t->waits_for_memory)
 		stk__rest_wait(t);
 }

@@ -227,7 +227,7 @@ enum stk_status stk__transfer_check_pace(struct stk_transfer *t, int64_t now)
 {
 	const struct stk_http_settings *set = &t->loop->source->settings;
 	if (t->waits_for_memory)
-		return STK_OK; /* the transfer itself delays the response, so it is not the server that is late */
+		return STK_OK; /* the transfer delays the response, not the server */
 	int64_t limit = (t->response_begun ? set->stall_ms : set->first_byte_ms) * 1000000;
 	if (now - t->window_ns < limit)
 		return STK_OK;

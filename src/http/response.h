@@ -40,7 +40,7 @@ struct stk_response_reader {
 	enum stk_response_state state;
 	bool keep_alive;      /* true if the connection can serve another request after this response */
 	int64_t content_left; /* in state CONTENT: number of bytes left in the body or chunk; -1: all until the connection ends */
-	const char *reason;   /* in state BAD: what is wrong with the response, as the end of a sentence */
+	const char *reason;   /* in state BAD: the fault of the response, as the end of a sentence */
 	struct stk_response message;
 	/* private to response.c */
 	enum { STK_STATUS_LINE, STK_FIELD, STK_CHUNK_SIZE, STK_CHUNK_END, STK_TRAILER } next; /* the kind of the next line */

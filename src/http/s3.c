@@ -8,8 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The parts of a URI. "s3list://BUCKET?query" is a page of a listing. In "s3://BUCKET/key" only the slash after the bucket has a meaning; others are part of
- * the key. */
+/* The parts of a URI. "s3list://BUCKET?query" is a page of a listing. In "s3://BUCKET/key" only the slash after the bucket separates parts. */
 struct s3_uri_parts {
 	char bucket[256];
 	const char *key, *query;

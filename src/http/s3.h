@@ -24,9 +24,8 @@ struct stk_http_target {
 	struct stk_http_signer *signer; /* signer of earlier requests on the same thread; may be NULL */
 };
 
-/* Fills in the request for a URI of a store (stk__s3_is_store), and signs it unless the settings are anonymous. Call stk__http_target_reset before. now:
- * seconds since 1970 by the servers' clock. region: the bucket's region if it is known to differ from the settings; otherwise NULL. STK_IO: the settings
- * have no keys. */
+/* Fills in the request for a URI of a store (stk__s3_is_store), and signs it unless the settings are anonymous; call stk__http_target_reset before. now:
+ * seconds since 1970 by the servers' clock. region: the bucket's region if it is known to differ from the settings; otherwise NULL. STK_IO: no keys. */
 STK_MUST_USE enum stk_status stk__s3_target(struct stk_http_target *t, const struct stk_aws_settings *s, const char *region,
 	const char *uri, time_t now, struct stk_error *err);
 /* Makes the texts empty, without freeing their memory. */

@@ -11,17 +11,15 @@
 
 struct stk_access {
 	struct stk_storage *storage;
-	/* Called from time to time while a function waits, on the thread that makes the pipeline. If it returns true, the wait ends with STK_CANCELLED. May
-	 * be NULL. */
+	/* Called from time to time while a function waits, on the thread that makes the pipeline; true ends the wait with STK_CANCELLED. May be NULL. */
 	bool (*interrupted)(void *user);
 	void (*listed)(void *user,
-		int64_t entries); /* called ten times a second with the number of objects and folders listed so far, on the same thread;
-				   * may be NULL */
+		int64_t entries); /* called ten times a second on the same thread; entries: objects and folders so far; may be NULL */
 	void *user;
 	/* Receives warnings about behaviour that may be unexpected; called by one thread at a time. May be NULL. */
 	void (*notice)(void *user, const char *text);
 	void *notice_user;
-	bool known; /* true if this storage has already looked for keys and settings for the URI, so that it need not look again */
+	bool known; /* true if this storage has already looked for keys and settings for the URI */
 };
 
 #endif

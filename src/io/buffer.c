@@ -11,18 +11,18 @@ enum {
 	SLACK = 64,
 	SMALLEST = 4096,
 	WINDOW = 256,   /* minimum number of takes in a window */
-	TURNS = 8,      /* a window also has at least TURNS * n takes, if at most n buffers were in use at once during it */
-	LARGER = 4,     /* a request may get an idle buffer of up to this many classes larger, which is a factor of two */
+	TURNS = 8,      /* a window also has at least TURNS takes for each buffer of its peak `window_count` */
+	LARGER = 4,     /* maximum number of classes by which an idle buffer for a request may be too large: a factor of two */
 	SPARE = 8 << 20 /* number of bytes of idle buffers that may be kept in addition to the peak use */
 };
 
 struct stk_buffer {
 	struct stk_buffer_pool *pool;
 	struct stk_buffer *newer, *older; /* links idle buffers of the class */
-	uint64_t release_number;          /* number of releases in the pool before this buffer's last one */
+	uint64_t release_number;          /* number of the buffer's last release, counted over the pool */
 	size_t capacity;
 	int size_class;
-	_Atomic bool shared; /* true if the buffer has two owners; the first release clears this */
+	_Atomic bool shared; /* true if the buffer has two owners, until one of them releases it */
 	alignas(STK_CACHE_LINE) uint8_t data[];
 };
 

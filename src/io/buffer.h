@@ -14,14 +14,13 @@ struct stk_buffer_pool {
 	pthread_mutex_t lock;
 	struct stk_buffer *newest[STK_BUFFER_CLASSES],
 		*oldest[STK_BUFFER_CLASSES]; /* idle buffers of a class, sorted by the time of release */
-	size_t held, peak_held;              /* total size of all buffers, in use or idle: at present, and its maximum so far */
+	size_t held, peak_held;              /* total size in bytes of all buffers, in use or idle: now, and the maximum so far */
 	size_t in_use;                       /* total size of the buffers in use */
 	size_t window_peak, last_peak;       /* peak of in_use in this window of takes and in the previous one */
-	unsigned count, window_count;        /* number of buffers in use, and its peak in this window */
+	unsigned count, window_count;        /* number of buffers in use: now, and the maximum in this window */
 	unsigned takes;                      /* number of takes in this window */
 	uint64_t gives;                      /* number of releases so far */
-	bool closed;                         /* true if the io was destroyed: released buffers are freed, and the last release frees the
-					      * pool */
+	bool closed;                         /* true if the io was destroyed: releases free the buffers, and the last one frees the pool */
 };
 
 struct stk_buffer_pool *stk__buffer_pool_create(void); /* returns NULL if memory is short */

@@ -111,7 +111,7 @@ static enum look read_entry(struct stk_cache *c, int fd, struct stk_request *r, 
 static bool is_stale(const struct stk_request *r, const struct stk_cache_head *h)
 {
 	if (r->object && (!h->tag || r->object_tag != h->tag))
-		return true; /* the caller joins the bytes with other ranges of the object, so their version must be known */
+		return true; /* the caller joins bytes of several ranges, which must be known to be of one version */
 	return (r->object_size && h->object_size && r->object_size != h->object_size) ||
 	       (r->object_tag && h->tag && r->object_tag != h->tag);
 }
@@ -128,7 +128,7 @@ static bool is_good(const struct stk_request *r, const struct entry *e, uint64_t
 static void mark_used(struct stk_cache *c, int fd, const struct stat *st)
 {
 	if (c->disk.fd >= 0 && st->st_mtime < c->disk.begin_sec)
-		futimens(fd, NULL); /* fails for an entry of another user, whose time of use then stays as it was */
+		futimens(fd, NULL); /* fails for an entry of another user, which keeps its time of use */
 }
 
 static enum look check_entry(struct stk_cache *c, struct stk_request *r, struct entry *e, const char *name, const struct stat *st)
@@ -160,8 +160,7 @@ static bool is_as_large(int fd, uint64_t size, uint64_t around)
 	return size < LARGE || (pread(fd, &h, sizeof h, 0) == sizeof h && h.bytes == size - around);
 }
 
-/* Returns whether the caller's limit admits the buffer of a whole object; sets r->retry.refused_bytes to its size. A range was admitted before it was
- * submitted. */
+/* Returns whether the caller's limit admits a whole object's buffer; sets r->retry.refused_bytes to its size. Ranges were admitted before. */
 static bool admit(struct stk_request *r, size_t size)
 {
 	r->retry.refused_bytes = stk__buffer_rounded(size);

@@ -23,8 +23,7 @@ struct stk_cache_counters {
 	/* numbers of entries that were found but could not be used: damaged ones (a wrong checksum or header, or no regular file), and stale ones, whose
 	 * object has changed */
 	uint64_t damaged, stale;
-	uint64_t waits;       /* number of requests that waited while another request, of this or another process, was fetching the same
-			       * bytes */
+	uint64_t waits;       /* number of requests that waited until another one, of any process, had fetched the same bytes */
 	uint64_t pending;     /* number of bytes that are still to be written */
 	uint64_t used, limit; /* number of bytes in the folder, written by all processes, and their maximum */
 };

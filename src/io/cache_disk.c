@@ -380,8 +380,7 @@ static bool is_unfinished(const char *name, uint64_t *size)
 	return dashes == 2;
 }
 
-/* Removes unfinished entries of processes that ended; call only while no other process has the cache open. Returns the number of bytes that were reserved
- * for them. */
+/* Removes unfinished entries of processes that ended; call only while no other process has the cache open. Returns the bytes reserved for them. */
 static uint64_t remove_unfinished(struct stk_cache_disk *d)
 {
 	uint64_t reserved = 0, size;
@@ -606,8 +605,7 @@ static int by_use(const void *a, const void *b)
 	return (x->used > y->used) - (x->used < y->used);
 }
 
-/* Removes entries that were last used before `before`, in seconds since 1970, the oldest first, until their sizes sum up to `wanted` bytes. Returns that
- * sum. */
+/* Removes entries last used before `before` (seconds since 1970), the oldest first, until the total of their sizes, which it returns, reaches `wanted`. */
 static uint64_t remove_old(struct stk_cache_disk *d, int64_t before, uint64_t wanted)
 {
 	struct olds o = {.before = before};
@@ -623,8 +621,7 @@ static uint64_t remove_old(struct stk_cache_disk *d, int64_t before, uint64_t wa
 	return freed;
 }
 
-/* If there is no room, removes old entries: at least `bytes` and at least a twentieth of the limit. After a search that found too few, this process does not
- * search again. */
+/* Removes at least a twentieth of the limit at once. After a search that found too few entries, this process does not search again. */
 bool stk__cache_reserve(struct stk_cache_disk *d, uint64_t bytes)
 {
 	if (d->read_only || bytes > d->limit)

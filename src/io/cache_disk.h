@@ -56,17 +56,14 @@ struct stk_cache_disk {
 	int folder, tmp; /* descriptors of DIR and DIR/tmp */
 	int fd;          /* descriptor of `state`; -1: `state` cannot be written */
 	int64_t begin_sec,
-		last_begin_sec; /* times at which this run and the previous one began, in seconds since 1970; constant while any process
+		last_begin_sec; /* times at which this run and the previous one began, in seconds since 1970; a run lasts while any process
 				 * has the cache open */
 	uint64_t limit;         /* maximum total size of entries, finished or reserved, in bytes */
-	_Atomic bool read_only, no_openat2; /* read_only: nothing more is written to the folder; no_openat2: the system does not support
-					     * openat2 */
-	_Atomic bool scanned;               /* true if a search of this process found too few old entries to remove, so that it does not
-					     * search again */
+	_Atomic bool read_only, no_openat2; /* read_only: nothing more is written; no_openat2: the system lacks openat2 */
+	_Atomic bool scanned;               /* true if this process must not search for old entries: it once found too few */
 	_Atomic uint64_t number;            /* number of the next unfinished entry, for its name in tmp */
 	pthread_mutex_t lock;               /* guards the contents of `state` among threads, and all members below */
-	bool no_locks; /* true if `state` is changed without a lock, because the file system has none or another program never releases
-		        * it */
+	bool no_locks; /* true if `state` is changed without a file lock: the file system has none, or a program never releases it */
 	int recounts;  /* number of times that this process has counted the entries again because `state` was damaged */
 };
 

@@ -144,7 +144,7 @@ curl_socket_t stk__curl_open_socket(void *user, curlsocktype purpose, struct cur
 }
 
 struct waiting {
-	int in, out; /* in: number of bytes that were not read yet at this end; out: at the other end */
+	int in, out; /* in: number of bytes that can be read at this end; out: at the other end */
 };
 
 static bool is_unix_socket(int fd)

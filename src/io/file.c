@@ -12,7 +12,7 @@ enum { MAX_THREADS = 1024 };
 struct stk_file_source {
 	struct stk_file_habits habits;
 	struct stk_io *io;
-	struct stk_served served; /* the lock in it guards `cancelled` too */
+	struct stk_served served; /* served.lock guards `cancelled` too */
 	bool cancelled;
 	pthread_t threads[];
 };

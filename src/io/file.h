@@ -26,8 +26,7 @@ bool stk__file_read_now(struct stk_file_habits *h, struct stk_io *io, struct stk
  * returns STK_OK. */
 STK_MUST_USE enum stk_status stk__file_read(struct stk_file_habits *h, struct stk_io *io, struct stk_request *r, size_t *refused);
 
-/* Adds the source of local files as the first source. `threads` is the maximum number of its threads; one is started when more requests wait than threads
- * are idle. */
+/* Adds the source of local files as the first source. It has at most `threads` threads, and starts one when more requests wait than threads. */
 struct stk_file_source;
 STK_MUST_USE enum stk_status stk__file_source_add(struct stk_io *io, int threads, struct stk_error *err);
 

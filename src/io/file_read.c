@@ -33,14 +33,12 @@ struct file_read {
 	struct stk_request *r;
 	const char *path;
 	int fd;
-	bool may_block, blocked;   /* blocked: nothing was read, because reading could block and must not, or because the buffer was not
-				    * admitted */
+	bool may_block, blocked;   /* blocked: nothing was read, because that could block, or because the buffer was not admitted */
 	size_t refused;            /* size of the buffer that was not admitted; 0: none was refused */
 	struct stk_buffer *buffer; /* NULL if the request supplies the memory */
 	uint8_t *data;
 	size_t capacity, used;
-	/* Memory for the r->before bytes of the file that precede the offset, for r->check; STK_IO_BEFORE bytes. before_used: number of bytes that were read
-	 * so far. */
+	/* Memory of STK_IO_BEFORE bytes for r->check: the r->before bytes of the file that precede the offset. before_used: number of bytes so far. */
 	uint8_t *before;
 	size_t before_used;
 	int64_t expected; /* number of bytes from the offset to the end of the file according to fstat; -1: fstat has not been called */
@@ -65,8 +63,7 @@ static int open_cached(struct stk_file_habits *h, const char *path)
 	return open_plain(path);
 }
 
-/* Fills the error of a failed open, and returns its status. An error that concerns only this path gets the status of a bad sample, not that of a failed file
- * system. */
+/* Fills the error of a failed open, and returns its status: that of a bad sample if only this path fails, not that of a failed file system. */
 static enum stk_status open_failed(struct file_read *f, int e)
 {
 	enum stk_status s = stk__fail_errno(f->r->error, e, "%s: cannot open it%s", f->path, stk__file_uri_hint(f->r->uri));
@@ -272,8 +269,7 @@ static enum stk_status open_and_read(struct file_read *f)
 	if (f->r->length >= 0)
 		size = (size_t)f->r->length;
 	else if (f->expected >= 0)
-		size = (size_t)f->expected + 1; /* with one byte more than the file has, a buffer that is not filled shows that the file
-						 * has ended */
+		size = (size_t)f->expected + 1; /* one byte more than the file has, so that a read shows its end */
 	else if (size == 0)
 		size = FIRST_SIZE;
 	if (f->r->length < 0 && f->r->max_bytes && size > f->r->max_bytes)

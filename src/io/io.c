@@ -409,8 +409,7 @@ static void measure(struct stk_io *io, const struct stk_request *r)
 	stk__histogram_add(&io->wait, r->begun_ns - r->asked_ns);
 }
 
-/* Refuses an object that has changed since it was indexed, so that offsets into it are no longer valid: releases its bytes, fills r->error and returns
- * STK_IO. */
+/* Refuses an object that has changed since it was indexed, so that offsets into it are invalid: releases its bytes, fills r->error, returns STK_IO. */
 static enum stk_status refuse_changed(struct stk_request *r)
 {
 	stk__buffer_release(r->buffer);
@@ -432,8 +431,7 @@ enum stk_status stk__io_check_size(struct stk_request *r, struct stk_error *err)
 		stk__uri_shown(r->uri), r->uri, (long long)r->got_size, (long long)r->object_size);
 }
 
-/* Checks that the size of the object is that of the listing or index; otherwise the bytes are a part of the object, or of another one. Releases them on
- * failure. */
+/* Checks that the object's size is that of the listing or index; otherwise its bytes are a part, or of another object, and are released. */
 static enum stk_status check_whole(struct stk_request *r)
 {
 	const bool whole = !r->offset && r->length < 0;

@@ -39,9 +39,8 @@ struct stk_request {
 	/* the bytes that the caller asks for */
 	const char *uri;        /* a path or scheme://...; must be valid until `done` is called */
 	int64_t offset, length; /* length -1: to the end; an object that ends before offset + length is an error (STK_CORRUPT) */
-	size_t max_bytes; /* maximum number of bytes to read: if the object or the range has more, the request ends with STK_LIMIT; 0: no
-			   * limit */
-	int64_t deadline; /* time at which the bytes are needed (stk__clock_ns); of all callers' requests, the one with the earliest
+	size_t max_bytes;       /* maximum number of bytes to read; a larger object or range fails with STK_LIMIT; 0: no limit */
+	int64_t deadline;       /* time at which the bytes are needed (stk__clock_ns); of all callers' requests, the one with the earliest
 			   * deadline starts first */
 	void (*done)(struct stk_request *r); /* called on any thread, also inside submit; must not block; may free r */
 	void *user;
@@ -55,12 +54,10 @@ struct stk_request {
 			  * pieces of io_split.c */
 	bool uncached;   /* true if the bytes are neither read from a cache nor stored in one */
 	struct stk_object *object; /* filled by remote sources, with the bytes; nullable */
-	/* The version that the caller expects: the object's size, and the hash of its ETag; 0: not known. A cached entry that differs in one of them is
-	 * stale. */
+	/* The version that the caller expects: the object's size, and the hash of its ETag; 0: not known. A cached entry that differs is stale. */
 	int64_t object_size;
 	uint64_t object_tag;
-	bool pinned; /* true if another object_tag is an error and not a newer version of the object; also for local files that have a
-		      * tag */
+	bool pinned; /* true if another object_tag is an error, not a newer version; also for local files that have a tag */
 	/* check: returns an error if the bytes are wrong; bytes of a source then make the request fail with that error, and bytes of the cache are read from
 	 * the source instead. May be NULL. before: for local files, number of bytes before `offset` that are read too, for `check` only: at most
 	 * STK_IO_BEFORE, and at most `offset`. Must be 0 for remote objects. */
@@ -75,9 +72,8 @@ struct stk_request {
 	/* Filled on failure, with the uri. If the caller set none and submitted the request, io allocates one, which the caller frees; NULL then means that
 	 * the request was cancelled or memory ran out. */
 	struct stk_error *error;
-	int32_t retries; /* failures of the source so far; the caller sets it to 0, and does not change it between a try and submit */
-	/* Set by the source: the object's size in bytes, and the hash of its ETag or version, at the time of the read. 0: unknown, or, for the size, an
-	 * empty object. */
+	int32_t retries; /* failures of the source so far; the caller sets 0 before a try or submit, but not between the two */
+	/* Set by the source: the object's size in bytes (0: unknown or empty), and the hash of its ETag or version (0: unknown), when it was read. */
 	int64_t got_size;
 	uint64_t got_tag;
 	bool got_etag; /* true if got_tag is the hash of an ETag, which may be compared with the ETag of a listing */
@@ -102,7 +98,7 @@ struct stk_request {
 		size_t refused_bytes; /* size of the buffers that were not admitted */
 	} retry;
 	struct {                            /* used by the source of http:// and s3:// */
-		int64_t starved_ns;         /* time since which no descriptor has been free for the request; 0: it does not wait for one */
+		int64_t starved_ns;         /* time since which no descriptor has been free for the request; 0: it is not waiting */
 		struct stk_request *joined; /* next request that the same answer of the server serves */
 		bool unjoinable;            /* true if the request must not be joined with others again */
 	} http;
@@ -123,8 +119,7 @@ struct stk_io_cache_ops {
 	void (*submit)(void *cache, struct stk_request *r);
 	/* Stops r from waiting in the cache, so that the caller ends r. Returns false if r does not wait there. */
 	bool (*cancel)(void *cache, struct stk_request *r);
-	/* Called after r has ended and before its owner is notified. Offers the bytes to the cache; if `status` is an error, lets another request fetch
-	 * them. */
+	/* Called after r has ended and before its owner is notified. Offers the bytes to the cache; after an error, lets another request fetch them. */
 	void (*take)(void *cache, struct stk_request *r, enum stk_status status);
 	void (*end)(void *cache);     /* cancels waiting requests */
 	void (*destroy)(void *cache); /* called after the last request has ended */
@@ -133,14 +128,13 @@ struct stk_io_cache_ops {
 /* A source of bytes. submit starts a request and returns at once. Each request ends with one call of stk__io_finish, also after cancel or
  * cancel_all (STK_CANCELLED). All functions may be called on any thread and concurrently, except destroy. */
 struct stk_source_ops {
-	const char *scheme; /* "file"; several schemes are separated by blanks: "s3 http https"; "*": every scheme that no other source
-	                     * reads */
+	const char *scheme; /* "file"; or several: "s3 http https"; or "*": every scheme that no other source reads */
 	/* How failures of the source are retried: the number of retries (0: STK_IO_RETRIES; negative: none), and the random delay, which is less than
 	 * backoff_ns * 2^n after n retries, and less than most_backoff_ns. backoff_ns 0: without a delay. */
 	int32_t retries;
 	int64_t backoff_ns, most_backoff_ns;
 	bool lists;  /* true if the source answers stk__s3_list_uri requests of its schemes */
-	bool remote; /* true if requests take long: pipelines then have more of them under way */
+	bool remote; /* true if requests take long, so that pipelines have more of them under way */
 	/* Reads at once if that cannot block, as from the page cache, fills in the request and returns true; stk__io_finish is then not called. Returns
 	 * false if the request must be submitted. NULL if the source always blocks. */
 	bool (*try_now)(void *source, struct stk_io *io, struct stk_request *r);
@@ -154,13 +148,12 @@ struct stk_source_ops {
 	 * reports whether the user has interrupted that. NULL: the source does not use the environment. */
 	void (*refresh)(void *source, const char *uri, const struct stk_access *access);
 	void (*allocate)(void *source);    /* tries requests again that were not admitted; may be NULL */
-	uint64_t (*threads)(void *source); /* returns the number of threads for blocking reads that were started so far; NULL: the source
-					    * has none */
+	uint64_t (*threads)(void *source); /* returns the number of threads for blocking reads started so far; NULL: no such threads */
 	/* Returns a hash of the endpoint, which distinguishes stores in which the same URI names different objects. May be NULL, which stands for 0. */
 	uint64_t (*endpoint_hash)(void *source, const char *uri);
 	void (*describe)(void *source, const char *uri,
-		struct stk_storage_report *out); /* fills in the endpoint and region that requests like this one use; may be NULL */
-	void (*facts)(void *source, struct stk_source_facts *out); /* adds its statistics to *out; may be NULL */
+		struct stk_storage_report *out);                   /* fills in the endpoint and region for the URI; may be NULL */
+	void (*facts)(void *source, struct stk_source_facts *out); /* adds the source's statistics to *out; may be NULL */
 	/* Destroys the source. Called after the last request has finished. */
 	void (*destroy)(void *source);
 };
@@ -215,8 +208,8 @@ bool stk__io_lists(const struct stk_io *io, const char *uri);
 /* Returns whether the source of a URI is remote. */
 bool stk__io_remote(const struct stk_io *io, const char *uri);
 
-/* Tries to read without waiting; a worker's first attempt. True: r is complete, with or without success, and `done` is not called. False: the caller must
- * submit r, because reading could block, the source failed (which r->retries counts), or the bytes in the cache are wrong (then r->uncached is set). */
+/* Tries to read without waiting. Returns true if r is complete, with or without success, and `done` is not called. Otherwise the caller must submit r,
+ * because reading could block, the source failed (which r->retries counts), or the bytes in the cache are wrong (then r->uncached is set). */
 bool stk__io_try(struct stk_io *io, struct stk_request *r);
 /* Starts a request; r->done is called once. Any thread. Requests with the earliest deadline begin first. */
 void stk__io_submit(struct stk_io *io, struct stk_request *r);

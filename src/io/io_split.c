@@ -21,11 +21,11 @@ struct stk_split {
 	struct stk_io *io;
 	pthread_mutex_t *lock; /* one lock for all large requests of a source */
 	struct stk_request *whole;
-	struct stk_buffer *buffer; /* buffer of the whole request; NULL if its caller provides the memory */
+	struct stk_buffer *buffer; /* buffer of the whole request; NULL if the caller provides the memory */
 	uint8_t *data;
 	int pieces_left,
-		refs; /* pieces_left: number of pieces that have not ended, plus one until stk__split_begin ends; refs: number of users of
-		       * this struct; both guarded by the lock */
+		refs; /* numbers of unfinished pieces, plus one until stk__split_begin ends, and of users of the struct; guarded by the
+		       * lock */
 	enum stk_status status;  /* status of the first piece that failed */
 	bool object_fails;       /* object_fails of the first piece that failed */
 	struct stk_error *error; /* error of the first piece that failed; NULL: no memory for it */

@@ -13,9 +13,8 @@ struct stk_served {
 	const char *name;         /* name of the threads */
 	void *(*run)(void *user); /* body of a thread: takes requests with stk__served_next until there are no more */
 	void *user;
-	int limit; /* maximum number of threads */
-	pthread_t *
-		threads; /* the owner's array with room for `limit` threads; NULL: threads are detached, because their work cannot be stopped */
+	int limit;          /* maximum number of threads */
+	pthread_t *threads; /* the owner's array for `limit` threads; NULL: threads are detached, since their work cannot be stopped */
 	/* from here on: the owner may read these members, but not change them */
 	pthread_mutex_t lock;
 	pthread_cond_t wake;

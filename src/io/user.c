@@ -20,16 +20,14 @@ enum {
 	THREADS = 32,
 	SLACK = 64,
 	RETRIES = 10,
-	LARGE = 1 << 20, /* answers of at least this size are mapped, so that their memory returns to the system at once; malloc could keep
-		        * it for long */
-	BLIND = 4,       /* maximum number of simultaneous calls for whole objects before the first call has returned and shown how large
-	                * objects are */
+	LARGE = 1 << 20, /* minimum size of answers that are mapped, so that their memory returns to the system at once */
+	BLIND = 4,       /* maximum number of calls for whole objects at once until the first has returned and shown their size */
 };
 
 /* The results of one call. */
 struct stk_fetched {
 	uint8_t *data;
-	size_t size, mapped; /* mapped: size of the mapping that contains the bytes; 0: they were allocated */
+	size_t size, mapped; /* mapped: size of the mapping that contains `data`; 0: data is allocated */
 };
 
 /* A call of the user's function that has not returned yet. */
@@ -49,8 +47,7 @@ struct user_source {
 	char *schemes;
 	struct stk_served served; /* its lock guards all members below */
 	int refs;                 /* references of io and the threads */
-	/* Requests for whole objects of unknown size that wait. Until the first object has arrived and shown how large objects are, only BLIND such calls
-	 * may run. */
+	/* Waiting requests for whole objects of unknown size. Until the first object has arrived, only BLIND such calls may run. */
 	struct stk_request_queue unsized;
 	struct job *jobs;   /* running jobs */
 	int whole_jobs;     /* running jobs for whole objects */
@@ -94,8 +91,7 @@ void *stk_fetch_room(const struct stk_fetch_call *fetch, size_t size)
 
 /* ---- an answer ---- */
 
-/* Checks the number of bytes, copies the bytes to the request, and frees the answer at once, so that two copies of a large object exist only for a short
- * time. */
+/* Checks the number of bytes, copies them to the request, and frees the answer at once, so that a large object has two copies only briefly. */
 static enum stk_status take_answer(struct stk_io *io, struct stk_request *r, struct stk_fetched *got)
 {
 	const int shown = stk__uri_shown(r->uri);

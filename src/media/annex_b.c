@@ -182,7 +182,7 @@ enum stk_status stk__annex_b_convert(
 
 struct needs {
 	const struct stk_annex_b *a;
-	bool needed, seen; /* needed: other pictures may refer to this picture; seen: a slice of it was found */
+	bool needed, seen; /* needed: other pictures may refer to the picture; seen: one of its slices was found */
 };
 
 /* Sets n->seen if the unit is a slice, and n->needed if other pictures may refer to the slice's picture. (In HEVC, the type of a slice says whether a

@@ -79,8 +79,7 @@ bool stk__colour_of_vp8(const uint8_t *packet, size_t size, int *matrix, bool *f
 	b.value |= next_byte(&b);
 	next_bool(&b); /* skips the colour space, of which VP8 defines only one */
 	*matrix = BT470BG;
-	*full = next_bool(&b); /* this bit says that decoded values need no clamping; FFmpeg interprets it as full range, and so does this
-		      * function */
+	*full = next_bool(&b); /* this bit says that decoded values need no clamping; FFmpeg reads it as full range, as is done here */
 	return true;
 }
 

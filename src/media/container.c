@@ -22,12 +22,11 @@ struct stk_container {
 	AVIOContext *io;
 	AVFormatContext *format;
 	int64_t at;
-	int64_t budget; /* how much more reading may cost, in bytes plus CALL for each call. It is limited so that a damaged file
-	                 * cannot keep its reader busy for ever */
+	int64_t budget; /* maximum further cost of reading, in bytes plus CALL for each call, so that no damaged file is read for ever */
 	int64_t packets;
 	int stream;
 	bool blank;
-	enum stk_status status; /* status of the last failed read, since FFmpeg's error codes cannot express it */
+	enum stk_status status; /* status of the last failed read; FFmpeg's error codes cannot express it */
 	struct stk_error *err;  /* the caller's error, which the current call sets; may be NULL */
 };
 
@@ -39,10 +38,9 @@ static int stop(struct stk_container *c, enum stk_status s)
 
 static int read_bytes(void *user, uint8_t *to, int n)
 {
-	enum { CALL = 256 }; /* number of bytes that each call costs in addition to those that it reads */
+	enum { CALL = 256 }; /* cost of a call in addition to its bytes */
 	struct stk_container *c = user;
-	/* A file that was cut off may list packets after its end. This is reported only when frames of these packets are wanted; here zeros replace the missing
-	 * bytes. */
+	/* A truncated file may list packets after its end. Zeros replace their bytes; only if their frames are wanted is that reported. */
 	const int64_t left = c->blank ? n : c->in->size - c->at;
 	if (c->status)
 		return AVERROR_EXTERNAL;
@@ -184,8 +182,7 @@ static enum stk_status open_format(struct stk_container *c, struct stk_error *er
 	if (code < 0)
 		return fail_to_open(c, code, err);
 	if (is_format(c, "mp4") ||
-		is_format(c, "matroska")) /* the headers of these formats describe the streams completely, so FFmpeg does not have to parse
-			              * packets */
+		is_format(c, "matroska")) /* these formats' headers describe the streams, so FFmpeg does not have to parse packets */
 		c->format->flags |= AVFMT_FLAG_NOPARSE | AVFMT_FLAG_NOFILLIN;
 	else if ((code = c->f->avformat_find_stream_info(c->format, NULL)) < 0)
 		return failed(c, code, "the streams of the file cannot be read", err);

@@ -8,8 +8,7 @@ struct stk_yuv_matrix stk__yuv_matrix(double red, double blue, bool full, int bi
 {
 	const double green = 1 - red - blue, one = 65536;
 	const double y = full ? one : one * 255 / 219,
-		     c = full ? one : one * 255 / 224; /* change of R, G or B for a step of luma (y) and of chroma (c), times 2^16, for
-			                          * 8 bits */
+		     c = full ? one : one * 255 / 224; /* change of a colour per step of luma (y) or chroma (c) of 8 bits, times 2^16 */
 	/* In full range the largest value is 2^bits - 1, which is not 255 times a power of two. */
 	const double wide = full ? 255.0 * (1 << (bits - 8)) / ((1 << bits) - 1) : 1;
 	return (struct stk_yuv_matrix){

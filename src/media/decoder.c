@@ -200,8 +200,7 @@ static enum stk_status deliver(struct decoding *n, int32_t k, const AVFrame *fra
 	return STK_OK;
 }
 
-/* Receives frames from libavcodec and writes the wanted ones. Unless `lenient` is set, ignores frames after a damaged packet, since they may refer to its
- * picture. */
+/* Receives frames from libavcodec and writes the wanted ones. Unless `lenient`, ignores frames after a damaged packet: they may refer to its picture. */
 static enum stk_status take_frames(struct decoding *n)
 {
 	struct stk_video_decoder *d = n->d;

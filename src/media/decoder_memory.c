@@ -20,8 +20,7 @@ static int32_t h264_references(int32_t level, int64_t macroblocks)
 	return MOST_REFERENCES;
 }
 
-/* Returns the maximum number of reference frames of an HEVC stream: 6 of the level's largest size, and more if frames are smaller (clause A.4.2 of the
- * standard). */
+/* Returns the maximum number of reference frames of an HEVC stream: 6 of the level's largest size, more if frames are smaller (clause A.4.2). */
 static int32_t hevc_references(int32_t level, int64_t pixels)
 {
 	static const struct {

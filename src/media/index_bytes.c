@@ -31,8 +31,7 @@ struct column {
 
 struct head {
 	char magic[8];
-	uint32_t version, avformat, avcodec; /* an index that other versions have made is not used, since they may read the file
-	                                      * differently */
+	uint32_t version, avformat, avcodec; /* an index by other versions is not used: they may read the file differently */
 	int32_t stream, rotation, listed;
 	int32_t count, tb_num, tb_den, reorder;
 	int64_t kept;

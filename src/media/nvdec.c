@@ -12,20 +12,18 @@
 
 enum {
 	OUTPUTS = 4, /* maximum number of pictures that are mapped at the same time */
-	EXTRA = 6,   /* number of surfaces in addition to those that the stream's references need */
+	EXTRA = 6,   /* number of surfaces in addition to those for the stream's references */
 	MOST_SURFACES = 64,
 	MOST_PENDING = 5, /* maximum number of wanted pictures that stay in surfaces while the engine processes the next packets */
-	LEAST_KEPT = 8,   /* minimum number of idle sessions that are kept; if more were in use at the same time, as many as that are
-	                   * kept */
+	LEAST_KEPT = 8,   /* number of idle sessions that are kept, or the largest number that was in use at once if that is more */
 	SIZE_STEP = 256   /* sizes of sessions are rounded up to multiples of this, so that videos of similar sizes can share them */
 };
 
 /* A surface of a session. */
 struct surface {
-	int32_t packet; /* number of the packet from which the surface's picture was decoded, counted from the run's start; -1: it has no picture */
-	int32_t number; /* the caller's number for the picture if that is wanted and has not been taken yet, otherwise
-	                 * STK_NVDEC_UNWANTED */
-	bool unchecked; /* it has not been checked whether the engine found errors in the picture */
+	int32_t packet; /* number of the packet from which the picture was decoded, counted from the run's start; -1: no picture */
+	int32_t number; /* the caller's number for the picture until it is taken; STK_NVDEC_UNWANTED: taken or not wanted */
+	bool unchecked; /* true if the engine's errors in the picture have not been queried yet */
 };
 
 struct stk_nvdec_session {
@@ -47,11 +45,11 @@ struct stk_nvdec_session {
 	int32_t n_pending, packets;
 	/* The next members describe the packet that is being parsed. */
 	int32_t decoded_surface,
-		shown_surface; /* index of the surface of the packet's last picture, and of the picture that it shows; -1: no picture */
+		shown_surface; /* index of the surface of the packet's last picture, and of the one that it shows; -1: none */
 	/* skip: the packet's picture is not decoded; unflushed: packets have been sent since the last end of stream */
 	bool skip, unflushed;
 	bool broken;            /* a call of the decoder has failed */
-	enum stk_status status; /* the failure of a callback of the parser, since callbacks cannot return it */
+	enum stk_status status; /* failure of a callback of the parser, which cannot return it */
 	struct stk_error *err;
 };
 
@@ -587,8 +585,7 @@ enum stk_status stk__nvdec_send(
 		s->surfaces[surface].packet = packet;
 	if (number == STK_NVDEC_UNWANTED)
 		return STK_OK;
-	if (s->surfaces[surface].number != STK_NVDEC_UNWANTED) /* the packet shows a picture again that is wanted and has not been
-	                                                        * taken yet */
+	if (s->surfaces[surface].number != STK_NVDEC_UNWANTED) /* a wanted picture that was not taken yet is shown again */
 		return take_surface(s, surface, number, err);
 	s->surfaces[surface].number = number;
 	s->pending[s->n_pending++] = surface;

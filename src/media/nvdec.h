@@ -30,7 +30,7 @@ STK_MUST_USE enum stk_status stk__nvdec_to_rgb(
 	struct stk_nvdec *n, const struct stk_picture *p, const struct stk_image *to, stk_gpu_stream stream, struct stk_error *err);
 
 struct stk_nvdec_session;
-enum { STK_NVDEC_MORE_SURFACES = 10 }; /* number of surfaces of a session in addition to those that a stream's references need */
+enum { STK_NVDEC_MORE_SURFACES = 10 }; /* number of surfaces of a session in addition to those for a stream's references */
 
 /* Takes a session for streams of a codec, if possible one that has decoded pictures of this size. STK_UNSUPPORTED: the driver has no video decoder, or
  * STK_NVDEC_SESSIONS sessions are in use. */

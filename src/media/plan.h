@@ -10,17 +10,16 @@
 
 /* The data about a stream that planning needs. Packets are in the order of decoding, frames in the order of presentation. */
 struct stk_frame_table {
-	const int32_t *packet_of; /* [frame]: index of its packet */
-	const int64_t *times;     /* [packet]: its time of presentation */
+	const int32_t *packet_of; /* [frame]: index of the frame's packet */
+	const int64_t *times;     /* [packet]: time of presentation */
 	const int32_t *keys;      /* indices of the packets at which decoding can begin, in ascending order */
 	int32_t frames, key_count;
 };
 
 /* A range of packets that is decoded without a break, from a key packet to the last packet that a wanted frame needs. */
 struct stk_segment {
-	int32_t first, last; /* indices of the first and the last packet */
-	int32_t wanted,
-		n_wanted; /* the segment's wanted frames: index of the first in the list that was passed to stk__plan, and their number */
+	int32_t first, last;      /* indices of the first and the last packet */
+	int32_t wanted, n_wanted; /* the segment's wanted frames: index of the first in the list passed to stk__plan; number of frames */
 };
 
 /* Returns the index of a number in an ascending list, or -1 if the list does not contain it. */

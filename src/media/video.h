@@ -76,7 +76,7 @@ void stk__video_decoder_destroy(struct stk_video_decoder *d); /* accepts NULL */
 struct stk_video_wanted {
 	const int32_t *frames; /* numbers of frames in ascending order, without repetitions */
 	int32_t count;
-	bool next; /* the frames after these will probably be wanted in the next call, so the decoder does not discard its state */
+	bool next; /* true if the next call will probably want the following frames, so that the decoder keeps its state */
 	/* Returns where frame number k of the list is to be written: an image of width x height pixels with 3 channels of uint8 and any strides. To refuse
 	 * the size, returns an image whose `data` is NULL, and sets err. */
 	struct stk_image (*destination)(void *user, int32_t k, int32_t width, int32_t height, struct stk_error *err);
@@ -85,8 +85,8 @@ struct stk_video_wanted {
 };
 
 struct stk_video_counters {
-	int64_t wanted, decoded, segments;      /* numbers of: wanted frames; packets decoded for them; starts at a key packet */
-	int64_t read_ns, decode_ns, convert_ns; /* nanoseconds spent on reading packets, decoding them, and converting frames */
+	int64_t wanted, decoded, segments;      /* numbers of: wanted frames; decoded packets; segments (plan.h) */
+	int64_t read_ns, decode_ns, convert_ns; /* time spent on reading packets, decoding them, and converting frames */
 };
 
 /* Decodes frames of the video. Messages name the frame and its time. STK_CORRUPT: a packet that a frame needs is damaged or missing. */

@@ -30,7 +30,7 @@ struct stk_video_gpu {
 	struct stk_nvdec *nvdec;
 	stk_gpu_stream stream;
 	stk_gpu_event before;
-	struct stk_nvdec_session *session; /* NULL between calls, unless the next frames may continue its run */
+	struct stk_nvdec_session *session; /* NULL between calls, unless a run can continue in the next call */
 	/* The stream of the current run, and the packets that have been sent. */
 	const struct stk_video_index *index; /* NULL: there is no run */
 	struct stk_annex_b units;
@@ -58,15 +58,13 @@ struct stk_video_gpu_call {
 	const struct stk_video_index *x;
 	const struct stk_media_input *in;
 	const struct stk_video_wanted *wanted;
-	bool *written;       /* [index in the list of wanted frames]: the frame has been written */
-	int32_t *number_of;  /* [packet - base]: index of the packet's frame in the list of wanted frames, or STK_NVDEC_UNWANTED */
-	int32_t base, last;  /* number_of has entries for the packets `base` to `last` */
-	int32_t n_unwritten; /* number of wanted frames of the segment that have not been written yet */
-	enum stk_status
-		status; /* a failure that ends the call: `destination` refused a frame, a kernel failed, or the user interrupted. After other
-		         * failures the cores decode the remaining frames */
+	bool *written;          /* [index in the list of wanted frames]: the frame has been written */
+	int32_t *number_of;     /* [packet - base]: index of the packet's frame in the list of wanted frames, or STK_NVDEC_UNWANTED */
+	int32_t base, last;     /* number_of has entries for the packets `base` to `last` */
+	int32_t n_unwritten;    /* number of wanted frames of the segment that have not been written yet */
+	enum stk_status status; /* a failure that ends the call, as of a destination or kernel; after others the cores decode the rest */
 	/* The following members are for frames that the cores decode. */
-	const int32_t *unwritten; /* [frame that the cores decode]: its index in the list of wanted frames */
+	const int32_t *unwritten; /* [frame that the cores decode]: index in the list of wanted frames */
 	struct stk_image to;      /* the destination of the frame in `staging`; if data is NULL, there is no frame in `staging` */
 };
 

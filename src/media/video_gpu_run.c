@@ -215,8 +215,7 @@ static void plan_ahead(struct stk_video_gpu_call *n, const struct stk_segment *s
 		for (int32_t i = 0; i < STK_VIDEO_AHEAD; i++)
 			unused = g->ahead[i].frame < 0 ? &g->ahead[i] : unused;
 		if (!unused || packet < g->next ||
-			find_ahead(g, packet)) /* its packet has been sent, and its picture stays in a surface as long as no other
-			                        * picture needs that */
+			find_ahead(g, packet)) /* a sent packet's picture stays in a surface until the surface is needed */
 			continue;
 		unused->frame = f;
 		unused->packet = packet;

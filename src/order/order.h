@@ -57,8 +57,7 @@ struct stk_order {
 
 struct stk_place {
 	int64_t epoch;
-	int64_t position; /* position in the epoch's global sequence; a padded sample has a position >= size, which no other sample of
-			   * the epoch has */
+	int64_t position; /* position in the epoch's global sequence; at least `size`, and unique, if the sample is padded */
 	int64_t sample;
 	int64_t from; /* position from which the sample was computed: equals `position` except for repeats and replacements */
 	bool padded;  /* true if the sample repeats another one to fill the batch */
@@ -80,8 +79,7 @@ struct stk_shuffle stk__order_shuffle(const struct stk_order *o, int64_t epoch);
  * its first sample. */
 int64_t stk__order_steps(const struct stk_order *o, int64_t epoch);
 
-/* A batch of the run: its epoch, its step in that epoch and its number of samples. stk__order_batch returns that of batch k, where k continues through
- * epochs. */
+/* A batch of the run: its epoch, step in that epoch and number of samples. stk__order_batch returns it for batch k, which continues through epochs. */
 struct stk_batch_place {
 	int64_t epoch, step; /* step 0 is the first of this run */
 	int32_t count;
@@ -113,9 +111,8 @@ int64_t stk__order_consumed(const struct stk_order *o, int64_t epoch, int64_t st
 enum { STK_ORDER_FIRST = 16 };
 struct stk_place stk__order_replacement(const struct stk_order *o, const struct stk_place *place, int attempt);
 
-/* Returns the place of another data set's sample when the leading data set is at `place`. Both data sets count all their samples through epochs, so that the
- * shorter one starts its next epoch earlier, and one of equal size is always at the same position. This holds for any number of ranks, and for repeats and
- * replacements. */
+/* Returns the place of another data set's sample when the leading one is at `place`. Both data sets count all their samples through epochs: the shorter one
+ * starts its next epoch earlier, one of equal size is always at the same position. This holds for any number of ranks, repeats and replacements. */
 struct stk_place stk__order_follow(const struct stk_order *o, const struct stk_order *leading, const struct stk_place *place);
 
 #endif

@@ -15,8 +15,8 @@ struct piece {
 
 struct stk_streams {
 	struct piece *pieces; /* pieces of slot 0, then of slot 1, and so on */
-	int64_t *piece;       /* [slot]: index of its first piece; the last entry is the number of all pieces */
-	int64_t *period;      /* [slot]: number of samples after which its pieces repeat */
+	int64_t *piece;       /* [slot]: index of the slot's first piece; the last entry is the number of all pieces */
+	int64_t *period;      /* [slot]: number of samples after which the slot's pieces repeat */
 	int32_t slots;
 };
 

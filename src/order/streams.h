@@ -19,8 +19,7 @@ struct stk_streams_options {
 	int32_t slots;
 	bool shuffle;
 	uint64_t seed;
-	const int64_t *order; /* the caller's permutations of the sequences, one for each cycle, one after the other; NULL: permutations are
-			       * drawn */
+	const int64_t *order; /* the caller's permutations of the sequences, one per cycle, one after the other; NULL: drawn */
 	int64_t order_count;  /* number of entries in `order` */
 };
 

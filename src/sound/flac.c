@@ -164,8 +164,7 @@ static enum stk_status find_last(const struct stk_sound_bytes *bytes, const stru
 	return STK_OK;
 }
 
-/* Decodes blocks up to the end of the file or to the first damaged block. Sets info->frames to the number of their frames, and *end to where the last block
- * ends. */
+/* Decodes blocks to the end of the file or the first damaged block. Sets info->frames to their number of frames, *end to the last one's end. */
 static enum stk_status count_blocks(struct stk_flac_decoder *d, struct stk_sound_info *info, uint64_t *end)
 {
 	enum stk_status s = STK_OK;

@@ -48,8 +48,7 @@ struct stk_flac_decoder {
 	size_t capacity, side_capacity; /* number of samples that fit in a plane, and in `side` */
 };
 
-/* Prepares *d; allocates nothing. `bytes`, `info` and `err` must outlive *d; later calls store their errors in `err`. cpu: features of the processor that loops
- * may use. */
+/* Prepares *d; allocates nothing. `bytes`, `info` and `err`, which gets later calls' errors, must outlive *d. cpu: features that loops may use. */
 void stk__flac_begin(struct stk_flac_decoder *d, const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, unsigned cpu,
 	struct stk_error *err);
 void stk__flac_end(struct stk_flac_decoder *d);

@@ -18,7 +18,7 @@ struct stk_sound_bytes {
 	enum stk_status (*read)(void *user, uint64_t at, size_t n, const uint8_t **out, struct stk_error *err);
 	void *user;
 	uint64_t size;       /* size of the file in bytes */
-	const uint8_t *data; /* all bytes, if they are in memory; else NULL */
+	const uint8_t *data; /* the whole file, if it is in memory; otherwise NULL */
 	bool costly; /* reads are requests to a store: stk__sound_peek makes few of them, and does not check that a FLAC file is as long as its header says */
 };
 enum { STK_SOUND_READ = 1 << 16 };
@@ -31,7 +31,7 @@ struct stk_sound_blocks {
 	uint64_t seek_table; /* offset of the seek table in the file; undefined if seek_points is 0 */
 	uint32_t seek_points;
 	int32_t least, most; /* minimum and maximum number of frames of a block, as the header says; the last block may have fewer */
-	uint64_t first;      /* number in the first block's header: 0, unless the file was cut out of another one; 0 if it is damaged */
+	uint64_t first;      /* number in the first block's header: above 0 in a part cut out of another file; 0 if it is damaged */
 	bool placed;         /* each block's header states the number of its first frame */
 };
 

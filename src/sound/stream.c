@@ -26,8 +26,7 @@ struct stk_sound_stream {
 	struct stk_sound_info info;
 	bool lenient;
 	int64_t limit; /* frames from this number on are padding that FFmpeg does not remove; INT64_MAX: no such frame is known */
-	/* For a truncated MP3 file, the number of frames of samples that its Xing or Info tag promises, including the encoder's padding; 0 for all other
-	 * files. */
+	/* For a truncated MP3 file, the number of frames of samples that its Xing or Info tag promises, with the encoder's padding; otherwise 0. */
 	int64_t tag_frames;
 	/* The state of decoding since the file was opened. */
 	bool pending;         /* `frame` holds samples that have not been passed on yet */
@@ -458,7 +457,7 @@ enum stk_status stk__stream_decode(struct stk_sound_stream *s, int64_t first, in
 {
 	enum stk_status status = STK_OK;
 	const int64_t end = count < 0 || count > s->limit - first ? s->limit : first + count;
-	if (!s->container || first < s->at) { /* the file is read from its start again */
+	if (!s->container || first < s->at) {
 		close_file(s);
 		status = open_file(s, err);
 	}

@@ -181,8 +181,7 @@ static enum stk_status check_fmt(const struct wav *w, struct stk_sound_info *inf
 	return STK_OK;
 }
 
-/* Guesses what follows a data chunk of size 0. Sets *follows to true if the bytes look like another chunk or are too few for one, otherwise they are
- * samples. */
+/* Guesses what follows a data chunk of size 0. *follows: true if the bytes look like another chunk or are too few for one; false: samples. */
 static enum stk_status chunk_follows(const struct wav *w, const struct stk_sound_bytes *bytes, bool *follows, struct stk_error *err)
 {
 	const uint8_t *p = NULL;

@@ -4,8 +4,7 @@
 #include <stdatomic.h>
 
 enum {
-	LEAST = 4,    /* minimum number of threads on duty: 4 threads take no more CPU time for the same work than 1 does, but 16 take half
-		    * as much again */
+	LEAST = 4,    /* minimum number of threads on duty: 4 take no more CPU time for the same work than 1, but 16 half as much again */
 	HEADROOM = 4, /* number of threads on duty for each thread that was awake on average */
 	PATIENCE_NS = 5000000, /* time without a pause after which the number on duty doubles */
 };

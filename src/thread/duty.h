@@ -17,9 +17,9 @@
 
 struct stk_duty {
 	_Atomic int32_t on;       /* number of threads on duty, which are those with the lowest numbers */
-	_Atomic int64_t since_ns; /* time since which all threads on duty are awake; 0: not all are, or their number was just doubled */
+	_Atomic int64_t since_ns; /* time since which all threads on duty are awake; 0: some sleep, or `on` was just doubled */
 	_Atomic int32_t load;     /* percentage of threads that were awake on average in the last window */
-	int32_t most, awake;      /* number of all threads, and of awake ones */
+	int32_t most, awake;      /* number of all threads, and of awake threads */
 	int64_t window_ns, last_ns,
 		awake_ns; /* time of the window's beginning; time of the last change; sum of the awake threads' time since the window began */
 };

@@ -69,8 +69,7 @@ static bool must_rest(const struct pool_thread *t)
 	return t->index >= atomic_load(&t->pool->duty.on);
 }
 
-/* Waits until there may be work, or while the thread is not on duty. seen: value of `wakes` before the worker searched for work. Returns false if the pool
- * ends. */
+/* Waits until there may be work, or while off duty. seen: `wakes` before the worker searched for work. Returns false if the pool ends. */
 static bool wait_for_work(const struct pool_thread *t, uint64_t seen)
 {
 	struct stk_pool *pool = t->pool;

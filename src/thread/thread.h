@@ -24,8 +24,7 @@ struct stk_cpu_budget {
 	int local_world_size; /* number of ranks on this host, LOCAL_WORLD_SIZE; 1 if that is unset or not a number above 0 */
 	int64_t nofile;       /* maximum number of open files; -1: no limit */
 	int64_t memlock;      /* maximum number of pinned bytes; -1: no limit */
-	int cpus;             /* the least of online, affinity and quota (rounded up): number of processors for all ranks on the host
-			       * together */
+	int cpus;             /* minimum of online, affinity and quota (rounded up), for all ranks on the host together */
 	int threads;          /* number of workers to start: cpus divided by the number of ranks, at least 1 */
 };
 

@@ -9,8 +9,7 @@
 
 enum { MARKS = STK_JPEG_GPU_TIMES + 1, RAW_SLACK = 64 };
 
-/* The layout of a part in the memory of its stream: tables of the decoder and of the passes, then the results of both. The decoder's results include the
- * files. */
+/* The layout of a part in its stream's memory: tables of the decoder and of the passes, then results of both, with the files among the decoder's. */
 struct sizes {
 	struct stk_jpeg_gpu_plan_sizes decode;
 	struct stk_pass_gpu_sizes passes;
@@ -49,8 +48,8 @@ struct stk_jpeg_gpu_batch {
 	struct stk_jpeg_gpu *decoder;
 	struct part *parts;
 	int n_parts, parts_capacity, items_capacity;
-	const uint32_t **flag; /* [item]: address of its image's flag; NULL if the GPU does not decode the item */
-	uint32_t *file_offset; /* [item]: offset in bytes of its file in the stream's raw memory; NONE: the CPU decodes it */
+	const uint32_t **flag; /* [item]: address of the image's flag; NULL if the GPU does not decode the item */
+	uint32_t *file_offset; /* [item]: offset in bytes of the file in the stream's raw memory; NONE: the CPU decodes the item */
 	bool measure;
 };
 
@@ -382,8 +381,7 @@ static bool plan_pass(const struct part *p, const struct stk_jpeg_gpu_item *it, 
 	return stk__pass_gpu_add(p->passes, it->pass, &src, seen.x, seen.y, &it->dst);
 }
 
-/* Decides which of the part's items the GPU decodes, and plans their decoding and their passes. Sets b->flag of these items: NULL if the GPU does not decode
- * the item. */
+/* Decides which of the part's items the GPU decodes, plans their decoding and their passes, and sets b->flag of each item. */
 static void plan_items(
 	struct stk_jpeg_gpu_batch *b, struct part *p, const struct stk_jpeg_gpu_stream *stream, const struct stk_jpeg_gpu_item *items)
 {

@@ -182,8 +182,7 @@ static struct cached_set *cached(struct stk_jpeg_gpu_plan *p, const struct table
 	return c;
 }
 
-/* Returns the number of the table set with this key in this batch; adds it if necessary. Returns NONE if the set is too large or the batch has no space for
- * it. */
+/* Returns the number of the table set with this key in this batch; adds it if necessary. NONE: the set is too large, or the batch is full. */
 static uint32_t add_set(struct stk_jpeg_gpu_plan *p, const struct tables_key *key)
 {
 	for (uint32_t i = 0; i < p->n_sets; i++)
@@ -222,9 +221,8 @@ static bool add_bitstream(struct stk_jpeg_gpu_plan *p, struct stk_jpeg_gpu_bitst
 	return true;
 }
 
-/* Adds a bitstream for each restart interval from the image's start to the window's last row. Intervals above the window are decoded too, since the CPU
- * reports damage in them. Returns false if the CPU must decode the file: intervals are tiny, restart markers are missing or out of order, or the batch has
- * no space. */
+/* Adds a bitstream for each restart interval from the image's start to the window's last row; the CPU too reports damage above the window. Returns false if
+ * the CPU must decode the file: intervals are tiny, restart markers are missing or out of order, or the batch is full. */
 static bool add_intervals(struct stk_jpeg_gpu_plan *p, const struct stk_jpeg_gpu_file *f, const struct stk_jpeg_scan *scan,
 	const struct stk_jpeg_window *window, uint32_t image)
 {

@@ -70,8 +70,7 @@ static void describe_tables(struct stk_jpeg_gpu_scan *s, const struct stk_jpeg_h
 	}
 }
 
-/* Delays a scan so that it is one row after all scans that it depends on, makes later scans of its coefficients depend on it, and updates the file's number
- * of steps. */
+/* Delays a scan to one row after all scans that it depends on, makes later scans of its coefficients depend on it, updates the file's steps. */
 static void delay(struct walk *w, const struct stk_jpeg_header *h)
 {
 	struct stk_jpeg_gpu_scan *s = &w->scan;
