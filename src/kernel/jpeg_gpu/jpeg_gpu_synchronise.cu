@@ -234,7 +234,7 @@ static __device__ __forceinline__ uint32_t right_checkpoint(const stk_jpeg_gpu_v
 	return stk__jpeg_gpu_row(&v, &s, row)[k];
 }
 
-/* Returns the sum of x over the threads of the block before this one. *total: the sum over all threads. */
+/* Returns the sum of x over the threads of the block before this one. *total: the sum over all threads. sums: shared memory for one number of each warp. */
 static __device__ __forceinline__ uint32_t scan(uint32_t x, uint32_t *sums, uint32_t *total)
 {
 	uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, sum = x;
