@@ -90,8 +90,7 @@ def is_users_object(value: Any) -> bool:
 
 
 def overloads(kind: type) -> bool:
-    """Returns whether the program defines special methods, such as operators, in a class or its bases. Methods in _MAKING, and methods that dataclass
-    generates, do not count."""
+    """Returns whether the program's own code in a class or its bases defines special methods, without _MAKING and those that dataclass generates."""
     for base in filter(is_users_class, kind.__mro__):
         for name, found in vars(base).items():
             code = getattr(found, "__code__", None)
@@ -356,8 +355,7 @@ class Code:
         return getattr(value, "__name__", None) in _FUNCTIONS.get(getattr(value, "__module__", ""), ())
 
     def _check_own(self, node: ast.Call, name: str) -> None:
-        """Checks a call of self.NAME(), which is a method of the Dataset or a function that one of its attributes holds. Raises InPython for other
-        callables."""
+        """Checks a call of self.NAME(), a method of the Dataset or a function in one of its attributes. Raises InPython for other callables."""
         method = inspect.getattr_static(type(self._dataset), name, None)
         if name in vars(self._dataset):
             attribute = vars(self._dataset)[name]

@@ -60,8 +60,7 @@ class CompiledIterator(_BaseDataLoaderIter):
     _taken = 0  # number of batches that the loop received; an error in the place of a batch counts too
 
     def __init__(self, loader: Any, plan: Plan, turn: int = 0, base_seed: int = 0) -> None:
-        """turn: number of earlier epochs of these persistent workers, in the run that is resumed. base_seed: torch's seed of these workers, if turn is not
-        0."""
+        """turn: number of earlier epochs of the resumed run's persistent workers. base_seed: torch's seed of these workers, if turn is not 0."""
         if plan.reader is not None:
             self.trial(loader, plan).close()  # raises InPython if no Machine can be built, before an index is drawn
         super().__init__(loader)

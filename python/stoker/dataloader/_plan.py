@@ -22,8 +22,7 @@ _announced: set[str] = set()
 
 @dataclass
 class Plan:
-    """The work of a DataLoader that runs in C: images by `reader` and `compiled`, or tensors by `gather`. If all are None, `reason` says why torch's code
-    runs."""
+    """The work that runs in C: images by `reader` and `compiled`, or tensors by `gather`. If all are None, `reason` says why torch's code runs."""
 
     reader: Reader | None = None
     compiled: Compiled | None = None
@@ -54,8 +53,7 @@ class Plan:
 
 
 def plan(loader: DataLoader[Any]) -> Plan:
-    """Returns the Plan for a DataLoader, from its arguments and its Dataset as they are now. Raises no errors of the user's objects: they become the Plan's
-    reason."""
+    """Returns the Plan for a DataLoader, as it is now. An error of the user's objects is not raised, but becomes the Plan's reason."""
     try:
         _check_arguments(loader)
         found = gather(loader.dataset) if is_default(loader.collate_fn) else None

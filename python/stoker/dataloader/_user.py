@@ -101,8 +101,7 @@ class _Pillow:
 
 
 class _Call:
-    """Collects the images of one call of the Dataset. transform: the transform of the first image; NeedsPython is raised if another image has a different
-    one."""
+    """Collects the images of one call of the Dataset. transform: the transform of all of them; NeedsPython is raised if one has another transform."""
 
     def __init__(self) -> None:
         self.undone: list[Placeholder] = []
@@ -119,8 +118,7 @@ class _Call:
 
 
 class _Transform:
-    """Replaces a transform of the Dataset. A call returns a placeholder for the transformed image, or raises NeedsPython if the argument is not an image, or
-    not the only one."""
+    """Replaces a transform of the Dataset. Returns a placeholder for the result, or raises NeedsPython if it gets something else than one image."""
 
     def __init__(self, call: _Call, transform: Any) -> None:
         self._call, self._transform = call, transform
@@ -139,8 +137,7 @@ class _Transform:
 
 
 class _Inner:
-    """Replaces a Dataset that the user's Dataset holds in an attribute. Its samples have placeholders for their images, or LazyImages if it has no
-    transform."""
+    """Replaces a Dataset in an attribute of the user's. Its samples have placeholders for images, or LazyImages if it has no transform."""
 
     def __init__(self, call: _Call, dataset: Any, reader: Reader) -> None:
         self._call, self._dataset, self._reader = call, dataset, reader

@@ -98,8 +98,7 @@ class DataLoader(TorchDataLoader[_T]):
 
     @property
     def _is_accelerate_prepared(self) -> bool:
-        """Prepares Accelerate's module, and returns False. The module reads this attribute just before it makes a DataLoader for its shard from this one's
-        arguments."""
+        """Prepares Accelerate's module, which reads this attribute just before it makes another DataLoader from this one. Returns False."""
         _accelerate.expect(self)
         return False
 
@@ -261,8 +260,7 @@ class _Tracked:
         return indices
 
     def _pass_over(self) -> None:
-        """Draws the indices of the batches to skip. Raises StateError if the sampler ends earlier, or if the indices have another digest than in the saved
-        run."""
+        """Draws the indices of the batches to skip. Raises StateError if there are fewer, or if their digest differs from that of the saved run."""
         if not self._skip or self._dataset_kind == _DatasetKind.Iterable:  # type: ignore[attr-defined]
             return
         skip, self._skip = self._skip, 0
@@ -525,8 +523,7 @@ def _every(steps: Any) -> int:
 
 
 def _signature() -> inspect.Signature:
-    """Returns the signature of the installed torch's DataLoader, plus this class's own argument. Frameworks read it to copy the arguments into another
-    DataLoader."""
+    """Returns the signature of the installed torch's DataLoader plus this class's argument. Frameworks read it to copy a DataLoader."""
     torchs = inspect.signature(TorchDataLoader.__init__)
     own = inspect.Parameter("snapshot_every_n_steps", inspect.Parameter.KEYWORD_ONLY, default=1)
     return torchs.replace(parameters=[*torchs.parameters.values(), own])

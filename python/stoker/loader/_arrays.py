@@ -136,8 +136,7 @@ def _refuse_type(images: Any, tensor: bool) -> None:
 
 
 def _load_pickle(path: Path) -> Any:
-    """Loads a pickle of arrays in plain containers. Raises InvalidArgumentError if the pickle names any other class or function, which could run code, or is
-    damaged."""
+    """Loads a pickle of arrays in plain containers. Raises InvalidArgumentError if it is damaged, or names other classes or functions."""
     import pickle
 
     class Unpickler(pickle.Unpickler):

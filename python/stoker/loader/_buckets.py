@@ -104,8 +104,7 @@ def _counted(sizes: Iterable[Size], total: int) -> list[Size]:
 
 
 def _sizes(source: Any, oriented: bool) -> list[Size]:
-    """Returns (height, width) of each image, from the Dataset's get_height_and_width(i), or from the headers of its files. Raises InvalidArgumentError if it
-    has neither."""
+    """Returns (height, width) of each image, from the Dataset's get_height_and_width(i) or from headers of files. Raises an error without these."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(16) as pool:

@@ -92,8 +92,7 @@ class SerializedCalls:
 
 
 def _differ(old: Any, new: Any) -> bool:
-    """Returns whether an attribute's value has changed. A change from None does not count, because it is usually made by code that stores an object at its
-    first use."""
+    """Returns whether an attribute's value has changed. A change from None does not count: it usually stores an object at its first use."""
     return old is not None and old is not new and bool(old != new)
 
 

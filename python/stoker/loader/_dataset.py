@@ -268,8 +268,7 @@ class DatasetSource(Source):
         return spec.seed, epoch, position, spec.shard.rank if per_rank else 0
 
     def _submit(self, items: list[Item]) -> list[Future[Any]]:
-        """Starts to fetch samples. Returns one future for each call: a call fetches one sample, or several if the dataset has many(ids). Raises StateError
-        after close()."""
+        """Starts to fetch samples. Returns one future for each call, which fetches one sample, or several by many(ids). Raises StateError after close()."""
         known: list[Future[Any]] = []
         while self._probes and len(known) < len(items) and items[len(known)] in self._probes:
             from concurrent.futures import Future
@@ -399,8 +398,7 @@ class DatasetSource(Source):
         return sizes
 
     def _size_of_fetched(self, fetched: Fetched, spec: Spec) -> tuple[int, int] | None:
-        """Returns height and width of a sample's image; None if fetching the sample failed or the size cannot be read. The batch that holds the sample reports
-        such an error."""
+        """Returns height and width of a sample's image; None if fetching failed, which the sample's batch reports, or if the size cannot be read."""
         forget_frames(fetched.error)
         return None if fetched.parts is None else height_and_width(fetched.parts[0], self.samples_of.layout, spec.orientation)
 

@@ -100,8 +100,7 @@ class Lists:
 
 
 def _upload(samples: list[torch.Tensor], device: str) -> list[torch.Tensor]:
-    """Copies the tensors of all samples to the GPU in one copy, from pinned memory, so that the call does not wait for earlier work on the
-    GPU."""
+    """Copies the tensors of all samples to the GPU in one copy, from pinned memory, without waiting for earlier work on the GPU."""
     import torch
 
     flat = torch.cat([s.reshape(-1) for s in samples]).pin_memory().to(device, non_blocking=True)

@@ -145,8 +145,7 @@ class Followers:
     # ---- transforms with random numbers: these also transform the image, and return its node ----
 
     def random_resized_crop(self, node: DataNode, size: tuple[int, int], filters: dict[str, Any], draws: dict[str, Any]) -> DataNode:
-        """Cuts out the window first and then resizes it, as torchvision does. draws: arguments of fn.random_crop_generator. filters: arguments of fn.resize for
-        images."""
+        """Cuts out a window, then resizes it, as torchvision does. draws: arguments of fn.random_crop_generator. filters: those of fn.resize."""
         shape = self.extent
         known = types.Constant(list(shape), dtype=types.INT32) if isinstance(shape[0], int) else fn.stack(*shape)
         anchor, window = fn.random_crop_generator(known, **draws)

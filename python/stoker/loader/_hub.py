@@ -63,8 +63,7 @@ class _Rows:
         return {"image": values.pop(self.column), **values}
 
     def _found(self, row: Mapping[str, Any]) -> str:
-        """Returns the column of images or sounds in the first row of a stream without known features. Raises InvalidArgumentError unless there is exactly
-        one."""
+        """Returns the column of images or sounds in a stream's first row, if features are unknown. Raises InvalidArgumentError unless there is one."""
         if self._sound is not None:
             if self._sound in row:
                 return self._sound
@@ -85,8 +84,7 @@ class _Rows:
 
 
 class HubTable:
-    """A map-style Dataset over a Dataset of the package `datasets`. It has the rows and columns that remain after the user's select, shuffle, filter and
-    with_format."""
+    """A map-style Dataset over a Dataset of `datasets`, with the rows and columns that the user's select, filter and with_format have left."""
 
     def __init__(
         self, source: Any, names: tuple[str, ...] | None = None, kinds: Mapping[str, Kind] | None = None, sound: str | None = None

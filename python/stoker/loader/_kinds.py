@@ -30,8 +30,7 @@ class Kind:
 
     @property
     def is_list(self) -> bool:
-        """Returns whether a batch always has such a field as a list of tensors. False for images, masks and maps, which are lists only if the user asks for
-        it."""
+        """Returns whether a batch always has such a field as a list of tensors. Images, masks and maps are lists only if the user asks for it."""
         return self.name in (BOXES, POINTS, LIST)
 
 

@@ -40,8 +40,7 @@ def looks_like_chw(shape: Sequence[int]) -> bool:
 
 
 def looks_like_one_image(shape: Sequence[int]) -> bool:
-    """Returns whether an array of three dimensions is most probably one color image. As several gray images, these would be only three or four columns
-    wide."""
+    """Returns whether an array of three dimensions is probably one color image: as gray images, it would be only three or four columns wide."""
     return shape[2] in (3, 4) and min(shape[0], shape[1]) > 2 * _FEW
 
 
@@ -83,8 +82,7 @@ class Layout:
             )
 
     def to_common(self, image: Any, tensor: bool) -> Any:
-        """Returns an image of three dimensions in the common layout. tensor: whether the user gave a torch tensor, not an array. Raises TypeError if the layout
-        is not certain."""
+        """Returns an image (three dimensions) in the common layout. tensor: it is a torch tensor. Raises TypeError if its layout is not certain."""
         return self.to_common_from(image, self.given or self._of(image.shape, tensor))
 
     def to_common_from(self, image: Any, layout: str) -> Any:

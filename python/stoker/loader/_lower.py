@@ -221,8 +221,7 @@ def _sanitized(image: Image, t: T.SanitizeBoundingBoxes, gate: DataNode | None) 
 
 
 def _of_values(image: Image, t: T.Transform, gate: DataNode | None) -> DataNode | None:
-    """Returns the image's node after a transform that changes only values; None for other transforms. Raises UnsupportedError for a RandomErasing with
-    noise."""
+    """Returns the image's node after a transform that changes only values; None for others. Raises UnsupportedError for an erasing with noise."""
     node, always = image.node, 1 if gate is None else gate
     if isinstance(t, T.GaussianBlur):
         return _lower_values.blur(node, t, gate)
@@ -505,8 +504,7 @@ class _Values:
         self.dtype = types.DALIDataType(t.dtype)
 
     def scaled(self, t: T.RandomErasing) -> T.RandomErasing:
-        """Returns a copy of the transform with its unit set. Images are on the scale 0..255 before normalization, so a value on the scale 0..1 is multiplied by
-        255."""
+        """Returns a copy of the transform with its unit set: steps work on 0..255, so a value on the scale 0..1 is multiplied by 255."""
         made = copy.copy(t)
         made.unit = 255.0 if self.unit and self.dtype != types.UINT8 else 1.0
         return made
@@ -532,8 +530,7 @@ def _begins_tail(t: T.Transform, values: _Values, normalize: T.Normalize | None,
 
 
 def refuse_other_tensors(transforms: Sequence[T.Transform]) -> None:
-    """Raises InvalidArgumentError for transforms of torchvision whose pixels differ between tensors and PIL images. The Loader computes the pixels of PIL
-    images."""
+    """Raises InvalidArgumentError for transforms of torchvision that give other pixels for tensors than for PIL images, which the Loader reproduces."""
     for t in transforms:
         if t._of_tensors:
             name = type(t).__name__

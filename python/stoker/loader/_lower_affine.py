@@ -13,8 +13,7 @@ from stoker.data_node import DataNode
 
 
 def _draw(pair: tuple[float, float], gate: DataNode | None, unchanged: float = 0.0) -> Any:
-    """Draws a number from the range `pair` for each sample. If the gate is 0, the result is `unchanged`. Returns a number instead of a node if no draw is
-    needed."""
+    """Draws a number from the range `pair` for each sample; `unchanged` if the gate is 0. Returns a number, not a node, if nothing is drawn."""
     if pair[0] == pair[1] and gate is None:
         return pair[0]
     value: Any = fn.random.uniform(range=list(pair)) if pair[0] < pair[1] else pair[0]

@@ -28,8 +28,7 @@ def xyxy(boxes: Any, format: str) -> Any:
 
 
 def extents_of(scales: Any, height: int, width: int, t: T.RandomIoUCrop) -> tuple[Any, Any]:
-    """Returns the (width, height) of N windows as an array (N, 2), and for each window whether t allows its extents. scales: draws from 0 to 1, (N,
-    2)."""
+    """Returns the (width, height) of N windows, (N, 2), and whether t allows each of them, (N). scales: draws from 0 to 1, (N, 2)."""
     import numpy as np
 
     least, span = np.float32(t.min_scale), np.float32(t.max_scale - t.min_scale)
@@ -100,8 +99,7 @@ class _Window:
 
 
 def iou_window(t: T.RandomIoUCrop, followers: Followers | None, gate: DataNode | None) -> DataNode | None:
-    """Returns a node with five numbers: top, left, height and width of the window, and 0 if it is the whole image. None, with a notice, if there are no
-    boxes."""
+    """Returns a node with top, left, height and width of the window, and 0 if it is the whole image; None, with a notice, without boxes."""
     if followers is None or followers.boxes is None:
         notice("RandomIoUCrop leaves the images whole: the samples have no boxes. fields={'boxes': 'BoundingBoxes', ...} declares them")
         return None

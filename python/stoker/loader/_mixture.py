@@ -186,8 +186,7 @@ class Mixture:
     # ---- state ----
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the position after the last batch that was taken, of the mixture and of each source. A run with another number of ranks can continue from
-        it."""
+        """Returns the position after the last batch that was taken, of the mixture and of each source, for a run with any number of ranks."""
         return {
             "stoker_mixture": _STATE,
             "epoch": self._epoch,
@@ -267,14 +266,12 @@ class Mixture:
                 raise
 
     def _keeps_shares(self, taken: Sequence[int], largest: int) -> bool:
-        """Returns whether the number of samples from each source differs from its share by at most `largest`, the number of samples in the largest batch so
-        far."""
+        """Returns whether the samples from each source differ from its share by at most `largest`, the samples in the largest batch so far."""
         total = sum(taken)
         return all(abs(share * total - n) <= largest for share, n in zip(self.shares, taken, strict=True))
 
     def set_epoch(self, epoch: int) -> None:
-        """Does nothing for the current epoch, so that loops can call it before each epoch. Raises StateError for other epochs: a mixture goes through its
-        epochs in order."""
+        """Does nothing for the current epoch. Raises StateError for others: a mixture goes through its epochs in order."""
         if epoch != self._epoch:
             raise StateError(
                 f"set_epoch({epoch!r}): a mixture goes through its epochs in order, and is in epoch {self._epoch}; load_state_dict goes elsewhere"

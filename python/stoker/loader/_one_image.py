@@ -31,8 +31,7 @@ def _seed() -> int:
 
 
 def _array_of(image: Any, name: str) -> np.ndarray:
-    """Returns the image as an array (height, width, channels). Raises InvalidArgumentError, with the transform's name, for an image of another type or
-    shape."""
+    """Returns the image as an array (height, width, channels). Raises InvalidArgumentError for other types and shapes. name: the transform's."""
     torch = sys.modules.get("torch")
     tensor = torch is not None and isinstance(image, torch.Tensor)
     pil = sys.modules.get("PIL.Image")

@@ -177,8 +177,7 @@ class Robots:
         return [k for k in self.features if columns is None or k in columns or k in STANDARD]
 
     def _indices_of(self, deltas: Mapping[str, Sequence[float]]) -> dict[str, list[int]]:
-        """Converts times, for each key, to numbers of frames relative to the sample's frame. Raises an error for a time that is not within tolerance_s of a
-        frame."""
+        """Converts times, for each key, to numbers of frames relative to the sample's. Raises an error for times not within tolerance_s of a frame."""
         found = {}
         if not isinstance(deltas, Mapping):
             raise InvalidArgumentError(
@@ -211,8 +210,7 @@ class Robots:
     # ---- tables ----
 
     def _read_frames(self) -> None:
-        """Reads the columns of all chosen episodes into memory. Images stay encoded, and videos are not read. Raises CorruptError if the tables contradict the
-        metadata."""
+        """Reads the columns of all chosen episodes, with images still encoded, except videos. Raises CorruptError if they contradict the metadata."""
         import numpy as np
 
         paths = self._data_files()
@@ -431,8 +429,7 @@ class Robots:
         return stacked if self._transforms is None else self._transformed(key, stacked)
 
     def _transformed(self, key: str, samples: Any) -> Any:
-        """Applies the user's transform to the frames of each sample. Raises TypeError if a result is not a tensor, and ValueError if results differ in shape or
-        type."""
+        """Applies the user's transform to each sample's frames. Raises TypeError or ValueError unless it returns tensors of one shape and type."""
         import torch
 
         assert self._transforms is not None

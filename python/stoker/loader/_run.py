@@ -248,8 +248,7 @@ class Run:
         return self.samples()
 
     def data_size(self) -> int | None:
-        """Returns the number of samples in the data set; None if it is not known. An epoch may take fewer or more of them. Counts the samples of tars as
-        counted() does."""
+        """Returns the number of samples in the data set, of which an epoch may take fewer or more; None if unknown. May count as counted() does."""
         if isinstance(self.source, DatasetSource):
             return self.source.size
         size = self.meta().get("samples")
@@ -415,8 +414,7 @@ class Run:
         return self.order is not None and self.order.per_rank
 
     def dataset_samples(self, batch: _core.Batch) -> list[tuple[int, bool]]:
-        """Returns (id, padded) for each sample of a Dataset's batch. padded: the sample is a repeat that fills the batch. The C library knows only
-        positions."""
+        """Returns (id, padded) for each sample of a Dataset's batch; the C library knows only positions. padded: it is a repeat that fills the batch."""
         assert isinstance(self.source, DatasetSource)
         positions = [batch.sample(i)[1] for i in range(len(batch))]
         return self.source.samples(self.epoch, positions, self.spec, self.indices)

@@ -67,8 +67,7 @@ OF_IMAGES = ("dtype", "memory_format", "layout", "views", "batch_transforms", "e
 
 
 def refuse_arguments_of_images(given: Mapping[str, Any], rows: bool) -> None:
-    """Raises InvalidArgumentError if the Loader has arguments that have no effect on sounds. given: all arguments of the Loader. rows: whether Python makes the
-    samples."""
+    """Raises InvalidArgumentError for arguments that have no effect on sounds. given: all of the Loader's. rows: whether Python makes the samples."""
     named = [name for name in (*OF_IMAGES, *(() if rows else ("python_workers",))) if given[name]]
     if named:
         raise InvalidArgumentError(

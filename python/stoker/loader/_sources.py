@@ -30,8 +30,7 @@ class Source:
     one_epoch = False  # whether a graph reads only one epoch, at whose end the number of samples becomes known
 
     def fields(self, names: tuple[str, ...] | None) -> dict[str, int | None]:
-        """Returns a dict from the fields of a batch to the indices of their outputs; None for fields that come from a sample's metadata. Call after
-        `nodes`."""
+        """Returns a dict from fields of a batch to indices of outputs, or to None for metadata of samples. Call after `nodes`."""
         return _fields.of_folder(names)
 
     def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
@@ -41,8 +40,7 @@ class Source:
         """Called once, before `nodes`. Does nothing here; a subclass may prepare itself. own_order: whether the user gives the order of samples."""
 
     def index(self) -> None:
-        """Makes a source with one_epoch use an index from now on. The number of samples is then known, and one graph reads all epochs. Only sources with
-        one_epoch have this."""
+        """Makes a source use an index from now on, so that its length is known and one graph reads all epochs. Only sources with one_epoch have this."""
         raise NotImplementedError
 
     def count(self, spec: Spec) -> int:
@@ -143,8 +141,7 @@ def from_folder(folder: str, split: str) -> Source:
 
 
 def from_list(source: Sequence[Any]) -> Source:
-    """Makes a source from [(path, target), ...], [path, ...] or ([path, ...], [target, ...]). Raises InvalidArgumentError for an empty list and for other
-    forms."""
+    """Makes a source from [(path, target), ...], [path, ...] or ([path, ...], [target, ...]). Raises InvalidArgumentError for others."""
     if not source:
         raise InvalidArgumentError("the list of samples is empty")
     if (

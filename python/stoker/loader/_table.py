@@ -55,8 +55,7 @@ class Row(dict[str, Any]):
 
 
 class Group:
-    """A row group in memory. rows: number of rows. values: dict from columns to functions that return the value of a row. bytes: size of the group in
-    memory."""
+    """A row group in memory. rows: number of rows. values: dict from columns to functions from a row to its value. bytes: size in memory."""
 
     def __init__(self, table: Any, columns: Sequence[Column]) -> None:
         self.rows, self.bytes = table.num_rows, table.nbytes

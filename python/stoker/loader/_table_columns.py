@@ -191,8 +191,7 @@ def _nulls(array: Any) -> Any:
 
 
 def _buffers(array: Any, text: bool) -> Values:
-    """Returns a function from a row of a column of bytes or texts to its value, or None for a null. Bytes are views of Arrow's memory; texts are decoded to
-    str."""
+    """Returns a function from a row of bytes or texts to its value, or None for a null. Bytes are views of Arrow's memory, texts are str."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.types as t

@@ -150,8 +150,7 @@ def _side_by_side(count: int, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
 
 
 def _read_footer(listed: Listed, storage: Storage) -> tuple[TableFile, bool]:
-    """Returns a file with its footer, and whether the footer was saved for the next start as intended. Footers of local files need not be saved, and count
-    as saved."""
+    """Returns a file with its footer, and False if saving the footer for the next start failed. Footers of local files are not saved."""
     name = listed.name
     if not is_remote(name):
         with _opening(name), open_binary(name) as file:
@@ -555,8 +554,7 @@ def _reopened(file: TableFile, storage: Storage) -> Any:
 
 
 def _is_same(file: TableFile, opened: Any) -> bool:
-    """Returns whether the open file is still the file whose footer was read. If size and inode are equal and only the times differ, as after chown, compares
-    the footers."""
+    """Returns whether the open file still has the footer that was read. Compares footers if only times differ, as after chown."""
     mark = _identity(opened)[1]
     if mark == file.mark or mark[:2] != file.mark[:2]:
         return mark == file.mark

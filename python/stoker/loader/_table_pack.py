@@ -193,8 +193,7 @@ class _Packing:
         self.notes: list[str] = []
 
     def run(self) -> dict[str, Any]:
-        """Makes the tars, unless an earlier run has completed them. Returns the facts that the command prints. Raises InvalidArgumentError if the folder holds
-        other files."""
+        """Makes the tars, unless they are complete. Returns the facts to print. Raises InvalidArgumentError if the folder holds other files."""
         mark = self._mark()
         if os.path.islink(self.folder) and not os.path.exists(self.folder):
             raise InvalidArgumentError(f"{self.folder}: it is a link to a folder that does not exist: make that folder, or remove the link")
@@ -345,8 +344,7 @@ def _tars(folder: str) -> list[str]:
 
 
 def _row_after(path: str, first: int) -> int:
-    """Returns the number of the row after the last one of a tar. first: the tar's first row. Raises CorruptError if the tar is not a complete one of an earlier
-    run."""
+    """Returns the number of the row after a tar's last one. first: the tar's first row. Raises CorruptError unless an earlier run completed it."""
     try:
         with _files.open_binary(path) as file, tarfile.open(fileobj=file, mode="r:") as tar:
             members = tar.getmembers()

@@ -65,8 +65,7 @@ def rows_of(sources: Sequence[str], storage: Storage, named: Collection[str] = (
 
 
 def _alike(name: str, schema: Any, first: str, wanted: Any) -> None:
-    """Raises InvalidArgumentError unless the file `name` has exactly the columns `wanted`, with the types that they have in the file `first`. schema: that of
-    `name`."""
+    """Raises InvalidArgumentError unless file `name` has exactly the columns `wanted` of file `first`, with their types. schema: that of `name`."""
     for field in wanted:
         at = schema.get_field_index(field.name)
         if at < 0:
@@ -151,8 +150,7 @@ def _json(path: str) -> dict[str, Any]:
 
 
 def _file_names(state: dict[str, Any], path: str) -> list[str]:
-    """Returns the names of the files that a state.json lists. They are files in its folder; raises CorruptError for other names. path: that of the
-    state.json."""
+    """Returns the names of the files that a state.json at `path` lists. Raises CorruptError if they are not names of files in its folder."""
     try:
         names = [f["filename"] for f in state["_data_files"]]
     except (KeyError, TypeError):

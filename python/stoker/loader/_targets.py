@@ -95,8 +95,7 @@ def in_common_type(table: Any, targets: Sequence[Any], what: str) -> Any:
 
 
 def _may_be_beyond(table: Any) -> bool:
-    """Returns whether the array may have been made from whole numbers beyond int64. NumPy makes uint64, floats or objects of them, depending on the other
-    numbers."""
+    """Returns whether NumPy may have made the array from whole numbers beyond int64: it makes uint64, floats or objects of them."""
     import numpy as np
 
     if table.dtype == object:

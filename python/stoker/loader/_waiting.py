@@ -94,8 +94,7 @@ def line(spent: Spent, machine: Mapping[str, Any]) -> str | None:
 
 
 class WaitMeter:
-    """Measures an epoch from its second batch to its end, and logs how long and for what the loop waited. who: the beginning of the line, which names the
-    rank."""
+    """Measures an epoch from its second batch on, and logs how long and for what the loop waited. who: the line's beginning, with the rank."""
 
     def __init__(self, who: str) -> None:
         self.who = who

@@ -294,8 +294,7 @@ class Loader(metaclass=BriefHelp):
             refuse_divided(source.by_index, source.size, self._spec.shard, asked.context)
 
     def _notice_skipped_files(self) -> None:
-        """Prints a notice about files of a folder that are not read, as in ImageFolder, and about hidden folders that count as classes, probably by
-        accident."""
+        """Prints a notice about files of a folder that are not read, and about hidden folders that count as classes, probably by accident."""
         source = self._run.source
         if not isinstance(source, FileSource) or source.root is None:
             return
@@ -895,8 +894,7 @@ def _recipes(views: list[list[Transform]], dtype: Any, memory_format: Any, float
 
 
 def _views(views: Any, transforms: list[Transform]) -> list[list[Transform]]:
-    """Returns the transforms of each view. Without `views` there is one view. Raises InvalidArgumentError if `views` has another form, is too long, or comes
-    with transforms."""
+    """Returns the transforms of each view, of which there is one without `views`. Raises InvalidArgumentError if `views` has a wrong form."""
     if views is None:
         return [transforms]
     if transforms:
