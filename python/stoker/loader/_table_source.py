@@ -62,7 +62,7 @@ class GroupOrder:
         self.steps = self.size // (deal.lanes * deal.block)
         self._shuffled: OrderedDict[int, Any] = OrderedDict()
         self._groups_asked_for = 0, 0  # range of the sequence for whose rows ahead() has returned the groups
-        self._window_groups: tuple[int, frozenset[int]] = (-1, frozenset())  # cached result of window_groups(), and its window
+        self._window_groups: tuple[int, frozenset[int]] = (-1, frozenset())  # a window, and the cached result of window_groups() for it
         self._lock = threading.Lock()  # guards _shuffled: one thread makes batches, and another asks for the samples of a batch
 
     def _sequence_index(self, position: int) -> int:
@@ -128,7 +128,7 @@ class GroupOrder:
 
 
 class TableSource(DatasetSource):
-    """Reads the rows of a table. The table's threads read row groups ahead. many(ids) takes rows from groups in memory."""
+    """Reads the rows of a table. The table's threads read row groups ahead, and the table's many(ids) takes rows from groups in memory."""
 
     many = True
     unchanging = True
