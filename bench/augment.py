@@ -137,7 +137,7 @@ def beside_torchvision(files: list[Path], options: argparse.Namespace) -> dict[s
     load = (load_pil if options.peer == "pil" else load_tensor)(options.policy, options.interpolation)
     made = peers.torch_loader(files, load, options.batch, options.threads)
     theirs = peers.endless(lambda: (batch[0] for batch in made))
-    next(theirs)  # starts the DataLoader's workers by fork before stoker starts threads
+    next(theirs)  # forks the DataLoader's workers before Stoker starts threads
     loader = stoker_loader(files, options)
     ours = peers.endless(lambda: (batch[0] for batch in loader))
     seen = check_statistics(ours, theirs, max(4, 4096 // options.batch))  # 4096 images, because a mean over 1024 is uncertain by 0.03

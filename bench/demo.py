@@ -61,7 +61,7 @@ def timed(what: str, loader: Any, epochs: int, images: int) -> measure.Slice:
     wall, cpu, done = time.perf_counter(), measure.cpu_seconds(), 0
 
     def batches() -> Iterator[Any]:
-        # This loop does nothing but take batches, so it always waits. Loader would warn about that; the table shows it anyway.
+        # This loop does nothing but take batches, so it always waits, and Loader warns that the loop waits for data. Drops that warning.
         with contextlib.redirect_stderr(io.StringIO()):
             for _ in range(epochs):
                 yield from loader

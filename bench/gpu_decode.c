@@ -166,7 +166,7 @@ static void draw_batch(struct setup *s, int flight)
 			.pass = pass,
 			.dst = crop_image(s->out + at * OUT * OUT * 6)};
 		if (!stk__jpeg_gpu_need(&s->items[at], &s->items[at].need))
-			/* no batch has this much memory, so the decoder refuses the file and leaves it to the CPU */
+			/* No batch has this much memory, so the GPU's decoder refuses the file. */
 			s->items[at].need.files.bytes = UINT32_MAX;
 	}
 }

@@ -24,7 +24,7 @@ RECORD = Path(__file__).resolve().with_suffix(".toml")
 WORK = ("window", "whole", "pass")  # kinds of work that instructions.c does
 LEVELS = ("avx2", "c")
 TOLERANCE = 0.05
-SLACK = 60  # a count may also differ by this number of instructions, since TOLERANCE of a call on ten numbers is less than one more check
+SLACK = 60  # further instructions by which a count may differ: for a call on ten numbers, TOLERANCE is less than the cost of one more check
 HEAD = """\
 # SPDX-License-Identifier: Apache-2.0
 # Instructions an image, counted by callgrind: `make instructions RECORD=1` writes this file, and a commit that changes it says why.
@@ -36,7 +36,7 @@ Counts = dict[str, dict[str, int]]
 
 
 def environment(level: str) -> dict[str, str]:
-    """Returns the environment for one SIMD level, with our own decoder even if libjpeg-turbo would be faster."""
+    """Returns the environment variables for one SIMD level. They select Stoker's own JPEG decoder even if libjpeg-turbo would be faster."""
     kept = {k: v for k, v in os.environ.items() if k not in ("STOKER_CPU", "STOKER_JPEG", "LD_PRELOAD")}
     return {**kept, "STOKER_JPEG": "stoker", **({"STOKER_CPU": "c"} if level == "c" else {})}
 

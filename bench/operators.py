@@ -4,8 +4,8 @@
 
 usage: operators.py [NAME ...] [--gpu] [--size H W] [--batch N] [--rounds N] [--seconds S] [--json FILE]
 Both libraries work on the same images: on the CPU with one thread, from memory; with --gpu from a batch on GPU 0 (a tensor of torch; without
-torch's CUDA the batch is uploaded). `copy` shows the cost of passing the images in. A NAME selects all operators whose names contain it: `noise` selects
-noise.*. Random images are the worst case for operators whose time depends on the values. Slices alternate; each ends when both sides are idle. Operators that a
+torch's CUDA the batch is uploaded). `copy` shows the cost of passing images to the pipeline. A NAME selects all operators whose names contain it: `noise`
+selects noise.*. Random images are the worst case for operators whose time depends on values. Slices alternate, and end when both sides are idle. Operators that a
 library lacks are named and skipped. No operator is started after --seconds.
 """
 
@@ -28,7 +28,7 @@ import numpy as np
 
 SLICE = 0.05  # in seconds
 MOST = 64  # maximum number of batches in a slice
-AHEAD = 32  # with --gpu: batches taken before timing starts, at least as many as a library has ready
+AHEAD = 32  # with --gpu: batches taken before timing starts, at least as many as a library prepares in advance
 GPU_THREADS = 8
 
 

@@ -36,7 +36,8 @@ def taker(batches: Iterator[Any], size: Callable[[Any], int], watch: Callable[[A
 
 
 def import_torchvision() -> Any:
-    """Imports torchvision's transforms. If its compiled operators do not load, because it was built for another torch, first declares their names to torch."""
+    """Returns the module of torchvision's transforms. If torchvision's compiled operators do not load, because it was built for another torch, first declares
+    their names to torch."""
     import torch
 
     try:

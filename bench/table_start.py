@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures how long a Loader over many Parquet files takes to its first batch, without the time of imports, and the memory of its process. Each measurement
-runs in its own process. Needs pyarrow, torch and Pillow.
+"""Measures the time from making a Loader over many Parquet files to its first batch, without imports, and the memory of its process. Each measurement runs
+in its own process. Needs pyarrow, torch and Pillow.
 
 usage: table_start.py [--files N] [--rounds N] [--server PROGRAM [--latency MS]]
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Times stoker.to_device on a GPU against Tensor.to of each tensor, and against NVIDIA's multi_tensor_copier if that is installed.
+"""Compares the time of stoker.to_device on a GPU with that of Tensor.to for each tensor, and with NVIDIA's multi_tensor_copier if it is installed.
 
     python bench/to_device.py [--rounds 10] [--calls 500]
 

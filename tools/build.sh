@@ -20,7 +20,7 @@ configured() {
 	done
 }
 
-# Returns whether the meson that configured the folder is still there. pip brings one of its own for `pip install .`, and deletes it afterwards.
+# Returns whether the meson that configured the folder still exists. For `pip install .`, pip installs a meson and deletes it afterwards.
 has_its_meson() {
 	meson=$(sed -n '/^rule REGENERATE_BUILD/,/^ command/s/^ command = \(\/[^ ]*\) .*/\1/p' "$build/build.ninja" | head -n 1)
 	[ -z "$meson" ] || [ -e "$meson" ]
@@ -39,7 +39,7 @@ said=$(ninja -C "$build" build.ninja 2>&1) || {
 	exit 1
 }
 quiet=--quiet
-[ ! -t 1 ] || quiet= # on a terminal ninja's one line shows how far it is
+[ ! -t 1 ] || quiet= # on a terminal, ninja shows its progress in one line
 # shellcheck disable=SC2086
 ninja -C "$build" -j "${JOBS:-$(nproc)}" $quiet ${TARGETS:-}
 [ -n "${TARGETS:-}${LEFT_OUT_LATER:-}" ] || tools/left_out.sh "$build"

@@ -24,7 +24,7 @@ IN_WHEEL = re.compile(
     r"^stoker/(_bin/stoker|_lib/lib(stoker-[^/]*|curl-stoker\.so|av\w+-stoker\.so\.\d+)|[^/]*\.(abi3|cpython-\d+t-[\w-]+)\.so)$"
 )  # other libraries in a wheel are copies of the system's
 ENDBR64 = b"\xf3\x0f\x1e\xfa"
-FEW = 10  # a C library's start files contain fewer ENDBR64 instructions than this
+FEW = 10  # more than the number of ENDBR64 instructions in a C library's start files
 
 
 def readelf(binary: Path, *what: str) -> str:

@@ -80,7 +80,7 @@ def check(root: Path) -> list[str]:
     for folder in ("cli", "python", "examples"):
         for path in files(folder):
             for line, quoted, name in includes(path):
-                generated = name.endswith(".inc")  # the build writes files with this ending to its own folder
+                generated = name.endswith(".inc")  # the build writes these files to the build folder
                 if quoted and not generated and not name.startswith("stoker/") and not (path.parent / name).is_file():
                     faults.append(f'{path.relative_to(root)}:{line}: only the public API may be used here, not "{name}"')
                 if "../" in name:

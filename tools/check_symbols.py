@@ -5,7 +5,7 @@
 - libstoker.so exports exactly tools/symbols.txt, which is exactly what include/stoker declares with STK_API;
 - symbols shared between files are called stk_...;
 - nothing is global: no writable data or zeroed storage, and nothing that runs at load time;
-- it needs no library that is not in NEEDED (no CUDA runtime, no driver);
+- the library needs no other library than those in NEEDED (no CUDA runtime, no driver);
 - files of src, of the command and of the Python module do not call each other in a circle;
 - a file of src calls only its own layer and those before it, and a file of src/exec calls only files of src/exec that come after it in EXEC_ORDER. Includes
   cannot show this, because the headers of these files are shared.
@@ -102,7 +102,7 @@ def check_objects(archive: Path) -> list[str]:
 
 
 def calls_between_files(objects: list[Path]) -> dict[tuple[str, str], set[str]]:
-    """Returns, for each pair of files, the symbols of the second that the first uses. Leaves out the calls in UP. Files are named like their objects."""
+    """Returns, for each pair (a, b) of files, the symbols of b that a uses. Leaves out the calls in UP. Files are named like their objects."""
     owner: dict[str, str] = {}
     needs: list[tuple[str, str]] = []
     for path in sorted(objects):
@@ -121,7 +121,8 @@ def calls_between_files(objects: list[Path]) -> dict[tuple[str, str], set[str]]:
 
 
 def check_circles(calls: dict[tuple[str, str], set[str]]) -> list[str]:
-    """Removes files that call no other file, or that no other file calls, until none are left. The remaining calls are in a circle, or connect two circles."""
+    """Removes files that call no other file, or that no other file calls, until there are no such files. Reports the remaining calls: they are in a circle, or
+    connect two circles."""
     left = set(calls)
     while True:
         callers, called = {a for a, _ in left}, {b for _, b in left}

@@ -59,7 +59,7 @@ if [ "${1:-}" = --run ]; then
 	exit 0
 fi
 
-# configure FOLDER SANITIZERS COMPILER OPTION...
+# configure FOLDER SANITIZERS COMPILER OPTION...: configures a build folder, unless it is configured.
 configure() {
 	folder=$1 sanitizers=$2 compiler=$3
 	shift 3

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the table of operators by device, layout and element type, from `stoker ops --json` on stdin to stdout, as Markdown.
 
-The library's tables say on which devices an operator runs and which layouts it takes. No table holds the element types: each operator checks its inputs
-itself. So this program asks. It makes a pipeline of each operator for each element type, with small inputs that suit the operator, and notes which pipelines
-run. It needs the built package and NumPy.
+The library's tables list the devices and layouts of an operator. No table lists element types: each operator checks its inputs itself. So this program makes a
+pipeline of each operator for each element type, with small inputs that suit the operator, and notes which pipelines run. It needs the built package and NumPy.
 """
 
 from __future__ import annotations
@@ -93,7 +92,7 @@ GUESSES: dict[str, list[Any]] = {
     "list[float]": [[0.5], [0.5, 0.5], [0.1, 0.2, 0.8, 0.9], [1, 0, 0, 0, 1, 0]],
     "list[str]": [["a"]],
 }
-# Calls that trying values does not find, or that make more sense: kinds of the inputs, their element types, and arguments.
+# Calls for operators for which guessed values do not work or make little sense: kinds of the inputs, their element types, and arguments.
 CALLS: dict[str, tuple[list[str], list[str], dict[str, Any]]] = {
     "affine_augmentation": (["size"], ["int64"], {"output_hw": [4, 4]}),
     "affine_points": (["points", "transform"], ["float32", "float32"], {}),
@@ -136,7 +135,7 @@ CALLS: dict[str, tuple[list[str], list[str], dict[str, Any]]] = {
     "transforms.translation": (["transform"], ["float32"], {"offset": [0.5, 0.5]}),
     "warp_affine": (["image"], ["float32"], {"matrix": [1, 0, 0, 0, 1, 0]}),
 }
-# Operators that take names of files, whole videos, or a user's function, with the element types of their inputs, which pipelines cannot find out.
+# Operators that take names of files, whole videos, or a user's function, with the element types of their inputs. Trying pipelines cannot find these types.
 ASIDE = {"io.file.read": "uint8", "io.video.frame": "uint8", "decoders.video": "uint8", "python_function": "all"}
 
 

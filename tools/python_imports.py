@@ -120,7 +120,7 @@ def _imports_of(name: str, path: Path, package: str, files: set[str]) -> dict[st
     found: dict[str, int] = {}
 
     def note(parts: list[str], line: int) -> None:
-        """Records an import. `parts` is the path of a module, or of a name inside one."""
+        """Records an import. parts: the path of a module, or of a name inside a module."""
         for length in range(len(parts), -1, -1):
             base = "/".join(parts[:length])
             for file in (base, f"{base}/__init__".lstrip("/")):

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Runs the Python tests, except those that compare with DALI, in PARTS processes of which AT_ONCE run at the same time, because most tests wait for servers,
-# timers and other processes. Each process is a complete pytest instead of a worker of one, because tests send signals to their process, fork it and look at its
-# threads.
+# timers and other processes. Each process is a separate run of pytest, because tests send signals to their process, fork it and look at its threads.
 #
 # A test that fails is run three more times, without other tests. If it passes each time, it is unsteady: it is listed with its failure but does not fail the
 # run, since a busy machine may be the reason. If more than MOST_UNSTEADY (3) tests fail, none is run again, and the run fails.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Plants faults, one at a time, in a copy of the tree, and fails unless the intended check catches each.
+"""Plants faults, one at a time, in a copy of the source tree, and fails unless the intended tests catch each fault.
 
 A check that never failed proves nothing. Each fault in tools/faults.toml is a replacement in one source file and the tests that have to fail
 because of it; the same tests have to pass without it. A fault whose text is no longer in its file is an error too, so that the list stays current.
@@ -81,7 +81,7 @@ class Tree:
         return self.run("ninja", "-C", str(self.build), "--quiet").returncode == 0
 
     def failing(self, fault: Fault) -> list[str]:
-        """Returns which of the fault's tests and commands fail. A test that hangs also counts as failing."""
+        """Returns those of the fault's tests and commands that fail. A test that hangs also counts as failing."""
         failed = []
         for name in fault.c_tests:
             if name not in self.c_tests:  # meson ignores unknown names

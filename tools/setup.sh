@@ -21,7 +21,7 @@ wanted_packages() {
 	done | tr -s ' ' '\n' | sort -u
 }
 
-# Returns whether a package, or its command or library from another source than apt, is installed.
+# Returns whether a package is installed, or its command or library was installed by other means than apt.
 present() {
 	case $1 in
 	gcc) command -v cc ;;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Tests the newest wheel of DIST on a GPU, as users get it, unpacked into a separate folder. Builds and downloads nothing, so a machine needs only a Python
+# Tests the newest wheel in DIST on a GPU. The wheel is unpacked into a separate folder. Builds and downloads nothing, so a machine needs only a Python
 # with torch, numpy, pillow, opencv, pytest and pytest-timeout. Fails if there is no GPU.
 #
 # usage: [PYTHON=python3] tools/test_gpu.sh DIST [pytest arguments]

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs into one prefix and then into another, as a user does, and uses each: the command starts, pkg-config finds the library, and a program that was
-# built with it runs. No other variable or cache points to the library.
+# Installs into one prefix and then into another, as a user does, and tests each installation: the command starts, pkg-config finds the library, and a program
+# that was built with the library runs. No other variable or cache leads to the library.
 #
 # usage: tools/test_install.sh
 set -eu

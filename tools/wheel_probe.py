@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests an installed stoker without other packages: runs a pipeline over a few files, counts epochs and labels, and compares pixels.
 
-usage: wheel_probe.py [MODULE...]     imports these first, in this order (they may load other copies of the same libraries)
+usage: wheel_probe.py [MODULE...]     first imports these modules, in this order (they may load other copies of the same libraries)
        wheel_probe.py --write FILE    writes only the image
        wheel_probe.py --read URI      reads such a file from there
-       wheel_probe.py --media FILE... decodes videos and sounds, and names the FFmpeg that did it (needs NumPy)
+       wheel_probe.py --media FILE... decodes videos and sounds, and prints which FFmpeg did so (needs NumPy)
 """
 
 import base64

@@ -16,7 +16,7 @@ import torch
 
 
 def gpu_ms(function, repeats=15, inner=10, warm=3):
-    """Returns milliseconds per call of a function that is called again and again: median, minimum and maximum over `repeats` slices of `inner` calls."""
+    """Returns (median, minimum, maximum) of the milliseconds per call, over `repeats` slices of `inner` calls. Makes `warm` calls before."""
     for _ in range(warm):
         function()
     torch.cuda.synchronize()

@@ -143,8 +143,8 @@ def run(shape):
         times = interleaved(calls, 7, 30)
         row = {"eager_us": times["ours"][0] * 1e3, "plain_us": times["plain"][0] * 1e3, "eager": times["plain"][0] / times["ours"][0]}
         eager.append(row["eager"])
-        del got, want  # their autograd graphs would tie the tensors to the current stream, which a capture must not use
-        if name != "batched_bool_indexing":  # its shape depends on the data
+        del got, want  # frees the autograd graphs, which belong to the current stream: a capture must not use that stream
+        if name != "batched_bool_indexing":  # the shape of this function's result depends on the data, so it cannot be captured
             replays = interleaved({k: captured(f) for k, f in calls.items()}, 7, 50)
             row.update(
                 graph_us=replays["ours"][0] * 1e3, plain_graph_us=replays["plain"][0] * 1e3, graph=replays["plain"][0] / replays["ours"][0]

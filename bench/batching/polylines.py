@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures points at distances along polylines: stoker.batching.polylines against shapely, in turns, on the shapes for which NVIDIA's ACCV-Lab publishes how
-many times faster than shapely its own CPU version is (lane_helpers, on a Ryzen 9 7950X). Prints both ratios, and the first divided by the second; and at the
-end how long torch needs for the empty result of the smallest call, below which no call can go.
+"""Compares stoker.batching.polylines.interpolate with shapely, in turns, on the shapes for which NVIDIA's ACCV-Lab publishes the ratio of its lane_helpers to
+shapely (on the CPU, a Ryzen 9 7950X). Prints Stoker's ratio to shapely, ACCV-Lab's, and the first divided by the second. At the end it prints the time that
+torch needs to allocate the result of the smallest call, which is the least that any call can take.
 
 usage: polylines.py [--rounds N] [--cpu]    needs torch and shapely
---cpu    measures processor time of all threads instead of elapsed time: steadier on a busy machine, but blind to what threads gain
+--cpu    measures processor time of all threads instead of elapsed time: steadier on a busy machine, but does not show the gain from threads
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@
 
 usage: child.py SIDE ROW FOLDER --batch N --threads N [--load X] [--form F] [--cores N]
 commands on stdin:   slice SECONDS    batches N    memory    quit
-An answer is one line of JSON. A loader works ahead, so a slice ends when the process and the GPU are idle again: then it contains exactly its own work.
+An answer is one line of JSON. A loader prepares batches ahead of need, so a slice ends when the process and the GPU are idle again: then it contains exactly
+the work for its batches.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the two sides of each row, with stoker and with DALI. Each side is a function that takes one batch and returns its number of images.
 
-stoker's batches go to PyTorch; DALI's stop at run(), which is cheaper for DALI than its iterators.
+stoker's batches are converted to tensors of PyTorch. DALI's are only taken with run(), which costs DALI less than its iterators.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def take_from_loader(files: list[str], batch: int, threads: int, form: str) -> T
 
 
 def make(side: str, row: str, folder: Path, batch: int, threads: int, load: float, form: str) -> Take:
-    """Builds one side. row: "cameras", "loader" (a Loader; of DALI a pipeline), "plain" (a pipeline) or "cores" (the same pipeline without a GPU)."""
+    """Builds one side. row: "cameras", "loader" (Stoker's Loader or DALI's pipeline), "plain" (a pipeline) or "cores" (the same pipeline without a GPU)."""
     if row == "cameras":
         pipeline = cameras(side, listed(folder, "cameras"), batch, threads, load, form)
         return take_from(side, pipeline, CAMERAS * batch)

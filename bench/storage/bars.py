@@ -33,7 +33,7 @@ from typing import Any
 Facts = dict[str, Any]
 BATCH, PORT, TIMES = 64, 9471, 4
 CAP = {"A": 150e6, "B": 1250e6}
-# For profile B: enough requests and bytes in flight for 10 Gbit/s at the profile's latency.
+# Settings for profile B: enough requests and bytes in flight for 10 Gbit/s at the profile's latency.
 WIDE: Facts = {"read_requests": 3072, "read_bytes": 1 << 30}
 
 # ---- stoker's side, in its own process ----

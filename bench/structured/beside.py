@@ -5,8 +5,8 @@
 usage: beside.py torch|accvlab FOLDER [--version v1.0-mini] [--size 256x704] [--batch N] [--threads N] [--samples N] [--rounds N] [--device cpu|cuda]
        [--idle SECONDS]
 
-FOLDER holds NuScenes, or a set from examples/nuscenes/make_nuscenes.py. Slices of both sides alternate; a slice ends when its side is idle, so that it
-contains only its own work. Samples a second and CPU-seconds a sample are medians over slices, and so are their ratios. For `accvlab` its package has to be
+FOLDER contains NuScenes, or a set from examples/nuscenes/make_nuscenes.py. Slices of both sides alternate; a slice ends when its side is idle, so that it
+contains all work for its samples. Samples per second, CPU-seconds per sample and their ratios are medians over slices. For `accvlab` its package has to be
 importable, with DALI, numba and cupy; without a GPU, a module `cupy` with `ndarray` and a `get_array_module` that returns numpy is enough.
 """
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Measures the fixed cost of a field of a sample: reads batches of samples with many small fields from a source in C.
+ * Measures the cost that a field adds to a sample, whatever its size: reads batches of samples with many small fields from a source in C.
  *
  *     fields [FIELDS [BATCHES [BATCH]]]
  *

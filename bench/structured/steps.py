@@ -32,7 +32,7 @@ OBJECTS, HW, OUT = 18, (900, 1600), (256, 704)
 
 
 class Constant(DataProvider):
-    """Provides one sample, whose fields are constants of the graph."""
+    """Provides the same sample again and again. Its fields are constants of the graph."""
 
     def __init__(self) -> None:
         rng = np.random.default_rng(0)

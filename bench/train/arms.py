@@ -20,7 +20,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import peers
 
-KEPT = 8  # number of batches that the synthetic arm copies once and then repeats
+KEPT = 8  # number of batches that the arm "synthetic" copies once and then repeats
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@
 Trains a small network with RandAugment + RandomErasing + MixUp, with stoker's Loader and with torchvision on PIL images in a DataLoader, on scikit-learn's
 handwritten digits, with several seeds each. Prints a table; exits with 1 if the means differ by more than the noise.
 
-usage: augmented.py [--seeds 10] [--epochs 12] [--plain]      --plain: without these three, to see their effect
+usage: augmented.py [--seeds 10] [--epochs 12] [--plain]      --plain: without these transforms, to see their effect
 
 Noise is twice the standard error of the difference between the two means.
 """

@@ -55,7 +55,7 @@ def stoker_epochs(folder: Path, a: argparse.Namespace) -> Callable[[], Iterator[
 
 
 def shifted(images: Any, shift: Any, dim: int) -> Any:
-    """Returns 32 rows (dim 2) or columns (dim 3) of each image, from the image's own shift on."""
+    """Returns 32 rows (dim 2) or columns (dim 3) of each image i, from row or column shift[i] on."""
     shape = list(images.shape)
     shape[dim] = 32
     made = torch.empty(shape, dtype=images.dtype, device=images.device)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes recordings of spoken words with espeak-ng: make_speech.py FOLDER [--words yes,no,...] [--each 60] [--sentences 0].
 
-Writes FOLDER/train/WORD/*.wav and FOLDER/test/WORD/*.wav. The voices of the test are not among those of the training. With --sentences N, writes N
+Writes FOLDER/train/WORD/*.wav and FOLDER/test/WORD/*.wav. The files in test/ have other voices than those in train/. With --sentences N, writes N
 recordings of one to five words each instead, a quarter as many for the test, and NeMo manifests of both: FOLDER/train.json and FOLDER/test.json.
 """
 

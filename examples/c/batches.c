@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reads a folder of photographs (one folder a class) and prints a checksum of each batch of one epoch.
+ * Reads a folder of photographs, with a subfolder for each class, and prints a checksum of each batch of one epoch.
  *
  *     batches DIR [BATCH_SIZE] */
 #include <stoker/stoker.h>

@@ -4,7 +4,7 @@
 
     python examples/cifar/compare.py FOLDER [--epochs 10] [--seeds 3]
 
-Exits with 1 if the means differ by more than the seeds do. The two sides draw different random numbers, so their runs differ like runs with two seeds. If
+Exits with 1 if the means differ by more than runs with different seeds do. The two sides draw different random numbers, so they differ like two seeds. If
 torchvision is missing, this file's own version of its three transforms is used.
 """
 

@@ -56,7 +56,7 @@ def with_stoker(folder: Path, batch: int, device: str, seed: int, images: int | 
     augment = [T.RandomCrop(32, padding=4), T.RandomHorizontalFlip(), T.Normalize(MEAN, STD)]
     order: dict[str, Any] = {"shuffle": True}
     first: dict[str, Any] = {}
-    if images is not None:  # the order may be a function of the epoch
+    if images is not None:  # limits the images by an order, which is a function of the epoch
         order = {"sampler": lambda epoch: random.Random(f"{seed} {epoch}").sample(range(images), images), "last_batch": "drop"}
         first = {"sampler": lambda epoch: range(images // 5)}
     train = Loader(folder, seed=seed, transforms=augment, **order, **common)

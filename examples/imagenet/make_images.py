@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a folder that looks like ImageNet, to try the loop on: make_images.py FOLDER [--classes 10] [--train 100] [--val 20] [--pixels 400x500].
+"""Makes a folder of images, laid out like ImageNet, to try train.py with: make_images.py FOLDER [--classes 10] [--train 100] [--val 20] [--pixels 400x500].
 
 Colour and stripes depend on the class, so that a network can learn it; size, position and noise vary between images.
 """

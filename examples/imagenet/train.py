@@ -46,7 +46,7 @@ class Place:
 
 
 def join(name: str) -> Place:
-    """Joins the other ranks, if torchrun started some, and chooses the device. Call it before making Loaders, which get their part of the data from the
+    """Joins the process group, if torchrun started several ranks, and chooses the device. Call this before making Loaders: they read the rank from the
     group."""
     gpu = name != "cpu" and torch.cuda.is_available()
     if name == "cuda" and not gpu:
@@ -124,7 +124,7 @@ def validate(model: torch.nn.Module, loader: Loader, place: Place) -> tuple[floa
 
 
 def save(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, train: Loader) -> None:
-    """Writes the checkpoint atomically. One rank is enough, since the Loader's state is the same on all ranks."""
+    """Writes the checkpoint atomically. Only one rank needs to call this, since the Loader's state is the same on all ranks."""
     state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "loader": train.state_dict()}
     partial = path.with_suffix(".partial")
     torch.save(state, partial)

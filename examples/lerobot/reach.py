@@ -10,7 +10,7 @@ CAMERAS = ("observation.images.top", "observation.images.wrist")
 
 
 class Table:
-    """The hand and the square on the table, at random positions at first."""
+    """The hand and the square on the table, which begin at random positions."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.hand, self.square = rng.uniform(0.1, 0.9, 2), rng.uniform(0.1, 0.9, 2)

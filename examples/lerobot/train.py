@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a policy on a data set in LeRobot's format, and tries it in the simulation that the data set was recorded in.
+"""Trains a policy on a data set in LeRobot's format, and tries the policy in the simulation in which the data set was recorded.
 
 usage: make_dataset.py FOLDER
        train.py FOLDER [--epochs N] [--batch N] [--device cuda]

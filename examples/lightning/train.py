@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lightning with Stoker in its DataModule: train.py FOLDER [--epochs 3] [--devices 2]. FOLDER holds train/ and val/, as examples/imagenet/make_images.py makes.
 
-Lightning expects DataLoaders: `as_dataloader()` returns one. They are made in the hooks, after the process group is set up, so each rank finds its part
-and no DistributedSampler is needed. Checkpoints of Lightning hold the loader's state: one in the middle of an epoch resumes with the samples not seen yet.
+Lightning expects DataLoaders: `as_dataloader()` returns one. The Loaders are made in the hooks, after the process group is set up, so that each rank finds
+its part and no DistributedSampler is needed. Lightning's checkpoints contain the Loader's state, so a run can resume in the middle of an epoch.
 """
 
 from __future__ import annotations

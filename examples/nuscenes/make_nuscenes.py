@@ -272,8 +272,8 @@ def make_nuscenes(
 ) -> Path:
     """Makes a small data set in NuScenes' format, with files that its devkit, and everything that reads NuScenes, can use.
 
-    A car drives through each scene among objects that stand or move. Six cameras and a lidar see them: their boxes project to where the objects
-    are painted into the images, and the lidar's points on them are counted. The same arguments and versions of NumPy and Pillow give the same files.
+    A car with six cameras and a lidar drives through each scene among objects that stand or move. An object's box projects to the pixels at which the object
+    is painted into the images, and the lidar's points on it are counted. The same arguments and versions of NumPy and Pillow give the same files.
 
     Args:
         root: path of the folder to fill. It is made if it is missing; files in it are overwritten.
@@ -282,15 +282,15 @@ def make_nuscenes(
         seed: seed of all random numbers.
         images: path of a folder of photographs from which camera frames are cut; None: the frames show textures.
         version: name of the folder of the tables.
-        size: width and height of camera frames, in pixels. The cameras' intrinsic matrices follow from it.
-        objects: number of objects in each scene. Some of them are there only for a part of the scene.
+        size: width and height of camera frames, in pixels. The cameras' intrinsic matrices fit this size.
+        objects: number of objects in each scene. Some objects exist only during a part of the scene.
         sweeps: number of frames between two key frames, for each sensor. Camera images of sweeps are copies of the key frame before.
         points: number of the lidar's points in one turn.
         quality: quality of the JPEG files, from 1 to 95.
         cameras: names of the cameras, as NuScenes has them.
 
     Returns:
-        The root.
+        The path `root`.
     """
     unknown = [c for c in cameras if c not in world.CAMERAS]
     if unknown:

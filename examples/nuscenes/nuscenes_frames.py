@@ -60,7 +60,7 @@ def backdrop(rng: np.random.Generator, photos: list[Path], size: tuple[int, int]
 
 
 def _clip_near(corners: Array) -> Array:
-    """Returns the corners of the part of a side that is at least NEAR metres in front of the camera, in the camera's coordinates."""
+    """Returns the corners of that part of a box's side which is at least NEAR metres in front of the camera. Corners are in the camera's coordinates."""
     kept = []
     for a, b in zip(corners, np.roll(corners, -1, axis=0), strict=True):
         if a[2] >= NEAR:

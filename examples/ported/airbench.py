@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""After airbench94.py: airbench.py FOLDER [--device cuda]. FOLDER holds CIFAR-10's binary files (examples/cifar/make_cifar.py makes some).
+"""A port of airbench94.py: airbench.py FOLDER [--device cuda]. FOLDER holds CIFAR-10's binary files (examples/cifar/make_cifar.py makes some).
 
 A Loader over the files replaces CifarLoader, which keeps the images on the GPU as float16, pads them once and crops and mirrors whole batches there. On a GPU
 one kernel makes a batch. Stoker mirrors at random for each image and epoch; airbench alternates between epochs, which Stoker cannot do.

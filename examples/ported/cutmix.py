@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""After torchvision's gallery "How to use CutMix and MixUp": cutmix.py FOLDER [--size 224]. FOLDER holds class folders.
+"""A port of torchvision's gallery "How to use CutMix and MixUp": cutmix.py FOLDER [--size 224]. FOLDER contains class folders.
 
 A Loader replaces the DataLoader and its collate function. CutMix and MixUp, which may be torchvision's own, are batch_transforms and run on the batch's device.
 """

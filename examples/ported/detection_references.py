@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""After torchvision's references/detection: detection_references.py IMAGES ANNOTATIONS.json [--data-augmentation lsj].
+"""A port of torchvision's references/detection: detection_references.py IMAGES ANNOTATIONS.json [--data-augmentation lsj].
 
 The presets are lists of transforms of the same names. The Dataset names files and gives boxes; images are decoded, cut, resized and mirrored in C, with their
 boxes and labels. Batches are grouped by aspect ratio, and hold lists of images and of targets, as torchvision's detectors take them.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""After run_image_classification.py of transformers: hf_trainer.py FOLDER. FOLDER holds class folders.
+"""A port of run_image_classification.py of transformers: hf_trainer.py FOLDER. FOLDER contains class folders.
 
 The transforms go to a Loader instead of dataset.set_transform, and the Trainer takes its batches from that Loader. The images are decoded in C, directly from
 the table; the fields of batches have the Trainer's names.

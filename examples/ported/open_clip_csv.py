@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""After the CSV data of open_clip: open_clip_csv.py TABLE.tsv [--csv-img-key filepath] [--csv-caption-key title]. Its columns are divided by tabs or commas.
+"""A port of open_clip's CSV data: open_clip_csv.py TABLE.tsv [--csv-img-key filepath] [--csv-caption-key title]. Tabs or commas divide the table's columns.
 
 Loader.from_csv replaces CsvDataset and its DataLoader. The tokenizer is called once for the strings of a whole batch, instead of once per sample.
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""After train.py of timm: timm_train.py FOLDER [--aa rand-m9-mstd0.5-inc1] [--reprob 0.25] [--remode pixel] [--mixup 0.2] [--cutmix 1.0].
+"""A port of train.py of timm: timm_train.py FOLDER [--aa rand-m9-mstd0.5-inc1] [--reprob 0.25] [--remode pixel] [--mixup 0.2] [--cutmix 1.0].
 
 A Loader with the transforms of create_transform replaces create_dataset, FastCollateMixup and create_loader with its PrefetchLoader. Crops with random
 interpolation, timm's RandAugment and RandomErasing run in C. timm's loader normalises and erases on the GPU; the Loader does so with device="cuda".

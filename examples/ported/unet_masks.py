@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""After train.py of Pytorch-UNet: unet_masks.py IMAGES MASKS [--size 256]. A mask has the name of its image.
+"""A port of train.py of Pytorch-UNet: unet_masks.py IMAGES MASKS [--size 256]. A mask has the name of its image.
 
 BasicDataset returns file names instead of opening, resizing and scaling the files; each pair is decoded, cropped and mirrored together in C. Random
 crops and mirrors, which the original lacks, are two entries of a list.

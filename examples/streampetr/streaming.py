@@ -34,7 +34,7 @@ class StreamingSampler:
 
     @property
     def epoch_length(self) -> int:
-        """Returns the number of steps in which batches contain as many samples as the data set."""
+        """Returns the number of steps after which all ranks together have used as many samples as the data set has."""
         return max(1, self.first[-1] // self.batch)
 
     def _slot(self, slot: int) -> Iterator[Item]:

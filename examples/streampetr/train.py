@@ -62,7 +62,7 @@ def join(name: str) -> Place:
 
 
 def loader_of(args: argparse.Namespace, place: Place, state: str | None = None) -> Any:
-    """Returns the endless Loader of this rank. state: position in the scenes at which it continues; None: the start."""
+    """Returns the endless Loader of this rank. state: the saved position in the scenes from which the Loader continues; None: the start."""
     config = reference.Config(hw=args.size)
     common: dict[str, Any] = {"state": state, "rank": place.rank, "world": place.world}
     if args.loader == "torch":

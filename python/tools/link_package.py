@@ -25,7 +25,7 @@ def link_tree(source: Path, build: Path) -> None:
 def main(source: str, build: str, stamp: str) -> int:
     link_tree(Path(source).resolve(), Path(build).resolve())
     env = {**os.environ, "PYTHONPATH": str(Path(build).parent), "PYTHONDONTWRITEBYTECODE": "1"}
-    # A sanitizer's runtime is not in this interpreter: the stubs are then left out, and only type checkers miss them.
+    # In a build with a sanitizer this interpreter cannot load the module, and the stubs are not made. Only type checkers need them.
     done = subprocess.run([sys.executable, "-m", "stoker.tools.stubs", build], env=env, capture_output=True, text=True)
     if done.returncode != 0:
         print("stubs were not made:", done.stderr.strip().splitlines()[-1:], file=sys.stderr)

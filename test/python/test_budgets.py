@@ -152,7 +152,7 @@ def test_half_of_the_descriptors_stay_free(tmp_path, limit, tls):
 
 @pytest.mark.parametrize("left", [3, 12, 40])
 def test_a_process_that_has_few_descriptors_left_reads_more_slowly(left):
-    """The rest of the process has all descriptors but a few. No read fails, and no retry is used up."""
+    """Other code of the process uses all descriptors but a few. No read fails, and none is retried."""
     with Slow(0.02) as server:
         found = child(READS, server.url, 300, 300 - 12 - left, 6, "")
     assert found["retries"] == 0
@@ -376,8 +376,8 @@ def test_newer_sources_leave_descriptors(tmp_path, kind, limit):
 
 
 def test_an_object_that_stalls_costs_few_requests():
-    """At most one request in twenty objects is repeated, plus four. The object that stalls is tried twice (retries=1), each time with at most six hedges,
-    even if one in twenty would allow more."""
+    """The number of repeated requests (hedges) is at most a twentieth of the objects, plus four. The object that stalls is tried twice (retries=1), each time
+    with at most six hedges, even if a twentieth would allow more."""
     count = 1500
     with Slow(0.02, lambda path, first, last: None if path == "/900.jpg" else b"x" * SIZE) as server:
         text = """
@@ -538,7 +538,7 @@ def test_read_bytes_bounds_every_source(tmp_path, kind):
     assert found["given"] == count
     if kind == "file" and found["submitted"] < count // 2:
         pytest.skip("this file system keeps its files in memory")
-    # The parts are in MiB. 32: read_bytes; 8: spare buffers of the pool; 3 * 8: an object that is needed, and its copies; 40: the process itself
+    # In MiB: read_bytes, spare buffers of the pool, an object that is needed with its two copies, and the process itself.
     assert found["peak"] < 32 + 8 + 3 * 8 + 40, found
 
 
@@ -575,7 +575,8 @@ def test_decoders_of_urls_share_their_connections(monkeypatch):
 
 
 def test_a_pipeline_that_begins_waits_for_no_later_samples_of_another():
-    """Training has requested a thousand samples ahead when validation begins. The storage serves requests in the order in which their bytes are needed."""
+    """The pipeline for training has requested a thousand samples ahead when the one for validation begins. The storage serves requests in the order in which
+    their bytes are needed."""
     text = """
         import json, sys, urllib.request
         import stoker
@@ -624,7 +625,7 @@ def tar_with_a_large_sample(members):
 
 
 def test_a_sample_of_many_members_takes_few_answers(tmp_path):
-    """Each answer of the store takes a while, and the search for a sample's members waits for one answer after another. So pieces grow from 16 KiB to 1 MiB."""
+    """The search for a sample's members waits for one response of the store after another. So it requests larger and larger pieces, from 16 KiB to 1 MiB."""
     data = tar_with_a_large_sample(8000)
     text = """
         import json, sys

@@ -245,7 +245,7 @@ def test_a_scheme_that_is_not_listed_is_named_once(tmp_path):
 
 
 def test_one_of_each(folder, tmp_path):
-    """Words are singular if a count is one, and small sizes are in bytes."""
+    """Nouns are singular if a count is one, and small sizes are in bytes."""
     (tmp_path / "set" / "a").mkdir(parents=True)
     (tmp_path / "set" / "a" / "1.jpg").write_bytes((folder / "class0" / "00.jpg").read_bytes())
     assert "1 file in 1 class: 1 good" in stoker("inspect", tmp_path / "set").stdout
@@ -258,7 +258,7 @@ def test_doctor_says_what_the_build_leaves_out():
     lines = (COMMAND.parents[1] / "left-out.txt").read_text().split("\n")
     done = subprocess.run(
         [COMMAND, "doctor", "--json"], capture_output=True, text=True, timeout=120
-    )  # `check` is left out, because the code is 1 if something is wrong with the machine
+    )  # without `check`, whose exit code is 1 if something is wrong with the machine
     said = [item["text"] for item in json.loads(done.stdout)["advice"]]
     assert [text for text in said if text.startswith("this build leaves out: ")] == [
         f"this build leaves out: {line}" for line in lines if line

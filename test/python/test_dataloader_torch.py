@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoker.DataLoader has the properties that torch's and torchdata's own tests check in a DataLoader, with images that are made in C and with other samples."""
+"""stoker.DataLoader has the properties that the tests of torch and torchdata check in a DataLoader, with images that C code makes and with other samples."""
 
 import copy
 import gc
@@ -780,7 +780,7 @@ class OwnIterator(Resumed):
 
 
 class WithIterator(data.IterableDataset):
-    """A stream whose iterator has the state, and not the stream itself."""
+    """A stream that has no state; its iterator has one."""
 
     def __iter__(self):
         return iter(OwnIterator())

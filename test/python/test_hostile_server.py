@@ -111,7 +111,7 @@ class Server:
 
 
 def return_free_memory():
-    """Makes malloc return unused memory, which it holds for the threads of earlier draws, so that only memory in use is measured."""
+    """Makes malloc return its unused memory to the system, so that only memory in use is measured."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
 
@@ -138,7 +138,7 @@ QUICK = {"retries": 1, "connect_timeout": 20, "answer_timeout": 20, "stall_timeo
 @pytest.mark.parametrize("how", ["fin", "rst", "cut"])
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
 def test_how_a_body_without_a_length_ends(certificate, tmp_path, tls, how, version):
-    """Only the end of the connection shows that a body is complete: FIN, and in TLS close_notify."""
+    """Only a proper end of the connection shows that such a body is complete: FIN, or in TLS close_notify."""
     if how == "cut" and not tls:
         pytest.skip("a cut of TLS")
     well = how == "fin"
@@ -182,7 +182,7 @@ def test_bytes_after_an_answer_are_not_the_next_answer(certificate):
 
 
 def test_no_byte_of_an_answer_with_a_bad_chunk_is_kept():
-    """The rest of a cut response arrives in a chunk that is a byte shorter than it states, so that the chunk seems to end in the line end."""
+    """The rest of a cut response arrives in a chunk with a byte less than its size states, so that the client reads the line end as the last byte."""
     asked = []
 
     def answer(c, request):
@@ -424,7 +424,7 @@ class Hostile:
             ["length"] * 4 + ["chunked"] * 3 + ["close"] * 2 + ["short", "long", "negative", "huge", "two", "both", "text", "empty"]
         )
         if framing in ("short", "empty") and not self.listed and status in (200, 203, 226):
-            framing = "length"  # without a listing, the client cannot detect these lies
+            framing = "length"  # without a listing, the client cannot detect wrong sizes in other framings
         how = draw_endings(r, self.tls)
         cut = r.random() < 0.25
         if framing == "close" and cut and how == "fin" and not self.listed:

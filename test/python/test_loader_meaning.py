@@ -521,7 +521,7 @@ def test_memory_limit_counts_all_parts_of_a_sample(part, workers):
 
 @pytest.mark.parametrize(("limit", "batches", "at_once"), [("1GB", 2, 16), ("2.1MB", 1, 6), ("1.1MB", 0, 3), ("310kB", 0, 1)])
 def test_large_samples_of_a_dataset_are_not_fetched_ahead(monkeypatch, limit, batches, at_once):
-    """A batch has 0.9 MB here. Two batches once were always fetched ahead, and so were 16 images whose sizes are compared."""
+    """A batch has 0.9 MB here. Two batches were once fetched ahead whatever the limit, and so were the 16 images whose sizes are compared at the start."""
     take, waiting, submitted = DatasetSource._take, [], []
 
     def taken(self, *arguments):
@@ -1070,7 +1070,7 @@ _CRAFT = np.arange(3 * 9 * 10, dtype=np.uint8).reshape(3, 9, 10)
     ],
 )
 def test_the_message_names_the_image(give):
-    """The message of the error proposes an argument, with which the data set is accepted."""
+    """The error proposes an argument. With this argument, the data set is accepted."""
     data = Set(4, give)
     with pytest.raises(TypeError, match="in dataset\\[0\\]") as caught:
         next(iter(Loader(data, 4)))

@@ -150,7 +150,7 @@ def test_resize_drawn(trial: int) -> None:
 WARPS = [
     dict(), dict(fill_value=7.0), dict(inverse_map=False), dict(size=[20.0, 30.0]), dict(dtype="FLOAT")
 ]  # fmt: skip
-MATRIX = np.array([[1.013, 0.217, 3.1], [-0.123, 0.917, 2.3]], np.float32)  # no position is on a pixel's edge, where rounding would decide
+MATRIX = np.array([[1.013, 0.217, 3.1], [-0.123, 0.917, 2.3]], np.float32)  # maps no position to a pixel's edge, where results may differ
 
 
 @pytest.mark.parametrize("arguments", WARPS, ids=ident)
@@ -162,7 +162,7 @@ def test_warp_affine(arguments: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("arguments", [dict(), dict(fill_value=3.0)], ids=ident)
 def test_warp_to_the_nearest(arguments: dict[str, Any]) -> None:
-    """DALI accumulates positions along a row, so a few positions next to a pixel's edge get to the other side of the edge."""
+    """DALI accumulates positions along a row, so a few positions next to a pixel's edge end up beyond that edge."""
     graph = op("warp_affine", matrix=MATRIX.ravel().tolist(), interp_type="INTERP_NN", **arguments)
     for name in ("HWC", "FHWC", "float"):
         (theirs,), (ours,) = (run(side, graph, [INPUTS[name]]) for side in (DALI, STOKER))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parquet files as a source: the same values as pyarrow reads, orders that take every row once, resumed and divided among ranks, and bad files refused."""
+"""Parquet files as a Loader's source: values equal pyarrow's, each order delivers every row once, runs resume and ranks divide rows, bad files are refused."""
 
 import contextlib
 import datetime
@@ -296,7 +296,7 @@ def test_partitioned_folders(tmp_path, form):
     places = Loader.from_parquet(source if form != "folder" else files, 6, nulls={"city": "?"})
     assert dict(zip(next(iter(places)).city, batch.year.tolist(), strict=True)) == {"Bern": 2023, "a b": 2023, "?": 2024}
     assert next(iter(made(source, 6, fields=("year",)))).year.tolist() == batch.year.tolist()
-    # A value that all files share becomes a column only if `fields` names it.
+    # A value in the folders' names that is equal for all files becomes a column only if `fields` names it.
     assert next(iter(Loader(files[-1], 2)))._fields == ("x",)
     assert next(iter(Loader(files[-1], 2, fields=("year", "x")))).year.tolist() == [2024, 2024]
 
@@ -511,7 +511,7 @@ def test_ranks_read_their_own_groups(tmp_path, rng, groups_read):
         groups_read.clear()
         loader = small_windows(tmp_path, shard=(rank, 2))
         batches = iter(loader)
-        for _ in range(16):  # a rank's epoch has 20 batches
+        for _ in range(16):  # less than the 20 batches of a rank's epoch
             next(batches)
         loader.close()
         # A rank's epoch has 8 groups; the reads after the seventh may belong to the next epoch.
@@ -608,7 +608,7 @@ def test_memory_of_one_large_column(tmp_path):
 @pytest.mark.parametrize("shuffle", ["groups", False])
 @pytest.mark.parametrize("memory", [1, 10_000, 1 << 30])
 def test_each_group_is_read_once_however_small_the_memory_is(tmp_path, rng, groups_read, shuffle, memory):
-    """Groups that are mixed, or read ahead, stay in memory until their last row is used."""
+    """A group that is mixed with others, or read ahead, stays in memory until its last row is used."""
     write_table(tmp_path, rng, (80, 70), 10)
     loader = Loader.from_parquet(tmp_path, 4, transforms=SMALL, fields=WANTED, shuffle=shuffle, seed=5, memory=memory, last_batch="keep")
     assert sorted(all_labels(loader)) == list(range(150))
@@ -740,7 +740,7 @@ def test_footers_of_a_store_are_kept(store, table, tmp_path, requests, source, c
     ],
 )
 def test_footers_are_kept_in_the_folder_that_the_library_names(monkeypatch, caches, home, folder):
-    """XDG_CACHE_HOME and HOME count only if they are absolute paths, and a path that is too long counts as none, as for the library's own indexes."""
+    """XDG_CACHE_HOME and HOME count only if they are absolute paths, and are ignored if they are too long, as for the library's own indexes."""
     from stoker import _core
     from stoker.loader import _table_kept
 
@@ -856,7 +856,7 @@ class Counted:
 
 
 def test_calls_of_a_table_are_not_compared(table, capfd, monkeypatch):
-    """Several threads may call Stoker's own table, even if the user's function that reads its files changes its own attributes."""
+    """No notice about changed attributes appears for Stoker's own table, even if the user's function that reads its files changes its own attributes."""
     monkeypatch.setattr("stoker._where._shown", set())
     fetch = Counted(table)
     storage = Storage(
@@ -1210,7 +1210,7 @@ def test_columns_that_are_not_there(table, tmp_path, rng):
 
 
 def test_closing_ends_the_threads(table):
-    """After close() no thread is left, not even one that a still running thread of the Loader might have started."""
+    """After close(), all threads of the Loader have ended, also those that another of its threads has started in the meantime."""
     before = set(threading.enumerate())
     for _ in range(20):
         loader = loader_of(table)

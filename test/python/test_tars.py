@@ -52,7 +52,7 @@ def sample(k):
 
 @pytest.fixture(scope="module", autouse=True)
 def caches(tmp_path_factory):
-    """Moves indexes that cannot be written next to their tar to a temporary folder, so that the user's own caches stay untouched."""
+    """Lets indexes that cannot be written next to their tar go to a temporary folder, so that tests do not change the user's caches."""
     patch = pytest.MonkeyPatch()
     patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("caches")))
     yield
@@ -84,7 +84,7 @@ def store(shards):
 
 
 def run(source, epochs=1, **more):
-    """Returns (hash, label, index) of each sample, in order."""
+    """Returns (hash of the image, label, index) of each sample, in order of delivery. source: an argument of Loader, or a function that makes a loader."""
     arguments = {"fields": ("image", "label", "index"), "shuffle": True, "seed": 5, "last_batch": "keep", "transforms": SMALL, **more}
     make = source if callable(source) else lambda **a: Loader(source, 4, **a)
     loader, out = make(**arguments), []
@@ -220,7 +220,7 @@ def test_sources_that_are_refused(shards, tmp_path):
 
 
 def test_a_tar_that_is_cut(tmp_path):
-    """A tar that is cut in the padding after a file's bytes is an error too: the samples after the cut would be missing without a warning."""
+    """A tar that is cut in the padding after a file's bytes is an error too. Otherwise the samples after the cut would be missing without a warning."""
     whole = Path(write(tmp_path / "whole.tar", [(f"{k}.bin", bytes(100 + k)) for k in range(5)]))
     with tarfile.open(whole) as tar:
         member = tar.getmembers()[2]
@@ -433,7 +433,7 @@ def test_searching_an_object(store, size, count, most, monkeypatch, tmp_path):
 
     try:
         assert 3 < search("alone") <= most
-        # one request, or two if the store is slow and the request is repeated
+        # One request for the index, which may be repeated if the store is slow.
         assert search("alone") <= 2, "what was kept is taken"
         assert 3 <= search("indexed") <= 6, "the beginning, the index, the last header"
         assert search("changed") > 3
@@ -510,7 +510,7 @@ def test_packed_tars_hold_every_sample(tmp_path, monkeypatch):
 
 
 def test_packing_names_that_readers_would_skip_or_join(tmp_path):
-    """Every image can be read back once, with its label and its stem's caption, although names and folders contain dots and several files have the same stem."""
+    """Each image is read back once, with its label and its stem's caption, although names and folders contain dots and several files have the same stem."""
     root = tmp_path / "photos"
     names = """one/a.jpg one/.hidden.jpg one/..two.jpg one/.jpg one/x.y.jpg one/x.z.png one/t..jpg one/b.JPG one/a-b.jpg one/a.b.c.jpg
         k.2/a.jpg k.2/no.dot/q.jpg k.2/no.dot/q.png k.2/.under/z.jpg k.2/q.d/e.jpg k.2/q.jpg k.2/c.cls.jpg k.2/x_y.jpg k.2/1.jpg k.2/10.jpg""".split()
@@ -686,7 +686,7 @@ def test_a_copy_of_a_tar_takes_its_index_along(tmp_path):
 
 
 def test_a_kept_index_holds_no_query(tmp_path, script):
-    """Names in stored indexes have no query, since it can contain a signature, with which anybody could read the object."""
+    """Names in stored indexes have no query, since a query can contain a signature with which anybody could read the object."""
     write(tmp_path / "a.tar", OLD)
     done = script(
         """
@@ -736,7 +736,7 @@ def test_a_kept_index_holds_no_query(tmp_path, script):
 
 
 def test_arrays_of_different_shapes(tmp_path):
-    """A component becomes a tensor in each batch, or a list in each batch if that is declared, whatever shapes the samples have."""
+    """A component is a tensor in each batch, or a list in each batch if it is declared as a list, whatever shapes the samples have."""
 
     def array(k):
         out = io.BytesIO()

@@ -68,7 +68,7 @@ def test_batches_that_follow_each_other_decode_each_packet_once(clips):
 
 @pytest.mark.parametrize("name", ["h264.mp4", "h264_open.mp4", "hevc_open.mp4", "vp9.webm", "av1.mp4", "mpeg4.avi"])
 def test_one_frame_after_another(clips, name):
-    """Reading one frame after another decodes each packet fewer than 2.2 times on average. Reading backwards gives the same frames."""
+    """Reading frames one after another decodes each packet fewer than 2.2 times on average. Reading backwards gives the same frames."""
     path = clips(name)
     want = videos.frames(path)
     decoder = opened(path)
@@ -138,7 +138,7 @@ def test_methods_of_torchcodec_give_the_frames(clips, order):
     [(0.43, 0.44, 30.0, 0), (1.93, 2.0, 30.0, 2), (1.0, 1.32, 10.0, 3), (0.0, 0.05, 10.0, 1), (0.2, 2.0, 50.0, 90), (0.5, 0.5, 10.0, 0)],
 )
 def test_frames_at_a_rate(clips, begin, end, fps, count):
-    """The number of frames and their times are those of torchcodec 0.17: a frame has the time at which it was requested."""
+    """The number of frames and their times equal torchcodec 0.17's: the time of a frame is the one that was requested for it."""
     d = stoker.VideoDecoder(clips("h264.mp4"))
     batch = d.get_frames_played_in_range(begin, end, fps=fps)
     assert len(batch) == count
@@ -507,12 +507,12 @@ def test_boxes_that_promise_too_much(clips):
     at = data.index(b"stsz") + 8
     for count in (0x7FFFFFFF, 0xFFFFFFFF):
         huge = bytearray(data)
-        huge[at : at + 8] = struct.pack(">II", 1, count)  # claims `count` samples of one byte each
+        huge[at : at + 8] = struct.pack(">II", 1, count)  # states `count` samples of one byte each
         refused(bytes(huge))
 
 
 def test_a_size_that_only_the_codec_knows(clips):
-    """The size of MPEG-4 in MP4 is known only to the codec, since FFmpeg's demuxer leaves it out. Height and width are still those of the frames."""
+    """FFmpeg's demuxer does not report the frame size of MPEG-4 in MP4, only its codec does. The metadata still have the right height and width."""
     facts = opened(clips("mpeg4.mp4")).metadata
     assert (facts.height, facts.width) == videos.frames(clips("mpeg4.mp4"))[0].shape[:2]
 
@@ -593,8 +593,8 @@ def test_a_wrong_extension(clips, tmp_path, name, wrong):
 
 @pytest.mark.parametrize("flags", ["frag_keyframe+empty_moov", "frag_keyframe+empty_moov+default_base_moof"])
 def test_fragments_out_of_order(clips, tmp_path, flags):
-    """Each frame is the one of its time, or is refused. Offsets in the first kind of file are absolute, so they are wrong after fragments were exchanged.
-    FFmpeg drops the frames of a fragment that comes too late."""
+    """Exchanges fragments. Each frame is then the right one for its time, or is refused. Offsets in the first kind of file are absolute, so they are wrong
+    afterwards. FFmpeg drops the frames of a fragment that comes too late."""
     path = tmp_path / "fragments.mp4"
     videos.ffmpeg("-i", clips("h264.mp4"), "-c copy -movflags", flags, path)
     data, want = path.read_bytes(), videos.frames(path)
@@ -668,7 +668,6 @@ except KeyboardInterrupt:
 
 
 def test_inspect_reports_the_stream_and_failed_frames(clips, tmp_path):
-    """`stoker inspect` reports the stream, and names each frame that fails."""
     data = clips("front.mp4").read_bytes()
     bad = tmp_path / "cut.mp4"
     bad.write_bytes(data[: len(data) * 2 // 3])
@@ -727,7 +726,7 @@ def test_containers_that_hold_only_sound(tmp_path, name):
 
 
 def test_bench_reports_the_shares_of_the_time(clips, tmp_path):
-    """`stoker bench` reports the shares of time that a folder of videos takes, and counts damaged videos."""
+    """`stoker bench` on a folder of videos reports the shares of time, and counts damaged videos."""
     for i in range(2):
         shutil.copy(clips("h264.mp4"), tmp_path / f"{i}.mp4")
     said = json.loads(command("bench", tmp_path, "--seconds", 0.5, "--json").stdout)

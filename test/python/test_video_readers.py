@@ -165,7 +165,7 @@ def test_uniform_clips_span_the_video(pair):
 
 
 def numbers_of(decoded, path):
-    """Returns the number that each decoded frame has in the video; -1 for a frame that is not in the video, such as padding."""
+    """Returns for each decoded frame its number in the video; -1 for a frame that is not in the video, such as padding."""
     whole = stoker.VideoDecoder(path, dimension_order="NHWC")[:].numpy()
     return [next((i for i, w in enumerate(whole) if np.array_equal(w, f)), -1) for f in decoded]
 
@@ -448,7 +448,7 @@ def test_indexes_are_kept_under_no_folder_that_others_can_swap(tmp_path, monkeyp
         parent.chmod(mode)
         assert _core.index_folder() is None, parent
         parent.chmod(before)
-    caches.chmod(0o1777)  # as /tmp: other users cannot replace our files
+    caches.chmod(0o1777)  # like /tmp, with the sticky bit: other users cannot replace this user's files
     assert _core.index_folder() == str(caches / "stoker" / "indexes")
     if os.geteuid() == 0:
         os.chown(caches / "stoker", 12345, -1)
@@ -677,7 +677,6 @@ def test_an_object_that_changes_while_it_is_read_is_an_error(large, tmp_path, mo
     with serving(large, tmp_path, monkeypatch, key="") as store:
 
         def change():
-            """Gives the object another ETag."""
             store.set("change=1")
             with contextlib.suppress(OSError, http.client.HTTPException):
                 urllib.request.urlopen(f"{store.url}/bucket/v.mp4", timeout=20).read()
@@ -732,7 +731,7 @@ def test_a_local_file_that_changes_while_it_is_read_is_an_error(clips, tmp_path,
         return
     pipe = pipeline(fn.readers.video, filenames=str(path), sequence_length=frame, name="r")
     with pytest.raises(stoker.StokerError, match=r"v\.mp4: it was replaced or changed after this run had opened it"):
-        for taken in range(100):  # several epochs, since the first clips may have been read already
+        for taken in range(100):  # several epochs, since the first clips may have been read before the change
             if taken == 1:
                 CHANGES[change](path, clips("h264_open.mp4"))
             assert np.array_equal(np.array(pipe.run()[0].at(0)), want[taken % 5 * frame : (taken % 5 + 1) * frame])

@@ -6,8 +6,8 @@ nvcc 12 itself. Code from CUDA 12 runs on drivers from 525 on; code from CUDA 13
 usage: nvcc.py --version
        nvcc.py -ptx -arch=compute_75 [flags] -MD -MF DEPENDENCIES -MT TARGET -o OUT.ptx IN.cu
        nvcc.py -cubin -arch=sm_75 -o OUT.cubin IN.ptx
-       nvcc.py -M              where NVTX's header is
-       nvcc.py -fsyntax-only IN.cu...      whether NVRTC takes the sources
+       nvcc.py -M              prints where NVTX's header is
+       nvcc.py -fsyntax-only IN.cu...      checks whether NVRTC accepts the sources
 """
 
 from __future__ import annotations
@@ -74,7 +74,6 @@ def package(name: str) -> Path:
 
 
 def version(name: str) -> str:
-    """Returns a package's version."""
     package(name)
     return importlib.metadata.version(f"nvidia-{name.replace('_', '-')}-cu12")
 

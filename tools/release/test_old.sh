@@ -51,7 +51,7 @@ key=(-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes)
 	echo subjectAltName=IP:127.0.0.1 > names
 	openssl x509 -req -in request.pem -CA ca.pem -CAkey ca.key -CAcreateserial -extfile names -days 2 -out cert.pem
 ) 2> /dev/null
-mount -t proc proc "$system/proc" # without it a program does not find its own folder
+mount -t proc proc "$system/proc" # programs find their own folder through /proc
 mkdir -p "$scratch/files" "$system/try/site"
 cp tools/wheel_probe.py "$system/try/"
 python3 - "$scratch" > "$scratch/port" 2> "$scratch/log" << 'EOF' &

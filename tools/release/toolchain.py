@@ -11,7 +11,7 @@ from pathlib import Path
 
 MACHINES = ("x86_64", "aarch64")
 GLIBC = "2.17"
-# Turns off defaults of Zig's C compiler: it traps undefined behaviour, adds debugging information, keeps frame pointers, and leaves out assert().
+# Turns off what Zig's C compiler does by default: trap undefined behaviour, add debugging information, keep frame pointers, and leave out assert().
 ALWAYS = "-fno-sanitize=all -g0 -fomit-frame-pointer -UNDEBUG"
 
 
