@@ -57,7 +57,7 @@ class Cases:
             self.refused += 1
             if not str(e).strip():
                 print(f"{name}: {type(e).__name__} without a message")
-        except MemoryError as e:  # of NumPy, whose text says how much it asked for; Python's own has no text and is a fault
+        except MemoryError as e:  # NumPy's has a text with the size; Python's own has no text and is a fault
             if not str(e):
                 print(f"{name}: a MemoryError without a message")
         finally:
@@ -86,12 +86,12 @@ def tree() -> str:
 
 
 def same(given: Any, kept: Any) -> bool:
-    """Returns whether the library may store `kept` for the number `given`; always True if `given` is a boolean or None."""
+    """Returns whether `kept` is a correct stored form of the number `given`; always True if `given` is a boolean or None."""
     if isinstance(given, (bool, np.bool_)) or given is None:
         return True
     if isinstance(given, str):
         return str(kept) == given or kept == float(given)
-    if kept is None:  # the library stores None for "no limit"
+    if kept is None:  # None stands for "no limit"
         return bool(math.isinf(given)) or given == -1
     # a number that is too large for float32 may become infinite
     if abs(given) > 3.5e38 and isinstance(kept, float) and math.isinf(kept):
@@ -606,7 +606,6 @@ def rows(cases: Cases) -> None:
 
 
 def recordings(cases: Cases) -> None:
-    """Runs the cases of robot data sets."""
     try:
         import robots
     except BaseException as e:  # importing robots.py raises pytest's Skipped if pyarrow is missing

@@ -420,7 +420,7 @@ def descendants(pid: int) -> set[int]:
 
 
 def run(work: list[Work]) -> None:
-    """Repeats the work until another thread closes it, which raises an exception here, or until the list is emptied."""
+    """Repeats work[0].step() until another thread closes the work, which makes step() raise an exception, or until another thread empties the list."""
     try:
         while work:
             work[0].step()

@@ -253,7 +253,7 @@ def test_ours_and_the_first_versions_draw_the_same():
 
 
 def test_translations_follow_the_extent():
-    """The sizes of these images are unknown in advance, so translations are fractions of each image's width and height, truncated to whole pixels."""
+    """Translations are fractions of each image's width and height, truncated to whole pixels, also for images whose sizes are unknown in advance."""
     rng = np.random.default_rng(SEED)
     distinct = [encoded(photograph(rng, 18 + 3 * k, 61 - 4 * k)) for k in range(8)]
     files = distinct * 60
@@ -439,8 +439,8 @@ def near_shares(made, wanted):
 
 
 def test_timms_lists_are_taken():
-    """Accepts lists of timm's transforms, with the three colour modes of RandomErasing. Refuses more than one erased rectangle. RandAugment with weights,
-    and with operations that the library lacks, runs in Python."""
+    """The Loader accepts lists of timm's transforms, with the three colour modes of RandomErasing, and refuses more than one erased rectangle. RandAugment with
+    weights, or with operations that the library lacks, runs in Python."""
     image = photograph(np.random.default_rng(SEED), 40, 40)
     crop = timms(
         "RandomResizedCropAndInterpolation",

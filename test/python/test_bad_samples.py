@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""on_error: batches whose samples are all bad, samples that a Dataset cannot give, and the messages about them."""
+"""on_error: batches whose samples are all bad, samples that a Dataset cannot return, and the messages about such samples."""
 
 import gc
 import itertools
@@ -200,7 +200,7 @@ def test_iterators_leave_out_a_batch_of_bad_samples(listed, policy, end, bad):
 @pytest.mark.parametrize("end", [{"reader_name": "R"}, {"size": 7}])
 @pytest.mark.parametrize("bad", [(6,), (0,), (2, 6), (1, 2, 3)])
 def test_bad_samples_do_not_move_the_end_of_an_iterators_epoch(listed, end, bad):
-    """Each epoch of an iterator has its good samples once, although epochs have seven samples, so that batches of three continue into the next epoch."""
+    """Each epoch of an iterator has its good samples once, although batches of three continue from an epoch of seven samples into the next."""
     pipe = _reading(listed(7, bad), 3)
     iterator = DALIGenericIterator(pipe, ["data", "label"], last_batch_policy=LastBatchPolicy.PARTIAL, auto_reset=True, **end)
     for _ in range(4):

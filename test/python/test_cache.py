@@ -111,7 +111,7 @@ def test_what_is_damaged_is_fetched_again(store, tmp_path):
     files[0].write_bytes(data[:200] + bytes([data[200] ^ 1]) + data[201:])  # flips a bit of the object's bytes
     files[1].write_bytes(files[1].read_bytes()[:-1])
     files[2].write_bytes(b"")
-    files[3].write_bytes(files[4].read_bytes())  # the file now holds another object's entry
+    files[3].write_bytes(files[4].read_bytes())  # the file now contains the entry of another object
     report = json.loads(stoker("cache", "verify", folder, "--json"))
     assert report["damaged"] == 4 and report["entries"] == 17 and not any(f.exists() for f in files[:4])
     assert read(folder)[0] == want and len(entries(folder)) == 21
@@ -211,14 +211,15 @@ def test_two_processes_fetch_an_object_once(store, tmp_path, child):
     children = [child(tmp_path / "cache") for _ in range(2)]
     (a, b) = [ends(c)[0] for c in children]
     assert a[0] == b[0] and a[1] + b[1] == len(entries(tmp_path / "cache")) == 21
-    listings = 4  # one listing of the root and one of each class
+    listings = 4  # one of the root and one of each class
     assert store.counts()["requests"] < before + 2 * (21 + listings), (
         "both have fetched all; one that waits too long for the other may fetch an object too"
     )
 
 
 def test_a_killed_process_costs_nothing(store, tree, tmp_path, child):
-    """Others can fetch what the killed process was about to fetch, its unfinished files are removed, and the count of used bytes is not too small."""
+    """Other processes can fetch the objects that the killed process was about to fetch, its unfinished files are removed, and the count of used bytes is not
+    too small."""
     folder = tmp_path / "cache"
     store.set("latency_ms=20&jitter_ms=200")
     victim = child(folder)

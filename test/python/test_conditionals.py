@@ -469,7 +469,7 @@ def test_early_returns_on_some_paths() -> None:
 
 
 def test_readers_in_a_branch_read_every_sample(tree: Any) -> None:
-    """A reader outside of the branches gives every sample, also those whose branch does not use it."""
+    """A reader outside of the branches reads every sample, also samples whose branch does not use the reader."""
 
     def define() -> Any:
         data, label = fn.readers.file(file_root=str(tree))

@@ -83,7 +83,7 @@ class TwoViews(Files):
 
 
 class Transformed(data.Dataset):
-    """The usual way to give the two halves of a random_split transforms of their own."""
+    """Gives a part of a random_split its own transform, as users write it."""
 
     def __init__(self, subset, transform=None):
         self.subset, self.transform = subset, transform
@@ -375,7 +375,7 @@ class AppendsUnpacked(Files):
 
 
 class NumbersNames(Files):
-    """Gives each name the next number when it is first asked for."""
+    """A Dataset that gives a name the next number when the name is first requested."""
 
     def __init__(self, root):
         super().__init__(root)
@@ -714,7 +714,7 @@ def test_a_loop_that_changes_its_dataset(root, change, monkeypatch):
 
 
 def test_samples_that_only_pillow_reads(root, tmp_path):
-    """Some images are made in C and others are not. Their batches mix both."""
+    """A batch may contain images that were made in C and images that only Pillow can read."""
     rng = np.random.default_rng(1)
     (tmp_path / "a").mkdir()
     for k in range(40):
@@ -799,7 +799,7 @@ def test_targets_of_oxford_pets(pets, kinds):
 
 
 def test_transforms_of_image_and_target_together(pets):
-    """`transforms` gets both, so that the data set's own Python has to run."""
+    """`transforms` is called with image and target, so the data set's own Python has to run."""
     from stoker import Loader
 
     def swapped(image, target):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small random files of every kind of BMP, PNG, PNM and TIFF, and a few of JPEG, give the pixels that Pillow, OpenCV, tifffile or their specifications give.
-Also tests truncated files."""
+"""Small random files of every kind of BMP, PNG, PNM and TIFF, and of a few kinds of JPEG, give the pixels that Pillow, OpenCV, tifffile or the
+specifications give. Also tests truncated files."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_netpbm_files_are_read_as_by_their_peers(rng: np.random.Generator, kind:
         got = stoker.imdecode(data)
         value = (1 - pixels if kind in (1, 4) else pixels).reshape(height, width, channels)
         np.testing.assert_array_equal(got, _colours(_narrowed(value, most)))
-        if most <= 255 or channels == 3:  # Pillow rounds where Stoker truncates, and clips gray of 16 bits
+        if most <= 255 or channels == 3:  # Pillow clips gray of 16 bits; otherwise it rounds where Stoker truncates
             assert np.abs(_pillow(data).astype(int) - got).max() <= 1
 
 

@@ -100,7 +100,7 @@ def test_end_and_reset(files):
     iterator = DALIGenericIterator(seven(files, pad_last_batch=True), ["label"], reader_name="Reader")
     assert len(list(iterator)) == 4
     with pytest.raises(StopIteration):
-        next(iterator)  # an iterator stays at its end until reset() or another `for`
+        next(iterator)  # raises again: an iterator stays at its end until reset() or another `for`
     iterator.reset()
     assert len(list(iterator)) == 4
     assert len(list(iterator)) == 4
@@ -202,7 +202,7 @@ def test_an_epoch_that_ended_stays_so_until_reset_or_another_for(files, policy):
 
 @pytest.mark.parametrize("policy", [FILL, PARTIAL, DROP])
 def test_another_for_begins_the_next_epoch_as_in_dali(files, policy):
-    """Another `for` over an iterator gives the same batches as after a call of reset(), with either value of auto_reset."""
+    """Another `for` over an iterator gives the batches that it would give after reset(), with either value of auto_reset."""
     for kind, make in kinds_of_ends(files).items():
         left, called, automatic = (
             make(last_batch_policy=policy),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples of data sets of all kinds, compared with torchvision, NumPy and pandas: they are used unchanged, converted with a notice, or refused with advice."""
+"""Samples of data sets of all kinds are used unchanged, converted with a notice, or refused with advice. torchvision, NumPy and pandas are the references."""
 
 import collections
 import dataclasses
@@ -157,7 +157,7 @@ def test_a_loop_that_reads_dicts():
 def test_fields_that_are_not_wanted_are_not_converted():
     nested = {"image": PICTURE, "label": 1, "meta": {"a": [None]}, "class": object()}
     assert first(Set([nested] * 2), fields=("image", "label")).label.tolist() == [1, 1]
-    # as VOCDetection's targets
+    # A dict as in VOCDetection's targets.
     assert first(Set([(PICTURE, {"annotation": {"object": []}})] * 2), fields=("image",))._fields == ("image",)
     assert first(Set([(PICTURE, object())] * 2), fields=("image", "index")).index.tolist() == [0, 1]
     with pytest.raises(TypeError, match=r"dict as target 2 \('meta'\).*leave the names out"):
@@ -400,7 +400,7 @@ def taken(loader, field=1):
 
 
 def test_subclasses_say_which_samples_there_are(tree):
-    """The Loader uses the length and items that a subclass defines, as a DataLoader does."""
+    """The Loader uses the __len__ and __getitem__ that a subclass defines, as a DataLoader does."""
     torchvision = import_torchvision()
 
     class Short(torchvision.datasets.ImageFolder):

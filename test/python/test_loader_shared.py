@@ -144,7 +144,6 @@ def test_a_buffer_that_files_are_read_into(files, reads):
 
 
 def test_arrays_that_others_may_write_to_are_copied():
-    """Arrays that other code may write to are copied, and no others."""
     kept, mapped = np.zeros((4, 8, 8, 3), np.uint8), np.frombuffer(bytes(192), np.uint8).reshape(8, 8, 3)
     base, locked = np.zeros((8, 8, 3), np.uint8), np.zeros((8, 8, 3), np.uint8)
     locked.flags.writeable = False
@@ -255,7 +254,7 @@ class Joint:
 
     def __getitem__(self, i):
         self.opened = self.opened or object()
-        with self.lock:  # the lock covers only draw(), so the calls below may see another thread's draw
+        with self.lock:  # the lock covers only draw(), so the calls below may use another thread's draw
             self.transform.draw(i)
         return self.transform(np.zeros((8, 8, 3), np.uint8)), self.transform(np.zeros((8, 8), np.uint8))
 
@@ -272,7 +271,7 @@ def test_a_dataset_that_keeps_what_it_draws_is_called_one_at_a_time(wrap, capfd,
 
 
 class Steady:
-    """A Dataset that opens a file in its first call (here an object), and fills a cache. No call changes an entry of another call."""
+    """A Dataset that creates an object in its first call, as if it opened a file, and fills a cache. No call changes an entry of another call."""
 
     def __init__(self):
         self.opened, self.cache, self.nan, self.meeting = None, {}, float("nan"), threading.Barrier(2)

@@ -207,7 +207,7 @@ def test_from_csv(tmp_path, files):
     images, labels = next(iter(Loader.from_csv(tmp_path / "all.csv", 4, targets="label", transforms=SMALL)))
     assert images.shape == (4, 3, 16, 20) and labels.tolist() == [0, 1, 2, 0]
 
-    class Frame:  # has only the attributes that the Loader uses of a DataFrame
+    class Frame:  # has only those attributes of a DataFrame that the Loader uses
         columns = ("file", "label")
 
         def __getitem__(self, name):
@@ -295,7 +295,7 @@ def test_streams_give_each_epoch_in_their_order(files):
 
 
 class Held(torch.utils.data.IterableDataset):
-    """A stream that does not end before the event `over` is set."""
+    """A stream of `count` samples that ends only when the event `over` is set."""
 
     def __init__(self, count, over):
         self.count, self.over, self.epoch = count, over, 0
@@ -538,8 +538,8 @@ def test_processes_give_the_samples_of_threads():
 @pytest.mark.parametrize("to", ["process", "thread"])
 @pytest.mark.parametrize("workers", [0, 1])
 def test_no_python_is_waited_for_after_ctrl_c(script, workers, to):
-    """Calls that are queued or running at the end would take days. Ctrl-C ends the program although a signal to another thread, or one just before the wait,
-    does not end the main thread's wait."""
+    """Calls of the Dataset that are queued or running would take days. Ctrl-C ends the program, also if the signal goes to another thread or comes just before
+    the main thread begins to wait."""
     done = script(
         """
         import os, signal, sys, threading, time
@@ -662,7 +662,7 @@ def test_tables_may_hold_uris(tmp_path):
 
 
 def test_derived_loaders_that_pass_arguments_on(tree, tmp_path):
-    """from_csv and the other constructors accept arguments that a derived class passes on as **named. They once knew only arguments that the class names."""
+    """from_csv and the other constructors accept arguments that a derived class passes on as **named. They once accepted only those in its signature."""
 
     class Mine(stoker.Loader):
         def __init__(self, *given, alpha=0, **named):

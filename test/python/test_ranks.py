@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several ranks divide the data and compare their settings. A rank may have wrong settings, die or be interrupted; no test may hang."""
+"""Several ranks divide the data and compare their settings. The others get an error, and do not hang, if a rank has wrong settings, dies or is interrupted."""
 
 import os
 import signal
@@ -478,7 +478,7 @@ def test_an_error_does_not_end_the_epoch(tree, registered):
 
 
 def test_left_for_validation_and_resumed(tree):
-    """An iteration that the program still holds continues at its position, whatever other loaders did meanwhile."""
+    """An iteration that was not finished continues at its position, whatever other loaders did meanwhile."""
     expected = [b.index.tolist() for b in Loader(tree, 3, shuffle=True, **SMALL)]
     train, valid = Loader(tree, 3, shuffle=True, **SMALL), Loader(tree, 4, **SMALL)
     seen, it = [], iter(train)

@@ -42,8 +42,8 @@ def store(tree, tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def environment(store, monkeypatch):
-    """Removes all AWS settings from the environment, and shuts out the machine's AWS files, its metadata service and proxies. Each test gives the store's
-    address and keys itself. The store's listings have short pages."""
+    """Removes all AWS settings from the environment, and prevents the use of the machine's AWS files, metadata service and proxies. Tests pass the store's
+    address and keys themselves. The store's listings have short pages."""
     for name in [n for n in os.environ if n.startswith("AWS_")]:
         monkeypatch.delenv(name)
     for name in ("AWS_EC2_METADATA_DISABLED", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "NO_PROXY"):
@@ -160,7 +160,7 @@ def test_only_a_trusted_certificate_is_accepted(tls, tree, monkeypatch):
 
 @pytest.mark.parametrize("most", [300, 3000, 1 << 15])
 def test_records_of_any_size(tmp_path, most):
-    """TLS records may split headers and bodies at any byte."""
+    """Responses are read correctly if TLS records split headers and bodies at any byte."""
     seed = random.randrange(1 << 30)
     print("seed", seed)
     draw = random.Random(seed)
@@ -452,7 +452,7 @@ def test_a_long_listing_shows_progress(store, tmp_path, capsys):
 
 
 def test_a_small_data_set_is_asked_for_no_more_than_an_epoch_early(store):
-    """Consumes two epochs of six batches: the loader has requested the objects of these epochs, and at most those of one more."""
+    """After two epochs of six batches, the loader has requested the objects of these epochs, and at most those of one more."""
     given = Storage(endpoint=store.url, requests=64, retries=3, hedging=False, answer_timeout=30, **SECRETS)
     loader = Loader("s3://photos/train", 4, storage=given, transforms=[T.Resize((8, 8))], last_batch="keep")
     listed = given.counters()["storage_requests"]
@@ -465,7 +465,7 @@ def test_a_small_data_set_is_asked_for_no_more_than_an_epoch_early(store):
 
 @pytest.mark.parametrize("knobs", ["page=3", "page=3&reverse=1", "page=4&deaf=1", "page=3&p503=0.2&seed=4"])
 def test_globs_are_listed_in_parts(store, tmp_path, monkeypatch, knobs):
-    """Lists matching and other names in pages of a few entries; the order of the names is the shell's."""
+    """A bucket has names that match a glob and others, in pages of a few entries. The matches have the shell's order."""
     seed = int.from_bytes(os.urandom(4), "little")
     print("seed", seed)
     rng = np.random.default_rng(seed)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of stoker.structured, compared with NumPy over random trees."""
+"""Compares the steps of stoker.structured with NumPy, for random trees."""
 
 from __future__ import annotations
 
@@ -350,7 +350,7 @@ def test_visibility_is_that_of_painted_boxes():
     many = {
         "boxes": boxes(rng, 1500, 90, 60),
         "depths": rng.uniform(1, 60, 1500).astype(np.float32),
-    }  # hidden boxes are not compared with others, so the work grows less than cubically
+    }  # the step does not compare hidden boxes with others, so its work grows less than cubically
     (got,) = run(
         [many], [VisibleBboxSelector("boxes", "seen", image_hw=(60, 90), check_for_minimum_size=False, depths_field_name="depths")]
     )

@@ -335,7 +335,7 @@ def test_faults_of_the_store(store, no_index):
 
 @pytest.mark.parametrize("read_bytes", [1, 1 << 20, 3 << 20])
 def test_little_memory(store, tmp_path, no_index, read_bytes):
-    """Bytes that do not fit the memory are requested again when a sample needs them; no sample is lost, and no wait is endless."""
+    """Bytes that do not fit into read_bytes are requested again when a sample needs them; no sample is lost, and no wait is endless."""
     order = documented([60] * 6, 3, tmp_path)
     for batch_size in (7, 200):
         no_index()
@@ -343,7 +343,7 @@ def test_little_memory(store, tmp_path, no_index, read_bytes):
 
 
 def test_threads_that_read_samples_wake_the_search(store, tmp_path, no_index):
-    """Workers may notice the end of a request that the search waits for. An epoch hung in one of 30 tries when they did not wake the search."""
+    """A worker that notices the end of a request for which the search waits must wake the search. Without this, an epoch hung in one of 30 tries."""
     order = documented([60] * 6, 3, tmp_path)
     for _ in range(30):
         no_index()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of every kind in batches on the GPU: the cores decode files that the GPU does not take, and a damaged file costs only its own sample."""
+"""Files of every kind in batches on the GPU: the cores decode files that the GPU refuses, and a damaged file fails only its own sample."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def encode(rng: np.random.Generator, mode: str, options: dict[str, Any]) -> byte
 
 
 def damaged(rng: np.random.Generator, data: bytes, how: int) -> bytes:
-    """Returns the file with damage of kind `how`, with which some files still decode."""
+    """Returns the file with damage of kind `how`, 0 or more. Some damaged files can still be decoded."""
     bytes_ = bytearray(data)
     if how == 0:
         return data[: int(rng.integers(20, len(data) - 4))]
@@ -313,7 +313,7 @@ def test_a_small_file_with_many_coefficients(tmp_path: Path) -> None:
 
 
 def test_the_gpu_decodes(healthy: Path) -> None:
-    """The GPU decodes baseline files, so these tests do not compare the cores with themselves."""
+    """The GPU decodes baseline files. Otherwise the other tests would compare the cores with themselves."""
     pipe = make(healthy, define=lambda root: graphs(root, "crops"), batch_size=10)
     for _ in range(6):
         pipe.run()

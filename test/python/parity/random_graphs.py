@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-# The tables of cases import files of test/python. pytest adds that folder to the path, but this program must do so itself.
+# The tables of cases import files of test/python. pytest adds that folder to the path; this program has to add it itself.
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from graph_differences import known
@@ -47,8 +47,8 @@ def ours_run(program: Program, outputs: Sequence[str] = ()) -> dict[str, Output]
 
 @dataclass
 class Finding:
-    """A difference between the libraries. kind: "values"; "only DALI" or "only Stoker", if the other library refuses; "whole", if the whole graph differs
-    from its single steps."""
+    """A difference between the libraries. kind: "values", if the outputs differ; "only DALI" or "only Stoker", if the other library refuses; "whole", if the
+    whole graph differs from its single steps."""
 
     kind: str
     op: str
@@ -68,7 +68,7 @@ class Tally:
     died: int = 0  # number of steps that crashed DALI's process
     known: collections.Counter[str] = field(
         default_factory=collections.Counter
-    )  # by sentence of the page: number of steps that it explains
+    )  # by sentence of the page of known differences: number of steps that the sentence explains
     findings: dict[str, list[Finding]] = field(default_factory=lambda: collections.defaultdict(list))
 
 
@@ -111,7 +111,7 @@ class Maker:
         return Batch(_of_size(batch.samples, self.size), batch.layout)
 
     def operand(self) -> Ref:
-        """Returns an existing value of the graph, usually the newest one, or a new source."""
+        """Returns a reference to an existing value of the graph, usually the newest one, or to a new source."""
         if self.values and self.chance(0.85):
             names = list(self.values)
             return Ref(names[-1] if self.chance(0.6) else self.pick(names))
@@ -216,7 +216,7 @@ def _rules_for(rule: Case, output: Output, inputs: Sequence[Batch]) -> list[Case
     if kind.kind == "f":
         half = 2.0**-10 if kind.itemsize == 2 else 1e-5
         scale = max(_magnitude(output.samples), *(_magnitude(b.samples) for b in inputs if b.samples[0].dtype.kind == "f"), 0.0)
-        if rule.op == "reductions.sum":  # large terms may cancel, so the tolerance grows with their number
+        if rule.op == "reductions.sum":  # large terms may cancel, so the tolerance grows with the number of terms
             scale *= max(sum(s.size for s in inputs[0].samples) / max(count, 1), 1)
         close = replace(rule, bound=half * scale, share=0.0)
         if rule.bound is None or rule.bound <= 0.1 * scale:
@@ -295,8 +295,8 @@ def outputs_of_floats(program: Program, values: dict[str, Output]) -> set[str]:
 
 
 def exact_outputs(program: Program, equal: set[str]) -> set[str]:
-    """Returns the names of sources, and of outputs that equal DALI's bit for bit, like all outputs on which they depend. DALI gives the same values for them in
-    the whole graph."""
+    """Returns the names of all sources, and of the outputs that equal DALI's bit for bit if all values on which they depend do so too. DALI gives the same
+    values for these in the whole graph. equal: names of the outputs whose step gave equal bits."""
     found = set(program.sources)
     for step in program.steps:
         if found.issuperset(step.refs()) and equal.issuperset(step.outputs):
