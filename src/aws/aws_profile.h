@@ -15,7 +15,8 @@ struct stk_aws_profile {
 	bool environment;
 };
 
-/* Reads both files. Returns false if memory is short; the caller clears *out in either case. Stores the pointer `name`, which must stay valid. */
+/* Reads both files. environment: stored in *out. Returns false if memory is short; the caller clears *out in either case. Stores the pointer `name`, which
+ * must stay valid. */
 bool stk__aws_profile_read(const char *name, bool environment, struct stk_aws_profile *out);
 /* Switches to another profile of the same files. Stores the pointer `name`, which must stay valid. */
 void stk__aws_profile_name(struct stk_aws_profile *p, const char *name);

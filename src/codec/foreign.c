@@ -88,7 +88,8 @@ static bool is_brand(const uint8_t *brand, const char *const *names)
 	return false;
 }
 
-/* Recognises ISO media by the main brand. If that is a general brand of pictures ("mif1"), uses the list of compatible brands. */
+/* Returns whether the file is ISO media, and recognises its kind by the main brand. If that is a general brand of pictures ("mif1"), uses the list of
+ * compatible brands. */
 static bool find_media(const uint8_t *data, size_t size, struct stk_foreign *found)
 {
 	static const char *const avif[] = {"avif", "avis", NULL}, *const general[] = {"mif1", "msf1", NULL};

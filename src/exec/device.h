@@ -123,7 +123,7 @@ struct stk_device_verdicts {
 };
 
 struct stk_device_batch {
-	struct stk_device_batch *next; /* next batch in the list that contains this one */
+	struct stk_device_batch *next;
 	struct stk_record *record;
 	/* stream: one of the stage's streams, for copies; steps_stream: for the steps of the current submission */
 	stk_gpu_stream stream, steps_stream;

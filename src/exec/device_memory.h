@@ -23,8 +23,8 @@ struct stk_device_memory {
 	struct stk_device_block *blocks; /* blocks, the newest first; pieces are taken from the newest */
 	size_t used;                     /* number of bytes in use in the newest block */
 	size_t taken_bytes;              /* total size of all pieces since the last reset */
-	size_t total_bytes;              /* total size of all blocks */
-	_Atomic size_t *largest_batch;   /* the most bytes that a batch has taken, plus a quarter; shared by the pipeline's batches */
+	size_t total_bytes;
+	_Atomic size_t *largest_batch; /* the most bytes that a batch has taken, plus a quarter; shared by the pipeline's batches */
 };
 
 void stk__device_memory_init(struct stk_device_memory *m, struct stk_gpu_device *dev, bool pinned, _Atomic size_t *usual);

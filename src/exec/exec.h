@@ -331,19 +331,21 @@ void stk__ready_push(struct stk_record *r, int32_t item);
 void stk__ready_chain(struct stk_record *r, int32_t chain, int32_t sample);
 void stk__ready_submit(struct stk_record *r); /* queues the GPU jobs of the record's level */
 
-/* survey.c: runs whose samples become known only while they are read; in other runs these functions have no effect. plans: returns whether it is known if batch
- * k exists; threads that open batches are woken when this becomes known. has: returns whether the batch exists; if not, r->result holds the result to deliver
- * instead. begin: starts the search for samples; end: ends it. delivered: frees the batch's samples, which no thread reads any more. read: if the search has
- * already read the sample's bytes, completes the request with them and returns true. notice: copies the next warning of the search to `text`; returns false if
- * there is none. begin, delivered, read, end and notice are called without the lock. */
+/* survey.c: runs whose samples become known only while they are read; in other runs these functions have no effect. */
 STK_MUST_USE enum stk_status stk__surveyed_create(struct stk_pipeline *p, struct stk_error *err); /* call after stk__orders_create */
+/* Start and end the search for samples. Call without the lock. */
 STK_MUST_USE enum stk_status stk__surveyed_begin(struct stk_pipeline *p, struct stk_error *err);
 void stk__surveyed_end(struct stk_pipeline *p);
 void stk__surveyed_destroy(struct stk_pipeline *p);
+/* Returns whether it is known if batch k exists. Threads that open batches are woken when this becomes known. */
 bool stk__surveyed_plans(struct stk_pipeline *p, int64_t k);
+/* Returns whether the batch exists. If not, r->result holds the result to deliver instead. */
 bool stk__surveyed_has(const struct stk_pipeline *p, struct stk_record *r);
+/* Frees the batch's samples, which no thread reads any more. Call without the lock. */
 void stk__surveyed_delivered(struct stk_pipeline *p, const struct stk_record *r);
+/* If the search has already read the sample's bytes, completes the request with them and returns true. Call without the lock. */
 bool stk__surveyed_read(struct stk_pipeline *p, int64_t id, struct stk_request *r);
+/* Copies the next warning of the search to `text`; returns false if no warning is left. Call without the lock. */
 bool stk__surveyed_notice(struct stk_pipeline *p, char text[400]);
 
 /* ---- orders.c ---- */
@@ -372,14 +374,14 @@ void stk__name_input(const struct stk_program *g, const struct stk_sample_state 
 void stk__set_error(struct stk_error **to, const struct stk_error *from);
 const char *stk__bad_last(const struct stk_pipeline *p); /* returns the message of the last bad sample; valid until the next one */
 void stk__bad_free(struct stk_pipeline *p);
-/* Call with the lock held. add: records a bad sample of the batch. deliver: moves the batch's bad samples to the pipeline's list when the batch is
- * delivered. drop: discards them. */
+/* Records sample i of the batch as bad. Call with the lock held. */
 void stk__bad_add(struct stk_record *r, int32_t i, const struct stk_error *err);
+/* Moves the bad samples of a delivered batch to the pipeline's list. Call with the lock held. */
 void stk__bad_deliver(struct stk_record *r);
 /* Returns STK_IO if none of the last STK_BAD_ROW samples of delivered batches could be read. Then the store is at fault, not single objects. */
 enum { STK_BAD_ROW = 32 };
 STK_MUST_USE enum stk_status stk__bad_check_row(const struct stk_pipeline *p, struct stk_error *err);
-void stk__bad_drop(struct stk_record *r);
+void stk__bad_drop(struct stk_record *r); /* discards the batch's bad samples; call with the lock held */
 
 /* ---- chain.c, call.c, pass.c: call without the lock ---- */
 enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, const struct stk_chain *chain,

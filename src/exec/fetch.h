@@ -54,10 +54,9 @@ void stk__fetch_release(struct stk_sample_state *s);
 /* Releases the bytes after the sample's chains have run. Keeps them if the GPU may refuse the sample and no other copy exists. */
 void stk__fetch_read_through(struct stk_sample_state *s);
 
-/* Copies of the sample's bytes in pinned memory, which exist as long as the batch has work for the GPU. is_pinned: returns whether `data` is such a copy.
- * keep_pinned: records that `file` is a copy of `data`; the cores read it if the GPU refuses the file after `data` has been released. Needs no lock: chains
- * of a sample may call these concurrently. */
+/* Returns whether `data` is a copy of the sample's bytes in pinned memory. Copies exist as long as the batch has work for the GPU. Needs no lock. */
 bool stk__fetch_is_pinned(const struct stk_sample_state *s, const uint8_t *data);
+/* Records that `file` is a copy of `data` in pinned memory, from which the cores read if the GPU refuses the file after `data` was released. Needs no lock. */
 void stk__fetch_keep_pinned(struct stk_sample_state *s, const uint8_t *data, const uint8_t *file);
 
 /* ---- the window: the limit of requests and bytes ---- */

@@ -103,11 +103,10 @@ static inline const struct stk_chain *stk__sample_chain(const struct stk_sample_
 	return &s->record->pipeline->program->levels[s->record->level].chains[chain];
 }
 
-/* fetch_read.c; call with the lock held. has_buffers: returns whether a read has ended and holds io's buffers. count: counts the bytes of a request that has
- * ended. ended: a read has ended; makes the chains that waited for it ready. */
-bool stk__read_has_buffers(const struct stk_read *read);
-void stk__read_count(struct stk_pipeline *p, struct stk_read_request *q);
-void stk__read_ended(struct stk_pipeline *p, struct stk_read *read);
+/* ---- fetch_read.c: call the first three functions with the lock held ---- */
+bool stk__read_has_buffers(const struct stk_read *read);                  /* returns whether the read has ended and holds io's buffers */
+void stk__read_count(struct stk_pipeline *p, struct stk_read_request *q); /* counts the bytes of a request that has ended */
+void stk__read_ended(struct stk_pipeline *p, struct stk_read *read);      /* ends the read, and makes the chains that wait for it ready */
 
 /* Determines the sample's parts and the requests for them, which call `done` and report errors to `err` (nullable); submits nothing. */
 void stk__read_plan(struct stk_read *read, void (*done)(struct stk_request *q), struct stk_error *err);

@@ -211,7 +211,8 @@ static void end_window(struct stk_http_source *s, int64_t now)
 		set_limit(s, s->limit * next_factor(s, mean, rate), now);
 }
 
-/* Adapts the limit after a request has ended. Halves the limit if the server asks to slow down, but only once per BURST_NS. Call with the lock held. */
+/* Adapts the limit after a request has ended: counts a request that succeeded in the window, and at its end sets the limit. If the server asks to slow
+ * down, halves the limit, but only once per BURST_NS. Call with the lock held. */
 static void adapt_limit(struct stk_http_source *s, const struct stk_http_end *e)
 {
 	enum { BURST_NS = 500000000 };

@@ -26,7 +26,7 @@ static bool take(struct reader *r, const char *text)
 	return true;
 }
 
-/* Reads exactly `digits` digits. */
+/* Reads exactly `digits` digits; returns false if there are fewer. */
 static bool take_digits(struct reader *r, int digits, int *out)
 {
 	*out = 0;

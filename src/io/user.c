@@ -34,7 +34,7 @@ struct stk_fetched {
 struct job {
 	struct job *next;
 	struct stk_request *r; /* NULL if the request was cancelled */
-	bool is_whole_object;  /* the call asks for a whole object */
+	bool is_whole_object;
 	struct stk_fetched fetched;
 };
 

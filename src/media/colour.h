@@ -5,8 +5,8 @@
 
 #include "media/convert.h"
 
-/* Computes the integers of a conversion matrix. matrix: its number in H.273; if the stream does not state one, BT.601 is used, as in FFmpeg's own
- * conversion. Returns false for colours that Stoker does not convert. */
+/* Computes the integers of a conversion matrix. matrix: number in H.273; if the stream does not state one, BT.601 is used, as in FFmpeg's own conversion.
+ * full: as for stk__yuv_matrix. Returns false for colours that Stoker does not convert. */
 bool stk__colour_matrix(int matrix, int bits, bool full, struct stk_yuv_matrix *out);
 
 /* Read the matrix's number and the range from the header of a key frame of VP8 or VP9, since NVIDIA's parser does not report them. Return false if the

@@ -18,8 +18,8 @@ struct library {
 	size_t count;
 };
 
-/* Opens a library. suffix: "-stoker" for the copy in a wheel, "" for the system's. NODELETE, since libraries that FFmpeg depends on register functions that
- * run at the end of the process. */
+/* Opens a library, or returns NULL. suffix: "-stoker" for the copy in a wheel, "" for the system's. NODELETE, since libraries that FFmpeg depends on
+ * register functions that run at the end of the process. */
 static void *open_library(const struct library *l, const char *suffix)
 {
 	char file[64];

@@ -19,7 +19,6 @@ enum {
 	SIZE_STEP = 256   /* sizes of sessions are rounded up to multiples of this, so that videos of similar sizes can share them */
 };
 
-/* A surface of a session. */
 struct surface {
 	int32_t packet; /* number of the packet from which the picture was decoded, counted from the run's start; -1: no picture */
 	int32_t number; /* the caller's number for the picture until it is taken; STK_NVDEC_UNWANTED: taken or not wanted */
@@ -344,7 +343,7 @@ static enum stk_status reconfigure(struct stk_nvdec_session *s, const struct stk
 	return STK_OK;
 }
 
-/* Creates the session's decoder for the format, or reconfigures it. */
+/* Creates the session's decoder for the format, or reconfigures it. STK_UNSUPPORTED: the engine cannot decode the format, as if pictures are gray. */
 static enum stk_status prepare(struct stk_nvdec_session *s, const struct stk_cuvid_format *f, struct stk_error *err)
 {
 	const bool wide = f->luma_minus_8 > 0, planar = f->chroma == CUVID_444;

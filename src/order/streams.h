@@ -20,7 +20,7 @@ struct stk_streams_options {
 	bool shuffle;
 	uint64_t seed;
 	const int64_t *order; /* the caller's permutations of the sequences, one per cycle, one after the other; NULL: drawn */
-	int64_t order_count;  /* number of entries in `order` */
+	int64_t order_count;
 };
 
 /* Fails if a slot would get no sequence, an option is invalid, or memory is short. Permutations are drawn for some hundred cycles (fewer if there are

@@ -61,7 +61,6 @@ enum { STK_SOUND_MAX_CHANNELS = 1024 };
 STK_MUST_USE enum stk_status stk__sound_peek(
 	const struct stk_sound_bytes *bytes, bool lenient, struct stk_sound_info *info, struct stk_error *err);
 
-/* A window to decode. */
 struct stk_sound_window {
 	int64_t first, count;            /* number of the first frame, and number of frames; the window must be inside the file */
 	enum stk_dtype dtype;            /* STK_FLOAT, STK_INT16 or STK_INT32 */

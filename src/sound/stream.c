@@ -29,15 +29,15 @@ struct stk_sound_stream {
 	/* For a truncated MP3 file, the number of frames of samples that its Xing or Info tag promises, with the encoder's padding; otherwise 0. */
 	int64_t tag_frames;
 	/* The state of decoding since the file was opened. */
-	bool pending;         /* `frame` holds samples that have not been passed on yet */
-	bool drained;         /* the decoder has received the end of the stream */
-	bool jumped;          /* packets were left out, so `at` follows from the frames' times */
-	bool has_read_packet; /* a packet was read */
-	int64_t at;           /* number of the next frame of samples, or of the first one in `frame` if `pending` */
-	int64_t start;        /* time of the first packet, in time bases */
-	int64_t delay;        /* number of samples at the start that the file says to skip */
-	uint8_t *block;       /* memory for the interleaved samples of a planar `frame` */
-	size_t capacity;      /* size of `block` in bytes */
+	bool pending; /* `frame` holds samples that have not been passed on yet */
+	bool drained; /* the decoder has received the end of the stream */
+	bool jumped;  /* packets were left out, so `at` follows from the frames' times */
+	bool has_read_packet;
+	int64_t at;      /* number of the next frame of samples, or of the first one in `frame` if `pending` */
+	int64_t start;   /* time of the first packet, in time bases */
+	int64_t delay;   /* number of samples at the start that the file says to skip */
+	uint8_t *block;  /* memory for the interleaved samples of a planar `frame` */
+	size_t capacity; /* size of `block` in bytes */
 };
 
 static enum stk_status no_memory(struct stk_error *err)

@@ -20,7 +20,8 @@ void stk__sound_library_destroy(struct stk_sound_library *l); /* accepts NULL */
 struct stk_sound_stream;
 
 /* Opens the file, chooses its first audio stream and decodes its first frame. info->frames is -1 if the file does not say exactly how many there are.
- * `bytes` must outlive the stream. STK_CORRUPT: damaged. STK_UNSUPPORTED: not a sound, or FFmpeg's libraries are missing. STK_LIMIT, STK_NO_MEMORY. */
+ * `bytes` must outlive the stream. lenient: for stk__stream_decode. STK_CORRUPT: damaged. STK_UNSUPPORTED: not a sound, or FFmpeg's libraries are missing.
+ * STK_LIMIT, STK_NO_MEMORY. */
 STK_MUST_USE enum stk_status stk__stream_open(struct stk_sound_library *l, const struct stk_sound_bytes *bytes, bool lenient,
 	struct stk_sound_stream **out, struct stk_sound_info *info, struct stk_error *err);
 void stk__stream_close(struct stk_sound_stream *s); /* accepts NULL */

@@ -51,7 +51,7 @@ static double least(double a, double b)
 	return a <= 0 ? b : b <= 0 ? a : a < b ? a : b;
 }
 
-/* Returns the least quota of the groups from mount/group up to the mount itself; 0: none has a quota. */
+/* Returns the least quota of the groups from mount/group up to the mount itself; 0: none has a quota. v2: the mount is of cgroup v2, not v1. */
 static double quota_upwards(const char *mount, const char *group, bool v2)
 {
 	char dir[PATH_MAX];

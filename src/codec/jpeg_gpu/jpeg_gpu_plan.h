@@ -17,7 +17,6 @@
 #include "codec/jpeg_header.h"
 #include "kernel/jpeg_gpu/jpeg_gpu.h"
 
-/* Limits of a batch. */
 struct stk_jpeg_gpu_plan_limits {
 	uint32_t images;
 	uint32_t bytes;  /* sum over the files of the file's size, or of 1 KiB for each bitstream but one if that is more */
