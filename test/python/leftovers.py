@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fails a module of tests that leaves a process, a Python thread that keeps the interpreter alive, an open file, or a temporary file.
 
-Temporary files of a session lie in a folder of its own (TMPDIR), so that other sessions on the machine do not disturb the count. Threads of Stoker's default
-context stay, since the context is shared by all pipelines; those of contexts that have gone do not.
+Temporary files of a session of pytest are in a folder of that session (TMPDIR), so that other sessions on the machine do not disturb the count. Threads of
+Stoker's default context may stay, since all pipelines share that context; threads of destroyed contexts may not.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LASTING = (
     "multiprocessing.resource_sharer",
     "torch/_inductor/compile_worker",
 )
-# Shared memory of these processes, which stays as long, and torch's cache of compiled code.
+# Shared memory of these processes, which stays until they end, and torch's cache of compiled code.
 LASTING_FILES = ("/dev/shm/pym-", "pym-", "pymp-", "torchinductor_")
 # DALI imports the functions that it has rewritten from files that stay until the process ends.
 LASTING_FILES += ("__autograph_generated_file", "__pycache__")
@@ -63,7 +63,7 @@ def _threads() -> dict[str, str]:
 
 
 def _native_threads() -> dict[str, str]:
-    """Returns a dict of the threads that the library has started in this process, which Python does not list."""
+    """Returns the threads that the library has started in this process, which Python does not list: a dict from thread id to name."""
     found = {}
     for task in os.listdir("/proc/self/task"):
         try:

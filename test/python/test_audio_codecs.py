@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FLAC, Vorbis, Opus, MP3, AAC and others: every sample equals the program ffmpeg's; also windows, damage, resampling, and Loader."""
+"""FLAC, Vorbis, Opus, MP3, AAC and others: every sample equals that of the program ffmpeg. Also tests windows, damage, resampling, and Loader."""
 
 from __future__ import annotations
 
@@ -212,8 +212,8 @@ def checksummed(data: bytes) -> bytes:
     return bytes(made)
 
 
-# For each case: the file, a text in it, whether its last occurrence is meant instead of the first, the distance from the text, the bytes to write at that
-# position.
+# For each case: the file; a text in it; whether the text's last occurrence counts instead of the first; the distance from the start of the text in bytes; the
+# bytes to write at this position.
 LYING = {
     "flac frames": ("a.flac", b"fLaC", False, 22, b"\xff" * 4),
     "flac no frames": ("a.flac", b"fLaC", False, 22, bytes(4)),

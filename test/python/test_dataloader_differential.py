@@ -2,7 +2,7 @@
 """stoker.DataLoader against torch's: Datasets, transforms, samplers, collate functions and arguments that are drawn at random, epoch by epoch.
 
 Both get the same seed, the same arguments and objects made alike. Their batches have to agree in structure, types, dtypes, shapes, order and errors;
-values agree exactly, except for images that are resized, which are within 1 of 255 as documented, and for random transforms, which draw from other streams.
+values are equal, except for resized images, which differ by at most 1 of 255, and for random transforms, which draw other numbers.
 """
 
 import collections
@@ -209,7 +209,7 @@ def dataset(draw, folders):
 
 
 def samplers(draw, made):
-    """Returns a function that maps the data set to the DataLoader's arguments about the order, and the batch size."""
+    """Returns (arguments, size). arguments(data set): returns the DataLoader's arguments about order and batches. size: the batch size."""
     length = len(made) if hasattr(made, "__len__") else 0
     if isinstance(made, data.IterableDataset) or length == 0:
         return lambda _: {"batch_size": draw_size}, (draw_size := draw.choice([1, 3, 4]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoker.DataLoader: states of Datasets in worker processes, as torchdata's StatefulDataLoader saves them."""
+"""stoker.DataLoader saves and restores states of Datasets in worker processes, as torchdata's StatefulDataLoader does."""
 
 import copy
 import json
@@ -30,7 +30,7 @@ class Drawing(data.Dataset):
 
 
 def part_of(sizes):
-    """Returns this worker's numbers, or those of all workers if there are no worker processes."""
+    """Returns the numbers that this worker yields, or all numbers if there are no worker processes. sizes: how many numbers each worker yields."""
     worker = data.get_worker_info()
     if worker is None:
         return range(sum(sizes))
@@ -178,7 +178,7 @@ def test_a_state_of_a_run_that_was_resumed(make):
 
 
 def test_persistent_workers_that_were_left(make):
-    """The workers of an epoch that was left early had run ahead of the loop. A state in the next epoch contains the states of these workers."""
+    """Leaves an epoch early, whose workers have run ahead of the loop. A state in the next epoch contains these workers' states."""
     loader = make()
     if type(loader.dataset) is Resumable and loader.persistent_workers:
         pytest.skip("its state in the middle of an epoch says nothing of the next one, until a worker has begun that")
@@ -223,7 +223,7 @@ def test_other_workers_are_refused():
         with pytest.raises(StateError, match=f"saved with num_workers={before}, .*continue with "):
             made(after).load_state_dict(loader.state_dict())
     state = made(3).state_dict()
-    # another number of workers is allowed, since no worker had begun
+    # Another number of workers is allowed, since no worker had begun.
     assert len(list(made(2).load_state_dict(state) or made(2))) == 13
     broken = {**state, "worker_states": {"last": 0, "states": [{}]}}
     with pytest.raises(StateError, match="damaged states of worker processes"):
@@ -352,7 +352,7 @@ def test_a_stream_out_of_order_without_states_is_refused():
 
 
 class Counting(data.Dataset):
-    """Returns with each index how many samples this process has given, and how often its state was requested."""
+    """A Dataset whose samples are (index, number of samples that this process has returned, number of requests for its state)."""
 
     def __init__(self):
         self.asked, self.given = 0, 0

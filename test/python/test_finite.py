@@ -39,7 +39,7 @@ def test_constants_are_finite_but_where_the_table_says_otherwise(op: Op, arg: Ar
 
 @pytest.mark.parametrize(("op", "arg"), FLOATS, ids=[f"{op.name}-{arg.name}" for op, arg in FLOATS])
 def test_nan_never_stands_for_an_argument_that_is_left_out(op: Op, arg: Arg) -> None:
-    """A float argument without a default must not allow NaN, because the library stores NaN for it if it is not given."""
+    """A float argument without a default must not allow NaN, because NaN is what the library stores if the argument is not given."""
     assert not (arg.nan and arg.kind == ArgKind.FLOAT and arg.default_text is None)
 
 
@@ -211,7 +211,7 @@ def test_fills_of_outputs_of_another_type_than_the_input() -> None:
 
 
 def test_a_fill_that_is_nan_is_not_one_that_is_left_out() -> None:
-    """A NaN fill is refused, and not taken for no fill, with which warps repeat the image's edge, and salt is the type's largest value."""
+    """A fill of NaN is refused. It must not have the effect of no fill, with which warps repeat the image's edge, and salt is the type's largest value."""
     for define in (
         lambda x: fn.warp_affine(x, matrix=[1, 0, 2, 0, 1, 0], fill_value=NAN),
         lambda x: fn.rotate(x, angle=30, fill_value=NAN),

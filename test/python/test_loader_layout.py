@@ -307,7 +307,7 @@ def test_torchvisions_planes_and_pixels_side_by_side(draws):
         sets = [(cifar, svhn, stl)[k] for k in order]
         whole = torch.utils.data.ConcatDataset(sets)
         if sets[0] is not cifar:
-            for source in sets:  # the targets of data sets that are joined have to be of one type
+            for source in sets:  # targets must have one type in all parts of a joined data set
                 if hasattr(source, "targets"):
                     source.targets = np.asarray(source.targets)
         assert torch.equal(images(whole), torch.from_numpy(np.concatenate([want[k] for k in order]))), order
@@ -391,7 +391,7 @@ def test_types_are_refused_with_what_fits_them(dtype, said, of_x):
 
 
 def test_the_ways_out_of_floats(draws):
-    """The solutions that the messages propose have the promised effect."""
+    """The solutions that messages about images of floats propose have the promised effect."""
     x = draws.uniform(0, 1, (4, 9, 8, 3)).astype(np.float32)
     data = torch.utils.data.TensorDataset(torch.from_numpy(x), torch.as_tensor(range(4)))
     assert torch.equal(images(data, dtype=None), torch.from_numpy(x).permute(0, 3, 1, 2))
@@ -417,7 +417,7 @@ def test_sizes_of_resize():
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("transform", [T.RGB(), T.Grayscale(1), T.Grayscale(3), T.RandomGrayscale(1), T.RandomApply([T.Grayscale(3)], 1)])
 def test_gray_among_others_is_refused_where_it_matters(draws, transform, workers):
-    """RGB and Grayscale are chosen by the first image. Images of three channels that came later once got nine, or kept three."""
+    """The first image determines what RGB and Grayscale do. Later images with other numbers of channels are refused: they once got nine, or kept three."""
     gray, color = draws.integers(0, 256, (8, 8), np.uint8), draws.integers(0, 256, (8, 8, 3), np.uint8)
     for images, said in (([gray, color], "3 channels; the first one had 1"), ([color, gray], "1 channels; the first one had 3")):
         with pytest.raises(TypeError, match=said):

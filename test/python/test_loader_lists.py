@@ -179,7 +179,7 @@ def test_a_first_batch_decides_in_one_process_only(pictures, notices):
     "transform", [T.ScaleJitter((24, 24)), T.RandomShortestSize([16, 24], 60), T.RandomZoomOut(), T.RandomResize(16, 24)]
 )
 def test_transforms_that_draw_sizes_make_lists(transform, pictures, notices):
-    """Batches are lists, whatever sizes the transforms happen to draw for the first one."""
+    """Batches are lists, even if the transforms draw equal sizes for the first batch."""
     for seed in range(4):
         assert isinstance(next(iter(Loader(Views([pictures[0]] * 2), 2, transforms=[transform], seed=seed))).image, list)
     fixed = Loader(Views([pictures[0]] * 2), 2, transforms=[transform, T.Resize((16, 16))])
@@ -202,7 +202,7 @@ def test_transforms_that_draw_one_size_make_tensors(transform, pictures):
 
 
 def test_looking_at_samples_leaves_the_generators_as_they_are(pictures):
-    """The Dataset draws from the global generators in its calls. The Loader's look at samples in advance must not change the draws of the batches."""
+    """The Dataset draws from the global generators. The calls with which the Loader looks at samples in advance must not change the draws of the batches."""
 
     class Drawing(Views):
         def __getitem__(self, i):

@@ -126,7 +126,7 @@ def test_random_crops_are_those_of_files(table, sounds, tmp_path):
 
 
 def test_the_rate_that_datasets_wrote(sounds, tmp_path):
-    """A table's sounds have the rate that `datasets` has written to its feature, unless the user gives another rate."""
+    """A table's sounds have the rate that `datasets` has written to the table's features, unless the user passes another rate."""
     write(tmp_path / "t.parquet", columns_of(sounds), features=FEATURES)
     from stoker.loader._table import inspect
 
@@ -226,7 +226,7 @@ MANY = 60
 
 @pytest.fixture(scope="module", params=("column", "headers", "paths"))
 def many(request, tmp_path_factory):
-    """Writes a table of 60 sounds of many lengths in groups of eight rows. A column has their lengths, or only their headers have; the sounds are in the
+    """Writes a table of 60 sounds of many lengths in groups of eight rows. The lengths are in a column, or only in the sounds' headers. The sounds are in the
     table, or in files that the table names."""
     root, rng = tmp_path_factory.mktemp("many"), np.random.default_rng(SEED)
     data = [pcm16(rng, int(n)) for n in rng.integers(200, 9000, MANY)]
@@ -292,7 +292,7 @@ def test_lengths_that_are_missing_or_wrong(tmp_path, sounds):
     write(tmp_path / "t.parquet", columns_of(sounds, duration=pa.array(lengths, pa.float32())))
     batches = ids(Loader(tmp_path / "t.parquet", 5, fields=WANTED, bucket_by="duration", last_batch="keep"))
     assert sorted(i for b in batches for i in b) == list(range(COUNT))
-    # Rows without a valid length come first, as if they had no sound.
+    # Rows without a valid length are in the first batches, as if they had no sound.
     assert {i for b in batches[:2] for i in b} == {i for i in range(COUNT) if i % 5 < 2}
     write(tmp_path / "u.parquet", columns_of(sounds, duration=pa.array([f"{len(s)} bytes" for s in sounds])))
     with pytest.raises(

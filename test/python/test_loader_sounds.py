@@ -443,7 +443,7 @@ def test_wrong_noises(noises, snr):
 
 
 def test_noises_need_no_pairing(folder, capfd):
-    """Noises have their own order, and their number may differ from the number of samples: no notice says that this may be a mistake."""
+    """Noises have their own order, and there may be another number of noises than of samples. No notice appears about that."""
     noises = [str(p) for p in paths_of(folder)[:2]]
     list(Loader(folder, 7, fields={"audio": Audio(rate=16000), "label": None}, transforms=[AddNoise(noises)]))
     list(Loader(folder, 7, fields={"audio": Audio(rate=16000), "label": None}, transforms=[AddNoise([str(p) for p in paths_of(folder)])]))

@@ -229,7 +229,7 @@ def test_a_loader_may_be_closed_in_a_child(tree):
 
 
 class Drawn(torch.utils.data.IterableDataset):
-    """Draws twice for each sample: before it is yielded and, when the generator resumes, after it."""
+    """A stream that draws twice for each sample: before the sample is yielded, and when the generator resumes."""
 
     def __iter__(self):
         for k in range(7):
@@ -294,8 +294,8 @@ def test_an_order_that_does_not_come_again_is_refused(tree, source, kind, epoch)
 
 @pytest.mark.parametrize("source", ["folder", "arrays"])
 def test_an_order_that_comes_again(tree, source):
-    """A Loader resumes an order that its sampler repeats, as samplers do that get the epoch, or in the first order of a seeded sampler; also from the state
-    of a Loader that was resumed itself."""
+    """A Loader resumes if its sampler repeats the saved order: because the sampler depends on the epoch's number, or because the order is the first one of a
+    seeded sampler. This also holds for the state of a resumed Loader."""
     for batches, sampler in (
         (2, lambda: DATA.RandomSampler(range(21), generator=torch.Generator().manual_seed(5))),
         (8, lambda: DATA.DistributedSampler(range(21), 1, 0, seed=3)),

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loader over videos: clips of the right frames, at drawn or fixed places, with the pixels that the same transforms give for an image, one draw for a clip."""
+"""Loader over videos: clips have the right frames, at random or fixed positions, and the pixels that the same transforms give for an image, with one draw for
+a clip."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs in the pages of doc/ that other tests do not run. test_papers.py, test_getting_started.py, test_metrics.py and test_tables.py run the others.
+"""Runs the programs in the pages of doc/, except those that test_papers.py, test_getting_started.py, test_metrics.py and test_tables.py run.
 
 A page's programs run in order, as a reader would type them. Only folders, addresses, devices, sizes of batches and counts of epochs are replaced."""
 

@@ -158,8 +158,8 @@ def test_a_changed_data_set_is_refused(files):
 
 
 def check_message(text, names, was):
-    """Checks the message against the two lists of names: what it states about equal names and the first difference must be true. Returns its number of equal
-    names."""
+    """Checks that the message's statements about equal names and about the first difference are true for the two lists of names. Returns the number of equal
+    names that it states."""
     found = re.search(r"the first (\d+) are the same, up to (\S+?)(;|:|$)", text)
     same = int(found[1]) if found else 0
     assert names[:same] == was[:same] and (not found or found[2] == names[same - 1]), text

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training scripts of examples/ported run on a few images. Only scripts that intend it run Python for a sample."""
+"""The training scripts of examples/ported run on a few images. Python code runs for a sample only in scripts that intend this."""
 
 import copy
 import importlib.util
@@ -232,7 +232,7 @@ def what_it_saw(name, root, workers, base):
 
 
 def compare(ours, theirs, drawn, where):
-    """Compares two batches. drawn: compiled transforms drew at random, so of images only shapes and types are compared, and of soft labels only sums."""
+    """Compares two batches. drawn: whether the values depend on random draws. If so, compares only shapes and types of images, and only sums of soft labels."""
     assert type(ours) is type(theirs), where
     if isinstance(theirs, dict):
         assert list(ours) == list(theirs), where
@@ -255,7 +255,7 @@ def compare(ours, theirs, drawn, where):
         assert ours == theirs, where
 
 
-ONE_IMPORT = {  # for each program: whether each loader makes images in C, and whether it draws random numbers ([]: no loader does)
+ONE_IMPORT = {  # for each program: for each loader, whether it makes images in C; and whether it draws random numbers ([]: none does)
     "classification": ([True, True], [True, False]),
     "detection": ([False], []),
     "dict_batches": ([True], []),

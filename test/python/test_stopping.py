@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user who stops the program: every kind of work ends soon if it is interrupted, closed, dropped, killed, or still running at the program's end.
+"""Every kind of work ends soon if it is interrupted, closed, dropped, killed, or still running at the program's end.
 
 Each kind of work (stopping.py) is stopped in each way at a random moment; the seed is printed. STOKER_LONG=1 tries more moments.
 """
@@ -443,7 +443,7 @@ ENDS_AMID_CALLS = """
 
 @pytest.mark.parametrize("kind", ["dataset", "fetch"])
 def test_the_end_of_a_program_waits_for_running_calls(kind):
-    """A call that returned after the interpreter has ended would abort the process inside C++ code."""
+    """The end of a program waits for running calls. If a call returned after the interpreter has ended, C++ code would abort the process."""
     for seconds in (0.05, 0.3):
         words = run_script(ENDS_AMID_CALLS, kind, str(seconds), timeout=100).stdout.split()
         assert "taken" in words and words.count("begun") == words.count("ended") > 0, words

@@ -211,7 +211,7 @@ def test_no_secret_is_printed(store, monkeypatch):
 
 @pytest.mark.parametrize("where", ["reading", "closing"])
 def test_an_interrupt_ends_it(store, where):
-    """The store never answers, and a request times out only after 20 s. An interrupt or a close does not wait that long."""
+    """The store never answers, and a request times out only after 20 s. An interrupt or a close ends the wait sooner."""
     script = """
         import signal, sys, stoker
         from stoker import transforms as T
@@ -370,7 +370,7 @@ def test_what_an_index_cannot_be(store, tree, tmp_path):
 
 
 def test_a_reader_chooses_among_an_index(store, tree, tmp_path):
-    """Filters and `nested` apply to an index as they do to the tree itself."""
+    """A reader's arguments about filters and `nested` apply to an index as to the tree itself."""
     root, index = tmp_path / "root", tmp_path / "i"
     shutil.copytree(tree, root)
     (root / "class1" / "more").mkdir()

@@ -39,7 +39,7 @@ def nuscenes(tmp_path_factory):
 
 
 def walked(streaming, lengths, batch, steps, world=1, start=0):
-    """Returns the items of all ranks: for each step, a list with one item for each slot."""
+    """Returns the items that the ranks' samplers yield: for each of `steps` steps, a list with an item for each slot of the whole batch."""
     ranks = [streaming.StreamingSampler(lengths, batch, SEED, start=start, rank=r, world=world) for r in range(world)]
     return [list(itertools.chain(*rows)) for rows in itertools.islice(zip(*ranks, strict=True), steps)]
 
@@ -91,7 +91,7 @@ def test_boxes_follow_the_images(example, nuscenes):
 
 
 def drawn(reference, config, sample, made):
-    """Recovers the draws of a sample from its matrices."""
+    """Returns the draws of a sample, computed from its matrices."""
     (width, height), fill = sample.cameras[0].size, max(config.hw[0] / sample.cameras[0].size[1], config.hw[1] / sample.cameras[0].size[0])
     image = made["intrinsics"][0].astype(float) @ np.linalg.inv(sample.cameras[0].intrinsics)
     bev = np.linalg.inv(made["extrinsics"][0].astype(float)) @ sample.cameras[0].extrinsics

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`stoker pack` of tables: the tars contain every row's bytes and values; values that a tar cannot store are refused by name; no incomplete pack remains."""
+"""`stoker pack` of tables: the tars contain every row's bytes and values; an error names values that a tar cannot store; no incomplete pack remains."""
 
 import io
 import json
@@ -226,7 +226,7 @@ def test_an_interrupted_run_leaves_no_half_pack_and_continues(tmp_path, rng, how
     out, half = tmp_path / "out", tmp_path / "out.part"
     program = (
         "import signal, sys, threading\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a job in the background of a shell ignores the signal
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell lets background jobs ignore the signal
         "from stoker.loader import _table_pack as p\n"
         "end, ended = p._Writer.end, []\n"
         "def slow(self):\n"
@@ -342,7 +342,7 @@ def test_buffers_of_offsets_of_odd_lengths(tmp_path, rng):
         with pa.ipc.new_stream(f, pa.schema([("image", pa.binary())])) as out:
             out.write_table(pa.table({"image": images}))
         whole = f.getvalue().to_pybytes()
-    lengths = struct.pack("<qq", 0, 12)  # of the buffer of offsets: its offset in the body, and its size in bytes
+    lengths = struct.pack("<qq", 0, 12)  # position of the buffer of offsets in the body, and its size in bytes
     assert whole.count(lengths) == 1
     (folder / "data.arrow").write_bytes(whole.replace(lengths, struct.pack("<qq", 0, 13)))
     (folder / "state.json").write_text(json.dumps({"_data_files": FILES}))

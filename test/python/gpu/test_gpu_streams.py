@@ -108,8 +108,8 @@ def test_stream_given_to_run(torch_cuda, tree: Path) -> None:
 
 
 def test_batches_are_taken_without_waiting_for_the_gpu(torch_cuda, tree: Path) -> None:
-    """Batches are delivered while the consumer's stream is busy: the host does not wait, once no more memory has to be allocated. A larger allocation waits
-    for the whole GPU, so all batches that can be in flight must have had their largest files before."""
+    """Batches are delivered while the consumer's stream is busy, and the host does not wait for it. An allocation waits for the whole GPU, so epochs before the
+    measured one must let all batches that can be in flight grow to their largest size."""
     torch = torch_cuda
     loader = Loader(tree, 4, shuffle=True, transforms=[T.RandomResizedCrop(32)], device="cuda", prefetch=4)
     for _ in range(100):

@@ -155,8 +155,7 @@ def maps() -> tuple[int, int]:
 @pytest.mark.parametrize("name", ["h264.mp4", "h264_open.mp4", "hevc_open.mp4", "vp9.webm"])
 @pytest.mark.parametrize("size", [1, 3, 10])
 def test_the_engine_works_while_frames_are_taken(clips, name, size):
-    """While a call takes its frames, the engine already has the packets of the next frames, if calls follow each other in a video. Few packets are
-    decoded twice."""
+    """If calls continue in a video, the engine gets the packets of the next frames while a call still copies its frames. Few packets are decoded twice."""
     path = clips(name)
     want = on_cores(path)
     gpu = OnGpu(path)
@@ -176,7 +175,7 @@ def test_the_engine_works_while_frames_are_taken(clips, name, size):
 
 @pytest.mark.parametrize("name", ["h264.mp4", "hevc_open.mp4", "vp9.webm", "rotated.mp4"])
 def test_any_order_of_calls_gives_the_right_frames(clips, name):
-    """Makes calls that continue, repeat, skip, go back and change the layout, so that frames that were sent ahead are used, stored or dropped."""
+    """Makes calls that continue, repeat, skip, go back and change the layout, so that frames that were decoded ahead are used, stored or dropped."""
     path = clips(name)
     want = on_cores(path)
     gpu = OnGpu(path)

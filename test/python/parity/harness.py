@@ -53,12 +53,12 @@ class Batch:
 
 @dataclass
 class Case:
-    """One call. differs: a sentence for the page about an intended difference, which `bound` and `share` must allow; "": no difference is intended."""
+    """One call. differs: a sentence for doc/parity.md about an intended difference, which `bound` and `share` must allow; "": no difference is intended."""
 
     op: str
     inputs: Sequence[Batch] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
-    build: Callable[..., Any] | None = None  # (library, *nodes) -> nodes, for calls that kwargs cannot express
+    build: Callable[..., Any] | None = None  # for calls that kwargs cannot express: a function from (library, *nodes) to nodes
     title: str = ""
     exact: bool = False
     bound: float | None = None  # largest allowed difference; None: 1 for integers, a small fraction of the largest value for floats
