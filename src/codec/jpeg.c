@@ -18,8 +18,8 @@ struct stk_jpeg_decoder {
 	struct stk_jpeg_header header; /* header of the image that is being decoded */
 };
 
-/* Returns whether our decoder is used. The environment variable STOKER_JPEG (libjpeg-turbo or stoker) decides. If it is not set, our decoder is used if it
- * has SIMD kernels for the processor, since its kernels in plain C are slower than libjpeg-turbo's assembly. The pixels are the same. */
+/* Returns whether Stoker's own decoder is used. STOKER_JPEG (libjpeg-turbo or stoker) decides. If it is not set, Stoker's own decoder is used if it has
+ * SIMD kernels for the processor, since its kernels in plain C are slower than libjpeg-turbo's assembly. The pixels are the same. */
 static bool wants_fast(unsigned cpu)
 {
 	const char *forced = getenv("STOKER_JPEG");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Our own decoder of baseline JPEG: Huffman, 8 bits, gray or three components in one scan. It decodes only the data that the window needs. The pixels equal
- * libjpeg-turbo's. If it finds damage it stops; libjpeg-turbo then decodes or refuses the file. */
+ * Stoker's own decoder of baseline JPEG: Huffman, 8 bits, gray or three components in one scan. It decodes only the data that the window needs. The pixels
+ * equal libjpeg-turbo's. If it finds damage it stops; libjpeg-turbo then decodes or refuses the file. */
 #ifndef STK_CODEC_JPEG_FAST_H
 #define STK_CODEC_JPEG_FAST_H
 

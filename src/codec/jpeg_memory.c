@@ -7,7 +7,7 @@
 
 enum { ROW_ALIGN = 64 }; /* rows begin at multiples of this many bytes, since libjpeg-turbo's SIMD code reads and writes whole vectors */
 
-/* libjpeg lets its memory manager define this struct. Ours keeps the whole array in memory, without a backing store. */
+/* libjpeg lets its memory manager define this struct. Here it keeps the whole array in memory, without a backing store. */
 struct jvirt_barray_control {
 	JBLOCKARRAY rows;
 	JDIMENSION row_count, blocks_per_row;

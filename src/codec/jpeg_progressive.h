@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Our own decoder of progressive JPEG: Huffman, 8 bits, gray or three components. It decodes all scans down to the window's last row, stores coefficients
- * only for the window's MCUs, and makes pixels as for baseline files. The pixels equal libjpeg-turbo's.
+ * Stoker's own decoder of progressive JPEG: Huffman, 8 bits, gray or three components. It decodes all scans down to the window's last row, stores
+ * coefficients only for the window's MCUs, and makes pixels as for baseline files. The pixels equal libjpeg-turbo's.
  *
  * It supports files as encoders write them: each scan follows the earlier ones as the standard says, and together they give every coefficient to its last
  * bit (otherwise libjpeg-turbo would smooth blocks). libjpeg-turbo decodes all other files, and handles all damaged ones. */

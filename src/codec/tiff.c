@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * TIFF and BigTIFF: the first image of a file. A window decodes only the strips or tiles that it overlaps. Supports gray of 1 to 16 bits, colours of 8 and
- * 16, CMYK of 8, palettes (whose colours have 16 bits), alpha, up to 64 bands, signed integers of 16 bits, floats of 32, and planes; uncompressed, PackBits,
- * LZW and deflate; both predictors. We do not use libtiff, since it needs a dozen libraries for compressions that are not used for training data. */
+ * 16, CMYK of 8, palettes (whose colours have 16 bits), alpha, up to 64 bands, signed integers of 16 bits, floats of 32, and planes; uncompressed,
+ * PackBits, LZW and deflate; both predictors. libtiff is not used, since it needs a dozen libraries for compressions that training data do not have. */
 #include "codec/bytes.h"
 #include "codec/codec_impl.h"
 #include "codec/convert.h"

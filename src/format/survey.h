@@ -31,8 +31,8 @@ STK_MUST_USE enum stk_status stk__survey_begin(struct stk_survey *s, const struc
 /* Ends the search within milliseconds, and releases everything except the table. Has no effect if the search has not begun. */
 void stk__survey_end(struct stk_survey *s);
 
-/* Returns the number of known samples. all: the search has ended, so that no more will follow; failed: its status, and if that is a failure, *err (may be
- * NULL) is filled. If fewer than `want` samples are known, `more` is called when enough are. starved: the caller reads no samples until then. */
+/* Returns the number of known samples. all: the search has ended, so that no more will follow; failed: the search's status; if that is a failure, fills
+ * *err (may be NULL). If fewer than `want` samples are known, `more` is called when enough are. starved: the caller reads no samples until then. */
 struct stk_survey_known {
 	int64_t samples;
 	bool all;

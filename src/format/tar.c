@@ -76,7 +76,7 @@ static bool is_zero(const uint8_t *h)
 
 static void take_header_name(struct scan *t, const uint8_t *h)
 {
-	bool ustar = memcmp(h + MAGIC, "ustar\0", 6) == 0; /* in GNU's own format, other fields have the offset of the prefix */
+	bool ustar = memcmp(h + MAGIC, "ustar\0", 6) == 0; /* in GNU's own format, other fields are at the offset of the prefix */
 	size_t n = 0;
 	if (ustar && h[PREFIX]) {
 		n = strnlen((const char *)h + PREFIX, 155);

@@ -34,7 +34,7 @@ struct stk_gpu_device {
 STK_MUST_USE enum stk_status stk__gpu_module(struct stk_gpu_device *dev, const char *name, void **out, struct stk_error *err);
 
 /* While a thread captures a CUDA graph in the default (global) mode, calls of other threads that allocate, free, load or wait fail and invalidate the
- * capture, unless the calling thread's mode is relaxed. Our calls do not touch anything that a user's graph refers to, so relaxed mode is safe. Call
+ * capture, unless the calling thread's mode is relaxed. Stoker's calls do not touch anything that a user's graph refers to, so relaxed mode is safe. Call
  * stk__gpu_relax before each such call and stk__gpu_as_before after it. The mode is changed for one call only, since the thread may be the user's.
  * stk__gpu_relax returns the previous mode; stk__gpu_as_before restores it and returns `result`. */
 static inline int stk__gpu_relax(const struct stk_cuda_driver *cu)

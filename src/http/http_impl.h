@@ -89,7 +89,7 @@ struct stk_http_source {
 	bool keeper_runs;
 	bool keys_refused; /* true if the store says that the account's keys have expired, although their date has not passed */
 	struct stk_http_region *regions;
-	/* difference in seconds between the servers' clock and ours, by which requests are signed; 0 until a server refuses a request because of it */
+	/* difference in seconds between the servers' clock and this machine's, by which requests are signed; 0 until a server refuses one */
 	int64_t skew_s;
 	double limit;                  /* maximum number of requests under way */
 	bool limit_was_exceeded;       /* true once the limit was too high; from then on it is adjusted and not doubled */
@@ -108,7 +108,7 @@ struct stk_http_source {
 	int under_way, hedges; /* numbers of requests under way and of their second transfers */
 	uint64_t requests, hedged_requests,
 		slowdowns;              /* total numbers: requests; second transfers; times that a server asked for fewer requests */
-	_Atomic int64_t clock_s;        /* servers' clock minus ours in seconds, by the last answer; INT64_MIN: no answer had a date */
+	_Atomic int64_t clock_s;        /* servers' clock minus this machine's in seconds, by the last answer; INT64_MIN: not known */
 	_Atomic uint64_t endpoint_hash; /* hash of the current account's endpoint */
 	_Atomic bool heard; /* true if a server has answered, so that a silent one is probably out of order, not the settings wrong */
 	/* Maximum number of retries before any answer: of a request that could not be sent or got an invalid answer; of one that timed out. */

@@ -318,7 +318,7 @@ static int64_t flac_frames(const AVCodecParameters *p)
 	return n ? n : -1;
 }
 
-/* Returns our name for a container that FFmpeg calls `name`; "media" for containers without one. Unlike FFmpeg's own, it stays valid after an unload. */
+/* Returns Stoker's name, which stays valid after an unload, for a container that FFmpeg calls `name`; "media" for containers without one. */
 static const char *format_of(const char *name)
 {
 	static const char *const names[] = {"flac", "ogg", "mp3", "mp4", "matroska", "aac", "wav", "aiff", "au", "caf", "mpegts", "avi"};
