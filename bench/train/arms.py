@@ -70,6 +70,7 @@ def stoker_arm(s: Setting, store: str = "") -> Arm:
         dtype=s.half,
         memory_format=torch.channels_last,
         num_threads=s.threads,
+        drop_last=True,  # a CUDA graph reads batches of one size
     )
     return Arm("store" if store else "stoker", peers.endless(lambda: iter(loader)), loader.pipeline.cpu_queue_size + 2)
 
