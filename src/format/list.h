@@ -24,9 +24,9 @@ struct stk_file_list {
 	int64_t folder_count, folder_capacity;
 	size_t root_length; /* length of the folder, not part of digests, that starts all names if all are absolute paths or URIs */
 	uint64_t fingerprint, old_fingerprint;
-	bool sized;             /* true if sizes and ETags of files follow their names */
-	int64_t skipped;        /* number of files and folders of the tree that were found but not used */
-	char skipped_text[400]; /* describes the skipped files and folders */
+	bool sized;      /* true if sizes and ETags of files follow their names */
+	int64_t skipped; /* number of files and folders of the tree that were found but not used */
+	char skipped_text[400];
 };
 
 STK_MUST_USE enum stk_status stk__list_add_file(struct stk_file_list *l, const char *name, size_t n, struct stk_error *err);

@@ -244,8 +244,8 @@ static void close_connection(struct stk_connection *c)
 }
 
 /* Takes the socket of a plain connection from curl: closes the dialer, and curl's call of close_socket then leaves this socket open. (An older curl makes
- * that call only when it opens the next connection.) A duplicate of the descriptor would work too, but leave a gap in the numbers below it, and other code
- * concludes from these numbers how many files are open. */
+ * that call only when it opens the next connection.) A duplicate of the descriptor would work too, but leave a gap in the numbers below it, from which
+ * other code concludes how many files are open. */
 static CURLcode take_socket(struct stk_connection *c)
 {
 	struct stk_http_loop *l = c->loop;

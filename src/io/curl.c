@@ -167,9 +167,9 @@ struct pair {
 	int ends_left; /* number of ends that were not found yet */
 };
 
-/* Returns whether `fd` is an end of the pair. In some of STEPS steps, chosen at random, has a byte written to the pair, and checks that the number of
- * waiting bytes at `fd` rises in these steps and in no other, so that a socket which another thread uses at the same moment is not taken for an end. The two
- * directions are checked separately, because libcurl's thread may write meanwhile; one of them must pass. */
+/* Returns whether `fd` is an end of the pair. In some of STEPS steps, chosen at random, has a byte written to the pair. The number of waiting bytes at `fd`
+ * must rise in these steps and in no other. So a socket that another thread uses at the same moment is not taken for an end. The two directions are checked
+ * separately, because libcurl's thread may write meanwhile; one of them must pass. */
 static bool is_end(const struct pair *p, int fd)
 {
 	enum { STEPS = 16 };

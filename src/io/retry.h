@@ -14,7 +14,7 @@ struct stk_retry {
 	struct stk_request *first;       /* requests that wait for a time, linked by `next`, sorted by that time */
 	struct stk_request_queue parked; /* requests whose bytes were not admitted */
 	uint64_t admission_changes;      /* number of calls of stk__retry_admission_changed */
-	bool started, ending;            /* started: the thread was started; ending: the thread must end */
+	bool started, ending;
 	pthread_t thread;
 	void (*retry)(void *user, struct stk_request *r); /* tries a request again; called on the thread */
 	void *user;
