@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-# Environment variables that hide AWS keys of this machine.
+# Environment variables that keep programs from finding this machine's AWS keys.
 NO_AWS = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null"}
 
 SEED = int(os.environ.get("STOKER_TEST_SEED", "20240917"))
@@ -121,7 +121,7 @@ def child_process(command: list[str], **more: Any) -> Iterator[subprocess.Popen[
 
 def import_torchvision():
     """Returns torchvision with its datasets and transforms.v2. Skips the test, or the file if called while it is imported, if torch or torchvision is missing.
-    The import of a torchvision for another torch fails, because its box operators are missing. It works once they are declared; transforms do not use them."""
+    A torchvision built for another torch can be imported only after its box operators, which are missing, are declared. Transforms do not use them."""
     torch = pytest.importorskip("torch")
     try:
         import torchvision

@@ -36,7 +36,7 @@ def hand(monkeypatch):
 
 
 class Slow:
-    """A loader whose batches take `cost` seconds of the clock each."""
+    """A loader that takes `cost` seconds of the clock for each batch."""
 
     def __init__(self, hand, cost, length):
         self.hand, self.cost, self.length, self.made = hand, cost, length, 0
@@ -52,7 +52,7 @@ class Slow:
 
 
 def run(watched, hand, step, least=0):
-    """Takes batches until the trial is over, and at least `least` batches; each step takes `step` seconds of the clock. Returns the batches."""
+    """Takes at least `least` batches, and more until the trial is over; each step takes `step` seconds of the clock. Returns the batches."""
     seen = []
     while not watched.done or len(seen) < least:
         for batch in watched:
@@ -275,7 +275,7 @@ def facts(**changed):
 
 
 def usage(workers=0.2, children=0.2, queued=0.0, read=0, crowded=0.0):
-    """Makes the figures of machine.usage(). crowded: the share of all cores of the machine that all programs used."""
+    """Makes figures like those of machine.usage(). crowded: the share of the machine's cores that all its programs used."""
     group, cores = machine.Used, os.cpu_count()
     return machine.Usage(group(2, workers, queued), group(2, children, queued), group(1, 1, 0), group(), read, 10.0, crowded * 10 * cores)
 

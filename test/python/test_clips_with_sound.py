@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Picture and sound of one time window equal the samples and frames that the program ffmpeg gives for the same times."""
+"""Clips and sounds of one time window equal the frames and samples that the program ffmpeg gives for the same times."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """stoker.DataLoader against torch's: samples of many types, data sets inside data sets, and the ways to start workers, drawn at random.
-
-Types, classes, dtypes, layouts and values agree exactly, and so do the errors.
+Types, dtypes, layouts and values of the batches are the same, and so are the errors.
 """
 
 import collections
@@ -270,7 +269,7 @@ class Refusal(Exception):
 
 
 def taken(kind, make, arguments, count=2):
-    """Returns a list of everything that a loop gets in `count` epochs, each ended by "the end" or an error, and the state of torch's generator afterwards."""
+    """Returns all that a loop gets in `count` epochs as a list, with "the end" or an error after each, and the state of torch's generator afterwards."""
     torch.manual_seed(SEED)
     given = dict(arguments)
     if "generator" in given:
@@ -332,7 +331,7 @@ def compare(case, seed=SEED, workers=0.02):
     arguments = order(draw, make())
     if draw.random() < 0.25:
         arguments["collate_fn"] = draw.choice([whole, tuple, data.default_collate, lambda samples: samples[0]])
-    # Samples with a mappingproxy get no workers: a worker that cannot pickle a batch never answers, in torch neither.
+    # Samples with a mappingproxy get no workers: a worker that cannot pickle a batch never answers, neither here nor in torch.
     if draw.random() < workers and "mapping" not in what:
         arguments |= {"num_workers": draw.choice([1, 2]), "persistent_workers": draw.random() < 0.5}
     note = f"seed {seed}, case {case}: {what}; {arguments}"

@@ -325,7 +325,7 @@ def test_a_source_may_fill_one_array_again_and_again(form):
 
 @pytest.mark.parametrize("no_copy", [False, True])
 def test_only_what_may_change_is_copied(no_copy):
-    """The pipeline holds the array itself if no_copy=True, otherwise a copy. Objects of type bytes are never copied."""
+    """The pipeline holds the array itself if no_copy=True, otherwise a copy. Bytes objects cannot change and are never copied."""
 
     class Array(np.ndarray):
         pass
@@ -415,7 +415,7 @@ def test_a_source_that_holds_its_pipeline_is_collected():
 
 
 def test_garbage_collected_by_its_own_source():
-    """The garbage collector may free a pipeline that is part of a cycle on any thread, even on the one that calls the pipeline's source."""
+    """The garbage collector may free a pipeline in a reference cycle on any thread, even on the one that calls the pipeline's source."""
     code = """
 import gc, time
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fn.external_source as DALI's users write it: samples and batches, short ones, cycles, repeats, streams."""
+"""fn.external_source as DALI's users write it: samples, batches, short batches, sources that cycle or repeat, and streams."""
 
 import functools
 import json
@@ -54,7 +54,7 @@ class _Calls:
 @pytest.mark.parametrize("cycle", [None, "no", "quiet", True, "raise"])
 @pytest.mark.parametrize("form", ["list", "generator function", "partial", "object", "generator", "callable"])
 def test_one_sample_at_a_time(form, cycle):
-    """7 samples in batches of 3: remaining samples at an epoch's end are dropped, as in DALI. Batches of a cycling source continue across the end."""
+    """7 samples in batches of 3: an epoch drops its last sample, as in DALI. Batches of a cycling source continue across the end."""
     running = _numbers(7)
     source = {
         "list": list(_numbers(7)),
@@ -216,7 +216,7 @@ def test_a_state_after_the_last_batch_begins_the_next_epoch(kind):
 
 
 def _with_memory(kind):
-    """Returns a source that does not start again in each epoch, and the arguments for it."""
+    """Returns a source that continues where it stopped when the next epoch begins, and the arguments for it."""
     batches = [[np.array([k], np.int32)] * 3 for k in range(4)]
     given = iter(batches)
     return {
@@ -272,7 +272,7 @@ def test_a_state_does_not_wait_for_a_source_that_waits():
 
 @pytest.mark.parametrize("by_sample", [False, True])
 def test_a_source_that_ends_before_the_reader_is_refused_with_advice(files, by_sample):
-    """A source with fewer batches than the reader's epoch is an error, unless it cycles quietly. If its end ended the epoch, samples would be lost."""
+    """A source that ends before the reader's epoch is an error, unless cycle="quiet". If its end ended the epoch, samples would be lost."""
 
     def source():
         for k in range(5 if by_sample else 2):

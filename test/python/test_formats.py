@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images that are neither JPEG nor PNG: their pixels equal the stored ones and Pillow's; also tests windows, damage and refusals."""
+"""Images of other formats than JPEG and PNG: their pixels equal the stored ones and Pillow's; also tests windows, damaged files and refusals."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_pixels_are_those_that_were_stored(name: str) -> None:
     shape = decode(data, fn.eager.peek_image_shape, image_type=types.ANY_DATA)
     assert tuple(shape) == stored.shape
     eight = narrowed(stored)
-    if name == "ppm 16, up to 1000":  # values of this file are truncated to 8 bits, as in DALI
+    if name == "ppm 16, up to 1000":  # this file's values are truncated to 8 bits, as in DALI
         eight = (np.frombuffer(data[-stored.size * 2 :], ">u2").astype(int) * 255 // 1000).astype(np.uint8).reshape(stored.shape)
     colours = np.repeat(eight[..., :1], 3, -1) if stored.shape[2] < 3 else eight[..., :3]
     np.testing.assert_array_equal(stoker.imdecode(data), colours)
@@ -257,7 +257,8 @@ def test_orientation_is_applied(kind: str, rng: np.random.Generator) -> None:
 
 
 def test_a_loader_reads_all_formats_and_reports_rounding(tmp_path: Any, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
-    """The Loader counts files whose endings no build decodes. It converts 16 bits to 8, with one notice; a pipeline that requests 16 bits keeps them."""
+    """The Loader reports how many files have endings of formats that Stoker does not decode. It converts 16 bits to 8, with one notice. A pipeline that
+    requests 16 bits keeps them."""
     monkeypatch.setattr(_where, "_shown", set())
     images = {
         "a.bmp": "bmp 24",
@@ -325,7 +326,7 @@ def test_what_is_not_decoded_is_named(rng: np.random.Generator) -> None:
 
 
 def test_a_tiff_of_tiles_outside_the_image() -> None:
-    """A TIFF with tiles outside of the image is refused. The tiles share a few bytes, which would take hours to unpack for each of them."""
+    """A TIFF with tiles outside of the image is refused. All tiles share the same few bytes; unpacking them for each tile would take hours."""
     tile, count = zlib.compress(bytes(1 << 24)), 64
     entries = [(256, 4, 1, count), (257, 4, 1, 1), (258, 3, 1, 8), (259, 3, 1, 8), (262, 3, 1, 1), (322, 4, 1, 1), (323, 4, 1, 1 << 24)]
     lists = 8 + 2 + 12 * (len(entries) + 2) + 4

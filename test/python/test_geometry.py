@@ -90,7 +90,7 @@ def test_boxes_are_pasted_where_images_can_be(name: str, value: float) -> None:
     ],
 )
 def test_boxes_that_are_not_valid_are_refused(box: list[float], layout: str, message: str) -> None:
-    """bbox_rotate refuses boxes that end before they begin or are not finite. They once became boxes with other corners, and NaN became a box at 0."""
+    """bbox_rotate refuses boxes that end before they begin or are not finite. It once gave them other corners, and moved those with NaN to 0."""
     boxes = np.array([[0.1, 0.1, 0.2, 0.3], box], np.float32)
     with pytest.raises(StokerError, match=message):
         run(lambda: fn.bbox_rotate(fn.external_source(lambda: [boxes] * 2), angle=30.0, bbox_layout=layout, input_shape=[100, 200]))
@@ -170,7 +170,7 @@ def test_mask_0_leaves_an_image_alone() -> None:
 
 
 def test_objects_are_connected_blobs() -> None:
-    """Each drawn box is that of a blob by SciPy, and the draws find at least 90% of the blobs."""
+    """Each drawn box is that of a blob found by SciPy, and at least 90% of the blobs are drawn."""
     ndimage = pytest.importorskip("scipy.ndimage")
     rng = np.random.default_rng(SEED)
     for shape in ((9, 12), (40,), (5, 6, 7)):
@@ -255,8 +255,7 @@ def test_dims_in_an_order_that_an_operator_has_no_loop_for(layout: str, call: An
 @pytest.mark.parametrize("interp", [types.INTERP_NN, types.INTERP_LINEAR])
 @pytest.mark.parametrize("extents", [(1, 1), (1, 2), (3, 2)])
 def test_planes_are_sampled_alike(extents: tuple[int, int], interp: Any) -> None:
-    """A warp of seven planes with one value gives that value everywhere. The bytes of planes of a single pixel are adjacent, like a pixel of more than four
-    channels."""
+    """A warp of seven planes with one value gives that value everywhere. In memory, planes of a single pixel look like one pixel of seven channels."""
     planes = [np.full((7, *extents), 201, np.uint8) for _ in range(2)]
     matrix = [0.3, -0.1, 0.2, 0.1, 0.4, 0.3, 0.0, 0.0, 1.0]
 

@@ -32,7 +32,7 @@ def values(step):
 
 
 def epoch(iterator):
-    """Returns the batches of an epoch; the iterator begins the next epoch itself."""
+    """Returns the batches of an epoch of an iterator with auto_reset."""
     found = []
     try:
         while True:
@@ -63,7 +63,7 @@ def check(make, from_start=False):
         except StateError as error:  # a source of whole batches can begin only at an epoch's start
             assert from_start and "mid-epoch" in str(error)
             continue
-        # A state after the last batch of an epoch is at the start of the next epoch, unless another batch will be dropped.
+        # A state after the last batch of an epoch is at the start of the next epoch, unless the epoch has another batch, which is dropped.
         found = []
         # like a loop that counts its steps, and never gets a StopIteration
         if steps % 2 and steps < len(whole[e]) == len(again):
@@ -94,7 +94,7 @@ def test_readers(files, number):
     shards, batch, reader = r.choice([1, 1, 2, 3]), r.randint(1, 5), draw_reader(r)
     if reader.get("tail") == "drop":
         batch = min(batch, len(names) // shards)
-    all_of_them = r.random() < 0.3  # one iterator reads all shards
+    all_of_them = r.random() < 0.3  # whether one iterator reads all shards
     ranks = range(shards) if all_of_them else [r.randrange(shards)]
     policy = r.choice(list(LastBatchPolicy))
     if policy is LastBatchPolicy.DROP:
@@ -161,7 +161,7 @@ def counted(checkpoint=None, batch_size=3, size=10, **how):
 def test_a_state_that_does_not_say_where_an_epoch_ends_is_refused():
     pipe = sourced(lambda info: np.int32([info.idx_in_epoch]), batch_size=3, batch=False)
     assert "iterator" not in json.loads(pipe.checkpoint())
-    counted(pipe.checkpoint())  # this state is accepted, since no batch was taken
+    counted(pipe.checkpoint())  # accepted, since no batch was taken
     pipe.run()
     with pytest.raises(InvalidArgumentError, match=r"save states with the iterator's checkpoints\(\)"):
         counted(pipe.checkpoint())

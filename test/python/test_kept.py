@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches that the program holds: each output has its own memory, small outputs never hold more than that, and a limit in bytes applies."""
+"""Batches that the program holds: each output has its own memory, a small output does not hold the memory of larger ones, and a limit in bytes applies."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_two_thousand_batches(files, capfd):
     want = [b.image.clone() for b in Loader(paths(files, len(files)), batch_size=1, transforms=[T.Resize((16, 16))])]
     loader = Loader(paths(files, 2000), batch_size=1, transforms=[T.Resize((16, 16))])
     kept = list(loader)
-    assert "stoker:" not in capfd.readouterr().err  # prints no notice about small outputs
+    assert "stoker:" not in capfd.readouterr().err  # no notice about small outputs
     assert [int(b.label) for b in kept] == list(range(2000))
     assert all(torch.equal(b.image, want[i % len(files)]) for i, b in enumerate(kept))
     each = kept[0].image.nbytes + 64
@@ -51,7 +51,7 @@ def test_labels_hold_no_images(files):
     labels = [label for _, label in loader]
     assert torch.cat(labels).tolist() == list(range(480))
     seen = counters(loader)
-    # Two batches ahead, one that is being made, the consumer's batch, and up to three for a late consumer.
+    # Two batches ahead, one that is being made, the consumer's batch, and up to three more if the consumer is late.
     assert seen["slots"] <= 7 and seen["slots_peak"] <= 7
     assert seen["held_bytes"] <= 120 * 64 and seen["slot_bytes"] <= 7 * (BYTES + 64)
 

@@ -253,7 +253,7 @@ def test_image_folder(tree):
 
 
 def write_cifar(root, rng):
-    """Writes CIFAR's files, all with the same records, and returns the labels and images of one. Each has the size of a real file, which the reader checks."""
+    """Writes CIFAR's files, all with the same records, and returns one file's labels and images. Each file has the size of a real one, which the reader checks."""
     records = rng.integers(0, 255, (10000, 3073), dtype=np.uint8)
     records[:, 0] %= 10
     root.mkdir(exist_ok=True)
@@ -288,7 +288,7 @@ def test_a_pipeline(tree):
     loader = Loader(images(tail="keep"))
     assert [len(b.label) for b in loader] == [4, 4, 4, 4, 4, 1] and len(loader) == 6 and loader.batch_size == 4
     wrapping = Loader(images())
-    # Three epochs have 63 samples; without padding, batches continue across epochs.
+    # Without padding, batches continue across epochs: three epochs of 21 samples give 16 batches.
     assert [len(list(wrapping)) for _ in range(3)] == [6, 5, 5]
     with pytest.raises(InvalidArgumentError, match="transforms would have no effect"):
         Loader(images(), transforms=SMALL)
@@ -296,7 +296,7 @@ def test_a_pipeline(tree):
 
 @pytest.mark.parametrize("kind", ["plain", "dataset", "own order"])
 def test_step_counts_across_a_resume(tree, files, kind):
-    """`step` counts the steps of the epoch also across a resume, even with another number of ranks, as a learning-rate schedule needs it."""
+    """After a resume, even with another number of ranks, `step` continues to count the steps of the epoch, as a learning-rate schedule needs it."""
     source = {"dataset": type("Set", (), {"__len__": lambda s: 21, "__getitem__": lambda s, i: (str(files[i]), i)})()}.get(kind, tree)
     arguments = {"sampler": (lambda epoch: list(range(21)))} if kind == "own order" else {"shuffle": True}
     arguments["fields"] = ("image", "label")

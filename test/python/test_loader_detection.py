@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transforms that depend on boxes give torchvision's windows, boxes, labels and masks; also tests batches of images that differ in size."""
+"""Transforms that depend on boxes give torchvision's windows, boxes, labels and masks; images of different sizes in one batch."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _same(got: Any, want: Any) -> None:
 @pytest.mark.parametrize("sanitized", [False, True])
 @pytest.mark.parametrize("format", FORMATS)
 def test_iou_crop_is_that_of_torchvision(format: str, sanitized: bool) -> None:
-    """torchvision's crop of the window that was drawn gives the same picture, boxes, labels and masks."""
+    """Picture, boxes, labels and masks equal torchvision's crop of the window that was drawn."""
     scenes = Scenes(format)
     steps = [T.RandomIoUCrop(), *([T.SanitizeBoundingBoxes()] if sanitized else [])]
     i = cut = 0
@@ -126,7 +126,7 @@ def test_windows_are_those_of_torchvision_for_the_same_draws() -> None:
             torch.manual_seed(seed)
 
             def trials(n: int, size: Any = image.shape[1:]) -> Any:
-                """Draws in torchvision's order, in which a position is drawn only for windows of an allowed aspect ratio."""
+                """Draws in torchvision's order: a position is drawn only for a window of an allowed aspect ratio."""
                 scales, places = np.zeros((n, 2), np.float32), np.zeros((n, 2), np.float32)
                 for k in range(n):
                     scales[k] = torch.rand(2).numpy()
@@ -149,7 +149,7 @@ def test_windows_are_those_of_torchvision_for_the_same_draws() -> None:
 @pytest.mark.essential
 @pytest.mark.parametrize("format", FORMATS)
 def test_lists_of_references(format: str) -> None:
-    """In SSD's list, RandomIoUCrop gets boxes that earlier transforms have moved. After SanitizeBoundingBoxes no box is empty."""
+    """In the list of transforms for SSD, RandomIoUCrop gets boxes that earlier transforms have moved. After SanitizeBoundingBoxes no box is empty."""
     scenes = Scenes(format)
     steps = [
         T.RandomPhotometricDistort(),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Masks, boxes and points move with the image. They are compared with torchvision's v2 for the same windows; a mask that numbers its pixels shows which
-windows were drawn."""
+"""Masks, boxes and points move with the image. They are compared with torchvision's v2 for the same windows; a mask whose values are the numbers
+of its pixels shows which windows were drawn."""
 
 import io
 
@@ -24,7 +24,7 @@ def png(array, **kwargs):
 
 
 class Scenes:
-    """Pictures, each with a mask that numbers its pixels, 0 to 3 boxes, and three points."""
+    """Pictures, each with a mask whose values are the numbers of its pixels, 0 to 3 boxes, and three points."""
 
     def __init__(self, count=6, format="XYXY", dtype=np.float32, encoded=True):
         rng = np.random.default_rng(SEED)
@@ -50,7 +50,7 @@ class Scenes:
 
 
 def window_of(mask, whole, size, flipped):
-    """Returns the windows of `whole`, an image that numbers its pixels, that become `mask` when they are resized to the nearest pixel and, if `flipped`,
+    """Returns the windows of `whole`, a mask of Scenes, that become `mask` when they are resized to the nearest pixel and, if `flipped`,
     mirrored: a list of (top, height) and a list of (left, width)."""
     mask = mask[:, ::-1] if flipped else mask
     h, w = whole.shape
@@ -192,7 +192,7 @@ def test_moves_that_are_known(steps):
 
 
 def test_forms_of_masks(tmp_path):
-    """Masks may be palette images, which give their indices, files, bytes, or several at once. A tv_tensor needs no `fields`."""
+    """A mask may be a palette image, of which it takes the indices, a file, or bytes, and a sample may have several. A tv_tensor needs no `fields`."""
     rng = np.random.default_rng(SEED)
     h, w = 20, 30
     picture, classes = photograph(rng, h, w), rng.integers(0, 5, (h, w)).astype(np.uint8)

@@ -121,7 +121,7 @@ def test_streams_follow_scenes_on_all_ranks(root, shuffle):
             assert frame == k % 3 and prev == (frame > 0)
             assert frame == 0 or scene == slot[k - 1][0]
     firsts = [[s for s, frame, _ in slot if frame == 0] for slot in found]
-    if not shuffle:  # five scenes on four slots: scene 4 follows scene 0 in slot 0
+    if not shuffle:  # five scenes in four slots: scene 4 follows scene 0 in slot 0
         assert [f[:4] for f in firsts] == [[0, 4, 0, 4], [1, 1, 1, 1], [2, 2, 2, 2], [3, 3, 3, 3]]
     else:
         assert len({tuple(f) for f in firsts}) == 4 and all(len(set(f)) > 1 for f in firsts)
@@ -235,7 +235,7 @@ def test_damaged_tables(root, tmp_path, message):
 
 
 def test_mutations_are_refused_or_read(root, tmp_path):
-    """Bytes of one table at a time are changed, removed, doubled or cut off. The reader reads the set, or raises an error that names the folder or a camera."""
+    """Bytes of one table are changed, removed, doubled or cut off. The reader reads the data set, or raises an error that names the folder or a camera."""
     rng = np.random.default_rng(SEED)
     copy(root, tmp_path)
     tables = sorted((tmp_path / "v1.0-mini").glob("*.json"))
@@ -265,7 +265,7 @@ def test_mutations_are_refused_or_read(root, tmp_path):
 
 
 def test_a_byte_order_mark_before_tables(root, tmp_path):
-    """Tables that begin with a byte order mark, as some editors write it, give the same values."""
+    """Tables that begin with a byte order mark, which some editors write, give the same values."""
     want = [[v.tolist() for v in r.values()] for r in rows(pipeline(root, OF_SAMPLES[:4], 5), OF_SAMPLES[:4], 3)]
     copy(root, tmp_path)
     for table in (tmp_path / "v1.0-mini").glob("*.json"):

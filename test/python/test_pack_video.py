@@ -301,7 +301,7 @@ def test_other_arguments(root, tmp_path):
         NuScenes(root, infos=tmp_path / "a.pkl", video_root=tmp_path)
 
 
-# ---- providers of one's own ----
+# ---- DataProviders of the user ----
 
 
 class Clips(DataProvider):

@@ -29,7 +29,7 @@ def small(code, tree):
 
 
 def run(page, tree, folder, monkeypatch, given=None):
-    """Runs the page's blocks in order, as a reader would type them, on the small folder `tree`. Returns the arguments of each call of step(), and the names that
+    """Runs the page's blocks in order, in one namespace, on the small folder `tree`. Returns the arguments of each call of step(), and the names that
     the blocks have defined. given: names that exist before the first block."""
     steps = []
     names = {"step": lambda *batch: steps.append(batch), **(given or {})}
@@ -194,7 +194,7 @@ def test_recipes_for_other_packages(desk, heading):
 
 
 def test_the_table_of_transforms_is_torchvisions():
-    """The table lists every torchvision transform, and its description agrees with the code."""
+    """The table lists all of torchvision's transforms, and describes each as the code does."""
     import enum
     import inspect
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""URLs, passwords, keys and tokens contain marked secrets and pass through readers, sources and failures: no output and no file shows a secret."""
+"""No message and no file shows a secret. The tests put marked secrets into URLs, passwords, keys and tokens, use them, and search all output for the mark."""
 
 import json
 import os
@@ -270,7 +270,7 @@ def test_a_timeout_and_a_closed_pipeline_print_no_secret(url, tmp_path, capfd):
     assert not leaks(*texts, (tmp_path / "trace.json").read_text(), *capfd.readouterr())
 
 
-# Counts the profile's secrets in the pages of this process that a core file would contain. It copies them to memory that core files leave out,
+# Counts the profile's secrets in those pages of its process that a core file would contain. It copies the pages to memory that core files leave out,
 # so that it does not find its own copies.
 IN_CORE = """
 import gc, mmap, re, sys, time
@@ -454,7 +454,7 @@ def test_arguments_of_the_command_are_not_repeated_with_their_secrets(url, tmp_p
     ],
 )
 def test_credentials_before_a_bucket_are_in_no_message(monkeypatch, scheme, given):
-    """Messages show no part of the credentials. Some parts were once shown as the prefix of a listing that failed."""
+    """Messages show no part of the credentials. Once, the message of a failed listing showed some as its prefix."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "GCS_KEY", "GCS_SECRET"):
         monkeypatch.setenv(name, "none")
     store = Storage(endpoint="http://127.0.0.1:1", retries=0)

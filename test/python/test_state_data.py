@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""States and their data: a state is refused for other files, another number of files or another order, in mid-epoch and between epochs. Data that were moved
-to another folder are the same data."""
+"""States and their data: a state is refused for other files, another number of files or another order, in mid-epoch and between epochs. Moving the data
+to another folder does not matter."""
 
 import itertools
 import json
@@ -23,7 +23,7 @@ SMALL = [T.Resize((16, 16))]
 CHANGES = ["fewer", "others"]  # "fewer": fewer samples; "others": as many samples, but different ones
 
 
-FOLDER = []  # the path of the folder with the video that is copied under several names
+FOLDER = []  # the folder of the video that is copied under several names
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -220,7 +220,7 @@ def plain(batch):
 
 
 def state_after(loader, where):
-    """Returns a state before the first batch, in mid-epoch, or between two epochs, and the two batches after it."""
+    """Returns a state and the two batches after it. where: before the first batch, in mid-epoch, or between two epochs."""
     if where == "between":
         take(loader, None)
     running = iter(loader) if where == "inside" else loader
@@ -248,7 +248,7 @@ def test_a_state_of_other_data_is_refused(tmp_path, kind, where):
         before = other.state_dict()
         with pytest.raises(StateError, match=r"give the (data|sampler|episodes)|other ids|as many samples"):
             other.load_state_dict(state)
-        # These two kinds cannot run before they give the ids of the saved run.
+        # Loaders of these two kinds cannot run before they get the ids of the saved run.
         if kind not in (sampled, bucketed):
             assert other.state_dict() == before
             assert take(other, 1)

@@ -233,7 +233,7 @@ def test_types_of_reductions() -> None:
 
 
 def test_means_of_groups() -> None:
-    """The mean may be one value for all groups, for which DALI reads out of bounds, or one for each group, with the dimensions of the input or of the
+    """The given mean may be one value for all groups (where DALI reads out of bounds) or one for each group, with the dimensions of the input or of the
     output. Other shapes are refused."""
     x = np.float32(ROWS)
 

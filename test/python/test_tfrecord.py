@@ -217,7 +217,7 @@ def test_a_wrong_file_or_index_is_named(two, tmp_path):
         (tmp_path / "i").write_text(text)
         with pytest.raises(stoker.StokerError, match=r"i, line [12]: a line of such an index"):
             build(features, path=two, index_path=str(tmp_path / "i"))
-    (tmp_path / "i").write_text("8 50\r\n\r\n")  # an index of another file, which is noticed only when a record is read
+    (tmp_path / "i").write_text("8 50\r\n\r\n")  # an index of another file; the error appears when a record is read
     with pytest.raises(stoker.StokerError, match=r"a\.tfr at index 8: the record's length is damaged, or the index"):
         build(features, path=two, index_path=str(tmp_path / "i")).run()
     empty = tmp_path / "none.tfr"
@@ -308,8 +308,8 @@ def test_images_shuffled_shared_and_resumed(tmp_path):
 
 
 def test_records_in_a_bucket(tmp_path, monkeypatch):
-    """Without an index the file is searched once, whether it is given by name or by a glob. readers.webdataset refuses the index that is stored.
-    An empty index is accepted for an empty object, and refused for any other."""
+    """Without an index the file is searched once, whether it is given by name or by a glob. readers.webdataset refuses the index that this search
+    stored. An empty index is accepted for an empty object, and refused for any other."""
     (tmp_path / "b").mkdir()
     written = [example({"id": ("i", [k]), "text": ("s", [b"x" * (37 * k)])}) for k in range(60)]
     write(tmp_path / "b" / "a.tfrecord", written)
@@ -347,7 +347,7 @@ def test_records_in_a_bucket(tmp_path, monkeypatch):
 @pytest.mark.parametrize("how", ["a new file", "the same file"])
 @pytest.mark.parametrize("sizes", [[40, 90, 40], [40 + 90 + 16, 40], [20, 20, 50, 48]])
 def test_a_file_that_was_replaced_by_one_of_its_size_and_time(tmp_path, sizes, how):
-    """Before a run the file is searched again. During a run its records have moved, which is an error, even if a record begins at a known offset."""
+    """If the file is replaced before a run, it is searched again. During a run this is an error, even if a new record begins where an old one did."""
     path, other, old = tmp_path / "a.tfrecord", tmp_path / "b.tfrecord", [90, 40, 40]
 
     def records(sizes):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`stoker top` and stk_watch: running pipelines answer their own user, and nothing that lies in the folder of sockets harms either side."""
+"""`stoker top` and stk_watch: running pipelines answer processes of their own user, and no other file in the folder of sockets harms either side."""
 
 import json
 import os
@@ -64,7 +64,7 @@ def test_pipelines_of_a_process_are_listed(folder):
 
 
 def test_rates_and_bad_samples_of_another_process(folder, tmp_path):
-    """`stoker top` shows the rank, the rates and the bad samples of another process, which reads seven good files and a bad one, and is then killed."""
+    """`stoker top` shows the rank, the rates and the bad samples of another process, which reads seven good files and a bad one until it is killed."""
     program = """
         import sys, time, stoker
         from pathlib import Path
@@ -131,7 +131,7 @@ def test_a_folder_that_is_not_private_is_not_used(folder, kind, monkeypatch, tmp
 
 
 def test_other_sockets_are_left_out(folder):
-    """The folder also contains files and sockets of other programs, which answer nothing, answer nonsense, or never stop answering."""
+    """`stoker top` ignores files in the folder, and sockets of other programs, which answer nothing, answer nonsense, or never stop answering."""
     os.mkdir(folder, 0o700)
     answers = {
         "1.0": b"",
@@ -245,7 +245,7 @@ def test_a_forked_child_does_not_remove_the_socket(folder):
         os.waitpid(child, 0)
         assert [r["pid"] for r in rows()] == [os.getpid()]
         done = subprocess.run(["sh", "-c", "ls -l /proc/self/fd"], capture_output=True, text=True, close_fds=False)
-        assert "socket" not in done.stdout  # programs do not inherit it
+        assert "socket" not in done.stdout  # child processes do not inherit the socket
 
 
 def test_pipelines_that_come_and_go_while_others_ask(folder):

@@ -51,7 +51,7 @@ def write(path, members, form=tarfile.USTAR_FORMAT):
 
 
 def stems(path):
-    """Returns a list of (ending, member, bytes) for each sample, read with tarfile. As in DALI, the ending of a name without a dot is the whole name."""
+    """Reads a tar with tarfile. Returns a list of (ending, member, bytes) for each sample. As in DALI, the ending of a name without a dot is the whole name."""
     found, last = [], None
     with tarfile.open(path) as t:
         for m in t:
@@ -67,7 +67,7 @@ def stems(path):
 
 
 def reference(path, endings):
-    """Returns the bytes of each sample's components with these endings: of the first file with the ending, or b"" if no file has it."""
+    """Returns, for each sample, the bytes of the first file with each of these endings, or b"" if no file has the ending."""
     samples = [{} for _ in stems(path)]
     for sample, files in zip(samples, stems(path), strict=True):
         for ending, _, data in files:
@@ -252,7 +252,7 @@ def test_a_file_that_is_not_an_index_is_named(tmp_path):
         index.write_text(text)
         with pytest.raises(stoker.StokerError, match=message):
             build(paths=tar, index_paths=str(index), ext="jpg")
-    index.write_text("v1.1 1\njpg 512 99999\n")  # an index of another archive, which is noticed when a sample is read
+    index.write_text("v1.1 1\njpg 512 99999\n")  # an index of another archive; the error appears when a sample is read
     with pytest.raises(stoker.StokerError, match=r"w\.tar.*ends before byte 100511"):
         build(paths=tar, index_paths=str(index), ext="jpg").run()
 
@@ -346,8 +346,7 @@ def test_damage_is_named_by_archive_place_and_member(shards, tmp_path):
 
 
 def test_a_cut_image_ends_where_its_file_does(tmp_path):
-    """A truncated image gives the same result in an archive as in a file of its own. The following bytes of the archive were read with it, but must not be
-    used."""
+    """A truncated image gives the same result in an archive as in a file of its own. The archive's bytes after it were read too, but must not be used."""
     whole = image(200, 64)
     cut = whole[: len(whole) * 2 // 3]
     write(tmp_path / "a.tar", [("0.jpg", cut), ("0.seg.jpg", whole)])
@@ -369,7 +368,7 @@ def test_a_cut_image_ends_where_its_file_does(tmp_path):
 
 
 def test_neighbours_come_in_one_request_from_a_store(shards, tmp_path, monkeypatch):
-    """The components of a sample are read from s3:// in one request if there is an index, unless much other data is between them."""
+    """If the tar has an index, the components of a sample are read from s3:// in one request, unless much other data is between them."""
     (tmp_path / "b").mkdir()
     members = [m for i in range(6) for m in ((f"{i}.jpg", image(10 * i)), (f"{i}.cls", str(i).encode()), (f"{i}.big", bytes(100_000)))]
     members += [(f"{i}.far", b"%d" % i) for i in range(5, 6)]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small hostile inputs are decoded, read or refused within seconds of processor time, like honest inputs of their size.
 
-Without the library's limits these inputs would take from a minute to hours, so a generous bound is enough. The tests also check each result, and
-test_codec.c and test_coco_mask.c check counts of operations.
+Without the library's limits these inputs would take from a minute to hours, so a generous bound is enough. The tests also check each result.
+test_codec.c and test_coco_mask.c count operations instead.
 """
 
 import io
@@ -19,7 +19,7 @@ from stoker import Pipeline, fn
 from stoker.errors import StokerError
 from support import png_chunk, tar_of
 
-SECONDS = 30  # maximum number of seconds of processor time for a file
+SECONDS = 30  # maximum of processor time for a file
 
 
 def decode(data):

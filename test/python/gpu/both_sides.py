@@ -51,7 +51,7 @@ def why_no_gpu() -> str:
 
 @functools.cache
 def gpus() -> int:
-    """Returns how many of the first two GPUs are usable; 0 if the first is not."""
+    """Returns how many of GPUs 0 and 1 are usable; 0 if GPU 0 is not."""
     return sum(not usable(i) for i in range(2)) if not usable(0) else 0
 
 
@@ -155,7 +155,7 @@ def assert_sides_agree(
 
 
 def training(root: Any, *, dtype: Any = types.FLOAT, layout: str = "CHW", size: int = 64, **reader: Any) -> Any:
-    """Makes the usual graph over a folder: decode, random crop, resize, flip, normalise; and the label, copied to the GPU."""
+    """Makes a graph that trains on a folder: it decodes, crops at random, resizes, flips and normalises an image, and copies the label to the GPU."""
     arguments = {"random_shuffle": True, "shuffle_seed": 5, "name": "Reader", **reader}
     data, label = fn.readers.file(file_root=str(root), **arguments)
     image = fn.decoders.image_random_crop(data, device="mixed", output_type=types.RGB)

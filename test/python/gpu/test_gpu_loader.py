@@ -241,7 +241,7 @@ def test_datasets_give_the_batches_of_the_cores(files: list[Path], arrays: bool)
 
 @pytest.mark.parametrize(("whole", "dtype"), [(True, "uint8"), (False, "uint8"), (False, "float32")])
 def test_planes_give_the_batches_of_the_cores(whole: bool, dtype: str) -> None:
-    """Images whose channels come first, in one array or as a Dataset's tensors, give the same batches on both sides for any number of channels."""
+    """Images whose channels are the first dimension, in one array or as a Dataset's tensors, give the same batches on both sides for any number of channels."""
     rng = np.random.default_rng(SEED)
     for channels in (1, 3, int(rng.integers(5, 40))):
         height, width = (int(n) for n in rng.integers(20, 60, 2))

@@ -172,7 +172,7 @@ def test_two_devices(two_gpus, tree: Path) -> None:
 
 
 def fill(torch: Any, leave: int) -> list[Any]:
-    """Allocates the memory of GPU 0 except for `leave` bytes. Collects garbage first, because unused pipelines of other tests would otherwise free theirs
+    """Allocates the memory of GPU 0 except for `leave` bytes. Collects garbage first; otherwise unused pipelines of other tests could free memory
     later."""
     gc.collect()
     torch.cuda.empty_cache()
@@ -215,8 +215,8 @@ def gpu_free() -> int:
 
 
 def test_ten_thousand_batches_do_not_grow(tree: Path) -> None:
-    """If the consumer waits, more batches get in flight, each with its own memory, and rings of pinned memory grow until the largest files have been in one
-    batch. This growth ends, but late if other programs use the GPU. A leak does not end, so one of several stretches must be without growth."""
+    """Memory grows at first: more batches are in flight if the consumer waits, and pinned memory grows until the largest files have been in one batch. This
+    growth ends, but late if other programs use the GPU. That of a leak does not end, so one of several stretches must be without growth."""
 
     def define(root: Any) -> Any:
         data, label = fn.readers.file(file_root=str(root), random_shuffle=True)
@@ -224,10 +224,10 @@ def test_ten_thousand_batches_do_not_grow(tree: Path) -> None:
         return fn.crop_mirror_normalize(fn.resize(image, size=[8, 8]), mirror=fn.random.coin_flip()), label.gpu()
 
     gpu_free()  # imports torch, if it is installed, before memory is measured
-    alone = "PYTEST_XDIST_WORKER" not in os.environ  # if pytest runs several workers, other tests allocate GPU memory meanwhile
+    alone = "PYTEST_XDIST_WORKER" not in os.environ  # other workers of pytest also allocate GPU memory
     # The emulated driver takes longer for a batch, so it runs fewer batches.
     warm, count, stretches = (300, 700, 5) if emulated() else (2000, 8000, 5)
-    # A batch frees memory after a calm period, and allocates it again later. This happens more often if other programs use the GPU, but memory does not grow.
+    # The pipeline frees idle memory and allocates it again later, more often if other programs use the GPU. This is no growth.
     most = {"allocations": count // (20 if alone else 5), "resident": 256 * count, "on the GPU": 4 << 20}
     pipe = make(tree, define=define, batch_size=2)
 

@@ -385,7 +385,7 @@ def test_results_do_not_depend_on_how(tree: Path) -> None:
 
 @pytest.mark.parametrize("size", [(83, 96), (83, 95)])
 def test_a_first_batch_of_an_unexpected_shape(size: tuple[int, int]) -> None:
-    """Each sample of such a batch has its own allocation. Allocations of multiples of 512 bytes are often adjacent, but are still not one dense batch."""
+    """Each sample of such a batch has its own allocation. Allocations of multiples of 512 bytes are often adjacent, but must not be taken for one dense batch."""
     images = [np.random.default_rng(i).random((40 + i, 50, 4), np.float32) for i in range(3)]
 
     def define():
@@ -396,7 +396,7 @@ def test_a_first_batch_of_an_unexpected_shape(size: tuple[int, int]) -> None:
 
 
 def test_a_value_is_read_on_the_gpu_and_on_the_host() -> None:
-    """The operator reads one input in host memory and the other one on the GPU. Here both inputs are the same value."""
+    """A value is both inputs of an operator that reads one of them in host memory and the other on the GPU."""
     pipe = Pipeline(batch_size=2, num_threads=1, device_id=0, prefetch_queue_depth=1)
     with pipe:
         both = fn.external_source(source=lambda: [np.float32([[2, 3]])] * 2)

@@ -21,7 +21,7 @@ PRINTED = 120  # maximum number of elements of an array that is printed as numbe
 
 @dataclass(frozen=True)
 class Ref:
-    """A source or an output of a step, by its name in the code."""
+    """A reference to a source or to an output of a step."""
 
     name: str
 
@@ -126,7 +126,7 @@ class Refused(Exception):
 
 
 def run(lib: Library, program: Program, outputs: Sequence[str] = ()) -> dict[str, Output]:
-    """Returns the values of the named outputs, or of all outputs if `outputs` is empty. Names the outputs of steps that run for the first time."""
+    """Returns the values of the named outputs, or of all outputs if `outputs` is empty. Sets the output names of steps that have none yet."""
     found: dict[str, Any] = {}
     names = {"fn": lib.fn, "math": lib.math, "newaxis": lib.newaxis, "types": lib.types, "np": np}
     try:

@@ -133,7 +133,8 @@ def _ours(group: str, name: str) -> object:
     return getattr(importlib.import_module(f"stoker{group}"), name, None)
 
 
-# Stoker cannot read with O_DIRECT. It requires the arguments in NEEDED, since it lacks DALI's alternative to them, an index in DALI's own format.
+# LEFT_OUT: arguments that Stoker lacks; it cannot read with O_DIRECT. NEEDED: arguments that only Stoker requires, since it cannot read an index in
+# DALI's own format instead.
 LEFT_OUT = {"use_o_direct"}
 NEEDED = {"annotations_file", "file_root"}
 
