@@ -119,7 +119,7 @@ def script():
 
 @pytest.fixture(scope="session")
 def clips(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Returns a function from a small video's name in videos.py to its path. Tests do not write to its folder, which may be that of STOKER_TEST_VIDEOS."""
+    """Returns a function from a small video's name in videos.py to its path. Tests must not write to its folder, which may be that of STOKER_TEST_VIDEOS."""
     import videos
 
     folder = videos.READY or tmp_path_factory.mktemp("videos")

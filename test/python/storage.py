@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An object store for tests: the server of test/s3 as a program, also over TLS; and functions that return a Loader's samples and run `stoker`, with which
-tests compare stores and folders."""
+"""An object store for tests, the program of test/s3, also over TLS; and functions that run `stoker` and return a Loader's samples, with which tests
+compare stores and folders."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ KEYS = {"AWS_ACCESS_KEY_ID": "AKIATESTTESTTEST", "AWS_SECRET_ACCESS_KEY": "sEcRe
 
 
 class Store:
-    """Serves ROOT/BUCKET/KEY on loopback until it is closed. settings: faults, as for set(). key: "" admits every client. environment: variables with which
-    a client finds the store and signs requests. Skips the test if the build has no server."""
+    """Serves ROOT/BUCKET/KEY on loopback until it is closed. settings: faults, as for set(). key: the access key of the clients; "" admits every client.
+    environment: variables with which a client finds the store and signs requests. Skips the test if the build has no server."""
 
     def __init__(self, root: Path, settings: str = "", key: str = KEYS["AWS_ACCESS_KEY_ID"]) -> None:
         if not PROGRAM.exists():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions of doc/audio.md that make the features of well-known models, against the models' own definitions in float64."""
+"""The functions of doc/audio.md that make the features of well-known models, compared with the models' definitions in float64."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RATE = 16000
 
 @pytest.fixture(scope="module")
 def functions():
-    """Returns the functions of the document's program, which is run from the document's text."""
+    """Returns the functions that the document's program defines."""
     block = next(b for b in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S) if "def whisper(" in b)
     names = {"math": math, "fn": fn}
     exec(compile(block.partition("@pipeline_def")[0], str(PAGE), "exec"), names)

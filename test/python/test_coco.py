@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""readers.coco, compared with the annotations as written, and with DALI if it is installed."""
+"""readers.coco, compared with the annotations that the tests write, and with DALI if it is installed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ except ImportError:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Writes images that are named by their number, and annotations in random order."""
+    """Writes images whose names are their ids, and annotations in random order."""
     root = tmp_path_factory.mktemp("coco")
     rng = np.random.default_rng(SEED)
     ids = [int(i) * 7 + 3 for i in rng.permutation(12)]
@@ -122,7 +122,8 @@ PATTERN = (
 
 
 def annotated(root, segments, height=12, width=17):
-    """Writes annotations of one image with an object for each (label, segmentation), and a file instead of the image. Returns their folder."""
+    """Writes annotations of one image with an object for each (label, segmentation), and a file in place of the image, which is not decoded. Returns the
+    folder."""
     notes = [
         {"id": k, "image_id": 1, "bbox": [0, 0, 9, 9], "category_id": label, "iscrowd": int(isinstance(s, dict)), "segmentation": s}
         for k, (label, s) in enumerate(segments)
@@ -209,7 +210,7 @@ def test_missing_runs_are_errors(tmp_path, segments):
 @pytest.mark.parametrize("masks", ["polygon_masks", "pixelwise_masks"])
 @pytest.mark.parametrize("segments", [None, []])
 def test_objects_without_segmentation(tmp_path, masks, segments):
-    """DALI drops an object without segmentation from its masks, and with it all larger labels. Here that object has the largest label."""
+    """An object without segmentation has no mask. DALI also leaves out the masks of all larger labels; here this object has the largest label."""
     root = annotated(tmp_path, [(2, [STAR]), (3, segments)])
     (_, boxes, labels, *rest), *others = epoch(build(root, batch=1, **{masks: True}))
     assert boxes.shape == (2, 4) and labels.tolist() == [2, 3] and not others

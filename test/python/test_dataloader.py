@@ -46,7 +46,7 @@ def test_as_dataloader_shows_the_data_set(tree):
 @pytest.mark.parametrize("raw", [False, True])
 @pytest.mark.parametrize("last", ["drop", "keep", "pad"])
 def test_as_dataloader_for_accelerate(tree, monkeypatch, last, raw):
-    """Accelerate asks a loader for the end of the epoch and for the number of valid samples in the last step. A stand-in records the answers."""
+    """Accelerate reads from a loader whether the epoch ends, and how many samples of the last step are valid. A replacement of Accelerate records this."""
     inside = []
 
     class GradientState:
@@ -87,7 +87,7 @@ def test_the_seed_of_torch_is_the_default(tree):
         assert epoch() == found[seed] and epoch(seed=7) == epoch(seed=7)
     assert found[1] != found[2] != found[-5]
     assert found[1] == epoch(seed=1)
-    torch.manual_seed(2**40 + 5)  # torch draws a seed of this size if the program sets none
+    torch.manual_seed(2**40 + 5)  # if the program sets no seed, torch draws one of this size
     assert epoch() == epoch(seed=0)
 
 
@@ -146,7 +146,7 @@ def test_a_trainer_sets_the_epoch(tree):
 
 
 def test_the_epoch_may_be_set_between_iter_and_the_first_batch(tree):
-    """Lightning sets the epoch at this moment when it continues a run. The iterator gives that epoch, even if a state of another epoch was loaded before."""
+    """Lightning sets the epoch at this point when it continues a run. The iterator gives that epoch, even if a state of another epoch was loaded before."""
 
     def made():
         return Loader(tree, 2, shuffle=True, seed=4, transforms=[T.Resize((16, 16))], fields=("image", "label", "index"))

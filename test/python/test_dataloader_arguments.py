@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """stoker.DataLoader against torch's with arguments about workers, samplers that keep a generator, and Datasets that draw, or raise in some samples.
 
-Each case is drawn from a seed. Both loaders get objects made alike, and must give the same batches and the same errors, epoch by epoch; a run that is stopped
-and continued from its state must give the batches that are left.
+Each case is drawn from a seed. Both loaders get equal objects, and must give the same batches and the same errors in each epoch. A run that is stopped
+and continued from its state must give the remaining batches.
 """
 
 import random
@@ -79,7 +79,7 @@ def raise_in_worker(worker):
 
 
 class Batches:
-    """A batch_sampler with four batches of different lengths. Its batches differ in four epochs; then they repeat."""
+    """A batch_sampler with four batches of random lengths in each epoch. After four epochs they repeat."""
 
     def __init__(self, draw):
         self.epochs = [[[draw.randrange(SAMPLES) for _ in range(draw.randrange(1, 5))] for _ in range(4)] for _ in range(4)]
@@ -104,7 +104,7 @@ def folder(tmp_path_factory):
 
 
 def photographs(folder, gone):
-    """An ImageFolder whose images Stoker makes in C. gone: numbers of samples whose files do not exist."""
+    """Returns an ImageFolder whose samples Stoker makes in C. gone: numbers of samples whose files do not exist."""
     make = torchvision.transforms
     found = torchvision.datasets.ImageFolder(folder, make.Compose([make.CenterCrop(24), make.PILToTensor()]))
     found.samples = [(f"{path}.gone" if k in gone else path, label) for k, (path, label) in enumerate(found.samples)]
@@ -177,8 +177,8 @@ def made(kind, make, orders, workers):
 
 
 def taken(loader, count):
-    """Returns the batches of `count` epochs, with errors instead of batches, and "the end" after each epoch. The loop continues after an error as long as
-    the iterator does."""
+    """Returns the batches of `count` epochs, with an error in place of each batch that failed, and "the end" after each epoch. The loop continues after
+    an error if the iterator does."""
     found = []
     for _ in range(count):
         try:

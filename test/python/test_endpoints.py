@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Endpoints that are not object stores: silent ones, those of another scheme, and the messages about them."""
+"""Wrong endpoints, such as silent servers and those of another scheme, and the messages about them."""
 
 import contextlib
 import socket
@@ -134,7 +134,7 @@ def test_the_other_scheme_is_named(scheme, answer, message):
 
 
 def test_a_store_that_uses_tls(tmp_path):
-    """Errors of a store that uses TLS name the remedy if the URL has the wrong scheme, and if the authority of its certificate is unknown."""
+    """If the URL of a store with TLS has the wrong scheme, or the authority of its certificate is unknown, the error names the remedy."""
     store = Store(tmp_path)
     try:
         with tls_door(store, tmp_path) as (url, _):
@@ -167,7 +167,7 @@ class PartlyDenied(BaseHTTPRequestHandler):
 @pytest.mark.parametrize("policy", ["raise", "skip"])
 @pytest.mark.parametrize("denied", ["one", "all"])
 def test_an_object_that_may_not_be_read(monkeypatch, policy, denied):
-    """If one object cannot be read, its sample fails. If none can, the keys are wrong, and no policy skips that."""
+    """If one object may not be read, its sample fails. If none may, the keys are wrong, which is an error under any policy."""
     names = [f"{i}.txt" for i in range(12)]
     monkeypatch.setattr(PartlyDenied, "denied", ("7.txt",) if denied == "one" else tuple(names))
     server = ThreadingHTTPServer(("127.0.0.1", 0), PartlyDenied)

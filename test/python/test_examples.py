@@ -61,7 +61,7 @@ def test_imagenet_resumes_to_the_same_weights(images, tmp_path):
 
 
 def test_imagenet_with_another_number_of_ranks(images, tmp_path):
-    """Two ranks, then one, give the Loader's state of one rank, and count each validation image once."""
+    """A run on two ranks saves the same state of the Loader as on one rank, and continues on one. Each validation image is counted once."""
     checkpoint = tmp_path / "run.pt"
     output = imagenet(images, checkpoint, "--max-steps", 8, ranks=2)
     assert "rank 0 of 2" in output and "of 21 validation images" in output, output

@@ -15,7 +15,7 @@ from stoker import fn, pipeline_def, types
 from stoker.errors import InvalidArgumentError
 from support import alive
 
-# CPython 3.12 warns if a process forks while it has threads.
+# CPython warns if a process forks while it has threads.
 pytestmark = pytest.mark.filterwarnings("error", "ignore:This process:DeprecationWarning")
 
 
@@ -38,7 +38,7 @@ def until_end(pipe):
 
 
 def numbered(info):
-    """Returns the sample's numbers and this process's id. At module level, so that it can be pickled."""
+    """Returns the sample's numbers and this process's id. A function of the module, so that it can be pickled."""
     if info.idx_in_epoch >= 10:
         raise StopIteration
     return np.int64([info.idx_in_epoch, info.idx_in_batch, info.iteration, info.epoch_idx]), np.int64(os.getpid())
@@ -68,7 +68,7 @@ def test_samples_come_in_order_from_other_processes(method, workers):
 
 
 def test_batches_are_begun_early():
-    """Batches are begun ahead of need, so each of two processes makes some of them."""
+    """Batches are begun before they are requested, so each of two processes makes some of them."""
     pipe = pipeline(
         lambda b: [np.int64([b.iteration, os.getpid()])] * 3 if not time.sleep(0.05) and b.iteration < 6 else next(iter(())),
         batch_info=True,
@@ -191,7 +191,7 @@ def test_functions_that_no_process_can_import_go_by_value(method):
 
 @pytest.mark.timeout(60)
 def test_a_batch_of_workers_that_the_garbage_collector_has_ended():
-    """A dropped pipeline may request a batch after its workers were ended. It once waited forever, since their threads read no more calls."""
+    """A pipeline without references may request a batch after its workers were ended. It once waited forever, since their threads read no more calls."""
     from stoker._processes import Processes
     from stoker.errors import StateError
 
@@ -199,6 +199,6 @@ def test_a_batch_of_workers_that_the_garbage_collector_has_ended():
     assert made.batch(0, 0) == [0]
     made._stop()  # as weakref.finalize calls it
     with pytest.raises(StateError):
-        for number in (1, 2, 3):  # the first batches may have been begun before
+        for number in (1, 2, 3):  # the first of them may have been begun before
             made.batch(0, number)
     made.close()

@@ -46,7 +46,7 @@ def _media(brand: str, *others: str) -> bytes:
     return (16 + len(names)).to_bytes(4) + b"ftyp" + brand.encode() + bytes(4) + names + b"\0\0\0\x08free"
 
 
-# For each kind of file: its bytes, whether they are a picture or video in a format that is not decoded, and the kind's name and remedy in the message
+# kind of file: (its bytes, whether they are a picture or video in a format that is not decoded, the kind's name in the message, the remedy)
 FILES: dict[str, tuple[bytes, bool, str, str]] = {
     "gif": (_saved("GIF"), True, "a GIF", "convert it to PNG"),
     "heic": (_media("heic", "mif1", "heic"), True, "a HEIC", "heif-convert"),
@@ -100,7 +100,7 @@ def test_what_a_file_is_and_what_to_do(name: str, tmp_path: Path) -> None:
             read()
         text = str(error.value)
         assert what in text and remedy in text and "not a JPEG, PNG" in text, text
-    for size in range(min(len(data), 40)):  # the first bytes of such a file give an error too, with any message
+    for size in range(min(len(data), 40)):  # the first bytes of such a file are an error too, with any message
         with pytest.raises(StokerError):
             stoker.imdecode(data[:size])
 
@@ -170,7 +170,7 @@ def test_a_file_whose_name_is_a_word_of_the_message(tmp_path: Path, monkeypatch:
 
 
 def test_folders_and_indexes_as_file_uris(tmp_path: Path) -> None:
-    """A folder as a file:// URI gives the same samples and errors as its path. It once was treated as a path that begins with "file:"."""
+    """A folder as a file:// URI gives the same samples and errors as its path. Such a URI once was treated as a path that begins with "file:"."""
     (tmp_path / "set" / "one").mkdir(parents=True)
     for k in range(3):
         (tmp_path / "set" / "one" / f"{k}.png").write_bytes(_saved("PNG"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unusual graphs and tensors: they work or are refused by name. They never end the process or deliver bytes that no operator wrote."""
+"""Unusual graphs and tensors work, or an error names what is wrong. They never end the process or deliver bytes that no operator wrote."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def filtered(row: np.ndarray, begin: float, end: float, out: int) -> np.ndarray:
 
 @pytest.mark.parametrize(("begin", "end"), [(0, 10), (-300, 310), (-2000, 3000), (9, 1e5), (-1e6, 1e6), (5, -1e4)])
 def test_a_region_far_outside_an_image(begin: float, end: float) -> None:
-    """The filter's result is right for any number of taps, most of which are outside of the image and summed together."""
+    """The filter's result is right for any number of taps. Most of them are outside of the image, and their weights are summed."""
     image = images((4, 10, 1), "float32")[0]
     got = run(lambda x: fn.resize(x, size=(4, 3), roi_start=(0, begin), roi_end=(4, end)), [image], "HWC")[0]
     low, high = min(begin, end), max(begin, end)
@@ -234,7 +234,7 @@ def test_a_region_beyond_all_numbers(end: float) -> None:
 
 @pytest.mark.parametrize("width", [1e-10, 1e-30, 0.4])
 def test_a_width_below_one_pixel_is_one(width: float) -> None:
-    """A width below one pixel becomes one, and the scale does not change, as in DALI. Such a narrow pixel shows both edges equally."""
+    """A width below one pixel becomes one pixel, but the scale does not change, as in DALI. For a tiny width the pixel is the mean of the two edges."""
     image = images((6, 8, 3), "float32")[0]
     got = run(lambda x: fn.resize(x, resize_x=width, resize_y=6), [image], "HWC")[0]
     assert got.shape == (6, 1, 3)

@@ -32,8 +32,8 @@ STREAMS = {
 
 @pytest.fixture(scope="module", autouse=True)
 def _one_thread_a_pool():
-    """Gives each of Arrow's pools one thread, which the main thread starts. A thread inherits the name of its starter: if a pool grew while a Loader's
-    thread reads a stream, Arrow's new thread, which stays, would look like a thread that the library has left."""
+    """Limits each of Arrow's thread pools to one thread, which the main thread starts. A thread inherits the name of its starter: a thread of Arrow that a
+    Loader's thread started would never end, and look like one that the library has left."""
     before = pa.cpu_count(), pa.io_thread_count()
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
@@ -85,7 +85,7 @@ def test_a_stream_gives_each_row_once_and_continues(stream, name):
     wanted = [int(row["label"]) for row in STREAMS[name](stream())]
     with made() as loader:
         assert labels(loader) == wanted
-        assert sorted(labels(loader)) == sorted(wanted)  # the next epoch, in which a shuffled stream has another order
+        assert sorted(labels(loader)) == sorted(wanted)  # the next epoch; a shuffled stream has another order in it
     for steps in range(0, -(-len(wanted) // 8), 3):
         with made() as first:
             batches = iter(first)
@@ -111,7 +111,7 @@ def test_ranks_share_a_stream_that_is_split_by_node(stream, world):
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("name", ["plain", "filter", "all"])
 def test_a_dataloader_gives_the_batches_of_torch(stream, name, workers):
-    """`datasets` divides the stream's files among workers, and batches come from the workers in turn."""
+    """`datasets` divides the stream's files among the workers, which give batches in turn."""
     torch = pytest.importorskip("torch")
 
     def batches(kind):

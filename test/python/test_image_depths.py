@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images of more than 8 bits and of any number of bands: PNG and TIFF of 16 bits, TIFF of floats and of signed numbers, as tifffile and OpenCV read them,
-and converted as DALI converts them."""
+"""Images of more than 8 bits and of any number of bands: PNG and TIFF of 16 bits, TIFF of floats and of signed integers. Pixels equal those of tifffile
+and OpenCV, and are converted as in DALI."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _tiff(pixels: np.ndarray, **options: Any) -> bytes:
 
 
 def _decoded(data: bytes, *more: Any, **arguments: Any) -> np.ndarray:
-    """Returns an image that a pipeline has decoded. more: functions of a node that follow the decoder."""
+    """Decodes an image in a pipeline, and returns it. arguments: those of the decoder. more: functions that make further nodes after it."""
     pipe = Pipeline(1, 1, None)
     with pipe:
         node = fn.external_source(source=lambda: [np.frombuffer(data, np.uint8)], ndim=1)
@@ -121,8 +121,8 @@ def test_pngs_of_16_bits(rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("bands", [3, 6, 20])
 def test_windows_of_bands_are_parts_of_the_whole(rng: np.random.Generator, dtype: Any, bands: int) -> None:
-    """A crop of a file, followed by a flip, a resize or a cast, equals the same part of the pixels, or of each band separately. Passes over more than 16
-    bands run plane by plane, also if they read only a part of a file."""
+    """A crop of a file, also followed by a flip, a resize or a cast, equals the same part of the pixels, or of each band separately. Passes over more than
+    16 bands run plane by plane, even if they read only a part of a file."""
     pixels = _values(rng, (40, 50, bands), dtype)
     data = _tiff(pixels, rowsperstrip=7, compression="zlib")
     keep = {"dtype": types.to_dtype(dtype), "output_type": types.ANY_DATA, "values": "kept"}
@@ -237,7 +237,7 @@ def test_memory_of_bands_is_limited(rng: np.random.Generator, monkeypatch: pytes
 
     messages: list[str] = []
 
-    def read() -> None:  # runs in a new thread, because a thread reads the limit only once
+    def read() -> None:  # runs in a new thread, because each thread reads the limit only once
         try:
             stoker.imdecode(data)
         except StokerError as e:

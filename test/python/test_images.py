@@ -99,7 +99,7 @@ def test_threads_decode_side_by_side(files):
     assert wrong == []
 
 
-# ---- one operator by itself ----
+# ---- fn.eager ----
 
 
 def test_the_limit_that_the_environment_sets(rng, monkeypatch):

@@ -207,7 +207,7 @@ def test_vectors_are_mirrored_scaled_and_turned() -> None:
     assert torch.equal(after(T.CenterCrop(20)), torch.tensor([3.0, 1.0]))
     torch.testing.assert_close(after(T.Resize((20, 104))), torch.tensor([6.0, 0.5]))
     torch.testing.assert_close(after(T.Resize(80)), torch.tensor([6.0, 2.0]))
-    # torchvision rotates pictures anticlockwise as seen, in coordinates in which y points down.
+    # torchvision rotates anticlockwise as seen, while y points down.
     torch.testing.assert_close(after(T.RandomRotation((90, 90))), torch.tensor([1.0, -3.0]), atol=1e-5, rtol=0)
     torch.testing.assert_close(after(T.RandomAffine((0, 0), scale=(2, 2))), torch.tensor([6.0, 2.0]), atol=1e-5, rtol=0)
     (batch,) = Loader(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists of transforms with functions and objects that Stoker does not know. Each gets the argument that torchvision would pass."""
+"""Lists of transforms with functions and objects that Stoker does not know. Each gets the same argument as in torchvision."""
 
 import numpy as np
 import pytest
@@ -182,7 +182,7 @@ def test_several_views_hold_to_their_number_and_type(folder):
     for made in (
         lambda image: [image, image],
         lambda image: [np.asarray(image)] * 2,
-    ):  # these do not return tensors; torch's default_collate refuses images too
+    ):  # these return no tensors; torch's default_collate refuses images too
         with pytest.raises(Exception, match=r"gave 2 values for one image: views="):
             next(iter(Loader(torchvision.datasets.ImageFolder(folder.path, made), 2)))
 

@@ -29,7 +29,7 @@ sys.path.insert(0, str(ROOT / "bench"))
 import audio as bench  # noqa: E402
 
 RATE, SECONDS, SOUNDS = 16000, 90, 4
-EPOCHS = 3  # maximum number of epochs whose requests count: the one that a test reads, and two that the Loader may have begun
+EPOCHS = 3  # epochs whose requests may be counted: the one that a test reads, and two that the Loader may have begun
 FORMATS = ("wav", "listed.wav", "flac", "table.flac")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics for Prometheus and OpenTelemetry equal the counters that they show; also tests the dashboard, and values for TensorBoard and Lightning."""
+"""Metrics for Prometheus and OpenTelemetry equal the pipelines' counters. Also tests the dashboard, and values for TensorBoard and Lightning."""
 
 import contextlib
 import gc
@@ -27,7 +27,7 @@ def loader(count=32):
 
 
 def parsed(text):
-    """Returns two dicts: from a metric's name to a dict from labels to the value, and from the name to the kind."""
+    """Returns two dicts with the names of the metrics as keys: one to a dict from labels to a value, one to the metric's kind."""
     values, kinds = {}, dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M))
     for line in text.splitlines():
         if not line.startswith("#"):

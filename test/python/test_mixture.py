@@ -18,7 +18,7 @@ SIZES = {"a": 40, "b": 24, "c": 12}
 
 
 class Numbers:
-    """Small images whose labels are 100 times the number of their source plus their own number."""
+    """A Dataset of small images. A label is 100 times the number of the source, plus the index of the sample."""
 
     def __init__(self, name):
         self.base, self.size = 100 * "abc".index(name), SIZES[name]
@@ -116,8 +116,8 @@ def test_other_numbers_of_ranks_continue(before, after):
 
 @pytest.mark.parametrize("how", ["state", "close"])
 def test_an_epoch_that_continues_ends_where_it_would_have_ended(how):
-    """After the leader's last batch, other sources have some steps before the end of the epoch is found. A run that resumed there once repeated the leader's
-    epoch."""
+    """After the last batch of the source that determines the epoch, other sources have some steps before its end is found. A run that resumed there once
+    repeated the epoch."""
     shares = (0.45, 0.45, 0.1)
     whole = mixture(epoch="c", shares=shares)
     wanted, after = labels(whole), labels(whole)
@@ -295,7 +295,7 @@ def test_every_position_continues_over_every_kind_of_source(kinds, world):
         return Loader.mix(pairs, **ends)
 
     def walk(mixed, count):
-        """Takes `count` batches across the ends of epochs. Returns the source of each batch, and its indexes or labels."""
+        """Takes `count` batches, over several epochs if necessary. Returns the source of each batch, and its indexes or labels."""
         found = []
         while len(found) < count:
             for batch in mixed:
@@ -351,7 +351,7 @@ def test_a_close_while_a_source_starts_leaves_it_closed():
         running = False
 
         def __iter__(self):
-            mixed.close()  # as another thread would
+            mixed.close()  # as if by another thread
             self.running = True
             return iter(range(100))
 

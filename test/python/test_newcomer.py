@@ -51,7 +51,7 @@ def files(data):
     return fn.readers.file(file_root=str(data / "ok"))
 
 
-# for each mistake: the wrong call, and a pattern that its message must match
+# mistake: (the wrong call, a pattern that its message must match)
 WRONG = {
     "missing folder": (lambda d: Loader("/no/such/folder", 4), "/no/such/folder: .*No such file or directory"),
     "empty folder": (lambda d: Loader(d / "empty", 4), "the folder is empty; it should hold a folder of files for each class"),

@@ -15,7 +15,7 @@ from PIL import Image, ImageOps
 from stoker import _core
 from support import png_chunk
 
-# Letters of struct for TIFF's types. Types 5 and 10 are pairs of numbers; 0 and 129 are invalid.
+# The letters by which the module struct packs TIFF's types. Types 5 and 10 are pairs of numbers; 0 and 129 are invalid.
 TYPES = {
     1: "B",
     2: "B",
@@ -74,7 +74,7 @@ def _webp(exif: bytes) -> bytes:
 
 
 def _tiff(kind: int, count: int, order: str) -> bytes:
-    """Makes an uncompressed TIFF. kind, count: type and number of the values of its orientation entry. order: byte order, "<" or ">"."""
+    """Makes an uncompressed TIFF. kind, count: type of the values of its orientation entry, and their number. order: byte order, "<" or ">"."""
     data = _values(kind, count, 6, order)
     fields = [
         (256, 3, 7),

@@ -87,7 +87,7 @@ def test_all_filters_and_chunks(rng: np.random.Generator, color: int, dtype: Any
 
 
 def damaged(rng: np.random.Generator) -> dict[str, bytes]:
-    """Returns files that each have one fault in or after the pixels."""
+    """Returns a dict of files, each with one fault in or after the pixels."""
     pixels = image(rng, RGB, np.uint8)
     filters = [int(f) for f in rng.integers(0, 5, len(pixels))]
     raw = filtered(pixels, filters)

@@ -52,7 +52,7 @@ class Terminal:
         return self.text
 
     def until_it_catches(self, number, limit=LIMIT):
-        """Waits until the program has a handler for a signal."""
+        """Waits until the program has a handler for signal `number`."""
         end = time.monotonic() + limit
         while time.monotonic() < end:
             caught = re.search(r"^SigCgt:\s*(\w+)", Path(f"/proc/{self.process.pid}/status").read_text(), re.M)
@@ -75,7 +75,7 @@ class Terminal:
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory):
-    """Writes photographs that take seconds to decode, as a few files under many names."""
+    """Writes a few photographs under many names, so many that they take seconds to decode."""
     root = tmp_path_factory.mktemp("photos")
     rng = np.random.default_rng(0)
     for c in range(2):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A proxy between a store and its reader: a small one for tests, which forwards plain requests, opens tunnels, and may require a password."""
+"""Reading through a proxy: a small one for tests forwards plain requests, opens tunnels, and may require a password."""
 
 import base64
 import contextlib
@@ -106,7 +106,7 @@ def given(url, **more):
 
 
 def test_plain_http(store, tree, monkeypatch):
-    """Signed requests, including listings, go through the proxy that the program or the environment names."""
+    """Signed requests, also those of listings, go through the proxy that the program or the environment names."""
     want = run(tree)
     for proxy_of_program in (True, False):
         with Proxy() as proxy, monkeypatch.context() as patch:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Robot data sets in LeRobot's format give the samples that its definition says, in batches that are resumed and divided among ranks."""
+"""Robot data sets in LeRobot's format give the samples that LeRobot defines, also after a resume and on several ranks."""
 
 import json
 import re
@@ -16,7 +16,7 @@ DELTAS = {"observation.state": [-0.2, -0.1, 0.0], "action": [k / FPS for k in ra
 
 
 def expected(data, lengths, i, deltas):
-    """Returns sample i as LeRobotDataset defines it: each time outside of its episode is clamped and marked."""
+    """Returns sample i as LeRobotDataset defines it: times outside of the sample's episode are clamped to it, and marked as padding."""
     ends = np.cumsum(lengths)
     episode = int(np.searchsorted(ends, i, "right"))
     low, high = ends[episode] - lengths[episode], ends[episode]
@@ -458,8 +458,8 @@ def test_times_that_are_no_numbers(tmp_path, given):
     "path", ["{chunk_index:9999999999d}", "{chunk_index.real}", "../{file_index:03d}.parquet", "/{file_index:03d}.parquet"]
 )
 def test_templates_that_lead_elsewhere(tmp_path, path):
-    """Templates of file names are refused if they contain more than plain numbers, or lead out of the folder: str.format would make a name of ten billion
-    digits, or read attributes of objects."""
+    """Templates of file names are refused if they lead out of the folder, or have more than plain fields for numbers: str.format would make names of ten
+    billion digits, or read attributes of objects."""
     make(tmp_path)
     info(data_path=path)(tmp_path)
     with pytest.raises(CorruptError, match="which is no template for names of files below this folder"):

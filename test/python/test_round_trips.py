@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every sample is delivered once in an epoch, for each kind of source, number of ranks and end of an epoch, and across a save and a restore."""
+"""Every sample is delivered once in an epoch, also in a resumed one, for each kind of source, number of ranks and way to end an epoch."""
 
 import io
 import json
@@ -104,7 +104,7 @@ def pipeline(form, data, url, rank, ranks, tail, state=None):
 
 
 def taken(pipe, steps):
-    """Returns the samples of all epochs as (epoch, picture's number), without repeats that fill a batch."""
+    """Returns the samples of `steps` batches as (epoch, picture's number), without repeats that fill a batch."""
     found = []
     for _ in range(steps):
         (batch,) = pipe.run()
@@ -154,7 +154,8 @@ def sound_of(i):
 
 @pytest.fixture(scope="module")
 def newer(data):
-    """Returns a dict from a form (sounds, clips, tables, a robot's recordings) to the same samples in it, without forms whose package or program is missing."""
+    """Writes the samples in more forms: sounds, clips, tables, a robot's recordings. Returns a dict from the form to its samples, without forms whose package
+    or program is missing."""
     forms = {"sounds": []}
     for i in range(COUNT):
         (data / f"{i:03}.wav").write_bytes(sound_of(i))

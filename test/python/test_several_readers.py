@@ -172,7 +172,7 @@ def test_a_bad_mask_takes_its_image_along(roots, tmp_path, policy):
 
 
 def test_one_chain_of_two_readers(roots):
-    """One operator takes outputs of two readers, so its chain waits for the bytes of both."""
+    """One operator takes outputs of two readers, so it waits for the bytes of both."""
     pipe = stoker.Pipeline(batch_size=4, num_threads=3)
     with pipe:
         a, _ = fn.readers.file(file_root=str(roots / "small"), name="a")
@@ -187,7 +187,7 @@ def test_one_chain_of_two_readers(roots):
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_a_reader_that_two_chains_share(roots, threads):
-    """One chain needs the first reader, the other chain both. A chain that waits for images must not wait for a read that has not begun."""
+    """One chain of operators needs the first reader, the other one both. A chain must not wait for a read that has not begun."""
     pipe = stoker.Pipeline(batch_size=8, num_threads=threads, timeout=20)
     with pipe:
         files = [str(roots / "images" / "all" / f"{i:02}.png") for i in range(N)]

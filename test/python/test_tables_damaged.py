@@ -74,7 +74,7 @@ for case in range(begin, end):
 
 
 def _results(tmp_path, where, cases):
-    """Reads damaged copies of a file in another process. Returns for each "right", "refused", or a description of the fault. where: the part of the file that
+    """Reads damaged copies of a file in another process. Returns "right", "refused" or a description of the fault for each. where: the part of the file that
     is damaged, "pages" or "footer"."""
     rng = np.random.default_rng(SEED)
     columns = {
@@ -105,7 +105,7 @@ def test_mutations_give_the_right_rows_or_an_error(tmp_path):
 
 @pytest.mark.timeout(600)
 def test_mutations_of_a_footer_do_not_end_the_process(tmp_path):
-    """A footer has no checksum, so that rows may differ. Errors name the file, or say that a column that is asked for is not there."""
+    """A footer has no checksum, so rows may be wrong. Errors name the file, or say that a requested column is missing."""
     said = _results(tmp_path, "footer", CASES)
     allowed = ("right", "refused", "WRONG", "UNNAMED InvalidArgumentError: fields: the table has no column")
     bad = [s for s in said if not s.startswith(allowed)]
@@ -140,14 +140,14 @@ def test_faults_of_footers(rng):
     for size in range(len(whole)):
         assert _core.footer_fault(whole[:size]), size
     other = bytearray(_footer(pa.table({"a": pa.array([1, None])})))
-    at = bytes(other).rindex(bytes([0x19, 0x26]))  # field 3 of the statistics of sizes: a list of two numbers, of which one is taken away
+    at = bytes(other).rindex(bytes([0x19, 0x26]))  # field 3 of the statistics of sizes: a list of two numbers, of which one is removed
     del other[at + 2]
     other[at + 1] = 0x16
     assert _core.footer_fault(bytes(other)) == ("damaged", "the footer's counts of levels do not fit the column")
 
 
 def test_an_encrypted_column_is_refused_as_encrypted(tmp_path):
-    """A file with an encrypted column is refused, even if only its other column is wanted. The file holds its keys unprotected, without a server."""
+    """A file with an encrypted column is refused, even if only its other column is requested. The test's keys are stored unprotected in the file."""
     encryption = pytest.importorskip("pyarrow.parquet.encryption")
 
     class Keys(encryption.KmsClient):

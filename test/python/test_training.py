@@ -30,7 +30,7 @@ def make(tree, device, batch=3, **kwargs):
 
 
 def reference(tree, batch=3, **kwargs):
-    """Returns copies of the batches on the CPU, which other devices must equal."""
+    """Returns copies of the CPU's batches, which those of other devices must equal."""
     return [(images.clone(), labels.clone()) for images, labels in make(tree, "cpu", batch, **kwargs)]
 
 
@@ -77,7 +77,7 @@ def test_batches_that_are_written_to_change_no_other(tree, device):
 
 
 def test_a_compiled_network_is_compiled_once(tree, device):
-    """A compiled network accepts the batches, and is not recompiled for each of them."""
+    """A compiled network accepts the batches, and is compiled only once."""
     plain = network(device)
     compiled = torch.compile(copy.deepcopy(plain), backend="aot_eager")
     torch._dynamo.utils.counters.clear()
@@ -114,7 +114,8 @@ print(found.device, found.step.mean > 0, 0 <= found.wait_share <= 1, sum(len(b.t
 
 
 def test_advise_in_a_training_loop(tree, device):
-    """advise watches a training loop to the end of its trial. Runs in its own process: once a process uses CUDA, as in other tests, advise uses its clock."""
+    """advise watches a training loop to the end of its trial. Runs in its own process: if a process has used CUDA, as other tests do, advise takes CUDA's
+    clock."""
     done = subprocess.run([sys.executable, "-c", ADVISED, str(tree), device], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     where, stepped, shared, steps = done.stdout.split()

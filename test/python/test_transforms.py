@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoker.transforms, compared with torchvision on PIL images: within 1 of 255 for transforms that both libraries define alike."""
+"""stoker.transforms, compared with torchvision on PIL images. Values differ by at most 1 of 255 for transforms that both libraries define alike."""
 
 import itertools
 import math
@@ -32,7 +32,7 @@ def ours(root, transforms, n=24, **kwargs):
 
 
 def check(root, transforms, reference, levels=1, **kwargs):
-    """Asserts that every image is within `levels` of 255 of torchvision's result."""
+    """Asserts that no value of an image differs from torchvision's by more than `levels` of 255."""
     for image, path in ours(root, transforms, **kwargs):
         with Image.open(path) as file:
             want = reference(file.convert("RGB"))
@@ -64,7 +64,7 @@ def test_interpolations_equal_those_of_pillow(varied, mode):
 
 
 def test_nearest_equals_that_of_pillow_but_at_edges(varied):
-    """Pillow and DALI compute the nearest pixel with different arithmetic, and may differ if a position is on an edge."""
+    """Stoker and DALI compute the nearest pixel with other arithmetic than Pillow, and may choose another one if a position is on a pixel's edge."""
     equal = total = 0
     for image, path in ours(varied, T.Resize((41, 60), interpolation="nearest")):
         with Image.open(path) as file:
@@ -228,8 +228,8 @@ def test_translation_of_torchvision_v2():
 
 
 def test_presets_of_torchvisions_references(varied):
-    """torchvision's presets are used unchanged, as transforms and as a dataset's transform, without Python. A class that does more than that is called for
-    each sample."""
+    """torchvision's presets work unchanged as transforms and as a dataset's transform, without calls into Python. An object of a class that does more is
+    called for each sample."""
     from torchvision.transforms import v2
 
     class Eval:

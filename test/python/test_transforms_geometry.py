@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Perspective, elastic displacement, random sizes, crops in fives, padding modes and noise, compared with torchvision for the same random draws."""
+"""Perspective, elastic displacement, random sizes, FiveCrop and TenCrop, padding modes and noise, compared with torchvision for the same draws."""
 
 import itertools
 
@@ -43,7 +43,7 @@ def test_perspective_moves_corners_inwards(mode):
         arguments = (start.tolist(), end.round().astype(int).tolist(), tv.InterpolationMode(mode))
         want = v2.perspective(Image.fromarray(PICTURES[k % 5]), *arguments, fill=9)
         near.append((abs(np.asarray(want).astype(int) - image) <= 1).mean())
-    # Pixels exactly on the border of the fill may differ with bilinear filtering.
+    # With bilinear filtering, pixels on the border of the fill may differ.
     assert np.mean(near) > (0.99 if mode == "nearest" else 0.999) and len(inside) > 60, near
 
 
@@ -69,7 +69,7 @@ def test_elastic_displacements_are_those_of_torchvision():
 
 
 def test_masks_boxes_and_points_follow():
-    """Each pixel of the mask stores its own number, which shows how it moved. Pixels, boxes and points of the image must move equally."""
+    """Each pixel of the mask stores its own number, which shows how it moved. Pixels of the image, boxes and points must move in the same way."""
     names = np.arange(1, HEIGHT * WIDTH + 1, dtype=np.int32).reshape(HEIGHT, WIDTH)
     boxes, points = np.array([[5, 6, 30, 29]], np.float32), np.array([[20.0, 20.0]], np.float32)
     source = pairs_of([(p, names, boxes, points) for p in PICTURES] * 4)

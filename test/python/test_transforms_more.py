@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transforms of values, warps, the user's functions and views, compared with torchvision on PIL images: within 1 of 255."""
+"""Transforms of values, warps, the user's functions and views, compared with torchvision on PIL images. Values differ by at most 1 of 255."""
 
 import io
 
@@ -119,7 +119,7 @@ def test_translations_are_whole_pixels_within_bounds():
 
 
 def test_resize_with_a_largest_edge(tree):
-    """Images of files, whose sizes are unknown in advance, are within 1 of torchvision's. A largest edge that is not larger than the size is refused."""
+    """Images of files, whose sizes are unknown in advance, differ by at most 1 from torchvision's. A max_size that is not larger than the size is refused."""
     for size, most in ((40, 44), (60, 61), (30, 400)):
         for image, path in Loader(tree, 1, transforms=[T.Resize(size, max_size=most)], fields=("image", "path"), dtype=torch.uint8):
             with Image.open(path[0]) as file:
@@ -149,7 +149,7 @@ def test_random_crop_pads_where_that_is_needed():
 
 @pytest.mark.parametrize("where", ["before", "normalized", "uint8"])
 def test_erasing_fills_one_window(where):
-    """The window's area and aspect are within their bounds, and the fill value is in the images' scale at that step."""
+    """The window's area and aspect ratio are within their bounds. `value` is in the scale that the images have at that step."""
     white = np.full((300, 50, 40, 3), 255, np.uint8)
     erasing = T.RandomErasing(0.7, scale=(0.05, 0.2), ratio=(0.5, 2), value=(0.2, 0.4, 0.6) if where != "uint8" else (51, 102, 153))
     steps = {
@@ -199,7 +199,7 @@ def test_erasing_by_noise(module):
 
 
 def test_a_random_order_of_one():
-    """RandomOrder of one transform always applies it, so it accepts a transform that cannot be switched for each sample."""
+    """RandomOrder of one transform always applies it, so it accepts a transform that changes the image's size."""
     assert torch.equal(made([T.RandomOrder([T.CenterCrop(24)])]), made([T.CenterCrop(24)]))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The notice after an epoch that waited, from made-up counters and from real runs. The tests check counters, but no times."""
+"""The notice after an epoch that waited, for invented counters and for real runs. Of real runs, the tests check counters but no times."""
 
 import threading
 import time
@@ -77,7 +77,7 @@ def test_no_line():
     assert line(spent(elapsed=0.9, wait=0.5), MACHINE) is None  # the epoch is too short for a notice
     assert (
         line(spent(wait=99.91, batches=100), MACHINE) is None
-    )  # a loop that only waits does nothing with its batches, so waiting is no problem
+    )  # a loop that does nothing with its batches only waits, which is no problem
     assert line(spent(wait=99.89, batches=100), MACHINE) is not None
 
 

@@ -154,7 +154,7 @@ def _to_rgb(frame: np.ndarray, facts: dict) -> np.ndarray:
 
 
 def frames(path: Path) -> np.ndarray:
-    """Returns all frames of a video as RGB (N, H, W, 3). FFmpeg decodes planes, which this function converts."""
+    """Returns all frames of a video as RGB (N, H, W, 3). FFmpeg decodes them, and this function converts their planes."""
     facts = probe(path)
     bits, sx, sy = _FORMATS[facts["pix_fmt"].replace("yuvj", "yuv")]
     w, h = facts["width"], facts["height"]

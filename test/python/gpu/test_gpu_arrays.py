@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two special jobs over tensors on the GPU: reductions of bytes that several thread blocks share, and adjacent samples as one job. NumPy gives the expected
-values."""
+"""Two special cases on the GPU: reductions of bytes by several thread blocks, and adjacent samples as one job. NumPy gives the expected values."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ REDUCTIONS: dict[str, Callable[[np.ndarray, tuple[int, ...]], np.ndarray]] = {
 
 
 def run(samples: Any, define: Callable[[Any], Any], device: str, batches: int = 3) -> list[Any]:
-    """Returns the outputs of the last batch, for which the library knows the usual shapes. With device "gpu" the samples may be a list or one array on the
+    """Returns the outputs of the last batch. By then the library knows the usual shapes. With device "gpu" the samples may be a list or one array on the
     GPU."""
     pipe = Pipeline(batch_size=len(samples), num_threads=2, device_id=0 if device == "gpu" else None, prefetch_queue_depth=1)
     with pipe:

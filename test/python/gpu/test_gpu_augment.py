@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operator augment on the GPU, where a pass that reads its image computes the image itself. The bytes equal those of the cores, and those of separate
-steps."""
+"""The operator augment on the GPU, where a pass over its output may compute that output itself. The bytes equal those of the cores, and those of
+separate steps."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def draw_images(rng: np.random.Generator, width: int, height: int) -> list[np.nd
 @pytest.mark.parametrize("layout", ["CHW", "HWC"])
 @pytest.mark.parametrize("dtype", [types.FLOAT, types.FLOAT16])
 def test_every_operation(layout: str, dtype: types.DALIDataType) -> None:
-    """The images fill one thread block, or several with an incomplete last one. A window may be on the border between two blocks."""
+    """The images fill one thread block, or several with an incomplete last one. The rectangle that cutout fills may cross the border between two blocks."""
     rng = np.random.default_rng(SEED)
     for width, height in [(4, 1), (4 * int(rng.integers(2, 40)), int(rng.integers(2, 60))), (224, 97)]:
         print(width, height)

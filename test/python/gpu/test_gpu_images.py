@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators on images whose kernels on the GPU work in tiles, in words or on whole pixels. Images of random channels, types, layouts and borders, with extents
-near those of a tile, give the same bytes as on the cores."""
+"""Operators on images whose kernels on the GPU work on tiles, words or whole pixels. Images of random channels, types, layouts and borders, some with
+extents near those of a tile, give the same bytes as on the cores."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_dense_windows(number: int) -> None:
 
 @pytest.mark.parametrize("number", range(18))
 def test_dense_windows_of_words(number: int) -> None:
-    """RGB images of bytes whose output rows are whole words, with small windows. The GPU computes such outputs in columns."""
+    """fn.filter with small windows over RGB images of bytes whose output rows are whole words. The GPU computes these in columns."""
     rng = np.random.default_rng([SEED, number, 12])
     size, valid = [3, 5, 7][number % 3], rng.random() < 0.3
     frames = [2] if rng.random() < 0.2 else []
@@ -117,7 +117,7 @@ def test_dense_windows_of_words(number: int) -> None:
 
 @pytest.mark.parametrize("number", range(20))
 def test_extremes_of_words(number: int) -> None:
-    """RGB images of bytes whose rows are whole words, with small windows. The GPU computes such outputs in columns."""
+    """Dilation and erosion with small windows over RGB images of bytes whose rows are whole words. The GPU computes these in columns."""
     rng = np.random.default_rng([SEED, number, 13])
     mask, times = [(3, 1), (5, 1), (7, 1), (3, 2), (3, 3)][number % 5]
     size, frames = (mask - 1) * times + 1, [2] if rng.random() < 0.2 else []
@@ -174,7 +174,7 @@ def test_affine_warps(number: int) -> None:
 @pytest.mark.parametrize("kind", ["water", "sphere", "jitter", "warp_perspective", "warp_affine", "rotate"])
 @pytest.mark.parametrize("number", range(4))
 def test_samples_of_narrow_and_wide_images(kind: str, number: int) -> None:
-    """Warps images of few and of many pixels per row, so that rows have any alignment, and some images have only border pixels, others nearly none."""
+    """Warps images of few and of many pixels per row: rows begin at any alignment, and some images consist of border pixels, others have nearly none."""
     rng = np.random.default_rng([SEED, number, 13, len(kind)])
     channels, dtype = 1 + (number + len(kind)) % 4, [np.uint8, np.uint8, np.float32, np.uint8][int(rng.integers(4))]
     widths = [*rng.integers(1, 41, 8), *rng.integers(100, 240, 3)]

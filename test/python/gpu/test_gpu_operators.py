@@ -184,7 +184,7 @@ def test_noise_is_the_same(name: str, dtype: Any) -> None:
 
 
 def test_arithmetic_of_both_sides() -> None:
-    """If an operator has an input on the cores and one on the GPU, the former is copied to the GPU."""
+    """If an operator has an input in host memory and one on the GPU, the former is copied to the GPU."""
     values = [np.arange(6, dtype=np.int32).reshape(2, 3) + i for i in range(3)]
 
     def define() -> Any:
@@ -222,7 +222,7 @@ def test_what_dali_has_on_gpus_alone(op: str) -> None:
 
 
 def test_outputs_made_on_the_cores_are_copied_to_the_gpu(tmp_path):
-    """The library copies outputs of device="gpu" that the cores make to the GPU. Serialised or not, the graph's other operators keep their inputs and draws."""
+    """Outputs with device="gpu" that the cores make are copied to the GPU. The graph's other operators keep their inputs and draws, also after serialize()."""
     array = np.asfortranarray(np.arange(24, dtype="f4").reshape(2, 3, 4))
     np.save(tmp_path / "a.npy", array)
 

@@ -14,10 +14,10 @@ from cases_generic import BINARY, UNARY
 from harness import Batch, Case
 from test_operators import CASES
 
-# Random draws differ between the libraries. So for these operators only the calls in the tables are used, which draw nothing; arguments of several calls, if
-# mixed, could draw.
+# Random draws differ between the libraries. So graphs call these operators only as the tables do, which draws nothing; a mixture of several calls'
+# arguments could draw.
 DRAWN = ("random_bbox_crop", "roi_random_crop", "segmentation.random_mask_pixel", "segmentation.random_object_bbox")
-SELECTS = ("interp_type", "min_filter", "mag_filter", "luma_only")  # these arguments select another rule for the comparison
+SELECTS = ("interp_type", "min_filter", "mag_filter", "luma_only")  # arguments on which the rule for the comparison depends
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Domain:
     arguments: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
 
     def rule(self, dtype: str, kwargs: dict[str, Any]) -> Case:
-        """Returns the loosest rule of the cases that resemble the call. If these have another type, scales their bounds to this type's range."""
+        """Returns the loosest rule of the cases that resemble the call. If they have another type, scales their bounds to the range of `dtype`."""
         selected = [c for c in self.calls if all(repr(c.kwargs.get(k)) == repr(kwargs.get(k)) for k in SELECTS)] or self.calls
         same = [c for c in selected if c.inputs and c.inputs[0].samples[0].dtype == dtype] or selected
         bounds = [c.bound * _range(dtype) / _range(_dtype(c)) for c in same if c.bound is not None]

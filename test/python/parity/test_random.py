@@ -80,7 +80,7 @@ def test_discrete_distributions_are_those_of_dali(op: str, inputs: tuple[Any, ..
 
 
 def _coordinates(height: int, width: int) -> np.ndarray:
-    """Makes a picture whose pixels store their own position, so that any window of it shows its position."""
+    """Makes a picture whose pixels store their own positions, so that a window of it shows where it is."""
     y, x = np.mgrid[0:height, 0:width]
     return np.stack([x, y, np.zeros_like(x)], -1).astype(np.float32)
 
@@ -94,7 +94,7 @@ WINDOWS: list[tuple[tuple[int, int], dict[str, Any]]] = [
 
 
 def _windows(lib: Library, extent: tuple[int, int], kwargs: dict[str, Any]) -> np.ndarray:
-    """Returns left, top, width and height of drawn windows, found by cropping a picture of coordinates to 2x2 pixels with a linear filter."""
+    """Returns left, top, width and height of drawn windows. They follow from crops of a picture of coordinates, resized to 2x2 pixels with a linear filter."""
     picture = _coordinates(*extent)
 
     def build(lib: Library) -> Any:
@@ -137,7 +137,7 @@ def test_windows_of_the_decoder() -> None:
 
 
 def test_torchvisions_windows() -> None:
-    """The windows have the distribution of RandomResizedCrop.get_params, rewritten here from its documentation."""
+    """The windows have the distribution of torchvision's RandomResizedCrop.get_params, which this test implements from its documentation."""
     rng = np.random.default_rng(SEED)
     height, width, reference = 120, 160, []
     while len(reference) < 2000:
