@@ -3,7 +3,7 @@
 
 composer_runs.py FOLDER OUT KIND: prints, as JSON, the samples of the batches of a whole run, those of its evaluation, and those of two runs that
 stop and of the runs that load their checkpoints.
-KIND: "torch" (torch's DataLoader), "own" (stoker.DataLoader), each with the number of workers after a colon, or "wrapped" (as_dataloader()).
+KIND: "torch:N" (torch's DataLoader with N workers), "own:N" (stoker.DataLoader), or "wrapped" (as_dataloader()).
 """
 
 import json
@@ -18,7 +18,7 @@ from test_frameworks import (
     numbers,
     own,
     wrapped,
-)  # first, because it prepares torchvision, which Composer imports
+)  # the first import, because it prepares torchvision, which Composer imports
 
 # isort: split
 import composer

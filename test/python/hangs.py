@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ends a run of tests that hangs, with the stacks of all threads.
 
-pytest-timeout raises an exception in the main thread. That has no effect if the main thread waits in C, or for a thread at the interpreter's exit, and
-pytest-timeout raises no more of them once a test has failed. faulthandler's thread needs neither the interpreter nor its lock.
+pytest-timeout raises an exception in the main thread. This has no effect if the main thread waits in C, or for a thread at the interpreter's exit, and
+it happens only until a test has failed. faulthandler's thread needs neither the interpreter nor its lock.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-_TIMES = 3  # a run hangs if a test takes this many times its limit of pytest-timeout
+_TIMES = 3  # a run hangs if a test takes this many times pytest-timeout's limit
 _state: dict[str, Any] = {}  # "stderr": the run's own stderr; "limit": the last test's, in seconds
 
 

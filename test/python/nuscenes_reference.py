@@ -24,7 +24,7 @@ def label_of(category):
 
 
 def motion(row):
-    """Returns the 4x4 matrix of a row that has a rotation and a translation. It maps points of the row's coordinate frame to its parent frame."""
+    """Returns the 4x4 matrix of a row with a rotation and a translation. The matrix maps points from the row's coordinate frame to its parent frame."""
     w, x, y, z = np.array(row["rotation"]) / np.linalg.norm(row["rotation"])
     m = np.eye(4)
     m[:3, :3] = [
@@ -37,8 +37,8 @@ def motion(row):
 
 
 def bounds_in_image(points, size):
-    """Returns the bounds of the part of a convex hull that lies inside the image. The extremes of that polygon are among the points in the image, the image's
-    corners in the hull, and the crossings of the image's border with lines between two points."""
+    """Returns the bounds of the part of the points' convex hull inside the image. The corners of that part are among the points inside the image, the image's
+    corners inside the hull, and the crossings of the image's border with lines between two points."""
     width, height = size
     found = [p for p in points if 0 <= p[0] <= width and 0 <= p[1] <= height]
     for a, b in combinations(points, 2):
@@ -126,7 +126,7 @@ class Reference:
         }
 
     def __getitem__(self, i):
-        """Returns the fields by name, those of cameras as lists."""
+        """Returns a dict of the fields of sample i. Those of cameras are lists."""
         sample = self.samples[i]
         lidar, calibrated = self.key[sample["token"], "LIDAR_TOP"]
         world = motion(self.by["ego_pose"][lidar["ego_pose_token"]]) @ motion(calibrated)

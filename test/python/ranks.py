@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks of a process group as processes of a test: forked from one program that has imported torch and joined over the loopback by gloo, or torchrun's."""
+"""Ranks of a process group for tests: processes of torchrun, or forks of one program that has imported torch, which gloo joins over loopback."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes WAV files of every kind for tests in memory, without a library."""
+"""Makes WAV files of every kind in memory, without a library."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def reader(path, batch_size=4, checkpoint=None, **kwargs):
 
 
 def numbers(pipe, batches):
-    """Returns the numbers of the utterances in `batches` batches; checks their texts."""
+    """Returns the numbers of the utterances in `batches` batches, and checks their texts."""
     got = []
     for _ in range(batches):
         _, _, texts, ids = pipe.run()

@@ -14,7 +14,7 @@ import stoker
 from stoker import Pipeline, fn
 
 BUILD = Path(__file__).resolve().parents[2] / os.environ.get("STOKER_BUILD", "build")
-WRITER = BUILD / "test" / "fuzz" / "replay_sound"  # this program writes the seeds of the fuzz target, which use all parts of the format
+WRITER = BUILD / "test" / "fuzz" / "replay_sound"  # a program that writes the fuzz target's seeds, which use all parts of the format
 
 LEVELS = {"fast": 0, "default": 5, "best": 12}
 
@@ -48,7 +48,7 @@ def bits_of(path):
 
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="the program ffmpeg is not installed")
 def test_every_kind_is_ffmpegs(files):
-    compared = 0  # counts files; those of 32 bits are left out, because only newer releases of ffmpeg decode them
+    compared = 0  # number of files; those of 32 bits are left out, because only newer releases of ffmpeg decode them
     for path in files:
         samples, _ = stoker.audioread(path, dtype="int32")
         if bits_of(path) < 32 and len(samples):

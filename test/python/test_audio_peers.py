@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Features of sounds against librosa's and torchaudio's, within 1e-4 of their range. Needs these packages, in an environment of their own if need be:
+"""Features of sounds differ from librosa's and torchaudio's by at most 1e-4 of their range. Needs these packages, for example in their own environment:
 PYTHONPATH=build/python STOKER_BUILD=build /tmp/peers/bin/python -m pytest test/python/test_audio_peers.py"""
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def sound():
 def test_spectrogram_of_librosa(sound, nfft, window, step, power):
     librosa = pytest.importorskip("librosa")
     made = run(sound, lambda x: fn.spectrogram(x, nfft=nfft, window_length=window, window_step=step, power=power))
-    # The values of DALI's Hann window, which spectrogram uses, are taken at n + 0.5. librosa's own are taken at n, so it gets this window.
+    # fn.spectrogram uses DALI's Hann window, sampled at n + 0.5. librosa's default is sampled at n, so librosa gets DALI's window as an argument.
     hann = np.sin(np.pi * (np.arange(window) + 0.5) / window) ** 2
     want = np.abs(librosa.stft(sound, n_fft=nfft, win_length=window, hop_length=step, window=hann, pad_mode="reflect")) ** power
     close(made, want)
@@ -78,7 +78,7 @@ def test_features_of_torchaudio(sound):
 
 @pytest.mark.parametrize(("before", "after"), ((44100, 16000), (16000, 8000), (8000, 16000)))
 def test_resampling_of_torchaudio(before, after):
-    """The libraries' filters differ. So the test compares a tone far below half of both rates, and leaves out the ends."""
+    """The libraries' filters differ, so the test compares a tone far below half of both rates, without the ends."""
     torch, functional = pytest.importorskip("torch"), pytest.importorskip("torchaudio.functional")
     x = (0.5 * np.sin(2 * np.pi * 440 * np.arange(before) / before)).astype("float32")
     made = run(x, lambda s: fn.audio_resample(s, in_rate=float(before), out_rate=float(after)))

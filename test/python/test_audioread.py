@@ -185,8 +185,8 @@ def test_times_that_are_no_numbers(stereo):
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
-    """Yields a store without keys, which the environment names. It has a WAV of two minutes and, if ffmpeg is installed, the same as FLAC, and its first 2 s
-    as MP3."""
+    """Yields a store that needs no keys, and sets the environment's variables for it. It has a WAV of two minutes and, if ffmpeg is installed, the same
+    sound as FLAC and its first 2 s as MP3."""
     rng = np.random.default_rng(SEED)
     folder = tmp_path / "root" / "sounds"
     folder.mkdir(parents=True)

@@ -25,7 +25,7 @@ def test_files_are_read_whose_names_are_data(tmp_path: Path) -> None:
         path.write_bytes(content)
     got = fn.eager.io.file.read([name(p) for p in paths] + [name(f"file://{paths[1]}")], dont_use_mmap=True)
     assert [np.asarray(g).tobytes() for g in got] == [*contents, contents[1]]
-    (version,) = fn.eager.io.file.read([name("/proc/version")])  # a file whose size is reported as 0
+    (version,) = fn.eager.io.file.read([name("/proc/version")])  # the system reports 0 as this file's size
     assert np.asarray(version).tobytes() == Path("/proc/version").read_bytes()
 
 
@@ -39,7 +39,7 @@ def test_a_missing_file_is_named_and_can_be_skipped(tmp_path: Path) -> None:
 
 
 def packed(data: bytes) -> bytes:
-    """Packs bytes as an LZ4 block: a greedy search finds matches of four bytes and more in a dictionary of the earlier bytes."""
+    """Compresses bytes as an LZ4 block. A greedy search finds matches of four or more bytes with a dictionary of earlier positions."""
     out, literals, at = bytearray(), bytearray(), 0
     seen: dict[bytes, int] = {}
 

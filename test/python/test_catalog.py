@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of operators: signatures, documentation, stubs, and what happens to wrong names and types."""
+"""Functions of operators: signatures, documentation, stubs, and errors for wrong names and types."""
 
 import ast
 import inspect
@@ -184,7 +184,7 @@ def test_the_reference_of_operators_is_current():
 
 
 def test_the_table_of_operators_is_current():
-    """doc/operator-table.md is what `make docs` writes now: the library accepts the types that it lists, and no others."""
+    """doc/operator-table.md is what `make docs` writes now: it lists all types that the library accepts, and no others."""
     pytest.importorskip("numpy")
     root = Path(__file__).resolve().parents[2]
     command = Path(os.environ.get("STOKER_BUILD", "build")).resolve() / "cli" / "stoker"

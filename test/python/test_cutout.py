@@ -11,7 +11,7 @@ EXTENTS = {"H": 23, "W": 31, "C": 3, "F": 2}
 
 
 def filled(image, layout, anchor, shape, value):
-    """Fills the rectangle with NumPy. Both of its ends are truncated to whole pixels; values for images of integers are truncated and saturated."""
+    """Fills the rectangle with NumPy. Its bounds are truncated to whole pixels. Values for images of integers are truncated, and saturate."""
     inside = np.ones((), bool)
     for axis, begin, end in zip("HW", anchor, anchor + shape, strict=True):
         at = np.arange(EXTENTS[axis])

@@ -142,7 +142,7 @@ def test_policies_of_shards(files, policy, padded, stick):
     draw = random.Random(SEED + 1)
     for _ in range(4):
         shards = draw.randint(2, 4)
-        names = [str(f) for f in files[: shards * draw.randint(1, 5)]]  # the shards have equal sizes: doc/from-dali.md describes the others
+        names = [str(f) for f in files[: shards * draw.randint(1, 5)]]  # shards of equal sizes; for others see doc/from-dali.md
         batch, shard = draw.randint(1, min(4, len(names) // shards)), draw.randrange(shards)
         theirs, ours = run_both(sequence, names, policy, padded, "reader", shards, shard, stick, batch, 4)
         assert theirs == ours, f"{len(names)} files, batch {batch}, shard {shard} of {shards} (seed {SEED})"

@@ -196,7 +196,7 @@ def test_pickling_is_refused(tree):
 
 
 def test_nan_is_no_random_number(tree):
-    """A definition with NaN as an argument is accepted. It is traced twice to find random numbers of Python, and NaN is not equal to itself."""
+    """A definition is traced twice, and draws of Python's random numbers are found by a comparison. NaN, which is not equal to itself, is accepted."""
 
     def define():
         _, label = fn.readers.file(file_root=str(tree))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of `stoker doctor --storage` about stores that refuse, are elsewhere or are empty names the problem and the remedy."""
+"""`stoker doctor --storage` reports the problem and the remedy if a store refuses requests, is in another region, or has no objects."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ OBJECTS = {"train/a b/1.jpg": b"x" * 1000, "train/c/2.jpg": b"y"}
 
 
 class Bucket(BaseHTTPRequestHandler):
-    """A bucket named b. refuses: returns None to allow a request, or (status, the store's error code, more of the error, headers). late: seconds by which
-    its clock is ahead."""
+    """A bucket named b. refuses: a function from a request to None, which allows it, or (status, the store's error code, more of the error, headers).
+    late: seconds by which the bucket's clock is ahead."""
 
     protocol_version = "HTTP/1.1"
     refuses = staticmethod(lambda asked: None)
@@ -157,7 +157,7 @@ def test_a_bucket_that_may_not_be_listed(doctor):
 
 @pytest.mark.parametrize("how", ["header", "body"])
 def test_another_region_is_learned(doctor, how):
-    """AWS names the region in a header, MinIO only in the error."""
+    """The doctor finds the region that a store names: AWS in a header, MinIO only in the error."""
 
     def refuses(asked):
         if "/eu-south-2/s3/" in asked.headers["Authorization"]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""equalize, autocontrast, adjust_sharpness and color_jitter: Pillow's results, to the bit."""
+"""equalize, autocontrast, adjust_sharpness and color_jitter give exactly Pillow's results."""
 
 import itertools
 
@@ -26,7 +26,7 @@ def images(rng):
 
 
 def turned(image, hue):
-    """Returns what torchvision's adjust_hue makes of a PIL image."""
+    """Returns the result of torchvision's adjust_hue for a PIL image."""
     h, s, v = image.convert("HSV").split()
     h = Image.fromarray((np.asarray(h).astype(int) + int(hue * 255)).astype(np.uint8))
     return Image.merge("HSV", (h, s, v)).convert("RGB")
@@ -99,7 +99,7 @@ def test_arguments_of_each_sample(images):
 )
 @pytest.mark.parametrize(("operator", "arguments"), [("color_jitter", {"contrast": 2.0}), ("augment", {"operation": 8, "magnitude": 2.0})])
 def test_pixels_whose_channels_lie_apart_are_refused(operator, arguments, layout, shape):
-    """Images whose channels come first or in two dims are refused. Planes once were taken for three grey images, and two dims of channels for one."""
+    """Images whose channels are the first dim, or two dims, are refused. Planes once were taken for three gray images, and two dims of channels for one."""
     says = f'must lie together, as in HWC, not as in "{layout}"' if layout.endswith("CHW") else "1 or 3 channels here, not 9"
 
     @pipeline_def(batch_size=1, num_threads=1, device_id=None)

@@ -11,11 +11,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 NAME = re.compile(r"(?<!_)STOKER_[A-Z0-9_]*[A-Z0-9]\b")
 SUFFIXES = {".c", ".h", ".py", ".pyi", ".sh", ".toml", ".build", ".cu", ".cuh", ""}
-MISSPELT = "STOKER_FUZE"  # a wrong name that test_command.py sets on purpose, to see the warning
+MISSPELT = "STOKER_FUZE"  # a wrong name that test_command.py sets on purpose, to test the warning
 
 
 def _rows() -> dict[str, list[str]]:
-    """Returns the rows of the table, by variable: values, default, effect and file."""
+    """Returns the table as a dict from each variable to the other cells of its row: values, default, effect and file."""
     rows = {}
     for line in (ROOT / "doc" / "environment.md").read_text().splitlines():
         if line.startswith("| `STOKER_"):
@@ -26,7 +26,7 @@ def _rows() -> dict[str, list[str]]:
 
 
 def _read_in_sources() -> dict[str, set[str]]:
-    """Returns the variables in the sources, each with its files, without include guards and macros that a build defines."""
+    """Returns a dict from each variable that the sources name to the files that name it. Leaves out include guards and macros that a build defines."""
     found: dict[str, set[str]] = {}
     for folder in ("src", "cli", "python", "include", "tools", "bench", "examples", "test", ".ci", "Makefile", "meson.build"):
         for path in [ROOT / folder, *sorted((ROOT / folder).rglob("*"))]:
@@ -58,7 +58,7 @@ def test_the_page_has_what_the_sources_read() -> None:
     known, tools = _library()
     assert known, "the table of the library was not found"
     assert all(any(name.startswith(t) for name in page) for t in tools), "the library knows a name that nothing reads"
-    # An entry of `tools`, such as "STOKER_TEST", is a prefix, and a variable only if the page has it.
+    # A name in `tools`, such as "STOKER_TEST", is a prefix. It counts as a variable only if the page has it.
     names = {n for n in found if n in page or n not in tools} - {MISSPELT}
     assert names == set(page), "doc/environment.md and the sources differ"
     for name, cells in page.items():

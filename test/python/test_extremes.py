@@ -107,7 +107,7 @@ def test_variables_of_the_environment() -> None:
     "name", ["LOCAL_WORLD_SIZE", "RANK", "WORLD_SIZE", "LOCAL_RANK", "OMP_NUM_THREADS", "CUDA_DEVICE_MAX_CONNECTIONS", "COLUMNS"]
 )
 def test_variables_of_others(name: str, tmp_path: Path) -> None:
-    """Variables that other programs set wrongly may be refused or ignored. They never end the process."""
+    """Other programs' variables with wrong values may be refused or ignored. They never end the process."""
     program = """
 import os, sys
 import numpy as np

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frameworks that take a DataLoader train with stoker.DataLoader and with as_dataloader(), and continue saved runs with the batches that were left.
-
-A framework that is not installed is skipped. To run all: pip install fastai pytorch-ignite lightning accelerate transformers mosaicml.
+"""Frameworks that take a DataLoader train with stoker.DataLoader and with as_dataloader(), and continue saved runs with the remaining batches.
+Tests of a framework that is not installed are skipped. To run all: pip install fastai pytorch-ignite lightning accelerate transformers mosaicml.
 """
 
 import contextlib
@@ -28,7 +27,7 @@ STEPS = SAMPLES // BATCH
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Writes images of one colour each, so that a batch shows which samples it holds."""
+    """Writes images of one colour each, which identifies the sample in a batch."""
     root = tmp_path_factory.mktemp("colours")
     for k in range(SAMPLES):
         path = root / f"c{k % 2}" / f"{k:02d}.png"
@@ -61,7 +60,7 @@ KINDS = pytest.mark.parametrize(
 
 
 class Net(torch.nn.Module):
-    """A model that records which samples it has been trained with."""
+    """A model that records the samples that it has been trained with."""
 
     def __init__(self):
         super().__init__()
@@ -96,7 +95,7 @@ def in_order():
 @KINDS
 @pytest.mark.parametrize("after", [STEPS, STEPS + 2])
 def test_fastai_continues_with_the_batches_that_were_left(make, after, folder, tmp_path):
-    """A Learner that stops after some batches, and another one that loads its model and its DataLoader's state, do what one Learner does."""
+    """A Learner stops after some batches, and another one loads its model and its DataLoader's state. Together they do what one uninterrupted Learner does."""
     learners = pytest.importorskip("fastai.learner")
     pytest.importorskip("fastai.callback.progress")  # adds no_bar() to Learner
 
@@ -207,8 +206,8 @@ def _with_composer(folder, out, kind):
 
 @pytest.mark.parametrize("kind", ["own:0", "own:1", "wrapped"])
 def test_composer(kind, folder, tmp_path):
-    """A Trainer trains with halves of batches and evaluates each sample once. Composer continues a run by passing over batches. With a generator and workers,
-    that gives other batches in torch's DataLoader, and the same ones here."""
+    """A Trainer trains with halves of batches and evaluates each sample once. Composer continues a run by skipping batches. With a generator and workers,
+    torch's DataLoader then gives other batches, and Stoker's gives the same ones."""
     if importlib.util.find_spec("composer") is None:
         pytest.skip("Composer is not installed")
     runs = _with_composer(folder, tmp_path / "runs", kind)

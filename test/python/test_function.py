@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fn.python_function: users' Python inside a graph, by sample and by batch, what it may return, and its exceptions."""
+"""fn.python_function: the user's Python functions in a graph, called by sample or by batch; their results and exceptions."""
 
 import contextlib
 import gc
@@ -58,7 +58,7 @@ def test_arrays_in_and_out(by_batch):
 
 
 def test_where_functions_may_stand(tree):
-    """Functions may follow a decoder, take only draws or no inputs, follow each other, be made in ops, or be made before there is a pipeline."""
+    """Functions may follow a decoder or each other, take only draws or no inputs, be classes of ops, or be made before there is a pipeline."""
     scale = ops.PythonFunction(lambda x: (x / 2).astype(np.float32))
     draw = fn.random.uniform(range=[1.0, 2.0])
 

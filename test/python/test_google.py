@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gs:// against a stand-in on loopback: listings, ranges, and every kind of credentials; no secret is printed."""
+"""gs:// with a replacement of Google's servers on loopback: listings, ranges, and every kind of credentials. No secret is printed."""
 
 import base64
 import json
@@ -23,10 +23,8 @@ SMALL = [T.Resize((8, 8))]
 
 
 class Google:
-    """The XML API of a store, its token endpoint, and the metadata server, on one port. token: the bearer token that requests for objects must carry, or None.
-
-    `seen` holds the Authorization header of each such request; `asked` holds the forms and paths of requests for a token.
-    """
+    """The XML API of a store, its token endpoint, and the metadata server, on one port. token: the bearer token that requests for objects must have, or None.
+    `seen` has the Authorization header of each such request, `asked` the forms and paths of requests for a token."""
 
     def __init__(self, root, token="ya29.tOkEn", lifetime=3600):
         self.root, self.token, self.lifetime, self.seen, self.asked = root, token, lifetime, [], []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps that every batch of a training loop takes on its way to the loop's own thread."""
+"""The steps by which the thread of a training loop takes each batch."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_tensor_holds_its_batch():
 
 
 def test_a_batch_that_is_ready_is_taken_without_giving_up_the_interpreter(tree):
-    """Another Python thread gets no turn while a batch that is ready is taken. It could stop the loop's own thread for a switch interval with each batch."""
+    """No other Python thread runs while a batch that is ready is taken. If it did, it could stop the loop's thread for a switch interval at each batch."""
     pipe = Pipeline(BATCH, 2, None, 1, prefetch_queue_depth=2)
     with pipe:
         pipe.set_outputs(fn.readers.file(file_root=str(tree), name="Reader")[1])
@@ -102,7 +102,7 @@ def test_a_batch_that_is_ready_is_taken_without_giving_up_the_interpreter(tree):
     sys.setswitchinterval(60.0)
     try:
         begin.set()
-        until = time.perf_counter() + 0.05  # gives the other thread time to wake up and to wait for the interpreter's lock
+        until = time.perf_counter() + 0.05  # time in which the other thread wakes up and waits for the interpreter's lock
         while time.perf_counter() < until:
             pass
         lapped = laps[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""If the tests themselves hang, the run fails and says where each thread stood (hangs.py)."""
+"""If a test hangs, hangs.py ends the run with the stacks of all threads."""
 
 import os
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/check_hardening.py: a library built with the flags passes, and each flag that is left out is named."""
+"""tools/check_hardening.py accepts a library built with all flags, and names each flag that is left out."""
 
 import shutil
 import subprocess

@@ -14,7 +14,7 @@ from support import png_chunk, run_script
 
 
 def test_unpacking_a_png_keeps_to_the_limit(tmp_path):
-    """PNGs with 100 MB of text or profile in 100 KB are bad samples, and the process stays within memory_limit and 16 MiB. libspng unpacks both."""
+    """PNGs with 100 MB of text or of a profile, compressed to 100 KB, are bad samples. The process stays within memory_limit and 16 MiB. libspng unpacks both."""
 
     packed = zlib.compress(bytes(100 << 20), 9)
     pixels = zlib.compress(b"".join(b"\0" + bytes(3 * 16) for _ in range(16)))
@@ -53,7 +53,7 @@ def test_unpacking_a_png_keeps_to_the_limit(tmp_path):
 
 @pytest.mark.parametrize("transform", [T.CenterCrop(10**7), T.RandomResizedCrop(10**7), T.Resize((10**7, 10**7))])
 def test_an_image_over_the_limit_names_its_size_and_the_limit(tmp_path: Path, transform: object) -> None:
-    """The message names the image, not the batch. It once was about the batch, whose memory was taken first, although not even a batch of one image fits."""
+    """The message names the image. It once was about the batch, whose memory was allocated first, although not even a batch of one image fits."""
     Image.new("RGB", (50, 40)).save(tmp_path / "a.jpg")
     loader = stoker.Loader([str(tmp_path / "a.jpg")], batch_size=2, transforms=[transform])
     with pytest.raises(

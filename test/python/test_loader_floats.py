@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images of floats and of many channels through warps, blurs and erasing, against torchvision on tensors."""
+"""Warps, blurs and erasing of images of floats and of many channels, compared with torchvision on tensors."""
 
 import pytest
 import torch

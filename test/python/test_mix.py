@@ -81,11 +81,12 @@ def test_draws_follow_from_seed_epoch_and_batch():
     kinds = set()
     for _ in range(8):
         kinds |= {(a == b).flatten(1).float().mean().item() > 0.02 for a, b in zip(run(first), [i for i, _ in plain], strict=True)}
-    assert kinds == {True, False}  # under CutMix pixels outside of the window keep their values; under MixUp few do
+    assert kinds == {True, False}  # in CutMix, pixels outside of the window keep their values; in MixUp, few do
 
 
 def test_labels_are_mixed_as_vectors(tree):
-    """The Loader knows the number of classes; vectors are mixed directly; functions get images and labels; a batch that RandomApply skips keeps its labels."""
+    """The Loader turns labels into vectors of its classes, and mixes labels that are vectors already. Functions get images and labels. A batch that RandomApply
+    skips has its own labels."""
     images, labels = next(iter(Loader(tree, 4, transforms=[T.Resize((8, 8))], batch_transforms=T.MixUp())))
     assert labels.shape == (4, len(Loader(tree, 4).classes)) and labels.dtype is torch.float32
     soft = np.eye(5, dtype=np.float32)[LABELS]

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hostile neighbour, who can write to the folders that a run uses, replaces the files in them.
+"""A hostile user, who can write to the folders that a run uses, replaces the files in them.
 
 Each file that Stoker opens or writes becomes a link, a dangling link, a FIFO, a folder, a device, a socket, or an empty, cut or growing file. Stoker reports an
-error or does its job. It never hangs, never changes the target of a link, and never dies by a signal. Each family of files runs in its own process, which
-prints the stacks of its threads and exits if a case takes too long. Where a file is cut and which of its bytes change is drawn from the seed, with STOKER_LONG=1
-many times.
+error or does its job. It never hangs, never changes the target of a link, and never dies by a signal. Each family of files has its own process, which prints
+the stacks of its threads and exits if a case takes too long. The positions of cuts and changed bytes are random; STOKER_LONG=1 tests many of them.
 """
 
 from __future__ import annotations

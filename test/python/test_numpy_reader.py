@@ -48,7 +48,7 @@ def test_every_type_order_and_version(dtype, rng, tmp_path):
     made.append((save(tmp_path / "big.npy", plain.astype(np.dtype(dtype).newbyteorder(">"))), plain))
     big = np.asfortranarray(plain.astype(np.dtype(dtype).newbyteorder(">")))
     made.append((save(tmp_path / "both.npy", big), plain))
-    # Programs other than NumPy write such headers, after which the elements lie at no multiple of their size.
+    # Programs other than NumPy write such headers, after which the offset of the elements is no multiple of their size.
     text = f"{{'descr': '{np.dtype(dtype).str}', 'fortran_order': False, 'shape': (3, 4L, 5)}}\n".encode()
     text = b" " * (1 - len(text) % 2) + text
     (tmp_path / "odd.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(text + b" ").to_bytes(2, "little") + text + b" " + plain.tobytes())
@@ -156,7 +156,7 @@ def test_which_files_are_read(tmp_path):
         for given, want in cases:
             given = dict(given)
             if library is not stoker and given.get("file_list"):
-                (tmp_path / "list.txt").write_text("z.npy\nsub/q.npy\n")  # DALI needs a list without blanks
+                (tmp_path / "list.txt").write_text("z.npy\nsub/q.npy\n")  # DALI needs a list without blank characters
             pipe = library.Pipeline(batch_size=len(want), num_threads=1, device_id=None)
             with pipe:
                 pipe.set_outputs(library.fn.readers.numpy(**given))

@@ -78,7 +78,7 @@ def test_streams_by_any_name() -> None:
 
 
 def test_host_batches_are_their_own(tree: Path) -> None:
-    """Copies outputs to batches on the host: unequal shapes, one sample, metadata of samples. Such a copy occupies no slot of the pipeline."""
+    """Copies outputs to batches in host memory: of unequal shapes, of one sample, with metadata. A copy occupies no slot of the pipeline."""
     pipe = Pipeline(batch_size=3, num_threads=2, max_batches=3)
     with pipe:
         data, label = fn.readers.file(file_root=str(tree))

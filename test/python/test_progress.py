@@ -75,7 +75,7 @@ class Terminal:
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory):
-    """Writes a few photographs under many names, so many that they take seconds to decode."""
+    """Writes a few photographs under many names. Decoding them all takes seconds."""
     root = tmp_path_factory.mktemp("photos")
     rng = np.random.default_rng(0)
     for c in range(2):

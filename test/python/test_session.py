@@ -12,7 +12,7 @@ def labels(root):
 
 
 def epochs(session, count):
-    """Returns for each epoch the pairs (epoch of the batch, step) of its batches."""
+    """Returns a list of (the batch's epoch, its step) for each epoch."""
     found = []
     for _ in range(count):
         found.append([])

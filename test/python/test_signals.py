@@ -115,7 +115,7 @@ def test_a_spectrum_that_is_not_stored_gives_the_same_bands(layout: str, monkeyp
 
 
 def test_a_spectrum_along_another_dimension_is_stored() -> None:
-    """The reshape names the axis of time "f", so that mel bands are sums over times, which the pass without a stored spectrum cannot compute."""
+    """A reshape calls the axis of time "f", so mel bands become sums over times. The fused pass, which stores no spectrum, cannot compute these."""
     samples = [noise(4000)]
     pipe = Pipeline(batch_size=1, num_threads=1, device_id=None)
     with pipe:
@@ -175,7 +175,7 @@ def test_regions_that_are_not_silent(length: int, window: int) -> None:
 
 
 def test_silence_after_a_loud_part_is_silent() -> None:
-    """Sums in float32 would keep a rest of the loud part."""
+    """Sums in float32 would keep rounding errors of the loud part."""
     x = np.zeros(20000, "float32")
     x[1000:9000] = noise(8000) * 1000
     pipe = Pipeline(batch_size=1, num_threads=1, device_id=None)

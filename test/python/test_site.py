@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The site's gallery and menu leave out nothing that they should show. `make site` builds it, and fails for a dead link."""
+"""The site's gallery and menu leave out nothing that they should show. `make site` builds the site, and fails if it has a dead link."""
 
 import importlib.util
 import random

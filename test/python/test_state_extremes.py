@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""States that were damaged or written by hand: each entry takes numbers at and beyond its limits and values of other types. A Loader refuses such a state with
-an error of Stoker, or continues, and never fails in another way."""
+"""States that were damaged or written by hand: each entry is set to numbers at and beyond its limits, and to values of other types. A Loader refuses such a
+state with an error of Stoker, or continues, and never fails in another way."""
 
 import copy
 import itertools
@@ -15,7 +15,7 @@ from stoker.errors import StateError, StokerError
 PIXELS = np.arange(20, dtype=np.uint8)[:, None, None, None] * np.ones((1, 8, 8, 3), np.uint8)
 VALUES = [None, -1, 0, 1, 2**63 - 1, 1.5, float("nan"), "", "x", b"", [], {}, True, ["x"], {"a": 1}, np.int64(3), torch.tensor(3), object()]
 HUGE = [2**64, 10**30]
-# Entries that a Loader does not use, because it has them from elsewhere.
+# Entries that a Loader ignores, since it has their values from elsewhere.
 UNUSED = [("pipeline", "seed")]
 
 
@@ -127,7 +127,7 @@ def refuses(loader, state):
 
 @pytest.mark.parametrize("kind", ["arrays", "stream", "pipeline", "table", "robot", "mixture"])
 def test_a_refused_state_does_not_end_the_iteration(tmp_path, kind):
-    """The iteration under way gives the same batches as without the call."""
+    """An iteration in which load_state_dict() fails gives the same batches as without the call."""
     made = []
     for name in ("first", "second", "third"):
         (tmp_path / name).mkdir()

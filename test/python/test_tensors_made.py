@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorCPU and TensorListCPU made from arrays, and methods that change them in place; also DALI's names of types, errors, iterators' sizes and graphs."""
+"""TensorCPU and TensorListCPU made from arrays, and methods that change them in place; DALI's names of types and errors; an iterator's size; graphs in DOT."""
 
 import gc
 import json

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from stoker import transforms as T
 
-# Every numeric argument of each transform that has any.
+# All numeric arguments of each transform that has any.
 GIVEN: dict[str, dict[str, Any]] = {
     "AugMix": {"severity": 3, "mixture_width": 3, "chain_depth": 2, "alpha": 1.0, "fill": 0.0},
     "AutoAugment": {"fill": [0.0, 1.0, 2.0]},
@@ -146,7 +146,7 @@ def test_sizes_of_numpy() -> None:
     ],
 )
 def test_numbers_too_many(arguments: dict[str, Any], message: str) -> None:
-    """RandomAffine refuses too few or too many numbers in an argument. Further ones once were ignored without a warning."""
+    """RandomAffine refuses an argument with too few or too many numbers. It once ignored the surplus ones without a warning."""
     with pytest.raises(ValueError, match=f"RandomAffine: {message}"):
         T.RandomAffine(10, **arguments)
 

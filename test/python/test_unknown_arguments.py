@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Named arguments that do not exist: the error names the nearest one that does."""
+"""Named arguments that do not exist: the error suggests the most similar one that does."""
 
 import importlib
 import inspect
@@ -11,7 +11,7 @@ from stoker import DataLoader, Loader, Pipeline, Storage, fn
 from stoker import transforms as T
 
 MODULES = ["stoker", "stoker.transforms", "stoker.metrics", "stoker.structured", "stoker.plugin.pytorch", "stoker.loader"]
-# These take a positional argument first, have no arguments with names, or are made by Python's own classes.
+# Names that need a positional argument first, take no named arguments, or are made by Python's own classes.
 OTHERS = {"DataNode", "do_not_convert", "Loader", "feed_ndarray", "TorchPythonFunction", "Metric", "newaxis"}
 
 
@@ -79,7 +79,7 @@ def test_names_that_are_near_to_none():
 
 
 def test_errors_of_functions_that_are_called_inside_stay_as_they_are():
-    """A user's function may raise an error with the same words, but it is about another call."""
+    """If a user's function raises an error with the same words, it is about another call and does not change."""
 
     def fetch(uri, offset, length):
         return bytes(stop=3)

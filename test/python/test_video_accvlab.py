@@ -237,7 +237,7 @@ def test_the_cache_of_files(files, tmp_path):
 
 
 def test_a_store_into_which_others_may_write_is_refused(monkeypatch, tmp_path):
-    """A folder into which others may write, or a link in place of it, is refused: reading a group that they cut would end in SIGBUS."""
+    """A folder in which other users may write, or a link in its place, is refused: if they truncated a group of pictures, reading it would end in SIGBUS."""
     monkeypatch.setattr(nvc.SharedGopStore, "_folder_of", staticmethod(lambda store_id: tmp_path / "store"))
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "lock").touch()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stoker decodes videos in a process that has loaded another package's FFmpeg, before or after its own, and that package still decodes."""
+"""Stoker decodes videos in a process that loads another package's FFmpeg before or after Stoker's, and that package decodes too."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import videos
 
 pytestmark = videos.needs_video
 
-# Imports two packages in the order of the arguments. Then each decodes, in this order and in the other one. All frames have to equal those that the package
-# gave first, and differ little from those of the first package. The last line of output is the number of FFmpegs that were loaded.
+# Imports two packages in the order of the arguments. Then both decode, in this order and in the other one. A package must give the same frames each time,
+# which differ little from those of the first package. The last line of output is the number of FFmpegs that were loaded.
 PROGRAM = """
 import sys
 import numpy as np

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""io.video.frame: single frames of videos that samples name, by number or by time."""
+"""io.video.frame: single frames, each from the video that its sample names, by number or by time."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_a_file_that_is_replaced(clips, tmp_path):
 
 
 def test_a_file_that_is_replaced_by_one_of_equal_size(clips, tmp_path):
-    """Frames come from the new file after a replacement, although neither the size nor the time of change shows it."""
+    """After a file is replaced by another one of its size and time of change, frames come from the new file."""
     path, other = tmp_path / "a.mp4", tmp_path / "b.mp4"
     data = [clips(name).read_bytes() for name in ("h264.mp4", "vfr.mp4")]
     size = max(map(len, data)) + 8

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoker.samplers: clips lie where torchcodec's functions of the same names put them."""
+"""stoker.samplers give the same clips as torchcodec's functions of the same names."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`stoker view` of a sound, the picture of its waveform and spectrogram; and `stoker bench` of sounds."""
+"""`stoker view` of a sound draws its waveform and spectrogram; also tests `stoker bench` of sounds."""
 
 from __future__ import annotations
 

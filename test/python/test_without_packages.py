@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that need NumPy or PyTorch say so at once, and how to install them, if they are not installed. Everything else works without them."""
+"""If NumPy or PyTorch is not installed, functions that need it fail at once with advice to install it. Everything else works without them."""
 
 import pytest
 from support import run_script
@@ -20,7 +20,7 @@ sys.meta_path[sys.meta_path.index(importlib.machinery.PathFinder)] = Path
 """
 ALL = "numpy,torch,torchvision,jax,cupy,PIL"
 
-# A call of each name, and the beginning of its message.
+# A call of each function, and the beginning of its message.
 WITHOUT_NUMPY = {
     "stoker.imread('x.jpg')": "imread makes NumPy arrays, and NumPy is not installed: pip install numpy",
     "stoker.imdecode(b'x')": "imdecode makes NumPy arrays, and NumPy is not installed: pip install numpy",
@@ -53,7 +53,7 @@ def test_the_message_says_how_to_install(calls, hidden):
 
 
 def test_pipelines_run_without_packages(tmp_path):
-    """A Pipeline needs neither NumPy nor torch, and another package that misses NumPy gets Python's own message."""
+    """A Pipeline needs neither NumPy nor torch. If another package does not find NumPy, Python's own message appears."""
     (tmp_path / "other.py").write_text("import numpy\n")
     program = """
 from stoker import Pipeline, fn

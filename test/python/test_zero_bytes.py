@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A path or a name with a zero byte is refused: C would end the text there, and open another file than the named one."""
+"""A path or a name with a zero byte is refused: in C the text would end there, and name another file."""
 
 from __future__ import annotations
 

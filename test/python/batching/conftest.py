@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs tests that use `device` on the CPU and on CUDA. Without a GPU, those on CUDA are skipped, and so are tests that use `cuda`."""
+"""Fixtures. Tests with `device` run on the CPU and on CUDA; tests with `cuda` run only on CUDA. Without a GPU, those on CUDA are skipped."""
 
 import contextlib
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reference implementations as plain loops over samples, for batches whose indexed dim follows the single batch dim."""
+"""Reference implementations as plain loops over samples, for batches with one batch dim, followed by the indexed dim."""
 
 import torch
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares each problem with scipy.optimize.linear_sum_assignment (1.17; it breaks ties the same way since 1.4)."""
+"""Solutions of assignment problems equal those of scipy.optimize.linear_sum_assignment, which chooses between equal ones in the same way since SciPy 1.4."""
 
 import os
 

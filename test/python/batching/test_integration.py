@@ -148,7 +148,7 @@ def test_import_needs_neither_torch_nor_numpy():
 
 @pytest.mark.gpu
 def test_cuda_graph_of_a_criterion(cuda):
-    """Forward, matching and backward are captured and replayed with other data. Capturing fails if any of them waits for the device."""
+    """The forward pass, the matching and the backward pass are captured, and replayed with other data. Capturing fails if any of them waits for the device."""
     logits, boxes, labels, targets, sizes = tensors(cuda)
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):

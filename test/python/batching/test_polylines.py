@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Points along polylines equal those of numpy.interp over the length along the line, for batches of one size and ragged ones."""
+"""Points along polylines equal those of numpy.interp over the length along the line, in batches of equal sizes and in ragged ones."""
 
 import numpy as np
 import pytest
@@ -61,8 +61,7 @@ def test_ragged_batches(device, rng):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("dims", [2, 3])
 def test_loops_for_usual_shapes_give_the_bytes_of_the_general_loop(device, rng, dtype, dims):
-    # libstoker has a loop for 2 dims, one for 3 dims and a general one. `wide` has two further dims, which are zero: the general loop has to give the same
-    # results.
+    # libstoker has loops for 2 dims, for 3 dims and for any number. `wide` has two further dims of zeros, for which the last loop must give the same results.
     for count in [*range(1, 10), 100, 1000]:
         points = torch.from_numpy(rng.normal(size=(3, count, dims)).round(1)).to(dtype)
         points[:, count // 2] = points[:, (count - 1) // 2]  # one point of each polyline is repeated

@@ -23,7 +23,7 @@ def test_mask_and_sizes(device):
     assert b.mask.tolist() == [[True, True, False, False], [False] * 4, [True, True, True, False]] and b.mask is b.mask
     again = sb.RaggedBatch(b.tensor, mask=b.mask)
     assert torch.equal(again.sample_sizes, b.sample_sizes) and again.sample_sizes.dtype == torch.int64
-    # The mask's last dimension has its entries, whatever non_uniform_dim is.
+    # The mask's last dimension is that of the entries, whatever non_uniform_dim is.
     later = sb.RaggedBatch(torch.zeros(3, 2, 5, 4, device=device), mask=b.mask, non_uniform_dim=3)
     assert torch.equal(later.sample_sizes, b.sample_sizes)
     two = sb.RaggedBatch(torch.zeros(3, 4, 2, device=device), sample_sizes=torch.ones(3, 4, dtype=torch.int64, device=device))

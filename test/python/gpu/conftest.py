@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def torch_cuda():
-    """Returns torch with CUDA, or skips the test: the driver that is emulated on the host does not support torch."""
+    """Returns torch, or skips the test if torch has no CUDA. torch does not run on the driver that is emulated on the host."""
     torch = pytest.importorskip("torch")
     if not torch.cuda.is_available():
         pytest.skip("torch has no CUDA")

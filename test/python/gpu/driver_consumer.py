@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A consumer that uses the driver itself, as torch does on a GPU: it reads or overwrites batches late, on a stream of its own, after it has released them.
-It is a program of its own because the emulated driver reads its settings when a process starts.
+"""A consumer that calls the CUDA driver itself, as torch does: it reads or overwrites batches late, on a stream of its own, after it has released them.
+It runs in a separate process because the emulated driver reads its settings when a process starts.
 
 usage: driver_consumer.py FOLDER read|write|dlpack|capsules|interface
 """
@@ -68,8 +68,8 @@ def bytes_of(tensor: Any) -> bytes:
 
 
 def announce(images: Any, stream: ctypes.c_void_p, how: str) -> Any:
-    """Announces that the stream uses the batch; the array interface cannot name a stream. Returns the exported object, which has to live as long as the tensor,
-    or None for "read" and "write"."""
+    """Informs the library that the stream uses the batch; the array interface cannot name a stream. Returns the exported object, which has to live as long as
+    the tensor, or None for "read" and "write"."""
     if how == "dlpack":
         return images.__dlpack__(stream=stream.value, max_version=(1, 0))
     if how == "capsules":

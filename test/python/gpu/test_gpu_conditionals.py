@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Branches on the GPU give the values of the cores, and no job runs for a sample that does not take the branch. Images of automatic augmentations may differ
-by 1."""
+"""Branches on the GPU give the values of the cores, and no job runs for a sample that does not take the branch. Automatic augmentations may differ by 1."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ def on(device_id: int | None, define: Any, batches: int, **kwargs: Any) -> tuple
 
 
 def test_a_predicate_that_the_gpu_reads_too() -> None:
-    """The cores read the predicate to merge values, even while it is copied to the GPU as an input."""
+    """The cores read the predicate to merge values, although it is also an input that is copied to the GPU."""
     flags = [np.array(i % 3 == 0) for i in range(5)]
 
     def define() -> Any:
@@ -116,7 +115,7 @@ def test_places_that_cannot_be() -> None:
 
 def test_automatic_augmentations() -> None:
     """Policies and suites give the cores' images on the GPU, except that fewer than 1% of the bytes differ, by 1. Each operator finds its parameters in the
-    memory that it reads."""
+    memory, of the host or of the GPU, from which it reads them."""
     from stoker.auto_aug import auto_augment, rand_augment, trivial_augment
 
     images = [np.random.default_rng(i).integers(0, 256, (30 + i, 41 - i, 3), np.uint8) for i in range(12)]
@@ -143,7 +142,7 @@ def test_automatic_augmentations() -> None:
 
 
 def test_automatic_augmentations_of_the_loader() -> None:
-    """Both sides give equal bytes, whether or not extents are known in advance."""
+    """Both sides give equal bytes, whether or not the images' extents are known in advance."""
     from stoker import transforms as T
     from stoker._transforms_timm import Levelled, LevelledAugment
     from stoker.loader._lower import Image, _apply

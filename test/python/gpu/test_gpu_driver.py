@@ -63,7 +63,7 @@ def outcome(tree: Path, words: str) -> str:
     "function", ["cuMemAlloc", "cuMemHostAlloc", "cuEventCreate", "cuStreamCreateWithPriority", "cuModuleLoadData", "cuModuleGetFunction"]
 )
 def test_a_failing_call_of_the_driver_is_an_error(emulator: None, tree: Path, function: str) -> None:
-    """If the Nth call fails, there is an error that names the GPU or its memory, or the cores do the work. A crash, a hang or other pixels are failures."""
+    """If the Nth call fails, an error names the GPU or its memory, or the cores do the work. There is no crash, no hang, and no wrong pixel."""
     outcomes = [outcome(tree, f"{how}fail={function}:{n}") for n in range(1, 6) for how in ("", "async ")]
     assert any(t != "fine" for t in outcomes), f"no call of {function} failed"
     if function in ("cuMemAlloc", "cuMemHostAlloc"):
@@ -108,8 +108,8 @@ print(pipe.explain())
 
 @pytest.mark.parametrize(("memory", "limit"), [("2G", 512), ("24G", 928), ("141G", 4512)])
 def test_limit_by_what_is_free(emulator: None, tree: Path, memory: str, limit: int) -> None:
-    """The default limit is a 32nd of the memory, but at least 928 MiB, and at most a quarter. If the limit held batches back, a message says so, and names a
-    limit with room for them."""
+    """The default limit is a 32nd of the memory, but at least 928 MiB, and at most a quarter of the memory. If batches waited because of the limit, a
+    message says so, and names a limit with room for them."""
     done = run_script(LIMITS, str(tree), STOKER_EMULATED_CUDA=f"memory={memory} async delay=2000")
     assert done.returncode == 0, done.stdout + done.stderr
     first, *rest = done.stdout.splitlines()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Structured samples whose images, and the values that belong to them, are on a GPU: the same values as on the cores."""
+"""Structured samples whose images, and values about them, are on a GPU have the same values as on the cores."""
 
 from __future__ import annotations
 

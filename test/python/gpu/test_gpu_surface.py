@@ -60,7 +60,7 @@ def test_places_of_what_has_no_pipeline_yet() -> None:
 
 
 def test_functions_on_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The function gets the right values on the right device. An array that only claims to lie on the GPU stands in for CuPy."""
+    """The function gets the right values on the right device. An array that only claims to be on the GPU replaces one of CuPy."""
     places: list[int] = []
 
     class Device(contextlib.AbstractContextManager[None]):

@@ -23,7 +23,7 @@ def signals(rng: np.random.Generator, *lengths: int) -> Batch:
 
 
 def spectra(rng: np.random.Generator, bins: int, layout: str | None = None, axis: int = 0, ndim: int = 2) -> Batch:
-    """Returns spectra with this number of bins: powers, of three lengths in time."""
+    """Returns power spectra with this number of bins and 37, 1 and 100 points in time."""
     made = []
     for n in (37, 1, 100):
         shape = [n, 3, 2][: ndim - 1]
@@ -44,7 +44,7 @@ def preemphasis_filter() -> Iterator[Case]:
 
     yield case(signals())
     for border in ("zero", "clamp", "reflect"):
-        longer = signals("float32", (2,), (1000,), (513,))  # for signals of one element, DALI's "reflect" reads the memory after them
+        longer = signals("float32", (2,), (1000,), (513,))  # DALI's "reflect" reads the memory after a signal of one element
         yield case(longer, border=border, preemph_coeff=0.9)
         yield case(signals("float32", (300, 2), (5, 1)), border=border)
     for dtype in (*INTEGERS, "float64"):

@@ -215,7 +215,7 @@ def grid_mask() -> Iterator[Case]:
     rng = rng_of("grid_mask")
 
     def case(batch: Batch | None = None, **kwargs: Any) -> Case:
-        # Whether a pixel on the edge of a square is masked may differ.
+        # Pixels on the edge of a square may be masked by only one of the libraries.
         return Case("grid_mask", [batch or images(rng)], kwargs, share=0.999, bound=65536)
 
     for dtype in ("uint8", "int16", "int32", "float32"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of arguments with one value per frame, for operators on sequences: per_frame, and layouts that begin with F."""
+"""Cases of operators on sequences whose arguments have one value per frame: by per_frame, or by a layout that begins with F."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def each(one: Callable[[], Any], dtype: str = "float32") -> Batch:
 def case(
     op: str, inputs: Sequence[Batch] = (), frames: tuple[int, ...] = (), error: bool = False, bound: float | None = None, **kw: Any
 ) -> Case:
-    """Returns a case. frames: indices of the inputs that have one value per frame; all varying arguments have one too."""
+    """Returns a case. frames: indices of the inputs that have one value per frame; all arguments that vary by sample have one per frame too."""
 
     def build(lib: Library, *nodes: Any) -> Any:
         marked = [lib.fn.per_frame(n) if k in frames else n for k, n in enumerate(nodes)]

@@ -192,7 +192,7 @@ UNARY += ("asin", "acos", "atan", "asinh", "atanh", "abs", "fabs", "floor", "cei
 
 
 def _operand(rng: np.random.Generator, dtype: str, divisor: bool) -> Batch:
-    """Makes values that overflow in no type. A divisor has no zeros. C leaves the results undefined otherwise, so they are not compared."""
+    """Makes values whose results overflow in no type, and divisors without zeros, since C leaves other results undefined."""
     kind = np.dtype(dtype)
     low = 1 if divisor or kind.kind in "u" else -9
     made = [rng.integers(0, 2, (4, 3)) if kind.kind == "b" and not divisor else rng.integers(low, 12, (4, 3)) for _ in range(2)]

@@ -126,7 +126,7 @@ def crop() -> Iterator[Case]:
     yield case(crop=[30, 20])
     yield case(crop_w=21, crop_h=32)
     yield case(crop=[0, 0])
-    yield case(crop=[1, 20, 21])  # three extents for images, which have no depth
+    yield case(crop=[1, 20, 21])  # the crop has a depth, the images have none
     yield case(crop_d=9, crop_h=20, crop_w=21)
     yield case(crop=[20.5, 21.5])
     for _ in range(6):
@@ -271,7 +271,7 @@ def flip() -> Iterator[Case]:
 
 
 def volumes() -> Iterator[Case]:
-    """Tests crop_mirror_normalize of volumes, of sequences of volumes, and of sequences whose channels come first."""
+    """Tests crop_mirror_normalize of volumes, of sequences of volumes, and of sequences in which the channels precede the frames."""
     rng = rng_of("normalised volumes")
 
     def of(layout: str, dtype: str = "uint8") -> Batch:

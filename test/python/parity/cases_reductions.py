@@ -51,7 +51,7 @@ def types() -> Iterator[Case]:
     for op in DTYPED:
         for dtype in ("uint8", "int16", "uint64", "float32"):
             for target in ("UINT8", "INT16", "UINT64", "INT64", "FLOAT", "BOOL"):
-                small = batch(rng, SMALL, dtype, most=100)  # values are so small that DALI sums their squares in float32 without loss
+                small = batch(rng, SMALL, dtype, most=100)  # for values up to 100, DALI's sums of squares in float32 are exact
                 yield call(op, small, dtype=Name(target), error=not _taken(op, NAMES[dtype], target))
     for mean in (np.float64(1), np.int32(1), np.uint8(1)):
         yield call("variance", batch(rng, SMALL, "uint8"), Batch([mean] * 3), error=True, title=f"a mean of {mean.dtype}")
@@ -92,7 +92,7 @@ def axes() -> Iterator[Case]:
 
 
 def lengths() -> Iterator[Case]:
-    """Yields cases whose reduced axes are long enough for each loop of the kernels, contiguous and strided."""
+    """Yields cases whose reduced axes, contiguous and strided, are long enough for each loop of the kernels."""
     rng = rng_of("reductions, lengths")
     for op in ALL:
         for dtype in ("uint8", "float32"):

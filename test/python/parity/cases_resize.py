@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cases of resize and resize_crop_mirror of volumes, resize with save_attrs, tensor_resize.
 
-Two things are not compared. Gaussian filters along any dim but the last: DALI's differ from its own resize of images by up to 1.5% of the range. Modes of
-tensor_resize with axes: DALI treats dims that are not listed as if their sizes had been requested.
+Two things are not compared: Gaussian filters along any dim but the last, which in DALI differ from those for images by up to 1.5% of the range; and
+modes of tensor_resize with axes, for which DALI treats dims that are not listed as if their sizes had been requested.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def resize() -> Iterator[Case]:
     yield Case("resize", [images(rng)], {"size": [5, 5], "resize_x": 0}, error=True)
     frames = [np.ascontiguousarray(np.stack([s, s[::-1]]).transpose(3, 0, 1, 2)) for s in images(rng).samples]
     yield case(Batch(frames, "CFHW"), size=[31, 27])
-    for shape in ((0, 8, 3), (8, 0, 3), (0, 0, 3)):  # an empty axis stays empty, and counts as not given
+    for shape in ((0, 8, 3), (8, 0, 3), (0, 0, 3)):  # an empty axis stays empty, and its requested size is ignored
         empty = Batch([np.zeros(shape, np.uint8)] * 3, "HWC")
         for kwargs in (
             {"size": [4, 5]},
@@ -161,7 +161,7 @@ def resize_crop_mirror() -> Iterator[Case]:
             {"resize_shorter": 7, "crop": uniform(rng, 2, 6, (3,)), "mirror": per_sample([0, 1, 2], "int32")},
             {"resize_x": 9, "roi_start": [0.1, 0.2, 0.1], "roi_end": [0.8, 0.9, 1.0], "roi_relative": True, "crop": [1, 2, 4]},
         ):
-            # DALI mirrors other dims than documented if the layout begins with frames or channels.
+            # If the layout begins with frames or channels, DALI mirrors other dims than it documents.
             given = kwargs if layout == "DHWC" else {k: v for k, v in kwargs.items() if k != "mirror"}
             yield Case("resize_crop_mirror", [volumes(rng, "float32", layout)], given, share=0, bound=1e-4)
     yield Case("resize_crop_mirror", [volumes(rng)], {"size": [9, 8, 7], "crop": [4, 5, 3], "mirror": 1}, share=0.9)

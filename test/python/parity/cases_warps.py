@@ -12,7 +12,7 @@ from samples import images, per_sample, smooth, uniform
 
 
 def warp_perspective() -> Iterator[Case]:
-    """The bounds follow from DALI's positions, which it rounds to 1/32 of a pixel: values differ by as much as these images change over that distance."""
+    """DALI rounds positions to 1/32 of a pixel, so the bounds are the differences of these images' values over that distance."""
     rng = rng_of("warp_perspective")
 
     def matrix() -> list[float]:

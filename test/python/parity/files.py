@@ -52,7 +52,7 @@ def _png16(rng: np.random.Generator, channels: int) -> bytes:
 
 @functools.cache
 def encoded() -> dict[str, bytes]:
-    """Returns a dict from a name to the bytes of a JPEG or PNG file, for all their variants."""
+    """Returns a dict from a name to the bytes of a file, for all variants of JPEG and PNG."""
     rng = rng_of("files")
     made = {f"jpeg {s}": _jpeg(rng, s) for s in ("444", "422", "420", "440", "411")}
     made |= {f"jpeg {s} progressive": _jpeg(rng, s, progressive=True) for s in ("444", "422", "420", "440", "411")}
@@ -73,7 +73,7 @@ def encoded() -> dict[str, bytes]:
 
 
 def _cv(rng: np.random.Generator, ending: str, channels: int, *flags: int) -> bytes:
-    """Encodes 16 bits per value through OpenCV."""
+    """Encodes an image of 16 bits per value through OpenCV."""
     height, width = (int(v) for v in rng.integers(20, 60, 2))
     done, data = cv2.imencode(ending, smooth(rng, (height, width, channels), "uint16"), flags)
     assert done

@@ -14,7 +14,7 @@ from harness import Batch, Name
 
 @dataclass(frozen=True)
 class Difference:
-    """`kind`, `op` and `why` are regular expressions. `why` matches the comparison's message, or the message of the library that refuses."""
+    """A kind of difference. `kind`, `op` and `why` are regular expressions. `why` matches the comparison's message, or that of the library that refuses."""
 
     kind: str
     op: str

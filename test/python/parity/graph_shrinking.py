@@ -15,7 +15,7 @@ TRIES = 200
 
 
 def shrunk(program: Program, values: dict[str, Batch], fails: Fails) -> Program:
-    """Returns the smallest program found that still fails. `values`: outputs of the steps, which replace a removed step if other steps read it."""
+    """Returns the smallest program found that still fails. values: outputs of the steps. They replace a removed step that other steps read."""
     tries, again = 0, True
     while again:
         again = False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoker.auto_aug and DALI's: augmentations at each magnitude, suites, policies and refusals. Draws differ, so tests of them compare only distributions."""
+"""stoker.auto_aug and DALI's: augmentations at each magnitude, suites, policies and errors. Draws differ, so only their distributions are compared."""
 
 from __future__ import annotations
 

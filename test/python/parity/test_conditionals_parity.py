@@ -42,7 +42,7 @@ class Library:
 
 
 def statements(lib: Library) -> list[Callable[[], Any]]:
-    """Returns definitions with branches, variables and returns."""
+    """Returns definitions that test branches, variables and returns."""
     fn, types, given, first, other = lib.fn, lib.types, lib.given, lib.first, lib.other
 
     def one_branch() -> Any:
@@ -144,7 +144,7 @@ def statements(lib: Library) -> list[Callable[[], Any]]:
 
 
 def operators(lib: Library) -> list[Callable[[], Any]]:
-    """Returns definitions with logic, functions, and operators in branches."""
+    """Returns definitions that test logical operators, calls of functions, and pipeline operators in branches."""
     fn, given, first, other, do_not_convert = lib.fn, lib.given, lib.first, lib.other, lib.do_not_convert
 
     def logic() -> Any:
@@ -193,7 +193,6 @@ def operators(lib: Library) -> list[Callable[[], Any]]:
 
 
 def definitions(module: Any) -> dict[str, Callable[[], Any]]:
-    """Returns the definitions; each uses the given library."""
     lib = Library(module)
     return {f.__name__: f for f in (*statements(lib), *operators(lib))}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loader with transforms, compared with torchvision on PIL images: within 1 of 255."""
+"""Loader with transforms, compared with torchvision on PIL images. Values differ by at most 1 of 255."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ pytestmark = pytest.mark.peer
 
 @pytest.fixture(scope="module")
 def torchvision() -> Any:
-    """Returns torchvision's transforms."""
     return import_torchvision().transforms
 
 
@@ -38,7 +37,7 @@ MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
 
 def _chains(t: Any) -> dict[str, list[Any]]:
-    """Returns transforms without random draws, with names from either library."""
+    """Returns lists of transforms without random draws. t: the module of either library's transforms."""
     return {
         "Resize(64, 48)": [t.Resize((64, 48))],
         "Resize, CenterCrop": [t.Resize(72), t.CenterCrop(64)],

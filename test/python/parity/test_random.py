@@ -80,7 +80,7 @@ def test_discrete_distributions_are_those_of_dali(op: str, inputs: tuple[Any, ..
 
 
 def _coordinates(height: int, width: int) -> np.ndarray:
-    """Makes a picture whose pixels store their own positions, so that a window of it shows where it is."""
+    """Makes a picture whose pixels store their own positions, so that a window of it shows its position."""
     y, x = np.mgrid[0:height, 0:width]
     return np.stack([x, y, np.zeros_like(x)], -1).astype(np.float32)
 

@@ -21,7 +21,7 @@ def _note(op: str, case: str) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Writes 11 files in folders of unequal size, and also an empty folder, one without matching files, other endings and hidden names."""
+    """Writes 11 files in folders of unequal size, and also an empty folder, one without matching files, files with other endings, and hidden ones."""
     root = tmp_path_factory.mktemp("files")
     names = [
         "b/2.jpg",
@@ -152,7 +152,7 @@ def _utterances(package: str, batch: int, count: int, **kwargs: Any) -> list[lis
 
 @pytest.fixture(scope="module")
 def manifests(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Writes two manifests over files of 1 and 2 channels, with and without each key."""
+    """Writes two manifests over files of 1 and 2 channels. Each optional key is missing in some entries."""
     root, rng, lines = tmp_path_factory.mktemp("nemo"), rng_of("nemo"), []
     for i in range(7):
         (root / f"{i}.wav").write_bytes(pcm16(rng, 300 + 40 * i, 1 + i % 2, 16000 if i < 5 else 8000))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators over windows that DALI only has on a GPU, compared with SciPy: experimental.dilate, erode and median_blur."""
+"""Operators over windows that DALI has only on a GPU, compared with SciPy: experimental.dilate, erode and median_blur."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_medians_equal_scipy(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_nans_of_either_sign_are_the_largest_of_a_window(dtype: str) -> None:
-    """median_blur takes NaNs for larger than all numbers whatever their sign, which depends on the processor that made them."""
+    """median_blur treats NaNs as larger than all numbers, whatever their sign bit, which depends on the processor that made them."""
     rng = rng_of("nans", dtype)
     for image in images(rng, "float32", low=1, high=40).samples:
         nans = rng.random(image.shape) < 0.4
