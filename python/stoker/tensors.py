@@ -129,7 +129,7 @@ class TensorCPU(_Tensor):
         return bool(removed)
 
     def set_layout(self, layout: str | None) -> None:
-        """Sets the names of the axes ("HWC")."""
+        """Sets the names of the axes, such as "HWC"; None removes them."""
         self._use_memory(self._array(), layout or "")
 
     def reinterpret(self, dtype: DALIDataType) -> None:
@@ -235,7 +235,7 @@ class _TensorList(Generic[_T]):
         return DALIDataType(self._about[2])
 
     def is_dense_tensor(self) -> bool:
-        """Returns whether all samples have the same shape and lie one after the other in memory."""
+        """Returns whether all samples have the same shape and are adjacent in memory, in order."""
         return self._about[1]
 
     def shape(self) -> list[tuple[int, ...]]:

@@ -14,7 +14,7 @@ struct stk_decoder *test_decoder(const struct stk_codec_limits *limits);
 uint8_t *test_decode(struct stk_decoder *d, struct test_file f, enum stk_image_type type, enum stk_dtype dtype, bool orient,
 	const struct stk_rect *window, enum stk_status *status, struct stk_error *err);
 
-/* Does the same at 1/denom of the size; `window` is in pixels of that size. */
+/* Like test_decode, but decodes at 1/denom of the size; `window` is in pixels of the smaller image. */
 uint8_t *test_decode_scaled(struct stk_decoder *d, struct test_file f, enum stk_image_type type, enum stk_dtype dtype, bool orient,
 	int32_t denom, const struct stk_rect *window, enum stk_status *status, struct stk_error *err);
 

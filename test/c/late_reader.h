@@ -19,7 +19,7 @@ struct late_reader {
 	int64_t sample;
 };
 
-/* Prepares for batches of up to `batch` samples whose first output takes `sample` bytes each. Uses device 0, with the driver's current options. */
+/* Prepares for batches of up to `batch` samples, each of `sample` bytes in the first output. Uses device 0, with the driver's current options. */
 void late_open(struct late_reader *l, int64_t sample, int32_t batch);
 void late_close(struct late_reader *l);
 

@@ -45,7 +45,7 @@ void slow_source_release(struct slow_source *s);
 int64_t slow_source_asked(struct slow_source *s);
 int slow_source_in_flight(struct slow_source *s);
 
-/* Makes a pipeline of readers.file over slow://0 ..., decoded images, and the label. more: further settings of the configuration. */
+/* Makes a pipeline whose reader reads slow://0, slow://1, ..., with the outputs image and label. more: further settings of the configuration. */
 struct stk_pipeline *slow_pipeline_with(struct stk_context *ctx, int files, bool shuffle, const struct stk_pipeline_config *more);
 struct stk_pipeline *slow_pipeline(struct stk_context *ctx, int files, int32_t batch, bool shuffle);
 struct stk_context *two_workers(void);

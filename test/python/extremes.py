@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls settings, arguments and functions with numbers at which conversions tend to fail: extremes.py GROUP [PART PARTS].
+"""Passes numbers at which conversions tend to fail to settings, arguments and functions: extremes.py GROUP [PART PARTS].
 
 Runs one group of cases, or a part of it, since a case may crash the process. Writes the name of each case to the file EXTREMES_AT before it runs the case,
 and prints the faults that raised no exception."""

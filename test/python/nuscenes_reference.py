@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Computes the records that StreamPETR's converter writes from NuScenes' tables, as a reference for the tests: with Python's json and NumPy, in doubles,
+"""Computes the records that StreamPETR's converter writes from NuScenes' tables, as a reference for the tests: with Python's json and NumPy in float64,
 without regard to speed."""
 
 from __future__ import annotations

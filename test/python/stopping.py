@@ -443,7 +443,7 @@ def main(kind: str, way: str, seconds: float, folder: Path) -> None:
     print("ready", flush=True)
     time.sleep(seconds)
     if way == "stop":
-        # Stops the workers, but not the processes that multiprocessing starts for itself, since its own end waits for them.
+        # Stops the workers, but not the processes that multiprocessing starts for itself: at exit, multiprocessing waits for these.
         for worker in multiprocessing.active_children():
             os.kill(worker.pid, signal.SIGSTOP)
     if way in ("close", "stop"):

@@ -149,7 +149,7 @@ def test_it_is_filled_to_its_limit(store, tree, tmp_path):
 
 
 def state_back(folder):
-    """Makes the times of the entries, and the begins of the last two runs in the state file, half an hour older. The cache compares them in whole
+    """Makes the entries' times, and the start times of the last two runs in the state file, half an hour older. The cache compares them in whole
     seconds, and without this the runs of a test could begin within one second."""
     for p in entries(folder):
         s = p.stat()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoker.DataLoader over Datasets that users write: some have their images made in C, with the same batches as torch's, and the others are left to torch."""
+"""stoker.DataLoader over Datasets that users write: the images of some are made in C, with the same batches as torch's, and torch makes those of the others."""
 
 import collections
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of enumerations in a pipeline: the operators that draw them, the arguments that take them, and the places that refuse them."""
+"""Values of enumerations in a pipeline: the operators that draw them, the arguments that accept them, and other uses, which are refused."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def shifted(i):
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_functions_that_no_process_can_import_go_by_value(method):
-    """Functions with closures, recursion, defaults, names of their module, and inner functions are sent to processes by value."""
+    """Functions that use closures, recursion, defaults, inner functions or names of their module are sent to processes by value."""
     scale, later = 3, None
 
     def factorial(n):

@@ -246,7 +246,7 @@ def test_a_resumed_stream_repeats_its_random_numbers(taken):
     """Samples that a resume skips draw their own numbers, and do not shift those of later samples."""
     loaders = [Loader(Drawn(), 2, seed=3) for _ in range(3)]
     whole = [drawn(loaders[0]) for _ in range(2)]
-    # 4 is the last batch of an epoch, so the state begins the next one.
+    # After 4 batches the epoch has ended, so the state is at the start of the next one.
     list(itertools.islice(itertools.chain(loaders[1], loaders[1]), taken))
     loaders[2].load_state_dict(loaders[1].state_dict())
     assert drawn(loaders[2]) == (whole[0][2 * taken :] or whole[1])

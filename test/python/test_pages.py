@@ -27,7 +27,7 @@ from support import tar_of  # noqa: E402
 
 DOC = Path(__file__).resolve().parents[2] / "doc"
 SMALL = [T.RandomResizedCrop(16), T.RandomHorizontalFlip(), T.ToTensor()]
-# Programs that do not run here, by one of their lines, and the reason.
+# Programs that these tests do not run: a line of the program, and what it needs or which test runs it.
 LEFT_OUT = {
     "cost = class_cost(": "the code before",
     "from accvlab.batching_helpers import": "the code before",
@@ -248,7 +248,7 @@ def test_video(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert clip.as_array().shape == (4, 16, 3, 224, 224) and len(label) == 4
 
 
-# Examples that do not run here, by words in them, and the reason.
+# Examples that the test does not run: words of an example, and the reason.
 EXAMPLES_LEFT_OUT = {"pack-video": "test_pack_video.py packs videos", ".parquet": "test_table_pack.py packs tables"}
 
 

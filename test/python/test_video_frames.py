@@ -23,7 +23,7 @@ def text(path):
 
 
 def read(samples, kind=types.INT64, batch=4, threads=2, videos_of=None, **arguments):
-    """Returns the frames of (path, number or time) pairs, in this order."""
+    """Returns the frames of (path, number or time) pairs, in this order. videos_of: paths; the pairs then have indices in this list instead of paths."""
     number = np.dtype(types.to_numpy_type(kind)).type
 
     def source(info):

@@ -193,7 +193,7 @@ class PyNvGopDecoder:
     """Decodes single frames of several files, in one step or in two: GetGOP reads the bytes of the groups of pictures from the files, and DecodeFromGOPRGB
     decodes these bytes, in the same or in another process.
 
-    maxfiles: the most files that a call may name, and that stay open. iGpu, suppressNoColorRangeWarning: accepted, without effect.
+    maxfiles: maximum number of files in a call, and of files that stay open. iGpu, suppressNoColorRangeWarning: accepted, without effect.
     """
 
     def __init__(self, maxfiles: int, iGpu: int = 0, suppressNoColorRangeWarning: bool = False) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches on a GPU that are kept, and the memory that they take there."""
+"""Batches on a GPU that the program keeps, and the memory that they take."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every operator on the GPU against the same on the CPU: the calls that are compared with DALI, and random chains of operators."""
+"""Each operator gives the same on the GPU as on the CPU: in the calls that are compared with DALI, and in random chains of operators."""
 
 from __future__ import annotations
 

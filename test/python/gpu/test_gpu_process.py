@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes with a GPU: forks, ends with work in flight, wrong devices, memory that is short or must not grow."""
+"""Processes that use a GPU: forks, exits during work, wrong devices, memory that is short or must not grow."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ pipe.run()
 
 
 def test_break_and_start_over(tree: Path) -> None:
-    """Iterations that are left at once are cleaned up, in many epochs and pipelines."""
+    """Epochs that are skipped after their first batch are cleaned up, in many pipelines."""
     for _ in range(20):
         pipe = make(tree, prefetch_queue_depth=3)
         for _ in range(5):

@@ -18,7 +18,7 @@ ALL = (*DTYPED, "min", "max", *MEANT)
 
 
 def numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, most: int = 2**15) -> np.ndarray:
-    """Makes values whose squares do not overflow in DALI, which squares uint16 in int."""
+    """Makes values, integers up to `most`. By default their squares do not overflow in DALI, which squares uint16 in int."""
     kind = np.dtype(dtype)
     if kind.kind == "f":
         return rng.uniform(-3, 5, shape).astype(kind)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs random graphs in DALI and in Stoker, of the operators that both have.
 
- random_graphs.py [--graphs N] [--seconds T] [--seed S]         T: no graph is begun after this time
+ random_graphs.py [--graphs N] [--seconds T] [--seed S]         T: no graph is begun after T seconds
 
 Graph i depends only on the seed S + i. It grows by one operator at a time. Each operator runs in both libraries on the same values, so that a difference is
 due to that operator, and the rules of the tables apply. Then the whole graph runs in both. A finding of each kind is printed once, in its smallest form, as
