@@ -420,6 +420,55 @@ static void test_flac_loops(void **state)
 	}
 }
 
+static void no_more(struct stk_flac_bits *b)
+{
+	for (; b->count <= 56; b->count += 8) {
+		if (b->p < b->end)
+			b->cache |= (uint64_t)*b->p++ << (56 - b->count);
+		else
+			b->zeros += 8;
+	}
+}
+
+/* Reads residuals with every parameter of Rice's code, of numbers that have up to `most` leading zeros, so that the cache holds several codes, one, or none. Each
+ * loop must give the residuals, and must refuse the same codes without their last byte. */
+static void test_flac_rice(void **state)
+{
+	enum { N = 301 };
+	static const uint32_t mosts[] = {1, 4, 20, 70};
+	(void)state;
+	const unsigned cpus[] = {0, stk__cpu_capabilities() & STK_CPU_AVX2, stk__cpu_capabilities()};
+	uint64_t seed = 5;
+	for (int parameter = 0; parameter < 31; parameter++)
+		for (int m = 0; m < 4; m++) {
+			int32_t want[N], made[N];
+			struct test_bits b = {0};
+			test_bits(&b, 1, 2); /* parameters of 5 bits */
+			test_bits(&b, 0, 4); /* one partition */
+			test_bits(&b, (uint64_t)parameter, 5);
+			for (int i = 0; i < N; i++) {
+				const uint32_t most = mosts[m] < UINT32_MAX >> parameter ? mosts[m] : UINT32_MAX >> parameter;
+				const uint32_t high = test_draw(&seed, test_draw(&seed, 3) ? 2 : most + 1),
+					       low = test_draw(&seed, 1u << parameter);
+				const uint32_t folded = high << parameter | low;
+				want[i] = folded & 1 ? (int32_t)(-(int64_t)(folded >> 1) - 1) : (int32_t)(folded >> 1);
+				for (uint32_t k = 0; k < high; k++)
+					test_bits(&b, 0, 1);
+				test_bits(&b, 1, 1);
+				test_bits(&b, low, parameter);
+			}
+			test_bits(&b, 0, b.used ? 8 - b.used : 0);
+			for (int c = 0; c < 3; c++)
+				for (size_t missing = 0; missing < 2; missing++) {
+					struct stk_flac_bits from = {.p = b.data, .end = b.data + b.size - missing, .more = no_more};
+					const bool whole = stk__flac_loops(cpus[c])->residual(&from, made, N, 0);
+					if (whole == missing || (whole && memcmp(made, want, sizeof want)))
+						fail_msg("parameter %d, up to %u zeros, loops for 0x%x", parameter, mosts[m], cpus[c]);
+				}
+			free(b.data);
+		}
+}
+
 /* Compares all types of samples, and means of channels, with the results of stk__pcm_convert for the same samples. */
 static void test_flac_types(void **state)
 {
@@ -729,6 +778,7 @@ int main(void)
 		cmocka_unit_test(test_many_chunks),
 		cmocka_unit_test(test_flac_values),
 		cmocka_unit_test(test_flac_loops),
+		cmocka_unit_test(test_flac_rice),
 		cmocka_unit_test(test_flac_types),
 		cmocka_unit_test(test_flac_windows_read_little),
 		cmocka_unit_test(test_flac_cut),

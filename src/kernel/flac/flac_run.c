@@ -8,7 +8,9 @@
 
 /* ---- residuals ---- */
 
-enum { FAST_PARAMETER = 24 /* Rice codes with larger parameters may have over 32 bits, or two of them may not fit into the cache */ };
+/* The largest parameters of which four, three or two Rice codes are read from the cache at once: 56 bits hold that many codes, and leave some for their leading
+ * zeros. Codes with larger parameters than the last one may have over 32 bits. */
+enum { PARAMETER_OF_FOUR = 9, PARAMETER_OF_THREE = 14, PARAMETER_OF_TWO = 24 };
 
 static inline int32_t unfold(uint32_t v)
 {
@@ -25,45 +27,55 @@ static bool read_code(struct stk_flac_bits *b, int32_t parameter, int32_t *to)
 	return true;
 }
 
-/* Reads n Rice codes and stores their signed values in `to`. Returns false if a code is too long or the bytes end. After each load, the cache usually has
- * enough bits for two codes. */
-static bool read_codes(struct stk_flac_bits *from, int32_t parameter, int32_t *to, int32_t n)
+/* Reads at most n Rice codes in groups of `each`. Ends if fewer are left, if the piece has fewer than 8 bytes, or if the cache does not have all bits of a group.
+ * Returns the number of codes that were read. Stores each code's folded value plus 1 << parameter, the one bit before its low part. */
+static inline __attribute__((always_inline)) int32_t read_together(
+	struct stk_flac_bits *from, int32_t parameter, int32_t *to, int32_t n, const int32_t each)
 {
 	struct stk_flac_bits b = *from;
-	const uint32_t one = (uint32_t)1 << parameter;
-	const int32_t down = 63 - parameter;
+	const int32_t down = 63 - parameter, least = each * (parameter + 1);
 	int32_t i = 0;
-#define CODE(k)                                                                                                                            \
-	lead = b.cache ? __builtin_clzll(b.cache) : 64;                                                                                    \
-	used = lead + 1 + parameter;                                                                                                       \
-	if (used > b.count)                                                                                                                \
-		goto rare;                                                                                                                 \
-	b.cache <<= lead; /* the cache begins with the one bit, and the code's low part follows */                                         \
-	to[k] = unfold(((uint32_t)lead << parameter) - one + (uint32_t)(b.cache >> down));                                                 \
-	b.cache <<= parameter + 1;                                                                                                         \
-	b.count -= used;                                                                                                                   \
-	i++
-
-	while (i < n) {
-		int32_t lead, used;
-		if (b.end - b.p >= 8 && parameter <= FAST_PARAMETER && i + 2 <= n) {
-			b.cache |= stk__flac_load(b.p) >> b.count;
-			b.p += (63 - b.count) >> 3;
-			b.count |= 56;
-			CODE(i);
-			CODE(i);
-			continue;
+	for (; i + each <= n && b.end - b.p >= 8; i += each) {
+		uint64_t cache = b.cache |= stk__flac_load(b.p) >> b.count;
+		b.p += (63 - b.count) >> 3;
+		b.count |= 56;
+		int32_t rest = b.count - least; /* number of the cache's bits after the codes; below 0 if it has not all of their bits */
+#pragma GCC unroll 4
+		for (int32_t k = 0; k < each; k++) {
+			const int32_t lead = cache ? __builtin_clzll(cache) : 64;
+			cache <<= lead & 63; /* the cache begins with the one bit, and the code's low part follows */
+			to[i + k] = (int32_t)(((uint32_t)lead << parameter) + (uint32_t)(cache >> down));
+			cache <<= parameter + 1;
+			rest -= lead;
 		}
-	rare:
-		*from = b;
-		if (!read_code(from, parameter, &to[i]))
-			return false;
-		b = *from;
-		i++;
+		if (rest < 0)
+			break;
+		b.cache = cache;
+		b.count = rest;
 	}
 	*from = b;
+	return i;
+}
+
+/* Reads n Rice codes and stores their signed values in `to`. Returns false if a code is too long or the bytes end. */
+static bool read_codes(struct stk_flac_bits *b, int32_t parameter, int32_t *to, int32_t n)
+{
+	const uint32_t one = (uint32_t)1 << parameter;
+	for (int32_t i = 0; i < n; i++) {
+		int32_t *some = to + i, made = 0;
+		if (parameter <= PARAMETER_OF_FOUR)
+			made = read_together(b, parameter, some, n - i, 4);
+		else if (parameter <= PARAMETER_OF_THREE)
+			made = read_together(b, parameter, some, n - i, 3);
+		else if (parameter <= PARAMETER_OF_TWO)
+			made = read_together(b, parameter, some, n - i, 2);
+		for (int32_t k = 0; k < made; k++)
+			some[k] = unfold((uint32_t)some[k] - one);
+		i += made;
+		if (i < n && !read_code(b, parameter, &to[i]))
+			return false;
+	}
 	return true;
-#undef CODE
 }
 
 /* Reads n residuals of `bits` bits each. */
