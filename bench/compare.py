@@ -71,7 +71,7 @@ def check_epoch(files: list[Path], batch: int, threads: int) -> None:
 
 
 def dali(files: list[Path], batch: int, threads: int) -> tuple[Iterator[Any], Iterator[Any]]:
-    """Runs the same pipeline in Stoker and in DALI. Each side yields its own type of batch, on the CPU."""
+    """Returns endless iterators over the same pipeline in Stoker and in DALI. Each yields its library's batches, on the CPU."""
     from types import SimpleNamespace
 
     import stoker

@@ -26,7 +26,7 @@ DELTAS = {"action": [k / FPS for k in range(16)]}
 
 
 def write(root: str, episodes: int, frames: int) -> None:
-    """Records episodes in which two pictures with noise move."""
+    """Records a data set of episodes whose two cameras show moving pictures with noise."""
     import numpy as np
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 

@@ -101,7 +101,7 @@ def growth(samples: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 
 def grows(samples: Sequence[tuple[float, float]], limit: float) -> bool:
-    """Returns whether the rise exceeds the limit and also SIGMAS times its standard error."""
+    """Returns whether the rise that growth() computes exceeds the limit and also SIGMAS times its standard error."""
     rise, error = growth(samples)
     return rise > limit and rise > SIGMAS * error
 

@@ -63,7 +63,7 @@ def compile_once() -> None:
 
 
 def framework() -> Any:
-    """Imports the package, and patches it for current versions of NumPy and DALI."""
+    """Imports ACCV-Lab's package, patched for current versions of NumPy and DALI. Returns its modules for inputs, pipelines and steps."""
     if not hasattr(np, "float"):
         np.float = float  # type: ignore[attr-defined]  # ShiftInsideOriginalImage uses np.float, which NumPy has removed
     compile_once()

@@ -118,7 +118,6 @@ OWN = {
 
 
 def make(name: str, classes: int = 1000) -> nn.Module:
-    """Returns the network of that name."""
     if name != "tiny":
         try:
             from torchvision import models

@@ -65,7 +65,7 @@ def _serve(pipe: Any, life: Any, name: str, begin: Callable[..., Callable[..., A
 
 
 def _end_with(life: Any) -> None:
-    """Makes the kernel kill this process when the write end of the pipe closes whose read end is `life`. If the kernel does not support that, a thread waits
+    """Makes the kernel kill this process when the write end of a pipe closes. life: the pipe's read end. If the kernel does not support this, a thread waits
     for the close."""
     import fcntl
     import signal

@@ -22,7 +22,7 @@ _MOST_ALIGN = 1 << 20
 
 
 class Copied:
-    """A copy of a tree that has begun. Keep this object until get() has returned."""
+    """A copy of a tree, which may still be in progress. Keep this object until get() has returned."""
 
     def __init__(self, made: Any, event: Any, buffers: list[Any], device: Any) -> None:
         self._made, self._event, self._buffers, self._device = made, event, buffers, device

@@ -422,9 +422,7 @@ class Pipeline:
                 source.source.start(self.batch_size, settings.py_num_workers, settings.py_start_method, settings.py_callback_pickler)
 
     def external_source_shm_statistics(self) -> dict[str, list[int]]:
-        """Exists for compatibility with DALI: sources share no memory between
-        processes.
-        """
+        """Exists for compatibility with DALI: returns a dict of empty lists."""
         return {"capacities": [], "per_sample_capacities": []}
 
     def output_stream(self) -> None:

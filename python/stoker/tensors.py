@@ -319,7 +319,7 @@ class TensorListCPU(_TensorList[TensorCPU]):
 
     @classmethod
     def from_dlpack_list(cls, list_of_objects: Sequence[Any], layout: str | None = None, contiguous: bool = True) -> TensorListCPU:
-        """Makes a list of tensors from objects that support DLPack."""
+        """Makes a TensorListCPU from objects that support DLPack. The arguments are those of the constructor."""
         return cls(list(list_of_objects), layout, contiguous=contiguous)
 
     def reset(self) -> None:

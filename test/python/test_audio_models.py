@@ -132,7 +132,7 @@ def test_features_of_kaldi_equal_its_definition(kaldi, sound, bands, low, high):
 @pytest.mark.parametrize("count", (400, 559, 560, 20001))
 def test_kaldi_of_torchaudio(kaldi, tmp_path, count):
     compliance = pytest.importorskip("torchaudio.compliance.kaldi")
-    # The mean is 500, because Kaldi subtracts the mean.
+    # Kaldi subtracts the mean, so the samples have a mean other than 0.
     samples = (np.random.default_rng(SEED).standard_normal(count) * 3000 + 500).astype("<i2")
     (tmp_path / "a.wav").write_bytes(wav(samples[:, None], RATE))
     want = compliance.fbank(torch.from_numpy(samples.astype("float32"))[None], num_mel_bins=80, energy_floor=0.0).numpy()

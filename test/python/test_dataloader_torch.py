@@ -251,7 +251,7 @@ def test_batches_of_unequal_size(make):
 
 
 def test_a_sampler_that_looks_at_the_loop(make):
-    """Without workers, a sampler is asked for a batch only when the loop wants the batch."""
+    """Without workers, a batch is requested from the sampler only when the loop requests it."""
     log = []
 
     class Curious(data.Sampler):

@@ -250,7 +250,6 @@ SOURCES = {
 
 @pytest.fixture(scope="module")
 def several(tmp_path_factory):
-    """Makes four different videos."""
     root = tmp_path_factory.mktemp("several")
     for i in range(4):
         (root / "ab"[i // 2]).mkdir(exist_ok=True)

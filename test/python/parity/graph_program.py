@@ -94,7 +94,7 @@ def _refs(value: Any) -> Iterator[str]:
 
 
 def code(value: Any) -> str:
-    """Returns the value as code."""
+    """Returns the value as Python source."""
     if isinstance(value, Ref):
         return value.name
     if isinstance(value, Name):
