@@ -44,8 +44,6 @@ class Images(lightning.LightningDataModule):
 
 
 class Classifier(lightning.LightningModule):
-    """A small classifier."""
-
     def __init__(self, classes: int, lr: float) -> None:
         super().__init__()
         self.save_hyperparameters()

@@ -67,7 +67,6 @@ static int tear_down(void **state)
 	return removed != 0;
 }
 
-/* The results of one run. */
 struct outcome {
 	enum stk_status status; /* the first error, or STK_OK */
 	struct stk_error err;
