@@ -65,7 +65,6 @@ struct stk_arg_def {
 	const char *doc;
 };
 
-#define STK_ANY_NUMBER -HUGE_VAL, HUGE_VAL
 #define STK_ARG(S, member, kind, dflt, range, fl, text)                                                                                    \
 	{                                                                                                                                  \
 		.name = #member, .type = kind, .flags = (fl), .offset = offsetof(S, member), .fallback = dflt, STK__RANGE range,           \
