@@ -47,8 +47,6 @@ LEFT_OUT = {
 ELSEWHERE = {"getting-started", "recipes", "from-dali", "from-torchvision", "audio", "structured", "tables", "metrics"}
 HERE = {"batching", "from-others", "loader", "robots", "storage", "training", "video"}
 FIRST = {"transforms", "image-formats"}  # pages whose only program is the first
-# Pages whose first program does not run in an empty folder, and what it needs.
-NEEDS_DATA = {"robots": "a data set of LeRobot, which takes a long program to make"}
 
 
 def programs(page: str) -> Iterator[str]:
@@ -105,7 +103,7 @@ def test_every_page_with_programs_has_a_test() -> None:
         assert sum(line in code for code in everything) == 1, f"no program has this line any more: {line}"
 
 
-@pytest.mark.parametrize("page", sorted((ELSEWHERE | HERE | FIRST) - NEEDS_DATA.keys()))
+@pytest.mark.parametrize("page", sorted(ELSEWHERE | HERE | FIRST))
 def test_the_first_program_of_a_page_runs_as_it_stands(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = next(code for code in programs(page) if not left_out(code))
     if "ffmpeg" in first and not shutil.which("ffmpeg"):
@@ -233,8 +231,7 @@ def test_from_others(store: Store) -> None:
 
 
 def test_robots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    robots = pytest.importorskip("robots")
-    robots.make(tmp_path / "data" / "pusht", (40, 50))
+    pytest.importorskip("pyarrow")
     monkeypatch.chdir(tmp_path)
     names = run("robots", names_of(), {"train.epoch, 10": "train.epoch, 2"})
     count = len(names["task"])
