@@ -12,10 +12,10 @@ from harness import RECORDS, SEED, Record
 
 HEAD = """# Parity with NVIDIA DALI
 
-Made by `make parity`; not edited by hand. Each case is one call that runs in DALI {dali} on the CPU and in Stoker, over the same inputs of random
-shapes (seed {seed}); values, shapes, types and layouts are compared. Unless said otherwise, decoded pixels, windows and moves of data are equal,
-integers differ by at most 1 with 99% equal, and floats by 1e-5 of their range. Random operators are compared by distribution (Kolmogorov-Smirnov
-or chi-square): streams are Stoker's own. The cases are in `test/python/parity/`.
+After this page you know how close each operator is to DALI's. `make parity` writes the page. Each case is one call that runs in DALI {dali} on the CPU and in
+Stoker, over the same inputs of random shapes (seed {seed}); values, shapes, types and layouts are compared. Unless said otherwise, decoded pixels,
+windows and moves of data are equal, integers differ by at most 1 with 99% equal, and floats by 1e-5 of their range. Random operators are compared by
+distribution (Kolmogorov-Smirnov or chi-square): streams are Stoker's own. The cases are in `test/python/parity/`.
 
 """
 
