@@ -184,6 +184,8 @@ def test_transforms_that_draw_sizes_make_lists(transform, pictures, notices):
         assert isinstance(next(iter(Loader(Views([pictures[0]] * 2), 2, transforms=[transform], seed=seed))).image, list)
     fixed = Loader(Views([pictures[0]] * 2), 2, transforms=[transform, T.Resize((16, 16))])
     assert kinds_of_batches(fixed) == {torch.Tensor}
+    after = Loader(Views([pictures[0]] * 2), 2, transforms=[T.Resize((16, 16)), transform])
+    assert kinds_of_batches(after) == {list}
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,7 @@ def test_what_is_refused():
         mixture(steps=4).set_epoch(3)
 
 
-@pytest.mark.parametrize("share", [0, -1, float("nan"), float("inf"), -float("inf"), "nan", True, None, [1]])
+@pytest.mark.parametrize("share", [0, -1, float("nan"), float("inf"), -float("inf"), "nan", "1/0", True, None, [1]])
 def test_shares_that_are_no_numbers(share):
     with pytest.raises(InvalidArgumentError, match="the share of source 0 is a number above 0"):
         Loader.mix([(source("a"), share), (source("b"), 1)])

@@ -202,8 +202,8 @@ class Begin:
         self.user = user
 
     def __call__(self, worker: int) -> None:
-        # Runs before torch's queue is closed, which waits until all answers are written. If the main process was killed, no process reads the pipe, and because
-        # other workers have it open, writing to it does not fail either.
+        # If the main process was killed, the worker would hang at its exit: torch's queue waits until all answers are written, no process reads the pipe, and
+        # because other workers have it open, writing does not fail. So this finalizer runs before the queue is closed.
         multiprocessing.util.Finalize(None, _leave_if_orphaned, (os.getppid(),), exitpriority=100)
         if self.user is not None:
             self.user(worker)

@@ -455,7 +455,7 @@ class DatasetSource(Source):
             return self._take(spec, indices, per_rank, base + epoch, position)
 
         pictures = self.samples_of.pictures
-        # The indices of the parts that are images: the first part, and further views of the image, which come last.
+        # The indices of the main image and of its further views, which come last. Images of other fields are in `pictures`.
         given = [] if self.asked.plain else [0, *range(len(example) - self.samples_of.views, len(example))]
         if len(given) > 1 and spec.images > 1:
             raise InvalidArgumentError(

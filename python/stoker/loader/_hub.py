@@ -231,12 +231,13 @@ _NUMBERS = ("float", "int", "uint", "bool")
 
 def _as_array(value: Any, dtype: str, extents: list[int]) -> Any:
     """Converts a row's value to an array. Empty values get the column's type and number of dimensions. Returns nulls, and values that cannot be an array,
-    unchanged. dtype, extents: the result of _array_type for the column."""
+    unchanged; a null among floats becomes NaN, as in `datasets`. dtype, extents: the result of _array_type for the column."""
     import numpy as np
 
     if value is None or (not isinstance(value, np.ndarray) and len(value) == 0):
         return value if value is None else np.zeros([0, *(max(n, 0) for n in extents[1:])], dtype)
     try:
-        return np.asarray(value, dtype)
-    except (TypeError, ValueError):  # lists of different lengths, or a missing number; the Loader reports it
+        made = np.asarray(value, dtype)
+    except (TypeError, ValueError, OverflowError):  # lists of different lengths, a null, or a number above int64's; the Loader reports it
         return value
+    return value if dtype == "bool" and np.asarray(value).dtype != np.bool_ else made  # NumPy would make False of a null

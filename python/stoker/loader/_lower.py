@@ -504,7 +504,7 @@ class _Values:
         self.dtype = types.DALIDataType(t.dtype)
 
     def scaled(self, t: T.RandomErasing) -> T.RandomErasing:
-        """Returns a copy of the transform with its unit set: steps work on 0..255, so a value on the scale 0..1 is multiplied by 255."""
+        """Returns a copy of the erasing whose `unit` is the factor for its fill value: 255.0 if that is on the scale 0..1, since steps work on 0..255."""
         made = copy.copy(t)
         made.unit = 255.0 if self.unit and self.dtype != types.UINT8 else 1.0
         return made

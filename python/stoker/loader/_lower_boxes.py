@@ -99,7 +99,8 @@ class _Window:
 
 
 def iou_window(t: T.RandomIoUCrop, followers: Followers | None, gate: DataNode | None) -> DataNode | None:
-    """Returns a node with top, left, height and width of the window, and 0 if it is the whole image; None, with a notice, without boxes."""
+    """Returns a node with five numbers a sample: top, left, height and width of the window, then 0 if it is the whole image, else 1. If samples have no boxes,
+    prints a notice and returns None."""
     if followers is None or followers.boxes is None:
         notice("RandomIoUCrop leaves the images whole: the samples have no boxes. fields={'boxes': 'BoundingBoxes', ...} declares them")
         return None

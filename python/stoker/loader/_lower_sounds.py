@@ -147,7 +147,7 @@ def _check_spectrum(step: Any, sound: Sound) -> None:
 
 
 def _masked(node: DataNode, axis: int, param: float, p: float, fill: DataNode | float) -> DataNode:
-    """Sets a range of an axis to `fill`, drawn for each sample. param: the most elements of the range. p: its largest share of the axis."""
+    """Sets a range of an axis to `fill`. The range is drawn for each sample: at most `param` elements, and at most the share `p` of the axis."""
     extent = fn.cast(fn.shapes(node, dtype=types.INT32)[axis], dtype=types.FLOAT)
     most = math.min(param, math.floor(extent * p)) if p < 1 else param
     width = fn.random.uniform(range=(0.0, 1.0)) * most

@@ -312,7 +312,7 @@ def _shares(names: Sequence[str], given: Sequence[Any]) -> list[Fraction]:
     for name, share in zip(names, given, strict=True):
         try:
             shares.append(Fraction(str(share)))
-        except ValueError:
+        except (ValueError, ZeroDivisionError):
             raise InvalidArgumentError(f"Loader.mix: the share of source {name} is a number above 0, not {share!r}") from None
         if shares[-1] <= 0:
             raise InvalidArgumentError(f"Loader.mix: the share of source {name} is a number above 0, not {share!r}")

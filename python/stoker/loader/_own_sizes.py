@@ -35,9 +35,15 @@ _FIXED = (T.RandomResizedCrop, T.CenterCrop, T.RandomCrop, T.FixedSizeCrop)
 _DRAWN = (T.RandomIoUCrop, T.RandomZoomOut, T.RandomResize, T.RandomShortestSize, T.ScaleJitter)
 
 
-def fixed(recipe: Recipe) -> bool:
-    """Returns whether the transforms give all images one size, regardless of their sizes before."""
-    return any(isinstance(t, _FIXED) or (isinstance(t, T.Resize) and isinstance(t.size, tuple)) for t in recipe.steps)
+def fixed(recipe: Recipe, boxes: bool) -> bool:
+    """Returns whether the transforms give all images one size, regardless of their sizes before. boxes: samples have boxes."""
+    one = False
+    for t in recipe.steps:
+        if isinstance(t, _FIXED) or (isinstance(t, T.Resize) and isinstance(t.size, tuple)):
+            one = True
+        elif _draws(t, boxes):
+            one = False
+    return one
 
 
 def waveforms(shapes: Iterable[Sequence[int]], channels_last: bool) -> bool:
@@ -63,13 +69,13 @@ def _draws(transform: T.Transform, boxes: bool) -> bool:
 
 
 def drawn(recipe: Recipe, boxes: bool) -> bool:
-    """Returns whether a transform draws the size of each image, and no other transform gives all images one size. boxes: samples have boxes."""
-    return not fixed(recipe) and any(_draws(t, boxes) for t in recipe.steps)
+    """Returns whether a transform draws the size of each image, and no later one gives all images one size. boxes: samples have boxes."""
+    return not fixed(recipe, boxes) and any(_draws(t, boxes) for t in recipe.steps)
 
 
 def differ(recipe: Recipe, sizes: Iterable[Size]) -> bool:
     """Returns whether the transforms surely leave images of these sizes with different sizes."""
-    if fixed(recipe) or recipe.tail or any(isinstance(t, _DRAWN) or calls_function(t) for t in recipe.steps):
+    if fixed(recipe, True) or recipe.tail or any(isinstance(t, _DRAWN) or calls_function(t) for t in recipe.steps):
         return False
     found = set(sizes)
     for t in recipe.steps:

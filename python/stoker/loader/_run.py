@@ -187,7 +187,7 @@ class Run:
             if was is not None and now.get("size") is not None and was != now["size"] and self.order is None:
                 raise StateError(f"{_same_data.differ(was, now['size'])}: {_same_data.WAY_OUT}")
             return {}
-        # If the user gives the order, each epoch may have another length, so these facts are not compared.
+        # If the user gives the order, its epochs may differ in length, and the reader does not shuffle, so these facts are not compared.
         own = ("size", "shuffle", "block") if self.order is not None else ()
         return {name: value for name, value in saved.items() if name not in own}
 

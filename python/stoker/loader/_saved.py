@@ -119,15 +119,15 @@ def _data_of(data: Any) -> dict[str, Any]:
 
 @dataclass
 class Saved:
-    """The contents of Loader.state_dict(). pipeline: the state of the library, which checks it further; None at the start of an epoch. In each other field,
-    None also means that an older version saved the state."""
+    """The contents of Loader.state_dict(). pipeline: the state of the library, which checks it further; None at the start of an epoch. Fields that older
+    versions did not save are None in their states."""
 
     epoch: int
     pipeline: dict[str, Any] | None
-    dataset: Facts | None
+    dataset: Facts | None  # None: the source is no Dataset
     order: Ids | None  # None: the user gave no order, or no epoch had begun
     seed: int | None  # seed of the saved run
-    data: dict[str, Any] | None  # facts about the data; None: an epoch had begun
+    data: dict[str, Any] | None  # facts about the data; None: saved in mid-epoch, or the source is a Dataset
     pipeline_seed: int | None  # seed of a Pipeline that the user gave; None: the user gave none
 
     @staticmethod

@@ -52,8 +52,8 @@ class Source:
 
 
 class FileSource(Source):
-    """Reads files from a folder of class folders (root), or from a list (paths) with targets. targets: one for each file, a dict from fields to such lists, or
-    None."""
+    """Reads files from a folder of class folders (root), or from a list (paths). targets: a list with one target for each path, or a dict from fields to such
+    lists; None: there are no targets."""
 
     holds = "image"  # the name of the files' contents in messages
     endings = IMAGE_ENDINGS  # only files of a folder with these endings are read

@@ -529,13 +529,13 @@ def _dictionary_page(head: bytes) -> tuple[int, int]:
         at += found
         return found
 
-    if not (follows(0x15) and number() == 2 and follows(0x15)):  # fields of 32 bits; 2 is the type of a dictionary's page
+    if not (follows(0x15) and number() == 2 and follows(0x15)):  # 0x15: the next field, an integer of 32 bits; 2: a dictionary page
         return 0, 1
     size = number()
     if not follows(0x15):
         return 0, 1
     number()  # the size of the compressed page
-    nested = 0x4C
+    nested = 0x4C  # a structure, four fields on
     if follows(0x15):
         number()  # the checksum
         nested = 0x3C

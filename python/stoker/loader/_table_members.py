@@ -86,7 +86,8 @@ class Member:
 
 @dataclass(frozen=True)
 class Plan:
-    """Which files a row becomes in a tar. members: one for each column, the image or sound first. classes: names of the labels."""
+    """Which files a row becomes in a tar. members: one for each column, the image or sound first. classes: the label column's
+    class names, by number; [] if the table does not give them."""
 
     members: list[Member]
     classes: list[str]

@@ -105,8 +105,9 @@ class Loader(metaclass=BriefHelp):
     Bad samples and limits
       on_error: "raise", "skip" or "replace". strict: False takes damaged
         JPEGs. max_errors: share (< 1) or number of samples to skip (1%)
-      timeout: seconds to wait for a batch. held_limit: bytes of those in use
-      memory_limit, gpu_memory_limit: bytes of a sample; bytes on the GPU
+      timeout: seconds to wait for a batch. held_limit: bytes of batches
+        that the program keeps. memory_limit: bytes of one sample.
+      gpu_memory_limit: bytes on the GPU
     Reading
       storage: a stoker.Storage, for remote objects. trace: a Chrome trace
       read_requests, read_bytes: most requests and bytes to read ahead
@@ -238,7 +239,8 @@ class Loader(metaclass=BriefHelp):
         # A sampler that the user wrote may put images of one size into each batch; torch's samplers do not.
         arranged |= sampler is not None and not type(sampler).__module__.startswith("torch.utils.data.")
         images = isinstance(opened, Source) and not asked.plain and spec.video is None and spec.sound is None and spec.images == 1
-        return not (arranged or not images or spec.batch == 1 or _own_sizes.fixed(spec.views[0]) or "image" in lists_of(asked.kinds))
+        one_size = spec.batch == 1 or _own_sizes.fixed(spec.views[0], True)
+        return images and not (arranged or one_size or "image" in lists_of(asked.kinds))
 
     def _list_images(self, fields: dict[str, int | None], batch: Any) -> None:
         """Lets all batches hold lists of images if the images differ in size, and prints a notice the first time. batch: the first batch."""
@@ -332,7 +334,8 @@ class Loader(metaclass=BriefHelp):
         root: str | os.PathLike[str] | None = None,
         **arguments: Unpack[_options.LoaderArguments],
     ) -> Loader:
-        """Makes a Loader from a DataFrame or a CSV file that lists images."""
+        """Makes a Loader from a DataFrame or a CSV file that lists images. path: the column of paths or URIs. targets: columns, or {field: column}; by default
+        all others. root: the folder of relative paths; by default that of the CSV file."""
         _options.refuse_unknown(arguments, cls.from_csv, cls)
         from stoker.loader._csv import from_table, rows_of  # it imports the module csv
 
