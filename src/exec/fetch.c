@@ -35,7 +35,10 @@ enum stk_fetch_turn stk__fetch_order_next(struct stk_sample_state *s, int32_t ch
 		s->waiting |= 1ull << chain;
 		return STK_FETCH_WAITS;
 	}
-	if (fresh && f->may_read_ahead && f->in_flight && stk__fetch_is_full(s->record->pipeline)) {
+	/* A sample of the next batch to be delivered does not wait for the window: all requests under way may wait for bytes that only later batches hold. */
+	const struct stk_pipeline *p = s->record->pipeline;
+	const bool needed = s->record->k <= p->flight.next_deliver;
+	if (fresh && !needed && f->may_read_ahead && f->in_flight && stk__fetch_is_full(p)) {
 		f->some_read_postponed = true;
 		return STK_FETCH_LATER;
 	}

@@ -30,8 +30,9 @@ void stk__fetch_opened(struct stk_record *r);
 /* ---- a sample ---- */
 
 enum stk_fetch_turn {
-	STK_FETCH_TAKE,  /* the sample's bytes have been read, or this worker should try to read them */
-	STK_FETCH_LATER, /* the window is full, and a try would probably need another request: try again after a request has ended */
+	STK_FETCH_TAKE, /* the sample's bytes have been read, or this worker should try to read them */
+	/* The window is full, a try would probably need another request, and the consumer waits for an earlier batch: try again after a request has ended. */
+	STK_FETCH_LATER,
 	STK_FETCH_WAITS, /* the chain waits, and becomes ready when its bytes have arrived */
 };
 /* Returns what a worker does with the chain's sample. idle: the worker will not run the chain, since another chain of the sample has failed. */

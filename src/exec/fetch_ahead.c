@@ -159,6 +159,8 @@ void stk__read_begin(struct stk_pipeline *p, struct stk_read_request *q)
 	const struct stk_sample_state *s = q->read->sample;
 	int64_t before = (s->record->k - p->flight.next_deliver) * p->config.batch_size + (s - s->record->samples);
 	q->io.deadline = stk__clock_ns() + pace_of(p) * before;
+	if (q->read->deadline && q->io.deadline > q->read->deadline)
+		q->io.deadline = q->read->deadline;
 	expect(p->parts.fetch, &q->io);
 	q->under_way = true;
 	q->admitted = 0;
@@ -245,6 +247,22 @@ void stk__fetch_batch_delivered(struct stk_pipeline *p)
 	}
 }
 
+/* Leaves a sample to a worker. Its requests, which may be under way already, must come before those of later samples: of the requests that wait for admission,
+ * io asks only for the first whether it is admitted now. */
+static void leave_to_worker(struct stk_fetch *f, struct stk_sample_state *s)
+{
+	if (!f->deadline)
+		f->deadline = stk__clock_ns();
+	for (int32_t k = 0; k < f->n; k++) {
+		struct stk_read *read = &s->reads[k];
+		for (int32_t q = 0; stk__read_under_way(read) && q < read->n_requests; q++)
+			if (read->requests[q].io.deadline > f->deadline)
+				f->deadline = read->requests[q].io.deadline;
+		if (!read->deadline)
+			read->deadline = f->deadline;
+	}
+}
+
 /* Returns the batch's first read that has not begun, or NULL. Continues where the last search ended. Leaves out dropped samples and, once a read has succeeded
  * without blocking, the batch's first sample, which a worker tries to read. */
 static struct stk_read *next_of(struct stk_fetch *f, struct stk_record *r)
@@ -252,6 +270,8 @@ static struct stk_read *next_of(struct stk_fetch *f, struct stk_record *r)
 	for (; f->read_i < r->count; f->read_i++, f->read_j = 0) {
 		struct stk_sample_state *s = &r->samples[f->read_i];
 		bool probe = f->read_i == 0 && f->some_read_ready;
+		if (probe)
+			leave_to_worker(f, s);
 		while (f->read_j < f->n && !s->dropped && !probe) {
 			struct stk_read *read = &s->reads[f->read_j++];
 			if (read->state == STK_READ_NONE)
@@ -267,6 +287,7 @@ static void keep_order(struct stk_fetch *f, struct stk_read_request *q)
 	if (q->io.deadline <= f->deadline)
 		q->io.deadline = f->deadline + 1;
 	f->deadline = q->io.deadline;
+	q->read->deadline = q->io.deadline;
 }
 
 /* Returns whether the batch is more than one epoch after the consumer's. Without this limit, a data set that is smaller than the window would be requested

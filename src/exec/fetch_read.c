@@ -274,6 +274,7 @@ void stk__fetch_forget(struct stk_sample_state *s)
 		struct stk_read *read = &s->reads[k];
 		if (!stk__read_under_way(read))
 			read->state = STK_READ_NONE;
+		read->deadline = 0;
 		for (int32_t i = 0; i < stk__read_parts(read); i++)
 			forget_copies(&read->parts[i]);
 	}

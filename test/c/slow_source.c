@@ -19,6 +19,15 @@ static bool is_due(const struct slow_source *s, const struct stk_request *r, int
 	return s->stop || (int64_t)(intptr_t)r->source_data <= now;
 }
 
+static void fill(struct slow_source *s, struct stk_request *r)
+{
+	r->buffer = stk__buffer_take(s->io, s->file.size);
+	memcpy(stk__buffer_data(r->buffer), s->file.data, s->file.size);
+	memset(stk__buffer_data(r->buffer) + s->file.size, 0, 64);
+	r->data = stk__buffer_data(r->buffer);
+	r->size = s->file.size;
+}
+
 static void complete(struct slow_source *s, struct stk_request *r)
 {
 	int id = atoi(r->uri + strlen("slow://"));
@@ -28,12 +37,23 @@ static void complete(struct slow_source *s, struct stk_request *r)
 		stk__io_finish(s->io, r, stk__fail(r->error, s->status, "the store coughed over %s, time %d", r->uri, before + 1));
 		return;
 	}
-	r->buffer = stk__buffer_take(s->io, s->file.size);
-	memcpy(stk__buffer_data(r->buffer), s->file.data, s->file.size);
-	memset(stk__buffer_data(r->buffer) + s->file.size, 0, 64);
-	r->data = stk__buffer_data(r->buffer);
-	r->size = s->file.size;
+	const uint64_t changes = stk__io_admission_changes(s->io);
+	const size_t bytes = stk__buffer_rounded(s->file.size);
+	if (s->admits && r->admission && !r->admission->admit(r->admission, r, bytes) && stk__io_await_admission(s->io, r, bytes, changes))
+		return;
+	fill(s, r);
 	stk__io_finish(s->io, r, STK_OK);
+}
+
+static bool slow_try_now(void *source, struct stk_io *io, struct stk_request *r)
+{
+	struct slow_source *s = source;
+	(void)io;
+	if (atoi(r->uri + strlen("slow://")) >= s->at_hand)
+		return false;
+	fill(s, r);
+	r->status = STK_OK;
+	return true;
 }
 
 /* Finds the request to serve next. Returns the address of the pointer to it in the list, or NULL if no request is due. */
@@ -138,8 +158,12 @@ static void slow_destroy(void *source)
 	free(s);
 }
 
-static const struct stk_source_ops slow_ops = {
-	.scheme = "slow", .submit = slow_submit, .cancel = slow_cancel, .cancel_all = slow_cancel_all, .destroy = slow_destroy};
+static const struct stk_source_ops slow_ops = {.scheme = "slow",
+	.try_now = slow_try_now,
+	.submit = slow_submit,
+	.cancel = slow_cancel,
+	.cancel_all = slow_cancel_all,
+	.destroy = slow_destroy};
 
 void slow_source_release(struct slow_source *s)
 {

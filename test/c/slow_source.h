@@ -18,9 +18,11 @@ struct slow_source {
 	struct stk_io *io;
 	struct test_file file;
 	int64_t latency_ns;
-	const char *stalled;                      /* uri of the object that stalls until slow_release */
-	bool all_stalled;                         /* all objects stall */
-	bool narrow;                              /* serves one request at a time, the one with the earliest deadline first */
+	const char *stalled; /* uri of the object that stalls until slow_release */
+	bool all_stalled;    /* all objects stall */
+	int at_hand;         /* the first `at_hand` objects are available at once */
+	bool admits;         /* takes buffers only if the caller's limit admits them, as the source of local files does */
+	bool narrow;         /* serves one request at a time, the one with the earliest deadline first */
 	void (*completes)(struct slow_source *s); /* may be NULL; called with the lock held, after a request has ended */
 	void *user;
 	int fail_every; /* the first `failures` requests of every n-th uri fail with `status`; 0: none fail */

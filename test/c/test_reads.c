@@ -232,6 +232,38 @@ static void test_bytes_ahead_are_bounded(void **state)
 	stk_context_unref(&ctx);
 }
 
+/* A slow consumer lets the window fill with bytes of batches that are not open yet, and requests wait for admission. A worker then comes to the first sample of
+ * an open batch, which reading ahead has left to it because an earlier read did not block. The worker has to read the sample although the window is full. */
+static void test_a_full_window_does_not_stop_the_next_batch(void **state)
+{
+	(void)state;
+	enum { BATCH = 4, SAMPLES = 200, WINDOW = 10 };
+	struct stk_context *ctx = two_workers();
+	struct slow_source *s = add_slow_source(ctx, 100000);
+	const size_t bytes = stk__buffer_rounded(s->file.size);
+	s->at_hand = 1;
+	s->admits = true;
+	struct stk_pipeline *p = slow_pipeline_with(
+		ctx, SAMPLES, false, &(struct stk_pipeline_config){.batch_size = BATCH, .read_bytes = WINDOW * bytes + bytes / 2});
+	struct stk_batch *b;
+	struct stk_error err = {0};
+	enum stk_status status = STK_OK;
+	int64_t count = 0;
+	while (!status) {
+		usleep(5000);
+		status = stk_pipeline_next_within(p, 60000, &b, &err);
+		if (!status) {
+			count += stk_batch_size(b);
+			stk_batch_unref(&b);
+		}
+	}
+	if (status != STK_END)
+		fail_msg("after %lld samples: %s", (long long)count, err.message);
+	assert_int_equal(count, SAMPLES);
+	stk_pipeline_destroy(p);
+	stk_context_unref(&ctx);
+}
+
 /* If the consumer takes no batch, the pipeline reads the samples of the open batches, then one window ahead of its turn, and completes the requests that
  * were in flight when that window was full. This source's data is never available at once, as on a file system without non-blocking reads. */
 static void test_samples_ahead_are_bounded(void **state)
@@ -397,6 +429,7 @@ int main(void)
 		cmocka_unit_test(test_faults_of_the_source_are_retried),
 		cmocka_unit_test(test_a_source_that_keeps_failing_is_raised_whatever_the_policy),
 		cmocka_unit_test(test_bytes_ahead_are_bounded),
+		cmocka_unit_test(test_a_full_window_does_not_stop_the_next_batch),
 		cmocka_unit_test(test_samples_ahead_are_bounded),
 		cmocka_unit_test(test_ending_with_reads_under_way),
 		cmocka_unit_test(test_ending_waits_for_no_request_that_has_not_begun),
