@@ -95,9 +95,11 @@ PyObject *core_audio_named(PyObject *module, PyObject *name)
 	return text ? PyBool_FromLong(stk_audio_named(text)) : NULL;
 }
 
+CORE_LOCKED_METHOD(audio_read)
+
 static PyMethodDef audio_methods[] = {
 	{"info", audio_info, METH_NOARGS, "info()\n--\n\nReturns (format, coding, rate, channels, bits, frames, missing, origin)."},
-	{"read", audio_read, METH_VARARGS,
+	{"read", CORE_LOCKED(audio_read), METH_VARARGS,
 		"read(first, count, dtype, mono, out)\n--\n\nWrites `count` frames from frame `first` on into out."},
 	{NULL, NULL, 0, NULL},
 };

@@ -4,8 +4,8 @@
  *
  * Memory that is freed without the GIL must come from malloc: PyMem_Raw is not in the limited API before 3.13.
  *
- * A free-threaded CPython has no stable ABI, so for it the module is built against the full API. The module relies on the GIL to protect its
- * objects, and therefore does not declare Py_mod_gil: the interpreter enables its GIL when it loads the module, and warns.
+ * A free-threaded CPython has no stable ABI, so for it the module is built against the full API. What the GIL protects elsewhere, the object's own lock
+ * protects there (CORE_LOCKED). The interpreter lets go of that lock where other builds release the GIL, so comments about the GIL hold for both.
  *
  * Rules for all files of this module: limited API of CPython 3.11, multi-phase initialisation, no static state, and only public headers of the
   * library. Release the GIL around each call in which the library may wait, or may take a lock that a callback thread may hold. */
@@ -20,6 +20,41 @@
 #include <sys/types.h>
 
 #include <stoker/stoker.h>
+
+/* CORE_LOCKED(f) is the method f of an object whose state changes, with the object's lock held if there is no GIL. CORE_LOCKED_METHOD(f), written after f,
+ * defines it. CORE_LOCKED_KEYWORDS, CORE_LOCKED_GET and CORE_LOCKED_SET do the same for methods with keywords and for attributes. CORE_BEGIN_LOCKED and
+ * CORE_BEGIN_LOCKED_PAIR begin a block in which the lock of one object or of two is held. In builds with a GIL, CORE_LOCKED(f) is f itself. */
+#ifdef Py_GIL_DISABLED
+#define CORE_BEGIN_LOCKED(object) Py_BEGIN_CRITICAL_SECTION(object)
+#define CORE_END_LOCKED() Py_END_CRITICAL_SECTION()
+#define CORE_BEGIN_LOCKED_PAIR(object, other) Py_BEGIN_CRITICAL_SECTION2(object, other)
+#define CORE_END_LOCKED_PAIR() Py_END_CRITICAL_SECTION2()
+#define CORE_LOCKED(f) f##_locked
+#define CORE_LOCKED_AS(f, type, parameters, arguments)                                                                                     \
+	static type f##_locked parameters                                                                                                  \
+	{                                                                                                                                  \
+		type result;                                                                                                               \
+		Py_BEGIN_CRITICAL_SECTION(object);                                                                                         \
+		result = f arguments;                                                                                                      \
+		Py_END_CRITICAL_SECTION();                                                                                                 \
+		return result;                                                                                                             \
+	}
+#define CORE_LOCKED_METHOD(f) CORE_LOCKED_AS(f, PyObject *, (PyObject * object, PyObject * args), (object, args))
+#define CORE_LOCKED_KEYWORDS(f)                                                                                                            \
+	CORE_LOCKED_AS(f, PyObject *, (PyObject * object, PyObject * args, PyObject * kwargs), (object, args, kwargs))
+#define CORE_LOCKED_GET(f) CORE_LOCKED_AS(f, PyObject *, (PyObject * object, void *unused), (object, unused))
+#define CORE_LOCKED_SET(f) CORE_LOCKED_AS(f, int, (PyObject * object, PyObject * value, void *unused), (object, value, unused))
+#else
+#define CORE_BEGIN_LOCKED(object) {
+#define CORE_END_LOCKED() }
+#define CORE_BEGIN_LOCKED_PAIR(object, other) {
+#define CORE_END_LOCKED_PAIR() }
+#define CORE_LOCKED(f) f
+#define CORE_LOCKED_METHOD(f)
+#define CORE_LOCKED_KEYWORDS(f)
+#define CORE_LOCKED_GET(f)
+#define CORE_LOCKED_SET(f)
+#endif
 
 /* The module's state: its types, so that a method of one type can create objects of another. */
 struct core_state {

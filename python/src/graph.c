@@ -196,16 +196,25 @@ static PyObject *graph_serialize(PyObject *object, PyObject *unused)
 	return result;
 }
 
+CORE_LOCKED_KEYWORDS(graph_add)
+CORE_LOCKED_METHOD(graph_output)
+CORE_LOCKED_METHOD(graph_describe)
+CORE_LOCKED_METHOD(graph_device)
+CORE_LOCKED_METHOD(graph_set_source)
+CORE_LOCKED_METHOD(graph_serialize)
+
 static PyMethodDef graph_methods[] = {
-	{"add", (PyCFunction)(void (*)(void))graph_add, METH_VARARGS | METH_KEYWORDS,
+	{"add", (PyCFunction)(void (*)(void))CORE_LOCKED(graph_add), METH_VARARGS | METH_KEYWORDS,
 		"add(op, inputs, args, name=None, where=None, device=0)\n--\n\nAppends an operator; device: 0 where its inputs are, 1 "
 		"cores, 2 GPU. Returns (its ordinal, number of outputs)."},
-	{"output", graph_output, METH_O, "output(node)\n--\n\nAppends an output of the pipeline."},
-	{"describe", graph_describe, METH_O,
+	{"output", CORE_LOCKED(graph_output), METH_O, "output(node)\n--\n\nAppends an output of the pipeline."},
+	{"describe", CORE_LOCKED(graph_describe), METH_O,
 		"describe(node)\n--\n\n(dtype, ndim, shape, layout) as far as they are known before the first batch."},
-	{"device", graph_device, METH_O, "device(node)\n--\n\nWhere a value lies in a pipeline with a GPU: 1 host memory, 2 GPU."},
-	{"set_source", graph_set_source, METH_VARARGS, "set_source(node, source)\n--\n\nGives an external_source its Source, held weakly."},
-	{"serialize", graph_serialize, METH_NOARGS, "serialize()\n--\n\nThe graph as JSON."},
+	{"device", CORE_LOCKED(graph_device), METH_O,
+		"device(node)\n--\n\nWhere a value lies in a pipeline with a GPU: 1 host memory, 2 GPU."},
+	{"set_source", CORE_LOCKED(graph_set_source), METH_VARARGS,
+		"set_source(node, source)\n--\n\nGives an external_source its Source, held weakly."},
+	{"serialize", CORE_LOCKED(graph_serialize), METH_NOARGS, "serialize()\n--\n\nThe graph as JSON."},
 	{NULL, NULL, 0, NULL},
 };
 

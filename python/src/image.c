@@ -96,11 +96,14 @@ static PyObject *decoder_read(PyObject *object, PyObject *out)
 	return status == STK_OK ? Py_NewRef(Py_None) : core_raise(status, &err);
 }
 
+CORE_LOCKED_METHOD(decoder_open)
+CORE_LOCKED_METHOD(decoder_read)
+
 static PyMethodDef decoder_methods[] = {
-	{"open", decoder_open, METH_VARARGS,
+	{"open", CORE_LOCKED(decoder_open), METH_VARARGS,
 		"open(path, data, type, dtype, keeps, as_stored, strict)\n--\n\nReads a file, or takes its bytes if path is None, and returns (height, "
 		"width, channels, dtype). dtype -1: the file's. keeps: of files that are no pictures, 1: all channels, 2: their type."},
-	{"read", decoder_read, METH_O, "read(out)\n--\n\nWrites the pixels of the open image into out."},
+	{"read", CORE_LOCKED(decoder_read), METH_O, "read(out)\n--\n\nWrites the pixels of the open image into out."},
 	{NULL, NULL, 0, NULL},
 };
 

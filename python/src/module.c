@@ -114,6 +114,9 @@ static int core_clear(PyObject *module)
 
 static PyModuleDef_Slot core_slots[] = {
 	{Py_mod_exec, core_exec},
+#ifdef Py_GIL_DISABLED
+	{Py_mod_gil, Py_MOD_GIL_NOT_USED}, /* without this slot, importing the module enables the GIL */
+#endif
 	{0, NULL},
 };
 

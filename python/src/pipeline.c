@@ -240,31 +240,54 @@ static PyObject *pipeline_interrupt(PyObject *object, PyObject *on)
 	return Py_NewRef(Py_None);
 }
 
+CORE_LOCKED_METHOD(pipeline_start)
+CORE_LOCKED_METHOD(pipeline_next)
+CORE_LOCKED_METHOD(pipeline_skip_epoch)
+CORE_LOCKED_METHOD(pipeline_cancel)
+CORE_LOCKED_METHOD(pipeline_interrupt)
+CORE_LOCKED_METHOD(pipeline_close)
+CORE_LOCKED_METHOD(pipeline_reader_meta)
+CORE_LOCKED_METHOD(pipeline_readers)
+CORE_LOCKED_METHOD(pipeline_lead)
+CORE_LOCKED_METHOD(pipeline_class_name)
+CORE_LOCKED_METHOD(pipeline_skipped)
+CORE_LOCKED_METHOD(pipeline_output_desc)
+CORE_LOCKED_METHOD(pipeline_explain)
+CORE_LOCKED_METHOD(pipeline_save)
+CORE_LOCKED_METHOD(pipeline_restore)
+CORE_LOCKED_METHOD(pipeline_counters)
+CORE_LOCKED_METHOD(pipeline_spans)
+CORE_LOCKED_METHOD(pipeline_bad_samples)
+
 static PyMethodDef pipeline_methods[] = {
-	{"start", pipeline_start, METH_NOARGS, "start()\n--\n\nStarts to prepare batches, and returns at once."},
-	{"next", pipeline_next, METH_VARARGS,
+	{"start", CORE_LOCKED(pipeline_start), METH_NOARGS, "start()\n--\n\nStarts to prepare batches, and returns at once."},
+	{"next", CORE_LOCKED(pipeline_next), METH_VARARGS,
 		"next(timeout=-1.0)\n--\n\nThe next Batch; None once at the end of an epoch, if the source ends. timeout in seconds; < 0: no limit."},
-	{"skip_epoch", pipeline_skip_epoch, METH_NOARGS, "skip_epoch()\n--\n\nThe next batch is the first of the next epoch."},
-	{"cancel", pipeline_cancel, METH_NOARGS, "cancel()\n--\n\nEnds a wait in another thread, now and from then on."},
-	{"interrupt", pipeline_interrupt, METH_O,
+	{"skip_epoch", CORE_LOCKED(pipeline_skip_epoch), METH_NOARGS, "skip_epoch()\n--\n\nThe next batch is the first of the next epoch."},
+	{"cancel", CORE_LOCKED(pipeline_cancel), METH_NOARGS, "cancel()\n--\n\nEnds a wait in another thread, now and from then on."},
+	{"interrupt", CORE_LOCKED(pipeline_interrupt), METH_O,
 		"interrupt(on)\n--\n\nEnds waits for a batch with CancelledError while on is true. The pipeline keeps working."},
-	{"close", pipeline_close, METH_NOARGS,
+	{"close", CORE_LOCKED(pipeline_close), METH_NOARGS,
 		"close()\n--\n\nStops the work; batches stay valid. False: a user's function still runs, and the pipeline ends when it returns."},
-	{"reader_meta", pipeline_reader_meta, METH_O, "reader_meta(name)\n--\n\nA reader's metadata; None: the leading reader."},
-	{"readers", pipeline_readers, METH_NOARGS, "readers()\n--\n\nNames of the readers, the leading one first."},
-	{"lead", pipeline_lead, METH_O,
+	{"reader_meta", CORE_LOCKED(pipeline_reader_meta), METH_O,
+		"reader_meta(name)\n--\n\nA reader's metadata; None: the leading reader."},
+	{"readers", CORE_LOCKED(pipeline_readers), METH_NOARGS, "readers()\n--\n\nNames of the readers, the leading one first."},
+	{"lead", CORE_LOCKED(pipeline_lead), METH_O,
 		"lead(reader)\n--\n\nMakes the reader's epochs those of the pipeline. Call before the first batch."},
-	{"class_name", pipeline_class_name, METH_VARARGS, "class_name(reader, label)\n--\n\nName of a class, or None."},
-	{"skipped", pipeline_skipped, METH_O,
+	{"class_name", CORE_LOCKED(pipeline_class_name), METH_VARARGS, "class_name(reader, label)\n--\n\nName of a class, or None."},
+	{"skipped", CORE_LOCKED(pipeline_skipped), METH_O,
 		"skipped(reader)\n--\n\nThe number of files that a reader did not take as samples, and a description of them."},
-	{"output_desc", pipeline_output_desc, METH_O,
+	{"output_desc", CORE_LOCKED(pipeline_output_desc), METH_O,
 		"output_desc(i)\n--\n\n(dtype, ndim, shape, layout) of an output as far as they are known."},
-	{"explain", pipeline_explain, METH_O, "explain(json)\n--\n\nThe chains, passes and slots that run, as text or JSON."},
-	{"save", pipeline_save, METH_NOARGS, "save()\n--\n\nThe state as JSON."},
-	{"restore", pipeline_restore, METH_O, "restore(state)\n--\n\nContinues from a saved state. Call before the first batch."},
-	{"counters", pipeline_counters, METH_NOARGS, "counters()\n--\n\nCounters since the start, by name."},
-	{"spans", pipeline_spans, METH_NOARGS, "spans()\n--\n\nSpans: (name, stage, thread, batch, first, count, begin_ns, end_ns)."},
-	{"bad_samples", pipeline_bad_samples, METH_NOARGS, "bad_samples()\n--\n\nErrors of samples that were skipped or replaced."},
+	{"explain", CORE_LOCKED(pipeline_explain), METH_O, "explain(json)\n--\n\nThe chains, passes and slots that run, as text or JSON."},
+	{"save", CORE_LOCKED(pipeline_save), METH_NOARGS, "save()\n--\n\nThe state as JSON."},
+	{"restore", CORE_LOCKED(pipeline_restore), METH_O,
+		"restore(state)\n--\n\nContinues from a saved state. Call before the first batch."},
+	{"counters", CORE_LOCKED(pipeline_counters), METH_NOARGS, "counters()\n--\n\nCounters since the start, by name."},
+	{"spans", CORE_LOCKED(pipeline_spans), METH_NOARGS,
+		"spans()\n--\n\nSpans: (name, stage, thread, batch, first, count, begin_ns, end_ns)."},
+	{"bad_samples", CORE_LOCKED(pipeline_bad_samples), METH_NOARGS,
+		"bad_samples()\n--\n\nErrors of samples that were skipped or replaced."},
 	{NULL, NULL, 0, NULL},
 };
 

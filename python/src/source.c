@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <structmember.h>
 
 enum { KEPT_EXCEPTIONS = 64, MANY_EXCEPTIONS = 4 };
 
@@ -21,6 +22,9 @@ struct source_link {
 	pthread_mutex_t lock; /* protects done */
 	struct fed *done;     /* list of buffers that the library has returned, and that are to be released with the GIL */
 	PyObject *source;     /* borrowed; NULL after the Source has died; guarded by the GIL */
+#ifdef Py_GIL_DISABLED
+	PyObject *weak; /* a weak reference to the Source, with which link_source asks whether it lives; guarded by lock */
+#endif
 };
 
 /* The buffers that one call of pull returned. The library releases all of them at once. */
@@ -36,6 +40,7 @@ struct source_object {
 	PyObject ob_base;
 	struct source_link *link;
 	PyObject *pull, *reset; /* callables; reset may be None */
+	PyObject *weak_list;    /* weak references to this object */
 	bool per_sample;        /* the library asks for one sample at a time */
 	int seek;               /* enum stk_seek */
 	int shards, shard_id;
@@ -54,6 +59,25 @@ static void link_unref(struct source_link *link)
 		return;
 	pthread_mutex_destroy(&link->lock);
 	free(link);
+}
+
+/* Returns a new reference to the Source, or NULL without an exception if it has died. Call with the GIL. */
+static PyObject *link_source(struct source_link *link)
+{
+#ifdef Py_GIL_DISABLED
+	/* Another thread may be in the Source's dealloc, from which no reference may be taken. A weak reference notices that. */
+	PyObject *weak, *source = NULL;
+
+	pthread_mutex_lock(&link->lock);
+	weak = Py_XNewRef(link->weak);
+	pthread_mutex_unlock(&link->lock);
+	if (weak && PyWeakref_GetRef(weak, &source) < 0)
+		PyErr_Clear();
+	Py_XDECREF(weak);
+	return source;
+#else
+	return Py_XNewRef(link->source);
+#endif
 }
 
 /* Releases the buffers that the library has returned. Call with the GIL. */
@@ -183,11 +207,10 @@ static bool take_whole(struct fed *fed, PyObject *items, Py_ssize_t given, const
 	return true;
 }
 
-static bool take_arrays(
-	struct source_object *self, PyObject *outputs, Py_ssize_t given, Py_ssize_t room, struct fed *fed, struct stk_feed *feed)
+static bool take_arrays(PyObject *layouts, PyObject *outputs, Py_ssize_t given, Py_ssize_t room, struct fed *fed, struct stk_feed *feed)
 {
-	for (Py_ssize_t k = 0; k < PyTuple_Size(self->layouts); k++) {
-		const char *layout = core_text_of(PyTuple_GetItem(self->layouts, k));
+	for (Py_ssize_t k = 0; k < PyTuple_Size(layouts); k++) {
+		const char *layout = core_text_of(PyTuple_GetItem(layouts, k));
 		PyObject *items = layout ? PySequence_GetItem(outputs, k) : NULL;
 		bool ok = items && PySequence_Size(items) == given;
 
@@ -241,15 +264,17 @@ static Py_ssize_t exception_to_drop(PyObject *errors, const struct stk_feed_requ
 	enum { N = KEPT_EXCEPTIONS };
 	int64_t epochs[N + 1], batches[N + 1], positions[N + 1];
 	Py_ssize_t most = 0, drop = 0;
+	PyObject *kept = PyList_AsTuple(errors); /* the consumer may remove entries of the list at the same time */
 
-	for (Py_ssize_t i = 0; i < N; i++) {
-		PyObject *entry = PyList_GetItem(errors, i);
-		epochs[i] = entry ? PyLong_AsLongLong(PyTuple_GetItem(entry, 0)) : 0;
-		batches[i] = entry ? PyLong_AsLongLong(PyTuple_GetItem(entry, 1)) : 0;
-		positions[i] = entry ? PyLong_AsLongLong(PyTuple_GetItem(entry, 2)) : 0;
-		if (PyErr_Occurred())
-			return -1;
+	for (Py_ssize_t i = 0; kept && i < N; i++) {
+		PyObject *entry = i < PyTuple_Size(kept) ? PyTuple_GetItem(kept, i) : NULL;
+		epochs[i] = entry ? PyLong_AsLongLong(PyTuple_GetItem(entry, 0)) : -1;
+		batches[i] = entry ? PyLong_AsLongLong(PyTuple_GetItem(entry, 1)) : -1;
+		positions[i] = entry ? PyLong_AsLongLong(PyTuple_GetItem(entry, 2)) : -1;
 	}
+	Py_XDECREF(kept);
+	if (PyErr_Occurred())
+		return -1;
 	epochs[N] = rq->epoch;
 	batches[N] = rq->batch;
 	positions[N] = position;
@@ -356,7 +381,9 @@ static bool fill_feed(
 	const Py_ssize_t n = PyTuple_Size(self->layouts);
 	PyObject *first = PySequence_Size(outputs) == n ? PySequence_GetItem(outputs, 0) : NULL;
 	const Py_ssize_t given = first ? PySequence_Size(first) : -1;
+	PyObject *layouts;
 	struct fed *fed;
+	bool ok;
 
 	Py_XDECREF(first);
 	if (given < 0 || given > room) {
@@ -369,8 +396,11 @@ static bool fill_feed(
 		PyErr_NoMemory();
 		return false;
 	}
-	if (!take_arrays(self, outputs, given, room, fed, feed) || !take_places(self, n, feed) ||
-		!take_descriptions(self, rq, given, fed, feed)) {
+	layouts = Py_NewRef(self->layouts); /* getting a buffer may run Python code that sets others */
+	ok = take_arrays(layouts, outputs, given, room, fed, feed) && take_places(self, n, feed) &&
+	     take_descriptions(self, rq, given, fed, feed);
+	Py_DECREF(layouts);
+	if (!ok) {
 		if (feed->samples) /* clears addresses of texts that may have been freed */
 			memset(feed->samples, 0, (size_t)given * sizeof(*feed->samples));
 		fed_free(fed);
@@ -454,8 +484,12 @@ static enum stk_status pull_with_gil(
 	Py_XDECREF(inputs);
 	if (items == Py_None)
 		status = STK_END;
-	else if (!items || !fill_feed(self, items, room, rq, feed))
-		status = keep_exception(self, rq, err);
+	else {
+		CORE_BEGIN_LOCKED(self);
+		if (!items || !fill_feed(self, items, room, rq, feed))
+			status = keep_exception(self, rq, err);
+		CORE_END_LOCKED();
+	}
 	Py_XDECREF(items);
 	return status;
 }
@@ -465,35 +499,35 @@ static enum stk_status source_pull(void *user, const struct stk_feed_request *rq
 	struct source_link *link = user;
 	enum stk_status status = STK_CANCELLED;
 	PyGILState_STATE gil;
+	PyObject *source;
 
 	if (!Py_IsInitialized())
 		return status;
 	gil = PyGILState_Ensure();
-	if (link->source) {
-		PyObject *source = Py_NewRef(link->source);
+	source = link_source(link);
+	if (source)
 		status = pull_with_gil((struct source_object *)source, rq, feed, err);
-		Py_DECREF(source);
-	}
+	Py_XDECREF(source);
 	PyGILState_Release(gil);
 	return status;
 }
 
 static void source_reset(void *user, int64_t epoch)
 {
-	struct source_link *link = user;
+	struct source_object *source;
 	PyGILState_STATE gil;
 
 	if (!Py_IsInitialized())
 		return;
 	gil = PyGILState_Ensure();
-	if (link->source && ((struct source_object *)link->source)->reset != Py_None) {
-		PyObject *source = Py_NewRef(link->source);
-		PyObject *result = PyObject_CallFunction(((struct source_object *)source)->reset, "L", (long long)epoch);
+	source = (struct source_object *)link_source(user);
+	if (source && source->reset != Py_None) {
+		PyObject *result = PyObject_CallFunction(source->reset, "L", (long long)epoch);
 		if (!result)
-			PyErr_WriteUnraisable(((struct source_object *)source)->reset);
+			PyErr_WriteUnraisable(source->reset);
 		Py_XDECREF(result);
-		Py_DECREF(source);
 	}
+	Py_XDECREF((PyObject *)source);
 	PyGILState_Release(gil);
 }
 
@@ -532,10 +566,18 @@ static void source_dealloc(PyObject *object)
 	struct source_object *self = (struct source_object *)object;
 
 	PyObject_GC_UnTrack(object);
+	PyObject_ClearWeakRefs(object);
 	if (self->link) {
 		pthread_mutex_lock(&self->link->lock);
 		self->link->source = NULL;
+#ifdef Py_GIL_DISABLED
+		PyObject *weak = self->link->weak;
+		self->link->weak = NULL;
+#endif
 		pthread_mutex_unlock(&self->link->lock);
+#ifdef Py_GIL_DISABLED
+		Py_XDECREF(weak);
+#endif
 		link_drain(self->link);
 		link_unref(self->link);
 	}
@@ -577,6 +619,11 @@ static PyObject *source_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 	atomic_init(&self->link->refs, 1);
 	pthread_mutex_init(&self->link->lock, NULL);
 	self->link->source = (PyObject *)self;
+#ifdef Py_GIL_DISABLED
+	self->link->weak = PyWeakref_NewRef((PyObject *)self, NULL);
+	if (!self->link->weak)
+		Py_CLEAR(self);
+#endif
 	return (PyObject *)self;
 }
 
@@ -688,17 +735,30 @@ static PyMethodDef source_methods[] = {
 	{NULL, NULL, 0, NULL},
 };
 
+CORE_LOCKED_GET(source_get_errors)
+CORE_LOCKED_GET(source_get_layouts)
+CORE_LOCKED_SET(source_set_layouts)
+CORE_LOCKED_GET(source_get_on_gpu)
+CORE_LOCKED_SET(source_set_on_gpu)
+CORE_LOCKED_GET(source_get_descriptions)
+CORE_LOCKED_SET(source_set_descriptions)
 static PyGetSetDef source_getset[] = {
-	{"errors", source_get_errors, NULL, "Exceptions not raised yet: (epoch, batch, position, index in the batch, exception).", NULL},
-	{"layouts", source_get_layouts, source_set_layouts, "Layouts of the outputs; pull may set them for the samples that it returns.",
-		NULL},
-	{"on_gpu", source_get_on_gpu, source_set_on_gpu,
+	{"errors", CORE_LOCKED(source_get_errors), NULL,
+		"Exceptions not raised yet: (epoch, batch, position, index in the batch, exception).", NULL},
+	{"layouts", CORE_LOCKED(source_get_layouts), CORE_LOCKED(source_set_layouts),
+		"Layouts of the outputs; pull may set them for the samples that it returns.", NULL},
+	{"on_gpu", CORE_LOCKED(source_get_on_gpu), CORE_LOCKED(source_set_on_gpu),
 		"bytes, at most one for each output: not 0 if pull returns addresses on the pipeline's GPU for it.", NULL},
-	{"descriptions", source_get_descriptions, source_set_descriptions,
+	{"descriptions", CORE_LOCKED(source_get_descriptions), CORE_LOCKED(source_set_descriptions),
 		"Set by pull for the samples that it returns: (uri or None, id or None, failure or None, its exception or None) for each, or "
 		"nothing.",
 		NULL},
 	{NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMemberDef source_members[] = {
+	{"__weaklistoffset__", T_PYSSIZET, offsetof(struct source_object, weak_list), READONLY, NULL},
+	{NULL, 0, 0, 0, NULL},
 };
 
 static PyType_Slot source_slots[] = {
@@ -713,6 +773,7 @@ static PyType_Slot source_slots[] = {
 	{Py_tp_traverse, source_traverse},
 	{Py_tp_clear, source_clear},
 	{Py_tp_methods, source_methods},
+	{Py_tp_members, source_members},
 	{Py_tp_getset, source_getset},
 	{0, NULL},
 };

@@ -296,34 +296,59 @@ static PyObject *tensor_get_output(PyObject *object, void *unused)
 static PyObject *tensor_become(PyObject *object, PyObject *other)
 {
 	struct tensor_object *self = (struct tensor_object *)object;
-	PyObject *before = self->batch;
+	PyObject *before;
 
 	if (!core_is(other, tensor_dealloc))
 		return PyErr_Format(PyExc_TypeError, "a stoker._core.Tensor is needed");
+	CORE_BEGIN_LOCKED_PAIR(object, other);
+	before = self->batch;
 	memcpy(&self->batch, &((struct tensor_object *)other)->batch, sizeof(*self) - offsetof(struct tensor_object, batch));
 	Py_XINCREF(self->batch);
+	CORE_END_LOCKED_PAIR();
 	Py_XDECREF(before);
 	return Py_NewRef(Py_None);
 }
 
+CORE_LOCKED_KEYWORDS(tensor_dlpack)
+CORE_LOCKED_METHOD(tensor_dlpack_device)
+CORE_LOCKED_METHOD(tensor_data_ptr)
+CORE_LOCKED_METHOD(tensor_shape)
+CORE_LOCKED_GET(tensor_array_interface)
+CORE_LOCKED_GET(tensor_cuda_array_interface)
+CORE_LOCKED_GET(tensor_get_dtype)
+CORE_LOCKED_GET(tensor_get_layout)
+CORE_LOCKED_GET(tensor_get_batch)
+CORE_LOCKED_GET(tensor_get_index)
+CORE_LOCKED_GET(tensor_get_output)
+
+static int tensor_getbuffer_locked(PyObject *object, Py_buffer *view, int flags)
+{
+	int result;
+
+	CORE_BEGIN_LOCKED(object);
+	result = tensor_getbuffer(object, view, flags);
+	CORE_END_LOCKED();
+	return result;
+}
+
 static PyMethodDef tensor_methods[] = {
 	{"_become", tensor_become, METH_O, "_become(other)\n--\n\nTakes the memory and shape of the other tensor."},
-	{"__dlpack__", (PyCFunction)(void (*)(void))tensor_dlpack, METH_VARARGS | METH_KEYWORDS,
+	{"__dlpack__", (PyCFunction)(void (*)(void))CORE_LOCKED(tensor_dlpack), METH_VARARGS | METH_KEYWORDS,
 		"__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA DLPack capsule over the same memory."},
-	{"__dlpack_device__", tensor_dlpack_device, METH_NOARGS, "__dlpack_device__()\n--\n\n(device type, device id)."},
-	{"data_ptr", tensor_data_ptr, METH_NOARGS, "data_ptr()\n--\n\nAddress of the first element."},
-	{"shape", tensor_shape, METH_NOARGS, "shape()\n--\n\nExtents."},
+	{"__dlpack_device__", CORE_LOCKED(tensor_dlpack_device), METH_NOARGS, "__dlpack_device__()\n--\n\n(device type, device id)."},
+	{"data_ptr", CORE_LOCKED(tensor_data_ptr), METH_NOARGS, "data_ptr()\n--\n\nAddress of the first element."},
+	{"shape", CORE_LOCKED(tensor_shape), METH_NOARGS, "shape()\n--\n\nExtents."},
 	{NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef tensor_getset[] = {
-	{"__array_interface__", tensor_array_interface, NULL, "NumPy's array interface.", NULL},
-	{"__cuda_array_interface__", tensor_cuda_array_interface, NULL, "The array interface of CUDA libraries.", NULL},
-	{"_dtype", tensor_get_dtype, NULL, "Type of the elements, as a number.", NULL},
-	{"_layout", tensor_get_layout, NULL, "Names of the axes.", NULL},
-	{"_batch", tensor_get_batch, NULL, "The Batch it belongs to.", NULL},
-	{"_index", tensor_get_index, NULL, "Index of the sample in the batch; -1: all samples.", NULL},
-	{"_output", tensor_get_output, NULL, "Number of the output in the batch.", NULL},
+	{"__array_interface__", CORE_LOCKED(tensor_array_interface), NULL, "NumPy's array interface.", NULL},
+	{"__cuda_array_interface__", CORE_LOCKED(tensor_cuda_array_interface), NULL, "The array interface of CUDA libraries.", NULL},
+	{"_dtype", CORE_LOCKED(tensor_get_dtype), NULL, "Type of the elements, as a number.", NULL},
+	{"_layout", CORE_LOCKED(tensor_get_layout), NULL, "Names of the axes.", NULL},
+	{"_batch", CORE_LOCKED(tensor_get_batch), NULL, "The Batch it belongs to.", NULL},
+	{"_index", CORE_LOCKED(tensor_get_index), NULL, "Index of the sample in the batch; -1: all samples.", NULL},
+	{"_output", CORE_LOCKED(tensor_get_output), NULL, "Number of the output in the batch.", NULL},
 	{NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -333,7 +358,7 @@ static PyType_Slot tensor_slots[] = {
 	{Py_tp_dealloc, tensor_dealloc},
 	{Py_tp_methods, tensor_methods},
 	{Py_tp_getset, tensor_getset},
-	{Py_bf_getbuffer, tensor_getbuffer},
+	{Py_bf_getbuffer, tensor_getbuffer_locked},
 	{0, NULL},
 };
 

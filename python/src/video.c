@@ -250,18 +250,29 @@ static PyObject *video_counters(PyObject *object, PyObject *unused)
 	return dict;
 }
 
+CORE_LOCKED_METHOD(video_info)
+CORE_LOCKED_METHOD(video_frame)
+CORE_LOCKED_METHOD(video_shown)
+CORE_LOCKED_METHOD(video_range)
+CORE_LOCKED_METHOD(video_read)
+CORE_LOCKED_METHOD(video_use_gpu)
+CORE_LOCKED_METHOD(video_read_gpu)
+CORE_LOCKED_METHOD(video_why_on_cores)
+CORE_LOCKED_METHOD(video_counters)
+
 static PyMethodDef video_methods[] = {
-	{"info", video_info, METH_NOARGS, "info()\n--\n\nFacts about the video, as a dict."},
-	{"frame", video_frame, METH_O, "frame(i)\n--\n\n(begin, duration, key) of a frame."},
-	{"shown", video_shown, METH_O, "shown(seconds)\n--\n\nThe frame that is shown at a time; -1 before the first."},
-	{"range", video_range, METH_VARARGS, "range(first, last)\n--\n\n(offset, length) of the bytes that these frames need."},
-	{"read", video_read, METH_VARARGS, "read(frames, planar)\n--\n\n(bytes, height, width) of frames, uint8 in RGB."},
-	{"use_gpu", video_use_gpu, METH_O, "use_gpu(device)\n--\n\nMakes read_gpu decode on a GPU."},
-	{"read_gpu", video_read_gpu, METH_VARARGS,
+	{"info", CORE_LOCKED(video_info), METH_NOARGS, "info()\n--\n\nFacts about the video, as a dict."},
+	{"frame", CORE_LOCKED(video_frame), METH_O, "frame(i)\n--\n\n(begin, duration, key) of a frame."},
+	{"shown", CORE_LOCKED(video_shown), METH_O, "shown(seconds)\n--\n\nThe frame that is shown at a time; -1 before the first."},
+	{"range", CORE_LOCKED(video_range), METH_VARARGS,
+		"range(first, last)\n--\n\n(offset, length) of the bytes that these frames need."},
+	{"read", CORE_LOCKED(video_read), METH_VARARGS, "read(frames, planar)\n--\n\n(bytes, height, width) of frames, uint8 in RGB."},
+	{"use_gpu", CORE_LOCKED(video_use_gpu), METH_O, "use_gpu(device)\n--\n\nMakes read_gpu decode on a GPU."},
+	{"read_gpu", CORE_LOCKED(video_read_gpu), METH_VARARGS,
 		"read_gpu(frames, planar, to, stream)\n--\n\nWrites frames to memory of the GPU at an address."},
-	{"why_on_cores", video_why_on_cores, METH_NOARGS,
+	{"why_on_cores", CORE_LOCKED(video_why_on_cores), METH_NOARGS,
 		"why_on_cores()\n--\n\nWhy the cores decoded frames for the GPU; empty if they did not."},
-	{"counters", video_counters, METH_NOARGS, "counters()\n--\n\nWhat decoding has cost so far, as a dict."},
+	{"counters", CORE_LOCKED(video_counters), METH_NOARGS, "counters()\n--\n\nWhat decoding has cost so far, as a dict."},
 	{NULL, NULL, 0, NULL},
 };
 

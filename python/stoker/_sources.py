@@ -12,6 +12,7 @@ import inspect
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,9 +40,11 @@ class KeptErrors:
     def take_error(self, epoch: int, position: int) -> BaseException | None:
         """Removes and returns the exception of a sample, or the oldest one if position is negative; None if there is no such exception."""
         errors = self.handle.errors
-        for i, entry in enumerate(errors):
+        for entry in list(errors):
             if position < 0 or (entry[0] == epoch and entry[2] == position):
-                return errors.pop(i)[4]
+                with suppress(ValueError):  # a library thread has removed it from the list in this moment
+                    errors.remove(entry)
+                return entry[4]
         return None
 
 

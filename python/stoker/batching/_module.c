@@ -446,7 +446,11 @@ static PyMethodDef methods[] = {METHOD(open), METHOD(gather), METHOD(scatter), M
 	METHOD(index_to_mask), METHOD(pack), METHOD(assign_workspace), METHOD(assign), METHOD(cost), METHOD(heatmap), METHOD(polyline),
 	{NULL, NULL, 0, NULL}};
 
-static PyModuleDef_Slot slots[] = {{0, NULL}};
+static PyModuleDef_Slot slots[] = {
+#ifdef Py_GIL_DISABLED
+	{Py_mod_gil, Py_MOD_GIL_NOT_USED}, /* without this slot, importing the module enables the GIL; functions here share no state */
+#endif
+	{0, NULL}};
 static struct PyModuleDef module = {
 	PyModuleDef_HEAD_INIT, .m_name = "stoker._batching", .m_size = 0, .m_methods = methods, .m_slots = slots};
 
