@@ -152,15 +152,22 @@ def build(folder: Path, options: list[str]) -> None:
         raise SystemExit("wheel: the build failed; the lines above say where")
 
 
-def collect(stage: Path, build: Path = BUILD) -> list[Path]:
-    """Copies the built package with its binaries to the folder `stage`; returns the paths of the copied binaries."""
+def modules(package: Path, threaded: bool = False) -> list[Path]:
+    """Returns the module in a built package, as a list of at most one path. If there are two, it is the one for a free-threaded CPython if `threaded`, and
+    otherwise the one for all others."""
+    found = sorted(package.glob("_core.*so"))
+    return [path for path in found if ("cpython" in path.name) == threaded] if threaded or len(found) > 1 else found
+
+
+def collect(stage: Path, build: Path = BUILD, threaded: bool = False) -> list[Path]:
+    """Copies the built package with its binaries to the folder `stage`; returns the paths of the copied binaries. threaded: as for `modules`."""
     package = stage / "stoker"
     for path in sorted((build / "python" / "stoker").rglob("*")):
         if path.suffix in {".py", ".pyi"} or path.name == "py.typed":
             target = package / path.relative_to(build / "python" / "stoker")
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)
-    binaries = [(p, package / p.name) for p in (build / "python" / "stoker").glob("_core.*so")]
+    binaries = [(p, package / p.name) for p in modules(build / "python" / "stoker", threaded)]
     binaries.append(((build / "libstoker.so").resolve(), package / "_lib" / "libstoker.so.0"))
     binaries.append((build / "cli" / "stoker", package / "_bin" / "stoker"))
     for source, target in binaries:
@@ -337,10 +344,12 @@ def pack(stage: Path, wheel: Path) -> None:
         add(f"{info.name}/RECORD", ("\n".join(record) + "\n").encode(), 0o644)
 
 
-def make_wheel(stage: Path, build: Path, directory: Path, built: list[Part] | None = None, libraries: list[Path] | None = None) -> Path:
+def make_wheel(
+    stage: Path, build: Path, directory: Path, built: list[Part] | None = None, libraries: list[Path] | None = None, threaded: bool = False
+) -> Path:
     """Makes a wheel from a build folder, and returns its path. stage: an empty folder for the contents. built: the third-party parts that are linked into
-    the binaries; None: describes bundled libraries of the system. libraries: further libraries to add."""
-    binaries = collect(stage, build)
+    the binaries; None: describes bundled libraries of the system. libraries: further libraries to add. threaded: as for `modules`."""
+    binaries = collect(stage, build, threaded)
     for library in libraries or []:
         binaries.append(Path(shutil.copy(library, stage / "stoker" / "_lib")))
         run(tool("strip", binaries[-1]), "--strip-unneeded", binaries[-1])

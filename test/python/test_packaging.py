@@ -85,6 +85,16 @@ def test_a_module_of_another_name_is_refused(module):
         wheel_backend.python_tag(Path(module))
 
 
+def test_a_build_with_two_modules_makes_a_wheel_of_each(tmp_path):
+    """A wheel with both would be taken for one that every CPython loads."""
+    (abi3 := tmp_path / "_core.abi3.so").touch()
+    assert (wheel_backend.modules(tmp_path), wheel_backend.modules(tmp_path, threaded=True)) == ([abi3], [])
+    (threaded := tmp_path / "_core.cpython-314t-x86_64-linux-gnu.so").touch()
+    assert (wheel_backend.modules(tmp_path), wheel_backend.modules(tmp_path, threaded=True)) == ([abi3], [threaded])
+    abi3.unlink()
+    assert wheel_backend.modules(tmp_path) == wheel_backend.modules(tmp_path, threaded=True) == [threaded]
+
+
 @pytest.mark.parametrize(
     ("python", "meson", "wanted"),
     [((3, 11), "1.0.1", []), ((3, 12), "1.0.1", ["meson>=1.3"]), ((3, 13), "1.3.0", []), ((3, 13), "1.12.1", []), ((3, 13), "2.0.rc1", [])],

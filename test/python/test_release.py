@@ -59,3 +59,26 @@ def test_missing_commands_are_named_at_once(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SystemExit, match=r"cmake, make, meson, .* tools/setup.sh"):
         release.need(["x86_64"])
+
+
+def interpreter(folder: Path, says: str) -> str:
+    """Makes a program that answers as a CPython does that is asked for its settings, and returns its path."""
+    folder.mkdir(exist_ok=True)
+    (program := folder / "python3").write_text(f"#!/bin/sh\necho '{says}'\n")
+    program.chmod(0o755)
+    return str(program)
+
+
+def test_a_free_threaded_python_must_be_one_and_have_headers(monkeypatch, tmp_path):
+    assert release.threaded_headers() == ""
+    (tmp_path / "Python.h").touch()
+    monkeypatch.setattr(release, "THREADED", interpreter(tmp_path, f"1 {tmp_path}"))
+    assert release.threaded_headers() == str(tmp_path)
+    for program, says in (
+        (interpreter(tmp_path / "other", f"None {tmp_path}"), "is no free-threaded CPython"),
+        (interpreter(tmp_path / "bare", f"1 {tmp_path}/none"), "has no headers"),
+        (str(tmp_path / "missing"), "cannot be run"),
+    ):
+        monkeypatch.setattr(release, "THREADED", program)
+        with pytest.raises(SystemExit, match=says):
+            release.threaded_headers()

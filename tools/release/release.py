@@ -5,6 +5,8 @@
 A wheel's libraries are built from pinned sources (libraries.toml), its C code by Zig's clang against an old glibc (toolchain.py), its kernels by CUDA
 12.9 (nvcc.py), so that drivers from 525 on run them. The same commit gives the same bytes. build-release/ keeps the built libraries for later runs.
 
+With FREE_THREADED_PYTHON=COMMAND, the command of a free-threaded CPython with its headers, wheels for that version are made too. They hold the same library.
+
 usage: release.py DIST [MACHINE...]        MACHINE: x86_64 or aarch64 (default: both)
 """
 
@@ -27,6 +29,7 @@ sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tools" / "release")]
 FOLDER = ROOT / "build-release"
 LARGEST = 20_000_000  # maximum size of a wheel in bytes
 JOBS = int(os.environ.get("JOBS") or os.cpu_count() or 1)
+THREADED = os.environ.get("FREE_THREADED_PYTHON", "")  # the command of a free-threaded CPython, or ""
 # Licences that a wheel may contain. The GPL is excluded. The LGPL is allowed for FFmpeg, whose libraries users can replace, since they are loaded at run time.
 LICENCES = {"Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause", "IJG", "MIT", "Zlib", "curl", "libpng-2.0"}
 LICENCES |= {"LGPL-2.1-or-later"}
@@ -47,6 +50,25 @@ def python_headers(machine: str) -> Path:
     if (own / "pyconfig.h").exists():
         (folder / f"{machine}-linux-gnu").mkdir()
         (folder / f"{machine}-linux-gnu" / own.name).symlink_to(own)
+    return folder
+
+
+def threaded_headers() -> str:
+    """Returns the folder of headers of the given free-threaded CPython; "" if none was given. Ends the program if it is not one."""
+    if not THREADED:
+        return ""
+    asked = "import sysconfig; print(sysconfig.get_config_var('Py_GIL_DISABLED'), sysconfig.get_path('include'))"
+    try:
+        said = subprocess.run([THREADED, "-c", asked], capture_output=True, text=True).stdout.strip()
+    except OSError as e:
+        raise SystemExit(f"release: FREE_THREADED_PYTHON={THREADED} cannot be run: {e}") from None
+    threaded, _, folder = said.partition(" ")
+    if threaded != "1":
+        raise SystemExit(
+            f"release: FREE_THREADED_PYTHON={THREADED} is no free-threaded CPython: give one that was configured with --disable-gil"
+        )
+    if not (Path(folder) / "Python.h").exists():
+        raise SystemExit(f"release: FREE_THREADED_PYTHON={THREADED} has no headers in {folder}: install its development files")
     return folder
 
 
@@ -101,6 +123,7 @@ def build(machine: str, toolchain: Path, identity: str, prefixes: list[Path]) ->
     nvcc.chmod(0o755)
     env = {"PATH": os.environ["PATH"], "HOME": str(FOLDER), "LC_ALL": "C"}
     options = ["-Dtests=disabled", "-Dcuda=enabled", f"-Dgpu_archs={GPUS[machine]}"]
+    options += [f"-Dfree_threaded_headers={headers}"] if (headers := threaded_headers()) else []
     options += [f"-D{part}=enabled" for part in ("python", "curl", "ffmpeg", "webp", "libdeflate", "nvtx", "simde")]
     file = machine_file(machine, toolchain, prefixes)
     # The folder's name depends on the configuration, so an interrupted build can continue.
@@ -116,8 +139,8 @@ def build(machine: str, toolchain: Path, identity: str, prefixes: list[Path]) ->
 
 
 def check(wheel: Path) -> None:
-    """Checks a wheel: the oldest glibc, the size, that its binaries are hardened and use CPython's stable ABI, that it exports no symbols of bundled
-    libraries, and the licences. Ends the program if a check fails."""
+    """Checks a wheel: the oldest glibc, the size, that its binaries are hardened and use CPython's stable ABI (which a free-threaded CPython lacks), that it
+    exports no symbols of bundled libraries, and the licences. Ends the program if a check fails."""
     import toolchain
 
     if wheel.stat().st_size > LARGEST:
@@ -127,7 +150,7 @@ def check(wheel: Path) -> None:
     needs = re.search(r'consistent with\s+the following platform tag: "manylinux_2_(\d+)_(x86_64|aarch64)"', " ".join(shown.split()))
     if not needs or f"2.{needs[1]}" != toolchain.GLIBC:
         raise SystemExit(f"release: {wheel.name} is not for glibc {toolchain.GLIBC}")
-    for command in (["tools/check_hardening.py"], ["-m", "abi3audit", "--strict"]):
+    for command in (["tools/check_hardening.py"], *([["-m", "abi3audit", "--strict"]] if "-abi3-" in wheel.name else [])):
         if subprocess.run([sys.executable, *command, wheel], stdout=sys.stderr, cwd=ROOT).returncode:
             raise SystemExit(f"release: {wheel.name} is not as it has to be")
     with tempfile.TemporaryDirectory() as scratch:
@@ -174,7 +197,8 @@ def check_licences(stage: Path) -> None:
             )
 
 
-def make_wheel(machine: str, dist: Path) -> Path:
+def make_wheels(machine: str, dist: Path) -> list[Path]:
+    """Makes the wheel for one kind of machine, and if a free-threaded CPython was given, a second one for that."""
     import libraries
     import toolchain
     import wheel_backend
@@ -194,20 +218,23 @@ def make_wheel(machine: str, dist: Path) -> Path:
             wheel_backend.Part("simde", importlib.metadata.version("cmeel-simde"), "MIT", [ROOT / "tools" / "release" / "simde.txt"])
         )
     folder = build(machine, tools, builder.identity, prefixes)
-    with tempfile.TemporaryDirectory() as scratch:
-        wheel = wheel_backend.make_wheel(Path(scratch), folder, dist, parts, libraries.shared(builder))
-    check(wheel)
-    return wheel
+    wheels = []
+    for threaded in (False, True) if THREADED else (False,):
+        with tempfile.TemporaryDirectory() as scratch:
+            wheels.append(wheel_backend.make_wheel(Path(scratch), folder, dist, parts, libraries.shared(builder), threaded))
+        check(wheels[-1])
+    return wheels
 
 
 def need(machines: Sequence[str]) -> None:
-    """Ends the program if commands are missing. Without this check, the release would fail after an hour."""
+    """Ends the program if commands are missing or the given CPython has a GIL. Without this check, the release would fail after an hour."""
     missing = [name for name in COMMANDS if not shutil.which(name)]
     missing += [f"{m}-linux-gnu-strip" for m in machines if m != os.uname().machine and not shutil.which(f"{m}-linux-gnu-strip")]
     if missing:
         raise SystemExit(
             f"release: commands are missing: {', '.join(missing)}; tools/setup.sh build wheel release kernels installs them, as make release does"
         )
+    threaded_headers()
 
 
 def main() -> None:
@@ -221,7 +248,7 @@ def main() -> None:
     dist = Path(sys.argv[1]).resolve()
     FOLDER.mkdir(exist_ok=True)
     for machine in machines:
-        print(make_wheel(machine, dist))
+        print(*make_wheels(machine, dist), sep="\n")
     print(dist / wheel_backend.build_sdist(str(dist)))
 
 
