@@ -55,6 +55,7 @@ class Session:
             batch = self.core.next(self._timeout)
         except StokerError as e:
             self._raise(e)
+        self._drain()
         if batch is None:
             self._begin_epoch()
             return None
@@ -222,6 +223,13 @@ class Session:
                 "a pipeline was closed while a source or a function of yours ran, which has not returned within 2 s: close() does not wait any longer, and "
                 "the pipeline's memory is freed when the function returns"
             )
+        self._drain()
+
+    def _drain(self) -> None:
+        """Releases the samples of sources that the library no longer needs. Otherwise they stay in memory until a source is called again; and after close(),
+        until the garbage collector runs, because a source and its handle refer to each other."""
+        for source in self._sources:
+            source.handle.drain()
 
     def interrupt(self, on: bool) -> None:
         """on=True: from now on, also in a call that waits already, a wait for a batch raises CancelledError, and loses no batch. on=False: ends this."""

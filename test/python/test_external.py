@@ -398,6 +398,30 @@ def test_buffers_are_given_back():
     assert sum(r() is not None for r in refs) <= 3
 
 
+def test_closing_gives_arrays_back_at_once():
+    """The arrays of unfinished batches are freed by close(), although the garbage collector does not run and the pipeline is still referenced."""
+    refs = []
+
+    class Array(np.ndarray):
+        pass
+
+    def source(info):
+        a = np.zeros(100, np.uint8).view(Array)
+        refs.append(weakref.ref(a))
+        return a
+
+    pipe = pipeline(source, batch=False, no_copy=True)
+    gc.disable()
+    try:
+        for _ in range(5):
+            pipe.run()
+        pipe.close()
+        assert len(refs) >= 15
+        assert [k for k, r in enumerate(refs) if r() is not None] == []
+    finally:
+        gc.enable()
+
+
 def test_a_source_that_holds_its_pipeline_is_collected():
     class Owner:
         def __init__(self):
