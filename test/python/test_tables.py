@@ -3,6 +3,7 @@
 
 import contextlib
 import datetime
+import gc
 import importlib
 import io
 import json
@@ -11,11 +12,13 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import stoker
+from PIL import Image
 from stoker import Loader, Pipeline, Storage, fn
 from stoker import transforms as T
 from stoker.errors import CorruptError, InvalidArgumentError, LimitError, NotFoundError, StateError, StokerError
@@ -603,6 +606,30 @@ def test_memory_of_one_large_column(tmp_path):
     rows = {"data": pa.array([rng.bytes(12 * mib) for _ in range(8)]), "label": pa.array(range(8))}
     path = write(tmp_path / "table.parquet", rows, 8, use_dictionary=False, write_batch_size=1)
     assert arrow_at_most(path, 8 * mib, "no") <= 144 * mib
+
+
+def test_closing_frees_groups_at_once(tmp_path):
+    """close() in the middle of an epoch frees the groups, although the garbage collector does not run."""
+    out, mib = io.BytesIO(), 1 << 20
+    Image.fromarray(np.random.default_rng(1).integers(0, 256, (256, 256, 3), np.uint8)).save(out, "PNG")  # 192 KiB
+    rows = {"image": pa.array([out.getvalue()] * 96), "label": pa.array(range(96))}
+    write(tmp_path / "table.parquet", rows, 16, use_dictionary=False)  # 6 groups of 3 MiB
+    gc.collect()
+    before = pa.total_allocated_bytes()
+    gc.disable()
+    try:
+        with loader_of(tmp_path, 4, shuffle="groups", seed=1) as loader:
+            for _ in range(3):
+                next(iter(loader))
+            # A view of the example would keep its whole group as long as the Loader.
+            assert not any(isinstance(part, memoryview) for part in loader._run.source._example)
+            assert pa.total_allocated_bytes() > before + mib
+        end = time.monotonic() + 60  # close() does not wait for a thread that reads a group
+        while pa.total_allocated_bytes() > before + mib and time.monotonic() < end:
+            time.sleep(0.01)
+        assert pa.total_allocated_bytes() <= before + mib
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("shuffle", ["groups", False])

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import json
 import threading
+import weakref
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,17 @@ def permutation(count: int, *key: int) -> Any:
     import numpy as np
 
     return np.argsort(np.random.Philox(key=mix(*key)).random_raw(count), kind="stable")
+
+
+def _is_running(future: Future[Any] | None) -> bool:
+    return future is not None and not future.done()
+
+
+def _own(part: Any) -> Any:
+    """Returns a copy of a part of a sample if it is a view of other memory, else the part."""
+    if isinstance(part, memoryview):
+        return bytes(part)
+    return part.copy() if getattr(part, "base", None) is not None else part
 
 
 @dataclass(frozen=True)
@@ -138,7 +150,8 @@ class TableSource(DatasetSource):
         if asked.python_workers:
             raise InvalidArgumentError("Loader: python_workers is for the Python of a Dataset; rows of a table are read without any")
         self.table = table
-        self._unmade: list[tuple[list[Future[Any]], set[int]]] = []  # for each batch that is being made: its futures, its groups
+        # For each batch that is being made: its futures, and its groups. The references are weak, because a future holds the rows that were fetched.
+        self._unmade: list[tuple[list[weakref.ref[Future[Any]]], set[int]]] = []
         self._groups: tuple[int, Deal] | None = None  # window and deal of shuffle="groups"; None for other orders
         self._kept: tuple[int, int, Deal] | None = None  # number, window and deal of the epoch that a state continues, as in the saved run
         self._loaded: Facts | None = None
@@ -183,12 +196,12 @@ class TableSource(DatasetSource):
             return super()._submit(items)
         needed, later, stay = self._needed(items)
         if stay is not None:  # batches that are still being made need their groups, too
-            self._unmade = [(futures, groups) for futures, groups in self._unmade if not all(f.done() for f in futures)]
+            self._unmade = [(futures, groups) for futures, groups in self._unmade if any(_is_running(f()) for f in futures)]
             self.table.pin(stay.union(needed, later, *(groups for _, groups in self._unmade)))
         self.table.want(needed, later)
         futures = super()._submit(items)
         if stay is not None:
-            self._unmade.append((futures, {self.table.group_of(i) for i, _ in items}))
+            self._unmade.append(([weakref.ref(f) for f in futures], {self.table.group_of(i) for i, _ in items}))
         return futures
 
     def _needed(self, items: Sequence[Item]) -> tuple[list[int], list[int], frozenset[int] | None]:
@@ -203,6 +216,11 @@ class TableSource(DatasetSource):
         if self._in_order:
             return needed, list(range(needed[-1] + 1, min(len(self.table.rows), needed[-1] + 1 + _AHEAD_IN_ORDER))), frozenset()
         return needed, [], None
+
+    def _first_of(self, items: Iterator[Item], spec: Spec) -> tuple[Any, ...]:
+        """Does what the base class does, and copies the example: it is kept as long as this source, and a view of a row keeps the row's whole group."""
+        self._example = tuple(_own(part) for part in super()._first_of(items, spec))
+        return self._example
 
     _in_order = False
 
