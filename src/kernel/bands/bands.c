@@ -31,7 +31,8 @@ static const struct stk_job_launch launches[] = {{"bands_gpu", "job_bands", 0}};
 
 static void blocks(const struct stk_job_gpu_item *it, struct stk_job_blocks *b)
 {
-	b->count[STK_LAUNCH_bands] += (uint32_t)((it->job.n + STK_JOB_THREADS - 1) / STK_JOB_THREADS);
+	const int64_t each = (int64_t)STK_JOB_THREADS * STK_BANDS_EACH;
+	b->count[STK_LAUNCH_bands] += (uint32_t)((it->job.n + each - 1) / each);
 }
 
 const struct stk_job_kind stk__job_kind_bands = {STK_JOB_LAUNCHES_OF(bands, launches), .blocks = blocks};
