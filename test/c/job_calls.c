@@ -160,7 +160,9 @@ static void draw_spectrogram(struct call *c)
 	call_input(c, STK_FLOAT, 1, &n);
 	call_int(c, "window_length", window);
 	call_int(c, "window_step", 1 + call_draw(60));
-	if (call_draw(2))
+	if (window <= 512 && call_draw(3) == 0)
+		call_int(c, "nfft", 512); /* which has a kernel of its own on the GPU */
+	else if (call_draw(2))
 		call_int(c, "nfft", window + call_draw(call_draw(10) ? 40 : 4000));
 	call_int(c, "power", 1 + call_draw(2));
 	c->args[c->n_args++] = stk_arg_bool("center_windows", call_draw(2));
@@ -174,7 +176,7 @@ static void draw_power_spectrum(struct call *c)
 	call_floats_of(c, ndim);
 	call_int(c, "axis", call_draw((uint32_t)ndim));
 	if (call_draw(2))
-		call_int(c, "nfft", 1 + call_draw(100));
+		call_int(c, "nfft", call_draw(3) ? 1 + call_draw(100) : 512);
 	call_int(c, "power", 1 + call_draw(2));
 }
 

@@ -117,25 +117,39 @@ STK_FFT_INLINE void stk__fft_radix4(const stk_fft_complex *x, stk_fft_complex *y
 	stk__fft_put(y, at, 4, made);
 }
 
-/* Does the work of two stages of radix 4 without storing the results of the first. at: the position in the first stage, with p below m / 4. */
-STK_FFT_INLINE void stk__fft_radix16(const stk_fft_complex *x, stk_fft_complex *y, const struct stk_fft_at *at)
+/* Does the work of two stages of radix 4 on sixteen numbers, for a butterfly of radix 16: from[e] is the element that stk__fft_get returns for a stage of the
+ * first stage's length and radix 16, and made[e] is the butterfly's result e. at: the position in the first stage, with p below m / 4. */
+STK_FFT_INLINE void stk__fft_sixteen(const stk_fft_complex from[16], const struct stk_fft_at *at, stk_fft_complex made[16])
 {
-	stk_fft_complex between[4][4], made[4];
+	stk_fft_complex between[4][4], four[4];
 	struct stk_fft_at first = *at, second = *at;
 	for (int j = 0; j < 4; j++) {
 		first.p = at->p + at->m / 4 * (stk_fft_index)j;
-		stk__fft_four(stk__fft_get(x, &first, 0), stk__fft_get(x, &first, 1), stk__fft_get(x, &first, 2),
-			stk__fft_get(x, &first, 3), made);
+		stk__fft_four(&from[j], &from[j + 4], &from[j + 8], &from[j + 12], four);
 		for (int k = 0; k < 4; k++)
-			stk__fft_twiddle(&between[k][j], &first, 4, k, &made[k]);
+			stk__fft_twiddle(&between[k][j], &first, 4, k, &four[k]);
 	}
 	second.m = at->m / 4;
-	second.s = at->s * 4;
 	second.w = at->w + 2 * at->m * 3;
 	for (int k = 0; k < 4; k++) {
-		second.q = at->q + at->s * (stk_fft_index)k;
-		stk__fft_four(&between[k][0], &between[k][1], &between[k][2], &between[k][3], made);
-		stk__fft_put(y, &second, 4, made);
+		stk__fft_four(&between[k][0], &between[k][1], &between[k][2], &between[k][3], four);
+		for (int l = 0; l < 4; l++)
+			stk__fft_twiddle(&made[k + 4 * l], &second, 4, l, &four[l]);
+	}
+}
+
+/* Does the work of two stages of radix 4 without storing the results of the first. at: as for stk__fft_sixteen. */
+STK_FFT_INLINE void stk__fft_radix16(const stk_fft_complex *x, stk_fft_complex *y, const struct stk_fft_at *at)
+{
+	stk_fft_complex from[16], made[16];
+	struct stk_fft_at whole = *at;
+	whole.m = at->m / 4;
+	for (int e = 0; e < 16; e++)
+		from[e] = *stk__fft_get(x, &whole, e);
+	stk__fft_sixteen(from, at, made);
+	for (int e = 0; e < 16; e++) {
+		stk_fft_index i = at->q + at->s * (16 * at->p + (stk_fft_index)e);
+		y[STK_FFT_PLACE(i)] = made[e];
 	}
 }
 
@@ -214,26 +228,33 @@ STK_FFT_INLINE int32_t stk__fft_partner(const struct stk_fft *f, int32_t k)
 	return f->n % 2 || other == k ? -1 : other;
 }
 
+/* Computes the squared magnitudes of bin k and of its partner from numbers k and `complex` - k of the transform's result; n must be even. For k = 0, both
+ * numbers are number 0. */
+STK_FFT_INLINE void stk__fft_power_pair(const struct stk_fft *f, const float *tables, int32_t k, const stk_fft_complex *z,
+	const stk_fft_complex *other, stk_fft_value *first, stk_fft_value *second)
+{
+	stk_fft_complex odd;
+	stk_fft_value er = (z->re + other->re) * 0.5f, ei = (z->im - other->im) * 0.5f;
+	odd.re = (z->im + other->im) * 0.5f;
+	odd.im = (other->re - z->re) * 0.5f;
+	stk__fft_turn(&odd, &odd, tables + f->halves + 2 * k);
+	stk_fft_value ar = er + odd.re, ai = ei + odd.im, br = er - odd.re, bi = ei - odd.im;
+	*first = ar * ar + ai * ai;
+	*second = br * br + bi * bi;
+}
+
 /* Sets *first and *second to the squared magnitudes of bin k and of its partner; *second is undefined if bin k has no partner. x: the complex transform's
  * result. */
 STK_FFT_INLINE void stk__fft_powers(
 	const struct stk_fft *f, const float *tables, const stk_fft_complex *x, int32_t k, stk_fft_value *first, stk_fft_value *second)
 {
-	stk_fft_value zr = x[STK_FFT_PLACE(k)].re, zi = x[STK_FFT_PLACE(k)].im;
+	const stk_fft_complex *z = &x[STK_FFT_PLACE(k)];
 	if (f->n % 2) {
-		*first = zr * zr + zi * zi;
+		*first = z->re * z->re + z->im * z->im;
 		return;
 	}
 	int32_t opposite = k ? f->complex - k : 0;
-	const stk_fft_complex *other = &x[STK_FFT_PLACE(opposite)];
-	stk_fft_complex odd;
-	stk_fft_value er = (zr + other->re) * 0.5f, ei = (zi - other->im) * 0.5f;
-	odd.re = (zi + other->im) * 0.5f;
-	odd.im = (other->re - zr) * 0.5f;
-	stk__fft_turn(&odd, &odd, tables + f->halves + 2 * k);
-	stk_fft_value ar = er + odd.re, ai = ei + odd.im, br = er - odd.re, bi = ei - odd.im;
-	*first = ar * ar + ai * ai;
-	*second = br * br + bi * bi;
+	stk__fft_power_pair(f, tables, k, z, &x[STK_FFT_PLACE(opposite)], first, second);
 }
 
 #endif

@@ -14,6 +14,7 @@ struct frame_places {
 	const float *src[STK_SPECTRUM_TOGETHER], *inside[STK_SPECTRUM_TOGETHER];
 	int64_t from[STK_SPECTRUM_TOGETHER];
 	float *dst[STK_SPECTRUM_TOGETHER];
+	bool pairs; /* true if the elements of all frames can be loaded two at a time, without regard to the signal's ends */
 };
 
 /* The frames of a thread block: `count` frames, beginning with number `at`. In x (and in y, after a stage) the frames are `pitch` complex numbers apart. */
@@ -40,10 +41,12 @@ static __device__ __forceinline__ uint32_t divided(uint32_t x, divider d)
 }
 
 /* Finds the positions of `count` frames from number `at` on. */
-static __device__ __forceinline__ void find_places(const stk_job &job, uint32_t at, uint32_t count, frame_places &places)
+static __device__ __forceinline__ void find_places(
+	const stk_job &job, const float *window, uint32_t at, uint32_t count, frame_places &places)
 {
 	const stk_spectrum &p = STK_PARAMS(stk_spectrum, &job);
 	uint32_t f = threadIdx.x;
+	bool single = p.window % 2 || (uintptr_t)window & 7;
 	if (f < count) {
 		uint32_t line = (at + f) / (uint32_t)p.frames;
 		int64_t i = at + f - line * (uint32_t)p.frames;
@@ -51,7 +54,13 @@ static __device__ __forceinline__ void find_places(const stk_job &job, uint32_t 
 		places.from[f] = p.first + i * p.step;
 		bool inside = p.src_element == 1 && places.from[f] >= 0 && places.from[f] + p.window <= p.length;
 		places.inside[f] = inside ? places.src[f] + places.from[f] : NULL;
+		single = single || !inside || (uintptr_t)places.inside[f] & 7;
 		places.dst[f] = (float *)job.dst + line * p.dst_line + i * p.dst_frame;
+	}
+	if (f < 32) {
+		bool any = __any_sync(0xffffffffu, single);
+		if (f == 0)
+			places.pairs = !any;
 	}
 	__syncthreads();
 }
@@ -220,7 +229,121 @@ static __device__ __forceinline__ void store_bins(const stk_job &job, const floa
 	__syncthreads();
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) job_spectrum(const __grid_constant__ stk_job_gpu_view v)
+/* ---- frames of 512 elements ----
+ * Each frame is transformed as 256 complex numbers, by two stages of radix 16. A thread keeps the numbers of a butterfly in registers. Between the stages, they
+ * are exchanged in shared memory, which has each frame once. */
+
+/* Runs the first stage, in which adjacent threads have adjacent butterflies of a frame, since they load adjacent elements. */
+static __device__ __forceinline__ void run_first_stage(const stk_job &job, const float *tables, const block_frames &b)
+{
+	const stk_spectrum &p = STK_PARAMS(stk_spectrum, &job);
+	const float *window = tables + p.fft.floats;
+	bool pairs = b.places->pairs;
+	uint32_t end = b.count * 16;
+	if (!pairs)
+		load_frames(job, tables, b);
+	for (uint32_t first = 0; first < end; first += THREADS) {
+		uint32_t j = first + threadIdx.x, f = j / 16, i = j % 16;
+		stk_fft_complex from[16], made[16], *x = b.x + f * b.pitch;
+		if (pairs && j < end) {
+			const stk_fft_complex *inside = (const stk_fft_complex *)b.places->inside[f];
+#pragma unroll
+			for (uint32_t e = 0; e < 16; e++) {
+				uint32_t k = i + 16 * e;
+				from[e] = {0, 0};
+				if (2 * k < (uint32_t)p.window) {
+					stk_fft_complex v = inside[k], w = ((const stk_fft_complex *)window)[k];
+					from[e] = {v.re * w.re, v.im * w.im};
+				}
+			}
+		} else if (j < end) {
+#pragma unroll
+			for (uint32_t e = 0; e < 16; e++)
+				from[e] = x[STK_FFT_PLACE(i + 16 * e)];
+		}
+		if (!pairs)
+			__syncthreads(); /* the results replace the elements */
+		if (j < end) {
+			stk_fft_at at = {64, 1, i, 0, tables + p.fft.twiddles};
+			stk__fft_sixteen(from, &at, made);
+#pragma unroll
+			for (uint32_t e = 0; e < 16; e++)
+				x[STK_FFT_PLACE(16 * i + e)] = made[e];
+		}
+	}
+	__syncthreads();
+}
+
+/* Runs butterfly q of the second stage: sets made[e] to number q + 16 * e of the transform's result. */
+static __device__ __forceinline__ void run_second_stage(const float *w, const stk_fft_complex *x, uint32_t q, stk_fft_complex made[16])
+{
+	stk_fft_complex from[16];
+	stk_fft_at at = {4, 16, 0, q, w + 2 * (64 + 16) * 3};
+#pragma unroll
+	for (uint32_t e = 0; e < 16; e++)
+		from[e] = x[17 * e + q]; /* STK_FFT_PLACE(q + 16 * e) */
+	stk__fft_sixteen(from, &at, made);
+}
+
+/* Stores a bin and its partner. */
+static __device__ __forceinline__ void put_bins(const stk_spectrum &p, float *to, int64_t pitch, uint32_t k, float first, float second)
+{
+	to[k * pitch] = p.magnitude ? sqrtf(first) : first;
+	if (k != 128)
+		to[(256 - k) * pitch] = p.magnitude ? sqrtf(second) : second;
+}
+
+/* Runs the second stage and computes the bins. A thread has butterflies q and 16 - q, whose results are partners, or 0 and 8, which are their own partners.
+ * Adjacent threads have adjacent frames, since their bins are mostly adjacent in memory. Bins that are adjacent in a frame go through shared memory. */
+static __device__ __forceinline__ void finish_frames_of_512(const stk_job &job, const float *tables, const block_frames &b)
+{
+	enum { PITCH = 258 /* of a frame's bins in shared memory; threads of adjacent frames and butterflies use different banks */ };
+	const stk_spectrum &p = STK_PARAMS(stk_spectrum, &job);
+	uint32_t f = threadIdx.x % STK_SPECTRUM_TOGETHER, q = threadIdx.x / STK_SPECTRUM_TOGETHER, other = q ? 16 - q : 8;
+	bool by_bin = p.dst_bin == 1, works = f < b.count;
+	float *bins = (float *)(void *)b.x, *to = works ? by_bin ? bins + f * PITCH : b.places->dst[f] : NULL;
+	int64_t pitch = by_bin ? 1 : p.dst_bin;
+	stk_fft_complex z[16], y[16];
+	if (works) {
+		run_second_stage(tables + p.fft.twiddles, b.x + f * b.pitch, q, z);
+		run_second_stage(tables + p.fft.twiddles, b.x + f * b.pitch, other, y);
+	}
+	if (by_bin)
+		__syncthreads(); /* the bins replace the numbers */
+	if (works) {
+		float first, second;
+#pragma unroll
+		for (uint32_t e = 0; e < 8; e++) {
+			const stk_fft_complex partner = q ? y[15 - e] : z[(16 - e) % 16];
+			stk__fft_power_pair(&p.fft, tables, (int32_t)(q + 16 * e), &z[e], &partner, &first, &second);
+			put_bins(p, to, pitch, q + 16 * e, first, second);
+		}
+#pragma unroll
+		for (uint32_t e = 0; e < 8; e++) {
+			const stk_fft_complex partner = q ? z[15 - e] : y[15 - e];
+			stk__fft_power_pair(&p.fft, tables, (int32_t)(other + 16 * e), &y[e], &partner, &first, &second);
+			put_bins(p, to, pitch, other + 16 * e, first, second);
+		}
+		if (q == 0) {
+			stk__fft_power_pair(&p.fft, tables, 128, &z[8], &z[8], &first, &second);
+			put_bins(p, to, pitch, 128, first, second);
+		}
+	}
+	__syncthreads();
+	for (uint32_t j = threadIdx.x; by_bin && j < b.count * 257; j += THREADS)
+		b.places->dst[j / 257][j % 257] = bins[j / 257 * PITCH + j % 257];
+	if (by_bin)
+		__syncthreads(); /* the next frames replace the places and the bins */
+}
+
+static __device__ __forceinline__ void make_frames_of_512(const stk_job &job, const float *tables, const block_frames &b)
+{
+	static_assert(THREADS == 8 * STK_SPECTRUM_TOGETHER, "each thread has two butterflies of the second stage");
+	run_first_stage(job, tables, b);
+	finish_frames_of_512(job, tables, b);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 4) job_spectrum(const __grid_constant__ stk_job_gpu_view v)
 {
 	STK_SHARED_ARRAY(stk_fft_complex, shared);
 	__shared__ frame_places places;
@@ -233,7 +356,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) job_spectrum(const __grid_
 	for (uint32_t at = block * together; at < frames; at += blocks * together) {
 		stk_fft_complex *room = p.together ? shared : (stk_fft_complex *)it.job.work + (uint64_t)block * 2 * pitch;
 		block_frames b = {room, room + together * pitch, at, min(together, frames - at), pitch, &places};
-		find_places(it.job, at, b.count, places);
+		find_places(it.job, tables + p.fft.floats, at, b.count, places);
+		if (stk__spectrum_is_512(&p.fft)) {
+			make_frames_of_512(it.job, tables, b);
+			continue;
+		}
 		load_frames(it.job, tables, b);
 		transform(p.fft, tables, b);
 		store_bins(it.job, tables, b);

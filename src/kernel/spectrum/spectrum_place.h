@@ -27,17 +27,29 @@ STK_HD int64_t stk__spectrum_pitch(const struct stk_fft *f)
 	return stk__spectrum_gapped((uint32_t)f->padded) | 1;
 }
 
-/* Returns the size in bytes of a thread block's memory. It has each frame twice, since stages cannot work in place. */
+/* Returns whether frames of this length have a kernel of their own, whose threads keep most numbers in registers. */
+STK_HD int32_t stk__spectrum_is_512(const struct stk_fft *f)
+{
+	return f->n == 512;
+}
+
+/* Returns the size in bytes of a frame in a thread block's memory. Most lengths have each frame twice, since stages cannot work in place. */
+STK_HD int64_t stk__spectrum_frame_bytes(const struct stk_fft *f)
+{
+	return (stk__spectrum_is_512(f) ? 1 : 2) * 2 * (int64_t)sizeof(float) * stk__spectrum_pitch(f);
+}
+
+/* Returns the size in bytes of a thread block's memory. */
 STK_HD int64_t stk__spectrum_room(const struct stk_spectrum *p)
 {
-	return 2 * 2 * (int64_t)sizeof(float) * stk__spectrum_pitch(&p->fft) * (p->together ? p->together : 1);
+	return stk__spectrum_frame_bytes(&p->fft) * (p->together ? p->together : 1);
 }
 
 /* Returns the number of frames that a thread block transforms together: the largest power of two that fits into shared memory, at most STK_SPECTRUM_TOGETHER,
  * or 0 if not even one frame fits. */
 STK_HD int32_t stk__spectrum_together(const struct stk_fft *f)
 {
-	int64_t each = 2 * 2 * (int64_t)sizeof(float) * stk__spectrum_pitch(f);
+	int64_t each = stk__spectrum_frame_bytes(f);
 	int32_t n = STK_SPECTRUM_TOGETHER;
 	while (n && n * each > STK_SPECTRUM_SHARED)
 		n /= 2;

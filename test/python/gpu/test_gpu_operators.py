@@ -183,6 +183,25 @@ def test_noise_is_the_same(name: str, dtype: Any) -> None:
     assert_sides_agree(define, 2)
 
 
+@pytest.mark.parametrize("layout", ["ft", "tf"])
+@pytest.mark.parametrize(
+    ("window", "step", "reflect"), [(400, 160, True), (400, 161, True), (401, 160, True), (512, 128, False), (1, 37, True)]
+)
+def test_frames_of_512_samples(layout: str, window: int, step: int, reflect: bool) -> None:
+    """The GPU has a kernel of its own for this length. Sounds have from one frame to many, and some frames reach beyond their ends."""
+    rng = np.random.default_rng(SEED)
+    sounds = [rng.standard_normal(n).astype(np.float32) for n in (1, 160, 2399, 2400, 2561, 7777)]
+
+    def define() -> Any:
+        sound = fn.external_source(source=[sounds], cycle=True).gpu()
+        frames = {"nfft": 512, "window_length": window, "window_step": step, "layout": layout, "reflect_padding": reflect}
+        return fn.spectrogram(sound, **frames), fn.mel_filter_bank(
+            fn.spectrogram(sound, power=1, **frames), sample_rate=16000.0, nfilter=80
+        )
+
+    assert_sides_agree(define, 1, batch_size=6)
+
+
 def test_arithmetic_of_both_sides() -> None:
     """If an operator has an input in host memory and one on the GPU, the former is copied to the GPU."""
     values = [np.arange(6, dtype=np.int32).reshape(2, 3) + i for i in range(3)]
