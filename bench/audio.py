@@ -569,7 +569,7 @@ def copied_bytes_a_second() -> float:
 
 
 def gpu_features(options: argparse.Namespace) -> None:
-    """Measures each kernel of the features of waveforms on the GPU, and torch's Fourier transform of the same frames."""
+    """Measures each kernel that makes features of waveforms on the GPU, and torch's spectrogram and whole features of the padded batch."""
     import stoker
     import torch
     from stoker import fn

@@ -73,7 +73,8 @@ def _count(owner: str, name: str, value: Any, least: int) -> int:
 
 
 class RandAugment(Augmentation):
-    """Applies num_ops operations, each drawn from fourteen. Their magnitude is number `magnitude`, from 0 on, of num_magnitude_bins steps."""
+    """Applies num_ops operations, each drawn from fourteen. The range of each operation's magnitude has num_magnitude_bins steps; all operations use step
+    `magnitude`, from 0 to num_magnitude_bins - 1."""
 
     def __init__(
         self,

@@ -31,7 +31,7 @@ static bool have_slot(struct stk_pipeline *p)
 	struct stk_opening *o = p->parts.opening;
 	if (o->slot || o->no_memory)
 		return true;
-	if (o->laying) { /* the thread that is preparing the slot will open the batch, and then wake a worker */
+	if (o->laying) { /* came_by asks the thread that is preparing the slot to wake a worker afterwards */
 		o->came_by = true;
 		return false;
 	}

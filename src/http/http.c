@@ -147,9 +147,9 @@ static void describe(void *source, const char *uri, struct stk_storage_report *o
 	stk__http_account_unref(a);
 }
 
-/* Divides the descriptors among the loops, and lowers the limit of requests to the number of connections that the descriptors allow. Connections get half
- * of the descriptors that may be open, and never a number in the last quarter, which the rest of the process may use. Each loop needs two descriptors for
- * itself. If few files may be open, only one loop runs. */
+/* Divides the descriptors among the loops, and lowers the limit of requests to the number of connections that this allows. Connections get half of the
+ * descriptors that the process may open, less two for each loop, but at least LEAST for each loop. They use no descriptor in the highest quarter, which is left
+ * to the rest of the process. If few files may be open, only one loop runs. */
 static void share_descriptors(struct stk_http_source *s)
 {
 	enum { MANY = 1 << 16, FEW = 256, OF_LOOP = 2, LEAST = STK_CURL_MULTI_FDS + 1 };

@@ -7,8 +7,8 @@
 struct stk_yuv_matrix stk__yuv_matrix(double red, double blue, bool full, int bits)
 {
 	const double green = 1 - red - blue, one = 65536;
-	const double y = full ? one : one * 255 / 219,
-		     c = full ? one : one * 255 / 224; /* change of a colour per step of luma (y) or chroma (c) of 8 bits, times 2^16 */
+	/* 2^16 times a colour's change per step of 8-bit luma (y), and of 8-bit chroma before the factors below (c) */
+	const double y = full ? one : one * 255 / 219, c = full ? one : one * 255 / 224;
 	/* In full range the largest value is 2^bits - 1, which is not 255 times a power of two. */
 	const double wide = full ? 255.0 * (1 << (bits - 8)) / ((1 << bits) - 1) : 1;
 	return (struct stk_yuv_matrix){

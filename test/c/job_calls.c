@@ -122,7 +122,7 @@ void call_any_input(struct call *c)
 	call_input(c, call_dtype(), ndim, shape);
 }
 
-/* ---- an operator and its arguments ---- */
+/* ---- calls of casts and preemphasis ---- */
 
 static void draw_cast(struct call *c)
 {

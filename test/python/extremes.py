@@ -33,7 +33,8 @@ VALUES = [*WHOLE, 1e300, math.inf, -math.inf, math.nan, -0.0, True, "1", None]
 LIMIT_S = 20  # seconds for one case; if it takes longer, the process prints its threads' stacks and ends
 MEMORY = 64 << 20
 
-# The exceptions that a case may raise. Any other one is a fault: an AssertionError from NumPy, a SystemError, or Python's MemoryError.
+# The exceptions by which a case may refuse its input, besides a MemoryError with a text, which is NumPy's. All others are faults: an AssertionError
+# from NumPy, a SystemError, or Python's own MemoryError.
 REFUSALS = (ValueError, TypeError, OverflowError, RuntimeError, LookupError, OSError, AttributeError)
 
 

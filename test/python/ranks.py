@@ -45,7 +45,7 @@ for RANK in range(WORLD):
     if child == 0:
         os.dup2(outputs[RANK].fileno(), 1)
         os.dup2(outputs[RANK].fileno(), 2)
-        sys.stdout.reconfigure(line_buffering=True)  # a rank that ends by os._exit, or is killed, has said what it printed
+        sys.stdout.reconfigure(line_buffering=True)  # no output is lost if the rank is killed or calls os._exit
         code = 1
         try:
             torch.set_num_threads(1)

@@ -295,7 +295,7 @@ def test_errors_point_to_the_users_line() -> None:
     refused(lambda: fn.resize(flags() and flags(), size=3) if flags() else 1, "test_conditionals.py:")
 
 
-# ---- Python ----
+# ---- kinds of functions and statements that are rewritten ----
 
 
 def test_dalis_older_place_of_the_decorator() -> None:

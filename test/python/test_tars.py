@@ -220,7 +220,7 @@ def test_sources_that_are_refused(shards, tmp_path):
 
 
 def test_a_tar_that_is_cut(tmp_path):
-    """A tar that is cut in the padding after a file's bytes is an error too. Otherwise the samples after the cut would be missing without a warning."""
+    """A tar that is cut in the padding after a file's bytes, or in a header, is an error. Otherwise the samples after the cut would be missing without a warning."""
     whole = Path(write(tmp_path / "whole.tar", [(f"{k}.bin", bytes(100 + k)) for k in range(5)]))
     with tarfile.open(whole) as tar:
         member = tar.getmembers()[2]

@@ -40,7 +40,7 @@ class Run:
         self.unchecked: dict[str, Any] | None = None  # facts about the data in a loaded state; the next pipeline compares them with its own
         self.indices: array[int] | None = None  # the user's order for the epoch `drawn`
         self.drawn = -1
-        self.ids: Ids | None = None  # summary of this epoch's ids, from a loaded state or for a saved one; None: neither exists
+        self.ids: Ids | None = None  # summary of this epoch's ids; None until a state is loaded or saved in this epoch
         self.count: int | None = None  # number of ids in `indices`
         self.before = 0  # batches of this epoch that earlier stretches delivered, if the sampler has no length
         self.descs: list[tuple[int, list[int], str]] = []  # element type, shape and layout of each output of the pipeline

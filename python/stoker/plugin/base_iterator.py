@@ -438,8 +438,8 @@ class EpochIterator:
 
     @property
     def size(self) -> int:
-        """Returns the number of samples that each pipeline delivers in the current epoch, including those that fill its last batch, as in DALI. Returns the
-        argument `size` if it was given; -1 if neither it nor a reader was given."""
+        """Returns DALI's size of one pipeline's epoch in samples. With a reader: its full batches, including the samples that fill the last one; with
+        LastBatchPolicy.DROP the share of one shard, including samples of the batch that is dropped. Without a reader: the argument `size`, or -1."""
         if self._reader is None:
             return self._samples
         meta = self._metas[0]

@@ -12,7 +12,7 @@ struct stk_jpeg_gpu_script {
 	const struct stk_jpeg_gpu_file *file;
 	const struct stk_jpeg_scan *frame;
 	uint32_t mcu_rows; /* number of rows of MCUs, from the top of the image, that the window needs */
-	/* Memory for MAX_SCANS scans, whose bitstreams are numbered from 0, the file's first; NULL: scans are only counted. */
+	/* Receives the scans: memory for MAX_SCANS of them. They number the file's bitstreams from 0 on. NULL: scans are only counted. */
 	struct stk_jpeg_gpu_scan *scans;
 	/* Called for each bitstream in order, unless it is NULL. Only src, src_size and last are set in `bitstream`. data: the bitstream's bytes. Returns
 	 * false if there is no space for more bitstreams; stk__jpeg_gpu_script_plan then returns false. */

@@ -45,7 +45,7 @@ static enum stk_status affine_points_lower_jobs(const struct stk_call *call, str
 	const struct affine_points *a = call->args;
 	const float *m = call->in[1].data;
 	int32_t k = (int32_t)call->in[1].desc.shape[0];
-	float matrix[STK_POINT_COMPONENTS * (STK_POINT_COMPONENTS + 1)] = {0}; /* M, then T */
+	float matrix[STK_POINT_COMPONENTS * (STK_POINT_COMPONENTS + 1)] = {0}; /* the k x k linear part by rows, then the translation */
 	for (int32_t r = 0; r < k; r++) {
 		for (int32_t c = 0; c < k; c++)
 			matrix[r * k + c] = m[r * (k + 1) + c];
