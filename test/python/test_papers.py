@@ -230,15 +230,8 @@ def test_the_table_of_transforms_is_torchvisions():
 def test_the_program_of_the_losses_page_runs():
     """Runs the only block that is a whole program. The other blocks show code that it replaces, or need a package that is not installed."""
     code = next(b for b in blocks("doc/batching.md", "python") if "detection_cost(" in b)
-    layers, samples, queries, classes = 2, 3, 5, 4
-    names = {
-        "logits": torch.randn(layers, samples, queries, classes, requires_grad=True),
-        "boxes": torch.rand(layers, samples, queries, 4, requires_grad=True),
-        "list_of_boxes": [torch.rand(n, 4) for n in (2, 0, 3)],
-        "list_of_labels": [torch.randint(classes, (n,)) for n in (2, 0, 3)],
-    }
-    exec(compile(code.replace('device="cuda"', 'device="cpu"'), "doc/batching.md", "exec"), names)
-    names["loss"].backward()
+    names = {}
+    exec(compile(code, "doc/batching.md", "exec"), names)
     assert names["loss"].isfinite() and names["logits"].grad.abs().sum() > 0
 
 

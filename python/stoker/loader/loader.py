@@ -105,9 +105,8 @@ class Loader(metaclass=BriefHelp):
     Bad samples and limits
       on_error: "raise", "skip" or "replace". strict: False takes damaged
         JPEGs. max_errors: share (< 1) or number of samples to skip (1%)
-      timeout: seconds to wait for a batch. held_limit: bytes of batches
-        that the program keeps. memory_limit: bytes of one sample.
-      gpu_memory_limit: bytes on the GPU
+      timeout: seconds to wait for a batch. held_limit: bytes of kept batches
+      memory_limit: bytes of a sample. gpu_memory_limit: bytes on the GPU
     Reading
       storage: a stoker.Storage, for remote objects. trace: a Chrome trace
       read_requests, read_bytes: most requests and bytes to read ahead
@@ -334,8 +333,7 @@ class Loader(metaclass=BriefHelp):
         root: str | os.PathLike[str] | None = None,
         **arguments: Unpack[_options.LoaderArguments],
     ) -> Loader:
-        """Makes a Loader from a DataFrame or a CSV file that lists images. path: the column of paths or URIs. targets: columns, or {field: column}; by default
-        all others. root: the folder of relative paths; by default that of the CSV file."""
+        """Makes a Loader from a DataFrame or a CSV file that lists images."""
         _options.refuse_unknown(arguments, cls.from_csv, cls)
         from stoker.loader._csv import from_table, rows_of  # it imports the module csv
 
