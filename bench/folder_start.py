@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures the time from a folder of very many files in classes to the first batch, and the memory of the process, for Stoker, DALI and torchvision in turns.
 
-usage: folder_start.py [--files N] [--classes N] [--rounds N] [--sides NAME,...] [--at DIR]
+usage: folder_start.py [--files N] [--classes N] [--rounds N] [--batch N] [--threads N] [--sides NAME,...] [--at DIR | --tree DIR]
 
 Makes the folder of hard links to 300 photographs, which need no space for their contents, and deletes it at the end. DIR has to lie on a file system with
 hard links; 14 million files need about 1 GB there. Each measurement runs in its own process, and its clock starts after the imports. Sides: loader
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import os
 import statistics
 import subprocess
@@ -108,7 +107,9 @@ def start(side: str, folder: Path, batch: int, threads: int) -> dict[str, float]
 def in_child(side: str, folder: Path, a: argparse.Namespace) -> dict[str, float]:
     command = [sys.executable, __file__, "--child", side, "--at", str(folder), "--batch", str(a.batch), "--threads", str(a.threads)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    return json.loads(next(line for line in done.stdout.splitlines() if line.startswith("RESULT "))[7:])
+    found = measure.emitted(done.stdout)
+    assert found is not None
+    return found
 
 
 def run(folder: Path, a: argparse.Namespace) -> None:

@@ -194,3 +194,8 @@ def table(rows: list[list[str]]) -> str:
 def emit(result: dict) -> None:
     """Prints the result as one line of JSON, for the parent process."""
     print("RESULT " + json.dumps(result), flush=True)
+
+
+def emitted(output: str) -> dict | None:
+    """Returns the first result that a child process printed with emit(); None if its output has none."""
+    return next((json.loads(line[7:]) for line in output.splitlines() if line.startswith("RESULT ")), None)

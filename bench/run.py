@@ -30,9 +30,9 @@ def child(*command: str | Path) -> dict | None:
     """Runs a measuring program, and returns its result. If the program fails, prints its error output and returns None."""
     print(f"... {' '.join(Path(c).name for c in map(str, command[:3]))}", file=sys.stderr)
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
-    for line in done.stdout.splitlines():
-        if line.startswith("RESULT "):
-            return json.loads(line[7:])
+    found = measure.emitted(done.stdout)
+    if found is not None:
+        return found
     print(f"failed: {' '.join(map(str, command))}\n{done.stderr[-2000:]}", file=sys.stderr)
     return None
 

@@ -50,10 +50,9 @@ def run(folder: Path, model: str, cores: int, ranks: int, rounds: int, seconds: 
     chosen = ",".join(map(str, usable[: cores * ranks]))
     command = ["taskset", "-c", chosen, sys.executable, *launcher, HERE / "share.py", folder, *asked]
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True, env={"OMP_NUM_THREADS": "1", **os.environ})
-    for line in done.stdout.splitlines():
-        if line.startswith("RESULT "):
-            found: dict[str, Any] = json.loads(line[7:])
-            return found
+    found: dict[str, Any] | None = measure.emitted(done.stdout)
+    if found is not None:
+        return found
     complaint = (done.stderr.strip().splitlines() or ["no output"])[-1]
     print(done.stderr[-3000:], file=sys.stderr)
     return {"failed": f"failed: {complaint}"}

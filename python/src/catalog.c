@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Functions of the module that return plain Python data: the operators with their arguments, the reason why an operator is missing, the machine's cores,
-  * the endings of image files and the headers of images. */
+ * the endings of image files and the headers of images. */
 #include "core.h"
 
 static PyObject *optional_text(const char *text)

@@ -8,7 +8,7 @@
  * protects there (CORE_LOCKED). The interpreter lets go of that lock where other builds release the GIL, so comments about the GIL hold for both.
  *
  * Rules for all files of this module: limited API of CPython 3.11, multi-phase initialisation, no static state, and only public headers of the
-  * library. Release the GIL around each call in which the library may wait, or may take a lock that a callback thread may hold. */
+ * library. Release the GIL around each call in which the library may wait, or may take a lock that a callback thread may hold. */
 #ifndef STOKER_PYTHON_CORE_H
 #define STOKER_PYTHON_CORE_H
 

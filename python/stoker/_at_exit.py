@@ -22,10 +22,8 @@ from stoker.errors import StateError
 _PATIENCE = 2.0  # seconds to wait for running calls
 
 _open: weakref.WeakSet[Any] = weakref.WeakSet()  # objects to close before the interpreter ends
-_FUNCTION, _LIBRARY = (
-    "function",
-    "library",
-)  # kinds of calls: of a user's function; of a function of the library that runs Python code
+# Kinds of calls. _FUNCTION: calls a user's function. _LIBRARY: calls a function of the library that runs Python code.
+_FUNCTION, _LIBRARY = "function", "library"
 _calls: dict[object, str] = {}  # the kind of each running call
 _registered = False
 _leaving = False  # whether the interpreter has begun to end

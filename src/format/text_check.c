@@ -137,7 +137,7 @@ static bool take_number(struct text *t)
 	return fails(t, "a whole number of more than 4300 digits");
 }
 
-/* Reads a value that is no list or object. Returns false if the text is not valid. */
+/* Reads a value that is neither a list nor an object. Returns false if the text is not valid. */
 static bool take_plain(struct text *t)
 {
 	if (t->at < t->end && *t->at == '"')

@@ -36,8 +36,8 @@ struct stk_order {
 	uint64_t seed; /* seed of the order only; equal on all ranks */
 	bool shuffle;  /* true: each epoch is shuffled; false: samples are in order */
 	/* Samples are numbered in the order in which the reader finds them (format/survey.h): a position is the sample's number, `shuffle` shuffles only the
-  * archives, and there is one epoch. Callers may only ask for known batches: batches after which another whole batch is known, or any batch once all samples
-  * are known. */
+	 * archives, and there is one epoch. Callers may only ask for known batches: batches after which another whole batch is known, or any batch once all samples
+	 * are known. */
 	bool as_met;
 	int64_t block;       /* with shuffle: number of neighbouring samples that stay together, in order; 0 or 1: each sample is
 		        * shuffled separately */

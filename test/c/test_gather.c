@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Operators that depend on their whole batch: each sample's result is that of all samples of the batch together, however the graph runs. Their work stays fused
-  * in passes, and a batch does not wait for all its samples if the operator does not need them. */
+ * in passes, and a batch does not wait for all its samples if the operator does not need them. */
 #include "test.h"
 
 #include "graphs.h"

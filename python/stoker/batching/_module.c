@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * stoker._batching: the functions of stoker/batching.h for Python, as plain calls with numbers. Pointers and CUstreams are integers; 0 is NULL. Checks,
-  * shapes and autograd are in Python, so that these calls cost well under a microsecond more than the work. */
+ * shapes and autograd are in Python, so that these calls cost well under a microsecond more than the work. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 

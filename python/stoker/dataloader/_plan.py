@@ -53,7 +53,7 @@ class Plan:
 
 
 def plan(loader: DataLoader[Any]) -> Plan:
-    """Returns the Plan for a DataLoader, as it is now. An error of the user's objects is not raised, but becomes the Plan's reason."""
+    """Returns the Plan for a DataLoader, as it is now. An error that the user's objects raise becomes the Plan's reason."""
     try:
         _check_arguments(loader)
         found = gather(loader.dataset) if is_default(loader.collate_fn) else None

@@ -137,7 +137,7 @@ class _Transform:
 
 
 class _Inner:
-    """Replaces a Dataset in an attribute of the user's. Its samples have placeholders for images, or LazyImages if it has no transform."""
+    """Replaces a Dataset that is an attribute of the user's Dataset. Its samples have placeholders for images, or LazyImages if it has no transform."""
 
     def __init__(self, call: _Call, dataset: Any, reader: Reader) -> None:
         self._call, self._dataset, self._reader = call, dataset, reader
@@ -171,7 +171,7 @@ class _Inner:
 
 class UserReader(Reader):
     """Reads a Dataset that the user has written. Raises InPython if its code may have effects or does something unknown. reader_of: returns the Reader of a
-    Dataset that is an attribute of the user's."""
+    Dataset that is an attribute of the user's Dataset."""
 
     def __init__(self, dataset: Any, reader_of: Callable[[Any], Reader]) -> None:
         self._call = _Call()

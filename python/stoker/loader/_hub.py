@@ -237,7 +237,7 @@ def _as_array(value: Any, dtype: str, extents: list[int]) -> Any:
     if value is None or (not isinstance(value, np.ndarray) and len(value) == 0):
         return value if value is None else np.zeros([0, *(max(n, 0) for n in extents[1:])], dtype)
     try:
-        made = np.asarray(value, dtype)
+        made = np.asarray(value, None if dtype == "bool" else dtype)
     except (TypeError, ValueError, OverflowError):  # lists of different lengths, a null, or a number above int64's; the Loader reports it
         return value
-    return value if dtype == "bool" and np.asarray(value).dtype != np.bool_ else made  # NumPy would make False of a null
+    return value if dtype == "bool" and made.dtype != np.bool_ else made  # with the dtype given, NumPy makes False of a null
