@@ -216,10 +216,9 @@ static void *take_extra(struct stk_arena *a, size_t size)
 	return e->data;
 }
 
-void *stk__arena_take(struct stk_arena *a, size_t size)
+void *stk__arena_take_uncounted(struct stk_arena *a, size_t size)
 {
-	size_t counted = size < PAGE ? 0 : size;
-	if (size > SIZE_MAX / 4 || !stk__arena_allows(a, counted))
+	if (size > SIZE_MAX / 4)
 		return NULL;
 	size = round_up(size + STK_ARENA_SLACK);
 	bool fits = size <= a->capacity - a->used;
@@ -229,7 +228,16 @@ void *stk__arena_take(struct stk_arena *a, size_t size)
 	a->used += fits ? size : 0;
 	a->in_use += size;
 	a->need = a->in_use > a->need ? a->in_use : a->need;
-	a->charged += counted;
+	return p;
+}
+
+void *stk__arena_take(struct stk_arena *a, size_t size)
+{
+	size_t counted = size < PAGE ? 0 : size;
+	if (!stk__arena_allows(a, counted))
+		return NULL;
+	void *p = stk__arena_take_uncounted(a, size);
+	a->charged += p ? counted : 0;
 	return p;
 }
 

@@ -199,14 +199,15 @@ enum stk_status stk__pass_group_infer(
 	return s && group->count > 1 ? blame_the_first(run, group, s, err) : s;
 }
 
-/* Copies a source image if the bytes after it may not be readable, as in the user's memory or in a slot: kernels read whole vectors, beyond a row's end. */
+/* Copies a source image if the bytes after it may not be readable, as in the user's memory or in a slot: kernels read whole vectors, beyond a row's end.
+ * Whether they are readable depends on the image's address alone, so memory_limit does not count the copy. */
 static enum stk_status make_readable(const struct stk_chain_run *run, struct stk_pass_group *g, struct stk_error *err)
 {
 	const struct stk_tensor *in = &g->calls[0].in[0];
 	size_t bytes = (size_t)stk_desc_bytes(&in->desc);
 	if (stk__arena_holds(&run->worker->arena, in->data) || stk__readable_past((const char *)in->data + bytes))
 		return STK_OK;
-	g->src.image.data = stk__arena_take(&run->worker->arena, bytes);
+	g->src.image.data = stk__arena_take_uncounted(&run->worker->arena, bytes);
 	if (!g->src.image.data)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for an image of %zu bytes", bytes);
 	memcpy(g->src.image.data, in->data, bytes);

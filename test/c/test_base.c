@@ -102,6 +102,9 @@ static void test_an_arena_keeps_to_its_limit(void **state)
 		stk__arena_reset(&a);
 		assert_true(a.capacity <= 1000000);
 	}
+	stk__arena_limit(&a, 1000000);
+	assert_non_null(stk__arena_take_uncounted(&a, 2000000));
+	assert_int_equal(stk__arena_left(&a), 1000000);
 	stk__arena_limit(&a, 0);
 	assert_non_null(stk__arena_take(&a, 2000000));
 	stk__arena_destroy(&a);
