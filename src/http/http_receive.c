@@ -67,12 +67,10 @@ static enum stk_status check_size(const struct stk_transfer *t, uint64_t size)
 								      : STK_OK;
 }
 
-/* Asks to admit buffers of `bytes` bytes in total. If they are not admitted, makes the transfer wait for memory, stops reading, and returns false. The
- * length of a range is known, and was admitted before. */
+/* Asks to admit buffers of `bytes` bytes in total. If they are not admitted, makes the transfer wait for memory, stops reading, and returns false. */
 static bool admit(struct stk_transfer *t, size_t bytes)
 {
-	struct stk_request *r = t->r;
-	if (t->length >= 0 || !r->admission || r->admission->admit(r->admission, r, bytes))
+	if (stk__request_admitted(t->r, bytes))
 		return true;
 	if (!t->waits_for_memory) {
 		t->waits_for_memory = true;
@@ -88,11 +86,11 @@ static enum stk_status reserve(struct stk_transfer *t, size_t size)
 {
 	struct stk_request *r = t->r;
 	struct stk_io *io = t->loop->source->io;
-	const bool own = r->allocate && !r->http.joined, grows = t->capacity > 0;
-	if (!own && !admit(t, t->capacity + stk__buffer_rounded(size)))
+	const bool grows = t->capacity > 0;
+	if (!admit(t, t->capacity + stk__buffer_rounded(size)))
 		return STK_OK;
-	struct stk_buffer *b = own ? NULL : stk__buffer_take(io, size);
-	uint8_t *data = own ? r->allocate(r->allocate_user, size) : b ? stk__buffer_data(b) : NULL;
+	struct stk_buffer *b;
+	uint8_t *data = stk__request_memory(io, r, size, &b);
 	if (!data)
 		return stk__fail(stk__request_error(t->r), STK_NO_MEMORY, "%.*s: no memory for its %zu bytes", SHOWN(t), size);
 	if (t->used)
@@ -101,8 +99,8 @@ static enum stk_status reserve(struct stk_transfer *t, size_t size)
 	t->buffer = b;
 	t->data = data;
 	t->capacity = b ? stk__buffer_capacity(b) : size;
-	if (grows && !own && t->length < 0 && r->admission)
-		r->admission->admit(r->admission, r, t->capacity); /* reports the new total, since the smaller buffer was freed */
+	if (grows)
+		stk__request_admitted(r, t->capacity); /* reports the new total, since the smaller buffer was freed */
 	return STK_OK;
 }
 

@@ -160,11 +160,11 @@ static bool is_as_large(int fd, uint64_t size, uint64_t around)
 	return size < LARGE || (pread(fd, &h, sizeof h, 0) == sizeof h && h.bytes == size - around);
 }
 
-/* Returns whether the caller's limit admits a whole object's buffer; sets r->retry.refused_bytes to its size. Ranges were admitted before. */
+/* Returns whether the caller's limit admits a whole object's buffer; sets r->retry.refused_bytes to its size. */
 static bool admit(struct stk_request *r, size_t size)
 {
 	r->retry.refused_bytes = stk__buffer_rounded(size);
-	return r->length >= 0 || r->allocate || !r->admission || r->admission->admit(r->admission, r, r->retry.refused_bytes);
+	return stk__request_admitted(r, r->retry.refused_bytes);
 }
 
 /* Looks for r's bytes in the folder, and fills in r on HIT. BLOCKED, only if may_block is false: reading could block. REFUSED, only if may_block is true: a

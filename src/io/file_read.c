@@ -144,12 +144,11 @@ static enum stk_status reserve(struct file_read *f, size_t size)
 	return STK_OK;
 }
 
-/* Returns whether the caller's limit admits the buffer of a whole file; if not, sets f->refused to its size. A range was admitted before it was submitted. */
+/* Returns whether the caller's limit admits the buffer of a whole file; if not, sets f->refused to its size. */
 static bool admit(struct file_read *f, size_t size)
 {
-	struct stk_request *r = f->r;
 	const size_t bytes = stk__buffer_rounded(size);
-	if (r->length >= 0 || r->allocate || !r->admission || r->admission->admit(r->admission, r, bytes))
+	if (stk__request_admitted(f->r, bytes))
 		return true;
 	f->refused = bytes;
 	return false;

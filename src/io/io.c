@@ -509,10 +509,15 @@ struct stk_buffer *stk__buffer_take(struct stk_io *io, size_t size)
 uint8_t *stk__request_memory(struct stk_io *io, const struct stk_request *r, size_t size, struct stk_buffer **buffer)
 {
 	*buffer = NULL;
-	if (r->allocate)
+	if (r->allocate && !r->http.joined)
 		return r->allocate(r->allocate_user, size);
 	*buffer = stk__buffer_take(io, size);
 	return *buffer ? stk__buffer_data(*buffer) : NULL;
+}
+
+bool stk__request_admitted(struct stk_request *r, size_t bytes)
+{
+	return r->length >= 0 || r->allocate || !r->admission || r->admission->admit(r->admission, r, bytes);
 }
 
 void stk__io_counters(const struct stk_io *io, struct stk_io_counters *out)

@@ -227,9 +227,11 @@ void stk__io_cancel(struct stk_io *io, struct stk_request *r);
  * the system. Any thread. */
 struct stk_buffer *stk__buffer_take(struct stk_io *io, size_t size);
 uint8_t *stk__buffer_data(struct stk_buffer *b);
-/* Returns memory for `size` bytes of r and 64 more: the caller's (r->allocate; *buffer is then NULL), or that of *buffer, which is taken from the pool.
- * NULL: memory is short. */
+/* Returns memory for `size` bytes of r and 64 more: the caller's (r->allocate; *buffer is then NULL), or that of *buffer, which is taken from the pool, as
+ * always for an answer that serves several requests. NULL: memory is short. */
 uint8_t *stk__request_memory(struct stk_io *io, const struct stk_request *r, size_t size, struct stk_buffer **buffer);
+/* Returns whether r may hold buffers of `bytes` bytes in total. Ranges were admitted before, and the caller's own memory needs no admission. */
+bool stk__request_admitted(struct stk_request *r, size_t bytes);
 size_t stk__buffer_rounded(size_t size);                 /* returns the capacity of a new buffer for `size` bytes */
 size_t stk__buffer_capacity(const struct stk_buffer *b); /* returns the buffer's size in bytes, without the 64 readable bytes after it */
 void stk__buffer_release(struct stk_buffer *b);          /* accepts NULL */
