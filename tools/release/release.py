@@ -67,7 +67,7 @@ def threaded_headers() -> str:
         raise SystemExit(
             f"release: FREE_THREADED_PYTHON={THREADED} is no free-threaded CPython: give one that was configured with --disable-gil"
         )
-    if not (Path(folder) / "Python.h").exists():
+    if not all((Path(folder) / name).exists() for name in ("Python.h", "pyconfig.h")):  # a build folder of CPython has no pyconfig.h there
         raise SystemExit(f"release: FREE_THREADED_PYTHON={THREADED} has no headers in {folder}: install its development files")
     return folder
 
