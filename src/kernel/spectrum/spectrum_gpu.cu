@@ -143,18 +143,22 @@ template <uint32_t RADIX, uint32_t M, uint32_t S> static __device__ __forceinlin
 	b.y = swapped;
 }
 
+/* Number of floats in the twiddle factors of a stage of radix 16 and length n. It is two stages of radix 4, of lengths n and n / 4, which have three complex
+ * factors for each butterfly. */
+#define TWIDDLES_OF_16(n) (2 * ((n) / 4 + (n) / 16) * 3)
+
 /* Runs all stages of transforms of 256 or 512 complex numbers (such as for nfft 512 and 1024). w: the twiddle factors. */
 static __device__ __forceinline__ void run_stages_of_256(const float *w, block_frames &b)
 {
 	run_fixed_stage<16, 16, 1>(w, b);
-	run_fixed_stage<16, 1, 16>(w + 2 * (64 + 16) * 3, b);
+	run_fixed_stage<16, 1, 16>(w + TWIDDLES_OF_16(256), b);
 }
 
 static __device__ __forceinline__ void run_stages_of_512(const float *w, block_frames &b)
 {
 	run_fixed_stage<16, 32, 1>(w, b);
-	run_fixed_stage<16, 2, 16>(w + 2 * (128 + 32) * 3, b);
-	run_fixed_stage<2, 1, 256>(w + 2 * (128 + 32 + 8 + 2) * 3, b);
+	run_fixed_stage<16, 2, 16>(w + TWIDDLES_OF_16(512), b);
+	run_fixed_stage<2, 1, 256>(w + TWIDDLES_OF_16(512) + TWIDDLES_OF_16(32), b);
 }
 
 /* Runs all stages. Exchanges b.x and b.y after a stage, so that the result is in b.x. */
@@ -173,7 +177,7 @@ static __device__ __forceinline__ void run_stages(const stk_fft &f, const float 
 		uint32_t radix = f.radix[i];
 		if (radix == 4 && i + 1 < f.stages && f.radix[i + 1] == 4) {
 			run_stage(16, length / 16, s, w, b);
-			w += 2 * (length / 4 + length / 16) * 3;
+			w += TWIDDLES_OF_16(length);
 			radix = 16;
 			i++;
 		} else {
@@ -278,7 +282,7 @@ static __device__ __forceinline__ void run_first_stage(const stk_job &job, const
 static __device__ __forceinline__ void run_second_stage(const float *w, const stk_fft_complex *x, uint32_t q, stk_fft_complex made[16])
 {
 	stk_fft_complex from[16];
-	stk_fft_at at = {4, 16, 0, q, w + 2 * (64 + 16) * 3};
+	stk_fft_at at = {4, 16, 0, q, w + TWIDDLES_OF_16(256)};
 #pragma unroll
 	for (uint32_t e = 0; e < 16; e++)
 		from[e] = x[17 * e + q]; /* STK_FFT_PLACE(q + 16 * e) */
