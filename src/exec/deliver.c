@@ -242,6 +242,7 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 	pthread_mutex_lock(&p->lock);
 	stk__record_reset(r);
 	p->flight.next_deliver++;
+	stk__fetch_awaits_next(p);
 	return s;
 }
 

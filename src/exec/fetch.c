@@ -48,7 +48,7 @@ enum stk_fetch_turn stk__fetch_order_next(struct stk_sample_state *s, int32_t ch
 	return STK_FETCH_TAKE;
 }
 
-static void count_miss(struct stk_pipeline *p, const struct stk_record *r)
+static void count_miss(struct stk_pipeline *p)
 {
 	enum {
 		MISS = 16,
@@ -61,7 +61,7 @@ static void count_miss(struct stk_pipeline *p, const struct stk_record *r)
 		return;
 	f->misses = 0;
 	f->may_read_ahead = true;
-	f->read_k = r->k;
+	f->read_k = p->flight.next_deliver; /* also passes open batches whose reads workers have begun, so that these come first */
 	f->read_i = f->read_j = 0;
 }
 
@@ -120,7 +120,7 @@ static void account(struct stk_pipeline *p, struct stk_read *read, const bool *a
 		}
 		all = false;
 		if (!q->io.retries) /* a request that was retried did not block but failed */
-			count_miss(p, read->sample->record);
+			count_miss(p);
 		stk__read_begin(p, q);
 	}
 	if (!all)

@@ -63,7 +63,9 @@ void stk__fetch_keep_pinned(struct stk_sample_state *s, const uint8_t *data, con
 /* ---- the window: the limit of requests and bytes ---- */
 
 void stk__fetch_batch_delivered(struct stk_pipeline *p); /* call it when the consumer takes a batch */
-void stk__fetch_restart(struct stk_pipeline *p);         /* called after a drain: reading continues with the batch that is delivered next */
+/* Call it when the number of the next batch to be delivered has changed: that batch's requests may then exceed the window. */
+void stk__fetch_awaits_next(struct stk_pipeline *p);
+void stk__fetch_restart(struct stk_pipeline *p); /* called after a drain: reading continues with the batch that is delivered next */
 bool stk__fetch_runs_ahead(const struct stk_pipeline *p);
 void stk__fetch_ahead(struct stk_pipeline *p); /* submits requests until the window is full; call without the lock */
 /* Cancels requests that have not begun and waits for the others. Call without the lock, when no more requests are submitted. */

@@ -161,6 +161,7 @@ void stk__read_begin(struct stk_pipeline *p, struct stk_read_request *q)
 	q->io.deadline = stk__clock_ns() + pace_of(p) * before;
 	if (q->read->deadline && q->io.deadline > q->read->deadline)
 		q->io.deadline = q->read->deadline;
+	q->io.turn = s->record->k;
 	expect(p->parts.fetch, &q->io);
 	q->under_way = true;
 	q->admitted = 0;
@@ -241,26 +242,26 @@ void stk__fetch_batch_delivered(struct stk_pipeline *p)
 	if (f->last_delivery_ns)
 		f->pace_ns += ((gap < LONGEST_NS ? gap : LONGEST_NS) / p->config.batch_size - f->pace_ns) / 8;
 	f->last_delivery_ns = now;
-	if (f->admission_refused) { /* the consumer may now wait for the next batch, whose refused requests may then exceed the window */
-		f->admission_refused = false;
-		stk__io_admission_changed(p->io);
-	}
 }
 
-/* Leaves a sample to a worker. Its requests, which may be under way already, must come before those of later samples: of the requests that wait for admission,
- * io asks only for the first whether it is admitted now. */
-static void leave_to_worker(struct stk_fetch *f, struct stk_sample_state *s)
+void stk__fetch_awaits_next(struct stk_pipeline *p)
+{
+	struct stk_fetch *f = p->parts.fetch;
+	atomic_store_explicit(&f->admission.awaited, p->flight.next_deliver, memory_order_relaxed);
+	stk__fetch_ask_again(f);
+}
+
+/* Passes a read that a worker has begun or will begin. Its requests, which may be under way already, must come before those of later samples: sources begin
+ * requests by their deadlines. The limit also holds if the read begins again because its sample is replaced. */
+static void pass_read(struct stk_fetch *f, struct stk_read *read)
 {
 	if (!f->deadline)
 		f->deadline = stk__clock_ns();
-	for (int32_t k = 0; k < f->n; k++) {
-		struct stk_read *read = &s->reads[k];
-		for (int32_t q = 0; stk__read_under_way(read) && q < read->n_requests; q++)
-			if (read->requests[q].io.deadline > f->deadline)
-				f->deadline = read->requests[q].io.deadline;
-		if (!read->deadline)
-			read->deadline = f->deadline;
-	}
+	for (int32_t q = 0; stk__read_under_way(read) && q < read->n_requests; q++)
+		if (read->requests[q].io.deadline > f->deadline)
+			f->deadline = read->requests[q].io.deadline;
+	if (!read->deadline)
+		read->deadline = f->deadline;
 }
 
 /* Returns the batch's first read that has not begun, or NULL. Continues where the last search ended. Leaves out dropped samples and, once a read has succeeded
@@ -270,12 +271,11 @@ static struct stk_read *next_of(struct stk_fetch *f, struct stk_record *r)
 	for (; f->read_i < r->count; f->read_i++, f->read_j = 0) {
 		struct stk_sample_state *s = &r->samples[f->read_i];
 		bool probe = f->read_i == 0 && f->some_read_ready;
-		if (probe)
-			leave_to_worker(f, s);
-		while (f->read_j < f->n && !s->dropped && !probe) {
+		while (f->read_j < f->n && !s->dropped) {
 			struct stk_read *read = &s->reads[f->read_j++];
-			if (read->state == STK_READ_NONE)
+			if (read->state == STK_READ_NONE && !probe)
 				return read;
+			pass_read(f, read);
 		}
 	}
 	return NULL;
@@ -358,6 +358,7 @@ void stk__fetch_restart(struct stk_pipeline *p)
 	p->parts.fetch->read_i = p->parts.fetch->read_j = 0;
 	p->parts.fetch->complete_early = 0;
 	p->parts.fetch->deadline = 0;
+	stk__fetch_awaits_next(p);
 }
 
 static void cancel(struct stk_pipeline *p, struct stk_read *read)

@@ -194,16 +194,22 @@ bool stk__read_has_buffers(const struct stk_read *read)
 	return has_buffers;
 }
 
+void stk__fetch_ask_again(struct stk_fetch *f)
+{
+	if (!f->admission_refused)
+		return;
+	f->admission_refused = false;
+	stk__io_admission_changed(f->pipeline->io);
+}
+
 void stk__read_admit(struct stk_fetch *f, struct stk_read_request *q, size_t bytes)
 {
 	const bool less = bytes < q->admitted;
 	f->unknown -= q->under_way && !q->admitted && bytes;
 	f->admitted += (int64_t)bytes - (int64_t)q->admitted;
 	q->admitted = bytes;
-	if (less && f->admission_refused) {
-		f->admission_refused = false;
-		stk__io_admission_changed(f->pipeline->io);
-	}
+	if (less)
+		stk__fetch_ask_again(f);
 }
 
 /* Releases a read's bytes and errors. Does nothing while requests are under way, since io still writes to them. */
@@ -213,7 +219,11 @@ static void release(struct stk_pipeline *p, struct stk_read *read)
 	if (stk__read_under_way(read))
 		return;
 	f->complete -= stk__read_has_buffers(read);
-	f->over_limit = f->over_limit == read->sample ? NULL : f->over_limit;
+	/* Another sample may now exceed the limit. Changes of `admitted` do not show this: a read that has failed holds no bytes. */
+	if (f->over_limit == read->sample) {
+		f->over_limit = NULL;
+		stk__fetch_ask_again(f);
+	}
 	for (int32_t q = 0; q < read->n_requests; q++) {
 		struct stk_read_request *request = &read->requests[q];
 		if (request->io.buffer)

@@ -122,6 +122,8 @@ void stk__request_done(struct stk_request *q); /* called by io, on any thread, w
 size_t stk__read_uri(const struct stk_read_request *q, char *uri, size_t capacity);
 void stk__read_begin(struct stk_pipeline *p, struct stk_read_request *q);  /* marks the request as under way; call with the lock held */
 void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q); /* call it after stk__read_begin, without the lock */
+/* Makes io ask again for the requests that were not admitted; call with the lock held. */
+void stk__fetch_ask_again(struct stk_fetch *f);
 /* Sets `bytes` as the size of the buffers that a request has or may take; call with the lock held. */
 void stk__read_admit(struct stk_fetch *f, struct stk_read_request *q, size_t bytes);
 /* Called by io, without the lock, before it takes buffers of `bytes` for a request. Returns whether the request may proceed now. */

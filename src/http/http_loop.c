@@ -200,7 +200,7 @@ static int by_deadline(const void *a, const void *b)
 }
 
 /* Asks again to admit the transfers that wait for memory, the earliest deadline first. After a refusal, later transfers of the same caller wait too, so that
- * small transfers do not overtake a large one. */
+ * small transfers do not overtake a large one, except those that the caller waits for. */
 static void retry_admission(struct stk_http_loop *l)
 {
 	enum { MOST = 2048, CALLERS = 16 };
@@ -216,6 +216,7 @@ static void retry_admission(struct stk_http_loop *l)
 		bool waits = false;
 		for (int k = 0; k < callers; k++)
 			waits |= refused[k] == waiting[i]->r->admission;
+		waits &= !stk__request_awaited(waiting[i]->r);
 		if (!waits && !stk__transfer_continue(waiting[i]) && callers < CALLERS)
 			refused[callers++] = waiting[i]->r->admission;
 	}

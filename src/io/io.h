@@ -10,6 +10,7 @@
 #include "io/histogram.h"
 #include "stoker/storage.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -32,6 +33,9 @@ struct stk_admission {
 	/* Returns whether the request may hold buffers of `bytes` bytes in total. If false, the source stops reading and asks again when
 	 * stk__io_admission_changed is called, and a few times a second. A smaller number than before is always admitted. Any thread. */
 	bool (*admit)(struct stk_admission *a, struct stk_request *r, size_t bytes);
+	/* The caller waits for its requests whose `turn` is not larger. After a refusal of one request, the source asks again for all of these, and for none
+	 * of the caller's others, so that small requests do not overtake a large one. */
+	_Atomic int64_t awaited;
 };
 
 /* A request for bytes: what the caller asks for, the result, and members that io and the source use while the request is in flight. */
@@ -50,6 +54,7 @@ struct stk_request {
 	uint8_t *(*allocate)(void *allocate_user, size_t size);
 	void *allocate_user;
 	struct stk_admission *admission; /* asked before memory is allocated; NULL: no limit */
+	int64_t turn;                    /* compared with admission->awaited */
 	bool exact_size; /* only with `allocate`: the source must not write after `size` bytes, since that memory is in use; for the
 			  * pieces of io_split.c */
 	bool uncached;   /* true if the bytes are neither read from a cache nor stored in one */
@@ -165,6 +170,11 @@ struct stk_error *stk__request_error(struct stk_request *r);
 STK_MUST_USE enum stk_status stk__request_cancelled(struct stk_request *r);
 
 enum { STK_IO_RETRIES = 3 };
+/* Returns whether to ask the request's admission, which must not be NULL, also after it has refused another request. */
+static inline bool stk__request_awaited(const struct stk_request *r)
+{
+	return r->turn <= atomic_load_explicit(&r->admission->awaited, memory_order_relaxed);
+}
 /* Returns whether a failure is a failure of the source, not of the object. io tries such requests again, and pipelines never skip their samples. */
 bool stk__io_source_failed(enum stk_status status);
 

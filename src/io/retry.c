@@ -17,23 +17,25 @@ void stk__retry_init(struct stk_retry *t, void (*again)(void *user, struct stk_r
 }
 
 /* Calls `retry` for the parked requests that are admitted now, and for those that were cancelled. If a caller's admission refuses a request, does not try
- * that caller's requests with later deadlines; after refusals by CALLERS admissions, ends. Call with the lock held; it is released meanwhile. */
+ * that caller's requests with later deadlines, unless the caller waits for them; after refusals by CALLERS admissions, tries only such requests. Call with the
+ * lock held; it is released meanwhile. */
 static void ask_parked(struct stk_retry *t)
 {
 	struct stk_request_queue rest = {0};
 	const struct stk_admission *refused[CALLERS];
 	int callers = 0;
-	for (struct stk_request *r; !t->ending && callers < CALLERS && (r = stk__queue_pop(&t->parked));) {
-		bool waits = false;
+	for (struct stk_request *r; !t->ending && (r = stk__queue_pop(&t->parked));) {
+		bool waits = callers == CALLERS;
 		for (int i = 0; i < callers; i++)
 			waits |= refused[i] == r->admission;
+		waits &= !stk__request_awaited(r);
 		if (!waits) {
 			pthread_mutex_unlock(&t->lock);
 			waits = !atomic_load(&r->cancelled) && !r->admission->admit(r->admission, r, r->retry.refused_bytes);
 			if (!waits)
 				t->retry(t->user, r);
 			pthread_mutex_lock(&t->lock);
-			if (waits)
+			if (waits && callers < CALLERS)
 				refused[callers++] = r->admission;
 		}
 		if (waits)

@@ -12,25 +12,42 @@
 #include <string.h>
 #include <time.h>
 
+static int id_of(const struct stk_request *r)
+{
+	return atoi(r->uri + strlen("slow://"));
+}
+
+static int traits_of(const struct slow_source *s, const struct stk_request *r)
+{
+	const int id = id_of(r);
+	return id < SLOW_TRAITS ? s->traits[id] : 0;
+}
+
+static size_t size_of(const struct slow_source *s, const struct stk_request *r)
+{
+	return s->file.size * (size_t)(1 + traits_of(s, r) / SLOW_LARGER);
+}
+
 static bool is_due(const struct slow_source *s, const struct stk_request *r, int64_t now)
 {
-	if (s->all_stalled || (s->stalled && strcmp(r->uri, s->stalled) == 0))
+	if (s->all_stalled || (s->stalled && strcmp(r->uri, s->stalled) == 0) || traits_of(s, r) & SLOW_STALLS)
 		return s->release || s->stop;
 	return s->stop || (int64_t)(intptr_t)r->source_data <= now;
 }
 
 static void fill(struct slow_source *s, struct stk_request *r)
 {
-	r->buffer = stk__buffer_take(s->io, s->file.size);
-	memcpy(stk__buffer_data(r->buffer), s->file.data, s->file.size);
-	memset(stk__buffer_data(r->buffer) + s->file.size, 0, 64);
+	const size_t size = size_of(s, r), head = traits_of(s, r) & SLOW_DAMAGED ? 0 : s->file.size;
+	r->buffer = stk__buffer_take(s->io, size);
+	memcpy(stk__buffer_data(r->buffer), s->file.data, head);
+	memset(stk__buffer_data(r->buffer) + head, 0, size - head + 64);
 	r->data = stk__buffer_data(r->buffer);
-	r->size = s->file.size;
+	r->size = size;
 }
 
 static void complete(struct slow_source *s, struct stk_request *r)
 {
-	int id = atoi(r->uri + strlen("slow://"));
+	int id = id_of(r);
 	bool counted = id < (int)(sizeof s->asked / sizeof *s->asked);
 	int before = counted ? s->asked[id]++ : 0;
 	if (s->fail_every && id % s->fail_every == 0 && before < s->failures) {
@@ -38,7 +55,7 @@ static void complete(struct slow_source *s, struct stk_request *r)
 		return;
 	}
 	const uint64_t changes = stk__io_admission_changes(s->io);
-	const size_t bytes = stk__buffer_rounded(s->file.size);
+	const size_t bytes = stk__buffer_rounded(size_of(s, r));
 	if (s->admits && r->admission && !r->admission->admit(r->admission, r, bytes) && stk__io_await_admission(s->io, r, bytes, changes))
 		return;
 	fill(s, r);
@@ -49,7 +66,7 @@ static bool slow_try_now(void *source, struct stk_io *io, struct stk_request *r)
 {
 	struct slow_source *s = source;
 	(void)io;
-	if (atoi(r->uri + strlen("slow://")) >= s->at_hand)
+	if (id_of(r) >= s->at_hand && !(traits_of(s, r) & SLOW_AT_HAND))
 		return false;
 	fill(s, r);
 	r->status = STK_OK;
@@ -111,10 +128,11 @@ static void slow_submit(void *source, struct stk_io *io, struct stk_request *r)
 		stk__io_finish(io, r, STK_CANCELLED);
 		return;
 	}
-	size_t id = (size_t)atoi(r->uri + strlen("slow://"));
+	size_t id = (size_t)id_of(r);
 	if (id < sizeof s->deadline / sizeof *s->deadline && !s->deadline[id])
 		s->deadline[id] = r->deadline;
-	r->source_data = (void *)(intptr_t)(stk__clock_ns() + s->latency_ns);
+	s->jitter = s->jitter * 1664525 + 1013904223 * (s->jitter != 0);
+	r->source_data = (void *)(intptr_t)(stk__clock_ns() + (s->jitter ? s->latency_ns / 256 * (s->jitter >> 24) : s->latency_ns));
 	r->next = s->waiting;
 	s->waiting = r;
 	if (++s->in_flight > s->most_in_flight)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A source for tests, "slow://NUMBER", whose data is never available at once: each request completes after a latency, the latest request first (with
- * `narrow` one at a time, by deadline). One object, or all objects, may stall until a test calls slow_source_release, and requests may fail.
+ * `narrow` one at a time, by deadline). Some objects, or all, may stall until a test calls slow_source_release, some may be damaged, and requests may fail.
  * Also has functions that make pipelines which read from such a source. */
 #ifndef STK_TEST_SLOW_SOURCE_H
 #define STK_TEST_SLOW_SOURCE_H
@@ -12,17 +12,24 @@
 
 #include <pthread.h>
 
+enum { SLOW_TRAITS = 1024 };
+/* Traits of single objects: stalls until slow_source_release; does not decode; is available at once; is two to SLOW_SIZES times as large,
+ * for one to three times SLOW_LARGER. */
+enum { SLOW_STALLS = 1, SLOW_DAMAGED = 2, SLOW_AT_HAND = 4, SLOW_LARGER = 8, SLOW_SIZES = 4 };
+
 /* All objects are copies of one JPEG. Requests wait in a list, and a thread completes those that are due. Tests must hold the lock to read or set members
  * while requests are in flight. */
 struct slow_source {
 	struct stk_io *io;
 	struct test_file file;
 	int64_t latency_ns;
-	const char *stalled; /* uri of the object that stalls until slow_release */
-	bool all_stalled;    /* all objects stall */
-	int at_hand;         /* the first `at_hand` objects are available at once */
-	bool admits;         /* takes buffers only if the caller's limit admits them, as the source of local files does */
-	bool narrow;         /* serves one request at a time, the one with the earliest deadline first */
+	const char *stalled;         /* uri of the object that stalls until slow_release */
+	bool all_stalled;            /* all objects stall */
+	int at_hand;                 /* the first `at_hand` objects are available at once */
+	uint8_t traits[SLOW_TRAITS]; /* of the first objects, by number; set them before the first request */
+	uint32_t jitter;             /* not 0: the state of random numbers, by which latencies vary between 0 and latency_ns */
+	bool admits;                 /* takes buffers only if the caller's limit admits them, as the source of local files does */
+	bool narrow;                 /* serves one request at a time, the one with the earliest deadline first */
 	void (*completes)(struct slow_source *s); /* may be NULL; called with the lock held, after a request has ended */
 	void *user;
 	int fail_every; /* the first `failures` requests of every n-th uri fail with `status`; 0: none fail */

@@ -7,7 +7,7 @@
 #include "slow_source.h"
 
 #include "base/clock.h"
-#include "exec/fetch.h"
+#include "exec/fetch_read.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -264,6 +264,195 @@ static void test_a_full_window_does_not_stop_the_next_batch(void **state)
 	stk_context_unref(&ctx);
 }
 
+/* Takes batches to the end of the run or an error. Returns the number of their samples. */
+static int64_t take_all(struct stk_pipeline *p, enum stk_status *status, struct stk_error *err)
+{
+	struct stk_batch *b;
+	int64_t count = 0;
+	while (!(*status = stk_pipeline_next_within(p, 60000, &b, err))) {
+		count += stk_batch_size(b);
+		stk_batch_unref(&b);
+	}
+	return count;
+}
+
+/* Returns the latest deadline of the requests so far, and sets *requests to their number. */
+static int64_t latest_deadline(struct slow_source *s, int *requests)
+{
+	int64_t latest = 0;
+	*requests = 0;
+	pthread_mutex_lock(&s->lock);
+	for (size_t i = 0; i < sizeof s->deadline / sizeof *s->deadline; i++) {
+		*requests += s->deadline[i] != 0;
+		latest = s->deadline[i] > latest ? s->deadline[i] : latest;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return latest;
+}
+
+/* The consumer waits for a batch whose first samples are damaged and arrive late. Meanwhile bytes of later batches fill the window, and requests wait for
+ * admission. The replacements are requested after the deadlines of these requests have passed, and only one of them at a time may exceed the window. */
+static void test_a_full_window_does_not_stop_replacements(void **state)
+{
+	(void)state;
+	enum { BATCH = 4, SAMPLES = 200, WINDOW = 10, DAMAGED = 3 };
+	struct stk_context *ctx = two_workers();
+	struct slow_source *s = add_slow_source(ctx, 100000);
+	const size_t bytes = stk__buffer_rounded(s->file.size);
+	s->admits = true;
+	for (int i = 0; i < DAMAGED; i++)
+		s->traits[i] = SLOW_STALLS | SLOW_DAMAGED;
+	struct stk_pipeline *p = slow_pipeline_with(ctx, SAMPLES, false,
+		&(struct stk_pipeline_config){.batch_size = BATCH,
+			.read_bytes = WINDOW * bytes + bytes / 2,
+			.on_error = STK_ON_ERROR_REPLACE,
+			.max_errors = SAMPLES});
+	struct stk_batch *b;
+	struct stk_error err = {0};
+	enum stk_status status;
+	int requests = 0;
+	while (latest_deadline(s, &requests) >= stk__clock_ns() || requests <= WINDOW)
+		assert_int_equal(stk_pipeline_next_within(p, 10, &b, NULL), STK_TIMEOUT);
+	slow_source_release(s);
+	const int64_t count = take_all(p, &status, &err);
+	if (status != STK_END)
+		fail_msg("after %lld samples: %s", (long long)count, err.message);
+	assert_int_equal(count, SAMPLES);
+	stk_pipeline_destroy(p);
+	stk_context_unref(&ctx);
+}
+
+/* ---- random windows ---- */
+
+enum { RUNS = 60, MOST_BATCH = 6, MOST_WINDOW = 8, OBJECTS = 120, PIPELINES = 3, READERS = 2 };
+
+static int below(unsigned *seed, int n)
+{
+	return rand_r(seed) % n;
+}
+
+/* Makes a pipeline with up to READERS readers, of which each reads all objects, and with random limits. */
+static struct stk_pipeline *random_pipeline(struct stk_context *ctx, size_t bytes, unsigned *seed)
+{
+	char names[OBJECTS][24];
+	const char *list[OBJECTS];
+	struct stk_graph *g;
+	struct stk_node file, image;
+	struct stk_error err = {0};
+	const int readers = 1 + below(seed, READERS);
+	assert_int_equal(stk_graph_create(&g, NULL), STK_OK);
+	for (int k = 0; k < readers; k++) {
+		for (int i = 0; i < OBJECTS; i++) {
+			snprintf(names[i], sizeof *names, "slow://%d", (i + k * 7) % OBJECTS);
+			list[i] = names[i];
+		}
+		const struct stk_arg reader[] = {stk_arg_list("files", STK_VALUE_STRINGS, list, OBJECTS),
+			stk_arg_bool("random_shuffle", true), stk_arg_string("tail", "keep")};
+		if (stk_graph_add(g, "readers.file", NULL, 0, reader, 3, NULL, &file, &err) ||
+			stk_graph_add(g, "decoders.image", &file, 1, NULL, 0, NULL, &image, &err) || stk_graph_output(g, image, &err))
+			fail_msg("%s", err.message);
+	}
+	const bool skips = below(seed, 2);
+	const struct stk_pipeline_config c = {.size = sizeof c,
+		.device_id = -1,
+		.trace = "",
+		.batch_size = 1 + below(seed, MOST_BATCH),
+		.prefetch = 1 + below(seed, 3),
+		.seed = (uint64_t)below(seed, 1 << 20),
+		.read_requests = 1 + below(seed, 40),
+		.read_bytes = bytes * (size_t)(1 + below(seed, MOST_WINDOW)) + bytes / 2,
+		.on_error = skips ? STK_ON_ERROR_SKIP : STK_ON_ERROR_REPLACE,
+		.max_errors = 2 * OBJECTS};
+	struct stk_pipeline *p;
+	if (stk_pipeline_create(ctx, g, &c, &p, &err))
+		fail_msg("%s", err.message);
+	stk_graph_destroy(g);
+	return p;
+}
+
+/* The pipelines whose buffers a source's hook looks at, and by how many bytes these have exceeded a pipeline's window at most. */
+struct held {
+	struct stk_pipeline *pipelines[PIPELINES];
+	int n;
+	int64_t most_over;
+};
+
+static void look_at_bytes(struct slow_source *s)
+{
+	struct held *h = s->user;
+	for (int k = 0; k < h->n; k++) {
+		struct stk_pipeline *p = h->pipelines[k];
+		pthread_mutex_lock(&p->lock);
+		const int64_t over = p->parts.fetch->admitted - (int64_t)p->config.read_bytes;
+		pthread_mutex_unlock(&p->lock);
+		h->most_over = over > h->most_over ? over : h->most_over;
+	}
+}
+
+/* Takes all batches of an epoch, some of them late. A batch may fail, if too many replacements are damaged too. Fails if none comes for a minute. */
+static void take_epoch(struct stk_pipeline *p, unsigned first, unsigned *seed)
+{
+	const int64_t batches = (OBJECTS + p->config.batch_size - 1) / p->config.batch_size;
+	struct stk_batch *b;
+	struct stk_error err = {0};
+	enum stk_status status;
+	int64_t k = 0;
+	while ((status = stk_pipeline_next_within(p, 60000, &b, &err)) != STK_END) {
+		if (status == STK_TIMEOUT)
+			fail_msg("seed %u, batch %lld: %s", first, (long long)k, err.message);
+		k++;
+		stk_batch_unref(&b);
+		if (!below(seed, 4))
+			usleep((unsigned)below(seed, 5000));
+	}
+	assert_int_equal(k, batches);
+}
+
+/* Small windows, objects of several sizes of which some are damaged, some at hand and some late, and faults that are retried, in several pipelines of which
+ * only one is consumed at a time: whatever later batches and other pipelines hold, the next batch must come. One sample at a time exceeds a window. */
+static void test_no_window_stops_the_next_batch(void **state)
+{
+	(void)state;
+	const char *given = getenv("STOKER_TEST_SEED");
+	const unsigned begin = given ? (unsigned)atoi(given) : (unsigned)stk__clock_ns() % 1000000;
+	int64_t most_over = 0;
+	print_message("STOKER_TEST_SEED=%u\n", begin);
+	for (unsigned first = begin; first < begin + RUNS; first++) {
+		unsigned seed = first;
+		struct stk_context *ctx = two_workers();
+		struct slow_source *s = add_slow_source(ctx, below(&seed, 3) * 400000);
+		const int damaged = below(&seed, 30), at_hand = below(&seed, 2) * below(&seed, 100);
+		const size_t bytes = stk__buffer_rounded(s->file.size);
+		s->admits = true;
+		s->jitter = 1 + (uint32_t)below(&seed, 1000);
+		s->fail_every = below(&seed, 2) * 11;
+		s->failures = 1 + below(&seed, STK_IO_RETRIES);
+		s->status = STK_IO;
+		for (int i = 0; i < OBJECTS; i++)
+			s->traits[i] = (uint8_t)((below(&seed, 100) < damaged ? SLOW_DAMAGED : 0) |
+						 (below(&seed, 100) < at_hand ? SLOW_AT_HAND : 0) | below(&seed, SLOW_SIZES) * SLOW_LARGER);
+		struct held held = {.n = 1 + below(&seed, PIPELINES)};
+		for (int k = 0; k < held.n; k++)
+			held.pipelines[k] = random_pipeline(ctx, bytes, &seed);
+		s->user = &held;
+		s->completes = look_at_bytes;
+		for (int k = 0; k < held.n; k++)
+			assert_int_equal(stk_pipeline_start(held.pipelines[k], NULL), STK_OK);
+		for (int k = 0; k < held.n; k++)
+			take_epoch(held.pipelines[k], first, &seed);
+		pthread_mutex_lock(&s->lock);
+		s->completes = NULL;
+		pthread_mutex_unlock(&s->lock);
+		for (int k = 0; k < held.n; k++)
+			stk_pipeline_destroy(held.pipelines[k]);
+		if (!at_hand && held.most_over > (int64_t)(READERS * SLOW_SIZES * bytes)) /* a try that does not block needs no admission */
+			fail_msg("seed %u: the buffers took %lld bytes more than the window", first, (long long)held.most_over);
+		most_over = !at_hand && held.most_over > most_over ? held.most_over : most_over;
+		stk_context_unref(&ctx);
+	}
+	print_message("buffers exceeded a window by %lld bytes at most\n", (long long)most_over);
+}
+
 /* If the consumer takes no batch, the pipeline reads the samples of the open batches, then one window ahead of its turn, and completes the requests that
  * were in flight when that window was full. This source's data is never available at once, as on a file system without non-blocking reads. */
 static void test_samples_ahead_are_bounded(void **state)
@@ -430,6 +619,8 @@ int main(void)
 		cmocka_unit_test(test_a_source_that_keeps_failing_is_raised_whatever_the_policy),
 		cmocka_unit_test(test_bytes_ahead_are_bounded),
 		cmocka_unit_test(test_a_full_window_does_not_stop_the_next_batch),
+		cmocka_unit_test(test_a_full_window_does_not_stop_replacements),
+		cmocka_unit_test(test_no_window_stops_the_next_batch),
 		cmocka_unit_test(test_samples_ahead_are_bounded),
 		cmocka_unit_test(test_ending_with_reads_under_way),
 		cmocka_unit_test(test_ending_waits_for_no_request_that_has_not_begun),
