@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -558,6 +559,59 @@ def test_files_and_arrays_in_one_dataset_name_the_sample(files):
             with pytest.raises(TypeError, match=said) as caught:
                 list(Loader(source, 4, transforms=SMALL, on_error=policy))
             assert caught.value.__notes__[0] == "in dataset[5]"
+
+
+@pytest.mark.parametrize("form", ["threads", "processes", "stream"])
+@pytest.mark.parametrize("late", [(), (0, 1), (2,), (3, 5)])
+def test_the_type_of_lists_that_begin_empty_does_not_depend_on_time(form, late):
+    """The first samples have no objects, as many in data for detection do. The call that ended first with objects once decided the type, and empty lists of one
+    batch had the type before or after that."""
+
+    def give(i):
+        if i in late:
+            time.sleep(0.1)
+        return np.zeros((8, 8, 3), np.uint8), *(([], []) if i < 6 else ([i, i], [[i, i, i, i]]))
+
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return map(give, range(12))
+
+    source = Stream() if form == "stream" else Set(12, give)
+    loader = Loader(source, 2, fields={"image": "Image", "ids": list, "boxes": list}, python_workers=2 if form == "processes" else 0)
+    batches = list(loader)
+    assert {(t.dtype, t.shape[1:]) for b in batches for t in b.ids} == {(torch.int64, ())}
+    assert {(t.dtype, t.shape[1:]) for b in batches for t in b.boxes} == {(torch.int64, (4,))}
+    assert [len(t) for b in batches for t in b.ids] == [0] * 6 + [2] * 6
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_samples_of_another_type_than_the_first_with_rows_are_bad(workers):
+    """Sample 1 decides, whatever call ends first, so that on_error leaves out the same samples in each run."""
+
+    def give(i):
+        if i == 1:
+            time.sleep(0.1)
+        return np.zeros((8, 8, 3), np.uint8), i, [] if i == 0 else [i] if i % 2 else [i + 0.5]
+
+    fields = {"image": "Image", "label": None, "ids": list}
+    loader = Loader(Set(8, give), 2, fields=fields, on_error="skip", max_errors=10, python_workers=workers)
+    assert [i for b in loader for i in b.label.tolist()] == [0, 1, 3, 5, 7]
+    with pytest.raises(TypeError, match=r"gave float32 as target 2 \('ids'\), and int64 in its first sample.*dataset\[2\]"):
+        list(Loader(Set(8, give), 2, fields=fields, python_workers=workers))
+
+
+def test_lists_that_are_all_empty_become_floats_as_in_torch():
+    """Of 64 samples without rows at most, the first one decides; further whole numbers in Python are converted to its type."""
+    source = Set(100, lambda i: (np.zeros((2, 2, 3), np.uint8), [] if i < 90 else [i]))
+    found = [t for b in Loader(source, 3, fields={"image": "Image", "ids": list}) for t in b.ids]
+    assert {t.dtype for t in found} == {torch.float32} and [t.tolist() for t in found[88:92]] == [[], [], [90.0], [91.0]]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_strings_after_an_empty_list_are_named(workers):
+    source = Set(6, lambda i: (np.zeros((2, 2, 3), np.uint8), [] if i < 2 else "owl"))
+    with pytest.raises(TypeError, match=r"strings and other things as target 1"):
+        list(Loader(source, 2, python_workers=workers))
 
 
 def test_unequal_samples_without_names_are_named_by_number():

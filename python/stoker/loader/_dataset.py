@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 _AHEAD = 2  # batches whose samples are fetched before they are needed
+MOST_PROBES = 64  # the most samples that are fetched before the run to find the types of targets
 _COMPARED = 16  # the most samples whose images are compared in size
 
 
@@ -105,6 +106,7 @@ class DatasetSource(Source):
     in_memory = True  # whether images that are arrays come from the user's memory; False if they were read from files
     unchanging = False  # whether a sample is the same in each epoch, so that samples of the next epoch may be fetched before it begins
     by_sample = True  # whether a single sample is cheap to fetch, so that some may be fetched before the run
+    typed = False  # whether values without rows have the type of all others
     compares_sizes = False  # whether `nodes` shall set `sizes`
     sizes: list[tuple[int, int]] | None = (
         None  # heights and widths of a few images, the same ones on each rank; None: sizes were not compared
@@ -363,6 +365,7 @@ class DatasetSource(Source):
             self._probes[item] = fetched
             if fetched.parts is not None:
                 self._example = fetched.parts
+                self._find_types(items, spec)
                 for probe in self._probes.values():
                     forget_frames(probe.error)
                 return self._example
@@ -371,6 +374,34 @@ class DatasetSource(Source):
                 break
         assert failed is not None
         raise failed
+
+    def _find_types(self, items: Iterator[Item], spec: Spec) -> None:
+        """Fetches further samples, one by one, while a target has no rows in those before, such as an empty list of boxes, which has no type. Calls that run
+        at once would find the type of the sample that arrives first. Then gives the type to the samples without rows too."""
+        if self.typed:
+            self.samples_of.settle_types(self._example)
+        if self.samples_of.has_types():
+            return
+        assert self.workers is not None
+        size = sum(map(bytes_of, self._example))
+        while not self.samples_of.has_types() and len(self._probes) < MOST_PROBES and size < self.most_bytes(spec):
+            if (item := next(items, None)) is None:
+                break
+            self._probes[item] = self.workers.fetch_next(item)
+            size += sum(map(bytes_of, self._probes[item].parts or ()))
+        self.samples_of.settle_types(self._example)
+        self.workers.share_format()
+        self._probes = {item: self._with_types(fetched) for item, fetched in self._probes.items()}
+        self._example = next((fetched.parts for fetched in self._probes.values() if fetched.parts is not None), self._example)
+
+    def _with_types(self, fetched: Fetched) -> Fetched:
+        """Returns a sample that was fetched before the types of all targets were known, with these types."""
+        if fetched.parts is None:
+            return fetched
+        try:
+            return replace(fetched, parts=self.samples_of.with_types(fetched.parts))
+        except TypeError as e:
+            return replace(fetched, parts=None, error=e)
 
     def _sizes_of_some(self, spec: Spec) -> list[tuple[int, int]]:
         """Fetches some samples, the same ones on all ranks and in all runs, and returns the (height, width) of their images. Leaves out bad samples. Returns []

@@ -222,6 +222,16 @@ class Workers:
             self._changes.begin(self._fetch.dataset)
         return replace(fetched, parts=made)
 
+    def fetch_next(self, item: Item) -> Fetched:
+        """Fetches another sample before the run. Call after fetch_first, while no other sample is being fetched."""
+        future = self.submit([item])
+        unfinished([future])
+        fetched: Fetched = future.result()[0]
+        return fetched
+
+    def share_format(self) -> None:
+        """Gives the format of samples to the processes that fetch them. Does nothing for threads, which share it."""
+
     def submit(self, items: Sequence[Item]) -> Future[Any]:
         assert self._threads is not None
         return self._threads.submit(self._call, items)
@@ -295,9 +305,16 @@ class ProcessWorkers(Workers):
         if first.parts is None:
             return first
         self._fetch.set_format(learned)
-        for process in self._processes[1:]:
-            process.call("set_format", learned)
+        self.share_format()
         return first
+
+    def fetch_next(self, item: Item) -> Fetched:
+        return self._fetch_first(item)
+
+    def share_format(self) -> None:
+        learned = self._fetch.samples.format()
+        for process in self._processes:
+            process.call("set_format", learned)
 
     def _call(self, items: Sequence[Item]) -> list[Fetched]:
         process = self._free.get()

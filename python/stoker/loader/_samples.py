@@ -196,10 +196,33 @@ class Samples:
     def format(self) -> tuple[Any, ...]:
         """Returns the format that the first sample defined. `set_format` sets it in a copy of this object in another process."""
         form = (self.arrays, self.tensors, self.channels, self.several, self.views)
-        return self.keys, self.kinds, form, self.layout, self._converters
+        return self.keys, self.kinds, form, self.layout, self._converters, self._first_target
+
+    def has_types(self) -> bool:
+        """Returns whether the type of each target is known. It is not while a target had no rows in all samples, as an empty list of boxes."""
+        return all(target.like for _, target in self._targets())
+
+    def settle_types(self, parts: tuple[Any, ...]) -> None:
+        """Lets a sample decide the types that are not known, although its targets have no rows. parts: the converted sample."""
+        for k, target in self._targets():
+            if not target.like:
+                target.settle(parts[k])
+
+    def with_types(self, parts: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Returns a converted sample in which targets without rows have the types that became known later. Raises TypeError if those are strings."""
+        made = list(parts)
+        for k, target in self._targets():
+            if getattr(made[k], "shape", (1,))[:1] == (0,):
+                made[k] = target.without_rows(made[k])
+        return tuple(made)
+
+    def _targets(self) -> list[tuple[int, Target]]:
+        """Returns the converters of targets, with the numbers of their parts."""
+        every = enumerate([self._first_target if self.plain else None, *self._converters])
+        return [(k, target) for k, target in every if isinstance(target, Target)]
 
     def set_format(self, learned: tuple[Any, ...]) -> None:
-        self.keys, kinds, form, self.layout, converters = learned
+        self.keys, kinds, form, self.layout, converters, self._first_target = learned
         self.arrays, self.tensors, self.channels, self.several, self.views = form
         self._expect(kinds)
         self._converters = converters

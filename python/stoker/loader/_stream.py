@@ -8,9 +8,10 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from stoker._arrays import bytes_of
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StateError
-from stoker.loader._dataset import DatasetArguments, DatasetSource, forget_frames
+from stoker.loader._dataset import MOST_PROBES, DatasetArguments, DatasetSource, forget_frames
 from stoker.loader._fetch import Fetched, converted
 from stoker.loader._random import random_numbers
 from stoker.loader._saved import Facts
@@ -18,6 +19,10 @@ from stoker.loader._shared import owned
 from stoker.loader._spec import Spec
 
 _END = object()
+
+
+def _bytes(fetched: Fetched) -> int:
+    return sum(map(bytes_of, fetched.parts or ()))
 
 
 class StreamSource(DatasetSource):
@@ -92,10 +97,23 @@ class StreamSource(DatasetSource):
             parts = self._kept[count - 1].parts
             if parts is not None:
                 self._example = parts
+                self._read_on(spec, epoch, at, count)
                 for kept in self._kept:
                     forget_frames(kept.error)
-                return parts
+                return self._example
         raise next(f.error for f in self._kept if f.error is not None)
+
+    def _read_on(self, spec: Spec, epoch: int, position: int, count: int) -> None:
+        """Reads further samples until the types of all targets are known, as `_find_types` of the base class. count: number of samples that were read."""
+        if self.samples_of.has_types():
+            return
+        while not self.samples_of.has_types() and count < MOST_PROBES and sum(map(_bytes, self._kept)) < self.most_bytes(spec):
+            count += 1
+            if not self._look(spec, epoch, position, count):
+                break
+        self.samples_of.settle_types(self._example)
+        self._kept = deque(self._with_types(fetched) for fetched in self._kept)
+        self._example = next((fetched.parts for fetched in self._kept if fetched.parts is not None), self._example)
 
     def _look(self, spec: Spec, epoch: int, position: int, count: int) -> bool:
         """Returns whether there are `count` samples from a position on. The samples that it reads are kept in self._kept."""

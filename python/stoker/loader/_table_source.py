@@ -144,6 +144,7 @@ class TableSource(DatasetSource):
 
     many = True
     unchanging = True
+    typed = True
     by_sample = False  # fetching a row early would read its whole row group
 
     def __init__(self, table: Table, asked: DatasetArguments) -> None:

@@ -153,8 +153,8 @@ class Target:
 
     def __init__(self, what: str, width: int | None) -> None:
         self.what, self.width = what, width
-        self.like = ""  # type of the first sample's value, or "str"; "" before that
-        self.rest: tuple[int, ...] = ()  # extents of the first sample's value after the first one
+        self.like = ""  # type of the first value that has rows, or "str"; "" before that
+        self.rest: tuple[int, ...] = ()  # extents of that value after the first one
 
     def __call__(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -166,12 +166,22 @@ class Target:
         dtype, without_rows = _name(made.dtype), bool(made.shape) and made.shape[0] == 0
         if not self.like and not without_rows:  # a value without rows, such as [], has no type
             self.like, self.rest = dtype, tuple(made.shape[1:])
-        if without_rows and self.like not in ("", "str"):
-            return made if dtype == self.like and made.ndim > 1 else _zeros((0, *self.rest), self.like)
+        if without_rows and self.like:
+            return self.without_rows(made)
         if dtype == (self.like or dtype):
             return made
         plain = isinstance(value, (bool, int, list, tuple))
         return self._narrowed(made, self.like) if plain and dtype == "int64" and self.like.startswith("float") else self._differs(dtype)
+
+    def without_rows(self, made: Any) -> Any:
+        """Converts a value without rows to the type of those that have rows, which must be known. Raises TypeError if they are strings."""
+        if self.like == "str":
+            return self._differs(_name(made.dtype))
+        return made if _name(made.dtype) == self.like and made.ndim > 1 else _zeros((0, *self.rest), self.like)
+
+    def settle(self, made: Any) -> None:
+        """Lets a converted value without rows decide the type of all values. For samples of which none has rows."""
+        self.like, self.rest = _name(made.dtype), tuple(made.shape[1:])
 
     def _differs(self, dtype: str) -> Any:
         if "str" in (dtype, self.like):
