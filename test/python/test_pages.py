@@ -306,3 +306,15 @@ def test_the_examples_of_the_commands_help(store: Store, tree: Path, tmp_path: P
         said(line)
     assert (desk / "batch.png").exists() and (desk / "report.json").exists() and list((desk / "packed").glob("*.tar"))
     assert sum(len(batch[1]) for batch in Loader(str(desk / "train.stoker"), 4, transforms=SMALL)) == 21
+
+
+def test_the_commands_that_sentences_name_exist() -> None:
+    """Sentences of the pages write `stoker COMMAND ...` for a command, and `stoker.function` for Python."""
+    command = Path(os.environ.get("STOKER_BUILD", "build")).resolve() / "cli" / "stoker"
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    overview = subprocess.run([command, "--help"], env=environment, capture_output=True, text=True, timeout=200, check=True).stdout
+    commands = set(re.findall(r"^  ([a-z][a-z-]*) ", overview.split("commands:")[1].split("exit codes")[0], re.M))
+    pages = [*DOC.glob("*.md"), DOC.parent / "README.md"]
+    named = {(page.name, word) for page in pages for word in re.findall(r"`stoker ([a-z][a-z-]*)", page.read_text())}
+    assert len(named) > 30
+    assert {(page, word) for page, word in named if word not in commands} == set()
