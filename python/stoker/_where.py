@@ -111,7 +111,8 @@ def log(text: str, level: int = 30) -> None:
     class Stderr(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             if sys.stderr is not None:
-                print(f"stoker: {safe_text(record.getMessage())}", file=sys.stderr)
+                text = safe_text(record.getMessage())  # the logger stoker.dataloader, whose records come here too, names itself
+                print(text if text.startswith("stoker.") else f"stoker: {text}", file=sys.stderr)
 
     logger = logging.getLogger("stoker")
     if not logger.handlers and logger.propagate:

@@ -258,6 +258,31 @@ def test_the_command_says_what_to_do(arguments, code, message, data):
     assert done.stderr.startswith("stoker")
 
 
+class Gives(torch.utils.data.Dataset):
+    """Four samples, which a function of the index makes."""
+
+    def __init__(self, make):
+        self.make = make
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, i):
+        return self.make(i)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "reason"),
+    [
+        (Gives(lambda i: (Image.new("RGB", (8, 8)), i)), "<lambda> is not made by def, and only such functions are read"),
+        ([(torch.zeros(3), 1)], "the data set is a list, not an object of a class of yours"),
+        (iter([1, 2]), "the data set is a list_iterator, not an object of a class of yours"),
+    ],
+)
+def test_a_data_loader_says_why_a_data_set_runs_in_python(dataset, reason):
+    assert DataLoader(dataset, 2).explain().endswith(reason)
+
+
 @pytest.mark.parametrize("word", ["--version", "-V", "version"])
 def test_the_version_in_three_ways(word):
     done = subprocess.run([COMMAND, word], capture_output=True, text=True, timeout=60)

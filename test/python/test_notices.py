@@ -35,3 +35,18 @@ UNKNOWN = "the environment variable STOKER_FUZE is set, and nothing reads it; di
 )
 def test_notices_are_logged(setup, want):
     assert run_script(PROGRAM.format(setup=setup), STOKER_FUZE="0").stderr == want
+
+
+def test_a_line_of_the_data_loader_has_one_prefix():
+    pytest.importorskip("torch")
+    program = """
+        from stoker import DataLoader
+        from stoker._where import notice
+        notice("before") if {before} else None
+        next(iter(DataLoader([1, 2], 2)))
+    """
+    want = "stoker.DataLoader: all of it runs in Python, in this thread, as with torch's DataLoader: "
+    for before in (False, True):
+        text = run_script(program.format(before=before), STOKER_QUIET="0").stderr
+        lines = [line for line in text.splitlines() if line != "stoker: before"]
+        assert len(lines) == 1 and lines[0].startswith(want), text

@@ -160,7 +160,9 @@ class Code:
             tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
         except (OSError, TypeError, SyntaxError, IndexError):
             raise InPython(f"the source of {function.__qualname__} cannot be read") from None
-        if not isinstance(tree, ast.FunctionDef) or tree.decorator_list:
+        if not isinstance(tree, ast.FunctionDef):  # of a lambda, getsource returns the statement that holds it
+            raise InPython(f"{function.__qualname__} is not made by def, and only such functions are read")
+        if tree.decorator_list:
             raise InPython(f"{function.__qualname__} is decorated")
         arguments = tree.args.posonlyargs + tree.args.args
         self._self = arguments[0].arg if arguments and inspect.getattr_static(type(dataset), function.__name__, None) is function else ""

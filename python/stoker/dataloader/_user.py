@@ -180,8 +180,10 @@ class UserReader(Reader):
             raise InPython(
                 "a str is no Dataset, and each of its characters is taken for a sample; stoker.Loader takes the path of a folder"
             )
-        if not hasattr(dataset, "__dict__") or not hasattr(dataset, "__len__"):
-            raise InPython(f"{kind.__name__} has no attributes or no length")
+        if not hasattr(dataset, "__dict__"):
+            raise InPython(f"the data set is a {kind.__name__}, not an object of a class of yours")
+        if not hasattr(dataset, "__len__"):
+            raise InPython(f"{kind.__name__} has no __len__")
         self.summary = f"{len(dataset)} samples of {kind.__name__}"
         self.python = f"{kind.__name__}.__getitem__ but for its images"
         self._dataset, self._attributes = dataset, dict(vars(dataset))
