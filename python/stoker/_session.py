@@ -104,7 +104,7 @@ class Session:
         bad = self._bad_of(batch)
         names = ", ".join(e.uri or f"sample {e.sample}" for e in bad[:8]) + (f" and {len(bad) - 8} more" if len(bad) > 8 else "")
         raise CorruptError(
-            f"batch {batch.step} of epoch {batch.epoch} has no samples, since all of them are bad: {names or 'repeats of a bad sample'}. With {ranks} ranks a "
+            f"a batch of epoch {batch.epoch} has no samples, since all of them are bad: {names or 'repeats of a bad sample'}. With {ranks} ranks a "
             "batch cannot be left out, because the other ranks would wait for this one. "
             'Use on_error="replace", which takes other samples in their place (a Dataset returns another sample itself), or remove them'
             + (f". The first one: {bad[0]}" if bad else "")
