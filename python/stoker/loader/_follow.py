@@ -59,7 +59,7 @@ def resized(extent: Extent, size: int, max_size: int | None) -> Extent:
 @dataclass
 class Field:
     """A field whose pixels move with the image. node: HW or HWC for a mask, HWC for others. kind: IMAGE, MASK or FLOATS. vectors: the field is a map of floats
-    with two channels, the components of a vector along x and y in pixels. floats, gray, channels: as in _lower.Image."""
+    with two channels, the components of a vector along x and y in pixels. floats, gray, channels: as in _lower_rules.Image."""
 
     node: DataNode
     kind: str
@@ -67,6 +67,15 @@ class Field:
     floats: bool = False
     gray: bool = False
     channels: int | None = None
+
+    @property
+    def in_floats(self) -> bool:
+        """Returns whether the values are floats."""
+        return self.kind not in (IMAGE, MASK) or self.floats
+
+    def interpolation(self, of_images: types.DALIInterpType) -> types.DALIInterpType:
+        """Returns the interpolation of the field if that of images is `of_images`."""
+        return types.INTERP_NN if self.kind == MASK else of_images if self.kind == IMAGE else types.INTERP_LINEAR
 
 
 def _floats(values: Sequence[Any]) -> DataNode:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles RandomAffine and RandomRotation to one warp. The warp's matrix is torchvision's inverse matrix, computed from each sample's draws."""
+"""Rule of RandomAffine and RandomRotation, which become one warp. The warp's matrix is torchvision's inverse matrix, computed from each sample's draws."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import Any
 from stoker import fn, math, types
 from stoker import transforms as T
 from stoker.data_node import DataNode
+from stoker.loader._follow import Field, as_size
+from stoker.loader._lower_rules import Gate, Image, lowers
 
 
-def _draw(pair: tuple[float, float], gate: DataNode | None, unchanged: float = 0.0) -> Any:
+def _draw(pair: tuple[float, float], gate: Gate, unchanged: float = 0.0) -> Any:
     """Draws a number from the range `pair` for each sample; `unchanged` if the gate is 0. Returns a number, not a node, if nothing is drawn."""
     if pair[0] == pair[1] and gate is None:
         return pair[0]
@@ -26,13 +28,14 @@ def _of(name: str, angle: Any) -> Any:
     return getattr(math, name)(angle) if isinstance(angle, DataNode) else round(getattr(numbers, name)(angle), 15)
 
 
-def _node(value: Any) -> DataNode:
+def as_node(value: Any) -> DataNode:
+    """Converts a number, or a node with one number a sample, to a node of floats."""
     node = value if isinstance(value, DataNode) else fn.constant(fdata=[float(value)], shape=[], dtype=types.FLOAT)
     number: DataNode = fn.cast(node, dtype=types.FLOAT)
     return number
 
 
-def _shift(share: float, extent: Any, gate: DataNode | None) -> Any:
+def _shift(share: float, extent: Any, gate: Gate) -> Any:
     """Draws a translation in whole pixels, of up to `share` times the extent. Rounds as torchvision does."""
     if not share:
         return 0.0
@@ -65,7 +68,7 @@ def _corner_distance(p: Any, q: Any, to: Any, extent: tuple[Any, Any]) -> Any:
     return room
 
 
-def matrix_of(t: T.RandomAffine, extent: tuple[Any, Any], gate: DataNode | None) -> tuple[DataNode, tuple[Any, Any]]:
+def matrix_of(t: T.RandomAffine, extent: tuple[Any, Any], gate: Gate) -> tuple[DataNode, tuple[Any, Any]]:
     """Returns a node with each sample's matrix, row by row, from points of the output to points of the image, and the output's extent. extent: the image's
     height and width."""
     height, width = extent
@@ -82,7 +85,7 @@ def matrix_of(t: T.RandomAffine, extent: tuple[Any, Any], gate: DataNode | None)
     values = [v for p, q, to in rows for v in (p, q, to - p * from_x - q * from_y)]
     if t.expand:
         values, extent = _expanded(values, extent, t.center is None)
-    matrix: DataNode = fn.stack(*(_node(v) for v in values))
+    matrix: DataNode = fn.stack(*(as_node(v) for v in values))
     return matrix, extent
 
 
@@ -102,3 +105,19 @@ def warp(node: DataNode, matrix: DataNode, interpolation: Any, fill: float, floa
     warped = fn.cast(fn.warp_affine(node, matrix=matrix, interp_type=types.INTERP_LINEAR, **size), dtype=types.INT32)
     mixed: DataNode = fn.cast(inside * (warped - int(fill)) + int(fill), dtype=types.UINT8)
     return mixed
+
+
+@lowers(T.RandomAffine, of_subclasses=True, in_groups=lambda t: not t.expand, takes_floats=True, takes_clips=True)
+def _affine(image: Image, t: T.RandomAffine, gate: Gate) -> Image:
+    matrix, extent = matrix_of(t, image.moving_size(), gate)
+    size = {"size": as_size(extent)} if t.expand else {}
+
+    def change(field: Field) -> DataNode:
+        return warp(field.node, matrix, field.interpolation(t.interpolation), t.fill_of(field.kind)[0], field.in_floats, size)
+
+    if image.followers is not None:
+        image.followers.warp(matrix, change, extent if t.expand else None)
+    warped = change(image.as_field())
+    if not t.expand:
+        return image.changed(warped)
+    return image.moved(warped, None if any(isinstance(n, DataNode) for n in extent) else extent)

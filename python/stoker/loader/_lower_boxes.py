@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles the transforms whose window depends on boxes, or that remove boxes: RandomIoUCrop and FixedSizeCrop."""
+"""Rules of the transforms whose window depends on boxes, or that remove boxes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from stoker import transforms as T
 from stoker._where import notice
 from stoker.data_node import DataNode
 from stoker.loader._coordinates import Move, follow
-from stoker.loader._follow import Followers
-from stoker.loader._lower_values import seeds
+from stoker.loader._lower_functions import seeds
+from stoker.loader._lower_moves import SIZED
+from stoker.loader._lower_rules import Gate, Image, lowers
 from stoker.loader._random import mix
 
 
@@ -70,8 +71,8 @@ def window_of(
 
 
 class _Window:
-    """Draws a sample's window, as the function of a python_function. moves: the image's earlier moves, which are first applied to the boxes. format: that of
-    the boxes."""
+    """Draws a sample's window, as the function of a python_function: top, left, height and width, then 0 if it is the whole image, else 1. moves: the image's
+    earlier moves, which are first applied to the boxes. format: that of the boxes."""
 
     def __init__(self, t: T.RandomIoUCrop, moves: Sequence[Move], format: str) -> None:
         self.t, self.moves, self.format = t, tuple(moves), format
@@ -98,30 +99,36 @@ class _Window:
         return whole if found is None else np.array([*found, 1], np.int32)
 
 
-def iou_window(t: T.RandomIoUCrop, followers: Followers | None, gate: DataNode | None) -> DataNode | None:
-    """Returns a node with five numbers a sample: top, left, height and width of the window, then 0 if it is the whole image, else 1. If samples have no boxes,
-    prints a notice and returns None."""
+@lowers(T.RandomIoUCrop, takes_floats=True, draws_size=True, needs_boxes=True, knows_size=False)
+def _iou_crop(image: Image, t: T.RandomIoUCrop, gate: Gate) -> Image:
+    followers = image.followers
     if followers is None or followers.boxes is None:
         notice("RandomIoUCrop leaves the images whole: the samples have no boxes. fields={'boxes': 'BoundingBoxes', ...} declares them")
-        return None
+        return image
     boxes, format = followers.boxes
     height, width = followers.extent
     extent = fn.stack(height, width) if isinstance(height, DataNode) else types.Constant([height, width], dtype=types.INT32)
     more = () if gate is None else (gate,)
-    window: DataNode = fn.python_function(
+    window = fn.python_function(
         boxes, followers.numbers(), extent, seeds(), *more, function=_Window(t, followers.moves, format), output_layouts=""
     )
-    return window
+    return image.moved(followers.crop_of_boxes(image.node, window), None)
 
 
-def fixed_window(t: T.FixedSizeCrop, followers: Followers) -> tuple[tuple[Any, Any], tuple[Any, Any], Any]:
-    """Draws a window. Returns three things: its (top, left), the (height, width) of the part of the image in it, and a node that is 1 if a part of the image
-    is cut off, else 0."""
+@lowers(T.FixedSizeCrop, **SIZED)
+def _fixed_size_crop(image: Image, t: T.FixedSizeCrop, gate: Gate) -> Image:
+    followers = image.moving()
     draw = fn.random.uniform(range=[0.0, 1.0])
-
     extent: list[Any] = [n if isinstance(n, DataNode) else types.Constant(n, dtype=types.INT32) for n in followers.extent]
     over = [math.max(n - wanted, 0) for n, wanted in zip(extent, t.size, strict=True)]
-    place = [fn.cast(math.floor(fn.cast(o, dtype=types.FLOAT) * draw), dtype=types.INT32) for o in over]
-    part = [math.min(n, wanted) for n, wanted in zip(extent, t.size, strict=True)]
+    top, left = (fn.cast(math.floor(fn.cast(o, dtype=types.FLOAT) * draw), dtype=types.INT32) for o in over)
+    height, width = (math.min(n, wanted) for n, wanted in zip(extent, t.size, strict=True))
     cut = fn.cast(over[0] + over[1] > 0, dtype=types.INT32)
-    return (place[0], place[1]), (part[0], part[1]), cut
+    return image.moved(followers.crop_and_pad(image.node, t, (top, left), (height, width), cut), t.size)
+
+
+@lowers(T.SanitizeBoundingBoxes, in_groups=False, takes_floats=True)
+def _sanitized(image: Image, t: T.SanitizeBoundingBoxes, gate: Gate) -> Image:
+    if image.followers is not None and image.followers.boxes is not None:
+        image.followers.sanitize(t)
+    return image

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles transforms of colours. A transform that is not applied to a sample does not run for it, except for a ColorJitter of brightness only on uint8
+"""Rules of the transforms of colours. A transform that is not applied to a sample does not run for it, except for a ColorJitter of brightness only on uint8
 images, which then multiplies by 1."""
 
 from __future__ import annotations
@@ -8,26 +8,15 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from stoker import _branches, fn, math, types
+from stoker import fn, math, types
 from stoker import transforms as T
 from stoker.data_node import DataNode
-
-Gate = DataNode | None  # a node that is 1 if the transform is applied, else 0; None: it is always applied
-
-
-def where(gate: Gate, node: DataNode, change: Callable[[DataNode], DataNode]) -> DataNode:
-    """Returns `change(node)` for samples whose gate is 1, and the node itself for others. Without a gate, returns `change(node)`."""
-    if gate is None:
-        return change(node)
-    changed: DataNode = _branches.either(gate, lambda: change(node), lambda: node)
-    return changed
+from stoker.errors import UnsupportedError
+from stoker.loader._lower_rules import Gate, Image, coin, lowers, where
 
 
 def _with(p: float, gate: Gate, node: DataNode, change: Callable[[DataNode], DataNode]) -> DataNode:
-    if p < 1:
-        coin = fn.random.coin_flip(probability=p)
-        gate = coin if gate is None else coin * gate
-    return where(gate, node, change)
+    return where(gate if p == 1 else coin(p, gate), node, change)
 
 
 def _draw(pair: tuple[float, float]) -> DataNode:
@@ -35,7 +24,7 @@ def _draw(pair: tuple[float, float]) -> DataNode:
     return value
 
 
-def _color_jitter(node: DataNode, t: T.ColorJitter, gate: Gate) -> DataNode:
+def _jitter_bytes(node: DataNode, t: T.ColorJitter, gate: Gate) -> DataNode:
     ranges = {"brightness": t.brightness, "contrast": t.contrast, "saturation": t.saturation, "hue": t.hue}
     given: dict[str, Any] = {name: pair for name, pair in ranges.items() if pair is not None}
     if not given:
@@ -58,7 +47,8 @@ def _permuted(node: DataNode) -> DataNode:
     return named
 
 
-def _photometric(node: DataNode, t: T.RandomPhotometricDistort, gate: Gate) -> DataNode:
+@lowers(T.RandomPhotometricDistort, keeps_places=True, channels=(3,))
+def _photometric(image: Image, t: T.RandomPhotometricDistort, gate: Gate) -> Image:
     def chance() -> DataNode:
         coin: DataNode = fn.random.coin_flip(probability=t.p)
         return coin
@@ -75,42 +65,7 @@ def _photometric(node: DataNode, t: T.RandomPhotometricDistort, gate: Gate) -> D
         "order": fn.stack(*(types.Constant(k) if k != 1 else 1.0 + 3.0 * fn.random.coin_flip() for k in (0.0, 1, 2.0, 3.0))),
     }
     swaps = chance()
-    return where(gate, node, lambda image: where(swaps, fn.color_jitter(image, **factors), _permuted))
-
-
-def _jpeg(node: DataNode, t: T.JPEG, gate: Gate) -> DataNode:
-    low, high = t.quality
-    quality: Any = low if low == high else low + fn.cast(fn.random.choice(high - low + 1), dtype=types.INT32)
-    return where(gate, node, lambda image: fn.jpeg_compression_distortion(image, quality=quality))
-
-
-def _noisy(node: DataNode, t: T.GaussianNoise, gate: Gate) -> DataNode:
-    return where(gate, node, lambda image: fn.noise.gaussian(image, mean=255 * t.mean, stddev=255 * t.sigma))
-
-
-def _sharpness(node: DataNode, t: T.RandomAdjustSharpness, gate: Gate) -> DataNode:
-    return _with(t.p, gate, node, lambda image: fn.adjust_sharpness(image, factor=t.sharpness_factor))
-
-
-def _equalize(node: DataNode, t: T.RandomEqualize, gate: Gate) -> DataNode:
-    return _with(t.p, gate, node, lambda image: fn.equalize(image, method="pillow"))
-
-
-def _autocontrast(node: DataNode, t: T.RandomAutocontrast, gate: Gate) -> DataNode:
-    return _with(t.p, gate, node, lambda image: fn.autocontrast(image))
-
-
-# Each function gets the image's node, the transform and the gate, and returns the new node.
-COLORS: dict[type[T.Transform], Callable[[DataNode, Any, Gate], DataNode]] = {
-    T.ColorJitter: _color_jitter,
-    T.GaussianNoise: _noisy,
-    T.JPEG: _jpeg,
-    T.RandomAdjustSharpness: _sharpness,
-    T.RandomAutocontrast: _autocontrast,
-    T.RandomChannelPermutation: lambda n, t, g: where(g, n, _permuted),
-    T.RandomEqualize: _equalize,
-    T.RandomPhotometricDistort: _photometric,
-}
+    return image.changed(where(gate, image.node, lambda node: where(swaps, fn.color_jitter(node, **factors), _permuted)))
 
 
 # ---- images of floats: colours are on the scale 0..1, as in torchvision's float tensors ----
@@ -125,16 +80,10 @@ def _gray(node: DataNode) -> DataNode:
     return node[:, :, 0:1] * 0.2989 + node[:, :, 1:2] * 0.587 + node[:, :, 2:3] * 0.114
 
 
-def gray_floats(node: DataNode, t: T.Grayscale | T.RandomGrayscale, gate: Gate) -> DataNode:
-    if isinstance(t, T.Grayscale) and t.num_output_channels == 1:
-        return _gray(node)
-
-    def change(image: DataNode) -> DataNode:
-        gray = _gray(image)
-        made: DataNode = fn.cat(gray, gray, gray, axis=2)
-        return made
-
-    return where(gate, node, change) if isinstance(t, T.Grayscale) else _with(t.p, gate, node, change)
+def _gray_in_three(node: DataNode) -> DataNode:
+    gray = _gray(node)
+    made: DataNode = fn.cat(gray, gray, gray, axis=2)
+    return made
 
 
 def _mean(node: DataNode, channels: int | None) -> DataNode:
@@ -194,16 +143,84 @@ def _jitter_floats(node: DataNode, t: T.ColorJitter, gate: Gate, channels: int |
     return node
 
 
-def _noisy_floats(node: DataNode, t: T.GaussianNoise, gate: Gate, _channels: int | None) -> DataNode:
-    def change(image: DataNode) -> DataNode:
-        made: DataNode = fn.noise.gaussian(image, mean=t.mean, stddev=t.sigma)
-        return _within(made)
-
-    return where(gate, node, change)
+# ---- rules ----
 
 
-# Each function gets the image's node, the transform, the gate, and the number of channels or None, and returns the new node.
-OF_FLOATS: dict[type[T.Transform], Callable[[DataNode, Any, Gate, int | None], DataNode]] = {
-    T.ColorJitter: _jitter_floats,
-    T.GaussianNoise: _noisy_floats,
-}
+@lowers(
+    T.ColorJitter,
+    channels=lambda t: () if t.contrast is None and t.saturation is None and t.hue is None else (1, 3),
+    takes_floats=True,
+    takes_clips=True,
+    keeps_places=True,
+)
+def _jitter(image: Image, t: T.ColorJitter, gate: Gate) -> Image:
+    return image.changed(_jitter_floats(image.node, t, gate, image.channels) if image.floats else _jitter_bytes(image.node, t, gate))
+
+
+@lowers(T.GaussianNoise, takes_floats=True, keeps_places=True)
+def _noisy(image: Image, t: T.GaussianNoise, gate: Gate) -> Image:
+    unit = 1 if image.floats else 255
+
+    def change(node: DataNode) -> DataNode:
+        made: DataNode = fn.noise.gaussian(node, mean=unit * t.mean, stddev=unit * t.sigma)
+        return _within(made) if image.floats else made
+
+    return image.changed(where(gate, image.node, change))
+
+
+_GRAY: dict[str, Any] = {"takes_floats": True, "takes_clips": True, "channels": (3,), "counts_channels": True, "keeps_places": True}
+
+
+@lowers(T.Grayscale, of_subclasses=True, **_GRAY, colors_gray=lambda t: t.num_output_channels == 3)
+def _grayscale(image: Image, t: T.Grayscale, gate: Gate) -> Image:
+    channels = t.num_output_channels
+    if image.floats:
+        node = _gray(image.node) if channels == 1 else where(gate, image.node, _gray_in_three)
+    elif channels == 3:
+        node = _luma(image.node, 1 if gate is None else gate)
+    elif gate is None:
+        node = fn.color_space_conversion(image.node, image_type=types.RGB, output_type=types.GRAY)
+    else:
+        raise UnsupportedError(f"{t!r} cannot be compiled")
+    made = image.changed(node)
+    made.gray, made.channels = image.gray or channels == 1, channels
+    return made
+
+
+@lowers(T.RandomGrayscale, of_subclasses=True, **_GRAY)
+def _random_grayscale(image: Image, t: T.RandomGrayscale, gate: Gate) -> Image:
+    if image.floats:
+        return image.changed(_with(t.p, gate, image.node, _gray_in_three))
+    return image.changed(_luma(image.node, coin(t.p, gate)))
+
+
+def _luma(node: DataNode, gate: Any) -> DataNode:
+    luma: DataNode = fn.color_twist(node, saturation=1.0 - gate * 1.0)
+    return luma
+
+
+@lowers(T.JPEG, keeps_places=True, channels=(3,))
+def _jpeg(image: Image, t: T.JPEG, gate: Gate) -> Image:
+    low, high = t.quality
+    quality: Any = low if low == high else low + fn.cast(fn.random.choice(high - low + 1), dtype=types.INT32)
+    return image.changed(where(gate, image.node, lambda node: fn.jpeg_compression_distortion(node, quality=quality)))
+
+
+@lowers(T.RandomChannelPermutation, keeps_places=True, channels=(3,))
+def _permutation(image: Image, t: T.RandomChannelPermutation, gate: Gate) -> Image:
+    return image.changed(where(gate, image.node, _permuted))
+
+
+@lowers(T.RandomAdjustSharpness, takes_clips=True, keeps_places=True)
+def _sharpness(image: Image, t: T.RandomAdjustSharpness, gate: Gate) -> Image:
+    return image.changed(_with(t.p, gate, image.node, lambda node: fn.adjust_sharpness(node, factor=t.sharpness_factor)))
+
+
+@lowers(T.RandomEqualize, takes_clips=True, keeps_places=True)
+def _equalize(image: Image, t: T.RandomEqualize, gate: Gate) -> Image:
+    return image.changed(_with(t.p, gate, image.node, lambda node: fn.equalize(node, method="pillow")))
+
+
+@lowers(T.RandomAutocontrast, takes_clips=True, keeps_places=True)
+def _autocontrast(image: Image, t: T.RandomAutocontrast, gate: Gate) -> Image:
+    return image.changed(_with(t.p, gate, image.node, lambda node: fn.autocontrast(node)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles RandomPerspective, ElasticTransform, and transforms whose output has a random extent."""
+"""Rules of RandomPerspective, ElasticTransform, and the transforms whose output has a random extent."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ from typing import Any
 from stoker import fn, math, types
 from stoker import transforms as T
 from stoker.data_node import DataNode
-from stoker.loader._follow import Extent, resized
-
-
-def _node(value: Any) -> DataNode:
-    node = value if isinstance(value, DataNode) else fn.constant(fdata=[float(value)], shape=[], dtype=types.FLOAT)
-    number: DataNode = fn.cast(node, dtype=types.FLOAT)
-    return number
+from stoker.loader._follow import Extent, Field, as_size, resized
+from stoker.loader._lower_affine import as_node
+from stoker.loader._lower_moves import filters_of
+from stoker.loader._lower_rules import Gate, Image, coin, lowers, where
 
 
 def _draw_below(most: Any) -> DataNode:
@@ -27,10 +24,10 @@ def _draw_below(most: Any) -> DataNode:
 # ---- perspective ----
 
 
-def corners(t: T.RandomPerspective, extent: Extent, gate: DataNode | None) -> DataNode:
+def corners(t: T.RandomPerspective, extent: Extent, gate: Gate) -> DataNode:
     """Returns a node with the perspective matrix from points of the image to points of the output: the image's corners move inwards to random points, or stay
     if the gate is 0."""
-    height, width = (_node(n) for n in extent)
+    height, width = (as_node(n) for n in extent)
 
     def drawn(end: DataNode) -> DataNode:
         """Draws by how many pixels a corner moves inwards along one axis."""
@@ -48,7 +45,7 @@ def corners(t: T.RandomPerspective, extent: Extent, gate: DataNode | None) -> Da
     area = dx1 * dy2 - dx2 * dy1
     g, h = (sx * dy2 - dx2 * sy) / area, (dx1 * sy - sx * dy1) / area
     columns = [(x1 - x0 + g * x1, x3 - x0 + h * x3, x0), (y1 - y0 + g * y1, y3 - y0 + h * y3, y0), (g, h, 1.0)]
-    matrix: DataNode = fn.stack(*(_node(v) for a, b, c in columns for v in (a / right, b / bottom, c)))
+    matrix: DataNode = fn.stack(*(as_node(v) for a, b, c in columns for v in (a / right, b / bottom, c)))
     return matrix
 
 
@@ -68,6 +65,20 @@ def perspective(node: DataNode, matrix: DataNode, interpolation: Any, fill: floa
     warped = fn.experimental.warp_perspective(node, interp_type=types.INTERP_LINEAR, border_mode="replicate", **seen)
     mixed: DataNode = fn.cast(inside * (fn.cast(warped, dtype=types.INT32) - int(fill)) + int(fill), dtype=types.UINT8)
     return mixed
+
+
+@lowers(T.RandomPerspective, takes_floats=True, takes_clips=True)
+def _perspective(image: Image, t: T.RandomPerspective, gate: Gate) -> Image:
+    gate = gate if t.p == 1 else coin(t.p, gate)
+    matrix = corners(t, image.moving_size(), gate)
+
+    def change(field: Field) -> DataNode:
+        interpolation, fill = field.interpolation(t.interpolation), t.fill_of(field.kind)[0]
+        return where(gate, field.node, lambda n: perspective(n, matrix, interpolation, fill, field.in_floats))
+
+    if image.followers is not None:
+        image.followers.perspective(repr(t), matrix, change)
+    return image.changed(change(image.as_field()))
 
 
 # ---- elastic ----
@@ -106,6 +117,24 @@ def elastic(node: DataNode, moved: tuple[DataNode, DataNode], interpolation: Any
     return mixed if floats else fn.cast(mixed, dtype=types.UINT8)
 
 
+@lowers(T.ElasticTransform, takes_floats=True, takes_clips=True)
+def _elastic(image: Image, t: T.ElasticTransform, gate: Gate) -> Image:
+    t, extent, gpu = t, image.moving_size(), image.node.device == "gpu"
+    # If only the image needs the draws, they are made in its branch.
+    drawn = None if image.followers is None else displacements(t, extent, gpu)
+
+    def change(field: Field) -> DataNode:
+        def moved(node: DataNode) -> DataNode:
+            by = displacements(t, extent, gpu) if drawn is None else drawn
+            return elastic(node, by, field.interpolation(t.interpolation), t.fill_of(field.kind), field.in_floats)
+
+        return where(gate, field.node, moved)
+
+    if image.followers is not None:
+        image.followers.displace(repr(t), change)
+    return image.changed(change(image.as_field()))
+
+
 # ---- extents ----
 
 
@@ -119,42 +148,61 @@ def _doubles(extent: Extent) -> list[DataNode]:
     return [fn.cast(n if isinstance(n, DataNode) else types.Constant(n, dtype=types.INT32), dtype=types.FLOAT64) for n in extent]
 
 
-def _jittered(t: T.ScaleJitter, extent: Extent) -> Extent:
-    height, width = _doubles(extent)
-    scale = fn.random.uniform(range=list(t.scale_range))
-    # The rest is computed in float32, because torchvision's scale is a float32 tensor.
-    r = fn.cast(math.min(t.target_size[1] / height, t.target_size[0] / width), dtype=types.FLOAT) * scale
-    return _whole(fn.cast(height, dtype=types.FLOAT) * r), _whole(fn.cast(width, dtype=types.FLOAT) * r)
+# Answers for a transform that resizes to a drawn extent.
+_RESIZED: dict[str, Any] = {"in_groups": False, "takes_floats": True, "knows_size": False}
 
 
-def _shortest(t: T.RandomShortestSize, extent: Extent) -> Extent:
-    height, width = _doubles(extent)
-    size = fn.cast(
-        fn.constant(idata=t.min_size, shape=[len(t.min_size)], dtype=types.INT32)[fn.random.choice(len(t.min_size))], dtype=types.FLOAT64
-    )
-    r = size / math.min(height, width)
-    if t.max_size is not None:
-        r = math.min(r, t.max_size / math.max(height, width))
-    return _whole(height * r), _whole(width * r)
+def _to_extent(image: Image, t: Any, drawn: Callable[[Extent], Extent]) -> Image:
+    """Resizes to an extent. drawn: returns it for the image's extent before."""
+    followers, filters = image.moving(), filters_of(t)
+    followers.resize_to(drawn(followers.extent), filters)
+    return image.moved(fn.resize(image.node, size=as_size(followers.extent), **filters), None)
 
 
-def _resized(t: T.RandomResize, extent: Extent) -> Extent:
-    size = t.min_size + fn.cast(fn.random.choice(t.max_size - t.min_size), dtype=types.INT32)
-    return resized(extent, size, None)
+@lowers(T.ScaleJitter, **_RESIZED, draws_size=lambda t: t.scale_range[0] < t.scale_range[1])
+def _scale_jitter(image: Image, t: T.ScaleJitter, gate: Gate) -> Image:
+    def drawn(extent: Extent) -> Extent:
+        height, width = _doubles(extent)
+        scale = fn.random.uniform(range=list(t.scale_range))
+        # The rest is computed in float32, because torchvision's scale is a float32 tensor.
+        r = fn.cast(math.min(t.target_size[1] / height, t.target_size[0] / width), dtype=types.FLOAT) * scale
+        return _whole(fn.cast(height, dtype=types.FLOAT) * r), _whole(fn.cast(width, dtype=types.FLOAT) * r)
+
+    return _to_extent(image, t, drawn)
 
 
-EXTENTS: dict[type[T.Transform], Callable[[Any, Extent], Extent]] = {
-    T.RandomResize: _resized,
-    T.RandomShortestSize: _shortest,
-    T.ScaleJitter: _jittered,
-}
+@lowers(T.RandomShortestSize, **_RESIZED, draws_size=lambda t: len(set(t.min_size)) > 1)
+def _shortest_size(image: Image, t: T.RandomShortestSize, gate: Gate) -> Image:
+    def drawn(extent: Extent) -> Extent:
+        height, width = _doubles(extent)
+        sizes = fn.constant(idata=t.min_size, shape=[len(t.min_size)], dtype=types.INT32)
+        r = fn.cast(sizes[fn.random.choice(len(t.min_size))], dtype=types.FLOAT64) / math.min(height, width)
+        if t.max_size is not None:
+            r = math.min(r, t.max_size / math.max(height, width))
+        return _whole(height * r), _whole(width * r)
+
+    return _to_extent(image, t, drawn)
 
 
-def zoomed_out(t: T.RandomZoomOut, extent: Extent, gate: DataNode | None) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    """Returns the numbers of pixels to add to the image: (top, left) and (bottom, right). They are 0 for samples that are not zoomed out."""
-    coin = fn.random.coin_flip(probability=t.p)
-    coin = coin if gate is None else coin * gate
-    scale = 1.0 + coin * (fn.random.uniform(range=list(t.side_range)) - 1.0)
-    room = [fn.cast(math.floor(n * scale), dtype=types.INT32) - n for n in extent]
+@lowers(T.RandomResize, **_RESIZED, draws_size=lambda t: t.max_size - t.min_size > 1)  # the largest size is not drawn
+def _random_resize(image: Image, t: T.RandomResize, gate: Gate) -> Image:
+    def drawn(extent: Extent) -> Extent:
+        return resized(extent, t.min_size + fn.cast(fn.random.choice(t.max_size - t.min_size), dtype=types.INT32), None)
+
+    return _to_extent(image, t, drawn)
+
+
+@lowers(
+    T.RandomZoomOut,
+    takes_floats=True,
+    draws_size=lambda t: t.p > 0 and (t.p < 1 or t.side_range[0] < t.side_range[1]),
+    knows_size=False,
+)
+def _zoom_out(image: Image, t: T.RandomZoomOut, gate: Gate) -> Image:
+    """Pads the image. Samples that are not zoomed out get 0 pixels on each side."""
+    followers = image.moving()
+    scale = 1.0 + coin(t.p, gate) * (fn.random.uniform(range=list(t.side_range)) - 1.0)
+    room = [fn.cast(math.floor(n * scale), dtype=types.INT32) - n for n in followers.extent]
     before = [fn.cast(math.floor(r * fn.random.uniform(range=[0.0, 1.0])), dtype=types.INT32) for r in room]
-    return (before[0], before[1]), (room[0] - before[0], room[1] - before[1])
+    top, left = before
+    return image.moved(followers.pad(image.node, t, (top, left), (room[0] - top, room[1] - left)), None)

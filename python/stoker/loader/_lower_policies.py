@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles automatic augmentations. Each sample draws a row of a table; the row holds operations and their magnitudes."""
+"""Rules of the automatic augmentations. Each sample draws a row of a table; the row holds operations and their magnitudes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from stoker import _transforms_policies as policies
 from stoker import fn, math, types
 from stoker import transforms as T
 from stoker.data_node import DataNode
+from stoker.errors import UnsupportedError
+from stoker.loader._lower_rules import Gate, Image, lowers
 
-Size = tuple[Any, Any]  # height and width: numbers, or nodes
-Gate = DataNode | None  # a node that is 1 for samples to transform, else 0; None: all samples are transformed
+Extent = tuple[Any, Any]  # height and width: numbers, or nodes
 
 CODES = {
     name: code
@@ -49,7 +50,7 @@ def linspace(start: float, end: float, bins: int, k: int) -> float:
     return _single(start + step * k) if k < bins // 2 else _single(end - step * (bins - 1 - k))
 
 
-def _steps(name: str, most: float | None, bins: int, k: int, size: Size, *, posterize: int = 8) -> list[Step]:
+def _steps(name: str, most: float | None, bins: int, k: int, size: Extent, *, posterize: int = 8) -> list[Step]:
     """Returns the steps of an operation at bin k of `bins`: two of opposite sign if its magnitude has a sign, else one. most: the largest magnitude; None: the
     operation has no magnitude. posterize: number of bits that Posterize keeps at bin 0."""
     code = CODES[name]
@@ -77,7 +78,7 @@ def _steps(name: str, most: float | None, bins: int, k: int, size: Size, *, post
 class _Rows:
     """A table of steps from which each sample draws one row: by weight, or each row with the same probability."""
 
-    def __init__(self, rows: Sequence[Sequence[Step]], size: Size, weights: Sequence[float] | None = None) -> None:
+    def __init__(self, rows: Sequence[Sequence[Step]], size: Extent, weights: Sequence[float] | None = None) -> None:
         self.stages, self.size = len(rows[0]), size
         self.rows = rows
         chances: dict[str, Any] = {} if weights is None else {"p": [w / sum(weights) for w in weights]}
@@ -119,24 +120,59 @@ def _equal_shares(options: Sequence[Sequence[Step]]) -> list[list[Step]]:
     return [[steps[k * len(steps) // longest]] for steps in options for k in range(longest)]
 
 
-def _rand(node: DataNode, t: T.RandAugment, size: Size, gate: Gate) -> DataNode:
+def _of_bins(space: policies.Space, bins: int, drawn: int, size: Extent, posterize: int) -> list[list[Step]]:
+    """Returns the rows for drawing an operation of the space and one of its first `drawn` bins, both with equal probabilities. bins: number of all bins."""
+    made = [[s for k in range(drawn) for s in _steps(name, most, bins, k, size, posterize=posterize)] for name, most in space.items()]
+    return _equal_shares([steps if space[name] is not None else steps[:1] for name, steps in zip(space, made, strict=True)])
+
+
+def _shares(alpha: float, count: int) -> list[Any]:
+    """Draws `count` weights with the sum 1 from a symmetric Dirichlet distribution. Each weight takes a random share of what earlier weights left over."""
+    left: Any = 1.0
+    made: list[Any] = []
+    for k in range(count - 1):
+        part = left * fn.random.beta(alpha=alpha, beta=alpha * (count - 1 - k))
+        made.append(part)
+        left = left - part
+    return [*made, left]
+
+
+Augmenting = Callable[[DataNode, Any, Extent, Gate], DataNode]
+
+
+def augments(kind: type[T.Transform], **answers: Any) -> Callable[[Augmenting], Augmenting]:
+    """Makes a function the lowering of an automatic augmentation. The function gets the image's node, the transform, the image's height and width, and the gate.
+    It returns the augmented node. answers: as in rule_for."""
+
+    def registered(change: Augmenting) -> Augmenting:
+        @lowers(kind, channels=(1, 3), **answers)
+        def lowered(image: Image, t: T.Transform, gate: Gate) -> Image:
+            if image.followers is not None:
+                raise UnsupportedError(
+                    f"{t!r}: masks, boxes, points and further images cannot follow an automatic augmentation; leave it out, or do it in the Dataset"
+                )
+            return image.changed(change(image.node, t, image.size(), gate))
+
+        return change
+
+    return registered
+
+
+@augments(T.RandAugment, takes_clips=True)
+def _rand(node: DataNode, t: T.RandAugment, size: Extent, gate: Gate) -> DataNode:
     options = [_steps(name, most, t.num_magnitude_bins, t.magnitude, size) for name, most in policies.NARROW.items()]
     for _ in range(t.num_ops):
         node = _Rows(_equal_shares(options), size).apply(node, t, gate)
     return node
 
 
-def _of_bins(space: policies.Space, bins: int, drawn: int, size: Size, posterize: int) -> list[list[Step]]:
-    """Returns the rows for drawing an operation of the space and one of its first `drawn` bins, both with equal probabilities. bins: number of all bins."""
-    made = [[s for k in range(drawn) for s in _steps(name, most, bins, k, size, posterize=posterize)] for name, most in space.items()]
-    return _equal_shares([steps if space[name] is not None else steps[:1] for name, steps in zip(space, made, strict=True)])
-
-
-def _trivial(node: DataNode, t: T.TrivialAugmentWide, size: Size, gate: Gate) -> DataNode:
+@augments(T.TrivialAugmentWide, takes_clips=True)
+def _trivial(node: DataNode, t: T.TrivialAugmentWide, size: Extent, gate: Gate) -> DataNode:
     return _Rows(_of_bins(policies.WIDE, t.num_magnitude_bins, t.num_magnitude_bins, size, 8), size).apply(node, t, gate)
 
 
-def _auto(node: DataNode, t: T.AutoAugment, size: Size, gate: Gate) -> DataNode:
+@augments(T.AutoAugment, takes_clips=True)
+def _auto(node: DataNode, t: T.AutoAugment, size: Extent, gate: Gate) -> DataNode:
     space = {**policies.NARROW, "Invert": None}
     rows: list[list[Step]] = []
     weights: list[float] = []
@@ -153,18 +189,8 @@ def _auto(node: DataNode, t: T.AutoAugment, size: Size, gate: Gate) -> DataNode:
     return _Rows(rows, size, weights).apply(node, t, gate)
 
 
-def _shares(alpha: float, count: int) -> list[Any]:
-    """Draws `count` weights with the sum 1 from a symmetric Dirichlet distribution. Each weight takes a random share of what earlier weights left over."""
-    left: Any = 1.0
-    made: list[Any] = []
-    for k in range(count - 1):
-        part = left * fn.random.beta(alpha=alpha, beta=alpha * (count - 1 - k))
-        made.append(part)
-        left = left - part
-    return [*made, left]
-
-
-def _mix(node: DataNode, t: T.AugMix, size: Size, gate: Gate) -> DataNode:
+@augments(T.AugMix, takes_clips=True)
+def _mix(node: DataNode, t: T.AugMix, size: Extent, gate: Gate) -> DataNode:
     space = {name: most for name, most in policies.MIXED.items() if t.all_ops or name not in _ENHANCES}
     rows = _of_bins(space, 10, t.severity, size, 4)
     of_image, of_chains = _shares(t.alpha, 2)
@@ -177,12 +203,3 @@ def _mix(node: DataNode, t: T.AugMix, size: Size, gate: Gate) -> DataNode:
         mixed = mixed + chain * (share * of_chains)
     whole: DataNode = fn.cast(math.floor(mixed), dtype=types.UINT8)
     return whole if gate is None else fn.cast(whole * gate + node * (1 - gate), dtype=types.UINT8)
-
-
-# Functions of (the image's node, the transform, the image's height and width, the gate) that return the transformed image.
-POLICIES: dict[type[T.Transform], Callable[[DataNode, Any, Size, Gate], DataNode]] = {
-    T.AugMix: _mix,
-    T.AutoAugment: _auto,
-    T.RandAugment: _rand,
-    T.TrivialAugmentWide: _trivial,
-}

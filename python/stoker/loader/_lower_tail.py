@@ -13,7 +13,7 @@ from stoker import transforms as T
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError
 from stoker.loader._changes import SerializedCalls
-from stoker.loader._lower_values import name_of, notice_python_transform, seeds
+from stoker.loader._lower_functions import name_of, notice_python_transform, seeds
 from stoker.loader._random import random_numbers
 
 
@@ -25,19 +25,20 @@ class Tail:
     name: str
 
 
-def function_of(t: T.Transform) -> Tail:
-    own = t.lambd if isinstance(t, T.Lambda) else getattr(t, "_own", None)
+def own_function(t: T.Transform) -> Tail:
+    """Returns the transform of torchvision of which t is the translation. Raises InvalidArgumentError for Stoker's own transforms."""
+    own = getattr(t, "_own", None)
     if own is not None:
         return Tail(own, name_of(own))
-    if isinstance(t, T.Normalize):
-        return Tail(_Normalized(t.mean, t.std), "Normalize")
     raise InvalidArgumentError(
         f"{t!r} would run in Python, since it or what stands before it is a function that gets tensors, and there torchvision's transforms run, Stoker's own do "
         "not: put it before the function and before ToTensor, or do the function's work on the batch (collate_fn)"
     )
 
 
-class _Normalized:
+class Normalized:
+    """Normalizes a tensor."""
+
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
         self.mean, self.std = mean, std
 

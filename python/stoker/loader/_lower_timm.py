@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles timm's automatic augmentations. Each sample draws an operation, a level, a sign, and whether the operation is applied."""
+"""Rules of timm's automatic augmentations. Each sample draws an operation, a level, a sign, and whether the operation is applied."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 from stoker import fn, math, types
 from stoker._transforms_timm import Levelled, LevelledAugment
 from stoker.data_node import DataNode
-from stoker.loader._lower_policies import CODES, Gate, Size
+from stoker.loader._lower_policies import CODES, Extent, augments
+from stoker.loader._lower_rules import Gate, one_of
 
 
 class _Drawn:
@@ -39,7 +40,7 @@ class _Drawn:
         term = math.clamp(level, 0.0, self.field("highest")) * self.field("slope")
         return math.min(term - self.field("whole") * (term - math.floor(term)), self.field("most"))
 
-    def magnitude(self, size: Size) -> Any:
+    def magnitude(self, size: Extent) -> Any:
         direction = self.field("direction")
         signed = self.column([float(step.direction == 0) for step in self.steps])
         sign = direction + signed * (2.0 * fn.random.coin_flip() - 1.0)
@@ -48,7 +49,8 @@ class _Drawn:
         return math.max(self.field("start") + sign * self.term(), self.field("least")) * scale
 
 
-def augment(node: DataNode, t: LevelledAugment, size: Size, gate: Gate) -> DataNode:
+@augments(LevelledAugment)
+def _levelled(node: DataNode, t: LevelledAugment, size: Extent, gate: Gate) -> DataNode:
     for _ in range(t.draws):
         row = fn.random.choice(len(t.sequences))
         for steps in zip(*t.sequences, strict=True):
@@ -63,11 +65,3 @@ def augment(node: DataNode, t: LevelledAugment, size: Size, gate: Gate) -> DataN
                 fill_value=t.fill,
             )
     return node
-
-
-def one_of(interpolations: Sequence[types.DALIInterpType]) -> Any:
-    """Returns the only interpolation, or a node with one that is drawn for each sample."""
-    if len(interpolations) == 1:
-        return interpolations[0]
-    numbers = [int(i) for i in interpolations]
-    return fn.constant(idata=numbers, shape=[len(numbers)], dtype=types.INT32)[fn.random.choice(len(numbers))]

@@ -1,49 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles the user's functions and the transforms that change values. A gate is a node that is 1 for samples to which the transform is applied, else 0; or the
-number 1, or None, if it is applied to all."""
+"""Rules of the transforms that change values one by one, blur, or erase. Their gate is a node of 0 or 1 for each sample."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
 from typing import Any
 
 from stoker import fn, types
 from stoker import transforms as T
-from stoker._where import notice
 from stoker.data_node import DataNode
-from stoker.loader._changes import SerializedCalls
-from stoker.loader._random import random_numbers
-
-Gate = Any  # a node that is 0 or 1 for each sample, or the number 1
-
-
-def grayscale(node: DataNode, channels: int, gate: Gate) -> DataNode:
-    if channels == 1:
-        gray: DataNode = fn.color_space_conversion(node, image_type=types.RGB, output_type=types.GRAY)
-        return gray
-    luma: DataNode = fn.color_twist(node, saturation=1.0 - gate * 1.0)
-    return luma
-
-
-def invert(node: DataNode, gate: Gate) -> DataNode:
-    return _as_bytes(node + gate * (255 - 2 * _wide(node)))
-
-
-def solarize(node: DataNode, threshold: float, gate: Gate) -> DataNode:
-    above = fn.cast(node >= threshold, dtype=types.INT32)
-    return _as_bytes(node + gate * above * (255 - 2 * _wide(node)))
-
-
-def invert_floats(node: DataNode, gate: Gate, threshold: float | None) -> DataNode:
-    """Replaces floats on the scale 0..1 by 1 - value; with a threshold, only floats that are at least the threshold."""
-    chosen = gate if threshold is None else gate * fn.cast(node >= threshold, dtype=types.INT32)
-    inverted: DataNode = node + chosen * (1.0 - 2.0 * node)
-    return inverted
-
-
-def posterize(node: DataNode, bits: int, gate: Gate) -> DataNode:
-    dropped = (1 << (8 - bits)) - 1
-    return _as_bytes(node - gate * (_wide(node) & dropped))
+from stoker.errors import UnsupportedError
+from stoker.loader._lower_rules import Gate, Image, Parts, Rule, coin, lowers, rule_for
 
 
 def _wide(node: DataNode) -> DataNode:
@@ -56,18 +23,67 @@ def _as_bytes(node: DataNode) -> DataNode:
     return narrow
 
 
-def blur(node: DataNode, t: T.GaussianBlur, gate: DataNode | None) -> DataNode:
-    """Blurs the image. gate: a node; if it is 0, the window is one pixel, which changes nothing. None: the image is always blurred."""
+def _inverted(image: Image, chosen: DataNode) -> Image:
+    """Replaces bytes by 255 - value, and floats, on the scale 0..1, by 1 - value. chosen: a node that is 1 for the values to replace, else 0."""
+    node = image.node
+    return image.changed(node + chosen * (1.0 - 2.0 * node) if image.floats else _as_bytes(node + chosen * (255 - 2 * _wide(node))))
+
+
+@lowers(T.RandomInvert, of_subclasses=True, takes_floats=True, takes_clips=True, keeps_places=True)
+def _invert(image: Image, t: T.RandomInvert, gate: Gate) -> Image:
+    return _inverted(image, coin(t.p, gate))
+
+
+@lowers(T.RandomSolarize, of_subclasses=True, takes_floats=True, takes_clips=True, keeps_places=True)
+def _solarize(image: Image, t: T.RandomSolarize, gate: Gate) -> Image:
+    drawn = coin(t.p, gate)
+    return _inverted(image, drawn * fn.cast(image.node >= t.threshold, dtype=types.INT32))
+
+
+@lowers(T.RandomPosterize, of_subclasses=True, takes_clips=True, keeps_places=True)
+def _posterize(image: Image, t: T.RandomPosterize, gate: Gate) -> Image:
+    dropped = (1 << (8 - t.bits)) - 1
+    return image.changed(_as_bytes(image.node - coin(t.p, gate) * (_wide(image.node) & dropped)))
+
+
+@lowers(T.GaussianBlur, of_subclasses=True, takes_floats=True, takes_clips=True, keeps_places=True)
+def _blur(image: Image, t: T.GaussianBlur, gate: Gate) -> Image:
+    """Blurs the image. If the gate is 0, the window is one pixel, which changes nothing."""
     width, height = t.kernel_size  # torchvision's order
-    sigma = fn.random.uniform(range=list(t.sigma)) if t.sigma[0] < t.sigma[1] else t.sigma[0]
+    low, high = t.sigma
+    sigma = fn.random.uniform(range=[low, high]) if low < high else low
     window: Any = [height, width] if gate is None else fn.stack(1 + gate * (height - 1), 1 + gate * (width - 1))
-    blurred: DataNode = fn.gaussian_blur(node, sigma=sigma, window_size=window)
-    return blurred
+    return image.changed(fn.gaussian_blur(image.node, sigma=sigma, window_size=window))
 
 
-def erase(node: DataNode, t: T.RandomErasing, extent: tuple[Any, Any], gate: Gate) -> DataNode:
-    """Replaces a random window by t.value (t.noise is None), by random pixels ("values"), or by one random color (any other t.noise). If the gate is 0, the
-    window is empty. extent: the image's height and width. t.ratio is height / width, as in torchvision; fn.random_crop_generator takes width / height."""
+@rule_for(T.RandomErasing, of_subclasses=True, takes_floats=lambda t: t.noise is None, takes_clips=True, keeps_places=True)
+class _Erasing(Rule):
+    def lowered(self, image: Image, gate: Gate) -> Image:
+        if self.t.noise:
+            raise UnsupportedError(
+                f"{self.t!r} stands inside RandomApply, RandomChoice or RandomOrder, where images are bytes: put it at the list's end"
+            )
+        # The `value` for floats is on the same scale as the image.
+        return image.changed(erase(image.node, self.scaled(1.0) if image.floats else self.t, image.size(), coin(self.t.p, gate)))
+
+    def scaled(self, unit: float) -> T.RandomErasing:
+        """Returns a copy of the transform with the factor `unit` for its fill value."""
+        made = copy.copy(self.t)
+        made.unit = unit
+        return made
+
+    def add_to(self, parts: Parts) -> None:
+        """Adds the erasing to the steps, which work on 0..255, or to the erasings of the finished image."""
+        if parts.normalize is not None or self.t.noise:
+            parts.erasings.append(self.t)
+        else:
+            parts.steps.append(type(self)(self.scaled(255.0 if parts.unit and parts.dtype != types.UINT8 else 1.0)))
+
+
+def erase(node: DataNode, t: T.RandomErasing, extent: tuple[Any, Any], gate: Any) -> DataNode:
+    """Replaces a random window by t.value (t.noise is None), by random pixels ("values"), or by one random color (any other t.noise). gate: a node, or the
+    number 1; if it is 0, the window is empty. extent: the image's height and width. t.ratio is height / width, as in torchvision; fn.random_crop_generator
+    takes width / height."""
     size = types.Constant(list(extent), dtype=types.INT32) if isinstance(extent[0], int) else fn.stack(*extent)
     low, high = t.ratio
     anchor, shape = fn.random_crop_generator(size, random_area=list(t.scale), random_aspect_ratio=[1 / high, 1 / low])
@@ -78,74 +94,3 @@ def erase(node: DataNode, t: T.RandomErasing, extent: tuple[Any, Any], gate: Gat
     fill = [v * t.unit for v in t.value] if t.noise is None else fn.random.normal(shape=[3])
     erased: DataNode = fn.cutout(node, fill_value=fill, **where)
     return erased
-
-
-def name_of(function: Any) -> str:
-    return getattr(function, "__qualname__", None) or type(function).__name__
-
-
-def notice_python_transform(name: str) -> None:
-    notice(
-        f"the transform {name} runs in Python, one sample at a time under the GIL; the other transforms run in C. What it draws from global generators differs "
-        "from run to run; stoker.sample_rng() repeats"
-    )
-
-
-def seeds() -> DataNode:
-    drawn: DataNode = fn.random.uniform(range=[0.0, float(1 << 24)], shape=[2])
-    return drawn
-
-
-def call(node: DataNode, t: T.Lambda, gate: DataNode | None) -> DataNode:
-    """Calls the user's function in Python, for samples whose gate is not 0. sample_rng() in the function has the sample's own random numbers."""
-    name = name_of(t.lambd)
-    notice_python_transform(name)
-    more = () if gate is None else (gate,)
-    made: DataNode = fn.python_function(node.cpu(), seeds(), *more, function=_Call(t.lambd, t.takes, name), output_layouts="HWC")
-    return made.gpu() if node.device == "gpu" else made
-
-
-class _Call:
-    """Wraps the user's function so that it takes and returns an array. takes: the form of image that the function gets, see Lambda.takes. While it
-    runs, sample_rng() is seeded from `seeds`. If the gate is 0, the image is returned unchanged."""
-
-    def __init__(self, function: Callable[[Any], Any], takes: str, name: str) -> None:
-        self.function, self.takes, self.name = SerializedCalls(function, name), takes, name
-
-    def __call__(self, image: Any, seeds: Any, gate: Any = 1) -> Any:
-        if not int(gate):
-            return image
-        with random_numbers((int(seeds[0]), int(seeds[1]))):
-            return self._array(self.function(self._given(image)))
-
-    def _given(self, image: Any) -> Any:
-        if self.takes == "tensor":
-            import torch
-
-            return torch.from_numpy(image).permute(2, 0, 1)
-        if self.takes == "PIL":
-            from PIL import Image
-
-            return Image.fromarray(image if image.shape[2] > 1 else image[..., 0])
-        return image
-
-    def _array(self, made: Any) -> Any:
-        import numpy as np
-
-        if isinstance(made, (list, tuple)):
-            raise TypeError(
-                f"the transform {self.name} gave {len(made)} values for one image: views=[(2, transforms)] makes two views of each image, and leaves this one out"
-            )
-        planes = type(made).__module__.startswith(("torch", "torchvision")) and hasattr(made, "permute")
-        array = np.asarray(made.permute(1, 2, 0) if planes and made.ndim == 3 else made)
-        array = array[..., None] if array.ndim == 2 else array
-        if array.ndim == 3 and array.shape[2] > 4 and array.shape[0] <= 4:
-            raise TypeError(
-                f"the transform {self.name} gave an array of the shape {array.shape}, channels first: it returns (H, W, C), as array.transpose(1, 2, 0) is"
-            )
-        if array.dtype != np.uint8 or array.ndim != 3:
-            what = f"{array.dtype} of the shape {array.shape}" if hasattr(made, "shape") or hasattr(made, "size") else type(made).__name__
-            raise TypeError(
-                f"the transform {self.name} gave {what}: it returns an image as it got it, uint8 (H, W, C). Types and normalisation are ToDtype's and Normalize's"
-            )
-        return np.ascontiguousarray(array)

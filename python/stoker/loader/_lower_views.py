@@ -18,7 +18,7 @@ from stoker import transforms as T
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError
 from stoker.loader._changes import SerializedCalls
-from stoker.loader._lower_values import name_of, notice_python_transform, seeds
+from stoker.loader._lower_functions import name_of, notice_python_transform, seeds
 from stoker.loader._random import random_numbers
 
 _MOST = 64
@@ -46,10 +46,10 @@ class Views:
         return [view.gpu() for view in nodes] if node.device == "gpu" else nodes
 
 
-def views_of(t: T.Transform, asked: types.DALIDataType | None) -> Views | None:
-    """Returns the Views of a transform that is a function from a PIL image to several tensors. Returns None for other transforms, and if the function fails for
-    the image of noise. asked: the Loader's dtype; uint8 raises InvalidArgumentError if the function returns floats."""
-    if not isinstance(t, T.Lambda) or t.takes != "PIL":
+def views_of(t: T.Lambda, asked: types.DALIDataType | None) -> Views | None:
+    """Returns the Views of a function from a PIL image to several tensors. Returns None for other functions, and if the function fails for the image of noise.
+    asked: the Loader's dtype; uint8 raises InvalidArgumentError if the function returns floats."""
+    if t.takes != "PIL":
         return None
     try:
         with _generators_kept():

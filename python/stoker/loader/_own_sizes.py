@@ -15,13 +15,10 @@ from itertools import islice
 from typing import Any
 
 from stoker import fn
-from stoker import transforms as T
 from stoker.errors import StokerError
 from stoker.loader._buckets import Size, size_of_file
 from stoker.loader._dataset import DatasetSource, spread
-from stoker.loader._follow import resized
 from stoker.loader._kinds import LIST, MASK, Kind, lists_of
-from stoker.loader._lower import Recipe, calls_function
 from stoker.loader._sources import FileSource
 from stoker.loader._spec import Spec
 from stoker.loader._tars import TarSource
@@ -31,57 +28,11 @@ _LOOKED_AT = 32  # the most files whose sizes are compared
 _WHOLE = 16  # the most files whose sizes are compared if each must be read as a whole
 _FOLDERS = 8  # the most class folders from which files are compared
 
-_FIXED = (T.RandomResizedCrop, T.CenterCrop, T.RandomCrop, T.FixedSizeCrop)
-_DRAWN = (T.RandomIoUCrop, T.RandomZoomOut, T.RandomResize, T.RandomShortestSize, T.ScaleJitter)
-
-
-def fixed(recipe: Recipe, boxes: bool) -> bool:
-    """Returns whether the transforms give all images one size, regardless of their sizes before. boxes: samples have boxes."""
-    one = False
-    for t in recipe.steps:
-        if isinstance(t, _FIXED) or (isinstance(t, T.Resize) and isinstance(t.size, tuple)):
-            one = True
-        elif _draws(t, boxes):
-            one = False
-    return one
-
 
 def waveforms(shapes: Iterable[Sequence[int]], channels_last: bool) -> bool:
     """Returns whether an image has one row or one column. It is then probably a sound, for which lists are of no use. shapes: those of finished images."""
     first = 0 if channels_last else 1
     return any(1 in shape[first : first + 2] for shape in shapes)
-
-
-def _draws(transform: T.Transform, boxes: bool) -> bool:
-    """Returns whether a transform draws from more than one size. boxes: samples have boxes, without which RandomIoUCrop cuts nothing."""
-    if isinstance(transform, T.RandomIoUCrop):
-        return boxes
-    if isinstance(transform, T.RandomZoomOut):
-        low, high = transform.side_range
-        return transform.p > 0 and (transform.p < 1 or low < high)
-    if isinstance(transform, T.ScaleJitter):
-        return transform.scale_range[0] < transform.scale_range[1]
-    if isinstance(transform, T.RandomShortestSize):
-        return len(set(transform.min_size)) > 1
-    if isinstance(transform, T.RandomResize):
-        return transform.max_size - transform.min_size > 1  # the largest size is not drawn
-    return False
-
-
-def drawn(recipe: Recipe, boxes: bool) -> bool:
-    """Returns whether a transform draws the size of each image, and no later one gives all images one size. boxes: samples have boxes."""
-    return not fixed(recipe, boxes) and any(_draws(t, boxes) for t in recipe.steps)
-
-
-def differ(recipe: Recipe, sizes: Iterable[Size]) -> bool:
-    """Returns whether the transforms surely leave images of these sizes with different sizes."""
-    if fixed(recipe, True) or recipe.tail or any(isinstance(t, _DRAWN) or calls_function(t) for t in recipe.steps):
-        return False
-    found = set(sizes)
-    for t in recipe.steps:
-        if isinstance(t, T.Resize) and isinstance(t.size, int):
-            found = {resized(size, t.size, t.max_size) for size in found}
-    return len(found) > 1
 
 
 def sizes_of(source: Any, classes: Sequence[str], spec: Spec, samples: int | None) -> list[Size]:

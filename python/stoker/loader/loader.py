@@ -238,7 +238,7 @@ class Loader(metaclass=BriefHelp):
         # A sampler that the user wrote may put images of one size into each batch; torch's samplers do not.
         arranged |= sampler is not None and not type(sampler).__module__.startswith("torch.utils.data.")
         images = isinstance(opened, Source) and not asked.plain and spec.video is None and spec.sound is None and spec.images == 1
-        one_size = spec.batch == 1 or _own_sizes.fixed(spec.views[0], True)
+        one_size = spec.batch == 1 or spec.views[0].fixes_size(True)
         return images and not (arranged or one_size or "image" in lists_of(asked.kinds))
 
     def _list_images(self, fields: dict[str, int | None], batch: Any) -> None:
@@ -247,7 +247,7 @@ class Loader(metaclass=BriefHelp):
         if isinstance(source, DatasetSource) and source.samples_of.several:
             return  # the Dataset gives a list of views, which stays as it is
         if not self._listed:
-            if not _own_sizes.drawn(recipe, self._boxes is not None) and not self._differ(
+            if not recipe.draws_size(self._boxes is not None) and not self._differ(
                 source, recipe, {tuple(shape) for shape in batch.shapes(0)}
             ):
                 return
@@ -265,7 +265,7 @@ class Loader(metaclass=BriefHelp):
         if _own_sizes.waveforms(shapes, recipe.channels_last):
             return False
         classes = self.classes if isinstance(source, FileSource) else ()
-        if _own_sizes.differ(recipe, _own_sizes.sizes_of(source, classes, self._spec, self._run.data_size())):
+        if recipe.sizes_differ(_own_sizes.sizes_of(source, classes, self._spec, self._run.data_size())):
             return True
         if len(shapes) > 1 and self._spec.shard.world > 1:
             raise ShapeError(

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules of the transforms that are no steps on the image: they set the type, normalize, call the user's function, or are of a batch."""
+
+from __future__ import annotations
+
+from stoker import transforms as T
+from stoker import types
+from stoker.errors import InvalidArgumentError, UnsupportedError
+from stoker.loader._lower_functions import call, name_of
+from stoker.loader._lower_rules import FLOATS, Gate, Image, Parts, Rule, rule_for
+from stoker.loader._lower_tail import Normalized, Tail
+from stoker.loader._lower_views import Views, views_of
+
+
+@rule_for(T.PILToTensor, of_subclasses=True, gives_tensor=True)
+class _ToBytes(Rule):
+    def add_to(self, parts: Parts) -> None:
+        parts.dtype = types.UINT8
+
+
+@rule_for(T.ToDtype, of_subclasses=True)
+class _ToDtype(Rule):
+    def add_to(self, parts: Parts) -> None:
+        t = self.t
+        from_float = parts.dtype in FLOATS
+        if t.dtype not in (*FLOATS, types.UINT8):
+            raise InvalidArgumentError(f"{t!r}: images are float32, float16, bfloat16 or uint8")
+        if t.dtype == types.UINT8 and from_float and t.scale != parts.unit:
+            raise InvalidArgumentError(f"{t!r} would cut values on the scale 0..1 to whole numbers: use scale=True")
+        if not from_float:
+            parts.unit = t.scale or t.dtype == types.UINT8
+        parts.dtype = types.DALIDataType(t.dtype)
+
+
+@rule_for(T.ToTensor, gives_tensor=True)
+class _ToTensor(_ToDtype):
+    pass
+
+
+@rule_for(T.Normalize, of_subclasses=True)
+class _Normalize(Rule):
+    def add_to(self, parts: Parts) -> None:
+        if parts.normalize is not None:
+            raise InvalidArgumentError("two Normalize in one list of transforms: put them into one")
+        if parts.dtype == types.UINT8:
+            raise InvalidArgumentError("Normalize comes while the images are uint8: put ToDtype(torch.float32, scale=True) before it")
+        if any(e.noise for e in parts.erasings):
+            raise InvalidArgumentError(
+                f"Normalize comes after {parts.erasings[0]!r}: put it before that one, as torchvision's references do"
+            )
+        if parts.unit and not parts.floats and any(abs(m) > 3 for m in self.t.mean):
+            raise InvalidArgumentError(
+                f"Normalize: mean {self.t.mean} is on the scale 0..255; here it is 0..1, as in torchvision: divide mean and std by 255. Images of floats of "
+                "another scale are declared: fields={'image': 'FloatMap', ...}"
+            )
+        parts.normalize = self.t
+
+    def begins_tail(self, parts: Parts) -> bool:
+        return parts.normalize is None and parts.dtype != types.UINT8 and any(e.noise for e in parts.erasings)
+
+    def tail(self) -> Tail:
+        own = hasattr(self.t, "_own")
+        return super().tail() if own else Tail(Normalized(self.t.mean, self.t.std), "Normalize")
+
+
+@rule_for(T.Lambda, of_subclasses=True, knows_size=False, calls_function=True)
+class _Lambda(Rule):
+    def lowered(self, image: Image, gate: Gate) -> Image:
+        if image.followers is not None:
+            raise UnsupportedError(
+                f"{self.t!r}: masks, boxes, points and further images cannot follow a function: do it in the Dataset, for all of them"
+            )
+        made = image.moved(call(image.node, self.t, gate), None)
+        made.channels = None
+        return made
+
+    def add_to(self, parts: Parts) -> None:
+        if parts.steps and parts.steps[-1].images > 1:
+            raise InvalidArgumentError(f"{self.t!r} comes after {parts.steps[-1].t!r}: leave it out, the crops come as a list: batch.image")
+        super().add_to(parts)
+
+    def tail(self) -> Tail:
+        return Tail(self.t.lambd, name_of(self.t.lambd))
+
+    def views(self, asked: types.DALIDataType | None) -> Views | None:
+        return views_of(self.t, asked)
+
+
+@rule_for(T.Mixing, of_subclasses=True)
+class _Mixing(Rule):
+    def add_to(self, parts: Parts) -> None:
+        raise InvalidArgumentError(f"{self.t!r} is of a batch, and not of one image: batch_transforms=[{type(self.t).__name__}(...)]")
