@@ -15,8 +15,6 @@
 #include "kernel/pointwise/pointwise.h"
 #include "kernel/transform/transform.h"
 
-#include <stdlib.h>
-
 enum { STK_JOB_IMAGE_VALUES = 12288, STK_JOB_IMAGE_CHANNELS = 3 };
 
 struct stk_job_image {
@@ -28,25 +26,7 @@ struct stk_job_image {
 	uint32_t measured;
 };
 
-STK_HD bool stk__job_is_image(const struct stk_job *job)
-{
-	switch (job->kind) {
-	case STK_JOB_pointwise:
-		return STK_PARAMS(stk_pointwise, job).op == STK_POINTWISE_LOOKUP && job->src_dtype[0] == STK_UINT8 &&
-		       job->dst_dtype == STK_UINT8 && STK_PARAMS(stk_pointwise, job).lookup.entries == 256;
-	case STK_JOB_equalize:
-		return !STK_PARAMS(stk_equalize, job).tiles_x && !STK_PARAMS(stk_equalize, job).lightness &&
-		       (STK_PARAMS(stk_equalize, job).channels == 1 || STK_PARAMS(stk_equalize, job).channels == 3);
-	case STK_JOB_enhance:
-		return STK_PARAMS(stk_enhance, job).channels == 1 || STK_PARAMS(stk_enhance, job).channels == 3;
-	case STK_JOB_transform:
-		return STK_PARAMS(stk_transform, job).channels == 1 || STK_PARAMS(stk_transform, job).channels == 3;
-	default:
-		return false;
-	}
-}
-
-/* Returns the description of a job for which stk__job_is_image is true. */
+/* Returns the description of a job over images of bytes. Kernels call this too, and device code has no tables of functions, so it compares kinds. */
 STK_HD struct stk_job_image stk__job_image(const struct stk_job *job)
 {
 	struct stk_job_image im;
@@ -74,25 +54,6 @@ STK_HD struct stk_job_image stk__job_image(const struct stk_job *job)
 	im.block_pixels = STK_JOB_IMAGE_VALUES / im.channels;
 	im.blocks = ((uint32_t)im.pixels + (uint32_t)im.block_pixels - 1) / (uint32_t)im.block_pixels;
 	return im;
-}
-
-/* Returns true if the transform reads the nearest pixel for each output and all its positions fit into 32 bits. */
-STK_HD bool stk__job_image_near(const struct stk_transform *t)
-{
-	const int32_t most = INT32_MAX >> STK_TRANSFORM_NN_BITS;
-	bool near = t->interp == STK_INTERP_NN && t->width <= most && t->height <= most;
-	for (int row = 0; row < 6; row += 3)
-		near = near && llabs(t->m[row]) * t->width + llabs(t->m[row + 1]) * t->height + llabs(t->m[row + 2]) <= INT32_MAX;
-	return near;
-}
-
-/* Returns whether the job is a transform for which stk__job_image_near is false, or enhances an image by a change of hue or with a number of steps other than
- * one. Such jobs need more registers, so they have a launch of their own. */
-STK_HD bool stk__job_image_mixes(const struct stk_job *job)
-{
-	return (job->kind == STK_JOB_transform && !stk__job_image_near(&STK_PARAMS(stk_transform, job))) ||
-	       (job->kind == STK_JOB_enhance &&
-		       (STK_PARAMS(stk_enhance, job).n != 1 || STK_PARAMS(stk_enhance, job).step[0].kind == STK_ENHANCE_HUE));
 }
 
 /* Returns the size in bytes of the results of all frames (tables or means), which are in the job's work memory before the thread blocks' measurements. */

@@ -259,7 +259,7 @@ template <int C> static __device__ __forceinline__ void make_image(const stk_job
 		map_image<C>(job, p, made);
 }
 
-/* Makes the pixels of a part in `made`: at most VALUES bytes, aligned to 16. The job must not mix pixels (stk__job_image_mixes). All threads of a block must
+/* Makes the pixels of a part in `made`: at most VALUES bytes, aligned to 16. The job must not mix pixels (mixes() in image.c). All threads of a block must
  * call this, and may read the result after the next barrier. */
 static __device__ __forceinline__ void make_part(const stk_job &job, const part &p, const stk_job_image &im, uint8_t *made)
 {
