@@ -9,23 +9,6 @@
 #include "kernel/job/job_place.h"
 #include "kernel/pointwise/pointwise.h"
 
-STK_HD void stk__pointwise_move(uint8_t *dst, const uint8_t *src, int32_t size)
-{
-	switch (size) {
-	case 1:
-		*dst = *src;
-		break;
-	case 2:
-		*(uint16_t *)(void *)dst = *(const uint16_t *)(const void *)src;
-		break;
-	case 4:
-		*(uint32_t *)(void *)dst = *(const uint32_t *)(const void *)src;
-		break;
-	default:
-		*(uint64_t *)(void *)dst = *(const uint64_t *)(const void *)src;
-	}
-}
-
 /* ---- lookup, erase, grid ---- */
 
 /* Returns the input value at `src` as the index of a table entry. Negative values become large numbers, which have no entry. */
@@ -285,7 +268,7 @@ STK_HD void stk__pointwise_one(const struct stk_pointwise *p, const struct stk_p
 		stk__pointwise_shoot(&p->noise, d, i);
 		return;
 	}
-	stk__pointwise_move(dst, from, d->dst_size);
+	stk__job_move(dst, from, d->dst_size);
 }
 
 /* Returns the addresses, types and element sizes of a pointwise job's memory. */

@@ -70,7 +70,7 @@ static __device__ __forceinline__ void replace_pixel(
 	int64_t i = (int64_t)outer * channels * inner + (at - outer * inner);
 #pragma unroll 1
 	for (uint32_t c = 0; c < channels; c++, i += inner)
-		stk__pointwise_move(d.dst + i * d.dst_size, by ? by : d.src + i * d.src_size, d.dst_size);
+		stk__job_move(d.dst + i * d.dst_size, by ? by : d.src + i * d.src_size, d.dst_size);
 }
 
 static __device__ __forceinline__ void replace_pixels(
