@@ -216,16 +216,13 @@ static enum stk_status open_root(struct stk_cache_disk *d, const char *given, bo
 }
 
 /* Marks a folder as a cache. The tag appears under its name only when it is complete. A read-only folder stays unmarked. */
-static void write_tag(int folder)
+static void write_tag(const struct stk_cache_disk *d)
 {
-	char temporary[64];
-	snprintf(temporary, sizeof temporary, TAG ".%016llx", (unsigned long long)stk__random_name());
-	int fd = open_plain(folder, temporary, O_WRONLY | O_CREAT | O_EXCL);
-	if (fd < 0)
-		return;
-	bool written = stk__write_bytes(fd, tag_text, sizeof tag_text - 1) && !fchmod(fd, 0644);
-	if (close(fd) || !written || renameat(folder, temporary, folder, TAG))
-		unlinkat(folder, temporary, 0);
+	char path[STK_CACHE_DIR + sizeof TAG];
+	struct stk_new_file f;
+	snprintf(path, sizeof path, "%s/" TAG, d->dir);
+	if (stk__new_file_begin(&f, path, 0644))
+		stk__new_file_end(&f, stk__new_file_write(&f, tag_text, sizeof tag_text - 1) && !fchmod(f.fd, 0644));
 }
 
 static enum stk_status find_folder(struct stk_cache_disk *d, const char *dir, struct stk_error *err)
@@ -238,7 +235,7 @@ static enum stk_status find_folder(struct stk_cache_disk *d, const char *dir, st
 			       ? STK_OK
 			       : stk__fail(err, STK_INVALID,
 					 "cache: %s holds other files and is not a Stoker cache: name a new folder, or an empty one", dir);
-	write_tag(d->folder);
+	write_tag(d);
 	return STK_OK;
 }
 
