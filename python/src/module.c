@@ -26,7 +26,8 @@ static PyMethodDef core_functions[] = {
 	{"tar_index", core_tar_index, METH_VARARGS,
 		"tar_index(paths, output, progress, storage=None)\n--\n\nFinds where the files of tars lie and writes an index. Returns counts as a dict."},
 	{"footer_fault", core_footer_fault, METH_O,
-		"footer_fault(footer)\n--\n\nReturns (\"damaged\" or \"encrypted\", a sentence that says what is wrong) for the footer of a Parquet file, given as bytes; None if its parts fit together."},
+		"footer_fault(footer)\n--\n\nReturns (\"damaged\" or \"encrypted\", a sentence that says what is wrong) for the footer of a "
+		"Parquet file, given as bytes; None if its parts fit together."},
 	{"index_folder", core_index_folder, METH_NOARGS,
 		"index_folder()\n--\n\nThe folder in which indexes are kept for later runs, or None if the environment names no folder."},
 	{"wrap", core_wrap, METH_VARARGS, "wrap(samples, layout)\n--\n\nMakes a Batch with one output over buffers in host memory."},

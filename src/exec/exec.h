@@ -177,7 +177,8 @@ struct stk_exec_worker {
 /* clang-format off */
 #define STK_COUNTERS(X) \
 	X(reads_started) X(reads_inline) X(reads_submitted) X(bytes_read) X(decodes) X(samples) X(units) X(user_calls) \
-	X(gpu_decodes) X(gpu_refused) X(core_decodes) X(core_decode_ns) X(core_decode_cpu_ns) X(progressive) X(progressive_bytes) X(resident_batches) X(batches_opened) X(batches_delivered) X(bad_samples) X(replaced) X(retries) X(wait_ns) X(late_ns) X(passes) \
+	X(gpu_decodes) X(gpu_refused) X(core_decodes) X(core_decode_ns) X(core_decode_cpu_ns) X(progressive) X(progressive_bytes) \
+	X(resident_batches) X(batches_opened) X(batches_delivered) X(bad_samples) X(replaced) X(retries) X(wait_ns) X(late_ns) X(passes) \
 	X(busy_ns) X(source_ns) X(branch_skips) X(narrowed_images) X(on_cores) X(images_in_passes) \
 	X(video_frames) X(video_packets) X(video_frames_on_gpu)
 /* clang-format on */

@@ -299,8 +299,8 @@ static void destroy(void *source)
 	unref(s);
 }
 
-/* Copies the names of the schemes that the user's function reads; "*" if it named none. Adds the schemes of listings if schemes were named and the function also
- * lists objects. NULL: out of memory. */
+/* Copies the names of the schemes that the user's function reads; "*" if it named none. Adds the schemes of listings if schemes were named and the function
+ * also lists objects. NULL: out of memory. */
 static char *copy_schemes(const struct stk_storage_config *c)
 {
 	struct stk_text out = {0};

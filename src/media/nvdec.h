@@ -20,8 +20,8 @@ struct stk_nvdec *stk__nvdec_ref(struct stk_nvdec *n); /* adds a reference, and 
 /* Drops a reference; accepts NULL. All sessions must have been given back before the last reference is dropped. */
 void stk__nvdec_close(struct stk_nvdec *n);
 struct stk_gpu_device *stk__nvdec_device(const struct stk_nvdec *n);
-/* stk__nvdec_note stores the reason why frames were decoded on the cores. stk__nvdec_core_reason copies the latest such reason to `out`, which has `size` bytes,
- * or "" if all frames were decoded on the GPU. Any thread. */
+/* stk__nvdec_note stores the reason why frames were decoded on the cores. stk__nvdec_core_reason copies the latest such reason to `out`, which has `size`
+ * bytes, or "" if all frames were decoded on the GPU. Any thread. */
 void stk__nvdec_note(struct stk_nvdec *n, const char *why);
 void stk__nvdec_core_reason(struct stk_nvdec *n, char *out, size_t size);
 

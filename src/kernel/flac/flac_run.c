@@ -27,8 +27,8 @@ static bool read_code(struct stk_flac_bits *b, int32_t parameter, int32_t *to)
 	return true;
 }
 
-/* Reads at most n Rice codes in groups of `each`. Ends if fewer are left, if the piece has fewer than 8 bytes, or if the cache does not have all bits of a group.
- * Returns the number of codes that were read. Stores each code's folded value plus 1 << parameter, the one bit before its low part. */
+/* Reads at most n Rice codes in groups of `each`. Ends if fewer are left, if the piece has fewer than 8 bytes, or if the cache does not have all bits of a
+ * group. Returns the number of codes that were read. Stores each code's folded value plus 1 << parameter, the one bit before its low part. */
 static inline __attribute__((always_inline)) int32_t read_together(
 	struct stk_flac_bits *from, int32_t parameter, int32_t *to, int32_t n, const int32_t each)
 {

@@ -161,8 +161,8 @@ static enum stk_status video_frame_run(const struct stk_call *call, struct stk_e
 const struct stk_op_def stk__op_video_frame = {
 	.name = "io.video.frame",
 	.doc = "Decodes one frame of a video that a sample names.\n\n"
-	       "Inputs: the path of the video, a tensor of bytes as for io.file.read, with or without zeros at its end, or with `filenames` the number of a video; and the frame, as a whole "
-	       "number from 0 on, or as a time\n"
+	       "Inputs: the path of the video, a tensor of bytes as for io.file.read, with or without zeros at its end, or with "
+	       "`filenames` the number of a video; and the frame, as a whole number from 0 on, or as a time\n"
 	       "in seconds (FLOAT64, or FLOAT), for the frame that is shown then. A time that is at most a microsecond before a frame counts as that frame's. "
 	       "Outputs an image, uint8 of layout HWC, in RGB. The\n"
 	       "index of a video is kept after its first frame. With device=\"gpu\" the GPU's video decoder makes the frame, if it has an engine for the "
