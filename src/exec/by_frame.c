@@ -2,7 +2,7 @@
  *
  * Runs an operator once for each frame of its sequences, because an argument, or an input of def->frame_inputs, is given for each frame. The frames' outputs
  * must agree in type and shape, since they are stored one after the other. */
-#include "exec/exec.h"
+#include "exec/chain.h"
 
 #include "op/dims.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Prepares the call of one operator for one sample, and the memory of its outputs. */
+#include "exec/chain.h"
 #include "exec/fetch.h"
 #include "op/dims.h"
 

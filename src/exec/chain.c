@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Runs one sample through one chain, with values in the worker's scratch or in the slot. Runs the gather of one node over a batch's samples. */
+#include "exec/chain.h"
 #include "exec/device.h"
 #include "exec/fetch.h"
 #include "exec/resident.h"

@@ -3,6 +3,7 @@
  * Turns the work of a group of operators on the GPU, for one sample, into jobs: infers the operators on the cores as usual, copies the host values that
  * they read to pinned memory, and allocates their outputs. Decodes a file here on the cores if the GPU cannot decode it or the cores have time. */
 #include "codec/orient.h"
+#include "exec/chain.h"
 #include "exec/device.h"
 
 #include "base/clock.h"

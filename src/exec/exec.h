@@ -10,12 +10,11 @@
  * Each pipeline has one lock, which guards records and the queues of ready work. It is held only for bookkeeping, never during reads, decoding, or calls of
  * operators and of users' functions.
  *
- *   schedule.c  picks the next unit, and finishes it                 chain.c    one sample through one chain
- *   call.c      one operator's call, and its values' memory          by_frame.c arguments for each frame
+ *   schedule.c  picks the next unit, and finishes it                 chain.h    one sample through one chain
  *   device.h    the GPU's steps                                      frames.c   image tensors as images
  *   resident.h  a data set of decoded images in the memory of the GPU or the host
- *   fetch.h     reads bytes, at once or ahead                        pass.c     a group that makes one pass
- *   feed.c      users' sources, on the callback thread               deliver.c  the consumer's side
+ *   fetch.h     reads bytes, at once or ahead                        feed.c     users' sources, on the callback thread
+ *   deliver.c   the consumer's side
  *   batch.c     the consumer's batch                                 state.c    save and restore
  *   failures.c  errors of bad samples, and the list of them          held_batches.c  batches that the consumer keeps
  *   open.c      number of batches under way, and slots               changes.c  changes of the files since a state
@@ -38,6 +37,7 @@
 #include <assert.h>
 #include <errno.h>
 
+struct stk_chain_run;
 struct stk_fetch;
 struct stk_feed_stage;
 struct stk_opening;
@@ -383,64 +383,6 @@ void stk__bad_deliver(struct stk_record *r);
 enum { STK_BAD_ROW = 32 };
 STK_MUST_USE enum stk_status stk__bad_check_row(const struct stk_pipeline *p, struct stk_error *err);
 void stk__bad_drop(struct stk_record *r); /* discards the batch's bad samples; call with the lock held */
-
-/* ---- chain.c, call.c, pass.c: call without the lock ---- */
-enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, const struct stk_chain *chain,
-	int32_t level, int32_t index, int32_t sample, struct stk_error *err);
-/* Runs a node's gather over the record's samples. *blamed: set to the index of the sample that caused a failure, or -1. */
-enum stk_status stk__gather_run(
-	struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, int32_t node, int32_t *blamed, struct stk_error *err);
-
-struct stk_chain_run {
-	struct stk_pipeline *pipeline;
-	struct stk_exec_worker *worker;
-	struct stk_record *record;
-	int32_t level, chain, sample;
-	int32_t frame;                 /* used by by_frame.c: 1 + index of the frame for which an operator runs; otherwise 0 */
-	const struct stk_desc *common; /* if frame > 0: the description that becomes call->frame */
-};
-enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t node, struct stk_call *call, struct stk_error *err);
-/* Runs the operator's infer, then those checks of its arguments that need the types of the outputs. */
-enum stk_status stk__call_infer(const struct stk_chain_run *run, int32_t node, struct stk_call *call, struct stk_error *err);
-enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err);
-/* Sets *taken to whether the sample takes the branches of these conditions. */
-enum stk_status stk__branch_taken(
-	const struct stk_chain_run *run, const struct stk_program_condition *when, int32_t n_when, bool *taken, struct stk_error *err);
-/* Returns the value to whose memory in the slot this value is written: the merged value if the sample takes this value's branch, otherwise the value itself. */
-int32_t stk__value_destination(const struct stk_chain_run *run, int32_t value);
-enum stk_status stk__pass_group_run(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err);
-/* by_frame.c: operators that run once for each frame of a sequence. infer: describes the output of all frames together and counts the frames. cores: runs
- * all frames on the CPU and stores the results in `out`, which has memory for them. run: does both, on the CPU. */
-enum stk_status stk__by_frame_infer(
-	const struct stk_chain_run *run, int32_t node, struct stk_desc *out, int64_t *frames, struct stk_error *err);
-enum stk_status stk__by_frame_cores(const struct stk_chain_run *run, int32_t node, const struct stk_tensor *out, struct stk_error *err);
-enum stk_status stk__by_frame_run(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err);
-/* Returns a view of frame k of `out`, which holds the output of all frames. */
-struct stk_tensor stk__by_frame_part(const struct stk_tensor *out, int64_t k);
-/* Returns whether the call for one frame is a pass. */
-bool stk__by_frame_passes(const struct stk_call *frame);
-/* Returns whether a pass can process this node's input; otherwise the node runs as a single operator. Looks at the sample's input only if the graph does not
- * know the input's type and dims. */
-bool stk__pass_serves(const struct stk_chain_run *run, int32_t index);
-/* Returns the error for a group on the GPU whose first operator cannot process this input in a pass. */
-STK_MUST_USE enum stk_status stk__pass_group_refuse(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err);
-
-/* A group's pass for one sample's image. The parts of stk__pass_group_run: `infer` infers the operators and computes the pass, `cores` runs it on the CPU.
- * `lower` computes the pass of another plane. */
-struct stk_pass_group {
-	const struct stk_group *group;
-	struct stk_call *calls; /* one call for each operator, already inferred; memory of the worker */
-	struct stk_frames src;  /* for a decoder: the whole image, without data */
-	struct stk_pass pass;   /* if `planes`: the pass of the plane that was lowered last */
-	int32_t value;          /* program value that is the group's output */
-	bool stream;            /* true if stores bypass the caches */
-	bool planes;            /* true if each channel has its own pass: for planar images, and for more channels than a pass supports */
-};
-enum stk_status stk__pass_group_infer(
-	const struct stk_chain_run *run, const struct stk_group *group, struct stk_pass_group *g, struct stk_error *err);
-enum stk_status stk__pass_group_lower(struct stk_pass_group *g, int32_t plane, struct stk_error *err);
-enum stk_status stk__pass_group_cores(
-	const struct stk_chain_run *run, struct stk_pass_group *g, const struct stk_tensor *out, struct stk_error *err);
 
 /* held_batches.c: returns the error for a ring that has no free slot; lack: the reason. The message names the outputs that the consumer keeps. */
 enum stk_status stk__held_batches_error(struct stk_pipeline *p, enum stk_ring_lack lack, struct stk_error *err);

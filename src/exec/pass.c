@@ -2,7 +2,7 @@
  *
  * Runs a group as one pass. Each operator adds its steps to the pass, a decoder decodes only the part of the image that the pass reads, and the pass
  * writes the finished image to its final address. */
-#include "exec/exec.h"
+#include "exec/chain.h"
 
 #include "base/cancel.h"
 #include "op/dims.h"

@@ -4,6 +4,7 @@
  * usual, so this file does not know any operator by name. */
 #include "exec/resident.h"
 
+#include "exec/chain.h"
 #include "exec/device.h"
 #include "kernel/convert/convert.h"
 

@@ -4,6 +4,7 @@
 #include "exec/resident.h"
 
 #include "base/clock.h"
+#include "exec/chain.h"
 
 #include <string.h>
 #include <time.h>

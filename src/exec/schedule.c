@@ -2,6 +2,7 @@
  *
  * Picks the next unit of work, and handles its end. Workers take units of the oldest batch first, and open a new batch only if no open batch has ready work.
  * So a slow sample does not delay later batches, and few slots are in use. */
+#include "exec/chain.h"
 #include "exec/device.h"
 #include "exec/engine.h"
 #include "exec/fetch.h"
