@@ -53,7 +53,7 @@ static enum stk_status read_part(struct stk_storage *s, const char *uri, int64_t
 		.allocate = callers_memory,
 		.allocate_user = &room,
 		.object = &found,
-		.object_tag = known ? stk__etag_hash(known->version) : 0,
+		.expected.tag = known ? stk__etag_hash(known->version) : 0,
 		.uncached = object && !known,
 		.error = err};
 	memcpy(found.version, untouched, sizeof untouched);

@@ -136,7 +136,7 @@ void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q)
 /* Until the first object has arrived, updates the estimated mean size of objects with the size that a request states, if it states one. */
 static void expect(struct stk_fetch *f, const struct stk_request *r)
 {
-	int64_t size = r->length >= 0 ? r->length : r->object_size;
+	int64_t size = r->length >= 0 ? r->length : r->expected.size;
 	if (f->mean_count || size <= 0)
 		return;
 	f->first_requests += f->first_requests < 16;

@@ -122,9 +122,9 @@ void stk__read_plan(struct stk_read *read, void (*done)(struct stk_request *q), 
 		part->begin = (size_t)(next->offset - request.offset);
 		describe(read, part->request, &request, done, err);
 		struct stk_request *io = &read->requests[part->request].io;
-		io->object_size = known.size;
-		io->object_tag = known.tag;
-		io->pinned = known.pinned;
+		io->expected.size = known.size;
+		io->expected.tag = known.tag;
+		io->expected.pinned = known.pinned;
 		io->before = before;
 		io->check = checks ? check_headers : NULL;
 	}
@@ -139,7 +139,7 @@ static struct stk_bytes bytes_of(const struct stk_read *read, const struct stk_r
 	struct stk_bytes b = {.data = io->data ? io->data + part->begin : part->pinned,
 		.size = io->size,
 		.offset = io->offset + (int64_t)part->begin,
-		.object = io->got_size};
+		.object = io->got.size};
 	if (part->length >= 0)
 		b.size = (size_t)part->length;
 	else if (!b.offset)
@@ -177,9 +177,9 @@ bool stk__read_plan_more(struct stk_read *read, void (*done)(struct stk_request 
 		struct stk_request *io = &read->requests[part->request].io;
 		io->retries = 0;
 		describe(read, part->request, &out[k], done, NULL);
-		io->object_size = earlier->got_size; /* the range may only be used if this version of the object is still the same */
-		io->object_tag = earlier->got_etag ? earlier->got_tag : 0;
-		io->pinned = true;
+		io->expected.size = earlier->got.size; /* the range may only be used if this version of the object is still the same */
+		io->expected.tag = earlier->got.etag ? earlier->got.tag : 0;
+		io->expected.pinned = true;
 	}
 	return read->n_requests > *first;
 }

@@ -79,9 +79,9 @@ static bool requeue(struct stk_http_source *s, struct stk_request *r)
 void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, const uint8_t *data, enum stk_status status)
 {
 	const bool no_retry = r->no_retry, of_one = r->http.joined && status && status != STK_CANCELLED && !stk__io_source_failed(status);
-	const int64_t first = r->offset, whole = r->got_size;
-	const uint64_t tag = r->got_tag;
-	const bool etag = r->got_etag, object_fails = r->object_fails;
+	const int64_t first = r->offset;
+	const struct stk_read_version got = r->got;
+	const bool object_fails = r->object_fails;
 	struct stk_error why = {.code = status};
 	if (status && r->error)
 		why = *r->error;
@@ -89,9 +89,7 @@ void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, cons
 		next = r->http.joined; /* before r ends, because its owner may reuse r then */
 		r->http.joined = NULL;
 		r->no_retry = no_retry;
-		r->got_size = whole;
-		r->got_tag = tag;
-		r->got_etag = etag;
+		r->got = got;
 		r->object_fails = object_fails;
 		if (of_one && requeue(s, r))
 			continue;

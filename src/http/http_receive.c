@@ -216,9 +216,9 @@ static enum stk_status begin_object(struct stk_transfer *t)
 		r->object->size = t->object_size;
 		memcpy(r->object->version, t->etag, sizeof r->object->version);
 	}
-	t->r->got_size = t->object_size;
-	t->r->got_tag = stk__etag_hash(p->etag);
-	t->r->got_etag = t->r->got_tag;
+	t->r->got.size = t->object_size;
+	t->r->got.tag = stk__etag_hash(p->etag);
+	t->r->got.etag = t->r->got.tag;
 	enum stk_status status = stk__io_check_size(t->r, stk__request_error(t->r));
 	if (status)
 		return status;
@@ -279,8 +279,8 @@ static enum stk_status fail_too_long(const struct stk_transfer *t)
 static enum stk_status check_growth(struct stk_transfer *t, size_t more)
 {
 	enum stk_status status = check_size(t, t->used + more);
-	if (!status && t->r->object_size && !t->r->http.joined && t->first + (int64_t)(t->used + more) > t->r->object_size) {
-		t->r->got_size = t->first + (int64_t)(t->used + more); /* this is a lower bound of the object's size */
+	if (!status && t->r->expected.size && !t->r->http.joined && t->first + (int64_t)(t->used + more) > t->r->expected.size) {
+		t->r->got.size = t->first + (int64_t)(t->used + more); /* this is a lower bound of the object's size */
 		status = stk__io_check_size(t->r, stk__request_error(t->r));
 	}
 	return status;

@@ -268,8 +268,8 @@ static enum stk_status transfer_failed(struct stk_transfer *t, bool *resume)
 /* Sets the object's size and the hash of its version in the request, for the cache. */
 static void set_object(struct stk_transfer *t)
 {
-	t->r->got_size = t->object_size > 0 ? t->object_size : 0;
-	t->r->got_tag = stk__etag_hash(t->etag);
+	t->r->got.size = t->object_size > 0 ? t->object_size : 0;
+	t->r->got.tag = stk__etag_hash(t->etag);
 }
 
 /* Handles a body that has ended. If bytes of the object are missing, has the rest requested (*resume) or fails. */

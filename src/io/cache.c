@@ -110,10 +110,10 @@ static enum look read_entry(struct stk_cache *c, int fd, struct stk_request *r, 
 /* Returns whether the cached object is another version than the one that the reader expects. */
 static bool is_stale(const struct stk_request *r, const struct stk_cache_head *h)
 {
-	if (r->object && (!h->tag || r->object_tag != h->tag))
+	if (r->object && (!h->tag || r->expected.tag != h->tag))
 		return true; /* the caller joins bytes of several ranges, which must be known to be of one version */
-	return (r->object_size && h->object_size && r->object_size != h->object_size) ||
-	       (r->object_tag && h->tag && r->object_tag != h->tag);
+	return (r->expected.size && h->object_size && r->expected.size != h->object_size) ||
+	       (r->expected.tag && h->tag && r->expected.tag != h->tag);
 }
 
 static bool is_good(const struct stk_request *r, const struct entry *e, uint64_t file_size)
@@ -309,8 +309,9 @@ static void write_entry(struct stk_cache *c, struct keep *k)
 static struct keep *make_keep(struct stk_cache *c, const struct stk_request *r, struct stk_cache_key key)
 {
 	const size_t n = (size_t)stk__uri_shown(r->uri);
-	const bool other = (r->object_tag && r->got_tag && r->object_tag != r->got_tag) || /* the object has changed since it was listed */
-			   (r->object_size && r->got_size && r->object_size != r->got_size);
+	const bool other =
+		(r->expected.tag && r->got.tag && r->expected.tag != r->got.tag) || /* the object has changed since it was listed */
+		(r->expected.size && r->got.size && r->expected.size != r->got.size);
 	if (!keeps(c) || other || n >= STK_CACHE_PATH || atomic_load(&c->pending) + r->size > MOST_PENDING)
 		return NULL;
 	struct keep *k = stk__calloc(1, sizeof *k + n + 1);
@@ -326,8 +327,8 @@ static struct keep *make_keep(struct stk_cache *c, const struct stk_request *r, 
 		.offset = r->offset,
 		.length = r->length,
 		.bytes = r->size,
-		.object_size = r->got_size,
-		.tag = r->got_tag};
+		.object_size = r->got.size,
+		.tag = r->got.tag};
 	k->bytes = b;
 	k->claimed = r->cache.state == STK_CACHE_CLAIMED;
 	return k;

@@ -120,7 +120,7 @@ static enum stk_status check_version(const struct file_read *f)
 	struct stat st;
 	if (fstat(f->fd, &st))
 		return stk__fail_errno(f->r->error, errno, "%s: cannot stat it", f->path);
-	if (stk__file_version_hash(st.st_size, stk__file_ns(st.st_mtim)) == f->r->object_tag)
+	if (stk__file_version_hash(st.st_size, stk__file_ns(st.st_mtim)) == f->r->expected.tag)
 		return STK_OK;
 	f->r->no_retry = true;
 	f->r->object_fails = true; /* other files can still be read */
@@ -263,7 +263,7 @@ static enum stk_status open_and_read(struct file_read *f)
 		return status;
 	if (f->may_block)
 		status = stat_file(f);
-	const bool pinned = f->r->pinned && f->r->object_tag;
+	const bool pinned = f->r->expected.pinned && f->r->expected.tag;
 	size_t size = atomic_load_explicit(&f->habits->size, memory_order_relaxed);
 	if (f->r->length >= 0)
 		size = (size_t)f->r->length;

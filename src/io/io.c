@@ -301,9 +301,9 @@ void stk__io_submit(struct stk_io *io, struct stk_request *r)
 	add(&io->requests, 1);
 	r->cache.state = STK_CACHE_UNASKED;
 	r->cache.cache_waits = 0;
-	r->begun_ns = r->http.starved_ns = r->got_size = 0;
-	r->got_etag = r->object_fails = false;
-	r->got_tag = 0;
+	r->begun_ns = r->http.starved_ns = 0;
+	r->object_fails = false;
+	r->got = (struct stk_read_version){0};
 	r->asked_ns = i > 0 ? stk__clock_ns() : 0;
 	r->cache.store = may_use_cache(io, r, i) ? place_of(io, r->uri, i) : 0;
 	pthread_mutex_lock(&io->lock);
@@ -423,12 +423,12 @@ static enum stk_status refuse_changed(struct stk_request *r)
 
 enum stk_status stk__io_check_size(struct stk_request *r, struct stk_error *err)
 {
-	const bool replaced = r->object_tag && r->got_etag && r->got_tag && r->object_tag != r->got_tag;
-	if (r->object_size <= 0 || r->got_size < 0 || r->got_size == r->object_size || replaced)
+	const bool replaced = r->expected.tag && r->got.etag && r->got.tag && r->expected.tag != r->got.tag;
+	if (r->expected.size <= 0 || r->got.size < 0 || r->got.size == r->expected.size || replaced)
 		return STK_OK;
 	return stk__fail(err, STK_IO,
 		"%.*s: its source has %lld bytes of it, and the listing or the index says %lld: if it was replaced, list it again",
-		stk__uri_shown(r->uri), r->uri, (long long)r->got_size, (long long)r->object_size);
+		stk__uri_shown(r->uri), r->uri, (long long)r->got.size, (long long)r->expected.size);
 }
 
 /* Checks that the object's size is that of the listing or index; otherwise its bytes are a part, or of another object, and are released. */
@@ -436,10 +436,10 @@ static enum stk_status check_whole(struct stk_request *r)
 {
 	const bool whole = !r->offset && r->length < 0;
 	if (whole)
-		r->got_size = (int64_t)r->size;
-	if (!r->got_size && !whole) /* the source did not report a size */
+		r->got.size = (int64_t)r->size;
+	if (!r->got.size && !whole) /* the source did not report a size */
 		return STK_OK;
-	enum stk_status status = stk__io_check_size(r, r->object_size != r->got_size ? stk__request_error(r) : NULL);
+	enum stk_status status = stk__io_check_size(r, r->expected.size != r->got.size ? stk__request_error(r) : NULL);
 	if (status) {
 		stk__buffer_release(r->buffer);
 		r->buffer = NULL;
@@ -478,9 +478,9 @@ static enum stk_status check_remote(struct stk_request *r)
 void stk__io_finish(struct stk_io *io, struct stk_request *r, enum stk_status status)
 {
 	int64_t delay_ns;
-	if (!status && r->object_size && r->asked_ns)
+	if (!status && r->expected.size && r->asked_ns)
 		status = check_whole(r);
-	if (!status && r->pinned && r->object_tag && r->got_tag && r->object_tag != r->got_tag)
+	if (!status && r->expected.pinned && r->expected.tag && r->got.tag && r->expected.tag != r->got.tag)
 		status = refuse_changed(r);
 	if (!status && r->check && !r->before)
 		status = check_remote(r);

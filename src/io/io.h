@@ -38,6 +38,13 @@ struct stk_admission {
 	_Atomic int64_t awaited;
 };
 
+/* The version of an object that was read, as its source reports it. */
+struct stk_read_version {
+	int64_t size; /* the object's size in bytes; 0: unknown or empty */
+	uint64_t tag; /* hash of its ETag or version; 0: unknown */
+	bool etag;    /* true if `tag` is the hash of an ETag, which may be compared with the ETag of a listing */
+};
+
 /* A request for bytes: what the caller asks for, the result, and members that io and the source use while the request is in flight. */
 struct stk_request {
 	/* the bytes that the caller asks for */
@@ -59,10 +66,11 @@ struct stk_request {
 			  * pieces of io_split.c */
 	bool uncached;   /* true if the bytes are neither read from a cache nor stored in one */
 	struct stk_object *object; /* filled by remote sources, with the bytes; nullable */
-	/* The version that the caller expects: the object's size, and the hash of its ETag; 0: not known. A cached entry that differs is stale. */
-	int64_t object_size;
-	uint64_t object_tag;
-	bool pinned; /* true if another object_tag is an error, not a newer version; also for local files that have a tag */
+	struct {                   /* the version that the caller expects; a cached entry that differs is stale */
+		int64_t size;      /* the object's size in bytes; 0: not known */
+		uint64_t tag;      /* hash of its ETag; 0: not known */
+		bool pinned;       /* true if another tag is an error, not a newer version; also for local files that have a tag */
+	} expected;
 	/* check: returns an error if the bytes are wrong; bytes of a source then make the request fail with that error, and bytes of the cache are read from
 	 * the source instead. May be NULL. before: for local files, number of bytes before `offset` that are read too, for `check` only: at most
 	 * STK_IO_BEFORE, and at most `offset`. Must be 0 for remote objects. */
@@ -78,10 +86,7 @@ struct stk_request {
 	 * the request was cancelled or memory ran out. */
 	struct stk_error *error;
 	int32_t retries; /* failures of the source so far; the caller sets 0 before a try or submit, but not between the two */
-	/* Set by the source: the object's size in bytes (0: unknown or empty), and the hash of its ETag or version (0: unknown), when it was read. */
-	int64_t got_size;
-	uint64_t got_tag;
-	bool got_etag; /* true if got_tag is the hash of an ETag, which may be compared with the ETag of a listing */
+	struct stk_read_version got;
 	bool no_retry; /* true if a retry would only repeat the error; set by the source */
 	/* true if the error seems to concern only this object, since the source serves other requests; set by the source */
 	bool object_fails;
@@ -178,7 +183,7 @@ static inline bool stk__request_awaited(const struct stk_request *r)
 /* Returns whether a failure is a failure of the source, not of the object. io tries such requests again, and pipelines never skip their samples. */
 bool stk__io_source_failed(enum stk_status status);
 
-/* Returns STK_IO if got_size differs from object_size, the size from a listing or an index. Returns STK_OK if object_size is not known, or if the ETag also
+/* Returns STK_IO if got.size differs from expected.size, the size from a listing or an index. Returns STK_OK if expected.size is not known, or if the ETag also
  * differs: then the object has been replaced and may have any size. */
 STK_MUST_USE enum stk_status stk__io_check_size(struct stk_request *r, struct stk_error *err);
 /* Runs r->check on the bytes that were read. If it refuses them, fills r->error and releases r->buffer. */

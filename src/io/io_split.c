@@ -80,9 +80,7 @@ static void end_split(struct stk_split *s)
 		r->buffer = s->buffer;
 		r->data = s->data;
 		r->size = (size_t)r->length;
-		r->got_size = s->pieces[0].request.got_size;
-		r->got_tag = s->pieces[0].request.got_tag;
-		r->got_etag = s->pieces[0].request.got_etag;
+		r->got = s->pieces[0].request.got;
 		if (r->object)
 			*r->object = s->pieces[0].object;
 	}

@@ -222,7 +222,7 @@ static enum stk_status push(struct user_source *s, struct stk_request *r)
 static bool admit(struct user_source *s, struct stk_request *r)
 {
 	pthread_mutex_lock(&s->served.lock);
-	const int64_t expected = r->object_size > r->offset ? r->object_size - r->offset : s->mean_bytes;
+	const int64_t expected = r->expected.size > r->offset ? r->expected.size - r->offset : s->mean_bytes;
 	const bool waits = !expected && !s->served.ending && !atomic_load(&r->cancelled) && !may_fetch_unknown_size(s);
 	if (waits)
 		stk__queue_push(&s->unsized, r);

@@ -309,8 +309,8 @@ static void test_ranges_and_listed_sizes(void **state)
 			(struct stk_request){.uri = uri,
 				.offset = parts[k].offset,
 				.length = parts[k].length,
-				.object_size = listed < 0 ? -listed : listed,
-				.object_tag =
+				.expected.size = listed < 0 ? -listed : listed,
+				.expected.tag =
 					listed < 0 ? 1 : 0}, /* negative: the listing also had an ETag, which differs from the response's */
 			&err);
 		if (r.status != parts[k].status ||
