@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def _may_be_table(argument: str) -> bool:
-    """Returns whether an argument of `stoker pack` may name a table. This check is quick; _table_pack, whose import takes a while, decides."""
+    """Returns whether an argument of `stoker inspect` or `stoker pack` may name a table. This check is quick; the modules that decide take a while to import."""
     if argument.partition("?")[0].endswith((".parquet", ".pq")) or argument.startswith("hf://"):
         return True
     try:
@@ -22,13 +22,13 @@ def _may_be_table(argument: str) -> bool:
 
 
 def main() -> int:
-    if len(sys.argv) > 2 and sys.argv[1] == "inspect" and sys.argv[2].partition("?")[0].endswith((".parquet", ".pq")):
+    if len(sys.argv) > 2 and sys.argv[1] == "inspect" and any(map(_may_be_table, sys.argv[2:])):
         from stoker.loader._table_inspect import asked
         from stoker.loader._table_inspect import main as inspect_tables
 
         paths = asked(sys.argv[1:])
         if paths is not None:
-            return inspect_tables(paths, "--json" in sys.argv)
+            return inspect_tables(paths, "--json" in sys.argv or "-j" in sys.argv)
     if len(sys.argv) > 2 and sys.argv[1] == "pack" and any(map(_may_be_table, sys.argv[2:])):
         from stoker.loader import _table_pack
 

@@ -1226,7 +1226,9 @@ def test_columns_that_are_not_there(table, tmp_path, rng):
     with pytest.raises(InvalidArgumentError, match="no column 'text'; it has image, label, caption"):
         Loader(f"{table}/*.parquet", 4, fields={"image": "Image", "text": None})
     write(tmp_path / "t.parquet", {"a": pa.array([1, 2])})
-    with pytest.raises(InvalidArgumentError, match=r"no column of images \(a\)"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"no column of images \(a\): .*image=COLUMN\) says which one; if it holds strings, they are paths"
+    ):
         Loader(tmp_path / "t.parquet", 4, fields={"image": "Image", "a": None})
     write(tmp_path / "u.parquet", {"a": pa.array([jpeg(rng)]), "b": pa.array([jpeg(rng)])})
     with pytest.raises(InvalidArgumentError, match=r"several columns of images \(a, b\)"):
@@ -1267,6 +1269,10 @@ def test_the_command_inspects_tables(table, tmp_path):
     assert said.returncode == 0, said.stderr
     assert said.stdout.startswith("64 rows in 3 files") and "8 row groups of 1 to 10 rows" in said.stdout
     assert "an image" in said.stdout and "a list of str" in said.stdout
+    assert inspect(table).stdout == said.stdout  # a folder that a Loader reads as a table
+    assert inspect("-j", table).stdout == inspect(*files, "--json").stdout
+    write(tmp_path / "one.parquet", {"n": [1]})
+    assert inspect(tmp_path / "one.parquet").stdout.startswith("1 row in 1 file (")
     facts = json.loads(inspect(*files, "--json").stdout)
     assert [c["name"] for c in facts["columns"]] == ["image", "label", "caption"] and facts["alike"]
     (tmp_path / "no.parquet").write_bytes(b"nothing")

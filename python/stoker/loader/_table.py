@@ -233,9 +233,10 @@ class Table:
         if len(found) == 1:
             return found[0]
         columns = ", ".join(found) if found else ", ".join(schema.names)
+        paths = "" if found or self.sound is not None else "; if it holds strings, they are paths of files"
         raise InvalidArgumentError(
             f"Loader: {self.files[0].name} has {'several columns' if found else 'no column'} of {'images' if self.sound is None else 'sounds'} ({columns}): "
-            "Loader.from_parquet(table, ..., image=COLUMN) says which one"
+            f"Loader.from_parquet(table, ..., image=COLUMN) says which one{paths}"
         )
 
     def _wants_none(self, found: Sequence[str], names: tuple[str, ...] | None, kinds: Mapping[str, Kind]) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from stoker.errors import StokerError
 from stoker.loader._table import inspect
-from stoker.loader._table_files import names_tables
+from stoker.loader._table_files import names_tables, tables_of
 
 _BECOMES = {
     "image": "an image",
@@ -25,10 +25,13 @@ _BECOMES = {
 
 
 def asked(arguments: Sequence[str]) -> list[str] | None:
-    """Returns the files of `stoker inspect FILE.parquet ... [--json]`; None if the command is another one."""
+    """Returns the files of `stoker inspect FILE.parquet ... [--json]`, or those of one folder that a Loader would read as a table; None if the command is another
+    one."""
     if not arguments or arguments[0] != "inspect":
         return None
-    paths = [a for a in arguments[1:] if a != "--json"]
+    paths = [a for a in arguments[1:] if a not in ("--json", "-j", "--quiet", "-q")]
+    if len(paths) == 1:
+        return tables_of(paths[0])
     return paths if paths and all(map(names_tables, paths)) else None
 
 
@@ -52,10 +55,16 @@ def _size(n: int) -> str:
     return f"{value:.3g} {unit}"
 
 
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def _lines(facts: dict[str, Any]) -> list[str]:
     few, many = facts["group_rows"]
     rows = f"{few}" if few == many else f"{few} to {many}"
-    lines = [f"{facts['rows']} rows in {facts['files']} files ({_size(facts['bytes'])}), {facts['groups']} row groups of {rows} rows"]
+    files, groups = _count(facts["files"], "file"), _count(facts["groups"], "row group")
+    of = f"{rows} row" if rows == "1" else f"{rows} rows"
+    lines = [f"{_count(facts['rows'], 'row')} in {files} ({_size(facts['bytes'])}), {groups} of {of}"]
     if not facts["alike"]:
         lines.append("the files differ in their columns or types: a Loader refuses columns that differ")
     width = max(len(c["name"]) for c in facts["columns"])
