@@ -20,7 +20,7 @@ from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader._changes import DATASET, Changes
 from stoker.loader._random import Place, current, mix
-from stoker.loader._samples import Samples, UnlikeError
+from stoker.loader._samples import Samples, UnlikeError, place_of
 from stoker.loader._shared import ReuseDetector, open_file, owned
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def converted(samples: Samples, item: Any, index: int | None, where: str) -> Fet
     except (MemoryError, RecursionError):
         raise
     except Exception as e:
-        row = getattr(item, "where", None)  # of a table's row: its file, row group and number
+        row = place_of(item)
         where = where if row is None else f"in {row}"
         if len(e.args) == 1 and isinstance(e.args[0], str):
             e.args = (f"{e.args[0]} ({where})",)

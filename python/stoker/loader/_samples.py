@@ -22,6 +22,12 @@ class UnlikeError(TypeError):
     """Raised for an image whose form differs from the first sample's. This is a fault of the Dataset, so on_error="skip" does not skip the sample."""
 
 
+def place_of(item: Any) -> Any:
+    """Returns the file, row group and number of a table's row, which is a dict with this attribute. Returns None for other samples; some, such as tensors, have
+    an attribute of the same name that means another thing."""
+    return getattr(item, "where", None) if isinstance(item, dict) else None
+
+
 class Samples:
     """Converts each sample to a tuple: the image, the other parts in the order of the first sample, the array of `_geometry` if a part follows the image's
     transforms, and further views. If the image is a list, its entries are views of one image, and the first view is used as the image.
@@ -127,8 +133,8 @@ class Samples:
 
     def path_of(self, item: Any) -> str | None:
         """Returns the path of the image's file, or the file and row of a table's row; None if the sample has neither."""
-        if (where := getattr(item, "where", None)) is not None and isinstance(item, dict):
-            return str(where)
+        if (row := place_of(item)) is not None:
+            return str(row)
         if isinstance(item, Mapping):
             image = item.get(self.main, item.get("image"))
         elif isinstance(item, (tuple, list)):
