@@ -69,8 +69,16 @@ def _parts_of(
     wanted = _columns_of_fields([c for c in columns if c != path] if targets is None else targets)
     for column in (path, *wanted.values()):
         if column not in columns:
-            hint = hint_for(column, columns, f"it has {', '.join(columns)}")
-            raise InvalidArgumentError(f"Loader.from_csv: {name} has no column {column!r}; {hint}")
+            single = next(iter(columns)) if isinstance(table, (str, os.PathLike)) and len(columns) == 1 else ""
+            for other in "| ":  # a single column may well have a name of two words, if it is the one that is wanted
+                if column in single.split(other):
+                    raise _of_separator(name, other)
+            there = (
+                f"its first line names {', '.join(columns)}" if isinstance(table, (str, os.PathLike)) else f"it has {', '.join(columns)}"
+            )
+            hint = hint_for(column, columns, there)
+            which = ": path= names the column of paths" if column == path else ""
+            raise InvalidArgumentError(f"Loader.from_csv: {name} has no column {column!r}; {hint}{which}")
     _check_names(name, wanted)
     if not columns[path]:
         raise InvalidArgumentError(f"Loader.from_csv: {name} has no rows")
@@ -173,9 +181,7 @@ def _columns(file: TextIO, path: str, delimiter: str, strict: bool) -> dict[str,
     if not names or len(set(names)) != len(names):
         raise InvalidArgumentError(f"Loader.from_csv: {path}: its first line names the columns, each once")
     if len(names) == 1 and ";" in names[0]:
-        raise InvalidArgumentError(
-            f"Loader.from_csv: {path} has ';' between its columns, and commas or tabs are read: give the table that pandas.read_csv({path!r}, sep=';') reads"
-        )
+        raise _of_separator(path, ";")
     columns: dict[str, list[str]] = {name: [] for name in names}
     for line, row in rows:
         if len(row) != len(names):
@@ -183,6 +189,13 @@ def _columns(file: TextIO, path: str, delimiter: str, strict: bool) -> dict[str,
         for name, value in zip(names, row, strict=True):
             columns[name].append(value)
     return columns
+
+
+def _of_separator(path: str, separator: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"Loader.from_csv: {path} has {separator!r} between its columns, and commas or tabs are read: give the table that pandas.read_csv({path!r}, "
+        f"sep={separator!r}) reads"
+    )
 
 
 def _typed(name: str, column: str, values: list[Any]) -> list[Any]:
