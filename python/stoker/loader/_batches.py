@@ -35,7 +35,7 @@ def _from_sample(field: str, batch: _core.Batch, device: str | None, padded: Seq
 def batch_type(fields: tuple[str, ...]) -> Any:
     """Returns a NamedTuple class with these fields. Its objects are pickled as (fields, values), because pickle cannot find the class in a module."""
     made = _named(fields)
-    made.__getattr__ = _no_field
+    made.__getattr__, made.__getitem__ = _no_field, _item
     made._repr_html_ = _html.of_batch  # notebooks show the images instead of their numbers
     if "show" not in fields:
         made.show = _sheet.view
@@ -46,6 +46,16 @@ def batch_type(fields: tuple[str, ...]) -> Any:
 def _no_field(batch: Any, name: str) -> Any:
     """Raises AttributeError with the batch's fields. Python calls this for a missing attribute."""
     raise AttributeError(f"the batch has no {name!r}; its fields are {', '.join(batch._fields)}", name=name, obj=batch)
+
+
+def _item(batch: Any, at: Any) -> Any:
+    """Returns batch[at]. For the name of a field, raises TypeError with the two ways to read it."""
+    if isinstance(at, str):
+        raise TypeError(
+            f"a batch is a NamedTuple, whose fields are {', '.join(batch._fields)}: read one as batch.{batch._fields[0]}; "
+            "collate_fn=lambda batch: batch._asdict() makes dicts of batches"
+        )
+    return tuple.__getitem__(batch, at)
 
 
 def _named(fields: tuple[str, ...]) -> Any:
