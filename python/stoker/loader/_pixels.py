@@ -9,6 +9,7 @@ from typing import Any
 from stoker import _files
 from stoker._arrays import narrowed
 from stoker._where import notice
+from stoker.errors import safe_text
 from stoker.loader._layout import Layout
 
 
@@ -33,6 +34,11 @@ def pixels(value: Any, layout: Layout, declared: bool = False) -> Any:
         return array
     if isinstance(value, (str, os.PathLike)):
         layout.refuse("a path")
+        if _files.is_uri(value):
+            raise ValueError(
+                f"the image is a URI, {safe_text(os.fsdecode(value))}, where a path on this machine or the bytes of a file are read; Loader reads URIs "
+                "itself from a list of files, [(URI, target), ...]"
+            )
         return _files.read_bytes(value)
     if isinstance(value, (bytes, bytearray, memoryview)):
         layout.refuse("the bytes of a file")
