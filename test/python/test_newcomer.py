@@ -30,6 +30,12 @@ def data(tmp_path_factory):
         Image.new("RGB", (40, 30 + k)).save(root / "ok" / "ab"[k % 2] / f"{k}.jpg")
         Image.new("RGB", (40, 30)).save(root / "flat" / f"{k}.jpg")
     (root / "clips/a/1.mp4").touch()
+    (root / "robots/data").mkdir(parents=True)
+    (root / "robots/meta").mkdir()
+    (root / "robots/meta/info.json").write_text('{"codebase_version": "v3.0"}')
+    (root / "pipes.csv").write_text("path|label\nok/a/0.jpg|1\n")
+    (root / "spaces.csv").write_text("path label\nok/a/0.jpg 1\n")
+    (root / "unnamed.csv").write_text("a/0.jpg,1\na/2.jpg,0\n")
     (root / "text.jpg").write_text("hello")
     (root / "moving.gif").write_bytes(b"GIF89a" + bytes(20))
     return root
@@ -49,6 +55,19 @@ def in_pipeline(make):
 
 def files(data):
     return fn.readers.file(file_root=str(data / "ok"))
+
+
+class Gives(torch.utils.data.Dataset):
+    """Four samples, which a function of the index makes."""
+
+    def __init__(self, make):
+        self.make = make
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, i):
+        return self.make(i)
 
 
 # mistake: (the wrong call, a pattern that its message must match)
@@ -152,6 +171,46 @@ WRONG = {
         "external_source: a batch is a list of samples or one array, not int; a source of single samples takes batch=False",
     ),
     "class of another case": (lambda d: stoker.Dataloader, "did you mean 'DataLoader'"),
+    "robots": (
+        lambda d: Loader(d / "robots", 4),
+        r"holds a LeRobot data set.*: Loader\.from_lerobot\('.*robots', batch_size, \.\.\.\) reads it",
+    ),
+    "a DataLoader": (
+        lambda d: Loader(torch.utils.data.DataLoader([torch.zeros(8, 8)] * 4, 4), 2),
+        r"the source is a DataLoader, which gives batches: give what it loads, as Loader\(loader\.dataset, batch_size",
+    ),
+    "a Loader": (lambda d: Loader(Loader(d / "ok", 4), 2), r"the source is a Loader already: use it as it is, or Loader\.mix"),
+    "home": (lambda d: Loader("~/no-such-photographs", 4), r"only a shell replaces ~ .* os\.path\.expanduser\('~/no-such-photographs'\)"),
+    "batch by name": (
+        lambda d: first(Loader(d / "ok", 4, transforms=SMALL))["image"],
+        r"fields are image, label: read one as batch\.image; collate_fn=lambda batch: batch\._asdict\(\) makes dicts",
+    ),
+    "three in a row": (
+        lambda d: Loader([("a.jpg", 0), ("b.jpg", 0, 1)], 2),
+        r"not \('b.jpg', 0, 1\), its entry 1; several targets are one vector",
+    ),
+    "paths among pairs": (lambda d: Loader([("a.jpg", 0), "b.jpg"], 2), "pairs of a path and a target, and this one holds both"),
+    "CSV as source": (
+        lambda d: Loader(d / "pipes.csv", 2),
+        r"'.*pipes\.csv' is a table: Loader\.from_csv\('.*pipes\.csv', batch_size, path=COLUMN, targets=COLUMNS\) reads it",
+    ),
+    "CSV with pipes": (
+        lambda d: Loader.from_csv(d / "pipes.csv", 2),
+        r"has '\|' between its columns.*pandas\.read_csv\(.*, sep='\|'\) reads",
+    ),
+    "CSV with spaces": (lambda d: Loader.from_csv(d / "spaces.csv", 2), "has ' ' between its columns"),
+    "CSV without names": (
+        lambda d: Loader.from_csv(d / "unnamed.csv", 2),
+        "no column 'path'; its first line names a/0.jpg, 1: path= names the column of paths",
+    ),
+    "URI of a Dataset": (
+        lambda d: first(Loader(Gives(lambda i: ("http://127.0.0.1:9/a.jpg?key=secret", i)), 2)),
+        r"the image is a URI, http://127\.0\.0\.1:9/a\.jpg, where a path .*\[\(URI, target\), \.\.\.\]",
+    ),
+    "numbers without an image": (
+        lambda d: first(Loader(Gives(lambda i: torch.tensor(i)), 2)),
+        r"an image of type int64: .* \(in dataset\[0\]\)",
+    ),
     "URI": (lambda d: Loader("s3:/bucket/x", 3), "URIs are written as in s3://bucket/prefix"),
 }
 
@@ -162,6 +221,27 @@ def test_the_message_says_what_to_do(name, data):
     with pytest.raises(Exception, match=message) as caught:
         call(data)
     assert "Traceback" not in str(caught.value) and "stoker._" not in str(caught.value)
+
+
+def test_a_column_of_paths_may_have_a_name_of_two_words(data):
+    (data / "words.csv").write_text("File Name\nok/a/0.jpg\n")
+    (batch,) = Loader.from_csv(data / "words.csv", 2, path="File Name", transforms=SMALL, fields=("path",))
+    assert batch.path == [str(data / "ok/a/0.jpg")]
+
+
+def test_folders_of_splits_are_noticed(data, capfd):
+    for name in ("train/a", "train/b", "val/a"):
+        (data / "splits" / name).mkdir(parents=True)
+        Image.new("RGB", (8, 8)).save(data / "splits" / name / "0.jpg")
+    loader = Loader(data / "splits", 2, transforms=SMALL)
+    assert loader.classes == ["train", "val"] and len(list(loader)) == 2
+    assert "splits: its classes are train, val, as with ImageFolder: did you mean" in capfd.readouterr().err
+    (data / "trains/train").mkdir(parents=True)
+    (data / "trains/test").mkdir()
+    for name in ("train", "test"):  # classes that happen to have such names hold no folders
+        Image.new("RGB", (8, 8)).save(data / "trains" / name / "0.jpg")
+    assert len(list(Loader(data / "trains", 2, transforms=SMALL))) == 1
+    assert "did you mean" not in capfd.readouterr().err
 
 
 def test_troubleshooting_quotes_real_messages(data, monkeypatch):
@@ -256,19 +336,6 @@ def test_the_command_says_what_to_do(arguments, code, message, data):
     done = subprocess.run([COMMAND, *given], capture_output=True, text=True, timeout=120)
     assert done.returncode == code and message in done.stderr, (done.returncode, done.stderr)
     assert done.stderr.startswith("stoker")
-
-
-class Gives(torch.utils.data.Dataset):
-    """Four samples, which a function of the index makes."""
-
-    def __init__(self, make):
-        self.make = make
-
-    def __len__(self):
-        return 4
-
-    def __getitem__(self, i):
-        return self.make(i)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from stoker.errors import CorruptError, InvalidArgumentError, StokerError
 from stoker.loader import _fields
 from stoker.loader._finish import Finish, Finishing, Outputs, by_value
 from stoker.loader._lower_sounds import Sound, is_of_sounds, lowered
-from stoker.loader._sources import FileSource, Source, from_list
+from stoker.loader._sources import FileSource, Source, from_list, table_error
 from stoker.loader._spec import Spec
 from stoker.loader._table_files import tables_of
 from stoker.loader._tars import TarSource, tars_of
@@ -174,7 +174,7 @@ def _source_of(given: SoundField, source: Any, ragged: Sequence[str], transforms
         return AudioSource(FileSource(None, None, None), [os.fspath(s) for s in source], *rest)
     if isinstance(source, (str, os.PathLike)):
         if os.fspath(source).endswith(".csv"):
-            raise InvalidArgumentError("Loader: of a table, Loader.from_csv(table, ..., path=COLUMN, targets=COLUMNS) makes a Loader")
+            raise table_error(source)
         return AudioSource(FileSource(os.fspath(source), None, None), None, *rest)
     if isinstance(source, (list, tuple)):
         return AudioSource(from_list(source), None, *rest)

@@ -6,10 +6,11 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from stoker import _core, _same_data, fn
+from stoker import _core, _files, _same_data, fn
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError
 from stoker.loader import _fields, _targets
@@ -19,6 +20,8 @@ from stoker.loader._spec import Spec
 
 # Endings of the files that this build of the library can decode as images.
 IMAGE_ENDINGS = tuple(glob.removeprefix("*.") for glob in _core.image_globs())
+# Usual names of a data set's parts, and how many entries of a folder are looked at to find out whether it holds folders.
+_SPLITS, _FEW = frozenset(("train", "training", "val", "valid", "validation", "test", "testing")), 100
 
 
 class Source:
@@ -83,6 +86,19 @@ class FileSource(Source):
         first, *others = spec.finished(spec.image(data))
         return [first, spec.label(label), *others]
 
+    def split_of(self, classes: Sequence[str]) -> str | None:
+        """Returns the folder of a split that the user probably meant, if all classes have names of splits, such as train and val, and hold folders."""
+        if self.root is None or _files.is_uri(self.root) or len(classes) < 2 or not _SPLITS.issuperset(classes):
+            return None
+        try:
+            for name in classes:
+                with os.scandir(os.path.join(self.root, name)) as entries:
+                    if not any(entry.is_dir() for entry in islice(entries, _FEW)):
+                        return None
+        except OSError:  # the root is an index
+            return None
+        return os.path.join(self.root, next((name for name in classes if name.startswith("train")), classes[0]))
+
     def __repr__(self) -> str:
         return self.root if self.root is not None else f"{len(self.paths or ())} files"
 
@@ -133,11 +149,32 @@ def is_cifar(folder: Path) -> bool:
 def from_folder(folder: str, split: str) -> Source:
     if is_cifar(Path(folder)):
         return CifarSource(folder, split)
+    _refuse_robots(folder)
     if split != "train":
         raise InvalidArgumentError(
             f"Loader: split={split!r} is of CIFAR's binary files; {folder} has none: give the folder of the split itself"
         )
     return FileSource(folder, None, None)
+
+
+def table_error(source: Any) -> InvalidArgumentError:
+    """Returns the error for a CSV file or a DataFrame as the source of a Loader."""
+    what, table = (repr(os.fspath(source)), repr(os.fspath(source))) if isinstance(source, (str, os.PathLike)) else ("the source", "table")
+    return InvalidArgumentError(
+        f"Loader: {what} is a table: Loader.from_csv({table}, batch_size, path=COLUMN, targets=COLUMNS) reads it, with COLUMN the name of its column of paths"
+    )
+
+
+def _refuse_robots(folder: str) -> None:
+    """Raises InvalidArgumentError for the folder of a LeRobot data set, whose folders `data`, `meta` and `videos` are no classes."""
+    try:
+        text = "" if _files.is_uri(folder) else _files.read_text(Path(folder, "meta", "info.json"))
+    except (OSError, ValueError):
+        return
+    if '"codebase_version"' in text:
+        raise InvalidArgumentError(
+            f"Loader: {folder} holds a LeRobot data set (meta/info.json): Loader.from_lerobot({folder!r}, batch_size, ...) reads it"
+        )
 
 
 def from_list(source: Sequence[Any]) -> Source:
@@ -157,8 +194,14 @@ def from_list(source: Sequence[Any]) -> Source:
         return FileSource(None, _paths(source), None)
     if all(isinstance(s, (list, tuple)) and len(s) == 2 for s in source):
         return FileSource(None, _paths([s[0] for s in source]), [s[1] for s in source])
-    wrong = next(s for s in source if not (isinstance(s, (str, bytes, os.PathLike)) or (isinstance(s, (list, tuple)) and len(s) == 2)))
-    raise InvalidArgumentError(f"a list of samples holds paths, or pairs of a path and a target, and not both, not {wrong!r:.60}")
+    for at, sample in enumerate(source):
+        if not isinstance(sample, (str, bytes, os.PathLike)) and not (isinstance(sample, (list, tuple)) and len(sample) == 2):
+            more = isinstance(sample, (list, tuple)) and len(sample) > 2
+            hint = "; several targets are one vector, as (path, [0, 1])" if more else ""
+            raise InvalidArgumentError(
+                f"a list of samples holds paths, or pairs of a path and a target, and not {sample!r:.60}, its entry {at}{hint}"
+            )
+    raise InvalidArgumentError("a list of samples holds paths, or pairs of a path and a target, and this one holds both")
 
 
 def _paths(paths: Sequence[Any]) -> list[Any]:

@@ -16,7 +16,7 @@ from stoker._settings import PassedOn, takes
 from stoker._sheet import Sheet, view
 from stoker._signatures import BriefHelp, brief, suggests
 from stoker._where import log, notice
-from stoker.errors import CancelledError, InvalidArgumentError, ShapeError, StateError, safe_text
+from stoker.errors import CancelledError, InvalidArgumentError, NotFoundError, ShapeError, StateError, safe_text
 from stoker.loader import _collate, _fields, _layout, _options, _own_sizes, _pad
 from stoker.loader._accelerate import reported
 from stoker.loader._array_source import ArraySource
@@ -35,7 +35,7 @@ from stoker.loader._one_thread import OneThread
 from stoker.loader._order import BatchOrder, Order, make_order
 from stoker.loader._run import Run
 from stoker.loader._saved import Saved, is_whole
-from stoker.loader._sources import FilesByIndex, FileSource, Source, from_folder, from_list
+from stoker.loader._sources import FilesByIndex, FileSource, Source, from_folder, from_list, table_error
 from stoker.loader._spec import Spec
 from stoker.loader._stream import StreamSource
 from stoker.loader._table import MEMORY, Table
@@ -302,6 +302,10 @@ class Loader(metaclass=BriefHelp):
         count, text = self.pipeline._running().skipped(None)
         if count:
             notice(f"{source.root}: skipped {text}")
+        if (split := source.split_of(self.classes)) is not None:
+            notice(
+                f"{source.root}: its classes are {', '.join(self.classes)}, as with ImageFolder: did you mean {split}, whose folders would be the classes?"
+            )
         hidden = [name for name in self.classes if name.startswith(".")]
         if hidden:
             notice(
@@ -912,13 +916,31 @@ def _views(views: Any, transforms: list[Transform]) -> list[list[Transform]]:
     return [flatten(given) for count, given in pairs for _ in range(count)]
 
 
+def _refuse_loaders(source: Any) -> None:
+    """Raises InvalidArgumentError for a Loader, and for a DataLoader that gives batches: a batch of gray images would be taken for one image. A DataLoader with
+    batch_size=None gives samples."""
+    import torch
+
+    if isinstance(source, Loader):
+        raise InvalidArgumentError("Loader: the source is a Loader already: use it as it is, or Loader.mix to draw from several")
+    if isinstance(source, torch.utils.data.DataLoader) and source.batch_sampler is not None:
+        raise InvalidArgumentError(
+            f"Loader: the source is a {type(source).__name__}, which gives batches: give what it loads, as Loader(loader.dataset, batch_size, ...)"
+        )
+
+
 def _known_source(source: Any, split: str, storage: Any, asked: DatasetArguments) -> tuple[Any, Listed | Arrays | None]:
     """Converts the user's source to one of Stoker's types if it is a table, tars or a data set of `datasets`. Also returns the files or arrays of a source
     whose samples can be made without its Python code, else None. Raises InvalidArgumentError for tables in memory and for dicts."""
     if (hasattr(source, "columns") and hasattr(source, "iloc")) or (
         isinstance(source, (str, os.PathLike)) and os.fspath(source).endswith(".csv")
     ):
-        raise InvalidArgumentError("Loader: of a table, Loader.from_csv(table, ..., path=COLUMN, targets=COLUMNS) makes a Loader")
+        raise table_error(source)
+    _refuse_loaders(source)
+    if isinstance(source, (str, os.PathLike)) and os.fsdecode(source).startswith("~") and not os.path.lexists(source):
+        raise NotFoundError(
+            f"Loader: {source}: there is no such folder; only a shell replaces ~ by the home folder: os.path.expanduser({os.fsdecode(source)!r}) does it here"
+        )
     if isinstance(source, Mapping) and not hasattr(source, "num_rows"):
         raise InvalidArgumentError(
             f"Loader: a {type(source).__name__} holds data sets or columns, and no samples: give one of them ({', '.join(map(str, source))}), or (X, y)"
