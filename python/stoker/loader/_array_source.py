@@ -8,10 +8,10 @@ from typing import Any
 
 from stoker._same_data import digest_of_targets
 from stoker.loader._arrays import Arrays
-from stoker.loader._dataset import DatasetArguments, DatasetSource
+from stoker.loader._dataset import DatasetSource
 from stoker.loader._layout import Layout
 from stoker.loader._samples import column
-from stoker.loader._spec import Spec
+from stoker.loader._spec import DatasetArguments, Spec
 
 
 class ArraySource(DatasetSource):
@@ -20,7 +20,7 @@ class ArraySource(DatasetSource):
 
     def __init__(self, arrays: Arrays, asked: DatasetArguments, name: str, dataset: Any = None, in_memory: bool = False) -> None:
         super().__init__(arrays, asked)
-        self.arrays, self.name, self.in_memory = arrays, name, in_memory
+        self.arrays, self.name, self.in_memory, self.takes_layout = arrays, name, in_memory, in_memory
         self.samples_of.layout = Layout(arrays.layout)
         self.dataset = arrays if dataset is None else dataset
 

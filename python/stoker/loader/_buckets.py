@@ -4,28 +4,18 @@
 from __future__ import annotations
 
 import bisect
-import functools
 import os
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from stoker import _core, _files
-from stoker._progress import counted
-from stoker.errors import InvalidArgumentError, StokerError
-from stoker.loader._dataset import DatasetSource
+from stoker.errors import InvalidArgumentError
+from stoker.loader._image_sizes import Size
 from stoker.loader._order import Order
-from stoker.loader._sources import FileSource
-from stoker.loader._table import Table
-from stoker.loader._table_source import TableSource
-from stoker.loader._tars import TarSource
+from stoker.loader._source import Source
 
-_HEAD = 64 << 10  # bytes read from the start of a file; nearly every image header fits in them
 _RATIOS = tuple(2 ** (k / 3) for k in range(-3, 4))  # bounds of the groups of aspect ratios in torchvision's references
 _POOL = 64  # number of steps whose samples are sorted together by size or duration
-_ADVICE = "give bucket_by a list with one key for each sample, as [height // 64 for height in heights]"
-
-Size = tuple[int, int]  # height, width
 
 
 class BucketOrder(Order):
@@ -86,74 +76,16 @@ class BucketOrder(Order):
         return steps, ids[whole:]
 
 
-def size_of_file(path: Any, oriented: bool) -> Size:
-    if _files.is_uri(path):
-        raise InvalidArgumentError(f"bucket_by: the sizes of objects in a store are not read before the images: {_ADVICE}")
-    try:
-        with _files.open_binary(path) as f:
-            data = f.read(_HEAD)
-        header = _core.image_header(data)
-    except (OSError, StokerError):  # the header may be longer; the next line raises an error if the file cannot be read or is not an image
-        header = _core.image_header(_files.read_bytes(path))
-    height, width = int(header["height"]), int(header["width"])
-    return (width, height) if oriented and header["orientation"] > 4 else (height, width)
-
-
-def _counted(sizes: Iterable[Size], total: int) -> list[Size]:
-    return list(counted(sizes, "bucket_by: reading sizes", total))
-
-
-def _sizes(source: Any, oriented: bool) -> list[Size]:
-    """Returns (height, width) of each image, from the Dataset's get_height_and_width(i) or from headers of files. Raises an error without these."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(16) as pool:
-        if isinstance(source, FileSource) and source.paths is not None:
-            return _counted(pool.map(lambda path: size_of_file(path, oriented), source.paths), len(source.paths))
-        dataset = getattr(source, "dataset", None) if isinstance(source, DatasetSource) else None
-        measure = getattr(dataset, "get_height_and_width", None)
-        if measure is not None and source.size is not None:
-            return [(int(height), int(width)) for height, width in _counted(pool.map(measure, range(source.size)), source.size)]
-        if isinstance(dataset, list) and (paths := [source.samples_of.path_of(item) for item in dataset]) and None not in paths:
-            return _counted(pool.map(lambda path: size_of_file(path, oriented), paths), len(paths))
-    if isinstance(source, FileSource):
-        raise InvalidArgumentError(
-            "bucket_by: of a folder give torchvision's ImageFolder(folder), or a list of (path, target), whose files are known"
-        )
-    raise InvalidArgumentError(
-        f"bucket_by: the sizes of the images are not known before they are read: add get_height_and_width(i) to the Dataset, or {_ADVICE}"
-    )
-
-
-def _durations_of_rows(source: TableSource) -> list[float]:
-    from stoker.loader import _table_sounds
-
-    if source.asked.sound.audio.duration is not None:
-        raise InvalidArgumentError(
-            f"Loader: with duration={source.asked.sound.audio.duration:g} all sounds are equally long: leave bucket_by or duration out"
-        )
-    return _table_sounds.durations(source.table)
-
-
-def make_buckets(bucket_by: Any, source: Any, oriented: bool, together: int, shuffle: bool, seed: int) -> BucketOrder:
+def make_buckets(bucket_by: Any, source: Source, oriented: bool, together: int, shuffle: bool, seed: int) -> BucketOrder:
     """Makes the order for the Loader's argument bucket_by: "aspect_ratio" or "size" of images, "duration" of sounds, or a list with a key for each sample.
 
     oriented: whether the EXIF orientation is applied, which may exchange height and width. together: number of samples in a step, over all ranks. Raises
     InvalidArgumentError for other values, and if sizes or lengths are not known.
     """
-    durations = getattr(source, "durations", None)  # only a source of sounds has this method
-    if durations is None and isinstance(source, TableSource) and isinstance(source.table, Table) and source.asked.sound is not None:
-        durations = functools.partial(_durations_of_rows, source)
+    durations = source.durations()
     names = "'duration'" if durations is not None else "'aspect_ratio', 'size'"
     if isinstance(bucket_by, str):
-        if isinstance(source, TarSource) and source.images[0] == "wav":
-            raise InvalidArgumentError(
-                "bucket_by: the lengths of sounds in tars are not known: give it a list with one key for each sample"
-            )
-        if isinstance(source, DatasetSource) and source.asked.sound is not None and durations is None:
-            raise InvalidArgumentError(
-                f"bucket_by: the lengths of the sounds in {source} are not known before they are read: give a list with one key for each sample, such as its seconds"
-            )
+        source.check_bucket_by()
         if bucket_by == "duration" and durations is not None:
             return BucketOrder(durations(), True, together, shuffle, seed)
         keys_of: dict[str, Callable[[Size], Any]] = {
@@ -162,7 +94,7 @@ def make_buckets(bucket_by: Any, source: Any, oriented: bool, together: int, shu
         }
         if bucket_by not in keys_of or durations is not None:
             raise InvalidArgumentError(f"bucket_by is {names}, or a list with a key for each sample, not {bucket_by!r}")
-        keys = [keys_of[bucket_by](size) for size in _sizes(source, oriented)]
+        keys = [keys_of[bucket_by](size) for size in source.image_sizes(oriented)]
         return BucketOrder(keys, bucket_by == "size", together, shuffle, seed)
     values = bucket_by.tolist() if hasattr(bucket_by, "tolist") else bucket_by
     if not isinstance(values, (list, tuple)) or not values or isinstance(bucket_by, os.PathLike):

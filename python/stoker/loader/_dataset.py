@@ -12,12 +12,14 @@ import os
 import threading
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from stoker import _numbers, _same_data, fn
 from stoker._arrays import bytes_of
+from stoker._ranks import Shard
+from stoker._session import Session
 from stoker._sources import ByPosition, DescribedBatch
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, LimitError, StalledError, StateError, UnsupportedError
@@ -27,17 +29,19 @@ from stoker.loader._coordinates import Remove
 from stoker.loader._fetch import Fetch, Fetched, FetchMany, Item, ProcessWorkers, Workers, unfinished
 from stoker.loader._finish import Finish, Finishing, Keep, Lists, Planes, by_value
 from stoker.loader._follow import Field, Followers
+from stoker.loader._image_sizes import Size, measured, size_of_file, spread
 from stoker.loader._kinds import BOXES, FLOATS, IMAGE, LIST, MASK, OTHER, PICTURES, POINTS, VECTORS, Kind
 from stoker.loader._layout import Layout
 from stoker.loader._lower import Image, refuse_other_tensors
-from stoker.loader._order import GAP
+from stoker.loader._order import GAP, Order
 from stoker.loader._pixels import is_array
 from stoker.loader._random import Place, same_generators
 from stoker.loader._samples import Samples, column, height_and_width
-from stoker.loader._saved import Facts
+from stoker.loader._saved import Saved
 from stoker.loader._shared import ReuseDetector
-from stoker.loader._sources import FilesByIndex, Source
-from stoker.loader._spec import Spec
+from stoker.loader._source import Source
+from stoker.loader._spec import DatasetArguments, Spec
+from stoker.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -55,38 +59,8 @@ def forget_frames(error: BaseException | None) -> None:
         error = error.__cause__ or error.__context__
 
 
-@dataclass
-class DatasetArguments:
-    """The user's arguments about a Dataset's samples and about fetching them."""
-
-    names: tuple[str, ...] | None = None
-    kinds: dict[str, Kind] | None = None
-    ragged: tuple[str, ...] = ()
-    python_workers: int = 0
-    context: Any = None  # the context of multiprocessing for python_workers; None without such processes
-    layout: str | None = None  # "HWC" or "CHW", for images that are arrays or tensors
-    main: str = "image"  # the user's name of the field of images; `names` and `kinds` call it "image"
-    place: int = 0  # if samples are tuples: the index of the image in the tuple
-    sound: Any = None  # loader._sounds.Sounds if samples have sounds instead of images
-    plain: bool = False  # whether samples hold no image; `main` then names the first of their parts
-    pad: float | None = None  # lists of numbers of samples without an image are padded with this number; None: they are not padded
-
-    def of_columns(self, first: str, pad: float | None) -> None:
-        """Records that samples have no image, so that the column `first` is their first part. pad: see the attribute."""
-        self.plain, self.main, self.pad = True, first, pad
-        self.names = _fields.internal(self.names, first)
-        self.kinds = None if self.kinds is None else {"image" if name == first else name: kind for name, kind in self.kinds.items()}
-        self.ragged = tuple("image" if name == first else name for name in self.ragged)
-
-
 def _threads() -> int:
     return min(16, 2 * (os.cpu_count() or 1) + 2)
-
-
-def spread(total: int, most: int) -> list[int]:
-    """Returns up to `most` of the numbers 0 .. total - 1, evenly spread, with the first and the last."""
-    count = min(most, total)
-    return [k * (total - 1) // max(1, count - 1) for k in range(count)]
 
 
 def _too_large(fetched: Fetched, size: int, most: int) -> Fetched:
@@ -98,19 +72,16 @@ def _too_large(fetched: Fetched, size: int, most: int) -> Fetched:
 
 class DatasetSource(Source):
     """Reads samples from dataset[i]: an image, or a tuple or dict that holds one; DatasetArguments says where. The image is a path, bytes, array, tensor or PIL
-    image. Samples may have a sound instead of an image, or neither. In the methods, `indices` is the user's order of an epoch, or None, and `per_rank` says
-    whether each rank counts positions of its own."""
+    image. Samples may have a sound instead of an image, or neither."""
 
-    per_rank = False  # whether each rank has its own sequence of samples
+    makes_order = takes_kinds = takes_layout = True
     many = False  # whether the dataset has many(ids), which fetches several samples faster than separate calls
     in_memory = True  # whether images that are arrays come from the user's memory; False if they were read from files
     unchanging = False  # whether a sample is the same in each epoch, so that samples of the next epoch may be fetched before it begins
     by_sample = True  # whether a single sample is cheap to fetch, so that some may be fetched before the run
     typed = False  # whether values without rows have the type of all others
     compares_sizes = False  # whether `nodes` shall set `sizes`
-    sizes: list[tuple[int, int]] | None = (
-        None  # heights and widths of a few images, the same ones on each rank; None: sizes were not compared
-    )
+    sizes: list[Size] | None = None  # those of a few images, the same ones on each rank; None: sizes were not compared
 
     def __init__(self, dataset: Any, asked: DatasetArguments) -> None:
         self.dataset, self.asked = dataset, asked
@@ -141,8 +112,54 @@ class DatasetSource(Source):
         """Returns the object whose __getitem__ gives the samples."""
         return self.dataset
 
-    def check(self, spec: Spec, own_order: bool) -> None:
-        """Does nothing here. Subclasses raise an error for arguments of the Loader that they do not support. own_order: whether the user gave an order."""
+    def settle(self, spec: Spec, own_order: bool, may_list: bool) -> None:
+        self.compares_sizes = may_list and self.by_sample
+
+    def check_divided(self, shard: Shard) -> None:
+        from stoker.loader._divided import refuse_divided  # it imports hashlib and random
+
+        refuse_divided(self.by_index, self.size, shard, self.asked.context)
+
+    def by_batches(self, asked: DatasetArguments) -> Source:
+        return self
+
+    def settings(self, spec: Spec) -> dict[str, Any]:
+        # The limit may be a share of an epoch, and the library does not know the epoch's length.
+        return {**spec.settings, "max_errors": self.most_errors(spec)} if spec.settings.get("on_error") == "skip" else spec.settings
+
+    def built(self, order: Order | None, build: Callable[[bool], Pipeline]) -> Pipeline:
+        if order is not None:
+            order.check(self.size or 0)
+        return build(True)
+
+    def started(self, session: Session) -> None:
+        session.before = lambda: self.let_begin(
+            2**62
+        )  # all epochs may begin, because a user who runs the pipeline directly does not call let_begin
+
+    def meta(self, ready: Callable[[], Pipeline]) -> dict[str, Any]:
+        return {"samples": self.size, "epoch_size": self.size}
+
+    def division(self, meta: dict[str, Any], spec: Spec, per_rank: bool, samples: Callable[[], int | None]) -> tuple[bool, int, int]:
+        return spec.last_batch == "keep", 1 if per_rank else spec.shard.world, samples() or 0
+
+    def check_bucket_by(self) -> None:
+        if self.asked.sound is not None and self.durations() is None:
+            raise InvalidArgumentError(
+                f"bucket_by: the lengths of the sounds in {self} are not known before they are read: give a list with one key for each sample, such as its seconds"
+            )
+
+    def image_sizes(self, oriented: bool) -> list[Size]:
+        measure = getattr(self.dataset, "get_height_and_width", None)
+        if measure is not None and self.size is not None:
+            return [(int(height), int(width)) for height, width in measured(measure, range(self.size), self.size)]
+        paths = [self.samples_of.path_of(item) for item in self.dataset] if isinstance(self.dataset, list) else []
+        if paths and None not in paths:
+            return measured(lambda path: size_of_file(path, oriented), paths, len(paths))
+        return super().image_sizes(oriented)
+
+    def some_sizes(self, spec: Spec, samples: Callable[[], int | None], classes: Callable[[], list[str]]) -> Iterable[Size]:
+        return self.sizes or []
 
     def resized(self) -> bool:
         """Updates the length from the dataset, and returns whether it changed. Raises InvalidArgumentError if the dataset is empty."""
@@ -160,10 +177,6 @@ class DatasetSource(Source):
             self._epoch = epoch
             self._begun.notify_all()
 
-    def let_all_begin(self) -> None:
-        """Allows the Dataset's code to run for all epochs. This is needed if the user runs the Loader's pipeline directly, without calls of let_begin."""
-        self.let_begin(2**62)
-
     def _wait_for(self, epoch: int) -> None:
         """Waits until the consumer has begun this epoch. Raises StopIteration if the source was closed. Runs on the pipeline's thread that calls sources."""
         with self._begun:
@@ -176,6 +189,12 @@ class DatasetSource(Source):
 
     # ---- state ----
 
+    def saved(self, spec: Spec) -> dict[str, Any]:
+        return {"dataset": self.facts(spec)}
+
+    def reader_facts(self, session: Session, total: int | None) -> dict[str, Any] | None:
+        return None
+
     def facts(self, spec: Spec) -> dict[str, Any]:
         """Returns the facts about the data and their order that a saved state contains: size, shuffle, seed, and the digest if there is one."""
         found = self._digest()
@@ -187,11 +206,10 @@ class DatasetSource(Source):
         return self._digested[1]
 
     def _make_digest(self) -> str | None:
-        if isinstance(self.dataset, FilesByIndex):
-            return self.dataset.digest()
         return _same_data.digest_of(self.dataset)
 
-    def restore(self, facts: Facts | None, spec: Spec) -> None:
+    def restore(self, state: Saved, spec: Spec) -> None:
+        facts = state.dataset
         if facts is None:
             raise StateError("the state is not of a Loader over a Dataset")
         if facts.size != self.size:
@@ -230,22 +248,12 @@ class DatasetSource(Source):
         return ids.__getitem__, size
 
     def forget_orders(self) -> None:
-        """Deletes the cached orders. Call when the user's order for the current epoch changes."""
         self._orders = {}
 
     def steps_left(self, epoch: int, consumed: int, spec: Spec, indices: array[int] | None, per_rank: bool) -> bool:
-        """Returns whether the epoch has another step after all ranks together have consumed this number of samples."""
-        total = self._sequence(epoch, spec, indices)[1]
-        together = spec.batch * (1 if per_rank else spec.shard.world)
-        return consumed + together <= total if spec.last_batch == "drop" else consumed < total
-
-    def has_step(self, epoch: int, consumed: int, spec: Spec) -> bool:
-        """Returns True. A source of unknown length overrides this: it fetches and stores the samples of the step after `consumed` samples of all ranks, and
-        returns whether there are any."""
-        return True
+        return spec.has_step(self._sequence(epoch, spec, indices)[1], consumed, per_rank)
 
     def samples(self, epoch: int, positions: Sequence[int], spec: Spec, indices: array[int] | None) -> list[tuple[int, bool]]:
-        """Returns (id, padded) for each position. padded: the sample is a repeat that only fills the last batch."""
         sample, total = self._sequence(epoch, spec, indices)
         return [(sample(min(p, total - 1)), p >= total) for p in positions]
 
@@ -403,7 +411,7 @@ class DatasetSource(Source):
         except TypeError as e:
             return replace(fetched, parts=None, error=e)
 
-    def _sizes_of_some(self, spec: Spec) -> list[tuple[int, int]]:
+    def _sizes_of_some(self, spec: Spec) -> list[Size]:
         """Fetches some samples, the same ones on all ranks and in all runs, and returns the (height, width) of their images. Leaves out bad samples. Returns []
         if samples have several images. Fetches no more at once than fit into memory_limit. Raises StalledError if that takes longer than `timeout`."""
         workers = self.workers
@@ -412,7 +420,7 @@ class DatasetSource(Source):
         limit = spec.settings.get("timeout") or None
         indices = list(spread(self.size or 0, _COMPARED))
         at_once = max(1, self.most_bytes(spec) // (sum(map(bytes_of, self._example)) + 1))
-        sizes: list[tuple[int, int]] = []
+        sizes: list[Size] = []
         try:
             with same_generators():
                 for k in range(0, len(indices), at_once):
@@ -428,7 +436,7 @@ class DatasetSource(Source):
             raise
         return sizes
 
-    def _size_of_fetched(self, fetched: Fetched, spec: Spec) -> tuple[int, int] | None:
+    def _size_of_fetched(self, fetched: Fetched, spec: Spec) -> Size | None:
         """Returns height and width of a sample's image; None if fetching failed, which the sample's batch reports, or if the size cannot be read."""
         forget_frames(fetched.error)
         return None if fetched.parts is None else height_and_width(fetched.parts[0], self.samples_of.layout, spec.orientation)
@@ -457,8 +465,6 @@ class DatasetSource(Source):
     # ---- graph ----
 
     def begin(self, epoch: int, consumed: int, base: int) -> None:
-        """Sets the position where the run begins. consumed: the number of samples of the epoch that all ranks together have consumed. base: the epoch that is
-        number 0 for the pipeline."""
         self._start = (epoch, consumed, base)
         self._closed = False
 
@@ -470,6 +476,7 @@ class DatasetSource(Source):
         shard = (0, 1) if per_rank else (spec.shard.rank, spec.shard.world)
         self.samples_of.settle(spec.orientation, spec.counts_channels)
         example = self._first(spec, indices, per_rank)
+        self.views, self.several = self.samples_of.views, self.samples_of.several
         if self.compares_sizes and self.sizes is None:
             self.sizes = self._sizes_of_some(spec)
         base = self._start[2]
@@ -593,11 +600,13 @@ class DatasetSource(Source):
                 finish[k] = Planes(rows or LIST in (kind.format, images))
         return finish
 
-    def list_masks(self) -> None:
-        """Lets batches hold each sample's masks as a list entry instead of one stack, as the images are lists too."""
+    def list_fields(self, kinds: dict[str, Kind] | None) -> set[str]:
+        parts = dict(zip(self.samples_of.names_of_parts(), self.samples_of.kinds or (), strict=False))
+        found = super().list_fields({**(kinds or {}), **parts})
         for finish in self.finishing.finish.values():
             if isinstance(finish, Planes):
                 finish.listed = True
+        return found
 
     def _let_follow(self, followers: Followers, geometry: DataNode) -> None:
         """Adds conversions that move boxes and points, and that remove the ones that transforms drop. They run for a whole batch, and read the moves from the

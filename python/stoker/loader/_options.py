@@ -11,13 +11,12 @@ from typing import Any
 
 from stoker import _needs, types
 from stoker._numbers import INT64_MAX, flag, whole
-from stoker._ranks import Shard, resolve, share, together
+from stoker._ranks import Shard, share, together
 from stoker._settings import SETTINGS, PassedOn, table
 from stoker._signatures import hint_for
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StokerError, UnsupportedError
 from stoker.loader._order import LARGEST_BATCH
-from stoker.pipeline import Pipeline
 
 
 class Arguments(PassedOn, total=False):
@@ -223,28 +222,6 @@ def refuse_what_a_pipeline_has(signature: inspect.Signature, given: dict[str, An
             f"Loader: {', '.join(others)} would have no effect on a Pipeline, which has its own: give "
             f"{'them' if len(others) > 1 else 'it'} to pipeline_def or to the pipeline's operators"
         )
-
-
-def shard_of_pipeline(pipeline: Pipeline, shard: Any) -> Shard:
-    """Returns the shard that a Pipeline's reader reads. If the user gave another shard, raises an error, because only the reader can decide it. If "auto" means
-    another shard, and the reader reads all samples, prints a notice."""
-    meta = pipeline._started().meta()
-    own = Shard(int(meta.get("shard_id", 0)), int(meta.get("number_of_shards", 1)))
-    wanted = resolve(shard)
-    if wanted == own:
-        return own
-    if shard != "auto":
-        reads = f"its reader reads shard {own.rank} of {own.world}" if meta else "it has no reader, and its sources give what they give"
-        advice = "give the reader" if meta else "let a function that makes the pipeline's sources divide their samples; for readers,"
-        raise InvalidArgumentError(
-            f"Loader: shard=({wanted.rank}, {wanted.world}) would have no effect on a Pipeline ({reads}): {advice} num_shards={wanted.world}, "
-            f"shard_id={wanted.rank}"
-        )
-    if meta and own.world == 1:
-        notice(
-            f"the Pipeline's reader reads all samples on each of the {wanted.world} ranks: num_shards={wanted.world}, shard_id={wanted.rank} divide them"
-        )
-    return own
 
 
 def workers_of(python_workers: int) -> int:

@@ -11,14 +11,12 @@ from stoker import _core, _same_data
 from stoker._ranks import check_agreement, together
 from stoker._session import Session
 from stoker._where import notice
-from stoker.errors import InvalidArgumentError, StateError, StokerError
-from stoker.loader._dataset import DatasetSource
+from stoker.errors import StateError, StokerError
 from stoker.loader._order import BatchOrder, Order
 from stoker.loader._random import mix
-from stoker.loader._saved import OF_DATA, Ids, Saved, digest
-from stoker.loader._sources import Source
+from stoker.loader._saved import Ids, Saved, digest
+from stoker.loader._source import Source
 from stoker.loader._spec import Spec
-from stoker.loader._tars import TarSource
 from stoker.loader._waiting import WaitMeter
 from stoker.pipeline import Pipeline
 
@@ -27,7 +25,7 @@ class Run:
     """Delivers the batches of a Loader's epochs. An epoch has its own pipeline if the user gives the order of samples, or if the source reads only one epoch
     from front to back; else one pipeline delivers all epochs."""
 
-    def __init__(self, source: Source | Pipeline, spec: Spec, order: Order | None) -> None:
+    def __init__(self, source: Source, spec: Spec, order: Order | None) -> None:
         self.source, self.spec, self.order = source, spec, order
         self.pipe: Pipeline | None = None
         self._session: Session | None = None  # the session of `pipe`
@@ -82,10 +80,9 @@ class Run:
     def ready(self) -> Pipeline:
         """Returns the pipeline of this epoch, and builds it if needed."""
         if self.pipe is None:
-            self.pipe = self.source if isinstance(self.source, Pipeline) else self._make(self.source)
+            self.pipe = self._make()
             self._session = self.pipe._started()
-            if isinstance(self.source, DatasetSource):
-                self._session.before = self.source.let_all_begin  # no call of let_begin happens if the user runs the pipeline directly
+            self.source.started(self._session)
             self._notice_ranks_that_repeat()
             self._restore(self._session)
             self.descs = [(dtype, shape, layout) for dtype, _, shape, layout in self._session.outputs()]
@@ -96,11 +93,7 @@ class Run:
         sample: with a step less, they would end while the first ones still wait for them."""
         assert self.pipe is not None
         assert self._session is not None
-        if isinstance(self.source, DatasetSource):
-            keeps, ranks, size = self.spec.last_batch == "keep", 1 if self.per_rank else self.spec.shard.world, self.samples() or 0
-        else:
-            meta = self._session.meta()
-            keeps, ranks, size = bool(meta.get("keeps")), int(meta.get("number_of_shards", 1)), int(meta.get("epoch_size", -1))
+        keeps, ranks, size = self.source.division(self._session.meta(), self.spec, self.per_rank, self.samples)
         batch = self.pipe.batch_size
         left = size % (batch * ranks) if keeps and size > 0 else 0
         if ranks > 1 and 0 < left <= batch * (ranks - 1):
@@ -110,7 +103,7 @@ class Run:
                 'and has that field, "drop" leaves the step out on all ranks'
             )
 
-    def _make(self, source: Source) -> Pipeline:
+    def _make(self) -> Pipeline:
         indices = self._indices()
         self._check_ids()
         per_rank = self.per_rank
@@ -122,47 +115,21 @@ class Run:
         seed = mix(self.spec.seed, self.epoch if own_epochs else 0, rank) if own_epochs or rank else self.spec.seed
         seed = mix(seed, self.before) if self.before else seed
         self.base = self.epoch if own_epochs else 0
-        settings = self.spec.settings
-        if isinstance(source, DatasetSource):
-            source.begin(self.epoch, int((self.resumed or {}).get("consumed", 0)), self.base)
-            if settings.get("on_error") == "skip":  # the limit may be a share of an epoch, and the library does not know the epoch's length
-                settings = {**settings, "max_errors": source.most_errors(self.spec)}
-        if isinstance(source, DatasetSource) and self.order is not None:
-            self.order.check(source.size or 0)
-        try:
-            pipe = self._built(source, seed, settings, indices)
-        except InvalidArgumentError:
-            if indices is not None and not isinstance(source, DatasetSource):  # a wrong number of samples explains more than a wrong id
-                self._check_order(self._built(source, seed, settings, None), True)
-            raise
-        if not isinstance(source, DatasetSource):
-            self._check_order(pipe, False)
-        pipe.keep_bad_samples(self.bad)
-        return pipe
+        self.source.begin(self.epoch, int((self.resumed or {}).get("consumed", 0)), self.base)
+        return self.source.built(self.order, lambda ordered: self._built(seed, indices if ordered else None))
 
-    def _built(self, source: Source, seed: int, settings: dict[str, Any], indices: array[int] | None) -> Pipeline:
-        pipe = Pipeline(self.spec.batch, seed=seed, enable_conditionals=True, **settings)
+    def _built(self, seed: int, indices: array[int] | None) -> Pipeline:
+        pipe = Pipeline(self.spec.batch, seed=seed, enable_conditionals=True, **self.source.settings(self.spec))
         with pipe:
-            nodes = source.nodes(self.spec, indices, self.per_rank)
+            nodes = self.source.nodes(self.spec, indices, self.per_rank)
             pipe.set_outputs(*nodes, *([] if self.spec.size is None else [self.spec.size]))
         self._made = pipe
         try:
             pipe.build()
         finally:
             self._made = None
+        pipe.keep_bad_samples(self.bad)
         return pipe
-
-    def _check_order(self, pipe: Pipeline, trial: bool) -> None:
-        """Raises InvalidArgumentError if the user's order does not fit the reader's number of samples. Closes the pipeline after an error, and in any case if
-        `trial` is set."""
-        try:
-            if self.order is not None:
-                self.order.check(pipe._started().meta()["samples"] or 0)
-        except BaseException:
-            pipe.close()
-            raise
-        if trial:
-            pipe.close()
 
     def _restore(self, session: Session) -> None:
         state = self.resumed
@@ -170,9 +137,7 @@ class Run:
             now = session.state()
             state = {**now, **self._saved_data(now), "epoch": self.epoch - self.base}
         if state is not None:
-            # The pipeline's seed was derived from the run's seed and may differ between ranks, so the seed in the state is not used.
-            own = {} if self.pipe is self.source else {"seed": session.state()["seed"]}
-            session.restore({**state, **own})
+            session.restore(self.source.continued(state, session))
         self.unchecked = None
         if self.resumed is not None and self.order is None:
             epoch = int(session.state()["epoch"])
@@ -193,11 +158,8 @@ class Run:
 
     def _keep_data(self) -> None:
         """Stores the facts about the data in self.data. A state that is saved between epochs, without a pipeline, needs them."""
-        if self._session is not None and not isinstance(self.source, DatasetSource):
-            core = self._session.state()
-            self.data = {name: core[name] for name in OF_DATA if name in core}
-            if core.get("streamed") and self.total is not None:
-                self.data["size"] = self.total
+        if self._session is not None:
+            self.data = self.source.reader_facts(self._session, self.total)
 
     def agree(self) -> None:
         """Raises an error on all ranks if they were started with different files, orders, seeds or batch sizes. Does nothing if torch has no process group."""
@@ -206,11 +168,9 @@ class Run:
             return
         facts: dict[str, Any] = {"ranks": spec.shard.world, "batch size": spec.batch, "last batch": spec.last_batch, "seed": spec.seed}
         facts["order"] = "shuffled" if spec.shuffle else "in order" if order is None else type(order).__name__
-        if isinstance(self.source, DatasetSource):
-            facts["samples"] = self.source.size
-        else:
-            meta = self.meta()
-            facts |= {"files (digest)": f"{meta.get('fingerprint', 0):016x}", "samples": meta.get("epoch_size")}
+        meta = self.meta()
+        facts |= {"files (digest)": f"{meta['fingerprint']:016x}"} if "fingerprint" in meta else {}
+        facts["samples"] = meta.get("epoch_size")
         if order is not None and order.per_rank:
             facts["length of the sampler"] = order.length() or self.count
         elif order is not None:
@@ -220,8 +180,8 @@ class Run:
     # ---- facts about the data ----
 
     def meta(self) -> dict[str, Any]:
-        """Returns the metadata of the reader; {} without a reader."""
-        return self.ready()._started().meta()
+        """Returns the metadata of the reader, or of a Dataset; {} without both."""
+        return self.source.meta(self.ready)
 
     def samples(self) -> int | None:
         """Returns the number of samples in an epoch, over all ranks, or of this rank if each rank has its own sequence; None if the number is not known."""
@@ -231,15 +191,13 @@ class Run:
             if self.in_stretches:
                 return None
             return self.order.length() or self.count
-        if isinstance(self.source, DatasetSource):
-            return self.source.size
         size = self.meta().get("epoch_size")
         return self.total if size is None or size < 0 else int(size)
 
     def counted(self) -> int | None:
         """Returns the number of samples in an epoch. If tars are read from front to back and were not counted yet, reads all of them, which may take minutes.
         Returns None for other sources of unknown length."""
-        if isinstance(self.source, Source) and self.source.one_epoch and self.samples() is None:
+        if self.source.one_epoch and self.samples() is None:
             if self.step or self.resumed is not None:
                 self.total = self.source.count(self.spec)
             else:
@@ -249,8 +207,6 @@ class Run:
 
     def data_size(self) -> int | None:
         """Returns the number of samples in the data set, of which an epoch may take fewer or more; None if unknown. May count as counted() does."""
-        if isinstance(self.source, DatasetSource):
-            return self.source.size
         size = self.meta().get("samples")
         return self.counted() if size is None or size < 0 else int(size)
 
@@ -260,19 +216,18 @@ class Run:
         """Begins an iteration over the rest of a restored epoch, or over a new epoch. If the loop left an epoch early, ends that epoch first."""
         if self.inside and self.step:
             self._leave()
-        if isinstance(self.source, DatasetSource):
-            if not self.inside and self.resumed is None and self.source.resized():
-                self._drop()
-            if self.pipe is None:
-                self._pass_ended_epoch()
-            self.source.let_begin(self.epoch)
+        if not self.inside and self.resumed is None and self.source.resized():
+            self._drop()
+        if self.pipe is None and self.source.makes_order:
+            self._pass_ended_epoch()
+        self.source.let_begin(self.epoch)
         self.inside = True
         self.ready()
 
     def _leave(self) -> None:
         assert self._session is not None
         self.watch.begun = None
-        if self._own_pipelines or isinstance(self.source, DatasetSource):
+        if self._own_pipelines or self.source.makes_order:
             self._keep_data()
             self._drop()
         else:
@@ -281,15 +236,10 @@ class Run:
 
     @property
     def _own_pipelines(self) -> bool:
-        return self.order is not None or (isinstance(self.source, Source) and self.source.one_epoch)
-
-    def _by_index(self) -> None:
-        """Makes the source read samples by index from now on. A source reads tars from front to back in the first epoch at most."""
-        if isinstance(self.source, Source):
-            self.source.one_epoch = False
+        return self.order is not None or self.source.one_epoch
 
     def _next_epoch(self) -> None:
-        self._by_index()
+        self.source.one_epoch = False  # tars are read from front to back in the first epoch at most
         self.epoch += 1
         self.resumed = self.ids = None
         self.inside, self.before = False, 0
@@ -309,19 +259,17 @@ class Run:
         self.before = done
         self._drop()
         self.indices, self.count = ids, len(ids)
-        if isinstance(self.source, DatasetSource):
-            self.source.forget_orders()
+        self.source.forget_orders()
         self.ready()
         return True
 
     def _drop(self) -> None:
-        if self.pipe is not None and self.pipe is not self.source:
+        if self.pipe is not None and self.source.owns_pipeline:
             if self._session is not None and self._session._pid == os.getpid():
                 self.bad = self.pipe.bad_samples()
             self.pipe.close()
         self.pipe = self._session = None
-        if isinstance(self.source, Source):
-            self.source.close()
+        self.source.close()
 
     def take(self) -> _core.Batch | None:
         """Returns the next batch that has samples; None at the end of the epoch. Skips batches whose samples are all bad, but counts them as steps. Raises
@@ -374,10 +322,8 @@ class Run:
             raise StateError(
                 "a sampler without a length has no position that can be saved: give a function of the epoch that returns the ids of one epoch"
             )
-        state = {**self.position(), "seed": self.spec.seed}
-        if isinstance(self.source, Pipeline):
-            state["pipeline_seed"] = self.source.seed
-        if state["pipeline"] is None and not isinstance(self.source, DatasetSource):
+        state = {**self.position(), **self.source.saved(self.spec), "seed": self.spec.seed}
+        if state["pipeline"] is None:
             self._keep_data()
             if self.data is not None:
                 state["data"] = self.data
@@ -389,91 +335,77 @@ class Run:
         return state
 
     def position(self) -> dict[str, Any]:
-        """Returns the position as entries of a state: the epoch; the pipeline's state, or None at the start of an epoch; and facts about a Dataset."""
-        facts = {"dataset": self.source.facts(self.spec)} if isinstance(self.source, DatasetSource) else {}
-        own_order = self.order is not None or bool(facts)
-        goes_on = isinstance(self.source, Pipeline) and self.resumed is None
+        """Returns the position as entries of a state: the epoch, and the pipeline's state, or None at the start of an epoch."""
+        goes_on = not self.source.owns_pipeline and self.resumed is None
         if self._session is None or (self._session.step == 0 and not goes_on):
-            return {"epoch": self.epoch, "pipeline": self.resumed, **facts}
+            return {"epoch": self.epoch, "pipeline": self.resumed}
         core = self._session.state()
-        if not own_order:
+        if self.order is None and not self.source.makes_order:
             # In a pipeline that the user made, an epoch's last batch may hold samples of the next epoch, which then has consumed samples before its first batch.
             begun = self._session.step > 0 or core["consumed"] > 0
             over = not begun or (core.get("streamed") and core["epoch"] > self.epoch)
             return {"epoch": core["epoch"], "pipeline": None if over else core}
         done = core["epoch"] + self.base > self.epoch
-        if isinstance(self.source, DatasetSource):  # the pipeline learns of the end of an epoch only when it asks the source for more
-            done = done or not self.source.steps_left(self.epoch, core["consumed"], self.spec, self.indices, self.per_rank)
-        return {"epoch": self.epoch + done, "pipeline": None if done else core, **facts}
+        done = done or not self.source.steps_left(self.epoch, core["consumed"], self.spec, self.indices, self.per_rank)
+        return {"epoch": self.epoch + done, "pipeline": None if done else core}
 
     @property
     def per_rank(self) -> bool:
         """Returns whether each rank has its own sequence of ids, instead of one sequence for all ranks."""
-        if isinstance(self.source, DatasetSource) and self.source.per_rank:
-            return True
-        return self.order is not None and self.order.per_rank
+        return self.source.per_rank or (self.order is not None and self.order.per_rank)
 
     def dataset_samples(self, batch: _core.Batch) -> list[tuple[int, bool]]:
         """Returns (id, padded) for each sample of a Dataset's batch; the C library knows only positions. padded: it is a repeat that fills the batch."""
-        assert isinstance(self.source, DatasetSource)
         positions = [batch.sample(i)[1] for i in range(len(batch))]
         return self.source.samples(self.epoch, positions, self.spec, self.indices)
 
     def load(self, state: Saved) -> None:
         """Sets the position from a saved state of the same data. Raises StateError for other states, and the position stays the same. If only the sampler gives
         other ids than in the saved run, begin() also raises the error, until the sampler gives the same ids."""
-        if isinstance(self.source, Pipeline) and self.source._started().delivered:
-            raise StateError("a state is loaded before the first batch of a pipeline; make a new one")
+        self.source.check_loadable()
         place, seed, ids = self.position(), self.spec.seed, self.ids
-        own_seed = self.source.seed if isinstance(self.source, Pipeline) else None
-        one_epoch = self.source.one_epoch if isinstance(self.source, Source) else False
+        own_seed, one_epoch = self.source.pipeline_seed(), self.source.one_epoch
         self._keep_data()
         data = self.data
         try:
             self._load(state)
-            if not isinstance(self.source, DatasetSource):
-                self.ready()
+            if not self.source.makes_order:
+                self.ready()  # the library checks the state
         except BaseException:
             if self._other_ids():
                 raise
             self._drop()
             self._go_on_with(seed, own_seed)
-            if isinstance(self.source, Source):
-                self.source.one_epoch = one_epoch
+            self.source.one_epoch = one_epoch
             self.epoch, self.resumed, self.ids, self.data = place["epoch"], place["pipeline"], ids, data
             self.unchecked, self.inside = None, False
             raise
 
     def _load(self, state: Saved) -> None:
         self._drop()
-        if isinstance(self.source, DatasetSource):
-            self.source.restore(state.dataset, self.spec)
-        elif state.dataset is not None:
-            raise StateError("the state is of a Loader over a Dataset")
+        self.source.restore(state, self.spec)
         own = state.order is not None or (state.pipeline is not None and state.pipeline["epoch"] != state.epoch)
         if own and self.order is None:
             raise StateError("the state is of a Loader with an order of its own (sampler); this one has none")
-        if isinstance(self.source, Source) and (state.epoch or state.pipeline is not None):
-            self.source.one_epoch = isinstance(self.source, TarSource) and bool((state.pipeline or {}).get("streamed"))
         self._go_on_with_seed(state)
         self.epoch = state.epoch
         self.resumed, self.ids = state.pipeline, state.order
-        self.unchecked = self.data = state.data
+        self.unchecked, self.data = state.data, state.data if state.dataset is None else None
         self.inside = False
-        if self.order is not None or isinstance(self.source, DatasetSource):
+        if self.order is not None or self.source.makes_order:
             self._pass_ended_epoch()
             self._check_ids()
 
     def _go_on_with_seed(self, state: Saved) -> None:
         """Replaces the seed of this Loader by that of the saved run, for the order and for random draws."""
         seed = state.seed
-        if seed is None and self.order is None and not isinstance(self.source, Pipeline):
+        if seed is None and self.order is None and self.source.owns_pipeline:
             seed = state.pipeline_seed
         self._go_on_with(seed, state.pipeline_seed)
 
     def _go_on_with(self, seed: int | None, pipeline_seed: int | None) -> None:
-        if isinstance(self.source, Pipeline) and pipeline_seed is not None:
-            self.source._go_on_with_seed(pipeline_seed)
+        if pipeline_seed is not None:
+            self.source.go_on_with(pipeline_seed)
         if seed is not None and seed != self.spec.seed:
             self.spec.seed, self.drawn = seed, -1
             if self.order is not None:
@@ -492,20 +424,18 @@ class Run:
                 f"the state is of epochs of {self.ids.samples} samples; here they have {total}: give the sampler of the run that was saved"
             )
         if total is None:
-            left = not isinstance(self.source, DatasetSource) or self.source.has_step(self.epoch, consumed, self.spec)
+            left = self.source.has_step(self.epoch, consumed, self.spec)
         else:
-            together = self.spec.batch * (1 if self.per_rank else self.spec.shard.world)
-            left = consumed + together <= total if self.spec.last_batch == "drop" else consumed < total
+            left = self.spec.has_step(total, consumed, self.per_rank)
         if not left:
             self.epoch += 1
             self.resumed = self.ids = None
 
     def go_to(self, epoch: int) -> None:
         """Goes to the beginning of an epoch, and closes the current pipeline. Raises StateError if the source is a user's Pipeline."""
-        if isinstance(self.source, Pipeline):
-            raise StateError("set_epoch: the user's Pipeline goes through its epochs in order")
+        self.source.check_set_epoch()
         self._drop()
-        self._by_index()
+        self.source.one_epoch = False
         self.epoch = epoch
         self.resumed = self.ids = None
         self.inside = False
@@ -513,16 +443,16 @@ class Run:
     def close(self) -> None:
         """Stops the work but keeps the position: state() returns the same as before, and a new iteration continues from it."""
         # In a forked child, the session belongs to the parent process. A Pipeline of the user keeps its own position.
-        if self._session is not None and self.pipe is not self.source and self._session._pid == os.getpid():
+        if self._session is not None and self.source.owns_pipeline and self._session._pid == os.getpid():
             state = self.position()
             self._keep_data()
             if state["epoch"] != self.epoch:
-                self._by_index()
+                self.source.one_epoch = False
             self.epoch, self.resumed = state["epoch"], state["pipeline"]
             self.inside = False
-        session, users = self._session, self.pipe is self.source
+        session = self._session
         self._drop()
-        if session is not None and users:
+        if session is not None and not self.source.owns_pipeline:
             session.interrupt(False)
 
     def interrupt(self) -> None:
@@ -532,5 +462,4 @@ class Run:
             session.interrupt(True)
         if made is not None:
             made.close()
-        if isinstance(self.source, Source):
-            self.source.close()
+        self.source.close()

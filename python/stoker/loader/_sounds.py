@@ -7,7 +7,7 @@ import json
 import math
 import os
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,11 +22,12 @@ from stoker.errors import CorruptError, InvalidArgumentError, StokerError
 from stoker.loader import _fields
 from stoker.loader._finish import Finish, Finishing, Outputs, by_value
 from stoker.loader._lower_sounds import Sound, is_of_sounds, lowered
-from stoker.loader._sources import FileSource, Source, from_list, table_error
+from stoker.loader._source import Source
+from stoker.loader._sources import FileSource, from_list, table_error
 from stoker.loader._spec import Spec
 from stoker.loader._table_files import tables_of
 from stoker.loader._tars import TarSource, tars_of
-from stoker.loader._videos import wants_clips
+from stoker.loader._videos import Separated, wants_clips
 from stoker.pipeline import Pipeline
 
 # Endings of the files that this build of the library can decode as sounds.
@@ -85,20 +86,6 @@ def components_of(fields: Any, components: Mapping[str, Any] | None) -> Mapping[
     if not isinstance(components, Mapping) or name not in components:
         return components
     return {"image" if n == name else n: made_of for n, made_of in components.items()}
-
-
-@dataclass
-class Separated:
-    """The arguments of a Loader without those about sounds. fields: without the fields that the sounds add. sounds: None if the source itself makes the
-    sounds. main: the user's name of the sounds, if rows have sounds instead of images; else "". ragged: the ragged fields that are not sounds. transforms: the
-    transforms of images."""
-
-    source: Any
-    fields: Any
-    sounds: Sounds | None
-    main: str
-    ragged: tuple[str, ...]
-    transforms: Any = None
 
 
 def separated(source: Any, given: Mapping[str, Any]) -> Separated:
@@ -168,10 +155,9 @@ def _source_of(given: SoundField, source: Any, ragged: Sequence[str], transforms
     rest = (given, bool(ragged), transforms)
     if isinstance(source, FileSource):
         return AudioSource(source, None, *rest)
-    if _is_manifest(source):
-        return AudioSource(FileSource(None, None, None), [os.fspath(source)], *rest)
-    if isinstance(source, (list, tuple)) and source and all(map(_is_manifest, source)):
-        return AudioSource(FileSource(None, None, None), [os.fspath(s) for s in source], *rest)
+    manifests = list(source) if isinstance(source, (list, tuple)) else [source]
+    if manifests and all(map(_is_manifest, manifests)):
+        return AudioSource(FileSource(None, None, None), [os.fspath(m) for m in manifests], *rest)
     if isinstance(source, (str, os.PathLike)):
         if os.fspath(source).endswith(".csv"):
             raise table_error(source)
@@ -350,6 +336,7 @@ class AudioSource(FileSource):
     """Reads sound files. files: a FileSource that lists them. manifests: paths of NeMo manifests to read in place of `files`, or None."""
 
     holds = "sound"
+    endings = SOUND_ENDINGS
 
     def __init__(self, files: Any, manifests: list[str] | None, given: SoundField, ragged: bool, transforms: Any) -> None:
         self.root, self.paths, self.labels, self.columns = files.root, files.paths, files.labels, files.columns
@@ -385,7 +372,10 @@ class AudioSource(FileSource):
         self.finishing = Finishing(finish, needed, image=False)
         return nodes
 
-    def durations(self) -> list[float]:
+    def durations(self) -> Callable[[], list[float]]:
+        return self._read_durations
+
+    def _read_durations(self) -> list[float]:
         """Returns the length in seconds of each sample, from the manifests or from the headers of the files. Raises InvalidArgumentError if the Audio has a
         duration, and for a folder in a store."""
         if isinstance(self.given.audio.duration, (int, float)):
@@ -412,11 +402,7 @@ class AudioSource(FileSource):
         return found
 
     def _of_files(self, spec: Spec, reader: dict[str, Any]) -> tuple[Sound, dict[str, DataNode]]:
-        where: dict[str, Any] = {"file_root": self.root, "file_filters": [f"*.{ending}" for ending in SOUND_ENDINGS], "nested": True}
-        if self.paths is not None:
-            where = {"files": self.paths}
-            if self.labels is not None:
-                where["labels"] = self.labels
+        where = self._where()
         if self.given.audio.duration is not None and self._of_store():
             op = find("readers.sound_windows")
             assert op is not None
@@ -443,7 +429,3 @@ class AudioSource(FileSource):
 
     def __repr__(self) -> str:
         return ", ".join(self.manifests) if self.manifests is not None else super().__repr__()
-
-    @property
-    def classes(self) -> list[str]:
-        return []

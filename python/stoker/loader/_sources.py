@@ -1,57 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base class of a Loader's sources, and the sources for folders, lists of files, and CIFAR's binary files."""
+"""The sources for folders, lists of files, and CIFAR's binary files."""
 
 from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from stoker import _core, _files, _same_data, fn
+from stoker._where import notice
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError
 from stoker.loader import _fields, _targets
+from stoker.loader._dataset import DatasetSource
 from stoker.loader._finish import Finishing, by_value
+from stoker.loader._image_sizes import WHOLE, Size, measured, size_of_file, sizes_read, spread
 from stoker.loader._lower import Image
-from stoker.loader._spec import Spec
+from stoker.loader._source import Source
+from stoker.loader._spec import DatasetArguments, Spec
+from stoker.pipeline import Pipeline
+
+_LOOKED_AT = 32  # the most files whose sizes are compared
+_FOLDERS = 8  # the most class folders from which files are compared
 
 # Endings of the files that this build of the library can decode as images.
 IMAGE_ENDINGS = tuple(glob.removeprefix("*.") for glob in _core.image_globs())
 # Usual names of a data set's parts, and how many entries of a folder are looked at to find out whether it holds folders.
 _SPLITS, _FEW = frozenset(("train", "training", "val", "valid", "validation", "test", "testing")), 100
-
-
-class Source:
-    """Base of the sources: adds the operators that read samples to a graph. `nodes` returns the outputs: the finished image or sound, then the targets, then
-    further views of the image and other nodes that the source needs."""
-
-    targets = 1  # number of outputs that are targets; they come after the image
-    finishing = Finishing()  # conversions of outputs to fields; `nodes` may replace them
-    one_epoch = False  # whether a graph reads only one epoch, at whose end the number of samples becomes known
-
-    def fields(self, names: tuple[str, ...] | None) -> dict[str, int | None]:
-        """Returns a dict from fields of a batch to indices of outputs, or to None for metadata of samples. Call after `nodes`."""
-        return _fields.of_folder(names)
-
-    def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
-        raise NotImplementedError
-
-    def settle(self, spec: Spec, own_order: bool) -> None:
-        """Called once, before `nodes`. Does nothing here; a subclass may prepare itself. own_order: whether the user gives the order of samples."""
-
-    def index(self) -> None:
-        """Makes a source use an index from now on, so that its length is known and one graph reads all epochs. Only sources with one_epoch have this."""
-        raise NotImplementedError
-
-    def count(self, spec: Spec) -> int:
-        """Returns the number of samples. Only sources with one_epoch have this."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Called when no more batches are needed. Does nothing here; a subclass that has threads or processes ends them."""
 
 
 class FileSource(Source):
@@ -77,12 +55,7 @@ class FileSource(Source):
         return _fields.of_folder(names) if self.columns is None else _fields.of_table(names, self.columns)
 
     def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
-        where: dict[str, Any] = {"file_root": self.root, "file_filters": [f"*.{ending}" for ending in self.endings], "nested": True}
-        if self.paths is not None:
-            where = {"files": self.paths}
-            if self.labels is not None:
-                where["labels"] = self.labels
-        data, label = fn.readers.file(**where, **spec.reader_arguments(indices, per_rank))
+        data, label = fn.readers.file(**self._where(), **spec.reader_arguments(indices, per_rank))
         first, *others = spec.finished(spec.image(data))
         return [first, spec.label(label), *others]
 
@@ -99,6 +72,68 @@ class FileSource(Source):
             return None
         return os.path.join(self.root, next((name for name in classes if name.startswith("train")), classes[0]))
 
+    def _where(self) -> dict[str, Any]:
+        """Returns the arguments with which a reader finds the files."""
+        if self.paths is None:
+            return {"file_root": self.root, "file_filters": [f"*.{ending}" for ending in self.endings], "nested": True}
+        return {"files": self.paths} if self.labels is None else {"files": self.paths, "labels": self.labels}
+
+    def by_batches(self, asked: DatasetArguments) -> Source:
+        return super().by_batches(asked) if self.paths is None else _FilesByIndexSource(FilesByIndex(self), asked)
+
+    def image_sizes(self, oriented: bool) -> list[Size]:
+        if self.paths is None:
+            raise InvalidArgumentError(
+                "bucket_by: of a folder give torchvision's ImageFolder(folder), or a list of (path, target), whose files are known"
+            )
+        return measured(lambda path: size_of_file(path, oriented), self.paths, len(self.paths))
+
+    def some_sizes(self, spec: Spec, samples: Callable[[], int | None], classes: Callable[[], list[str]]) -> Iterable[Size]:
+        paths = None if self.paths is None else [self.paths[k] for k in spread(len(self.paths), _LOOKED_AT)]
+        if paths is not None and any(b"://" in os.fsencode(path) for path in paths):
+            return sizes_read(lambda more: fn.readers.file(**more)[0], {"files": paths[:: max(1, len(paths) // WHOLE)]}, spec)
+        found = []
+        for path in paths if paths is not None else self._some_files(classes()):
+            try:
+                found.append(size_of_file(path, spec.orientation))
+            except Exception:  # the file is bad; the pipeline reports that if it reads the file
+                continue
+        return found
+
+    def _some_files(self, classes: Sequence[str]) -> Iterator[str]:
+        """Yields the paths of some files of the folder; of none if it is remote."""
+        if self.root is None or "://" in self.root:
+            return
+        chosen = spread(len(classes), _FOLDERS)
+        for k in chosen:
+            files = (
+                os.path.join(at, name)
+                for at, _, names in os.walk(os.path.join(self.root, classes[k]))
+                for name in names
+                if self._reads(name)
+            )
+            yield from islice(files, _LOOKED_AT // len(chosen))
+
+    def _reads(self, name: str) -> bool:
+        return name.rpartition(".")[2].lower() in self.endings
+
+    def notice_left_out(self, pipe: Pipeline, classes: Callable[[], list[str]]) -> None:
+        """Prints notices about files of the folder that are not read, and about a hidden folder that counts as a class, probably by accident."""
+        if self.root is None:
+            return
+        count, text = pipe._running().skipped(None)
+        if count:
+            notice(f"{self.root}: skipped {text}")
+        if (split := self.split_of(names := classes())) is not None:
+            notice(
+                f"{self.root}: its classes are {', '.join(names)}, as with ImageFolder: did you mean {split}, whose folders would be the classes?"
+            )
+        hidden = [name for name in names if name.startswith(".")]
+        if hidden:
+            notice(
+                f"{self.root}: the hidden folder {hidden[0]} holds {self.holds}s and counts as a class, as with ImageFolder: remove it if it is none"
+            )
+
     def __repr__(self) -> str:
         return self.root if self.root is not None else f"{len(self.paths or ())} files"
 
@@ -107,21 +142,24 @@ class FilesByIndex:
     """The files of a FileSource as a map-style Dataset, for orders that readers do not support."""
 
     def __init__(self, files: FileSource) -> None:
-        self._paths, self._targets = files.paths or (), files.targets_of
-
-    def digest(self) -> str:
-        """Returns a digest of paths and targets, for saved states."""
-        targets = self._targets
-        columns = [] if targets is None else list(targets.values()) if isinstance(targets, Mapping) else [targets]
-        return _same_data.digest_of_pairs(self._paths, [value for column in columns for value in _same_data.some_of(column)])
+        self.paths, self.targets = files.paths or (), files.targets_of
 
     def __len__(self) -> int:
-        return len(self._paths)
+        return len(self.paths)
 
     def __getitem__(self, i: int) -> Any:
-        if isinstance(self._targets, Mapping):
-            return {"image": self._paths[i], **{name: values[i] for name, values in self._targets.items()}}
-        return (self._paths[i],) if self._targets is None else (self._paths[i], self._targets[i])
+        if isinstance(self.targets, Mapping):
+            return {"image": self.paths[i], **{name: values[i] for name, values in self.targets.items()}}
+        return (self.paths[i],) if self.targets is None else (self.paths[i], self.targets[i])
+
+
+class _FilesByIndexSource(DatasetSource):
+    unchanging = True
+
+    def _make_digest(self) -> str:
+        targets = self.dataset.targets
+        columns = [] if targets is None else list(targets.values()) if isinstance(targets, Mapping) else [targets]
+        return _same_data.digest_of_pairs(self.dataset.paths, [value for column in columns for value in _same_data.some_of(column)])
 
 
 class CifarSource(Source):
@@ -177,7 +215,7 @@ def _refuse_robots(folder: str) -> None:
         )
 
 
-def from_list(source: Sequence[Any]) -> Source:
+def from_list(source: Sequence[Any]) -> FileSource:
     """Makes a source from [(path, target), ...], [path, ...] or ([path, ...], [target, ...]). Raises InvalidArgumentError for others."""
     if not source:
         raise InvalidArgumentError("the list of samples is empty")

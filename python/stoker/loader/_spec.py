@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spec: the checked arguments of a Loader, from which sources build graphs."""
+"""The checked arguments of a Loader: Spec, from which sources build graphs, and DatasetArguments, about the samples of a Dataset."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from stoker import fn, types
 from stoker._ranks import Shard
 from stoker.data_node import DataNode
 from stoker.errors import UnsupportedError
+from stoker.loader import _fields
 from stoker.loader._follow import Followers
+from stoker.loader._kinds import Kind
 from stoker.loader._lower import Image, Recipe
 
 TAILS = {"drop": "drop", "keep": "keep", "pad": "fill"}
@@ -130,7 +132,36 @@ class Spec:
             args["indices"] = indices
         return args
 
+    def has_step(self, samples: int, consumed: int, per_rank: bool) -> bool:
+        """Returns whether an epoch has another step after `consumed` of its samples. per_rank: both numbers are those of this rank only."""
+        together = self.batch * (1 if per_rank else self.shard.world)
+        return consumed + together <= samples if self.last_batch == "drop" else consumed < samples
+
     def steps(self, samples: int, per_rank: bool = False) -> int:
         """Returns the number of batches in an epoch, the same for all ranks. per_rank: `samples` counts those of this rank only."""
         together = self.batch * (1 if per_rank else self.shard.world)
         return samples // together if self.last_batch == "drop" else -(-samples // together)
+
+
+@dataclass
+class DatasetArguments:
+    """The user's arguments about a Dataset's samples and about fetching them."""
+
+    names: tuple[str, ...] | None = None
+    kinds: dict[str, Kind] | None = None
+    ragged: tuple[str, ...] = ()
+    python_workers: int = 0
+    context: Any = None  # the context of multiprocessing for python_workers; None without such processes
+    layout: str | None = None  # "HWC" or "CHW", for images that are arrays or tensors
+    main: str = "image"  # the user's name of the field of images; `names` and `kinds` call it "image"
+    place: int = 0  # if samples are tuples: the index of the image in the tuple
+    sound: Any = None  # loader._sounds.Sounds if samples have sounds instead of images
+    plain: bool = False  # whether samples hold no image; `main` then names the first of their parts
+    pad: float | None = None  # lists of numbers of samples without an image are padded with this number; None: they are not padded
+
+    def of_columns(self, first: str, pad: float | None) -> None:
+        """Records that samples have no image, so that the column `first` is their first part. pad: see the attribute."""
+        self.plain, self.main, self.pad = True, first, pad
+        self.names = _fields.internal(self.names, first)
+        self.kinds = None if self.kinds is None else {"image" if name == first else name: kind for name, kind in self.kinds.items()}
+        self.ragged = tuple("image" if name == first else name for name in self.ragged)

@@ -11,12 +11,12 @@ from typing import Any
 from stoker._arrays import bytes_of
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StateError
-from stoker.loader._dataset import MOST_PROBES, DatasetArguments, DatasetSource, forget_frames
+from stoker.loader._dataset import MOST_PROBES, DatasetSource, forget_frames
 from stoker.loader._fetch import Fetched, converted
 from stoker.loader._random import random_numbers
-from stoker.loader._saved import Facts
+from stoker.loader._saved import Saved
 from stoker.loader._shared import owned
-from stoker.loader._spec import Spec
+from stoker.loader._spec import DatasetArguments, Spec
 
 _END = object()
 
@@ -30,9 +30,11 @@ class StreamSource(DatasetSource):
     iterates over the earlier samples again and drops them."""
 
     per_rank = True
+    has_indices = False
     by_sample = False
 
-    def __init__(self, dataset: Any, asked: DatasetArguments) -> None:
+    def __init__(self, dataset: Any, asked: DatasetArguments, unchanging: bool = False) -> None:
+        self.unchanging = unchanging
         self._iterator: Iterator[Any] | None = None
         self._at = (-1, 0)  # epoch and position of the next sample
         self._kept: deque[Fetched] = deque()  # samples that the iterator has given already, from the position in _at on
@@ -45,6 +47,11 @@ class StreamSource(DatasetSource):
             return len(dataset)
         except TypeError:
             return None
+
+    def by_batches(self, asked: DatasetArguments) -> DatasetSource:
+        raise InvalidArgumentError(
+            "Loader: batch_sampler is for data sets that have indices, and an IterableDataset has an order of its own"
+        )
 
     def check(self, spec: Spec, own_order: bool) -> None:
         if spec.shuffle or own_order:
@@ -67,14 +74,14 @@ class StreamSource(DatasetSource):
     def facts(self, spec: Spec) -> dict[str, Any]:
         return {"size": 0, "shuffle": False, "seed": spec.seed}
 
-    def restore(self, facts: Facts | None, spec: Spec) -> None:
-        if facts is None or facts.size:
+    def restore(self, state: Saved, spec: Spec) -> None:
+        if state.dataset is None or state.dataset.size:
             raise StateError("the state is not of a Loader over an IterableDataset")
         self._iterator, self._at = None, (-1, 0)
 
     def steps_left(self, epoch: int, consumed: int, spec: Spec, indices: array[int] | None, per_rank: bool) -> bool:
         total = self._totals.get(epoch)
-        return total is None or (consumed + spec.batch <= total if spec.last_batch == "drop" else consumed < total)
+        return total is None or spec.has_step(total, consumed, True)
 
     def samples(self, epoch: int, positions: Sequence[int], spec: Spec, indices: array[int] | None) -> list[tuple[int, bool]]:
         return [(p, False) for p in positions]

@@ -17,13 +17,13 @@ from stoker import _numbers
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader import _targets
-from stoker.loader._dataset import DatasetArguments, DatasetSource
+from stoker.loader._dataset import DatasetSource
 from stoker.loader._fetch import Item
 from stoker.loader._finish import Finish, by_value, padded
 from stoker.loader._kinds import Kind
 from stoker.loader._random import mix
-from stoker.loader._saved import Facts
-from stoker.loader._spec import Spec
+from stoker.loader._saved import Facts, Saved
+from stoker.loader._spec import DatasetArguments, Spec
 from stoker.loader._table import Table
 
 if TYPE_CHECKING:
@@ -142,6 +142,7 @@ class GroupOrder:
 class TableSource(DatasetSource):
     """Reads the rows of a table. The table's threads read row groups ahead, and the table's many(ids) takes rows from groups in memory."""
 
+    shuffles = "groups"
     many = True
     unchanging = True
     typed = True
@@ -162,7 +163,7 @@ class TableSource(DatasetSource):
         if spec.by_groups and own_order:
             raise InvalidArgumentError('Loader: shuffle="groups" and sampler exclude each other: the sampler makes the order')
 
-    def settle(self, spec: Spec, own_order: bool) -> None:
+    def settle(self, spec: Spec, own_order: bool, may_list: bool) -> None:
         self.table.limit = _numbers.memory_limit(spec.settings.get("memory_limit"))
         if spec.by_groups:
             self._groups = self.table.window(), Deal(spec.shard.world, spec.batch)
@@ -171,6 +172,17 @@ class TableSource(DatasetSource):
                 f"{self.table}: shuffle=True reads a whole row group for nearly every row, because the table is larger than the {self.table.memory >> 20} MiB "
                 'that are kept in memory: shuffle="groups" mixes the rows of some groups at a time and reads each group once'
             )
+
+    def durations(self) -> Callable[[], list[float]] | None:
+        return None if self.asked.sound is None else self._read_durations
+
+    def _read_durations(self) -> list[float]:
+        from stoker.loader import _table_sounds
+
+        duration = self.asked.sound.audio.duration
+        if duration is not None:
+            raise InvalidArgumentError(f"Loader: with duration={duration:g} all sounds are equally long: leave bucket_by or duration out")
+        return _table_sounds.durations(self.table)
 
     # ---- order ----
 
@@ -259,8 +271,9 @@ class TableSource(DatasetSource):
     def _make_digest(self) -> str:
         return self.table.digest()
 
-    def restore(self, facts: Facts | None, spec: Spec) -> None:
-        super().restore(facts, spec)
+    def restore(self, state: Saved, spec: Spec) -> None:
+        super().restore(state, spec)
+        facts = state.dataset
         assert facts is not None
         if (facts.groups is None) != (self._groups is None):
             was = 'shuffle="groups"' if facts.groups else "another order"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,10 @@ from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError
 from stoker.loader import _fields
 from stoker.loader._finish import Finish, Finishing, by_value
-from stoker.loader._sources import IMAGE_ENDINGS, Source
+from stoker.loader._image_sizes import WHOLE, Size, sizes_read, spread
+from stoker.loader._saved import Saved
+from stoker.loader._source import Source
+from stoker.loader._sources import IMAGE_ENDINGS
 from stoker.loader._spec import Spec
 from stoker.pipeline import Pipeline
 
@@ -123,6 +126,8 @@ class TarSource(Source):
     with several ranks, the index is made first.
     """
 
+    shuffles = "shards"
+
     def __init__(
         self,
         tars: Sequence[str],
@@ -176,7 +181,7 @@ class TarSource(Source):
                     f"Loader: no sample of {_short(self.tars)} has a component {ending!r} ({called}); there are {', '.join(endings) or 'none'}"
                 )
 
-    def settle(self, spec: Spec, own_order: bool) -> None:
+    def settle(self, spec: Spec, own_order: bool, may_list: bool) -> None:
         if not self.one_epoch:
             return
         if spec.shard.world > 1:
@@ -192,7 +197,6 @@ class TarSource(Source):
             )
 
     def index(self) -> None:
-        """Makes the index of the tars, from which samples are read from now on. Call before the first batch."""
         self.one_epoch = False
         self._set_components(make_indexes(self.tars, self._storage))
 
@@ -205,6 +209,21 @@ class TarSource(Source):
         samples = int(pipe._started().meta()["samples"])
         pipe.close()
         return samples
+
+    def check_bucket_by(self) -> None:
+        if self.images[0] == "wav":
+            raise InvalidArgumentError(
+                "bucket_by: the lengths of sounds in tars are not known: give it a list with one key for each sample"
+            )
+
+    def some_sizes(self, spec: Spec, samples: Callable[[], int | None], classes: Callable[[], list[str]]) -> Iterable[Size]:
+        total = None if self.one_epoch else samples()
+        return sizes_read(lambda more: self.parts(False, more)[0], {"indices": spread(total, WHOLE)}, spec) if total else []
+
+    def restore(self, state: Saved, spec: Spec) -> None:
+        super().restore(state, spec)
+        if state.epoch or state.pipeline is not None:
+            self.one_epoch = bool((state.pipeline or {}).get("streamed"))
 
     @property
     def classes(self) -> list[str]:

@@ -7,14 +7,15 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stoker import _numbers, fn
 from stoker._signatures import suggests
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError
 from stoker.loader._lower import Image
-from stoker.loader._sources import FileSource, Source, from_list
+from stoker.loader._source import Source
+from stoker.loader._sources import FileSource, from_list
 from stoker.loader._table_files import tables_of
 from stoker.loader._tars import TarSource, tars_of
 
@@ -135,9 +136,22 @@ def _opened(source: Any, storage: Any) -> Any:
         )
     if isinstance(source, (list, tuple)):
         files = from_list(source)
-        if isinstance(files, FileSource):
-            return VideoSource(files.root, files.paths, files.targets_of)
+        return VideoSource(files.root, files.paths, files.targets_of)
     return source
+
+
+class Separated(NamedTuple):
+    """A Loader's arguments, with those about sounds and about clips of videos split off. fields: without those that the sounds add. sounds: loader._sounds.Sounds;
+    None if the source itself makes the sounds. main: the user's name of the sounds, if samples have sounds instead of images; else "". ragged: the ragged
+    fields that are not sounds. transforms: those of images."""
+
+    source: Any
+    fields: Any
+    sounds: Any
+    main: str
+    ragged: Any
+    transforms: Any = None
+    video: Video | None = None
 
 
 # Arguments of a Loader that have no effect on clips.

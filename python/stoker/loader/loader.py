@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from stoker import _html, _needs, _numbers, _ranks
 from stoker._settings import PassedOn, takes
@@ -17,32 +17,34 @@ from stoker._sheet import Sheet, view
 from stoker._signatures import BriefHelp, brief, suggests
 from stoker._where import log, notice
 from stoker.errors import CancelledError, InvalidArgumentError, NotFoundError, ShapeError, StateError, safe_text
-from stoker.loader import _collate, _fields, _layout, _options, _own_sizes, _pad
+from stoker.loader import _collate, _fields, _layout, _options, _pad
 from stoker.loader._accelerate import reported
 from stoker.loader._array_source import ArraySource
 from stoker.loader._arrays import Arrays, in_folder
 from stoker.loader._buckets import make_buckets
-from stoker.loader._dataset import DatasetArguments, DatasetSource
+from stoker.loader._dataset import DatasetSource
 from stoker.loader._described import Listing, classes_of, object_of
 from stoker.loader._epoch import END, Epoch, call
-from stoker.loader._finish import Finishing
 from stoker.loader._hub import HubStream, HubTable, is_hub, table_of, turned, whole_of
-from stoker.loader._kinds import BOXES, FLOATS, IMAGE, OTHER, has_sound, internal, kinds_of, lists_of, main_of, several
+from stoker.loader._image_sizes import waveforms
+from stoker.loader._kinds import BOXES, FLOATS, has_sound, internal, kinds_of, lists_of, main_of, several
 from stoker.loader._known import Listed, is_stream, known
 from stoker.loader._lower import Recipe
 from stoker.loader._mixture import Mixture
 from stoker.loader._one_thread import OneThread
 from stoker.loader._order import BatchOrder, Order, make_order
+from stoker.loader._pipeline_source import PipelineSource
 from stoker.loader._run import Run
 from stoker.loader._saved import Saved, is_whole
-from stoker.loader._sources import FilesByIndex, FileSource, Source, from_folder, from_list, table_error
-from stoker.loader._spec import Spec
+from stoker.loader._source import Source
+from stoker.loader._sources import from_folder, from_list, table_error
+from stoker.loader._spec import DatasetArguments, Spec
 from stoker.loader._stream import StreamSource
 from stoker.loader._table import MEMORY, Table
 from stoker.loader._table_files import tables_of
 from stoker.loader._table_source import TableSource
 from stoker.loader._tars import TarSource, tars_of
-from stoker.loader._videos import VIDEO_ENDINGS, as_images, separated_clips, wants_clips
+from stoker.loader._videos import VIDEO_ENDINGS, Separated, as_images, separated_clips, wants_clips
 from stoker.pipeline import Pipeline
 from stoker.transforms import Transform, flatten
 
@@ -160,35 +162,33 @@ class Loader(metaclass=BriefHelp):
     ) -> None:
         given = dict(locals())
         parts = _separate_sounds_and_clips(_options.source_of(source, more), given)
+        pipeline = PipelineSource(parts.source) if isinstance(parts.source, Pipeline) else None
         settings = _options.take_more(more, list(inspect.signature(Loader.__init__).parameters))
-        _check_arguments(parts, given)
-        place = _options.shard_of_pipeline(parts.source, shard) if isinstance(parts.source, Pipeline) else _ranks.resolve(shard)
+        _check_arguments(parts, pipeline is not None, given)
+        place = _ranks.resolve(shard) if pipeline is None else pipeline.shard(shard)
         pads = _pad.checked(pad)
         fields, self._fields_of_padded = _pad.without_own_fields(pads, parts.fields)
         kinds = kinds_of(fields)
         asked = self._dataset_arguments(fields, kinds, parts, given)
         self._given = object_of(parts.source)
-        source, images = _known_source(parts.source, split, more.get("storage"), asked)
+        source, images = _known_source(pipeline or parts.source, split, more.get("storage"), asked)
         if isinstance(source, Table) and source.plain:
             _options.refuse_of_images(given, self._fields_of_padded)
             asked.of_columns(source.image, None if pads is None else pads["Image"])
             self._names, self._main, pads = asked.names, source.image, None
         self._classes, self._class_to_idx = classes_of(source)
-        self._spec = _spec_of(source, images, asked, parts, given, place, pads, settings)
-        _check_shuffle(self._spec.by_shards, self._spec.by_groups, source)
+        batch = 1 if pipeline is not None or batch_sampler is not None else _options.batch_of(batch_size, global_batch_size, place)
+        self._spec = _spec_of(source, images, asked, parts, given, batch, place, pads, settings)
         gpu = self._spec.settings["device_id"]
-        if isinstance(source, Pipeline) and device != "cpu" and source.device_id != gpu:
-            raise InvalidArgumentError(f"Loader: device={device!r}, but the pipeline was made with device_id={source.device_id}")
+        if pipeline is not None and device != "cpu" and pipeline.pipe.device_id != gpu:
+            raise InvalidArgumentError(f"Loader: device={device!r}, but the pipeline was made with device_id={pipeline.pipe.device_id}")
         self._device = None if gpu is None else f"cuda:{gpu}"
         opened, order = _open_in_order(source, images, asked, self._spec, given)
         self._kinds, self._may_list = asked.kinds, self._may_list_images(opened, given, asked)
         self._listed = False  # becomes True if the images turn out to differ in size, so that batches hold lists of images
-        if isinstance(opened, DatasetSource):
-            opened.compares_sizes = self._may_list and opened.by_sample
-        if isinstance(opened, Source):
-            opened.settle(self._spec, order is not None)
+        opened.settle(self._spec, order is not None, self._may_list)
         self._run = Run(opened, self._spec, order)
-        self._described = repr(self._run.source) if not isinstance(source, Pipeline) else "a Pipeline"
+        self._described = repr(opened)
         self._generation = 0
         self._untouched = False  # True from the start of an iteration until its first batch is taken
         self._one_thread = OneThread()
@@ -196,10 +196,10 @@ class Loader(metaclass=BriefHelp):
         self._set_batch_options(kinds, pads, given)
         self._check(order is not None, asked)
         self._run.agree()
-        if isinstance(shard, str) and place.world > 1:
-            self._check_divided(asked)
+        if isinstance(shard, str) and place.world > 1 and not self._run.per_rank:
+            opened.check_divided(place)
 
-    def _dataset_arguments(self, fields: Any, kinds: Any, parts: _Separated, given: dict[str, Any]) -> DatasetArguments:
+    def _dataset_arguments(self, fields: Any, kinds: Any, parts: Separated, given: dict[str, Any]) -> DatasetArguments:
         """Collects the arguments about a Dataset's samples. Also sets self._main and self._names."""
         self._main = parts.main or main_of(kinds)
         self._names = _fields.internal(_fields.names_of(fields), self._main)
@@ -231,21 +231,21 @@ class Loader(metaclass=BriefHelp):
             self._mix = BatchTransforms(given["batch_transforms"], lambda: len(self.classes))
         self._several = given["views"] is not None or self._spec.images > 1
 
-    def _may_list_images(self, opened: Source | Pipeline, given: dict[str, Any], asked: DatasetArguments) -> bool:
+    def _may_list_images(self, opened: Source, given: dict[str, Any], asked: DatasetArguments) -> bool:
         """Returns whether batches may hold their images as lists, if the images turn out to differ in size."""
         spec, sampler = self._spec, given["sampler"]
         arranged = any(given[name] is not None for name in ("batch_sampler", "bucket_by", "batch_transforms", "views", "pad"))
         # A sampler that the user wrote may put images of one size into each batch; torch's samplers do not.
         arranged |= sampler is not None and not type(sampler).__module__.startswith("torch.utils.data.")
-        images = isinstance(opened, Source) and not asked.plain and spec.video is None and spec.sound is None and spec.images == 1
+        images = opened.owns_pipeline and not asked.plain and spec.video is None and spec.sound is None and spec.images == 1
         one_size = spec.batch == 1 or spec.views[0].fixes_size(True)
         return images and not (arranged or one_size or "image" in lists_of(asked.kinds))
 
     def _list_images(self, fields: dict[str, int | None], batch: Any) -> None:
         """Lets all batches hold lists of images if the images differ in size, and prints a notice the first time. batch: the first batch."""
         source, recipe = self._run.source, self._spec.views[0]
-        if isinstance(source, DatasetSource) and source.samples_of.several:
-            return  # the Dataset gives a list of views, which stays as it is
+        if source.several:
+            return  # the samples hold a list of views, which stays as it is
         if not self._listed:
             if not recipe.draws_size(self._boxes is not None) and not self._differ(
                 source, recipe, {tuple(shape) for shape in batch.shapes(0)}
@@ -256,16 +256,15 @@ class Loader(metaclass=BriefHelp):
                 f"{self._described}: its images differ in size, so each batch has them as a list of tensors. transforms=[T.Resize((224, 224))] or pad='zeros' "
                 f"make one tensor; fields={{'{self._main}': list, ...}} says that a list is wanted, and ends this notice"
             )
-        self._batches.list_images(_own_sizes.lists_for(source, self._kinds), fields)
+        self._batches.list_images(source.list_fields(self._kinds), fields)
 
-    def _differ(self, source: Any, recipe: Any, shapes: set[tuple[int, ...]]) -> bool:
+    def _differ(self, source: Source, recipe: Any, shapes: set[tuple[int, ...]]) -> bool:
         """Returns whether images of the data set, or those of the first batch, differ in size. Returns False for images that seem to be sounds. Raises
         ShapeError if there are several ranks and only this rank's first batch shows the difference. shapes: those of the images in the first batch, after the
         transforms."""
-        if _own_sizes.waveforms(shapes, recipe.channels_last):
+        if waveforms(shapes, recipe.channels_last):
             return False
-        classes = self.classes if isinstance(source, FileSource) else ()
-        if recipe.sizes_differ(_own_sizes.sizes_of(source, classes, self._spec, self._run.data_size())):
+        if recipe.sizes_differ(source.some_sizes(self._spec, self._run.data_size, lambda: self.classes)):
             return True
         if len(shapes) > 1 and self._spec.shard.world > 1:
             raise ShapeError(
@@ -277,44 +276,19 @@ class Loader(metaclass=BriefHelp):
 
     def _check(self, ordered: bool, asked: DatasetArguments) -> None:
         """Raises errors about files or arguments now instead of at the first batch, and prints notices. ordered: whether the user gave an order of samples."""
-        if isinstance(self._run.source, DatasetSource):
-            self._run.source.check(self._spec, ordered)
+        source = self._run.source
+        source.check(self._spec, ordered)
+        if source.makes_order:
             return
         if asked.python_workers:
             notice("python_workers is ignored: no Python runs for these samples")
-        self._run.ready()
-        self._fields_of(self._run.source)
-        self._notice_skipped_files()
-
-    def _check_divided(self, asked: DatasetArguments) -> None:
-        """Raises an error if the ranks' Datasets hold different samples: the user has divided the data, and the Loader would divide it again."""
-        source = self._run.source
-        if isinstance(source, DatasetSource) and not self._run.per_rank:
-            from stoker.loader._divided import refuse_divided  # it imports hashlib and random
-
-            refuse_divided(source.by_index, source.size, self._spec.shard, asked.context)
-
-    def _notice_skipped_files(self) -> None:
-        """Prints a notice about files of a folder that are not read, and about hidden folders that count as classes, probably by accident."""
-        source = self._run.source
-        if not isinstance(source, FileSource) or source.root is None:
-            return
-        count, text = self.pipeline._running().skipped(None)
-        if count:
-            notice(f"{source.root}: skipped {text}")
-        if (split := source.split_of(self.classes)) is not None:
-            notice(
-                f"{source.root}: its classes are {', '.join(self.classes)}, as with ImageFolder: did you mean {split}, whose folders would be the classes?"
-            )
-        hidden = [name for name in self.classes if name.startswith(".")]
-        if hidden:
-            notice(
-                f"{source.root}: the hidden folder {hidden[0]} holds {source.holds}s and counts as a class, as with ImageFolder: remove it if it is none"
-            )
+        pipe = self._run.ready()
+        self._fields_of(source)
+        source.notice_left_out(pipe, lambda: self.classes)
 
     def _notice_narrowed_images(self) -> None:
         """Prints a notice at the end of an epoch if 16-bit images were rounded to 8 bits."""
-        if self._narrowed_was_noticed or isinstance(self._run.source, Pipeline):
+        if self._narrowed_was_noticed or not self._run.source.owns_pipeline:
             return
         count = self._run.narrowed
         if count:
@@ -487,11 +461,9 @@ class Loader(metaclass=BriefHelp):
             made = call("a function of batch_transforms", self._mix, made, (self._spec.seed, epoch, batch.sample(0)[1], rank))
         return made if self._collate is None else _collate.collated(self._collate, made)
 
-    def _fields_of(self, source: Source | Pipeline) -> dict[str, int | None]:
+    def _fields_of(self, source: Source) -> dict[str, int | None]:
         """Returns the index of the pipeline's output for each field of a batch; None for a field that comes from a sample's metadata. Raises
         InvalidArgumentError if last_batch="pad" would add a field `valid` that the data have already."""
-        if isinstance(source, Pipeline):
-            return _fields.of_pipeline(self._names, len(self._run.descs))
         fields = source.fields(self._names)
         if self._spec.sound is not None:
             fields = self._spec.sound.with_fields(fields, len(self._run.descs) - (self._spec.pad is not None), self._main)
@@ -507,20 +479,16 @@ class Loader(metaclass=BriefHelp):
         from stoker.loader._batches import Batches  # it imports torch
 
         source = self._run.source
-        self._asks_dataset = isinstance(source, DatasetSource) and bool({"valid", "index"} & set(fields))
-        finishing = Finishing() if isinstance(source, Pipeline) else source.finishing
-        count = len(self._run.descs) - (self._spec.pad is not None)
+        self._asks_dataset = source.makes_order and bool({"valid", "index"} & set(fields))
+        finishing, count = source.finishing, len(self._run.descs) - (self._spec.pad is not None)
         if self._spec.pad is not None:
             asked = self._fields_of_padded
             asked = asked if asked is None else tuple("image" if name == self._main else name for name in asked)
             fields, finishing = _pad.with_fields(fields, finishing, asked, count)
         if self._spec.sound is not None:
             finishing = self._spec.sound.finishing(finishing, count)
-        given = source.samples_of if isinstance(source, DatasetSource) else None
-        images = self._spec.images + (given.views if given is not None else 0)
-        in_list = self._several or (given is not None and given.several)
         last = count if self._spec.sound is None else count - self._spec.sound.outputs
-        views = [0, *range(last - images + 1, last)] if in_list else None
+        views = [0, *range(last - self._spec.images - source.views + 1, last)] if self._several or source.several else None
         return Batches(fields, batch, self._device, finishing, views, self._pin and _options.can_pin(), self._lists, self._main)
 
     def _dataset_facts(self, batch: Any) -> tuple[list[bool], list[int]]:
@@ -568,8 +536,9 @@ class Loader(metaclass=BriefHelp):
     def __len__(self) -> int:
         """Number of batches in an epoch, the same for all ranks. Raises TypeError if it is not known."""
         run = self._run
-        if isinstance(run.source, Pipeline):
-            return int(run.meta().get("steps", 0))
+        steps = run.source.steps()
+        if steps is not None:
+            return steps
         samples = run.counted()
         if samples is None:
             who = "IterableDataset" if self._run.order is None else "sampler"
@@ -599,8 +568,7 @@ class Loader(metaclass=BriefHelp):
     @property
     def batch_size(self) -> int:
         """Samples in a batch of this rank."""
-        source = self._run.source
-        return source.batch_size if isinstance(source, Pipeline) else self._spec.batch
+        return self._run.source.batch_size(self._spec)
 
     @property
     def pipeline(self) -> Pipeline:
@@ -612,11 +580,7 @@ class Loader(metaclass=BriefHelp):
         """The names of the classes, in the order of their labels."""
         if self._classes:
             return list(self._classes)
-        if isinstance(self._run.source, DatasetSource):
-            return []
-        core = self.pipeline._running()
-        names = (core.class_name(None, i) for i in range(self._run.meta().get("classes", 0)))
-        return [n for n in names if n is not None]
+        return self._run.source.class_names(self._run.ready)
 
     @property
     def class_to_idx(self) -> dict[str, int]:
@@ -644,7 +608,7 @@ class Loader(metaclass=BriefHelp):
     def sampler(self) -> Sampler:
         """For loops that call loader.sampler.set_epoch(epoch). If every epoch has the data set's order, it is a torch SequentialSampler too."""
         in_order = not self._reorders() and not self._spec.batches and self._run.samples() is not None
-        if in_order and not isinstance(self._run.source, (Pipeline, StreamSource)) and "torch.utils.data" in sys.modules:
+        if in_order and self._run.source.has_indices and "torch.utils.data" in sys.modules:
             return _sequential()(self)
         return Sampler(self)
 
@@ -711,9 +675,9 @@ class Loader(metaclass=BriefHelp):
 
     def __repr__(self) -> str:
         spec, samples, described = self._spec, self._run.samples(), safe_text(str(self._described))
-        if isinstance(self._run.source, Pipeline):
-            source = self._run.source
-            return f"Loader(a Pipeline with seed {source.seed}, batches of {self.batch_size}, {len(self)} in an epoch; epoch {self.epoch})"
+        if not self._run.source.owns_pipeline:
+            seed = self._run.source.pipeline_seed()
+            return f"Loader({described} with seed {seed}, batches of {self.batch_size}, {len(self)} in an epoch; epoch {self.epoch})"
         if samples is None:
             return f"Loader({described}; seed {spec.seed}; batches of {spec.batch}, last_batch={spec.last_batch!r}; epoch {self.epoch})"
         steps = len(self)
@@ -755,32 +719,17 @@ def _sequential() -> type[Sampler]:
     return type("InOrder", (Sampler, SequentialSampler), {"__module__": __name__, "__doc__": _sequential.__doc__})
 
 
-class _Separated(NamedTuple):
-    """A Loader's arguments, with those about sounds and about clips of videos split off into `sounds` and `video`. main: the user's name of the field of
-    sounds, if samples have sounds instead of images; else ""."""
-
-    source: Any
-    fields: Any
-    ragged: Any
-    transforms: Any
-    sounds: Any
-    main: str
-    video: Any
-
-
-def _separate_sounds_and_clips(source: Any, given: dict[str, Any]) -> _Separated:
-    fields, ragged, transforms, sounds, main = given["fields"], given["ragged"], given["transforms"], None, ""
-    if has_sound(fields):
+def _separate_sounds_and_clips(source: Any, given: dict[str, Any]) -> Separated:
+    parts = Separated(source, given["fields"], None, "", given["ragged"], given["transforms"])
+    if has_sound(parts.fields):
         from stoker.loader import _sounds
 
-        rest = _sounds.separated(source, given)
-        source, fields, sounds, main, ragged = rest.source, rest.fields, rest.sounds, rest.main, rest.ragged
-        transforms = rest.transforms
-    source, fields, video = separated_clips(source, {**given, "fields": fields})
-    return _Separated(source, fields, ragged, transforms, sounds, main, video)
+        parts = _sounds.separated(source, given)
+    source, fields, video = separated_clips(parts.source, {**given, "fields": parts.fields})
+    return parts._replace(source=source, fields=fields, video=video)
 
 
-def _check_arguments(parts: _Separated, given: dict[str, Any]) -> None:
+def _check_arguments(parts: Separated, pipeline: bool, given: dict[str, Any]) -> None:
     """Raises an error for flags that are not bools, for arguments that exclude each other, and for those without effect on a Pipeline. given: all arguments."""
     shuffle = given["shuffle"]
     shuffle = True if isinstance(shuffle, str) and shuffle in _LARGE_PARTS else shuffle
@@ -790,7 +739,7 @@ def _check_arguments(parts: _Separated, given: dict[str, Any]) -> None:
         raise InvalidArgumentError("Loader: shuffle and sampler exclude each other: the sampler makes the order")
     if given["batch_sampler"] is not None:
         _options.refuse_with_batch_sampler(given)
-    if isinstance(parts.source, Pipeline):
+    if pipeline:
         changed = {"transforms": parts.transforms, "ragged": parts.ragged}
         _options.refuse_what_a_pipeline_has(inspect.signature(Loader.__init__), {**given, **changed, **given["more"]})
 
@@ -799,18 +748,14 @@ def _spec_of(
     source: Any,
     images: Listed | Arrays | None,
     asked: DatasetArguments,
-    parts: _Separated,
+    parts: Separated,
     given: dict[str, Any],
+    batch: int,
     shard: _ranks.Shard,
     pads: dict[str, float] | None,
     settings: dict[str, Any],
 ) -> Spec:
-    by_batches = given["batch_sampler"] is not None
     floats = asked.kinds is not None and "image" in asked.kinds and asked.kinds["image"].name == FLOATS
-    if isinstance(source, Pipeline) or by_batches:
-        batch = 1
-    else:
-        batch = _options.batch_of(given["batch_size"], given["global_batch_size"], shard)
     return Spec(
         batch=batch,
         shard=shard,
@@ -831,7 +776,7 @@ def _spec_of(
         by_groups=given["shuffle"] == "groups",
         floats=floats,
         pad=pads,
-        batches=by_batches,
+        batches=given["batch_sampler"] is not None,
         video=parts.video,
         sound=parts.sounds,
         as_given=all(given[name] is None for name in ("dtype", "views", "batch_transforms")) and not parts.transforms,
@@ -840,14 +785,16 @@ def _spec_of(
 
 def _open_in_order(
     source: Any, images: Listed | Arrays | None, asked: DatasetArguments, spec: Spec, given: dict[str, Any]
-) -> tuple[Source | Pipeline, Order | None]:
+) -> tuple[Source, Order | None]:
     """Opens the source. Returns it, and the order that sampler, batch_sampler or bucket_by gives, or None. bucket_by sets spec.shuffle to False. given: all
     arguments of the Loader."""
     sampler, batch_sampler, bucket_by = given["sampler"], given["batch_sampler"], given["bucket_by"]
     order = make_order(sampler, spec.seed) if batch_sampler is None else BatchOrder(batch_sampler)
-    opened = _open(source, images, given["split"], asked)
+    opened = _open_source(source, images, given["split"], asked)
+    _check_shuffle(spec, opened)
+    opened.check_kinds(asked)
     if batch_sampler is not None:
-        opened = _by_batches(opened, asked)
+        opened = opened.by_batches(asked)
     if bucket_by is not None:
         _check_buckets(sampler is not None or batch_sampler is not None or spec.by_shards or spec.by_groups, opened)
         order = make_buckets(bucket_by, opened, spec.orientation, spec.batch * spec.shard.world, spec.shuffle, spec.seed)
@@ -855,8 +802,8 @@ def _open_in_order(
     return opened, order
 
 
-def _check_buckets(ordered: bool, opened: Any) -> None:
-    if ordered or isinstance(opened, (Pipeline, StreamSource)):
+def _check_buckets(ordered: bool, opened: Source) -> None:
+    if ordered or not opened.has_indices:
         raise InvalidArgumentError(
             "Loader: bucket_by makes the order of a data set that has indices: leave out sampler, batch_sampler and shuffle='...', and IterableDatasets and "
             "Pipelines"
@@ -872,11 +819,11 @@ def _check_lists(pads: bool, mixes: bool) -> None:
         )
 
 
-def _check_shuffle(by_shards: bool, by_groups: bool, source: Any) -> None:
+def _check_shuffle(spec: Spec, source: Source) -> None:
     """Raises an error if the argument `shuffle` names an order that the source does not have."""
-    if by_shards and not isinstance(source, TarSource):
+    if spec.by_shards and source.shuffles != "shards":
         raise InvalidArgumentError('Loader: shuffle="shards" is for tars; other sources shuffle samples: shuffle=True')
-    if by_groups and not isinstance(source, (TableSource, Table)):
+    if spec.by_groups and source.shuffles != "groups":
         raise InvalidArgumentError('Loader: shuffle="groups" is for tables in Parquet files; other sources shuffle samples: shuffle=True')
 
 
@@ -959,7 +906,7 @@ def _known_source(source: Any, split: str, storage: Any, asked: DatasetArguments
         return source, in_folder(Path(source), split)
     if isinstance(source, tuple) and len(source) in (1, 2) and getattr(source[0], "ndim", 1) > 1:
         return source, Arrays.of(source[0], source[1] if len(source) == 2 else None, layout=asked.layout)
-    if isinstance(source, (Pipeline, Source)):
+    if isinstance(source, Source):
         return source, None
     source = whole_of(source)
     sound = asked.main if asked.sound is not None else None
@@ -970,50 +917,11 @@ def _known_source(source: Any, split: str, storage: Any, asked: DatasetArguments
     return source, known(source) if sound is None else None
 
 
-def _open(source: Any, found: Listed | Arrays | None, split: str, asked: DatasetArguments) -> Source | Pipeline:
-    opened = source if isinstance(source, Pipeline) else _open_source(source, found, split, asked)
-    others = [kind.name for name, kind in (asked.kinds or {}).items() if name != "image"]
-    if not isinstance(opened, DatasetSource) and (asked.ragged or any(name not in (OTHER, IMAGE) for name in others)):
-        raise InvalidArgumentError(
-            "Loader: ragged, and kinds of fields, are for the samples of a Dataset, of a list [(path, path, label), ...], or of a table; a folder or tars have an "
-            "image and a label"
-        )
-    if asked.layout is not None and (not isinstance(opened, DatasetSource) or (found is not None and not isinstance(source, tuple))):
-        raise InvalidArgumentError(
-            f"Loader: layout={asked.layout!r} is of images that a Dataset gives as arrays or tensors, or of X in (X, y), and would have no effect here: leave it "
-            "out (memory_format sets the layout of batches)"
-        )
-    return opened
-
-
-def _by_batches(opened: Source | Pipeline, asked: DatasetArguments) -> DatasetSource:
-    """Returns a source that supports a batch_sampler, whose batches may differ in size. Raises InvalidArgumentError if `opened` has no indices."""
-    if isinstance(opened, StreamSource):
-        raise InvalidArgumentError(
-            "Loader: batch_sampler is for data sets that have indices, and an IterableDataset has an order of its own"
-        )
-    if isinstance(opened, DatasetSource):
-        return opened
-    if isinstance(opened, FileSource) and opened.paths is not None:
-        source = DatasetSource(FilesByIndex(opened), asked)
-        source.unchanging = True
-        return source
-    raise InvalidArgumentError(
-        "Loader: batch_sampler is for Datasets, arrays and lists of files: of a folder give torchvision's ImageFolder(folder), or a list of (path, target)"
-    )
-
-
 def _open_source(source: Any, found: Listed | Arrays | None, split: str, asked: DatasetArguments) -> Source:
     if isinstance(found, Arrays):
-        name = (
-            os.fspath(source)
-            if isinstance(source, (str, os.PathLike))
-            else "arrays"
-            if isinstance(source, tuple)
-            else type(source).__name__
-        )
-        given = isinstance(source, tuple)
-        return ArraySource(found, asked, name, None if given or isinstance(source, (str, os.PathLike)) else source, given)
+        named, given = isinstance(source, (str, os.PathLike)), isinstance(source, tuple)
+        name = os.fspath(source) if named else "arrays" if given else type(source).__name__
+        return ArraySource(found, asked, name, None if given or named else source, given)
     if isinstance(source, Source):
         return source
     if isinstance(source, Table):
@@ -1030,9 +938,7 @@ def _open_source(source: Any, found: Listed | Arrays | None, split: str, asked: 
         rows = HubStream(source, asked.names, asked.kinds, asked.main if asked.sound is not None else None)
         if asked.sound is not None:
             asked.sound.take_rate(rows.rows.rate)
-        streamed = StreamSource(rows, asked)
-        streamed.unchanging = True
-        return streamed
+        return StreamSource(rows, asked, unchanging=True)
     if not is_stream(source) and hasattr(source, "__len__"):
         opened = DatasetSource(source, asked)
         opened.many = opened.unchanging = isinstance(source, HubTable)
