@@ -16,7 +16,7 @@ from stoker._transforms_base import Transform
 class Levelled:
     """An operation whose magnitude is computed from a level: start + direction * min(level * slope, most), but at least `least`."""
 
-    name: str  # a key of stoker.loader._lower_policies.CODES
+    name: str  # a key of stoker.loader.lower._policies.CODES
     chance: float
     level: float
     deviation: float  # the level is drawn from a normal distribution with this standard deviation; inf: from a uniform one from 0 on

@@ -10,7 +10,7 @@ from PIL import Image
 from stoker import Loader, Pipeline, fn, types
 from stoker import transforms as T
 from stoker.errors import InvalidArgumentError, StokerError, UnsupportedError
-from stoker.loader._lower_policies import _shares
+from stoker.loader.lower._policies import _shares
 from support import SEED, import_torchvision, photograph
 
 tv = import_torchvision().transforms

@@ -11,7 +11,7 @@ import pytest
 from stoker import Loader
 from stoker import transforms as T
 from stoker.errors import InvalidArgumentError
-from stoker.loader import _lower_boxes
+from stoker.loader.lower import _boxes
 from support import import_torchvision
 
 torch = pytest.importorskip("torch")
@@ -130,11 +130,11 @@ def test_windows_are_those_of_torchvision_for_the_same_draws() -> None:
                 scales, places = np.zeros((n, 2), np.float32), np.zeros((n, 2), np.float32)
                 for k in range(n):
                     scales[k] = torch.rand(2).numpy()
-                    if _lower_boxes.extents_of(scales[k : k + 1], *size, ours)[1][0]:
+                    if _boxes.extents_of(scales[k : k + 1], *size, ours)[1][0]:
                         places[k] = torch.rand(2).numpy()
                 return scales, places
 
-            got = _lower_boxes.window_of(
+            got = _boxes.window_of(
                 target["boxes"].as_subclass(torch.Tensor).numpy(),
                 *image.shape[1:],
                 ours,
@@ -164,7 +164,7 @@ def test_lists_of_references(format: str) -> None:
         for batch in loader:
             for image, boxes, labels, masks in zip(*batch, strict=True):
                 assert len(boxes) == len(labels) == len(masks) and masks.shape[1:] == image.shape[1:]
-                edges = torch.from_numpy(_lower_boxes.xyxy(boxes.numpy(), format))
+                edges = torch.from_numpy(_boxes.xyxy(boxes.numpy(), format))
                 assert (
                     (edges >= -1e-3).all() and (edges[:, 2] <= image.shape[2] + 1e-3).all() and (edges[:, 3] <= image.shape[1] + 1e-3).all()
                 )

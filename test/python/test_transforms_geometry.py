@@ -10,7 +10,7 @@ from PIL import Image
 from stoker import Loader, fn, pipeline_def
 from stoker import transforms as T
 from stoker.errors import InvalidArgumentError, UnsupportedError
-from stoker.loader import _lower_geometry
+from stoker.loader.lower import _geometry
 from support import SEED, import_torchvision, photograph
 from test_transforms_more import PICTURES, made, pairs_of
 
@@ -27,8 +27,8 @@ def test_perspective_moves_corners_inwards(mode):
     @pipeline_def(batch_size=20, seed=SEED % 1000)
     def define():
         image = fn.external_source(lambda: [PICTURES[k % 5] for k in range(20)])
-        matrix = _lower_geometry.corners(t, (HEIGHT, WIDTH), None)
-        return _lower_geometry.perspective(image, matrix, t.interpolation, 9.0), matrix
+        matrix = _geometry.corners(t, (HEIGHT, WIDTH), None)
+        return _geometry.perspective(image, matrix, t.interpolation, 9.0), matrix
 
     images, matrices = (o.as_array() for o in define().run())
     start = np.array([[0, 0], [WIDTH - 1, 0], [WIDTH - 1, HEIGHT - 1], [0, HEIGHT - 1]])
@@ -54,8 +54,8 @@ def test_elastic_displacements_are_those_of_torchvision():
 
     @pipeline_def(batch_size=4, seed=5)
     def define():
-        moved = _lower_geometry.displacements(t, shape, False)
-        return _lower_geometry.elastic(fn.external_source(lambda: large), moved, t.interpolation, [20.0]), *moved
+        moved = _geometry.displacements(t, shape, False)
+        return _geometry.elastic(fn.external_source(lambda: large), moved, t.interpolation, [20.0]), *moved
 
     images, x, y = (o.as_array() for o in define().run())
     theirs = tv.v2.ElasticTransform([60.0, 30.0], [3.0, 3.0]).make_params([torch.zeros(3, *shape)])["displacement"][0]

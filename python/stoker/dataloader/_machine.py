@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from stoker import fn, types
 from stoker._sources import FedSource
 from stoker.data_node import DataNode
-from stoker.loader._lower import Image, Recipe
+from stoker.loader.lower import Image, Recipe
 from stoker.pipeline import Pipeline
 
 if TYPE_CHECKING:

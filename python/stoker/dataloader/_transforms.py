@@ -11,7 +11,7 @@ from stoker import transforms as T
 from stoker import types
 from stoker._transforms_base import Transform
 from stoker.dataloader._reasons import InPython
-from stoker.loader._lower import Recipe
+from stoker.loader.lower import Recipe
 
 
 class _Form(Enum):

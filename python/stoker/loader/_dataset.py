@@ -28,11 +28,9 @@ from stoker.loader._coordinates import POINTS as PLACES
 from stoker.loader._coordinates import Remove
 from stoker.loader._fetch import Fetch, Fetched, FetchMany, Item, ProcessWorkers, Workers, unfinished
 from stoker.loader._finish import Finish, Finishing, Keep, Lists, Planes, by_value
-from stoker.loader._follow import Field, Followers
 from stoker.loader._image_sizes import Size, measured, size_of_file, spread
 from stoker.loader._kinds import BOXES, FLOATS, IMAGE, LIST, MASK, OTHER, PICTURES, POINTS, VECTORS, Kind
 from stoker.loader._layout import Layout
-from stoker.loader._lower import Image, refuse_other_tensors
 from stoker.loader._order import GAP, Order
 from stoker.loader._pixels import is_array
 from stoker.loader._random import Place, same_generators
@@ -41,6 +39,7 @@ from stoker.loader._saved import Saved
 from stoker.loader._shared import ReuseDetector
 from stoker.loader._source import Source
 from stoker.loader._spec import DatasetArguments, Spec
+from stoker.loader.lower import Field, Followers, Image, refuse_other_tensors
 from stoker.pipeline import Pipeline
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ from stoker._ranks import Shard
 from stoker.data_node import DataNode
 from stoker.errors import UnsupportedError
 from stoker.loader import _fields
-from stoker.loader._follow import Followers
 from stoker.loader._kinds import Kind
-from stoker.loader._lower import Image, Recipe
+from stoker.loader.lower import Followers, Image, Recipe
 
 TAILS = {"drop": "drop", "keep": "keep", "pad": "fill"}
 

@@ -13,11 +13,11 @@ from stoker import _numbers, fn
 from stoker._signatures import suggests
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError
-from stoker.loader._lower import Image
 from stoker.loader._source import Source
 from stoker.loader._sources import FileSource, from_list
 from stoker.loader._table_files import tables_of
 from stoker.loader._tars import TarSource, tars_of
+from stoker.loader.lower import Image
 
 if TYPE_CHECKING:
     from stoker.loader._spec import Spec

@@ -29,7 +29,6 @@ from stoker.loader._hub import HubStream, HubTable, is_hub, table_of, turned, wh
 from stoker.loader._image_sizes import waveforms
 from stoker.loader._kinds import BOXES, FLOATS, has_sound, internal, kinds_of, lists_of, main_of, several
 from stoker.loader._known import Listed, is_stream, known
-from stoker.loader._lower import Recipe
 from stoker.loader._mixture import Mixture
 from stoker.loader._one_thread import OneThread
 from stoker.loader._order import BatchOrder, Order, make_order
@@ -45,6 +44,7 @@ from stoker.loader._table_files import tables_of
 from stoker.loader._table_source import TableSource
 from stoker.loader._tars import TarSource, tars_of
 from stoker.loader._videos import VIDEO_ENDINGS, Separated, as_images, separated_clips, wants_clips
+from stoker.loader.lower import Recipe
 from stoker.pipeline import Pipeline
 from stoker.transforms import Transform, flatten
 

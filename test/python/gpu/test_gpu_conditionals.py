@@ -145,7 +145,7 @@ def test_automatic_augmentations_of_the_loader() -> None:
     """Both sides give equal bytes, whether or not the images' extents are known in advance."""
     from stoker import transforms as T
     from stoker._transforms_timm import Levelled, LevelledAugment
-    from stoker.loader._lower_rules import Image, rule_of
+    from stoker.loader.lower._rules import Image, rule_of
 
     images = [np.random.default_rng(i).integers(0, 256, (40, 50, 3), np.uint8) for i in range(12)]
     steps = [[Levelled("Rotate", 0.5, 9, 0.5, 10, slope=3.0)], [Levelled("TranslateX", 0.5, 9, 0.5, 10, slope=0.03, of="width")]]

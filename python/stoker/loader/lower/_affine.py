@@ -10,8 +10,8 @@ from typing import Any
 from stoker import fn, math, types
 from stoker import transforms as T
 from stoker.data_node import DataNode
-from stoker.loader._follow import Field, as_size
-from stoker.loader._lower_rules import Gate, Image, lowers
+from stoker.loader.lower._follow import Field, as_size
+from stoker.loader.lower._rules import Gate, Image, lowers
 
 
 def _draw(pair: tuple[float, float], gate: Gate, unchanged: float = 0.0) -> Any:

@@ -11,10 +11,10 @@ from stoker import transforms as T
 from stoker._where import notice
 from stoker.data_node import DataNode
 from stoker.loader._coordinates import Move, follow
-from stoker.loader._lower_functions import seeds
-from stoker.loader._lower_moves import SIZED
-from stoker.loader._lower_rules import Gate, Image, lowers
 from stoker.loader._random import mix
+from stoker.loader.lower._functions import seeds
+from stoker.loader.lower._moves import SIZED
+from stoker.loader.lower._rules import Gate, Image, lowers
 
 
 def xyxy(boxes: Any, format: str) -> Any:

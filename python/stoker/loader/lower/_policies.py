@@ -13,7 +13,7 @@ from stoker import fn, math, types
 from stoker import transforms as T
 from stoker.data_node import DataNode
 from stoker.errors import UnsupportedError
-from stoker.loader._lower_rules import Gate, Image, lowers
+from stoker.loader.lower._rules import Gate, Image, lowers
 
 Extent = tuple[Any, Any]  # height and width: numbers, or nodes
 

@@ -13,22 +13,9 @@ from stoker import transforms as T
 from stoker._branches import either
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, UnsupportedError
-from stoker.loader import (  # imported for the rules that they register
-    _lower_affine,  # noqa: F401
-    _lower_boxes,  # noqa: F401
-    _lower_colors,  # noqa: F401
-    _lower_geometry,  # noqa: F401
-    _lower_groups,  # noqa: F401
-    _lower_moves,  # noqa: F401
-    _lower_policies,  # noqa: F401
-    _lower_tail,
-    _lower_timm,  # noqa: F401
-    _lower_types,  # noqa: F401
-    _lower_values,
-    _lower_views,
-)
 from stoker.loader._kinds import IMAGE, MASK
-from stoker.loader._lower_rules import FLOATS, Image, Parts, Rule, Size, coin, rule_of
+from stoker.loader.lower import _tail, _values, _views
+from stoker.loader.lower._rules import FLOATS, Image, Parts, Rule, Size, coin, rule_of
 
 WIDE = (types.UINT16, types.INT16)  # types that only the values of a FloatMap may have in a batch
 
@@ -56,10 +43,10 @@ class Recipe:
     unit: bool  # whether floats are on the scale 0..1 before the normalization; else 0..255
     channels_last: bool
     erasings: list[T.RandomErasing]  # erasings of the finished image
-    tail: list[_lower_tail.Tail]  # the last transforms, which run in Python on the finished image as a tensor
+    tail: list[_tail.Tail]  # the last transforms, which run in Python on the finished image as a tensor
     after_tail: types.DALIDataType | None = None  # the type to which the tail's result is converted; None: it is not converted
     half: bool = False  # whether the tail gets bfloat16, for which NumPy has no type
-    views: _lower_views.Views | None = None  # the user's function that makes several tensors of the image after `steps`
+    views: _views.Views | None = None  # the user's function that makes several tensors of the image after `steps`
 
     @classmethod
     def of(cls, transforms: Sequence[T.Transform], dtype: types.DALIDataType | None, channels_last: bool, floats: bool = False) -> Recipe:
@@ -67,7 +54,7 @@ class Recipe:
         InvalidArgumentError for transforms in an order that cannot be compiled, and for a dtype that does not fit."""
         parts = Parts(floats)
         tensors = False
-        views: _lower_views.Views | None = None
+        views: _views.Views | None = None
         rules = [rule for rule in map(rule_of, transforms) if not rule.does_nothing]
         for k, rule in enumerate(rules, 1):
             if k == len(rules) and parts.unchanged and (views := rule.views(dtype)) is not None:
@@ -100,7 +87,7 @@ class Recipe:
             return recipe
         return recipe._with_tail([rule.tail() for rule in parts.tail], parts.dtype, dtype)
 
-    def _with_tail(self, tail: list[_lower_tail.Tail], declared: types.DALIDataType | None, asked: types.DALIDataType | None) -> Recipe:
+    def _with_tail(self, tail: list[_tail.Tail], declared: types.DALIDataType | None, asked: types.DALIDataType | None) -> Recipe:
         """Sets the tail of this recipe, and returns the recipe. declared: the type that the transforms before the tail set, or None for float32; the tail gets
         images of this type. asked: the Loader's argument dtype, to which the tail's results are converted. Raises InvalidArgumentError if `asked` is a type of
         whole numbers and the tail gets floats."""
@@ -177,7 +164,7 @@ class Recipe:
             raise UnsupportedError(
                 f"{self.tail[0].name}: masks, boxes, points and further images cannot follow a function: do it in the Dataset, for all of them"
             )
-        return [_lower_tail.call(node, self.tail, self.channels_last, self.half, self.after_tail) for node in finished]
+        return [_tail.call(node, self.tail, self.channels_last, self.half, self.after_tail) for node in finished]
 
     def _refuse_for_clips(self) -> None:
         others = [repr(step.t) for step in self.steps if not step.takes_clips] + [t.name for t in self.tail]
@@ -224,11 +211,11 @@ class Recipe:
         if not self.erasings or self.erasings[0].noise != "values" or image.node.device != "gpu":
             node = normalized()
             for t in self.erasings:
-                node = _lower_values.erase(node, t, image.size(), coin(t.p, None))
+                node = _values.erase(node, t, image.size(), coin(t.p, None))
             return node
         # Noise cannot be part of a compiled pass. Both branches normalize, so that images without an erasing are written directly to the output's memory.
         first, *others = self.erasings
-        node = either(coin(first.p, None), lambda: _lower_values.erase(normalized(), first, image.size(), 1), normalized)
+        node = either(coin(first.p, None), lambda: _values.erase(normalized(), first, image.size(), 1), normalized)
         for t in others:
-            node = _lower_values.erase(node, t, image.size(), coin(t.p, None))
+            node = _values.erase(node, t, image.size(), coin(t.p, None))
         return node

@@ -18,8 +18,8 @@ from stoker import transforms as T
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError
 from stoker.loader._changes import SerializedCalls
-from stoker.loader._lower_functions import name_of, notice_python_transform, seeds
 from stoker.loader._random import random_numbers
+from stoker.loader.lower._functions import name_of, notice_python_transform, seeds
 
 _MOST = 64
 _SIDE = 256  # height and width in pixels of the image of noise

@@ -9,8 +9,8 @@ from typing import Any
 from stoker import fn, math, types
 from stoker._transforms_timm import Levelled, LevelledAugment
 from stoker.data_node import DataNode
-from stoker.loader._lower_policies import CODES, Extent, augments
-from stoker.loader._lower_rules import Gate, one_of
+from stoker.loader.lower._policies import CODES, Extent, augments
+from stoker.loader.lower._rules import Gate, one_of
 
 
 class _Drawn:

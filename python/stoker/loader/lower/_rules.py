@@ -12,10 +12,10 @@ from stoker import _branches, fn, types
 from stoker import transforms as T
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, UnsupportedError
-from stoker.loader._follow import Field, Followers
 from stoker.loader._kinds import IMAGE
-from stoker.loader._lower_tail import Tail, own_function
-from stoker.loader._lower_views import Views
+from stoker.loader.lower._follow import Field, Followers
+from stoker.loader.lower._tail import Tail, own_function
+from stoker.loader.lower._views import Views
 
 FLOATS = (types.FLOAT, types.FLOAT16, types.BFLOAT16)
 
@@ -57,7 +57,7 @@ class Image:
     gray: bool = False
     channels: int | None = None
     clip: bool = False  # frames of one video (FHWC), which share their random draws
-    sound: Any = None  # the sound of the clip, or of a sample that has a sound instead of an image (_lower_sounds.Sound)
+    sound: Any = None  # the sound of the clip, or of a sample that has a sound instead of an image (_sounds.Sound)
 
     def moved(self, node: DataNode, extent: Size | None) -> Image:
         """Returns the image with another node and extent, as the result of a transform. Drops the sound."""

@@ -9,10 +9,10 @@ from typing import Any
 from stoker import fn, math, types
 from stoker import transforms as T
 from stoker.data_node import DataNode
-from stoker.loader._follow import Extent, Field, as_size, resized
-from stoker.loader._lower_affine import as_node
-from stoker.loader._lower_moves import filters_of
-from stoker.loader._lower_rules import Gate, Image, coin, lowers, where
+from stoker.loader.lower._affine import as_node
+from stoker.loader.lower._follow import Extent, Field, as_size, resized
+from stoker.loader.lower._moves import filters_of
+from stoker.loader.lower._rules import Gate, Image, coin, lowers, where
 
 
 def _draw_below(most: Any) -> DataNode:
@@ -51,7 +51,7 @@ def corners(t: T.RandomPerspective, extent: Extent, gate: Gate) -> DataNode:
 
 def perspective(node: DataNode, matrix: DataNode, interpolation: Any, fill: float, floats: bool = False) -> DataNode:
     """Warps an image. matrix: a node with the map from points of the image to points of the output. Bilinear pixels of bytes equal Pillow's: the fill begins
-    sharply at the image's edge. Floats are mixed with the fill at the edge, as in _lower_affine.warp."""
+    sharply at the image's edge. Floats are mixed with the fill at the edge, as in _affine.warp."""
     seen: dict[str, Any] = {"matrix": matrix, "inverse_map": False}
     if interpolation == types.INTERP_NN:
         nearest: DataNode = fn.experimental.warp_perspective(node, interp_type=types.INTERP_NN, fill_value=[fill], **seen)

@@ -9,8 +9,8 @@ from stoker import fn
 from stoker import transforms as T
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError
-from stoker.loader._follow import as_size, resized
-from stoker.loader._lower_rules import Gate, Image, Rule, Size, coin, lowers, one_of, rule_for
+from stoker.loader.lower._follow import as_size, resized
+from stoker.loader.lower._rules import Gate, Image, Rule, Size, coin, lowers, one_of, rule_for
 
 
 def filters_of(t: Any) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def resized(extent: Extent, size: int, max_size: int | None) -> Extent:
 @dataclass
 class Field:
     """A field whose pixels move with the image. node: HW or HWC for a mask, HWC for others. kind: IMAGE, MASK or FLOATS. vectors: the field is a map of floats
-    with two channels, the components of a vector along x and y in pixels. floats, gray, channels: as in _lower_rules.Image."""
+    with two channels, the components of a vector along x and y in pixels. floats, gray, channels: as in _rules.Image."""
 
     node: DataNode
     kind: str

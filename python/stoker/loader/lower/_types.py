@@ -6,10 +6,10 @@ from __future__ import annotations
 from stoker import transforms as T
 from stoker import types
 from stoker.errors import InvalidArgumentError, UnsupportedError
-from stoker.loader._lower_functions import call, name_of
-from stoker.loader._lower_rules import FLOATS, Gate, Image, Parts, Rule, rule_for
-from stoker.loader._lower_tail import Normalized, Tail
-from stoker.loader._lower_views import Views, views_of
+from stoker.loader.lower._functions import call, name_of
+from stoker.loader.lower._rules import FLOATS, Gate, Image, Parts, Rule, rule_for
+from stoker.loader.lower._tail import Normalized, Tail
+from stoker.loader.lower._views import Views, views_of
 
 
 @rule_for(T.PILToTensor, of_subclasses=True, gives_tensor=True)

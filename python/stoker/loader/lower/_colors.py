@@ -12,7 +12,7 @@ from stoker import fn, math, types
 from stoker import transforms as T
 from stoker.data_node import DataNode
 from stoker.errors import UnsupportedError
-from stoker.loader._lower_rules import Gate, Image, coin, lowers, where
+from stoker.loader.lower._rules import Gate, Image, coin, lowers, where
 
 
 def _with(p: float, gate: Gate, node: DataNode, change: Callable[[DataNode], DataNode]) -> DataNode:

@@ -10,7 +10,7 @@ from stoker import fn, types
 from stoker import transforms as T
 from stoker.data_node import DataNode
 from stoker.errors import UnsupportedError
-from stoker.loader._lower_rules import Gate, Image, Parts, Rule, coin, lowers, rule_for
+from stoker.loader.lower._rules import Gate, Image, Parts, Rule, coin, lowers, rule_for
 
 
 def _wide(node: DataNode) -> DataNode:

@@ -7,7 +7,7 @@ import itertools
 
 from stoker import fn, types
 from stoker import transforms as T
-from stoker.loader._lower_rules import Gate, Image, Parts, Rule, coin, lowers, rule_for, rule_of
+from stoker.loader.lower._rules import Gate, Image, Parts, Rule, coin, lowers, rule_for, rule_of
 
 
 @rule_for(T.Group, of_subclasses=True)
