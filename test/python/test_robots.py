@@ -222,6 +222,15 @@ def test_what_is_refused(tmp_path):
         Loader.from_lerobot(tmp_path, 4)
 
 
+def test_a_gpu_that_torch_does_not_find_is_refused_at_once(tmp_path, monkeypatch):
+    make(tmp_path)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for device in ("cuda", "cuda:0", torch.device("cuda")):
+        with pytest.raises(NotFoundError, match=r"Loader\.from_lerobot: device='cuda.*', and torch finds no CUDA: leave device out"):
+            Loader.from_lerobot(tmp_path, 2, device=device)
+    assert len(Loader.from_lerobot(tmp_path, 2, device="cpu")) > 0
+
+
 def test_a_loader_that_is_closed_between_two_batches(tmp_path):
     make(tmp_path, (20, 20))
     loader = Loader.from_lerobot(tmp_path, 4)

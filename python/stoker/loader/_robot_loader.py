@@ -10,7 +10,7 @@ from typing import Any
 
 from stoker import _core, _ranks
 from stoker._same_data import WAY_OUT
-from stoker.errors import InvalidArgumentError, StateError
+from stoker.errors import InvalidArgumentError, NotFoundError, StateError
 from stoker.loader import _options
 from stoker.loader._fetch import Threads, unfinished
 from stoker.loader._robots import Robots
@@ -20,6 +20,16 @@ from stoker.loader._table_source import permutation
 _STATE = 1
 _MOST_THREADS = 256
 _AHEAD = 3  # number of batches that threads make early
+
+
+def _check_device(device: Any) -> None:
+    """Raises NotFoundError for a GPU if torch finds no CUDA, because torch copies the batches there."""
+    import torch
+
+    if device is not None and torch.device(device).type == "cuda" and not torch.cuda.is_available():
+        raise NotFoundError(
+            f"Loader.from_lerobot: device={str(device)!r}, and torch finds no CUDA: leave device out; `stoker doctor` says what is missing"
+        )
 
 
 def _threads_of(given: Any, shard: _ranks.Shard) -> int:
@@ -55,6 +65,7 @@ class RobotLoader:
         self._batch = _options.batch_of(batch_size, global_batch_size, self._shard)
         self._shuffle, self._seed = bool(shuffle), _options.seed_of(seed, self._shard)
         self._last = _options.tail_of(last_batch, drop_last)
+        _check_device(device)
         self._device, self._count = device, _threads_of(threads, self._shard)
         self._threads: Threads | None = None
         self._epoch, self._done, self._inside, self._resumed = 0, 0, False, False
