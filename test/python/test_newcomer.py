@@ -207,6 +207,18 @@ WRONG = {
         lambda d: first(Loader(Gives(lambda i: ("http://127.0.0.1:9/a.jpg?key=secret", i)), 2)),
         r"the image is a URI, http://127\.0\.0\.1:9/a\.jpg, where a path .*\[\(URI, target\), \.\.\.\]",
     ),
+    "sample from the end": (
+        lambda d: first(Loader(d / "ok", 4, sampler=[0, -1], transforms=SMALL)),
+        "sampler: it gave the sample -1; samples are numbered from 0",
+    ),
+    "sample of a batch from the end": (
+        lambda d: list(Loader([(str(d / "ok/a/0.jpg"), 0)] * 4, batch_sampler=[[0, -1], [1, 2]], transforms=SMALL)),
+        "batch_sampler: it gave the sample -1; samples are numbered from 0",
+    ),
+    "huge sample": (
+        lambda d: first(Loader(d / "ok", 4, sampler=[2**70], transforms=SMALL)),
+        "sampler: it gives whole numbers, the ids of samples",
+    ),
     "numbers without an image": (
         lambda d: first(Loader(Gives(lambda i: torch.tensor(i)), 2)),
         r"an image of type int64: .* \(in dataset\[0\]\)",

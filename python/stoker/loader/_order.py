@@ -165,11 +165,15 @@ class BatchOrder(Order):
 def _as_array(ids: Iterable[int], what: str = "sampler", where: str = "this epoch", once: bool = False) -> array[int]:
     try:
         result = array("q", map(operator.index, ids))
-    except (TypeError, ValueError) as e:
+    except (TypeError, ValueError, OverflowError) as e:
         raise InvalidArgumentError(f"{what}: it gives whole numbers, the ids of samples ({e})") from None
     if not result:
         why = ": it can be iterated once; a list, or a function of the epoch, gives each epoch its samples" if once else ""
         raise InvalidArgumentError(f"{what}: it gave no samples for {where}{why}")
+    if (least := min(result)) < 0:
+        raise InvalidArgumentError(
+            f"{what}: it gave the sample {least}; samples are numbered from 0, and negative numbers do not count from the end"
+        )
     return result
 
 
