@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Every operator, one line each, sorted by name: X(symbol). */
+ * Every operator, one line each: X(symbol), sorted by the names that users write, such as io.file.read for file_read. */
 X(arithmetic)
 X(checked_text)
 X(merge)
