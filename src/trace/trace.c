@@ -94,6 +94,13 @@ const char *stk__span_name(enum stk_span_kind kind)
 	return names[kind];
 }
 
+/* Writes a time of `ns` nanoseconds as a number of microseconds. printf's %f would write a comma in the locale of many users. */
+static void write_time(FILE *f, const char *name, int64_t ns)
+{
+	const long long size = ns < 0 ? -ns : ns;
+	fprintf(f, ",\"%s\":%s%lld.%03lld", name, ns < 0 ? "-" : "", size / 1000, size % 1000);
+}
+
 /* Writes one event for a span. phase: 'X' for an event with a duration; 'b' or 'e' for the beginning or end of a span that overlaps others of its row;
  * `number` pairs the two. */
 static void write_event(FILE *f, const struct stk_trace_span *s, char phase, int64_t at_ns, size_t number)
@@ -103,9 +110,10 @@ static void write_event(FILE *f, const struct stk_trace_span *s, char phase, int
 		fprintf(f, "{\"name\":\"%s\"", s->name ? s->name : kind);
 	else
 		fprintf(f, "{\"name\":\"%s %d\"", kind, s->stage);
-	fprintf(f, ",\"cat\":\"%s\",\"ph\":\"%c\",\"pid\":1,\"tid\":%d,\"ts\":%.3f", kind, phase, s->thread, (double)at_ns / 1e3);
+	fprintf(f, ",\"cat\":\"%s\",\"ph\":\"%c\",\"pid\":1,\"tid\":%d", kind, phase, s->thread);
+	write_time(f, "ts", at_ns);
 	if (phase == 'X')
-		fprintf(f, ",\"dur\":%.3f", (double)(s->end_ns - s->begin_ns) / 1e3);
+		write_time(f, "dur", s->end_ns - s->begin_ns);
 	else
 		fprintf(f, ",\"id\":%zu", number);
 	fprintf(f, ",\"args\":{\"batch\":%lld,\"level\":%d,\"first\":%d,\"count\":%d}}", (long long)s->batch, s->level, s->first, s->count);

@@ -6,6 +6,8 @@ import json
 import os
 import random
 import re
+import shutil
+import subprocess
 import threading
 
 import numpy as np
@@ -14,7 +16,7 @@ from PIL import Image
 from stoker import Storage, fn, pipeline_def, types
 from stoker.errors import InvalidArgumentError, NotFoundError, StateError, StokerError
 from stoker.tensors import TensorCPU, TensorListCPU
-from support import SEED
+from support import SEED, run_script
 
 
 @pipeline_def(batch_size=4, num_threads=2, device_id=None, seed=11)
@@ -539,6 +541,34 @@ def test_explain_and_counters_describe_the_run(tree, tmp_path):
     assert pipe._running().spans()
     pipe.close()
     json.loads((tmp_path / "trace.json").read_text())
+
+
+def test_a_trace_is_json_where_numbers_have_a_decimal_comma(tmp_path):
+    """The program has chosen a German locale, as programs with a window do. Times in the trace once got its comma."""
+    made = shutil.which("localedef") and subprocess.run(
+        ["localedef", "-i", "de_DE", "-f", "UTF-8", tmp_path / "de_DE.UTF-8"], capture_output=True, check=False
+    )
+    if not (tmp_path / "de_DE.UTF-8").is_dir():
+        pytest.skip(f"no locale could be made: {made.stderr.decode() if made else 'localedef is not installed'}")
+    run = run_script(
+        """
+        import locale, sys
+        from stoker import Pipeline, fn
+        locale.setlocale(locale.LC_ALL, "de_DE.UTF-8")
+        assert locale.localeconv()["decimal_point"] == ","
+        pipe = Pipeline(2, 1, None, trace=sys.argv[1])
+        with pipe:
+            pipe.set_outputs(fn.random.uniform(range=[0.0, 1.0]))
+        pipe.run()
+        pipe.close()
+        """,
+        str(tmp_path / "trace.json"),
+        LOCPATH=str(tmp_path),
+    )
+    assert run.returncode == 0, run.stderr
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    times = [event["ts"] for event in events if event["ph"] == "X"]
+    assert times and all(isinstance(time, float) and time > 0 for time in times)
 
 
 def test_operators_with_one_seed_draw_the_same():
