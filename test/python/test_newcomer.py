@@ -366,3 +366,31 @@ def test_a_data_loader_says_why_a_data_set_runs_in_python(dataset, reason):
 def test_the_version_in_three_ways(word):
     done = subprocess.run([COMMAND, word], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, f"stoker {stoker.__version__}\n")
+
+
+@pytest.mark.parametrize("indices", [np.array([True, False, False, True]), np.array([0.0, 3.0]), [1.7]])
+def test_a_mask_is_no_list_of_ids(indices, data):
+    class DatasetFolder(torch.utils.data.Dataset):
+        """Has the attributes of torchvision's class, whose samples a Loader lists without its Python."""
+
+        transform = target_transform = None
+
+        def __init__(self):
+            self.samples = self.imgs = [(str(data / "ok/a/0.jpg"), k) for k in range(4)]
+
+        def __len__(self):
+            return len(self.samples)
+
+        def __getitem__(self, i):
+            return self.samples[i]
+
+        def loader(self, path):
+            return Image.open(path)
+
+    DatasetFolder.__module__ = DatasetFolder.loader.__module__ = "torchvision.datasets.folder"
+    DatasetFolder.loader.__name__ = "default_loader"
+    subset = torch.utils.data.Subset(DatasetFolder(), [3, 0])
+    assert [batch.label.tolist() for batch in Loader(subset, 2)] == [[3, 0]]
+    subset.indices = indices
+    with pytest.raises(TypeError, match=r"the indices of a Subset are the ids of samples .*numpy\.flatnonzero\(mask\)"):
+        Loader(subset, 2)

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -46,13 +47,22 @@ def known(source: Any) -> Listed | Arrays | None:
     Raises InvalidArgumentError if a torchvision data set has a target_transform."""
     if _is(source, "torch.utils.data.dataset", "Subset"):
         whole = known(source.dataset)
-        return whole and whole.part([int(i) for i in source.indices])
+        return whole and whole.part(_ids(source.indices))
     if _is(source, "torch.utils.data.dataset", "ConcatDataset"):
         return _joined([known(part) for part in source.datasets])
     found = _of_torchvision(source)
     if found is not None and getattr(source, "target_transform", None) is not None:
         raise InvalidArgumentError("the dataset has a target_transform: apply it to the targets, and give Loader a list of (path, target)")
     return found
+
+
+def _ids(indices: Iterable[Any]) -> list[int]:
+    """Returns a Subset's indices. Raises TypeError for floats and for NumPy's bools, with which the list of a torchvision data set raises it too: a mask is not a
+    list of ids, which int() would make of it."""
+    try:
+        return [operator.index(i) for i in indices]
+    except TypeError as e:
+        raise TypeError(f"the indices of a Subset are the ids of samples ({e}); numpy.flatnonzero(mask) makes ids of a mask") from None
 
 
 def _same_transform(a: Any, b: Any) -> bool:
