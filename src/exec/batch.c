@@ -19,7 +19,7 @@ struct stk_batch {
 	int32_t *values;           /* [output]: index in `blocks` of the output's block */
 	int32_t n_values;
 	struct stk_program *program; /* owned reference; used to compute the names of samples on request */
-	struct stk_batch_place at;
+	struct stk_order_step at;
 	int32_t count, n_outputs;
 	struct stk_tensor_list *lists;
 	struct stk_sample *samples;

@@ -124,7 +124,7 @@ struct stk_record {
 	int64_t k;
 	enum stk_batch_state state;
 	struct stk_record *next_ending; /* links the list stk_flight.ending */
-	struct stk_batch_place at;
+	struct stk_order_step at;
 	int32_t placed; /* number of samples whose places were computed, which is all or none (stk_batch_maker.places) */
 	int32_t count, level,
 		unfinished; /* count: number of samples; level: the current level; unfinished: number of samples, gathers and callbacks that

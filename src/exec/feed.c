@@ -313,7 +313,7 @@ static enum stk_status feed_record(struct stk_pipeline *p, struct stk_record *r,
 /* Without a reader, computes the places of a batch's samples from the sources' position. The batch may turn out to have fewer samples. */
 static void place_record(struct stk_pipeline *p, struct stk_record *r)
 {
-	r->at = (struct stk_batch_place){.epoch = p->parts.feed->epoch, .step = p->parts.feed->step, .count = r->count};
+	r->at = (struct stk_order_step){.epoch = p->parts.feed->epoch, .step = p->parts.feed->step, .count = r->count};
 	int64_t first = stk__step_position(p, p->parts.feed->epoch, p->parts.feed->step) + (int64_t)p->order.rank * p->config.batch_size;
 	for (int32_t i = 0; i < r->count; i++)
 		r->samples[i].place = (struct stk_place){.epoch = p->parts.feed->epoch, .position = first + i, .sample = -1};

@@ -32,7 +32,7 @@ bool stk__record_under_way(const struct stk_record *r)
 
 static void plan(struct stk_pipeline *p, struct stk_record *r)
 {
-	r->at = (struct stk_batch_place){
+	r->at = (struct stk_order_step){
 		.epoch = p->order.start_epoch, .step = stk__steps_before(p, p->order.start_epoch) + r->k, .count = p->config.batch_size};
 	if (p->program->reader >= 0)
 		r->at = stk__order_batch(&p->order, r->k);

@@ -82,12 +82,12 @@ static int64_t rank_position(const struct stk_order *o, int64_t step)
 	return (step * o->ranks + o->rank) * o->batch;
 }
 
-struct stk_batch_place stk__order_batch(const struct stk_order *o, int64_t k)
+struct stk_order_step stk__order_batch(const struct stk_order *o, int64_t k)
 {
 	assert(k >= 0);
 	if (o->contiguous)
 		return stk__shard_batch(o, k);
-	struct stk_batch_place b = {.epoch = o->start_epoch, .step = k, .count = o->batch};
+	struct stk_order_step b = {.epoch = o->start_epoch, .step = k, .count = o->batch};
 	if (o->tail == STK_TAIL_WRAP) {
 		b.epoch += (o->start_position + k * global_batch(o)) / o->size;
 		b.step = k - steps_before(o, b.epoch);
@@ -156,7 +156,7 @@ struct stk_place stk__order_place(const struct stk_order *o, int64_t k, int32_t 
 		p.epoch = o->start_epoch + place / o->size;
 		p.position = place % o->size;
 	} else {
-		struct stk_batch_place b = stk__order_batch(o, k);
+		struct stk_order_step b = stk__order_batch(o, k);
 		p.epoch = b.epoch;
 		p.position = first_position(o, b.epoch) + rank_position(o, b.step) + i;
 	}

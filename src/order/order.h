@@ -79,13 +79,13 @@ struct stk_shuffle stk__order_shuffle(const struct stk_order *o, int64_t epoch);
  * its first sample. */
 int64_t stk__order_steps(const struct stk_order *o, int64_t epoch);
 
-/* A batch of the run: its epoch, step in that epoch and number of samples. stk__order_batch returns it for batch k, which continues through epochs. */
-struct stk_batch_place {
+/* The step of the run in which a batch is made. stk__order_batch returns it for batch k, which continues through epochs. */
+struct stk_order_step {
 	int64_t epoch, step; /* step 0 is the first of this run */
-	int32_t count;
-	bool last; /* true for the last batch of its epoch */
+	int32_t count;       /* number of samples of the batch */
+	bool last;           /* true for the last step of its epoch */
 };
-struct stk_batch_place stk__order_batch(const struct stk_order *o, int64_t k);
+struct stk_order_step stk__order_batch(const struct stk_order *o, int64_t k);
 
 /* Returns the place of sample i (0 <= i < count) of batch k. O(1). */
 struct stk_place stk__order_place(const struct stk_order *o, int64_t k, int32_t i);

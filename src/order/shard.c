@@ -91,26 +91,26 @@ int64_t stk__shard_steps(const struct stk_order *o, int64_t epoch)
 }
 
 /* Returns the batch's step, counted from the beginning of the epoch even if the run was restored in its middle. */
-static int64_t whole_step(const struct stk_order *o, const struct stk_batch_place *b)
+static int64_t whole_step(const struct stk_order *o, const struct stk_order_step *b)
 {
 	return b->step + (b->epoch == o->start_epoch ? start_step(o) : 0);
 }
 
-static struct stk_batch_place stream_batch(const struct stk_order *o, int64_t k)
+static struct stk_order_step stream_batch(const struct stk_order *o, int64_t k)
 {
 	int64_t first = stream_start(o), step = first + k;
-	struct stk_batch_place b = {.epoch = stream_place(o, step * o->batch).epoch, .count = o->batch};
+	struct stk_order_step b = {.epoch = stream_place(o, step * o->batch).epoch, .count = o->batch};
 	int64_t begin = steps_before(o, b.epoch);
 	b.step = step - (begin > first ? begin : first);
 	b.last = step + 1 == steps_before(o, b.epoch + 1);
 	return b;
 }
 
-struct stk_batch_place stk__shard_batch(const struct stk_order *o, int64_t k)
+struct stk_order_step stk__shard_batch(const struct stk_order *o, int64_t k)
 {
 	if (o->tail == STK_TAIL_WRAP)
 		return stream_batch(o, k);
-	struct stk_batch_place b = {.epoch = o->start_epoch, .step = k, .count = o->batch};
+	struct stk_order_step b = {.epoch = o->start_epoch, .step = k, .count = o->batch};
 	int64_t first = stk__shard_steps(o, o->start_epoch), steps = first;
 	if (k >= first) {
 		steps = full_steps(o, 0);
@@ -131,7 +131,7 @@ struct stk_place stk__shard_place(const struct stk_order *o, int64_t k, int32_t 
 {
 	if (o->tail == STK_TAIL_WRAP)
 		return stream_place(o, (stream_start(o) + k) * o->batch + i);
-	struct stk_batch_place b = stk__shard_batch(o, k);
+	struct stk_order_step b = stk__shard_batch(o, k);
 	int64_t s = own_shard(o, b.epoch), first = shard_start(o, s), size = shard_start(o, s + 1) - first;
 	int64_t j = whole_step(o, &b) * o->batch + i;
 	struct stk_place p = {.epoch = b.epoch, .position = first + j, .sample = first + j};

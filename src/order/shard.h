@@ -9,7 +9,7 @@
 
 /* These functions do the work of stk__order_steps, stk__order_batch and stk__order_consumed for contiguous shards. */
 int64_t stk__shard_steps(const struct stk_order *o, int64_t epoch);
-struct stk_batch_place stk__shard_batch(const struct stk_order *o, int64_t k);
+struct stk_order_step stk__shard_batch(const struct stk_order *o, int64_t k);
 /* Like stk__order_place, but `sample` is a position (the sample's own, or that of the sample that it repeats): the user's indices are not applied yet. */
 struct stk_place stk__shard_place(const struct stk_order *o, int64_t k, int32_t i);
 int64_t stk__shard_consumed(const struct stk_order *o, int64_t epoch, int64_t step);

@@ -261,7 +261,7 @@ static void check_union(struct stk_order o)
 			own += stk__order_steps(&o, e);
 		assert_int_equal(own, steps);
 		for (int64_t k = 0; k < steps; k++) {
-			struct stk_batch_place b = stk__order_batch(&o, k);
+			struct stk_order_step b = stk__order_batch(&o, k);
 			assert_true(b.step >= 0 && b.step < stk__order_steps(&o, b.epoch));
 			assert_int_equal(b.last, b.step + 1 == stk__order_steps(&o, b.epoch));
 			assert_true(b.count >= 1 && b.count <= o.batch);
@@ -417,8 +417,8 @@ static void test_contiguous_shards_restore(void **state)
 							r.start_epoch = e;
 							r.start_position = stk__order_consumed(&o, e, step);
 							for (int64_t k = 0; k < 12; k++) {
-								struct stk_batch_place a = stk__order_batch(&o, done + step + k),
-										       b = stk__order_batch(&r, k);
+								struct stk_order_step a = stk__order_batch(&o, done + step + k),
+										      b = stk__order_batch(&r, k);
 								assert_int_equal(a.epoch, b.epoch);
 								assert_int_equal(a.count, b.count);
 								assert_int_equal(a.last, b.last);
@@ -501,7 +501,7 @@ static void test_seven_samples_in_twos(void **state)
 		for (int contiguous = 0; contiguous < 2; contiguous++) {
 			struct stk_order o = {.size = 7, .batch = 2, .ranks = 1, .contiguous = contiguous, .tail = rows[t].tail};
 			assert_int_equal(stk__order_steps(&o, 0), rows[t].steps);
-			struct stk_batch_place b = stk__order_batch(&o, rows[t].steps - 1);
+			struct stk_order_step b = stk__order_batch(&o, rows[t].steps - 1);
 			assert_true(b.last && b.epoch == 0 && b.count == rows[t].last_count);
 			for (int i = 0; i < b.count; i++)
 				assert_int_equal(stk__order_place(&o, rows[t].steps - 1, i).sample, rows[t].last[i]);
