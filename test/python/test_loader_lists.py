@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images that differ in size are delivered as a list of tensors."""
 
+import os
 import tarfile
 
 import numpy as np
@@ -90,6 +91,24 @@ def source_of(kind, pictures, folder):
 
 def kinds_of_batches(loader):
     return {type(batch.image) for batch in loader}
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_copies_of_a_folder_decide_alike(pictures, tmp_path, monkeypatch, reverse):
+    """File systems list a folder in orders of their own, so a rank on another machine once compared other images, and its batches had another type."""
+    walk = os.walk
+
+    def listed(folder, **more):
+        for at, folders, names in walk(folder, **more):
+            folders.sort(reverse=reverse)
+            yield at, folders, sorted(names, reverse=reverse)
+
+    monkeypatch.setattr(os, "walk", listed)
+    (tmp_path / "c" / "few").mkdir(parents=True)
+    (tmp_path / "c" / "more").mkdir()
+    for k in range(40):  # the last of them is the first of the other size, and more than are compared come before it
+        Image.fromarray(pictures[0 if k < 39 else 1]).save(tmp_path / "c" / ("few" if k < 8 else "more") / f"{k:02d}.png")
+    assert type(next(iter(Loader(str(tmp_path), 2, transforms=[T.PILToTensor()], shard=(0, 2)))).image) is torch.Tensor
 
 
 @pytest.fixture

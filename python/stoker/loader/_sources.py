@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from heapq import nsmallest
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -101,18 +102,19 @@ class FileSource(Source):
         return found
 
     def _some_files(self, classes: Sequence[str]) -> Iterator[str]:
-        """Yields the paths of some files of the folder; of none if it is remote."""
+        """Yields the paths of the first files of some class folders, by name: a file system may list a copy of them in another order. Yields none if the folder
+        is remote."""
         if self.root is None or "://" in self.root:
             return
         chosen = spread(len(classes), _FOLDERS)
         for k in chosen:
-            files = (
-                os.path.join(at, name)
-                for at, _, names in os.walk(os.path.join(self.root, classes[k]))
-                for name in names
-                if self._reads(name)
-            )
-            yield from islice(files, _LOOKED_AT // len(chosen))
+            yield from islice(self._by_name(os.path.join(self.root, classes[k])), _LOOKED_AT // len(chosen))
+
+    def _by_name(self, folder: str) -> Iterator[str]:
+        """Yields the paths of the files in a folder and its subfolders, at most the first _LOOKED_AT of each."""
+        for at, folders, names in os.walk(folder):
+            folders.sort()
+            yield from (os.path.join(at, name) for name in nsmallest(_LOOKED_AT, filter(self._reads, names)))
 
     def _reads(self, name: str) -> bool:
         return name.rpartition(".")[2].lower() in self.endings
