@@ -195,7 +195,16 @@ def test_a_first_batch_decides_in_one_process_only(pictures, notices):
 
 
 @pytest.mark.parametrize(
-    "transform", [T.ScaleJitter((24, 24)), T.RandomShortestSize([16, 24], 60), T.RandomZoomOut(), T.RandomResize(16, 24)]
+    "transform",
+    [
+        T.ScaleJitter((24, 24)),
+        T.RandomShortestSize([16, 24], 60),
+        T.RandomZoomOut(),
+        T.RandomResize(16, 24),
+        T.RandomApply([T.RandomZoomOut(p=1.0)], 0.3),
+        T.RandomRotation(30, expand=True),
+    ],
+    ids=lambda t: type(t).__name__,
 )
 def test_transforms_that_draw_sizes_make_lists(transform, pictures, notices):
     """Batches are lists, even if the transforms draw equal sizes for the first batch."""
@@ -215,6 +224,8 @@ def test_transforms_that_draw_sizes_make_lists(transform, pictures, notices):
         T.ScaleJitter((32, 32), scale_range=(0.5, 0.5)),
         T.RandomShortestSize([24]),
         T.RandomResize(24, 25),
+        T.RandomApply([T.RandomZoomOut(p=0.0)]),
+        T.RandomRotation((30, 30), expand=True),
     ],
     ids=lambda t: type(t).__name__,
 )
@@ -260,6 +271,7 @@ def test_transforms_and_arguments_that_make_one_tensor(pictures, tmp_path, notic
         dict(transforms=[T.Resize((16, 16))]),
         dict(transforms=[T.Resize(8), T.CenterCrop(8)]),
         dict(transforms=[T.RandomResizedCrop(12)]),
+        dict(transforms=[T.RandomOrder([T.RandomCrop(12), T.RandomHorizontalFlip()])]),
         dict(pad="zeros"),
     ]
     for way in ways:

@@ -107,7 +107,14 @@ def warp(node: DataNode, matrix: DataNode, interpolation: Any, fill: float, floa
     return mixed
 
 
-@lowers(T.RandomAffine, of_subclasses=True, in_groups=lambda t: not t.expand, takes_floats=True, takes_clips=True)
+@lowers(
+    T.RandomAffine,
+    of_subclasses=True,
+    in_groups=lambda t: not t.expand,
+    takes_floats=True,
+    takes_clips=True,
+    draws_size=lambda t: t.expand and t.degrees[0] < t.degrees[1],
+)
 def _affine(image: Image, t: T.RandomAffine, gate: Gate) -> Image:
     matrix, extent = matrix_of(t, image.moving_size(), gate)
     size = {"size": as_size(extent)} if t.expand else {}

@@ -7,7 +7,7 @@ import itertools
 
 from stoker import fn, types
 from stoker import transforms as T
-from stoker.loader.lower._rules import Gate, Image, Parts, Rule, coin, lowers, rule_for, rule_of
+from stoker.loader.lower._rules import Gate, Image, Parts, Rule, Size, coin, lowers, rule_for, rule_of
 
 
 @rule_for(T.Group, of_subclasses=True)
@@ -21,7 +21,8 @@ class _Group(Rule):
         self.keeps_places = all(part.keeps_places for part in self.parts)
         self.counts_channels = any(part.counts_channels for part in self.parts)
         self.calls_function = any(part.calls_function for part in self.parts)
-        self.knows_size = not self.calls_function
+        for part in self.parts:
+            self.fixes_size = part.fixes_size or (self.fixes_size and not part.draws(True))
 
     def apply(self, image: Image, gate: Gate = None) -> Image:
         """As `lowered`: the parts refuse images that they do not take."""
@@ -31,6 +32,15 @@ class _Group(Rule):
         for part in self.parts:
             image = part.apply(image, gate)
         return image
+
+    def draws(self, boxes: bool) -> bool:
+        return any(part.draws(boxes) for part in self.parts)
+
+    def size_after(self, size: Size) -> Size | None:
+        after: Size | None = size
+        for part in self.parts:
+            after = None if after is None else part.size_after(after)
+        return after
 
 
 @rule_for(T.RandomApply)
