@@ -385,6 +385,9 @@ class FakeTable:
     def remove_columns(self, names):
         return FakeTable(self.rows, {c: f for c, f in self.features.items() if c not in names}, self.format)
 
+    def select(self, ids):
+        return FakeTable([self.rows[i] for i in ids], self.features, self.format)
+
     def cast_column(self, name, feature):
         return FakeTable(self.rows, {**self.features, name: feature}, self.format)
 
@@ -432,6 +435,10 @@ def test_hugging_face(files):
     assert set(made) == {"pixel_values", "labels"} and made["pixel_values"].shape == (4, 3, 16, 20)
     with pytest.raises(InvalidArgumentError, match=r"with_format\('pandas'\)"):
         Loader(table.with_format("pandas"), 4)
+    assert flat(Loader(torch.utils.data.Subset(table, [5, 3, 3]), 2, transforms=SMALL), "text") == ["t5", "t3", "t3"]
+    for mask in ([1.7], np.array([True, False])):
+        with pytest.raises(TypeError, match="the indices of a Subset are the ids of samples"):
+            Loader(torch.utils.data.Subset(table, mask), 2)
     if isinstance(table, FakeTable):
         pytest.skip("the package datasets is not installed: a class with the same attributes stood in for it")
     part = table.select([5, 3, 3]).shuffle(seed=1)

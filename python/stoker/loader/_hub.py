@@ -9,6 +9,7 @@ from typing import Any
 
 from stoker.errors import InvalidArgumentError
 from stoker.loader._kinds import MASK, Kind
+from stoker.loader._known import ids_of
 
 
 def is_hub(source: Any) -> bool:
@@ -132,7 +133,7 @@ def whole_of(source: Any) -> Any:
     unchanged."""
     kind = type(source)
     if kind.__name__ == "Subset" and kind.__module__ == "torch.utils.data.dataset" and is_hub(source.dataset):
-        return source.dataset.select([int(i) for i in source.indices])
+        return source.dataset.select(ids_of(source.indices))
     return source
 
 

@@ -47,7 +47,7 @@ def known(source: Any) -> Listed | Arrays | None:
     Raises InvalidArgumentError if a torchvision data set has a target_transform."""
     if _is(source, "torch.utils.data.dataset", "Subset"):
         whole = known(source.dataset)
-        return whole and whole.part(_ids(source.indices))
+        return whole and whole.part(ids_of(source.indices))
     if _is(source, "torch.utils.data.dataset", "ConcatDataset"):
         return _joined([known(part) for part in source.datasets])
     found = _of_torchvision(source)
@@ -56,7 +56,7 @@ def known(source: Any) -> Listed | Arrays | None:
     return found
 
 
-def _ids(indices: Iterable[Any]) -> list[int]:
+def ids_of(indices: Iterable[Any]) -> list[int]:
     """Returns a Subset's indices. Raises TypeError for floats and for NumPy's bools, with which the list of a torchvision data set raises it too: a mask is not a
     list of ids, which int() would make of it."""
     try:
