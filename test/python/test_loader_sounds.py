@@ -392,6 +392,11 @@ def test_wrong_buckets_of_sounds(many):
     assert sum(len({keys[i] for i in b}) == 1 for b in ids(Loader(many, 4, fields=FIELDS, bucket_by=keys))) >= 12
 
 
+def test_a_batch_sampler_of_sound_files_is_refused(many):
+    with pytest.raises(StokerError, match="batch_sampler of sound files is for Datasets: give an object"):
+        Loader(many, fields=FIELDS, batch_sampler=[[0, 1], [2]])
+
+
 @pytest.mark.parametrize(
     ("entry", "message"),
     (

@@ -23,7 +23,7 @@ from stoker.loader import _fields
 from stoker.loader._finish import Finish, Finishing, Outputs, by_value
 from stoker.loader._source import Source
 from stoker.loader._sources import FileSource, from_list, table_error
-from stoker.loader._spec import Spec
+from stoker.loader._spec import DatasetArguments, Spec
 from stoker.loader._table_files import tables_of
 from stoker.loader._tars import TarSource, tars_of
 from stoker.loader._videos import Separated, wants_clips
@@ -371,6 +371,11 @@ class AudioSource(FileSource):
             finish[self.given.name] = _Ragged(len(nodes) - 1, self.sounds._axis + 1)
         self.finishing = Finishing(finish, needed, image=False)
         return nodes
+
+    def by_batches(self, asked: DatasetArguments) -> Source:
+        raise InvalidArgumentError(
+            "Loader: batch_sampler of sound files is for Datasets: give an object with __len__ whose [i] returns (path, target); or use bucket_by or sampler"
+        )
 
     def durations(self) -> Callable[[], list[float]]:
         return self._read_durations
