@@ -8,7 +8,7 @@ import pytest
 import torch
 from stoker import Loader, fn, pipeline_def
 from stoker import transforms as T
-from stoker.errors import InvalidArgumentError
+from stoker.errors import InvalidArgumentError, UnsupportedError
 from support import SEED, import_torchvision
 
 
@@ -426,3 +426,12 @@ def test_gray_among_others_is_refused_where_it_matters(draws, transform, workers
         list(Loader(Stream([color, gray]), 1, transforms=[transform]))
     shapes = [tuple(images.shape) for images, _ in Loader(Set([gray, color]), 1, transforms=[T.RandomHorizontalFlip()])]
     assert shapes == [(1, 1, 8, 8), (1, 3, 8, 8)], "where nothing follows from it, it is taken"
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_one_channel_inside_a_group_is_refused(dtype):
+    """Images of floats once lost their colors whatever the group drew."""
+    pictures = [np.zeros((8, 8, 3), dtype)] * 2
+    for group in (T.RandomApply([T.Grayscale(1)], 0.0), T.RandomChoice([T.Grayscale(1), T.RandomHorizontalFlip()])):
+        with pytest.raises(UnsupportedError, match=r"Grayscale\(1\) stands inside RandomApply.*RandomGrayscale\(p\).*Grayscale\(3\)"):
+            next(iter(Loader(Set(pictures), 2, transforms=[group])))

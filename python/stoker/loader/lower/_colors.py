@@ -174,14 +174,16 @@ _GRAY: dict[str, Any] = {"takes_floats": True, "takes_clips": True, "channels": 
 @lowers(T.Grayscale, of_subclasses=True, **_GRAY, colors_gray=lambda t: t.num_output_channels == 3)
 def _grayscale(image: Image, t: T.Grayscale, gate: Gate) -> Image:
     channels = t.num_output_channels
+    if channels == 1 and gate is not None:
+        raise UnsupportedError(
+            f"{t!r} stands inside RandomApply, RandomChoice or RandomOrder, and only some images would have one channel: give RandomGrayscale(p) or Grayscale(3)"
+        )
     if image.floats:
         node = _gray(image.node) if channels == 1 else where(gate, image.node, _gray_in_three)
     elif channels == 3:
         node = _luma(image.node, 1 if gate is None else gate)
-    elif gate is None:
-        node = fn.color_space_conversion(image.node, image_type=types.RGB, output_type=types.GRAY)
     else:
-        raise UnsupportedError(f"{t!r} cannot be compiled")
+        node = fn.color_space_conversion(image.node, image_type=types.RGB, output_type=types.GRAY)
     made = image.changed(node)
     made.gray, made.channels = image.gray or channels == 1, channels
     return made
