@@ -632,6 +632,26 @@ def test_closing_frees_groups_at_once(tmp_path):
         gc.enable()
 
 
+def test_closing_frees_groups_of_bytes_at_once(tmp_path):
+    """Bytes that are not decoded are views of a group, and none of the first samples is kept."""
+    rng, mib = np.random.default_rng(1), 1 << 20
+    rows = {"data": pa.array([rng.bytes(mib // 4) for _ in range(48)]), "label": pa.array(range(48))}
+    write(tmp_path / "table.parquet", rows, 16, use_dictionary=False)  # 3 groups of 4 MiB
+    gc.collect()
+    before = pa.total_allocated_bytes()
+    gc.disable()
+    try:
+        with Loader.from_parquet(tmp_path, 4, fields={"data": list, "label": None}, shuffle="groups", seed=1) as loader:
+            next(iter(loader))
+            assert pa.total_allocated_bytes() > before + mib
+        end = time.monotonic() + 20  # close() does not wait for a thread that reads a group
+        while pa.total_allocated_bytes() > before + mib and time.monotonic() < end:
+            time.sleep(0.01)
+        assert pa.total_allocated_bytes() <= before + mib
+    finally:
+        gc.enable()
+
+
 @pytest.mark.parametrize("shuffle", ["groups", False])
 @pytest.mark.parametrize("memory", [1, 10_000, 1 << 30])
 def test_each_group_is_read_once_however_small_the_memory_is(tmp_path, rng, groups_read, shuffle, memory):

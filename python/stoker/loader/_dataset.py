@@ -674,6 +674,8 @@ class DatasetSource(Source):
         if self.workers is not None:
             self.workers.close()
             self.workers = None
+        if self._watch is not None:
+            self._watch.forget()
         self._waiting.clear()
 
     def __repr__(self) -> str:

@@ -79,6 +79,11 @@ class ReuseDetector:
             if self.count == 0:
                 self._given.clear()
 
+    def forget(self) -> None:
+        """Drops the samples that are kept for comparison. A view of a table's row would keep its whole row group."""
+        with self._lock:
+            self._given.clear()
+
     def _is_filled_again(self, part: Any, own: Any) -> bool:
         now = own if isinstance(own, bytes) else own.tobytes()
         return bool(self._given.setdefault(_address(part), (part, now))[1] != now)
