@@ -85,7 +85,7 @@ static enum stk_status take_bytes(struct stk_image_decoder *d, struct stk_error 
 		return stk__fail(err, STK_LIMIT, "%zu bytes of a file are over the limit of %zu", q->bytes, MOST_BYTES);
 	if (q->bytes && stk__readable_past(d->data + d->size))
 		return STK_OK;
-	uint8_t *copy = stk__arena_take(&d->arena, q->bytes);
+	uint8_t *copy = stk__arena_take_uncounted(&d->arena, q->bytes);
 	if (!copy)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a file of %zu bytes", q->bytes);
 	if (q->bytes)
