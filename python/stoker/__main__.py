@@ -23,14 +23,14 @@ def _may_be_table(argument: str) -> bool:
 
 def main() -> int:
     if len(sys.argv) > 2 and sys.argv[1] == "inspect" and any(map(_may_be_table, sys.argv[2:])):
-        from stoker.loader._table_inspect import asked
-        from stoker.loader._table_inspect import main as inspect_tables
+        from stoker.loader.sources._table_inspect import asked
+        from stoker.loader.sources._table_inspect import main as inspect_tables
 
         paths = asked(sys.argv[1:])
         if paths is not None:
             return inspect_tables(paths, "--json" in sys.argv or "-j" in sys.argv)
     if len(sys.argv) > 2 and sys.argv[1] == "pack" and any(map(_may_be_table, sys.argv[2:])):
-        from stoker.loader import _table_pack
+        from stoker.loader.sources import _table_pack
 
         if _table_pack.asked(sys.argv[2:]):
             return _table_pack.main(sys.argv[2:])

@@ -15,7 +15,7 @@ from PIL import Image
 from sound_files import pcm16
 from stoker import Loader
 from stoker.errors import InvalidArgumentError
-from stoker.loader._sources import IMAGE_ENDINGS
+from stoker.loader.sources._files import IMAGE_ENDINGS
 from support import SEED, hostile_jpeg, run_script, tar_of
 
 COMMAND = Path(os.environ.get("STOKER_BUILD", "build")).resolve() / "cli" / "stoker"

@@ -27,7 +27,7 @@ from stoker import Audio, AudioDecoder, Loader, Pipeline, Storage, VideoDecoder,
 from stoker._catalog import find
 from stoker._operator import call as catalog_call
 from stoker.errors import ReadError, StokerError
-from stoker.loader import _table_pack
+from stoker.loader.sources import _table_pack
 from storage import make_certificates
 from support import NO_AWS, SEED, tar_of
 

@@ -324,7 +324,7 @@ def test_batch_transforms_want_one_tensor(pictures):
 @pytest.mark.parametrize("value, dtype", [([True, None], "bool"), ([1, None], "int64"), ([2**63, 1], "int64"), ([[1], [1, 2]], "float32")])
 def test_rows_of_datasets_that_cannot_be_arrays_stay_lists(value, dtype):
     """The Loader refuses them. NumPy makes False of a null among booleans, so this one was wrong without a word."""
-    from stoker.loader._hub import _as_array
+    from stoker.loader.sources._hub import _as_array
 
     assert _as_array(value, dtype, [-1]) is value
     assert _as_array([True, False], "bool", [-1]).tolist() == [True, False]

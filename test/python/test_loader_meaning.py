@@ -20,8 +20,8 @@ from PIL import Image
 from stoker import Loader, fn, pipeline_def
 from stoker import transforms as T
 from stoker.errors import InvalidArgumentError, LimitError, ShapeError, StokerError, UnsupportedError
-from stoker.loader import _dataset, _fetch
-from stoker.loader._dataset import DatasetSource
+from stoker.loader.sources import _dataset, _fetch
+from stoker.loader.sources._dataset import DatasetSource
 from support import SEED, import_torchvision
 
 SMALL = [T.Resize((16, 20))]

@@ -13,7 +13,7 @@ import pytest
 import torch
 from PIL import Image
 from stoker import Loader
-from stoker.loader._shared import open_file, owned
+from stoker.loader.sources._shared import open_file, owned
 from support import import_torchvision
 from torch.utils.data import ConcatDataset, IterableDataset, Subset
 

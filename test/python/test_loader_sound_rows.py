@@ -128,7 +128,7 @@ def test_random_crops_are_those_of_files(table, sounds, tmp_path):
 def test_the_rate_that_datasets_wrote(sounds, tmp_path):
     """A table's sounds have the rate that `datasets` has written to the table's features, unless the user passes another rate."""
     write(tmp_path / "t.parquet", columns_of(sounds), features=FEATURES)
-    from stoker.loader._table import inspect
+    from stoker.loader.sources._table import inspect
 
     assert [c["becomes"] for c in inspect([str(tmp_path / "t.parquet")])["columns"]] == ["sound", "text", "number"]
     for rate, want in ((None, 8000.0), (4000, 4000.0)):

@@ -588,7 +588,7 @@ def test_no_python_is_waited_for_after_ctrl_c(script, workers, to):
 def test_calls_that_come_while_threads_are_closed_are_answered():
     """A call after close() gets an error. Otherwise its caller would wait forever, and the end of the pipeline would wait for that caller."""
     from stoker.errors import StateError
-    from stoker.loader._fetch import Threads
+    from stoker.loader.sources._fetch import Threads
 
     threads = Threads(2)
     assert threads.submit(lambda: 3).result(20) == 3

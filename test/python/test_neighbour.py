@@ -632,7 +632,7 @@ except ImportError:
     sys.exit()
 import contextlib, glob
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from stoker.loader import _table_pack
+from stoker.loader.sources import _table_pack
 
 os.environ["XDG_CACHE_HOME"] = str(root / "caches")
 IMAGES = [jpeg(i) for i in range(6)]

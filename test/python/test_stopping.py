@@ -334,7 +334,7 @@ def test_calls_that_wait_for_a_thread_fail_when_their_loader_is_closed():
     import threading
 
     from stoker.errors import StateError
-    from stoker.loader._fetch import Threads
+    from stoker.loader.sources._fetch import Threads
 
     begun, go = threading.Event(), threading.Event()
     threads = Threads(1)

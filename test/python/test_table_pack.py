@@ -227,7 +227,7 @@ def test_an_interrupted_run_leaves_no_half_pack_and_continues(tmp_path, rng, how
     program = (
         "import signal, sys, threading\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell lets background jobs ignore the signal
-        "from stoker.loader import _table_pack as p\n"
+        "from stoker.loader.sources import _table_pack as p\n"
         "end, ended = p._Writer.end, []\n"
         "def slow(self):\n"
         "    end(self)\n"
@@ -360,7 +360,7 @@ def test_a_saved_file_that_is_cut_while_it_is_packed(tmp_path, rng, script):
     (folder / "state.json").write_text(json.dumps({"_data_files": FILES}))
     program = """
         import os, sys
-        from stoker.loader import _table_pack as p
+        from stoker.loader.sources import _table_pack as p
 
         saved, out = sys.argv[1:]
         end = p._Writer.end
@@ -446,7 +446,7 @@ def test_a_saved_folder_that_datasets_wrote(tmp_path, rng):
 
 def test_folders_of_classes_are_for_the_program(tmp_path, rng):
     """The Python code passes folders of classes to the program, even if a class is named like a partition. The program refuses tables and their options."""
-    from stoker.loader import _table_pack
+    from stoker.loader.sources import _table_pack
 
     (tmp_path / "in" / "a=1").mkdir(parents=True)
     (tmp_path / "in" / "a=1" / "x.jpg").write_bytes(jpeg(rng))
@@ -464,7 +464,7 @@ def test_folders_of_classes_are_for_the_program(tmp_path, rng):
 
 
 def test_a_full_disk_leaves_no_tar(tmp_path, rng, monkeypatch, capsys):
-    from stoker.loader import _table_pack
+    from stoker.loader.sources import _table_pack
 
     table = write(tmp_path / "t.parquet", rows_of(rng, 20))
     monkeypatch.setattr(os, "fsync", lambda fd: (_ for _ in ()).throw(OSError(28, os.strerror(28))))

@@ -39,7 +39,7 @@ def table(tmp_path_factory):
 @pytest.fixture
 def groups_read(monkeypatch):
     """Returns a list to which each read of a row group is appended, as (file, group)."""
-    from stoker.loader import _table
+    from stoker.loader.sources import _table
 
     read, real = [], _table.read_group
 
@@ -222,7 +222,7 @@ def test_token_lists_become_a_tensor_a_list_or_a_ragged_batch(tmp_path, rng):
 
 
 def test_images_are_not_read_where_fields_names_none(table, tmp_path, monkeypatch):
-    from stoker.loader import _table
+    from stoker.loader.sources import _table
 
     # This test needs its own copy, since loaders of other tests may still read ahead in the shared one.
     shutil.copytree(table, tmp_path / "own")
@@ -526,7 +526,7 @@ def test_groups_are_read_in_the_order_of_their_rows(rng):
     """A window may have thousands of small groups. The first batch must not wait until all of them are read."""
     from types import SimpleNamespace
 
-    from stoker.loader._table_source import Deal, GroupOrder
+    from stoker.loader.sources._table_source import Deal, GroupOrder
 
     for _ in range(40):
         rows = [int(n) for n in rng.integers(1, 9, rng.integers(1, 60))]
@@ -554,7 +554,7 @@ def test_groups_are_read_in_the_order_of_their_rows(rng):
 
 
 def test_memory_is_bounded(tmp_path, rng, monkeypatch):
-    from stoker.loader import _table
+    from stoker.loader.sources import _table
 
     write_table(tmp_path, rng, (120,), 10)
     one = _table.Table([f"{tmp_path}/*.parquet"]).group_bytes(0)
@@ -702,7 +702,7 @@ def store(table, tmp_path, monkeypatch):
 @pytest.mark.timeout(120)
 def test_row_groups_of_a_store_are_not_waited_for_once_they_are_read(store, monkeypatch):
     """Stoker waits after each row group until pyarrow has released its file. Another reference to the file would make each group take the whole time limit."""
-    from stoker.loader import _table_files
+    from stoker.loader.sources import _table_files
 
     monkeypatch.setattr(_table_files, "_PATIENCE", 1000)
     loader = Loader("s3://bucket/table/part-*.parquet", 8, transforms=SMALL, fields=WANTED, shuffle="groups", last_batch="keep")
@@ -739,7 +739,7 @@ def test_columns_whose_names_have_dots(request, tmp_path, rng, requests):
 @pytest.fixture
 def requests(monkeypatch):
     """Returns a list to which each read from a store is added, as (name, offset, length)."""
-    from stoker.loader import _table_files
+    from stoker.loader.sources import _table_files
 
     read, asked = _table_files._Ranges._fetch, []
 
@@ -789,7 +789,7 @@ def test_footers_of_a_store_are_kept(store, table, tmp_path, requests, source, c
 def test_footers_are_kept_in_the_folder_that_the_library_names(monkeypatch, caches, home, folder):
     """XDG_CACHE_HOME and HOME count only if they are absolute paths, and are ignored if they are too long, as for the library's own indexes."""
     from stoker import _core
-    from stoker.loader import _table_kept
+    from stoker.loader.sources import _table_kept
 
     for name, value in {"XDG_CACHE_HOME": caches, "HOME": home}.items():
         monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, value)
@@ -836,7 +836,7 @@ def test_a_damaged_kept_footer_is_read_again(store, table, tmp_path, damage):
 @pytest.mark.parametrize("more", [-1000, -5, 5, 100_000])
 def test_a_listing_with_other_sizes_than_the_objects(store, table, monkeypatch, more):
     """All rows are delivered, even if the listing has wrong sizes and versions, as after the objects were replaced."""
-    from stoker.loader import _table
+    from stoker.loader.sources import _table
 
     find = _table.find
     monkeypatch.setattr(_table, "find", lambda *given: [f._replace(size=f.size + more, tag=f.tag + 1) for f in find(*given)])
@@ -846,7 +846,7 @@ def test_a_listing_with_other_sizes_than_the_objects(store, table, monkeypatch, 
 
 def test_resuming_reads_no_earlier_group_of_a_store(store, requests, monkeypatch):
     """A resumed run requests no byte of groups whose window has ended."""
-    from stoker.loader import _table
+    from stoker.loader.sources import _table
 
     monkeypatch.setattr(_table.Table, "window", lambda self: 2)
 
@@ -983,7 +983,7 @@ def test_long_values_that_rows_repeat_are_kept_once(tmp_path, rng, form):
     del column
     image = "v" if form in ("image", "struct") else None
     fields = {"v": "Image" if image else None, "label": None}
-    table = importlib.import_module("stoker.loader._table").Table(
+    table = importlib.import_module("stoker.loader.sources._table").Table(
         [str(tmp_path / "t.parquet")], names=("v", "label"), kinds={}, image=image
     )
     group = table._read(0)
@@ -1002,7 +1002,7 @@ def test_long_values_that_rows_repeat_are_kept_once(tmp_path, rng, form):
 
 
 def test_headers_of_dictionaries():
-    parse = importlib.import_module("stoker.loader._table_files")._dictionary_page
+    parse = importlib.import_module("stoker.loader.sources._table_files")._dictionary_page
     whole = bytes.fromhex("150415984e15e8034c150215001200008c271088")  # written by pyarrow
     checked = bytes.fromhex("150415984e15e80315e2d4c38b0a3c15021500120000")
     assert parse(whole) == parse(checked) == (5004, 1)
@@ -1222,7 +1222,7 @@ def test_a_cache_on_disk_joins_no_versions_that_nobody_names(tmp_path):
 
 
 def test_a_footer_that_promises_other_rows(tmp_path, monkeypatch, rng):
-    from stoker.loader import _table_files
+    from stoker.loader.sources import _table_files
 
     write_table(tmp_path, rng, (20,))
     real = pq.ParquetFile.read_row_group
@@ -1234,7 +1234,7 @@ def test_a_footer_that_promises_other_rows(tmp_path, monkeypatch, rng):
 
 def test_binary_columns_in_several_chunks():
     """Reads bytes and nulls from a column in several chunks; Arrow divides columns of more than 2 GiB like this."""
-    from stoker.loader._table_columns import column_of, values_of
+    from stoker.loader.sources._table_columns import column_of, values_of
 
     parts = [[b"a", None], [b"bc"]]
     chunked = pa.chunked_array([pa.array(p, pa.binary()) for p in parts])
@@ -1324,7 +1324,7 @@ def test_pyarrow_reads_local_files_without_python(table, monkeypatch):
 
 
 def test_reading_waits_until_no_thread_holds_its_bytes():
-    released = importlib.import_module("stoker.loader._table_files")._released
+    released = importlib.import_module("stoker.loader.sources._table_files")._released
     held = []
     thread = threading.Timer(0.2, held.clear)
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from stoker.dataloader._reasons import InPython
-from stoker.loader._known import _default_loader
+from stoker.loader.sources._known import _default_loader
 
 _BUILTINS = set(
     "abs bool chr dict enumerate float getattr hasattr int isinstance len list max min open ord range round set sorted str sum super tuple type zip".split()

@@ -15,7 +15,7 @@ from typing import Any
 from stoker.dataloader._placeholder import DECODED, NeedsPython, Placeholder, Reader, readable, same_attributes
 from stoker.dataloader._reasons import InPython
 from stoker.dataloader._user import UserReader
-from stoker.loader._known import _IN_MEMORY, _LISTING_FILES, _default_loader, _is, _same_transform
+from stoker.loader.sources._known import _IN_MEMORY, _LISTING_FILES, _default_loader, _is, _same_transform
 
 _MOST_IN_PYTHON = 0.02  # share of a data set's files that Pillow may read on the loop's thread
 

@@ -3,7 +3,7 @@
 
 from stoker.loader._batch import Batch
 from stoker.loader._random import sample_rng
-from stoker.loader._videos import Video
 from stoker.loader.loader import Loader
+from stoker.loader.sources._videos import Video
 
 __all__ = ["Batch", "Loader", "Video", "sample_rng"]

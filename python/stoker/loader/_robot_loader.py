@@ -12,10 +12,10 @@ from stoker import _core, _ranks
 from stoker._same_data import WAY_OUT
 from stoker.errors import InvalidArgumentError, NotFoundError, StateError
 from stoker.loader import _options
-from stoker.loader._fetch import Threads, unfinished
-from stoker.loader._robots import Robots
 from stoker.loader._saved import MOST_EPOCHS, MOST_SAMPLES, is_whole, whole_of
-from stoker.loader._table_source import permutation
+from stoker.loader.sources._fetch import Threads, unfinished
+from stoker.loader.sources._robots import Robots
+from stoker.loader.sources._table_source import permutation
 
 _STATE = 1
 _MOST_THREADS = 256

@@ -15,9 +15,9 @@ from stoker.errors import StateError, StokerError
 from stoker.loader._order import BatchOrder, Order
 from stoker.loader._random import mix
 from stoker.loader._saved import Ids, Saved, digest
-from stoker.loader._source import Source
 from stoker.loader._spec import Spec
 from stoker.loader._waiting import WaitMeter
+from stoker.loader.sources._source import Source
 from stoker.pipeline import Pipeline
 
 

@@ -36,8 +36,8 @@ class Spec:
     batches: bool = False  # whether a batch_sampler gives the batches, whose sizes may differ
     pad: dict[str, float] | None = None  # the value with which each kind of field is padded; None: batches are not padded
     size: DataNode | None = None  # height and width of a sample's image before padding; set by `finished`
-    video: Any = None  # loader._videos.Video if samples have clips instead of images
-    sound: Any = None  # loader._sounds.Sounds if samples have sounds, with clips or instead of images
+    video: Any = None  # loader.sources._videos.Video if samples have clips instead of images
+    sound: Any = None  # loader.sources._sounds.Sounds if samples have sounds, with clips or instead of images
     as_given: bool = False  # whether no argument changes images; arrays and tensors of uint8 then remain uint8
 
     @property
@@ -154,7 +154,7 @@ class DatasetArguments:
     layout: str | None = None  # "HWC" or "CHW", for images that are arrays or tensors
     main: str = "image"  # the user's name of the field of images; `names` and `kinds` call it "image"
     place: int = 0  # if samples are tuples: the index of the image in the tuple
-    sound: Any = None  # loader._sounds.Sounds if samples have sounds instead of images
+    sound: Any = None  # loader.sources._sounds.Sounds if samples have sounds instead of images
     plain: bool = False  # whether samples hold no image; `main` then names the first of their parts
     pad: float | None = None  # lists of numbers of samples without an image are padded with this number; None: they are not padded
 

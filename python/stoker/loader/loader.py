@@ -19,32 +19,32 @@ from stoker._where import log, notice
 from stoker.errors import CancelledError, InvalidArgumentError, NotFoundError, ShapeError, StateError, safe_text
 from stoker.loader import _collate, _fields, _layout, _options, _pad
 from stoker.loader._accelerate import reported
-from stoker.loader._array_source import ArraySource
-from stoker.loader._arrays import Arrays, in_folder
 from stoker.loader._buckets import make_buckets
-from stoker.loader._dataset import DatasetSource
-from stoker.loader._described import Listing, classes_of, object_of
 from stoker.loader._epoch import END, Epoch, call
-from stoker.loader._hub import HubStream, HubTable, is_hub, table_of, turned, whole_of
-from stoker.loader._image_sizes import waveforms
 from stoker.loader._kinds import BOXES, FLOATS, has_sound, internal, kinds_of, lists_of, main_of, several
-from stoker.loader._known import Listed, is_stream, known
 from stoker.loader._mixture import Mixture
 from stoker.loader._one_thread import OneThread
 from stoker.loader._order import BatchOrder, Order, make_order
-from stoker.loader._pipeline_source import PipelineSource
 from stoker.loader._run import Run
 from stoker.loader._saved import Saved, is_whole
-from stoker.loader._source import Source
-from stoker.loader._sources import from_folder, from_list, table_error
 from stoker.loader._spec import DatasetArguments, Spec
-from stoker.loader._stream import StreamSource
-from stoker.loader._table import MEMORY, Table
-from stoker.loader._table_files import tables_of
-from stoker.loader._table_source import TableSource
-from stoker.loader._tars import TarSource, tars_of
-from stoker.loader._videos import VIDEO_ENDINGS, Separated, as_images, separated_clips, wants_clips
 from stoker.loader.lower import Recipe
+from stoker.loader.sources._array_source import ArraySource
+from stoker.loader.sources._arrays import Arrays, in_folder
+from stoker.loader.sources._dataset import DatasetSource
+from stoker.loader.sources._described import Listing, classes_of, object_of
+from stoker.loader.sources._files import from_folder, from_list, table_error
+from stoker.loader.sources._hub import HubStream, HubTable, is_hub, table_of, turned, whole_of
+from stoker.loader.sources._image_sizes import waveforms
+from stoker.loader.sources._known import Listed, is_stream, known
+from stoker.loader.sources._pipeline_source import PipelineSource
+from stoker.loader.sources._source import Source
+from stoker.loader.sources._stream import StreamSource
+from stoker.loader.sources._table import MEMORY, Table
+from stoker.loader.sources._table_files import tables_of
+from stoker.loader.sources._table_source import TableSource
+from stoker.loader.sources._tars import TarSource, tars_of
+from stoker.loader.sources._videos import VIDEO_ENDINGS, Separated, as_images, separated_clips, wants_clips
 from stoker.pipeline import Pipeline
 from stoker.transforms import Transform, flatten
 
@@ -313,7 +313,7 @@ class Loader(metaclass=BriefHelp):
     ) -> Loader:
         """Makes a Loader from a DataFrame or a CSV file that lists images."""
         _options.refuse_unknown(arguments, cls.from_csv, cls)
-        from stoker.loader._csv import from_table, rows_of  # it imports the module csv
+        from stoker.loader.sources._csv import from_table, rows_of  # it imports the module csv
 
         kinds = kinds_of(arguments.get("fields"))
         if several(internal(kinds)):
@@ -339,7 +339,7 @@ class Loader(metaclass=BriefHelp):
         indexes = [index_paths] if isinstance(index_paths, str) else index_paths
         endings: dict[str, Any] = {"endings": VIDEO_ENDINGS} if wants_clips(arguments) else {}
         if has_sound(arguments.get("fields")) and not endings:
-            from stoker.loader import _sounds
+            from stoker.loader.sources import _sounds
 
             endings, components = {"endings": _sounds.SOUND_ENDINGS}, _sounds.components_of(arguments["fields"], components)
         made = TarSource(tars_of(tars) or paths, components, indexes, missing_component_behavior, arguments.get("storage"), **endings)
@@ -362,7 +362,7 @@ class Loader(metaclass=BriefHelp):
         _options.refuse_unknown(arguments, cls.from_parquet, cls)
         fields, sound = arguments.get("fields"), None
         if has_sound(fields):
-            from stoker.loader import _sounds
+            from stoker.loader.sources import _sounds
 
             sound, fields = _sounds.names_of_rows(arguments)
         fields = as_images(fields)
@@ -401,7 +401,7 @@ class Loader(metaclass=BriefHelp):
         """Makes batches of a robot data set of LeRobot (doc/robots.md)."""
         _needs.torch("Loader.from_lerobot")
         from stoker.loader._robot_loader import RobotLoader
-        from stoker.loader._robots import Robots
+        from stoker.loader.sources._robots import Robots
 
         dataset = Robots(root, delta_timestamps, episodes, image_transforms, tolerance_s, columns)
         return RobotLoader(dataset, batch_size, global_batch_size, shuffle, seed, shard, last_batch, drop_last, device, num_threads)
@@ -722,7 +722,7 @@ def _sequential() -> type[Sampler]:
 def _separate_sounds_and_clips(source: Any, given: dict[str, Any]) -> Separated:
     parts = Separated(source, given["fields"], None, "", given["ragged"], given["transforms"])
     if has_sound(parts.fields):
-        from stoker.loader import _sounds
+        from stoker.loader.sources import _sounds
 
         parts = _sounds.separated(source, given)
     source, fields, video = separated_clips(parts.source, {**given, "fields": parts.fields})

@@ -17,14 +17,14 @@ from stoker import _numbers
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader import _targets
-from stoker.loader._dataset import DatasetSource
-from stoker.loader._fetch import Item
 from stoker.loader._finish import Finish, by_value, padded
 from stoker.loader._kinds import Kind
 from stoker.loader._random import mix
 from stoker.loader._saved import Facts, Saved
 from stoker.loader._spec import DatasetArguments, Spec
-from stoker.loader._table import Table
+from stoker.loader.sources._dataset import DatasetSource
+from stoker.loader.sources._fetch import Item
+from stoker.loader.sources._table import Table
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -177,7 +177,7 @@ class TableSource(DatasetSource):
         return None if self.asked.sound is None else self._read_durations
 
     def _read_durations(self) -> list[float]:
-        from stoker.loader import _table_sounds
+        from stoker.loader.sources import _table_sounds
 
         duration = self.asked.sound.audio.duration
         if duration is not None:

@@ -18,9 +18,9 @@ from stoker._storage import Storage, common
 from stoker._where import notice
 from stoker.errors import CorruptError, InvalidArgumentError, LimitError, StateError
 from stoker.loader import _fields
-from stoker.loader._fetch import Threads
 from stoker.loader._kinds import MASK, Kind
-from stoker.loader._table_columns import (
+from stoker.loader.sources._fetch import Threads
+from stoker.loader.sources._table_columns import (
     ARRAY,
     BYTES,
     IMAGE,
@@ -33,7 +33,7 @@ from stoker.loader._table_columns import (
     may_hold_files,
     values_of,
 )
-from stoker.loader._table_files import NO_VALUE, TableFile, find, is_remote, partition_of, read_footers, read_group, span_of
+from stoker.loader.sources._table_files import NO_VALUE, TableFile, find, is_remote, partition_of, read_footers, read_group, span_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

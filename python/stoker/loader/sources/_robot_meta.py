@@ -14,7 +14,7 @@ from typing import Any
 from stoker import _files
 from stoker.errors import CorruptError, NotFoundError
 from stoker.loader._saved import is_whole
-from stoker.loader._table_files import Listed, read_footers, read_group
+from stoker.loader.sources._table_files import Listed, read_footers, read_group
 
 STANDARD = ("timestamp", "frame_index", "episode_index", "index", "task_index")  # columns that all data sets have
 

@@ -21,9 +21,9 @@ from stoker._progress import counted
 from stoker._storage import Storage
 from stoker._where import notice
 from stoker.errors import CorruptError, InvalidArgumentError, NotFoundError, ReadError, StokerError, UnsupportedError
-from stoker.loader._fetch import Threads
-from stoker.loader._table_columns import DENSE
-from stoker.loader._table_kept import Kept, keep, load
+from stoker.loader.sources._fetch import Threads
+from stoker.loader.sources._table_columns import DENSE
+from stoker.loader.sources._table_kept import Kept, keep, load
 
 PARTITION = re.compile("([^=/]+)=([^/]*)")  # a folder named COLUMN=VALUE, as Hive and Spark write it
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"

@@ -23,10 +23,10 @@ from stoker import _core, _files
 from stoker._progress import ProgressLine
 from stoker._storage import Storage, common
 from stoker.errors import CorruptError, InvalidArgumentError, StokerError, safe_text
-from stoker.loader._fetch import Threads, unfinished
-from stoker.loader._table_files import names_tables, tables_of
-from stoker.loader._table_members import Plan, Sample, null_notes, plan_of, samples
-from stoker.loader._table_rows import Part, Rows, is_saved, rows_of
+from stoker.loader.sources._fetch import Threads, unfinished
+from stoker.loader.sources._table_files import names_tables, tables_of
+from stoker.loader.sources._table_members import Plan, Sample, null_notes, plan_of, samples
+from stoker.loader.sources._table_rows import Part, Rows, is_saved, rows_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -14,7 +14,7 @@ from typing import Any
 
 from stoker._same_data import digest_of_text
 from stoker.errors import CorruptError, InvalidArgumentError, NotFoundError, UnsupportedError
-from stoker.loader._robot_meta import (
+from stoker.loader.sources._robot_meta import (
     STANDARD,
     check_info,
     check_totals,
@@ -28,7 +28,7 @@ from stoker.loader._robot_meta import (
     storage,
     whole,
 )
-from stoker.loader._table_files import Listed, TableFile, is_remote, read_footers, read_group
+from stoker.loader.sources._table_files import Listed, TableFile, is_remote, read_footers, read_group
 
 _MOST_FRAMES_AWAY = 2**31  # limit for the distance in frames between a sample and a time of delta_timestamps
 _MOST_OPEN = 32  # the largest number of videos that are open at once

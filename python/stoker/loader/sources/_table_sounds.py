@@ -10,9 +10,9 @@ from typing import Any
 from stoker import _core
 from stoker._progress import counted
 from stoker.errors import InvalidArgumentError, StokerError
-from stoker.loader._table import Table
-from stoker.loader._table_columns import NUMBER, column_of, values_of
-from stoker.loader._table_files import read_group
+from stoker.loader.sources._table import Table
+from stoker.loader.sources._table_columns import NUMBER, column_of, values_of
+from stoker.loader.sources._table_files import read_group
 
 LENGTHS = "duration"  # name of the column that has the lengths, as in NeMo's manifests
 _THREADS = 4  # each keeps the sounds of one row group in memory

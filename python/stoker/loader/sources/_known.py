@@ -12,7 +12,7 @@ from typing import Any
 from stoker import _core
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError
-from stoker.loader._arrays import Arrays
+from stoker.loader.sources._arrays import Arrays
 
 
 @dataclass

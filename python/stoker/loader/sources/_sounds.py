@@ -21,13 +21,13 @@ from stoker.data_node import DataNode
 from stoker.errors import CorruptError, InvalidArgumentError, StokerError
 from stoker.loader import _fields
 from stoker.loader._finish import Finish, Finishing, Outputs, by_value
-from stoker.loader._source import Source
-from stoker.loader._sources import FileSource, from_list, table_error
 from stoker.loader._spec import DatasetArguments, Spec
-from stoker.loader._table_files import tables_of
-from stoker.loader._tars import TarSource, tars_of
-from stoker.loader._videos import Separated, wants_clips
 from stoker.loader.lower._sounds import Sound, is_of_sounds, lowered
+from stoker.loader.sources._files import FileSource, from_list, table_error
+from stoker.loader.sources._source import Source
+from stoker.loader.sources._table_files import tables_of
+from stoker.loader.sources._tars import TarSource, tars_of
+from stoker.loader.sources._videos import Separated, wants_clips
 from stoker.pipeline import Pipeline
 
 # Endings of the files that this build of the library can decode as sounds.

@@ -12,7 +12,7 @@ from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader import _fields
 from stoker.loader._order import Order
-from stoker.loader._source import Source
+from stoker.loader.sources._source import Source
 from stoker.pipeline import Pipeline
 
 

@@ -11,12 +11,12 @@ from typing import Any
 from stoker._arrays import bytes_of
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StateError
-from stoker.loader._dataset import MOST_PROBES, DatasetSource, forget_frames
-from stoker.loader._fetch import Fetched, converted
 from stoker.loader._random import random_numbers
 from stoker.loader._saved import Saved
-from stoker.loader._shared import owned
 from stoker.loader._spec import DatasetArguments, Spec
+from stoker.loader.sources._dataset import MOST_PROBES, DatasetSource, forget_frames
+from stoker.loader.sources._fetch import Fetched, converted
+from stoker.loader.sources._shared import owned
 
 _END = object()
 

@@ -7,11 +7,11 @@ from array import array
 from typing import Any
 
 from stoker._same_data import digest_of_targets
-from stoker.loader._arrays import Arrays
-from stoker.loader._dataset import DatasetSource
 from stoker.loader._layout import Layout
-from stoker.loader._samples import column
 from stoker.loader._spec import DatasetArguments, Spec
+from stoker.loader.sources._arrays import Arrays
+from stoker.loader.sources._dataset import DatasetSource
+from stoker.loader.sources._samples import column
 
 
 class ArraySource(DatasetSource):

@@ -20,8 +20,8 @@ from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader._changes import DATASET, Changes
 from stoker.loader._random import Place, current, mix
-from stoker.loader._samples import Samples, UnlikeError, place_of
-from stoker.loader._shared import ReuseDetector, open_file, owned
+from stoker.loader.sources._samples import Samples, UnlikeError, place_of
+from stoker.loader.sources._shared import ReuseDetector, open_file, owned
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

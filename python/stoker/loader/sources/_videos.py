@@ -13,11 +13,11 @@ from stoker import _numbers, fn
 from stoker._signatures import suggests
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError
-from stoker.loader._source import Source
-from stoker.loader._sources import FileSource, from_list
-from stoker.loader._table_files import tables_of
-from stoker.loader._tars import TarSource, tars_of
 from stoker.loader.lower import Image
+from stoker.loader.sources._files import FileSource, from_list
+from stoker.loader.sources._source import Source
+from stoker.loader.sources._table_files import tables_of
+from stoker.loader.sources._tars import TarSource, tars_of
 
 if TYPE_CHECKING:
     from stoker.loader._spec import Spec
@@ -141,7 +141,7 @@ def _opened(source: Any, storage: Any) -> Any:
 
 
 class Separated(NamedTuple):
-    """A Loader's arguments, with those about sounds and about clips of videos split off. fields: without those that the sounds add. sounds: loader._sounds.Sounds;
+    """A Loader's arguments, with those about sounds and about clips of videos split off. fields: without those that the sounds add. sounds: a Sounds of _sounds.py;
     None if the source itself makes the sounds. main: the user's name of the sounds, if samples have sounds instead of images; else "". ragged: the ragged
     fields that are not sounds. transforms: those of images."""
 

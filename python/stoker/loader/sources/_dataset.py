@@ -26,20 +26,20 @@ from stoker.errors import InvalidArgumentError, LimitError, StalledError, StateE
 from stoker.loader import _fields, _targets
 from stoker.loader._coordinates import POINTS as PLACES
 from stoker.loader._coordinates import Remove
-from stoker.loader._fetch import Fetch, Fetched, FetchMany, Item, ProcessWorkers, Workers, unfinished
 from stoker.loader._finish import Finish, Finishing, Keep, Lists, Planes, by_value
-from stoker.loader._image_sizes import Size, measured, size_of_file, spread
 from stoker.loader._kinds import BOXES, FLOATS, IMAGE, LIST, MASK, OTHER, PICTURES, POINTS, VECTORS, Kind
 from stoker.loader._layout import Layout
 from stoker.loader._order import GAP, Order
 from stoker.loader._pixels import is_array
 from stoker.loader._random import Place, same_generators
-from stoker.loader._samples import Samples, column, height_and_width
 from stoker.loader._saved import Saved
-from stoker.loader._shared import ReuseDetector
-from stoker.loader._source import Source
 from stoker.loader._spec import DatasetArguments, Spec
 from stoker.loader.lower import Field, Followers, Image, refuse_other_tensors
+from stoker.loader.sources._fetch import Fetch, Fetched, FetchMany, Item, ProcessWorkers, Workers, unfinished
+from stoker.loader.sources._image_sizes import Size, measured, size_of_file, spread
+from stoker.loader.sources._samples import Samples, column, height_and_width
+from stoker.loader.sources._shared import ReuseDetector
+from stoker.loader.sources._source import Source
 from stoker.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class DatasetSource(Source):
         self.compares_sizes = may_list and self.by_sample
 
     def check_divided(self, shard: Shard) -> None:
-        from stoker.loader._divided import refuse_divided  # it imports hashlib and random
+        from stoker.loader.sources._divided import refuse_divided  # it imports hashlib and random
 
         refuse_divided(self.by_index, self.size, shard, self.asked.context)
 

@@ -16,9 +16,9 @@ from typing import Any
 from stoker import _files
 from stoker._storage import Storage
 from stoker.errors import InvalidArgumentError, ReadError, StokerError
-from stoker.loader import _table_columns as columns
-from stoker.loader._table_columns import Column, column_of, is_text, looks_like_images, may_hold_files, plain_type, values_of
-from stoker.loader._table_rows import Rows
+from stoker.loader.sources import _table_columns as columns
+from stoker.loader.sources._table_columns import Column, column_of, is_text, looks_like_images, may_hold_files, plain_type, values_of
+from stoker.loader.sources._table_rows import Rows
 
 Bytes = bytes | memoryview
 _LONGEST = 80  # the most bytes of an ending, so that a member's name fits into the 100 bytes of a tar's header

@@ -16,7 +16,7 @@ from stoker._signatures import hint_for
 from stoker.errors import InvalidArgumentError
 from stoker.loader import _fields, _targets
 from stoker.loader._kinds import MASK, PICTURES, Kind, main_of
-from stoker.loader._sources import FileSource
+from stoker.loader.sources._files import FileSource
 
 
 def from_table(

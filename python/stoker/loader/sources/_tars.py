@@ -22,11 +22,11 @@ from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError
 from stoker.loader import _fields
 from stoker.loader._finish import Finish, Finishing, by_value
-from stoker.loader._image_sizes import WHOLE, Size, sizes_read, spread
 from stoker.loader._saved import Saved
-from stoker.loader._source import Source
-from stoker.loader._sources import IMAGE_ENDINGS
 from stoker.loader._spec import Spec
+from stoker.loader.sources._files import IMAGE_ENDINGS
+from stoker.loader.sources._image_sizes import WHOLE, Size, sizes_read, spread
+from stoker.loader.sources._source import Source
 from stoker.pipeline import Pipeline
 
 _PACKED = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".tar.xz")  # opening a compressed one raises an error with advice

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from stoker.errors import StokerError
-from stoker.loader._table import inspect
-from stoker.loader._table_files import names_tables, tables_of
+from stoker.loader.sources._table import inspect
+from stoker.loader.sources._table_files import names_tables, tables_of
 
 _BECOMES = {
     "image": "an image",

@@ -9,7 +9,7 @@ from typing import Any
 
 from stoker.errors import InvalidArgumentError
 from stoker.loader._kinds import MASK, Kind
-from stoker.loader._known import ids_of
+from stoker.loader.sources._known import ids_of
 
 
 def is_hub(source: Any) -> bool:
