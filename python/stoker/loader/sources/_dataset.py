@@ -69,6 +69,19 @@ def _too_large(fetched: Fetched, size: int, most: int) -> Fetched:
     return replace(fetched, parts=None, error=LimitError(text))
 
 
+def _rows_of(futures: list[Future[Any]]) -> list[Fetched]:
+    """Returns the samples that the futures give, and removes these. The traceback of an exception, which the library stores, then keeps no samples."""
+    rows: list[Fetched] = []
+    try:
+        while futures:
+            rows += futures.pop(0).result()
+    except BaseException:
+        rows.clear()
+        futures.clear()
+        raise
+    return rows
+
+
 class DatasetSource(Source):
     """Reads samples from dataset[i]: an image, or a tuple or dict that holds one; DatasetArguments says where. The image is a path, bytes, array, tensor or PIL
     image. Samples may have a sound instead of an image, or neither."""
@@ -309,7 +322,7 @@ class DatasetSource(Source):
             ask += stride
         if not self._waiting:
             raise StopIteration
-        return self._described([row for f in self._waiting.popleft()[2] for row in f.result()], spec)
+        return self._described(_rows_of(self._waiting.popleft()[2]), spec)
 
     def most_bytes(self, spec: Spec) -> int:
         """Returns memory_limit: the most bytes that a sample may have as the dataset returned it."""

@@ -423,7 +423,10 @@ class Table:
                 what = f"its row group has {self.rows[g]} rows that take" if self.rows[g] > 1 else "it takes"
                 raise self._too_large(ids[at.index(g)], what, self.group_bytes(g))
         groups = {g: self._future(g) for g in dict.fromkeys(at)}
-        return [self._row(groups[g].result(), g, i) for g, i in zip(at, ids, strict=True)]
+        try:
+            return [self._row(groups[g].result(), g, i) for g, i in zip(at, ids, strict=True)]
+        finally:
+            groups.clear()  # the traceback of an exception would keep them
 
     def __getitem__(self, i: int) -> Row:
         return self.many([i])[0]
