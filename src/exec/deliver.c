@@ -371,7 +371,9 @@ enum stk_status stk_pipeline_skip_epoch(struct stk_pipeline *p, struct stk_error
 				     .step; /* a state that is saved now denotes the end of the skipped epoch */
 	}
 	p->flight.next_create = p->flight.next_open = p->flight.next_deliver;
+	pthread_mutex_lock(&p->lock);
 	stk__fetch_restart(p);
+	pthread_mutex_unlock(&p->lock);
 	stk__feed_begin_at(p, leads ? epoch + 1 : epoch, 0, leads);
 	p->at.last = true;
 	return STK_OK;

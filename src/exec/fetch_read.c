@@ -212,6 +212,16 @@ void stk__read_admit(struct stk_fetch *f, struct stk_read_request *q, size_t byt
 		stk__fetch_ask_again(f);
 }
 
+/* Returns whether a request of the sample has buffers, or may take some. */
+static bool holds_bytes(const struct stk_sample_state *s)
+{
+	bool holds = false;
+	for (int32_t k = 0; k < stk__fetch_of(s)->n; k++)
+		for (int32_t q = 0; q < s->reads[k].n_requests; q++)
+			holds |= s->reads[k].requests[q].admitted > 0;
+	return holds;
+}
+
 /* Releases a read's bytes and errors. Does nothing while requests are under way, since io still writes to them. */
 static void release(struct stk_pipeline *p, struct stk_read *read)
 {
@@ -219,11 +229,6 @@ static void release(struct stk_pipeline *p, struct stk_read *read)
 	if (stk__read_under_way(read))
 		return;
 	f->complete -= stk__read_has_buffers(read);
-	/* Another sample may now exceed the limit. Changes of `admitted` do not show this: a read that has failed holds no bytes. */
-	if (f->over_limit == read->sample) {
-		f->over_limit = NULL;
-		stk__fetch_ask_again(f);
-	}
 	for (int32_t q = 0; q < read->n_requests; q++) {
 		struct stk_read_request *request = &read->requests[q];
 		if (request->io.buffer)
@@ -234,6 +239,11 @@ static void release(struct stk_pipeline *p, struct stk_read *read)
 		request->io.data = NULL;
 		stk__free(request->error);
 		request->error = NULL;
+	}
+	/* Another sample may now exceed the limit. Changes of `admitted` do not show this: a read that has failed holds no bytes. */
+	if (f->over_limit == read->sample && !holds_bytes(read->sample)) {
+		f->over_limit = NULL;
+		stk__fetch_ask_again(f);
 	}
 }
 
@@ -340,12 +350,12 @@ void stk__read_count(struct stk_pipeline *p, struct stk_read_request *q)
 	STK_COUNT(p, bytes_read, (int64_t)q->io.size);
 }
 
-/* Ends a read, and makes the chains that waited for it ready. Releases the bytes if the batch is not under way any more, or if the sample was replaced. A
- * batch without a slot keeps the bytes, and has no waiting chains. */
+/* Ends a read, and makes the chains that waited for it ready. Releases the bytes if the batch is not under way any more, or if the sample was replaced or
+ * dropped: kept until the batch ends, they could hold up its other samples. A batch without a slot keeps the bytes, and has no waiting chains. */
 void stk__read_ended(struct stk_pipeline *p, struct stk_read *read)
 {
 	struct stk_sample_state *s = read->sample;
-	bool wanted = stk__record_under_way(s->record) && read->state != STK_READ_STALE;
+	bool wanted = stk__record_under_way(s->record) && read->state != STK_READ_STALE && !s->dropped;
 	read->state = STK_READ_DONE;
 	p->parts.fetch->complete += stk__read_has_buffers(read);
 	if (!wanted) {

@@ -13,8 +13,8 @@
 #include <pthread.h>
 
 enum { SLOW_TRAITS = 1024 };
-/* Traits of single objects: stalls until slow_source_release; does not decode; is available at once; is two to SLOW_SIZES times as large,
- * for one to three times SLOW_LARGER. */
+/* Traits of single objects, to be added: stalls until slow_source_release; does not decode; is available at once. n * SLOW_LARGER, with n below
+ * SLOW_SIZES, makes an object n + 1 times as large. */
 enum { SLOW_STALLS = 1, SLOW_DAMAGED = 2, SLOW_AT_HAND = 4, SLOW_LARGER = 8, SLOW_SIZES = 4 };
 
 /* All objects are copies of one JPEG. Requests wait in a list, and a thread completes those that are due. Tests must hold the lock to read or set members
@@ -23,7 +23,7 @@ struct slow_source {
 	struct stk_io *io;
 	struct test_file file;
 	int64_t latency_ns;
-	const char *stalled;         /* uri of the object that stalls until slow_release */
+	const char *stalled;         /* uri of the object that stalls until slow_source_release */
 	bool all_stalled;            /* all objects stall */
 	int at_hand;                 /* the first `at_hand` objects are available at once */
 	uint8_t traits[SLOW_TRAITS]; /* of the first objects, by number; set them before the first request */

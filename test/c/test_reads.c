@@ -414,7 +414,7 @@ static void test_no_window_stops_the_next_batch(void **state)
 {
 	(void)state;
 	const char *given = getenv("STOKER_TEST_SEED");
-	const unsigned begin = given ? (unsigned)atoi(given) : (unsigned)stk__clock_ns() % 1000000;
+	const unsigned begin = given ? (unsigned)atoi(given) : 100;
 	int64_t most_over = 0;
 	print_message("STOKER_TEST_SEED=%u\n", begin);
 	for (unsigned first = begin; first < begin + RUNS; first++) {
