@@ -866,11 +866,10 @@ def _views(views: Any, transforms: list[Transform]) -> list[list[Transform]]:
 def _refuse_loaders(source: Any) -> None:
     """Raises InvalidArgumentError for a Loader, and for a DataLoader that gives batches: a batch of gray images would be taken for one image. A DataLoader with
     batch_size=None gives samples."""
-    import torch
-
+    data = sys.modules.get("torch.utils.data")  # a user who has a DataLoader has imported it
     if isinstance(source, Loader):
         raise InvalidArgumentError("Loader: the source is a Loader already: use it as it is, or Loader.mix to draw from several")
-    if isinstance(source, torch.utils.data.DataLoader) and source.batch_sampler is not None:
+    if data is not None and isinstance(source, data.DataLoader) and source.batch_sampler is not None:
         raise InvalidArgumentError(
             f"Loader: the source is a {type(source).__name__}, which gives batches: give what it loads, as Loader(loader.dataset, batch_size, ...)"
         )
