@@ -50,12 +50,14 @@ class ReuseDetector:
     def __init__(self, count: int) -> None:
         self.count = count
         self.copies = self.serial = False
+        self._closed = False
         self._lock = threading.Lock()
         # By address: the first part at this address, and a copy of its bytes. The reference to the part prevents that its memory is freed and used again.
         self._given: dict[int, tuple[Any, bytes]] = {}
 
     def begin(self, row: tuple[Any, ...], made: tuple[Any, ...]) -> None:
         """Starts to watch, with the first sample. row: the original parts. made: the result of `owned`."""
+        self._closed = False
         parts = [(part, own) for part, own in zip(row, made, strict=True) if _is_watched(part, own)]
         if self.count and parts:
             self.copies, self.serial = True, any(_is_kept(part) for part, _ in parts)
@@ -64,7 +66,7 @@ class ReuseDetector:
     def check(self, row: tuple[Any, ...], made: tuple[Any, ...]) -> None:
         """Checks whether a sample lies in memory of an earlier sample whose values it replaced. The arguments are those of `begin`."""
         with self._lock:
-            if self.count == 0:
+            if self.count == 0 or self._closed:
                 return
             if any(self._is_filled_again(part, own) for part, own in zip(row, made, strict=True) if _is_watched(part, own)):
                 self.count, self.copies, self.serial = 0, True, True
@@ -80,8 +82,9 @@ class ReuseDetector:
                 self._given.clear()
 
     def forget(self) -> None:
-        """Drops the samples that are kept for comparison. A view of a table's row would keep its whole row group."""
+        """Drops the samples that are kept for comparison, and keeps none of calls that end later. A view of a table's row would keep its whole row group."""
         with self._lock:
+            self._closed = True
             self._given.clear()
 
     def _is_filled_again(self, part: Any, own: Any) -> bool:
