@@ -57,10 +57,12 @@ def known(source: Any) -> Listed | Arrays | None:
 
 
 def ids_of(indices: Iterable[Any]) -> list[int]:
-    """Returns a Subset's indices. Raises TypeError for floats and for NumPy's bools, with which the list of a torchvision data set raises it too: a mask is not a
-    list of ids, which int() would make of it."""
+    """Returns a Subset's indices. Raises TypeError for floats and for bools: those of a mask would be read as the ids 0 and 1."""
     try:
-        return [operator.index(i) for i in indices]
+        ids = list(indices)
+        if any(isinstance(i, bool) or str(getattr(i, "dtype", "")) == "torch.bool" for i in ids):
+            raise TypeError("they are bools")
+        return [operator.index(i) for i in ids]
     except TypeError as e:
         raise TypeError(f"the indices of a Subset are the ids of samples ({e}); numpy.flatnonzero(mask) makes ids of a mask") from None
 
