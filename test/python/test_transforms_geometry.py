@@ -156,8 +156,9 @@ def test_crops_in_fives_and_tens():
         )
     with pytest.raises(InvalidArgumentError, match="come as a list"):
         made([T.FiveCrop(20), torch.stack])
-    with pytest.raises(UnsupportedError, match="inside RandomApply"):
-        made([T.RandomApply([T.FiveCrop(20)])])
+    for group in (T.RandomApply, T.RandomOrder):
+        with pytest.raises(UnsupportedError, match="inside RandomApply"):
+            made([group([T.FiveCrop(20)])])
 
 
 def test_random_crops_of_images_that_are_continued_outside():

@@ -119,7 +119,7 @@ def elastic(node: DataNode, moved: tuple[DataNode, DataNode], interpolation: Any
 
 @lowers(T.ElasticTransform, takes_floats=True, takes_clips=True)
 def _elastic(image: Image, t: T.ElasticTransform, gate: Gate) -> Image:
-    t, extent, gpu = t, image.moving_size(), image.node.device == "gpu"
+    extent, gpu = image.moving_size(), image.node.device == "gpu"
     # If only the image needs the draws, they are made in its branch.
     drawn = None if image.followers is None else displacements(t, extent, gpu)
 

@@ -99,6 +99,9 @@ def _vertical_flip(image: Image, t: T.RandomVerticalFlip, gate: Gate) -> Image:
 
 @rule_for(T.FiveCrop, of_subclasses=True, in_groups=False, takes_floats=True, images=5)
 class _FiveCrop(Rule):
+    def lowered(self, image: Image, gate: Gate) -> Image:
+        raise self.error_in_group()  # outside of groups, `each` makes the images
+
     def each(self, image: Image) -> list[Image]:
         return self.five(image, image.node)
 

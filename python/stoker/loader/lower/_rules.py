@@ -175,10 +175,7 @@ class Rule:
                 f"{self.t!r} is of images of uint8, and these are of floats: give uint8 or the files' bytes, or do it in the Dataset"
             )
         if gate is not None and not self.in_groups:
-            raise UnsupportedError(
-                f"{self.t!r} stands inside RandomApply, RandomChoice or RandomOrder, which take what keeps the image's extent: put it outside, or into the "
-                "Dataset"
-            )
+            raise self.error_in_group()
         if image.gray and self.counts_channels:
             return image.colored() if self.colors_gray and gate is None else image
         if image.channels is not None and self.channels and image.channels not in self.channels:
@@ -187,6 +184,11 @@ class Rule:
                 "the Dataset"
             )
         return self.lowered(image, gate)
+
+    def error_in_group(self) -> UnsupportedError:
+        return UnsupportedError(
+            f"{self.t!r} stands inside RandomApply, RandomChoice or RandomOrder, which take what keeps the image's extent: put it outside, or into the Dataset"
+        )
 
     def lowered(self, image: Image, gate: Gate) -> Image:
         """Adds the transform's operators, which change the image and its followers. Returns the changed image."""
