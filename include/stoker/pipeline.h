@@ -42,8 +42,8 @@ struct stk_pipeline_config {
 	int64_t timeout_ms; /* the longest wait in stk_pipeline_next; 0: no limit */
 	/* Maximum number of bytes that one sample may need while a worker processes it: for its file, the decoder, the values between operators and the
 	 * operators' scratch memory. The need is estimated from the header or the file's size before memory is allocated; if it is too large, the sample
-	 * fails with STK_LIMIT. Each thread uses at most this much for samples, and the process about 16 MiB more; batches and bytes that are read ahead are
-	 * not counted. An output larger than this is refused too. 0: 2 GiB */
+	 * fails with STK_LIMIT. Each thread uses at most this much for samples, and the process about 16 MiB more; not counted are batches, bytes that are
+	 * read ahead, and the copy of an array of the user's that ends at the end of a memory page. An output larger than this is refused too. 0: 2 GiB */
 	size_t memory_limit;
 	/* Maximum number of bytes on the GPU that only serve speed. Half of them are for files that the GPU decodes (the cores decode a file that needs
 	 * more), and half for batches under way in addition to `prefetch`. If the pipeline keeps its data set on the GPU instead, this limits the size of

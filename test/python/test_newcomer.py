@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 import stoker  # noqa: E402
 from stoker import DataLoader, Loader, Pipeline, fn, imdecode, imread, pipeline_def, types  # noqa: E402
 from stoker import transforms as T  # noqa: E402
+from stoker.errors import InvalidArgumentError  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = Path(os.environ.get("STOKER_BUILD", "build")).resolve() / "cli" / "stoker"
@@ -235,13 +236,18 @@ def test_the_message_says_what_to_do(name, data):
     assert "Traceback" not in str(caught.value) and "stoker._" not in str(caught.value)
 
 
-def test_a_column_of_paths_may_have_a_name_of_two_words(data):
-    (data / "words.csv").write_text("File Name\nok/a/0.jpg\n")
-    (batch,) = Loader.from_csv(data / "words.csv", 2, path="File Name", transforms=SMALL, fields=("path",))
+def test_a_column_of_paths_may_have_a_name_of_two_words(data, tmp_path):
+    table = tmp_path / "words.csv"
+    table.write_text(f"File path\n{data}/ok/a/0.jpg\n")
+    (batch,) = Loader.from_csv(table, 2, path="File path", transforms=SMALL, fields=("path",))
     assert batch.path == [str(data / "ok/a/0.jpg")]
+    with pytest.raises(InvalidArgumentError, match="did you mean 'File path'") as caught:  # path= is "path" by default
+        Loader.from_csv(table, 2)
+    assert "between its columns" not in str(caught.value)
 
 
-def test_folders_of_splits_are_noticed(data, capfd):
+def test_folders_of_splits_are_noticed(tmp_path, capfd):
+    data = tmp_path
     for name in ("train/a", "train/b", "val/a"):
         (data / "splits" / name).mkdir(parents=True)
         Image.new("RGB", (8, 8)).save(data / "splits" / name / "0.jpg")
@@ -368,7 +374,10 @@ def test_the_version_in_three_ways(word):
     assert (done.returncode, done.stdout) == (0, f"stoker {stoker.__version__}\n")
 
 
-@pytest.mark.parametrize("indices", [np.array([True, False, False, True]), np.array([0.0, 3.0]), [1.7]])
+@pytest.mark.parametrize(
+    "indices",
+    [np.array([True, False, False, True]), torch.tensor([True, False, False, True]), [True, False, True], np.array([0.0, 3.0]), [1.7]],
+)
 def test_a_mask_is_no_list_of_ids(indices, data):
     class DatasetFolder(torch.utils.data.Dataset):
         """Has the attributes of torchvision's class, whose samples a Loader lists without its Python."""

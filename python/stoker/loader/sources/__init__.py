@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Loader reads: a module for each kind of source, and what only sources use."""
+"""What a Loader reads: a module for each kind of source, and what several of them share."""

@@ -70,8 +70,9 @@ def _parts_of(
     for column in (path, *wanted.values()):
         if column not in columns:
             single = next(iter(columns)) if isinstance(table, (str, os.PathLike)) and len(columns) == 1 else ""
-            for other in "| ":  # a single column may well have a name of two words, if it is the one that is wanted
-                if column in single.split(other):
+            for other in "| ":  # a single column may well have a name of two words, and its values then have none of two
+                value = str(columns[single][0]) if single and columns[single] else ""
+                if column in single.split(other) and value.count(other) == single.count(other):
                     raise _of_separator(name, other)
             there = (
                 f"its first line names {', '.join(columns)}" if isinstance(table, (str, os.PathLike)) else f"it has {', '.join(columns)}"

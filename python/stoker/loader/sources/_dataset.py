@@ -145,9 +145,8 @@ class DatasetSource(Source):
         return build(True)
 
     def started(self, session: Session) -> None:
-        session.before = lambda: self.let_begin(
-            2**62
-        )  # all epochs may begin, because a user who runs the pipeline directly does not call let_begin
+        # All epochs may begin, because a user who runs the pipeline directly does not call let_begin.
+        session.before = lambda: self.let_begin(2**62)
 
     def meta(self, ready: Callable[[], Pipeline]) -> dict[str, Any]:
         return {"samples": self.size, "epoch_size": self.size}

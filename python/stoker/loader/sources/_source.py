@@ -122,6 +122,7 @@ class Source:
 
     def index(self) -> None:
         """Makes a source use an index from now on, so that its length is known and one graph reads all epochs. Only sources with one_epoch have this."""
+        raise NotImplementedError
 
     def count(self, spec: Spec) -> int:
         """Returns the number of samples. Only sources with one_epoch have this."""
