@@ -30,7 +30,7 @@ def unused_words() -> list[str]:
 
 
 def comments(path: Path) -> Iterator[tuple[int, str]]:
-    """Yields (line, text) of each comment, docstring or paragraph."""
+    """Yields (line, text) of each comment and docstring, and in Markdown of each line outside of code and tables."""
     if path.suffix == ".py":
         with tokenize.open(path) as file:
             previous = tokenize.NEWLINE  # the last token that is not a comment or an empty line

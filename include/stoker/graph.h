@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Builds a graph of operators. A graph belongs to one thread while it is built. A pipeline keeps a copy of what it needs.
+ * Builds a graph of operators. A graph belongs to one thread while it is built. It may be destroyed once a pipeline has been made from it.
  *
  *     struct stk_node file = {0}, image = {0};
  *     const struct stk_arg root[] = {stk_arg_string("file_root", dir), stk_arg_bool("random_shuffle", true)};

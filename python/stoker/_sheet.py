@@ -230,7 +230,7 @@ def _host(value: Any) -> np.ndarray | None:
 
 
 def _channels_at(shape: tuple[int, ...]) -> int | None:
-    """Returns the axis of the channels in an array of three dimensions: 0 if possible, else 2; None if neither axis has 1, 3 or 4 entries."""
+    """Returns the axis of the channels in an array of three dimensions: 0 if possible, else 2; None if neither has 1, 3 or 4 entries or the array is empty."""
     for axis in (0, 2):
         if shape[axis] in (1, 3, 4) and min(shape) > 0:
             return axis

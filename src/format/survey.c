@@ -15,7 +15,7 @@
 /* Tars are opened ahead of the search, several at the same time, since for each the store must answer one or two requests. */
 enum { OPENERS = 4, OPEN_AHEAD = 16, MOST_PARTS = 64, SLACK = 64, NOTICES = 8 };
 
-/* A tar, in the order of the search. */
+/* An element of search_order: one tar. */
 struct searched_tar {
 	int32_t tar;
 	bool open, kept; /* kept: true if the tar has an index, so that it need not be searched */

@@ -181,7 +181,7 @@ static enum stk_status own_memory(struct stk_cache_disk *d, bool makes, struct s
 	return STK_OK;
 }
 
-/* Creates the folder and its parents, like mkdir -p. Only this user and the group can write to new folders. */
+/* Creates the folder and its parents, like mkdir -p. Users outside of the group cannot write to new folders. */
 static void make_folders(char *path)
 {
 	for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {

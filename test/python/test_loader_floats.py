@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warps, blurs and erasing of images of floats and of many channels, compared with torchvision on tensors."""
+"""Warps and blurs of images of floats with many channels, compared with torchvision's; erasing of such images; and transforms that are refused for them."""
 
 import pytest
 import torch

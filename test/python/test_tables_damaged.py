@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Damaged Parquet files: a Loader gives the right rows, or an error that names the file. All cases run in one process of their own, so that a crash fails a
-test instead of ending pytest."""
+"""Damaged Parquet files. With damaged pages a Loader gives the right rows, or an error that names the file; with a damaged footer it does not crash. Each
+test of mutations runs its cases in one other process, so that a crash fails the test instead of ending pytest."""
 
 import base64
 import json

@@ -158,7 +158,7 @@ def one_hot() -> Iterator[Case]:
 
 
 def unlike() -> Iterator[Case]:
-    """Samples of a batch that differ in type or number of dims are refused, whatever source they come from."""
+    """Batches whose samples differ in type or number of dims are refused, as inputs of operators and as the result of reshape."""
     rng = rng_of("unlike")
     dims = Batch([values(rng, s, "int32") for s in ((3,), (3, 1), (2,))])
     types = Batch([np.zeros(3, np.int32), np.zeros(3, np.float32)])

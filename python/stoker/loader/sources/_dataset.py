@@ -93,7 +93,7 @@ class DatasetSource(Source):
     by_sample = True  # whether a single sample is cheap to fetch, so that some may be fetched before the run
     typed = False  # whether values without rows have the type of all others
     compares_sizes = False  # whether `nodes` shall set `sizes`
-    sizes: list[Size] | None = None  # those of a few images, the same ones on each rank; None: sizes were not compared
+    sizes: list[Size] | None = None  # (height, width) of up to _COMPARED images, the same images on each rank; None: not fetched
 
     def __init__(self, dataset: Any, asked: DatasetArguments) -> None:
         self.dataset, self.asked = dataset, asked
