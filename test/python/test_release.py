@@ -71,12 +71,15 @@ def interpreter(folder: Path, says: str) -> str:
 
 def test_a_free_threaded_python_must_be_one_and_have_headers(monkeypatch, tmp_path):
     assert release.threaded_headers() == ""
-    (tmp_path / "Python.h").touch()
+    (tmp_path / "build").mkdir()
+    for header in (tmp_path / "Python.h", tmp_path / "pyconfig.h", tmp_path / "build/Python.h"):
+        header.touch()
     monkeypatch.setattr(release, "THREADED", interpreter(tmp_path, f"1 {tmp_path}"))
     assert release.threaded_headers() == str(tmp_path)
     for program, says in (
         (interpreter(tmp_path / "other", f"None {tmp_path}"), "is no free-threaded CPython"),
         (interpreter(tmp_path / "bare", f"1 {tmp_path}/none"), "has no headers"),
+        (interpreter(tmp_path / "built", f"1 {tmp_path}/build"), "has no headers"),
         (str(tmp_path / "missing"), "cannot be run"),
     ):
         monkeypatch.setattr(release, "THREADED", program)
