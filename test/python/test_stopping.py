@@ -329,6 +329,31 @@ def test_a_loader_is_closed_while_another_thread_iterates(tmp_path):
     assert all("closed" in text for text in ends) and ends
 
 
+def test_a_thread_waits_while_another_one_closes_the_loader():
+    """It was refused as a second thread that iterates, mostly on a CPython without a GIL."""
+    import threading
+
+    from stoker.loader._one_thread import OneThread
+
+    guard, begun, tries, go, entered = OneThread(), threading.Event(), threading.Event(), threading.Event(), []
+
+    def enter():
+        tries.set()
+        with guard:
+            entered.append(go.is_set())
+
+    threads = [threading.Thread(target=guard.ask, args=(lambda: (begun.set(), go.wait(SOON)), print)), threading.Thread(target=enter)]
+    threads[0].start()
+    assert begun.wait(SOON)
+    threads[1].start()
+    assert tries.wait(SOON)
+    time.sleep(0.05)  # lets the thread come in meanwhile; if it is later, the test passes too
+    go.set()
+    for thread in threads:
+        thread.join(SOON)
+    assert entered == [True]
+
+
 def test_calls_that_wait_for_a_thread_fail_when_their_loader_is_closed():
     """Waiting calls raise the same error as running ones, not an error of concurrent.futures."""
     import threading

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from stoker.errors import StateError
 
-PATIENCE = 2.0  # the most seconds that ask() waits
+PATIENCE = 2.0  # the most seconds that ask() waits for a thread, or a thread for ask()
 
 
 class OneThread:
@@ -20,9 +20,11 @@ class OneThread:
         self._lock = threading.Lock()
         self._inside = 0  # get_ident() of the thread inside; 0: no thread is inside
         self._asked: Callable[[], None] | None = None  # a function that the next thread calls when it leaves
+        self._asking = False  # whether ask() is running; a thread that comes in waits for its end
 
     def __enter__(self) -> None:
-        if not self._lock.acquire(False):
+        waits = self._asking and self._inside != threading.get_ident()
+        if not self._lock.acquire(False) and not (waits and self._lock.acquire(timeout=PATIENCE)):
             here = threading.current_thread().name
             other = next((t.name for t in threading.enumerate() if t.ident == self._inside), "?")
             raise StateError(
@@ -46,13 +48,16 @@ class OneThread:
     def ask(self, what: Callable[[], None], interrupt: Callable[[], None]) -> None:
         """Runs `what` when no thread is inside. Until then, calls interrupt() repeatedly. If the thread inside is the caller, or has not left after
         PATIENCE seconds, returns, and that thread runs `what` when it leaves."""
-        self._asked = what
+        self._asked, self._asking = what, True
         until = time.monotonic() + PATIENCE
-        while not self._lock.acquire(False):
-            interrupt()
-            if self._inside == threading.get_ident() or time.monotonic() > until:
-                return  # this is a signal handler of the thread inside, or the thread inside is late
-            if self._lock.acquire(timeout=0.02):
-                break
-        self._inside = threading.get_ident()
-        self.__exit__()
+        try:
+            while not self._lock.acquire(False):
+                interrupt()
+                if self._inside == threading.get_ident() or time.monotonic() > until:
+                    return  # this is a signal handler of the thread inside, or the thread inside is late
+                if self._lock.acquire(timeout=0.02):
+                    break
+            self._inside = threading.get_ident()
+            self.__exit__()
+        finally:
+            self._asking = False
