@@ -23,8 +23,7 @@ class OneThread:
         self._asking = False  # whether ask() is running; a thread that comes in waits for its end
 
     def __enter__(self) -> None:
-        waits = self._asking and self._inside != threading.get_ident()
-        if not self._lock.acquire(False) and not (waits and self._lock.acquire(timeout=PATIENCE)):
+        if not self._lock.acquire(False) and not self._enter_after_ask():
             here = threading.current_thread().name
             other = next((t.name for t in threading.enumerate() if t.ident == self._inside), "?")
             raise StateError(
@@ -32,6 +31,11 @@ class OneThread:
                 "Give each thread a Loader of its own, as with shard=(i, n), or let one thread take the batches and hand them on"
             )
         self._inside = threading.get_ident()
+
+    def _enter_after_ask(self) -> bool:
+        """Waits for the end of ask() if it runs in another thread. Returns whether this thread is inside then. Call it after the lock was not free, so that it
+        sees an ask() that has the lock."""
+        return self._inside != threading.get_ident() and self._lock.acquire(timeout=PATIENCE if self._asking else 0)
 
     def __exit__(self, *_: object) -> None:
         try:
