@@ -318,11 +318,12 @@ static void test_faults_are_got_over(void **state)
 	}
 }
 
-/* The server never answers some requests. The client sends each a second time, and gets an answer long before the time limit. */
+/* The server never answers some requests. The client sends each a second time, and gets an answer long before the time limit. If the server does not answer
+ * several second requests either, as on a busy machine, no more are sent, and a request may reach the limit: without second requests, 15 would. */
 static void test_late_answers_are_hedged(void **state)
 {
 	(void)state;
-	const struct stk_http_settings patient = {.first_byte_ms = 1000000, .stall_ms = 1000000};
+	const struct stk_http_settings patient = {.first_byte_ms = 20000, .stall_ms = 1000000};
 	struct stk_io *io;
 	assert_int_equal(stk__io_create(1, &io, NULL), STK_OK);
 	assert_int_equal(stk__http_add(io, &patient, NULL), STK_OK);
@@ -331,7 +332,7 @@ static void test_late_answers_are_hedged(void **state)
 	assert_int_equal(read_many(io), 0); /* from here on the client knows the usual latency */
 	uint64_t before = s3_server_counts(server).faults;
 	s3_server_set(server, "latency_ms=2&silent=0.05");
-	assert_int_equal(read_many(io), 0);
+	assert_true(read_many(io) <= 3);
 	assert_true(s3_server_counts(server).faults > before);
 	stk__io_destroy(io);
 }
