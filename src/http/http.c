@@ -39,7 +39,11 @@ static void submit(void *source, struct stk_io *io, struct stk_request *r)
 	enum stk_status status = wanted ? start(s, r->error) : STK_OK;
 	if (wanted && !status) {
 		stk__queue_push(&s->queue, r);
-		if (s->under_way < (int)s->limit && (wake = stk__http_sleeping(s)))
+		if (stk__http_may_begin(s, r)) {
+			s->search_ns = 0;
+			wake = stk__http_sleeping(s);
+		}
+		if (wake)
 			wake->sleeping = false;
 	}
 	pthread_mutex_unlock(&s->lock);

@@ -83,6 +83,7 @@ struct stk_http_source {
 	pthread_mutex_t pieces; /* guards the pieces of large requests (io/io_split.h) */
 	pthread_mutex_t lock;   /* guards all members below */
 	struct stk_request_queue queue;
+	int64_t search_ns; /* time from which the queue is searched for awaited requests while the limit is reached */
 	struct stk_http_account *account;
 	pthread_t keeper; /* the thread that renews keys before they expire */
 	pthread_cond_t keeper_wake;
@@ -240,6 +241,8 @@ void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, cons
 /* http_share.c: the source's shared state; these functions take its lock. stk__http_next returns the next request for a loop, with the requests joined to
  * it. NULL: no request may begin now; the loop then counts as sleeping and is woken for the next request, unless the loop itself has no room. */
 struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_loop *l);
+/* Returns whether a loop that has room would begin r now. Call with the lock held. */
+bool stk__http_may_begin(const struct stk_http_source *s, const struct stk_request *r);
 /* Puts requests that found no free descriptor back into the queue. One that has waited for a descriptor for longer than first_byte_ms fails. */
 void stk__http_requeue(struct stk_http_source *s, struct stk_http_loop *l, struct stk_request *r, int64_t now);
 /* Returns whether one more second transfer may begin, and counts it: in total at most four plus a twentieth of the requests so far, at a time at most two

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 enum { HEDGES_AT_FIRST = 4, REQUESTS_A_HEDGE = 20 };
+enum { SEARCH_NS = 20000000 };
 enum { LEAST_LIMIT = 8, LEAST_WINDOW = 64, MOST_WINDOW = 256, PROBE = 32 };
 
 /* ---- facts about stores ---- */
@@ -81,14 +82,50 @@ void stk__http_loop_wake(struct stk_http_loop *l)
 	(void)n;
 }
 
+static bool is_awaited(const struct stk_request *r, const void *unused)
+{
+	(void)unused;
+	return !r->admission || stk__request_awaited(r);
+}
+
+/* Returns whether a request that its caller waits for may begin: those under way that wait for memory do not count, because they may wait until a pipeline
+ * that is paused goes on. */
+static bool may_begin_awaited(const struct stk_http_source *s)
+{
+	int waiting = 0;
+	for (int i = 0; i < s->loop_count; i++)
+		waiting += atomic_load(&s->loops[i].waiting_for_memory);
+	return s->under_way - waiting < (int)s->limit;
+}
+
+bool stk__http_may_begin(const struct stk_http_source *s, const struct stk_request *r)
+{
+	return s->under_way < (int)s->limit || (is_awaited(r, NULL) && may_begin_awaited(s));
+}
+
+/* Returns the request that begins next, or NULL. A request in the queue may become awaited at any time; without a call of stk__http_may_begin for it, the
+ * queue is searched again after SEARCH_NS. */
+static struct stk_request *pop_next(struct stk_http_source *s, int64_t now)
+{
+	if (s->under_way < (int)s->limit)
+		return stk__queue_pop(&s->queue);
+	if (!s->queue.root || now < s->search_ns || !may_begin_awaited(s))
+		return NULL;
+	struct stk_request *r = stk__queue_pop_wanted(&s->queue, is_awaited, NULL);
+	s->search_ns = r ? 0 : now + SEARCH_NS;
+	return r;
+}
+
 struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_loop *l)
 {
+	const int64_t now = stk__clock_ns();
+	const int working = l->count - atomic_load(&l->waiting_for_memory);
 	/* before the lock is taken, because the check makes system calls */
-	const bool open = l->count < s->settings.requests && stk__connections_have_room(l, stk__clock_ns());
+	const bool open = working < s->settings.requests && stk__connections_have_room(l, now);
 	pthread_mutex_lock(&s->lock);
 	int share = (s->settings.requests + s->loop_count - 1) / s->loop_count;
-	const bool may = open && l->count < share, room = may && s->under_way < (int)s->limit;
-	struct stk_request *r = room ? stk__queue_pop(&s->queue) : NULL;
+	const bool may = open && working < share;
+	struct stk_request *r = may ? pop_next(s, now) : NULL;
 	if (r)
 		stk__http_join(&s->queue, r);
 	s->under_way += r != NULL;
@@ -167,7 +204,8 @@ void stk__http_awake(struct stk_http_source *s, struct stk_http_loop *l)
 
 static void set_limit(struct stk_http_source *s, double limit, int64_t now)
 {
-	s->limit = limit < LEAST_LIMIT ? LEAST_LIMIT : limit > s->settings.requests ? s->settings.requests : limit;
+	s->limit = limit < LEAST_LIMIT ? LEAST_LIMIT : limit;
+	s->limit = s->limit > s->settings.requests ? s->settings.requests : s->limit;
 	s->changed_ns = now;
 	s->window = (struct stk_http_window){0};
 }

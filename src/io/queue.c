@@ -63,16 +63,23 @@ struct stk_request *stk__queue_pop(struct stk_request_queue *q)
 	return top;
 }
 
+struct stk_request *stk__queue_pop_wanted(
+	struct stk_request_queue *q, bool (*wanted)(const struct stk_request *r, const void *arg), const void *arg)
+{
+	struct stk_request_queue passed = {0};
+	struct stk_request *top;
+	while ((top = stk__queue_pop(q)) && !wanted(top, arg))
+		stk__queue_push(&passed, top);
+	q->root = join_heaps(q->root, passed.root);
+	return top;
+}
+
+static bool is_request(const struct stk_request *r, const void *arg)
+{
+	return r == arg;
+}
+
 bool stk__queue_remove(struct stk_request_queue *q, struct stk_request *r)
 {
-	struct stk_request_queue rest = {0};
-	bool found = false;
-	for (struct stk_request *top; (top = stk__queue_pop(q));) {
-		if (top == r)
-			found = true;
-		else
-			stk__queue_push(&rest, top);
-	}
-	*q = rest;
-	return found;
+	return stk__queue_pop_wanted(q, is_request, r) != NULL;
 }

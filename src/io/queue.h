@@ -14,6 +14,9 @@ struct stk_request_queue {
 void stk__queue_push(struct stk_request_queue *q, struct stk_request *r);
 /* Removes and returns the request with the smallest deadline, or returns NULL. */
 struct stk_request *stk__queue_pop(struct stk_request_queue *q);
+/* Removes and returns the request with the smallest deadline of those that `wanted` accepts, or returns NULL. May search the whole queue. */
+struct stk_request *stk__queue_pop_wanted(
+	struct stk_request_queue *q, bool (*wanted)(const struct stk_request *r, const void *arg), const void *arg);
 /* Removes r; returns false if it is not in the queue. Searches the whole queue. */
 bool stk__queue_remove(struct stk_request_queue *q, struct stk_request *r);
 

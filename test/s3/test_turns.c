@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which request goes out next: the one whose bytes are needed soonest, regardless of which pipeline sent it and when. */
+ * Which request goes out next: the one whose bytes are needed soonest, regardless of which pipeline sent it and when, and not one whose pipeline has no
+ * memory for it before one that is waited for. */
 #include "test.h"
 
 #include "base/memory.h"
@@ -116,8 +117,99 @@ static void test_two_pipelines_take_turns(void **state)
 	stk__io_destroy(io);
 }
 
+/* ---- a pipeline that is paused ---- */
+
+/* An admission that counts the requests that ask it, and refuses them while `full` is set. */
+struct window {
+	struct stk_admission admission;
+	_Atomic bool full;
+	_Atomic int asked;
+};
+
+static bool admit(struct stk_admission *a, struct stk_request *r, size_t bytes)
+{
+	struct window *w = (struct window *)(void *)a;
+	(void)bytes;
+	if (atomic_load(&w->full) && r->user && !((struct asked *)r->user)->who) {
+		((struct asked *)r->user)->who = 1; /* counted */
+		atomic_fetch_add(&w->asked, 1);
+	}
+	return !atomic_load(&w->full);
+}
+
+static void ask_admitted(struct stk_io *io, struct asked *a, struct log *log, struct window *w, int64_t deadline, int64_t turn)
+{
+	*a = (struct asked){.request = {.uri = a->uri,
+				    .length = -1,
+				    .deadline = deadline,
+				    .done = request_done,
+				    .user = a,
+				    .admission = &w->admission,
+				    .turn = turn},
+		.log = log};
+	snprintf(a->uri, sizeof a->uri, "s3://bucket/%lld", (long long)deadline);
+	s3_server_put(server, a->uri + strlen("s3://"), "bytes", 5);
+	stk__io_submit(io, &a->request);
+}
+
+static void await(struct log *log, int done)
+{
+	pthread_mutex_lock(&log->lock);
+	while (log->done < done)
+		pthread_cond_wait(&log->wake, &log->lock);
+	pthread_mutex_unlock(&log->lock);
+}
+
+/* Training is paused for an epoch of validation that reads from the same store. Training's window is full, so that as many of its requests as may be under way
+ * wait for memory, and more of them are next in the queue. Each request that validation waits for begins nevertheless, also if it becomes the awaited one only
+ * after it was queued. */
+static void test_a_paused_pipeline_does_not_stop_another(void **state)
+{
+	enum { LIMIT = 4, TRAINING = 12, VALIDATION = 6 };
+	static struct asked training[TRAINING], validation[VALIDATION];
+	static struct log log = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, {0}, {0}, 0};
+	static struct window full = {.admission = {.admit = admit, .awaited = -1}, .full = true},
+			     free_one = {.admission = {.admit = admit, .awaited = 0}};
+	(void)state;
+	for (int threads = 1; threads <= 2; threads++) {
+		const struct stk_http_settings few = {.requests = LIMIT, .threads = threads, .no_hedging = true};
+		struct stk_io *io;
+		log.done = 0;
+		atomic_store(&full.full, true);
+		atomic_store(&full.asked, 0);
+		atomic_store(&free_one.admission.awaited, 0);
+		assert_int_equal(stk__io_create(1, &io, NULL), STK_OK);
+		assert_int_equal(stk__http_add(io, &few, NULL), STK_OK);
+		s3_server_set(server, "");
+		for (int i = 0; i < TRAINING; i++)
+			ask_admitted(io, &training[i], &log, &full, i, 0);
+		while (atomic_load(&full.asked) < LIMIT)
+			nanosleep(&(struct timespec){0, 1000000}, NULL);
+		for (int i = 0; i < VALIDATION; i++)
+			ask_admitted(io, &validation[i], &log, &free_one, 1000 + i, i);
+		for (int i = 0; i < VALIDATION; i++) {
+			atomic_store(&free_one.admission.awaited, i);
+			await(&log, i + 1);
+			assert_int_equal(log.deadlines[i], 1000 + i);
+		}
+		atomic_store(&full.full, false);
+		stk__io_admission_changed(io);
+		await(&log, TRAINING + VALIDATION);
+		for (int i = 0; i < TRAINING + VALIDATION; i++) {
+			struct stk_request *r = i < TRAINING ? &training[i].request : &validation[i - TRAINING].request;
+			assert_int_equal(r->status, STK_OK);
+			stk__buffer_release(r->buffer);
+			stk__free(r->error);
+		}
+		stk__io_destroy(io);
+	}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_two_pipelines_take_turns)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_two_pipelines_take_turns),
+		cmocka_unit_test(test_a_paused_pipeline_does_not_stop_another),
+	};
 	return cmocka_run_group_tests(tests, begin, end);
 }
