@@ -248,7 +248,7 @@ class Builder:
         if library.name == "dav1d":
             return self.dav1d_lines(prefix)
         if library.name == "ffmpeg":
-            return self.ffmpeg_lines(root, prefix)
+            return [*self.ffmpeg_patch(), *self.ffmpeg_lines(root, prefix)]
         options = [
             f"CMAKE_C_FLAGS={self.flags(library)}",
             f"CMAKE_INSTALL_PREFIX={prefix}",
@@ -314,6 +314,13 @@ class Builder:
             "ninja -C out -j $JOBS",
             "ninja -C out install",
         ]
+
+    def ffmpeg_patch(self) -> list[str]:
+        """Returns commands that make av_sscanf() multiply doubles by a double. Its source has a factor of type long double there (see curl_patch)."""
+        if self.machine != "aarch64":
+            return []
+        factor = "1000000000.0L"
+        return [f"grep -q '{factor}' libavutil/avsscanf.c", f"sed -i 's/{factor}/1000000000.0/' libavutil/avsscanf.c"]
 
     def ffmpeg_lines(self, root: Path, prefix: Path) -> list[str]:
         """Returns commands that build FFmpeg's libraries under names that no other library in a process has. Their symbols have their own versions, so that
