@@ -6,7 +6,7 @@ struct audio_object {
 	PyObject ob_base;
 	struct stk_audio *audio;
 	struct stk_audio_info info;
-	Py_buffer data; /* bytes of the file; obj is NULL if it has a path */
+	Py_buffer data; /* the file's bytes; data.obj is NULL if the file was opened by its path */
 	bool busy;
 };
 

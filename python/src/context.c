@@ -50,7 +50,7 @@ static void log_push(void *user, enum stk_log_level level, const char *text)
 	free(copy);
 }
 
-/* Removes and returns the oldest message, which the caller frees; NULL if the queue is empty. */
+/* Removes and returns the oldest message, which the caller frees, and sets *level. NULL if the queue is empty. */
 static char *log_pop(struct log_queue *q, int *level)
 {
 	char *text = NULL;

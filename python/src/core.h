@@ -5,7 +5,7 @@
  * Memory that is freed without the GIL must come from malloc: PyMem_Raw is not in the limited API before 3.13.
  *
  * A free-threaded CPython has no stable ABI, so for it the module is built against the full API. What the GIL protects elsewhere, the object's own lock
- * protects there (CORE_LOCKED). The interpreter lets go of that lock where other builds release the GIL, so comments about the GIL hold for both.
+ * protects there (CORE_LOCKED). The interpreter releases that lock where other builds release the GIL, so comments about the GIL hold for both.
  *
  * Rules for all files of this module: limited API of CPython 3.11, multi-phase initialisation, no static state, and only public headers of the
  * library. Release the GIL around each call in which the library may wait, or may take a lock that a callback thread may hold. */
@@ -120,7 +120,7 @@ PyObject *core_image_globs(PyObject *module, PyObject *unused);
 PyObject *core_image_header(PyObject *module, PyObject *data);
 PyObject *core_audio_named(PyObject *module, PyObject *name); /* audio.c */
 PyObject *core_explain_missing(PyObject *module, PyObject *name);
-PyObject *core_tar_index(PyObject *module, PyObject *args); /* index.c */
+PyObject *core_tar_index(PyObject *module, PyObject *args); /* index.c, as the next three */
 PyObject *core_tar_unindexed(PyObject *module, PyObject *args);
 PyObject *core_index_folder(PyObject *module, PyObject *unused);
 PyObject *core_footer_fault(PyObject *module, PyObject *footer);
@@ -132,7 +132,7 @@ PyObject *core_raise(enum stk_status status, const struct stk_error *err);
 /* Converts a text of the library to a str. Bytes that are not UTF-8, as in file names, become surrogates. NULL with an exception. */
 PyObject *core_text(const char *text);
 /* Returns the text of a bytes object or of a str as UTF-8, borrowed from the object. NULL with an exception: InvalidArgumentError if
- * the text holds a zero byte, at which a C string would end; UnicodeEncodeError for a lone surrogate; TypeError. */
+ * the text holds a zero byte, at which a C string would end; UnicodeEncodeError for a lone surrogate; TypeError for other objects. */
 const char *core_text_of(PyObject *object);
 /* Returns an array of the texts in a list of bytes or str. The caller frees the array; the list owns the texts. *n: their number. NULL with an exception. */
 const char **core_paths_of(PyObject *list, Py_ssize_t *n);

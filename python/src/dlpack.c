@@ -134,7 +134,7 @@ static PyObject *make_capsule(struct dl_versioned *inner, bool versioned, enum c
 struct wish {
 	PyObject *stream, *copy;
 	bool versioned;
-	bool places; /* the caller passed dl_device, which is `device` */
+	bool places; /* true if the caller passed dl_device; `device` is its value */
 	struct dl_device device;
 };
 

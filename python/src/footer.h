@@ -13,8 +13,8 @@ enum footer_kind {
 };
 
 /* Checks whether the parts of a footer fit together. pyarrow ends the process by a C++ exception when it looks at a column chunk that fails one of these
- * checks (seen in version 26). data: the footer in Thrift's compact protocol, as a file holds it. size: its bytes. *fault: set to a sentence that says what is
- * wrong, a constant, or to NULL for a good footer. */
+ * checks (seen in version 26). data: the footer in Thrift's compact protocol, as a file holds it. size: its size in bytes. *fault: set to a constant
+ * sentence that says what is wrong, or to NULL for a good footer. */
 enum footer_kind footer_check(const uint8_t *data, size_t size, const char **fault);
 
 #endif

@@ -6,7 +6,7 @@
 struct decoder_object {
 	PyObject ob_base;
 	struct stk_image_decoder *decoder;
-	Py_buffer data; /* bytes of the open image; obj is NULL if it is a file */
+	Py_buffer data; /* the open image's bytes; data.obj is NULL if it was opened by its path */
 	bool busy;
 };
 

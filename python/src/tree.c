@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Trees of tensors, for stoker.to_device: takes nested lists, tuples and dicts apart, sorts their tensors into groups that one call can copy, and puts
- * the copies back together. A tree has hundreds of small tensors, and in Python each of these steps costs as much as the copy. */
+ * the copies back together. A tree may have hundreds of small tensors, and in Python each of these steps costs as much as the copy. */
 #include "core.h"
 
 /* ---- taking apart ---- */
@@ -97,8 +97,8 @@ static int visit_made(struct parts *p, PyObject *constructor, PyObject *children
 	return failed;
 }
 
-/* Calls p->other(node), which returns None for a value that the copy shares, (None, tensor), or (constructor, list of children). -1 with an
- * exception. */
+/* Calls p->other(node), which returns None for a value that the copy shares, (None, tensor) for a tensor, or (constructor, list of children) for a
+ * container. -1 with an exception. */
 static int visit_other(struct parts *p, PyObject *node, PyObject *container, PyObject *key)
 {
 	PyObject *answer = PyObject_CallFunctionObjArgs(p->other, node, NULL);

@@ -151,11 +151,10 @@ int core_args_fill(struct core_args *a, PyObject *values)
 		struct stk_arg *arg = &a->args[i];
 		PyObject *item = PySequence_GetItem(values, i), *value = NULL;
 		int kind = 0, rc;
-		/* The caller's tuple keeps name and value alive until the call ends. */
 		if (!item)
 			return -1;
 		rc = PyArg_ParseTuple(item, "siO;an argument is (name, kind, value)", &arg->name, &kind, &value) ? 0 : -1;
-		Py_DECREF(item);
+		Py_DECREF(item); /* `values` keeps name and value alive until the call ends */
 		arg->kind = (enum stk_value_kind)kind;
 		if (rc < 0 || args_one(a, arg, value) < 0)
 			return -1;

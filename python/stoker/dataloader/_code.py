@@ -90,7 +90,7 @@ def is_users_object(value: Any) -> bool:
 
 
 def overloads(kind: type) -> bool:
-    """Returns whether the program's own code in a class or its bases defines special methods, without _MAKING and those that dataclass generates."""
+    """Returns whether the program's own code in a class or its bases defines special methods other than those in _MAKING and those that dataclass generates."""
     for base in filter(is_users_class, kind.__mro__):
         for name, found in vars(base).items():
             code = getattr(found, "__code__", None)
@@ -124,7 +124,7 @@ def types_of_elements(values: Iterable[Any], depth: int = 2) -> set[type]:
 
 def _role(node: ast.AST, child: ast.AST) -> str:
     """Returns how an expression uses its part `child`: "called", "attribute" (reads an attribute of it), "tested" (for truth), "compared" (by identity or
-    type), or "" for any other use."""
+    type, or asked whether it has an attribute), or "" for any other use."""
     if isinstance(node, ast.Call):
         asks = isinstance(node.func, ast.Name) and node.func.id in ("hasattr", "getattr", "isinstance", "type")
         return "called" if child is node.func else "compared" if asks else ""

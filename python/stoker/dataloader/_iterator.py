@@ -33,8 +33,8 @@ from stoker.loader._random import mix
 if TYPE_CHECKING:
     import torch
 
-_AHEAD = 2  # batches to make early if num_workers is 0; otherwise prefetch_factor batches for each worker
-_MOST_AHEAD = 8  # the most batches that the pipeline keeps in memory
+_AHEAD = 2  # number of batches to make ahead of the loop if num_workers is 0; otherwise prefetch_factor batches for each worker
+_MOST_AHEAD = 8  # the largest prefetch_queue_depth of the pipeline, in batches
 
 
 @dataclass
@@ -57,7 +57,7 @@ class CompiledIterator(_BaseDataLoaderIter):
 
     _workers: tuple[Any, ...] = ()  # programs read this attribute of torch's iterators, which lists the worker processes
     _skip = 0  # number of batches that an earlier run received in this epoch
-    _taken = 0  # number of batches that the loop received; an error in the place of a batch counts too
+    _taken = 0  # number of batches taken from _flights, also those that end in an error
 
     def __init__(self, loader: Any, plan: Plan, turn: int = 0, base_seed: int = 0) -> None:
         """turn: number of earlier epochs of the resumed run's persistent workers. base_seed: torch's seed of these workers, if turn is not 0."""

@@ -70,7 +70,7 @@ class Reader:
 
 def readable(path: str) -> bool:
     """Returns whether Stoker decodes this file to the same pixels as Pillow. False for formats that are not in DECODED, for PNG files that cannot be read or
-    do not begin as such, and for those of 16 bits a channel: Pillow cuts these to 8 bits, and Stoker rounds."""
+    lack the signature, and for those of 16 bits a channel: Pillow cuts these to 8 bits, and Stoker rounds."""
     if not path.endswith(DECODED):
         return False
     if not path.endswith((".png", ".PNG")):

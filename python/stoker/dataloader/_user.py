@@ -18,7 +18,7 @@ from stoker.dataloader._code import Code, cells_of, changes_when_read, is_defaul
 from stoker.dataloader._placeholder import NeedsPython, Opaque, Placeholder, Reader, readable, replaced, same_attributes
 from stoker.dataloader._reasons import InPython
 
-_PROBES = 8  # samples that are read before an epoch
+_PROBES = 8  # the most samples that are read before an epoch
 # A Dataset is slow if its Python takes more than _SLOW_S seconds of CPU time for each of the first _SLOW_PROBES samples that are read (or for all, if fewer).
 _SLOW_S, _SLOW_PROBES = 0.02, 3
 # Datasets that hold an object of these packages stay in torch's workers, which read and decode in parallel. The single thread of the loop would be
@@ -27,7 +27,7 @@ _SLOW = ("datasets", "h5py", "lmdb", "netCDF4", "pyarrow", "sqlite3", "tables", 
 
 
 class LazyImage(Opaque):
-    """Stands for a PIL image whose file has not been opened. It supports only the operations that Datasets do before their transform."""
+    """Stands for a PIL image whose file has not been opened. Other uses than convert("RGB"), copy() and `with` raise NeedsPython."""
 
     def __init__(self, path: str, rgb: bool) -> None:
         self._path, self._rgb = path, rgb

@@ -41,11 +41,11 @@ class DataLoader(TorchDataLoader[_T]):
             ...
         print(train.explain())  # what runs in C, what in Python, and why
 
-    It is a subclass with the same arguments. It yields what torch's yields for
-    them: the same structure, types, dtypes, lengths and number of batches, and
-    the samples in the same order for the same generator and sampler; or it
-    raises what torch's raises. Only random draws inside compiled transforms
-    differ: they follow from torch's seed, the epoch and the sample's position.
+    It is a subclass with the same arguments, and one more. It yields what
+    torch's yields: the same structure, types, dtypes, lengths and number of
+    batches, with the samples in the same order for the same generator and
+    sampler; or it raises what torch's raises. Only random draws in compiled
+    transforms differ: they follow from torch's seed, epoch and sample position.
 
     What runs in C:
       - reading, decoding and transforms of ImageFolder and of torchvision's
@@ -245,7 +245,7 @@ class _Tracked:
 
     _progress: Progress
     _skip = 0
-    _taken = 0  # number of batches that the loop received; an error in the place of a batch counts too
+    _taken = 0  # number of batches that torch's iterator has begun to return, also those that end in an error
     _expected: int | None = None  # digest of the indices of the batches to skip; None: not checked
 
     def _stoker_begin(self, progress: Progress, skip: int, resume: dict[str, Any] | None) -> None:

@@ -35,8 +35,8 @@ class Counting(Protocol):
 
 
 def reported(asked: AcceleratorAnswers, loader: Counting, epoch: Batches) -> Batches:
-    """Returns an iterator over the epoch. If the program has made an Accelerator, the iterator registers `asked` with Accelerate and keeps its attributes up to
-    date; otherwise it is `epoch` itself."""
+    """Returns an iterator over the epoch. If the program has made an Accelerator, the iterator registers `asked` with Accelerate and sets its attributes;
+    otherwise it is `epoch` itself."""
     state = getattr(sys.modules.get("accelerate.state"), "GradientState", None)
     return epoch if state is None or not state._shared_state else _Reporting(state(), asked, loader, epoch)
 

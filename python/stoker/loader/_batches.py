@@ -71,7 +71,7 @@ class Batches:
 
     fields: maps the NamedTuple's fields, in order, to indices of outputs; None for a field that comes from metadata of samples. batch: the pipeline's first
     batch. device: torch's name of the GPU with the batches; None: the CPU. finishing: conversions of outputs to fields. views: indices of the outputs that form
-    the field "image", which is then a list; None: the field is output 0. pin: copies the tensors to pinned memory. lists: names of images and masks that are
+    the field "image", which is then a list; None: the field is output 0. pin: copies the tensors to pinned memory. lists: names of fields that are
     lists of tensors even if all samples have one size. main: the user's name for the field "image".
     """
 

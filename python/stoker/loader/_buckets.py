@@ -14,7 +14,7 @@ from stoker.loader._order import Order
 from stoker.loader.sources._image_sizes import Size
 from stoker.loader.sources._source import Source
 
-_RATIOS = tuple(2 ** (k / 3) for k in range(-3, 4))  # bounds of the groups of aspect ratios in torchvision's references
+_RATIOS = tuple(2 ** (k / 3) for k in range(-3, 4))  # bounds of the groups of aspect ratios, as in torchvision's reference scripts
 _POOL = 64  # number of steps whose samples are sorted together by size or duration
 
 

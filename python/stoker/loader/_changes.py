@@ -41,7 +41,7 @@ class Changes:
         self.counting = self.serial = False
         self._left = 0
         self._marks: Marks = {}
-        self._kept: list[Any] = []  # the objects whose ids are in _marks, kept so that no other object gets such an id
+        self._kept: list[Any] = []  # the objects whose ids are in _marks, referenced so that no other object gets such an id
 
     def begin(self, dataset: Any) -> None:
         self._marks, self._kept = _marks_of(dataset)
@@ -49,7 +49,7 @@ class Changes:
         self._left = _CALLS
 
     def compare(self, dataset: Any) -> None:
-        """Compares the attributes with those at `begin`. Does nothing after the first _CALLS comparisons. Call while no other call of the Dataset runs."""
+        """Compares the attributes with those at `begin`. Does nothing after _CALLS comparisons, or after a change. Call while no other call runs."""
         if not self.counting:
             return
         marks, kept = _marks_of(dataset)
@@ -97,8 +97,8 @@ def _differ(old: Any, new: Any) -> bool:
 
 
 def _marks_of(dataset: Any) -> tuple[Marks, list[Any]]:
-    """Returns the attributes of objects that a Dataset reaches in at most _DEPTH steps, about _MOST objects at most: a dict from (id of the object, name) to
-    the value, or to the value's id if it is not plain. Also returns all objects with these ids."""
+    """Returns the attributes of a Dataset and of the objects in it, _DEPTH levels deep and of about _MOST objects at most: a dict from (id of the object, name)
+    to the value, or to the value's id if its type is not in _PLAIN. Also returns all objects with these ids."""
     marks: Marks = {}
     kept: list[Any] = []
     seen: set[int] = set()

@@ -159,8 +159,8 @@ class Crop(Move):
 
 @dataclass(frozen=True)
 class CenterCrop(Move):
-    """Cuts out the middle of the image, or pads it on all sides, to this height and width. Of an odd number of removed pixels, the half is rounded to an even
-    number; of an odd number of added pixels, the left and the top side get the smaller half."""
+    """Cuts out the middle of the image, or pads it on all sides, to this height and width. If an odd number of pixels is removed, the left or top side loses
+    half of it, rounded to an even number. If an odd number is added, the left or top side gets the smaller half."""
 
     height: int
     width: int

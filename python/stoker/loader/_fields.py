@@ -37,18 +37,18 @@ def internal(names: tuple[str, ...] | None, main: str) -> tuple[str, ...] | None
 
 
 def place_of(names: tuple[str, ...] | None) -> int:
-    """Returns the image's index in a Dataset's tuples, whose parts the names list in order; 0 if the image is not among the names."""
+    """Returns the index of "image" among the parts of a Dataset's tuples; 0 if it is not named. names: the parts in order, besides "index" and "valid"."""
     parts = [name for name in names or () if name not in OF_DATASETS]
     return parts.index("image") if "image" in parts else 0
 
 
 def targets_of(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """Returns the names of the parts after the image in a Dataset's tuples, in order; None for None."""
+    """Returns the names of the parts of a Dataset's tuples other than the image, in order; None for None."""
     return None if names is None else tuple(n for n in names if n not in (*OF_DATASETS, "image"))
 
 
 def default(targets: int) -> tuple[str, ...]:
-    """Returns names for an image and `targets` targets."""
+    """Returns the default names: "image", then "label" for one target, or "target0", "target1", ... for another number of targets."""
     return ("image", *(("label",) if targets == 1 else (f"target{k}" for k in range(targets))))
 
 

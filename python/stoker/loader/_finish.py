@@ -48,8 +48,8 @@ def padded(fill: float) -> Finish:
 
 @dataclass
 class Keep:
-    """Finds the boxes that no move of the image removes. boxes: index of the output with the boxes. numbers: index of the output with the numbers of the moves,
-    such as the window of a crop."""
+    """Finds the boxes that remain after the moves of the image. boxes: index of the output with the boxes. format: the boxes' format, such as "XYXY". numbers:
+    index of the output with the numbers of the moves, such as the window of a crop."""
 
     boxes: int
     format: str
@@ -109,8 +109,8 @@ def _upload(samples: list[torch.Tensor], device: str) -> list[torch.Tensor]:
 
 @dataclass
 class Planes:
-    """Converts masks from (N, H, W, masks) to (N, masks, H, W), or to a list of tensors (masks, H, W). numbers: index of an output. column: that output's
-    column with the number of masks of each sample. keep: finds the masks that remain, if there is one for each box; None: all remain."""
+    """Converts masks from (N, H, W, masks) to (N, masks, H, W), or if `listed` to a list of tensors (masks, H, W). numbers, column: index of an output, and
+    its column that has the number of masks of each sample. keep: finds the masks that remain, if there is one for each box; None: all remain."""
 
     listed: bool = False
     numbers: int = 0

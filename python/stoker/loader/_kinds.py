@@ -61,8 +61,8 @@ def kind_of(field: str, given: Any) -> Kind:
 
 
 def kinds_of(fields: Any) -> dict[str, Kind] | None:
-    """Returns a dict from fields to kinds for the Loader's argument `fields`, as {"image": "Image", "mask": "Mask"}. Returns None if `fields` has no kinds, or
-    if samples are sounds."""
+    """Returns a dict from fields to kinds for the Loader's argument `fields`, as {"image": "Image", "mask": "Mask"}; None if `fields` is not a dict, or has an
+    Audio. The kind of the field that main_of returns becomes Image, unless it is FloatMap."""
     if not isinstance(fields, dict) or has_sound(fields):
         return None
     kinds = {name: kind_of(name, given) for name, given in fields.items()}
@@ -74,7 +74,7 @@ def kinds_of(fields: Any) -> dict[str, Kind] | None:
 
 
 def main_of(kinds: dict[str, Kind] | None) -> str:
-    """Returns the name of the field that all others follow: "image", or if there is no such field the first image or map of floats."""
+    """Returns the name of the field that all others follow: "image" if there is one, else the first image, else the first map of floats, else "image"."""
     if kinds is None or "image" in kinds:
         return "image"
     return next((name for picture in PICTURES for name, kind in kinds.items() if kind.name == picture), "image")
@@ -100,7 +100,7 @@ def lists_of(kinds: dict[str, Kind] | None) -> set[str]:
 
 
 def kind_of_value(value: Any) -> Kind | None:
-    """Returns the kind of one of torchvision's tv_tensors; None for other values."""
+    """Returns the kind of one of torchvision's tv_tensors: an image, a mask, boxes or points. Returns None for other values."""
     if not type(value).__module__.startswith("torchvision.tv_tensors"):
         return None
     name = type(value).__name__
@@ -108,6 +108,6 @@ def kind_of_value(value: Any) -> Kind | None:
 
 
 def kinds_of_sample(names: Iterable[str | None], values: Iterable[Any], given: dict[str, Kind] | None) -> list[Kind]:
-    """Returns the kinds of the parts after the image: what the user gave, or else what the type of the value says."""
+    """Returns the kind of each part of a sample: the one that the user gave for its name, else that of its value's type, else OTHER."""
     known = given or {}
     return [known[name] if name in known else kind_of_value(value) or Kind() for name, value in zip(names, values, strict=True)]

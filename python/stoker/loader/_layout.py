@@ -20,8 +20,8 @@ def checked(layout: Any) -> str | None:
 
 
 def shown_layout(shape: Sequence[int], tensor: bool) -> str | None:
-    """Returns the layout that an image's shape implies; None if both are possible. In the shape of a torch tensor, the end with few channels decides. An array
-    is HWC by convention, so its shape can only confirm HWC. Two or four rows of RGB pixels count as HWC, because a CHW image three columns wide is unlikely."""
+    """Returns the layout that an image's shape implies; None if both are possible. If only the first or only the last extent is at most _FEW, it is the number
+    of channels; but an array is never CHW by its shape. An array of two or four rows of RGB pixels is HWC, as a CHW image is rarely three columns wide."""
     first, last = shape[0] <= _FEW, shape[2] <= _FEW
     if first != last:
         return "HWC" if last else "CHW" if tensor else None
@@ -40,12 +40,12 @@ def looks_like_chw(shape: Sequence[int]) -> bool:
 
 
 def looks_like_one_image(shape: Sequence[int]) -> bool:
-    """Returns whether an array of three dimensions is probably one color image: as gray images, it would be only three or four columns wide."""
+    """Returns whether an array of three dimensions is probably one color image (H, W, C): gray images (N, H, W) would be only three or four columns wide."""
     return shape[2] in (3, 4) and min(shape[0], shape[1]) > 2 * _FEW
 
 
 def transposed(images: Any, layout: str) -> Any:
-    """Returns a view of one image, or of an array of images, in the other layout."""
+    """Returns a view of one image, or of an array of images, in the other layout. layout: the present one."""
     *outer, a, b, c = range(images.ndim)
     return images.transpose(*outer, c, a, b) if layout == "HWC" else images.transpose(*outer, b, c, a)
 
@@ -71,7 +71,7 @@ class Layout:
     def __init__(self, given: str | None = None) -> None:
         self.given = given
         self.common: str | None = None
-        self._found: dict[bool, tuple[str, int]] = {}  # for arrays (False) and tensors (True): the first certain layout, its channels
+        self._found: dict[bool, tuple[str, int]] = {}  # for arrays (False) and tensors (True): the first certain layout, number of channels
 
     def refuse(self, what: str) -> None:
         """Raises TypeError if the user gave a layout. Call for files and PIL images, which need no layout. what: names the file or image in the message."""

@@ -104,8 +104,8 @@ def _label_of(fields: dict[str, Any]) -> str:
 
 
 def _window(width: int, height: int, share: float, draws: random.Random) -> tuple[tuple[int, int, int, int], float]:
-    """Draws CutMix's window. Returns (left, top, right, bottom), and the share of the image outside of it. share: the share that was drawn, which differs if
-    the image's edge cuts the window."""
+    """Draws CutMix's window. Returns (left, top, right, bottom), and the share of the image outside of it. share: the wanted share outside; the returned
+    one differs if the image's edge cuts the window, or by rounding to pixels."""
     x, y = draws.randrange(width), draws.randrange(height)
     r = 0.5 * math.sqrt(1.0 - share)
     across, down = int(r * width), int(r * height)

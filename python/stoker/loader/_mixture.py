@@ -47,9 +47,9 @@ class Mixture:
         if steps is not None and (not is_whole(steps) or steps < 1):
             raise InvalidArgumentError(f"Loader.mix: steps is a whole number, 1 or more, not {steps!r}")
         self._steps = steps
-        self._leader = None if steps is not None else self._number(0 if epoch is None else epoch)
-        self._largest = max(map(self._batch, range(len(pairs))))  # samples of the largest batch, in this run or the runs that it continues
-        self._taken = [0] * len(pairs)  # samples from each source, over all ranks; each batch counts as full
+        self._leader = None if steps is not None else self._number(0 if epoch is None else epoch)  # index of the source that ends epochs
+        self._largest = max(map(self._batch, range(len(pairs))))  # most samples in a step of all ranks, also in runs that this one continues
+        self._taken = [0] * len(pairs)  # number of samples from each source, over all ranks; each batch counts as full
         self._begun = list(self._taken)  # the values of _taken at the beginning of the epoch
         self._running: list[Iterator[Any] | None] = [None] * len(pairs)
         self._epoch, self._step, self._inside = 0, 0, False
@@ -149,7 +149,7 @@ class Mixture:
         self._begun = list(self._taken)
 
     def __len__(self) -> int:
-        """Returns the number of steps in the current epoch, which can differ by a few from one epoch to the next. Raises TypeError if the source that ends
+        """Returns the number of steps in the current epoch, which can differ from one epoch to the next. Raises TypeError if the source that ends
         epochs has no length."""
         if self._steps is not None:
             return self._steps

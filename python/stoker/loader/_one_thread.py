@@ -20,7 +20,7 @@ class OneThread:
         self._lock = threading.Lock()
         self._inside = 0  # get_ident() of the thread inside; 0: no thread is inside
         self._asked: Callable[[], None] | None = None  # a function that the next thread calls when it leaves
-        self._asking = False  # whether ask() is running; a thread that comes in waits for its end
+        self._asking = False  # whether ask() is running; a thread that enters waits until ask() ends
 
     def __enter__(self) -> None:
         if not self._lock.acquire(False) and not self._enter_after_ask():
@@ -33,8 +33,8 @@ class OneThread:
         self._inside = threading.get_ident()
 
     def _enter_after_ask(self) -> bool:
-        """Waits for the end of ask() if it runs in another thread. Returns whether this thread is inside then. Call it after the lock was not free, so that it
-        sees an ask() that has the lock."""
+        """Tries to acquire the lock again, and waits for it if another thread runs ask(). Returns whether this thread has the lock. Call it after a first try
+        has failed, because ask() sets _asking before it has the lock."""
         return self._inside != threading.get_ident() and self._lock.acquire(timeout=PATIENCE if self._asking else 0)
 
     def __exit__(self, *_: object) -> None:

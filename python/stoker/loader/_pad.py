@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Loader's argument pad: images of different sizes are padded on the right and at the bottom to the largest size in the batch, for one tensor."""
+"""The Loader's argument pad: images of different sizes are padded on the right and at the bottom to the largest height and width in the batch."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def with_fields(
     fields: Mapping[str, int | None], finishing: Finishing, asked: tuple[str, ...] | None, size: int
 ) -> tuple[dict[str, int | None], Finishing]:
     """Adds the fields `size` and `padding_mask`. asked: the names of all fields, in order, if the user named one of these two; None: only `size` is added, as
-    the last field. size: the number of the output with the sizes. Raises InvalidArgumentError if the data have a field of one of these names."""
+    the last field. size: the index of the output with the sizes. Raises InvalidArgumentError if the data have a field of one of these names."""
     for name in FIELDS:
         if name in fields:
             raise InvalidArgumentError(

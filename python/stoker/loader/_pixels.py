@@ -19,7 +19,7 @@ def is_array(image: Any) -> bool:
 
 def pixels(value: Any, layout: Layout, declared: bool = False) -> Any:
     """Converts an image. A path is read; bytes, also as an array of one dimension, are returned unchanged; other arrays, tensors and PIL images become
-    arrays in the layout of `layout`. Floats keep their scale.
+    arrays (three dimensions) in the layout `layout.common`. Floats keep their scale.
 
     declared: the user has declared the field as a map of floats, so no notice about floats is printed. Raises TypeError or ValueError for other values.
     """
@@ -57,7 +57,7 @@ def pixels(value: Any, layout: Layout, declared: bool = False) -> Any:
 
 def numbers_of(value: Any) -> Any:
     """Converts a PIL image, or an array or tensor of at least two dimensions, to float32 without scaling. Other values, such as paths, are returned unchanged.
-    Raises TypeError or ValueError for numbers that float32 does not hold."""
+    Raises TypeError for an array of numbers that are not real, and ValueError for a number beyond float32."""
     import numpy as np
 
     if type(value).__module__.startswith("PIL."):
@@ -122,7 +122,7 @@ def _of_array(value: Any, declared: bool = False) -> Any:
 
 
 def _of_pil(value: Any) -> Any:
-    """Converts a PIL image to RGB, as torchvision's loaders do. 16 bits are rounded to 8, as for files; floats (mode F) keep one channel; mode I is refused."""
+    """Returns a PIL image as an RGB array (H, W, 3). 16 bits are rounded to 8, as for files; mode F becomes one channel of floats; mode I is refused."""
     import numpy as np
 
     if value.mode == "F":

@@ -19,11 +19,11 @@ from stoker.loader.sources._table_source import permutation
 
 _STATE = 1
 _MOST_THREADS = 256
-_AHEAD = 3  # number of batches that threads make early
+_AHEAD = 3  # number of batches that threads make ahead of the loop
 
 
 def _check_device(device: Any) -> None:
-    """Raises NotFoundError for a GPU if torch finds no CUDA, because torch copies the batches there."""
+    """Raises NotFoundError for a GPU if torch finds no CUDA: torch copies the batches to the GPU."""
     import torch
 
     if device is not None and torch.device(device).type == "cuda" and not torch.cuda.is_available():
@@ -132,7 +132,7 @@ class RobotLoader:
         return first + self._together <= len(self.dataset) if self._last == "drop" else first < len(self.dataset)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Iterates over one epoch. If an iteration was left early, the next one begins the next epoch; after load_state_dict, it continues from the state."""
+        """Iterates over one epoch. If an iteration was left early, the next one begins the next epoch; after load_state_dict or close, it continues."""
         self._generation += 1
         if self._inside and not self._resumed:
             self._epoch, self._done = self._epoch + 1, 0

@@ -36,13 +36,13 @@ class Run:
         self.resumed: dict[str, Any] | None = None  # state from which the next pipeline continues this epoch; None: from its first sample
         self.data: dict[str, Any] | None = None  # facts about the data, for states that are saved while there is no pipeline
         self.unchecked: dict[str, Any] | None = None  # facts about the data in a loaded state; the next pipeline compares them with its own
-        self.indices: array[int] | None = None  # the user's order for the epoch `drawn`
+        self.indices: array[int] | None = None  # ids in the user's order for the epoch `drawn`; those of one stretch if in_stretches
         self.drawn = -1
         self.ids: Ids | None = None  # summary of this epoch's ids; None until a state is loaded or saved in this epoch
         self.count: int | None = None  # number of ids in `indices`
-        self.before = 0  # batches of this epoch that earlier stretches delivered, if the sampler has no length
+        self.before = 0  # number of batches of this epoch that earlier stretches (see in_stretches) delivered
         self.descs: list[tuple[int, list[int], str]] = []  # element type, shape and layout of each output of the pipeline
-        self.total: int | None = None  # number of samples of a source of one epoch, if it was counted while the source was read
+        self.total: int | None = None  # number of samples that counted() has found by reading tars; else None
         self.bad: list[StokerError] = []  # bad samples of pipelines before this one
         self.narrowed = 0  # number of images rounded from 16 bits a channel to 8, as of the end of the last epoch
         self.watch = WaitMeter(f"rank {spec.shard.rank} of {spec.shard.world}: " if spec.shard.world > 1 else "")

@@ -180,7 +180,7 @@ class Target:
         return made if _name(made.dtype) == self.like and made.ndim > 1 else _zeros((0, *self.rest), self.like)
 
     def settle(self, made: Any) -> None:
-        """Lets a converted value without rows decide the type of all values. For samples of which none has rows."""
+        """Takes the type of all values from a converted value without rows. Call if no sample has a value with rows."""
         self.like, self.rest = _name(made.dtype), tuple(made.shape[1:])
 
     def _differs(self, dtype: str) -> Any:

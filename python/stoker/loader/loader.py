@@ -846,7 +846,7 @@ def _recipes(views: list[list[Transform]], dtype: Any, memory_format: Any, float
 
 
 def _views(views: Any, transforms: list[Transform]) -> list[list[Transform]]:
-    """Returns the transforms of each view, of which there is one without `views`. Raises InvalidArgumentError if `views` has a wrong form."""
+    """Returns the transforms of each view; without the argument `views` there is one. Raises InvalidArgumentError if `views` has a wrong form."""
     if views is None:
         return [transforms]
     if transforms:
@@ -877,7 +877,7 @@ def _refuse_loaders(source: Any) -> None:
 
 def _known_source(source: Any, split: str, storage: Any, asked: DatasetArguments) -> tuple[Any, Listed | Arrays | None]:
     """Converts the user's source to one of Stoker's types if it is a table, tars or a data set of `datasets`. Also returns the files or arrays of a source
-    whose samples can be made without its Python code, else None. Raises InvalidArgumentError for tables in memory and for dicts."""
+    whose samples can be made without its Python code, else None. Raises an error for Loaders, DataLoaders, tables in memory, CSV files, dicts, and "~"."""
     if (hasattr(source, "columns") and hasattr(source, "iloc")) or (
         isinstance(source, (str, os.PathLike)) and os.fspath(source).endswith(".csv")
     ):

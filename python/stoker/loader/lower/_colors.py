@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of the transforms of colours. A transform that is not applied to a sample does not run for it, except for a ColorJitter of brightness only on uint8
-images, which then multiplies by 1."""
+"""Rules of the transforms of colours. For a sample that a transform leaves unchanged, `where` runs no operator of the transform, or, if the transform is
+cheap, its operator gets an argument that changes nothing, such as the factor 1."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _jitter_bytes(node: DataNode, t: T.ColorJitter, gate: Gate) -> DataNode:
     if not given:
         return node
     draws = {name: _draw(pair) for name, pair in given.items()}
-    if list(given) == ["brightness"]:  # brightness without other changes can be a step of a pass
+    if list(given) == ["brightness"]:  # this operator, unlike color_jitter, can be fused with its neighbours
         factor = draws["brightness"]
         bright: DataNode = fn.brightness_contrast(node, brightness=factor if gate is None else factor * gate + (1 - gate) * 1.0)
         return bright

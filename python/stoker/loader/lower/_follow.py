@@ -99,7 +99,7 @@ class Followers:
         self.labels: list[str] = []  # fields that lose the rows of removed boxes; "default": the field of labels; "": no field
         self.extent: Extent = (size[0], size[1])
         self.fields = list(fields)
-        self._shared = 0  # calls of same_draws so far; each call gets seeds of its own
+        self._shared = 0  # number of calls of same_draws so far; each call gets its own seeds
         self.moves: list[Move] = []
         self._columns: list[DataNode] = [size[0], size[1]]
         self.only_masks: str | None = None  # name of a transform that masks can follow, but boxes and points cannot
@@ -151,7 +151,7 @@ class Followers:
         finally:
             builder.seeds = None
 
-    # ---- transforms with random numbers: these also transform the image, and return its node ----
+    # ---- crops, which also cut the image and return its node; removal of boxes ----
 
     def random_resized_crop(self, node: DataNode, size: tuple[int, int], filters: dict[str, Any], draws: dict[str, Any]) -> DataNode:
         """Cuts out a window, then resizes it, as torchvision does. draws: arguments of fn.random_crop_generator. filters: those of fn.resize."""
@@ -240,7 +240,7 @@ class Followers:
         self._each(lambda field: cut(field.node))
         return cut(node)
 
-    # ---- transforms without random numbers: the caller transforms the image itself ----
+    # ---- other transforms: `pad` also pads the image; for the others, the caller transforms the image ----
 
     def resize(self, size: int | tuple[int, int], filters: dict[str, Any], max_size: int | None = None) -> None:
         """Resizes the fields. size, max_size: the arguments of transforms.Resize. filters: arguments of fn.resize for images."""

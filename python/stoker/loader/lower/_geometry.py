@@ -120,7 +120,7 @@ def elastic(node: DataNode, moved: tuple[DataNode, DataNode], interpolation: Any
 @lowers(T.ElasticTransform, takes_floats=True, takes_clips=True)
 def _elastic(image: Image, t: T.ElasticTransform, gate: Gate) -> Image:
     extent, gpu = image.moving_size(), image.node.device == "gpu"
-    # If only the image needs the draws, they are made in its branch.
+    # Without followers, `moved` makes the displacements, only for samples whose gate is 1.
     drawn = None if image.followers is None else displacements(t, extent, gpu)
 
     def change(field: Field) -> DataNode:
@@ -148,12 +148,12 @@ def _doubles(extent: Extent) -> list[DataNode]:
     return [fn.cast(n if isinstance(n, DataNode) else types.Constant(n, dtype=types.INT32), dtype=types.FLOAT64) for n in extent]
 
 
-# Answers for a transform that resizes to a drawn extent.
+# Answers (_rules.Rule.answers) of a transform that resizes to a drawn extent.
 _RESIZED: dict[str, Any] = {"in_groups": False, "takes_floats": True, "knows_size": False}
 
 
 def _to_extent(image: Image, t: Any, drawn: Callable[[Extent], Extent]) -> Image:
-    """Resizes to an extent. drawn: returns it for the image's extent before."""
+    """Resizes an image and its followers. drawn: a function from the image's extent to the new one."""
     followers, filters = image.moving(), filters_of(t)
     followers.resize_to(drawn(followers.extent), filters)
     return image.moved(fn.resize(image.node, size=as_size(followers.extent), **filters), None)
@@ -184,7 +184,7 @@ def _shortest_size(image: Image, t: T.RandomShortestSize, gate: Gate) -> Image:
     return _to_extent(image, t, drawn)
 
 
-@lowers(T.RandomResize, **_RESIZED, draws_size=lambda t: t.max_size - t.min_size > 1)  # the largest size is not drawn
+@lowers(T.RandomResize, **_RESIZED, draws_size=lambda t: t.max_size - t.min_size > 1)  # max_size itself is never drawn
 def _random_resize(image: Image, t: T.RandomResize, gate: Gate) -> Image:
     def drawn(extent: Extent) -> Extent:
         return resized(extent, t.min_size + fn.cast(fn.random.choice(t.max_size - t.min_size), dtype=types.INT32), None)

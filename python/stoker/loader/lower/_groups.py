@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of the transforms that apply other transforms, and of those that do nothing. A group answers what its parts answer."""
+"""Rules of the transforms that apply other transforms, and of those that do nothing. A group's answers (Rule.answers) follow from those of its parts."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def filters_of(t: Any) -> dict[str, Any]:
     return {"interp_type": t.interpolation, "antialias": t.antialias, "border": "drop", "subpixel_scale": False}
 
 
-# Answers for a transform that gives all images one size.
+# Answers (_rules.Rule.answers) of a transform that gives all images one size.
 SIZED: dict[str, Any] = {"in_groups": False, "takes_floats": True, "fixes_size": True}
 
 

@@ -21,7 +21,7 @@ WIDE = (types.UINT16, types.INT16)  # types that only the values of a FloatMap m
 
 
 def refuse_other_tensors(steps: Sequence[Rule]) -> None:
-    """Raises InvalidArgumentError for transforms of torchvision that give other pixels for tensors than for PIL images, which the Loader reproduces."""
+    """Raises InvalidArgumentError if torchvision's transform gives other pixels for tensors than for PIL images: only the latter are reproduced here."""
     for step in steps:
         if step.t._of_tensors:
             name = type(step.t).__name__
@@ -135,7 +135,7 @@ class Recipe:
         return not self.fixes_size(boxes) and any(step.draws(boxes) for step in self.steps)
 
     def sizes_differ(self, sizes: Iterable[Size]) -> bool:
-        """Returns whether the transforms surely leave images of these sizes with different sizes."""
+        """Returns whether the transforms certainly give images of these sizes different sizes."""
         if self.fixes_size(True) or self.tail:
             return False
         found: set[Size | None] = set(sizes)
@@ -144,7 +144,7 @@ class Recipe:
         return len(found) > 1 and None not in found
 
     def apply(self, image: Image) -> list[DataNode]:
-        """Returns the finished images (CHW or HWC), or the finished clip. Several if a step is FiveCrop or TenCrop, or if `views` is set. Raises
+        """Returns the finished images (CHW or HWC), or the finished clip: several if a step is FiveCrop or TenCrop, or if `views` is set. Raises
         UnsupportedError if a transform does not take clips, or if the image's followers cannot follow a function."""
         images = [image]
         if image.clip:
@@ -175,7 +175,7 @@ class Recipe:
             raise UnsupportedError("memory_format: clips lie as (batch, frames, channels, height, width)")
 
     def _finished_all(self, image: Image) -> DataNode:
-        """Returns the finished image, and finishes the further images of its followers with the same draws. Does not change the numbers of float maps."""
+        """Returns the finished image, and finishes further images with the same draws. Maps of floats become CHW, with unchanged numbers."""
         if image.followers is None:
             return self._finished(image)
         for field in image.followers.fields:
@@ -213,7 +213,7 @@ class Recipe:
             for t in self.erasings:
                 node = _values.erase(node, t, image.size(), coin(t.p, None))
             return node
-        # Noise cannot be part of a compiled pass. Both branches normalize, so that images without an erasing are written directly to the output's memory.
+        # Noise cannot be fused with the normalization. Both branches normalize, so that images without an erasing are written directly to the output's memory.
         first, *others = self.erasings
         node = either(coin(first.p, None), lambda: _values.erase(normalized(), first, image.size(), 1), normalized)
         for t in others:

@@ -203,8 +203,8 @@ class Rule:
         return self.draws_size and (boxes or not self.needs_boxes)
 
     def size_after(self, size: Size) -> Size | None:
-        """Returns the size of the image that the transform makes of one of this size; None if that is not known. Equal sizes stay equal, and different ones
-        different, if the result is not the real one."""
+        """Returns the size of the image that the transform makes of one of this size; None if that is not known. The result may differ from the real
+        size, but is the same for equal sizes, and differs for different ones."""
         return size if self.knows_size else None
 
     def add_to(self, parts: Parts) -> None:

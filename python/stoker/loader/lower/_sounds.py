@@ -124,7 +124,7 @@ def _mel_spectrogram(step: Any, sound: Sound) -> Sound:
 
 
 def _decibels(step: Any, sound: Sound) -> Sound:
-    """Converts to decibels. With top_db, the least value is the sample's largest value minus top_db."""
+    """Converts to decibels. With top_db, raises lower values to the sample's largest value minus top_db."""
     lowest = step.multiplier * numbers.log10(step.amin) - step.multiplier * step.db_multiplier
     node = fn.to_decibels(sound.node, multiplier=step.multiplier, reference=float(step.ref_value), cutoff_db=lowest)
     if step.top_db is not None:

@@ -29,7 +29,7 @@ class _Drawn:
         return self.column([float(getattr(step, name)) for step in self.steps])
 
     def term(self) -> Any:
-        """Returns min(level * slope, most) for the drawn level, truncated to a whole number if the operation's `whole` is set."""
+        """Returns min(level * slope, most) for the drawn level (at most `highest`), truncated to a whole number if the operation's `whole` is set."""
         if all(step.deviation == 0 for step in self.steps):
             terms = [min(step.highest, step.level) / 10 * (step.slope * 10) for step in self.steps]
             return self.column([min(s.most, float(int(t + 1e-9)) if s.whole else t) for s, t in zip(self.steps, terms, strict=True)])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of the transforms that change values one by one, blur, or erase. Their gate is a node of 0 or 1 for each sample."""
+"""Rules of the transforms that change values one by one, blur, or erase."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def _parts_of(
     for column in (path, *wanted.values()):
         if column not in columns:
             single = next(iter(columns)) if isinstance(table, (str, os.PathLike)) and len(columns) == 1 else ""
-            for other in "| ":  # a single column may well have a name of two words, and its values then have none of two
+            for other in "| ":  # the name of a single column may have two words; its values then do not all have two
                 value = str(columns[single][0]) if single and columns[single] else ""
                 if column in single.split(other) and value.count(other) == single.count(other):
                     raise _of_separator(name, other)
@@ -201,7 +201,7 @@ def _of_separator(path: str, separator: str) -> InvalidArgumentError:
 
 def _typed(name: str, column: str, values: list[Any]) -> list[Any]:
     """Returns the values of a column in one type. Texts become whole numbers if possible, else floats, else strings; those in _TRUTH become 1 and 0. Returns a
-    column without texts, as in a DataFrame, unchanged. Raises InvalidArgumentError if a number is missing."""
+    column without texts, as in a DataFrame, unchanged. Raises InvalidArgumentError for a missing number, and for other mixtures of types."""
     if not any(isinstance(v, str) for v in values):
         _check_missing(name, column, values)
         return _checked(name, column, values)

@@ -45,7 +45,7 @@ from stoker.pipeline import Pipeline
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-_AHEAD = 2  # batches whose samples are fetched before they are needed
+_AHEAD = 2  # number of batches whose samples are fetched before they are needed
 MOST_PROBES = 64  # the most samples that are fetched before the run to find the types of targets
 _COMPARED = 16  # the most samples whose images are compared in size
 
@@ -70,7 +70,7 @@ def _too_large(fetched: Fetched, size: int, most: int) -> Fetched:
 
 
 def _rows_of(futures: list[Future[Any]]) -> list[Fetched]:
-    """Returns the samples that the futures give, and removes these. The traceback of an exception, which the library stores, then keeps no samples."""
+    """Returns the samples that the futures give, and removes these. The traceback of an exception, which the library stores, then keeps no samples alive."""
     rows: list[Fetched] = []
     try:
         while futures:
@@ -91,7 +91,7 @@ class DatasetSource(Source):
     in_memory = True  # whether images that are arrays come from the user's memory; False if they were read from files
     unchanging = False  # whether a sample is the same in each epoch, so that samples of the next epoch may be fetched before it begins
     by_sample = True  # whether a single sample is cheap to fetch, so that some may be fetched before the run
-    typed = False  # whether values without rows have the type of all others
+    typed = False  # whether a value without rows, such as an empty array, already has the type of the target's other values
     compares_sizes = False  # whether `nodes` shall set `sizes`
     sizes: list[Size] | None = None  # (height, width) of up to _COMPARED images, the same images on each rank; None: not fetched
 

@@ -14,7 +14,7 @@ from stoker._ranks import Meeting, Shard, together
 from stoker.errors import InvalidArgumentError
 from stoker.loader._random import random_numbers, same_generators
 
-_SAMPLES = 4  # samples that are compared, spread over the data set
+_SAMPLES = 4  # the most samples that are compared; they are spread over the data set
 _UNKNOWN = ""  # digest of a part that differs from call to call, or that has no digest
 
 

@@ -125,7 +125,7 @@ class FetchMany(Fetch):
 
 class Threads:
     """Calls functions on daemon threads. close() does not wait for running calls, and fails all unfinished futures with StateError. At its exit, the
-    interpreter waits for running calls only as long as _at_exit allows."""
+    interpreter waits for running calls only as long as stoker._at_exit allows."""
 
     def __init__(self, count: int) -> None:
         self._jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()

@@ -69,7 +69,7 @@ class FileSource(Source):
                 with os.scandir(os.path.join(self.root, name)) as entries:
                     if not any(entry.is_dir() for entry in islice(entries, _FEW)):
                         return None
-        except OSError:  # the root is an index
+        except OSError:  # the root is not such a folder, but an index of files
             return None
         return os.path.join(self.root, next((name for name in classes if name.startswith("train")), classes[0]))
 
@@ -120,7 +120,7 @@ class FileSource(Source):
         return name.rpartition(".")[2].lower() in self.endings
 
     def notice_left_out(self, pipe: Pipeline, classes: Callable[[], list[str]]) -> None:
-        """Prints notices about files of the folder that are not read, and about a hidden folder that counts as a class, probably by accident."""
+        """Prints notices about files of the folder that are not read, and about splits or a hidden folder that count as classes, probably by accident."""
         if self.root is None:
             return
         count, text = pipe._running().skipped(None)

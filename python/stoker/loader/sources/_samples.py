@@ -205,11 +205,11 @@ class Samples:
         return self.keys, self.kinds, form, self.layout, self._converters, self._first_target
 
     def has_types(self) -> bool:
-        """Returns whether the type of each target is known. It is not while a target had no rows in all samples, as an empty list of boxes."""
+        """Returns whether the type of each target is known. A type is unknown as long as no sample had rows of the target, such as boxes."""
         return all(target.like for _, target in self._targets())
 
     def settle_types(self, parts: tuple[Any, ...]) -> None:
-        """Lets a sample decide the types that are not known, although its targets have no rows. parts: the converted sample."""
+        """Takes the types that are still unknown from a sample, although its targets have no rows. parts: the converted sample."""
         for k, target in self._targets():
             if not target.like:
                 target.settle(parts[k])
@@ -223,7 +223,7 @@ class Samples:
         return tuple(made)
 
     def _targets(self) -> list[tuple[int, Target]]:
-        """Returns the converters of targets, with the numbers of their parts."""
+        """Returns the converters of targets, with the indices of their parts."""
         every = enumerate([self._first_target if self.plain else None, *self._converters])
         return [(k, target) for k, target in every if isinstance(target, Target)]
 

@@ -305,7 +305,7 @@ class Sounds:
 
     @property
     def outputs(self) -> int:
-        """Returns the number of outputs that belong to the sounds; they are the last ones."""
+        """Returns how many of the last outputs are the sounds': the sound if samples are clips, the rate, and the lengths if batches are padded."""
         return self.clips + 1 + self.padded
 
     def with_fields(self, fields: Mapping[str, int | None], outputs: int, main: str) -> dict[str, int | None]:
@@ -417,7 +417,7 @@ class AudioSource(FileSource):
         return self.sounds.decoded(data), {"label": spec.label(label)}
 
     def _of_store(self) -> bool:
-        """Returns whether some files are remote."""
+        """Returns whether any file, or the folder, is remote."""
         return any("://" in os.fsdecode(path) for path in (self.paths if self.paths is not None else [self.root or ""]))
 
     def _of_manifests(self, reader: dict[str, Any]) -> tuple[Sound, dict[str, DataNode]]:

@@ -132,7 +132,7 @@ class Source:
         """Called when the user's order for the current epoch changes."""
 
     def steps_left(self, epoch: int, consumed: int, spec: Spec, indices: array[int] | None, per_rank: bool) -> bool:
-        """Returns whether the epoch has another step after all ranks have consumed this many samples. A reader's state says if not, so this returns True."""
+        """Returns whether the epoch has another step after all ranks have consumed this many samples. A reader's state has this fact, so this returns True."""
         return True
 
     def has_step(self, epoch: int, consumed: int, spec: Spec) -> bool:
@@ -171,8 +171,8 @@ class Source:
         return []
 
     def list_fields(self, kinds: dict[str, Kind] | None) -> set[str]:
-        """Lets each sample's masks be entries of a list too, and returns the names of the fields that become lists when the images do. kinds: the kinds of
-        fields that the user gave."""
+        """Returns the names of the fields that become lists when the images do. kinds: the kinds of fields that the user gave. An override may also change how
+        masks are finished, so that each sample's masks are an entry of a list."""
         found = {**(kinds or {}), "image": Kind(format=LIST)}
         return lists_of(found) | {name for name, kind in found.items() if kind.name == MASK}
 

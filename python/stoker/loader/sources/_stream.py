@@ -123,7 +123,7 @@ class StreamSource(DatasetSource):
         self._example = next((fetched.parts for fetched in self._kept if fetched.parts is not None), self._example)
 
     def _look(self, spec: Spec, epoch: int, position: int, count: int) -> bool:
-        """Returns whether there are `count` samples from a position on. The samples that it reads are kept in self._kept."""
+        """Returns whether there are `count` samples from a position on. Stores the samples that it reads in self._kept."""
         rows: deque[Fetched] = deque()
         while len(rows) < count and (row := self._next(spec, epoch, position + len(rows))) is not None:
             rows.append(row)

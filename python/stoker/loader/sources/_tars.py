@@ -64,7 +64,7 @@ def _folder_of_tars(folder: str) -> list[str]:
 
 
 def tars_of(source: Any) -> list[str] | None:
-    """Returns the paths of a source's tars; None for other sources. Such a source is one tar, a list of tars, a folder of tars, or an index."""
+    """Returns the paths of a source's tars; None for other sources. A source of tars is one tar, a list of tars, a folder of tars, or an index."""
     if isinstance(source, (str, bytes, os.PathLike)):
         path = os.fsdecode(source)
         if _names_tar(path) and not Path(path).is_dir():
@@ -120,7 +120,7 @@ def _short(tars: Sequence[str]) -> str:
 class TarSource(Source):
     """Reads samples of tars. components: the endings for each field, as {"image": "jpg;png", "label": "cls", "caption": ("txt", "text")}; None: the image, and
     the label if there is one. endings: the endings of the image, or of the sound or video in its place, if components is None. index_paths: the indexes of the
-    tars; None: they are searched, or made. missing_component_behavior: what to do with a sample without a component: "error", "skip" or "empty".
+    tars; None: the source finds or makes them. missing_component_behavior: what to do with a sample without a component: "error", "skip" or "empty".
 
     If tars in a store have no index, the first epoch reads them from front to back and makes the index meanwhile (one_epoch). If that is not possible, as
     with several ranks, the index is made first.

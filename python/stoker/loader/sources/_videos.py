@@ -159,8 +159,8 @@ _OF_IMAGES = ("exif_orientation", "bucket_by", "layout", "memory_format")
 
 
 def separated_clips(source: Any, given: Mapping[str, Any]) -> tuple[Any, Any, Video | None]:
-    """Returns the source, the fields without a Video, and the Video, or None if the user does not want clips. given: all arguments of the Loader. Raises
-    InvalidArgumentError for arguments that have no effect on clips."""
+    """Returns the source, the fields with "Image" in place of a Video, and the Video, or None if the user does not want clips. given: all arguments of the
+    Loader. Raises InvalidArgumentError for arguments that have no effect on clips, and for sources that have none."""
     fields, video = _clip_field(given["fields"], given["frames"], given["stride"])
     if video is None:
         return source, fields, None
