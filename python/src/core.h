@@ -89,9 +89,9 @@ bool core_storage_get(PyObject *object, struct stk_storage **out);
 struct stk_video_device *core_video_device_get(PyObject *object);
 /* Returns whether the Batch has an output with this index; if not, sets an IndexError. */
 bool core_batch_has(PyObject *object, long output);
-/* Passes each message that the library has logged since the last call to the context's log function. -1 with an exception. */
+/* Calls the context's on_log for each message that the library has logged since the last call of this function. -1 with an exception. */
 int core_context_drain(PyObject *context);
-/* Makes a Batch, which takes over the caller's reference to `batch` also if this fails. NULL with an exception. */
+/* Makes a Batch. Takes over the caller's reference to `batch`, also on failure. NULL with an exception. */
 PyObject *core_batch_new(PyTypeObject *type, struct stk_batch *batch);
 /* Describes a buffer as a tensor over the same memory. layout: names of the axes, or "". false with an exception if dtype or layout do not fit. */
 bool core_tensor_from(struct stk_tensor *out, const Py_buffer *view, const char *layout);
@@ -139,7 +139,7 @@ const char **core_paths_of(PyObject *list, Py_ssize_t *n);
 
 /* ---- parts that all types share (object.c) ---- */
 
-/* Returns a new type; NULL with an exception. name: includes the module, as "stoker._core.Batch". size: bytes of an object. flags: Py_TPFLAGS_*
+/* Returns a new type; NULL with an exception. name: includes the module, as "stoker._core.Batch". size: that of an object in bytes. flags: Py_TPFLAGS_*
  * in addition to Py_TPFLAGS_DEFAULT. */
 PyTypeObject *core_type(PyObject *module, const char *name, size_t size, unsigned long flags, PyType_Slot *slots);
 /* Allocates an object of the type, filled with zeros. NULL with an exception. */
@@ -169,7 +169,7 @@ struct core_args {
 	size_t block_count;
 	PyObject *keep; /* list of the objects that own the texts in `args` */
 };
-/* Fills `a` from a sequence of (name, kind, value); kind is an enum stk_value_kind. `a` refers to texts of `values`, which must live longer. -1 with
+/* Fills `a` from a sequence of (name, kind, value); kind is an enum stk_value_kind. `a` refers to texts of `values`, which must outlive it. -1 with
  * an exception. */
 int core_args_fill(struct core_args *a, PyObject *values);
 void core_args_clear(struct core_args *a);

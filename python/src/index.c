@@ -16,7 +16,7 @@ struct watch {
 };
 
 /* Handles signals and calls `progress`, on the caller's thread. An exception of either ends the search: this function then returns false. The search
- * calls it again until the threads of the search have ended. */
+ * calls on_progress again until the threads of the search have ended. */
 static bool on_progress(void *user, int64_t done, int64_t tars, int64_t files)
 {
 	struct watch *w = user;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * NuScenes: gives Python access to the tables of a nuScenes data set by the number of a sample. */
+ * NuScenes: gives Python access to the tables of a nuScenes data set by the index of a sample. */
 #include "core.h"
 
 #include <stdlib.h>

@@ -15,7 +15,7 @@ struct pipeline_object {
 	bool interrupted; /* waits for a batch end early until this is false again; guarded by the GIL */
 };
 
-enum { PIPELINE_PATIENCE_MS = 2000 }; /* the most that closing a pipeline waits for the user's functions to return */
+enum { PIPELINE_PATIENCE_MS = 2000 }; /* the most ms that closing a pipeline waits for the user's functions to return */
 
 /* Destroys the pipeline on this thread, because at the interpreter's end no other thread can take the GIL any more. If a user's function does not return
  * in time, a thread of the library waits for it and destroys the pipeline then. */

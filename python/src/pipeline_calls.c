@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Lets calls use the library's pipeline, in the process that made it, until it is closed: one call at a time, or several if they may overlap. */
+ * Admits calls to the library's pipeline in the process that made it, until it is closed; one at a time, unless they may overlap. Destroys it. */
 #include "pipeline.h"
 
 void pipeline_destroy(struct stk_pipeline *p)

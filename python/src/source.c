@@ -4,8 +4,8 @@
  * Only two other kinds of library threads take the GIL: those that call a Storage's fetch function, and a thread that drops the last reference to a
  * Python object.
  *
- * The library may use its callbacks after the Source object has died, and it returns buffers on worker threads, which must not touch Python. So it
- * and the Source share a source_link: returned buffers wait in its list until a thread that has the GIL releases them. Exceptions of the callable are stored with
+ * The library may use its callbacks after the Source object has died, and it returns buffers on worker threads, which must not touch Python. So the
+ * two share a source_link: returned buffers wait in its list until a thread that has the GIL releases them. Exceptions of the callable are stored with
  * their tracebacks until the consumer asks for them. */
 #include "core.h"
 
@@ -19,9 +19,9 @@ enum { KEPT_EXCEPTIONS = 64, MANY_EXCEPTIONS = 4 };
 
 struct source_link {
 	atomic_int refs;
-	pthread_mutex_t lock; /* protects done */
+	pthread_mutex_t lock; /* protects done and source */
 	struct fed *done;     /* list of buffers that the library has returned, and that are to be released with the GIL */
-	PyObject *source;     /* borrowed; NULL after the Source has died; guarded by the GIL */
+	PyObject *source;     /* borrowed; NULL after the Source has died; written with the GIL and the lock, read with either */
 #ifdef Py_GIL_DISABLED
 	PyObject *weak; /* a weak reference to the Source, with which link_source asks whether it lives; guarded by lock */
 #endif
@@ -48,7 +48,7 @@ struct source_object {
 	PyObject *layouts;      /* tuple of str, one for each output */
 	PyObject *on_gpu;       /* bytes, one for each output: not 0 if the samples that pull returns for this output are on the GPU */
 	PyObject *descriptions; /* empty, or for each sample a tuple (uri or None, id or None, failure or None, its exception or None) */
-	PyObject *errors;       /* list of (epoch, batch, position, index in the batch, exception) */
+	PyObject *errors;       /* list of exceptions for the consumer: (epoch, batch, position, index in the batch, exception) */
 };
 
 /* ---- releasing buffers that the library has returned ---- */
@@ -65,7 +65,7 @@ static void link_unref(struct source_link *link)
 static PyObject *link_source(struct source_link *link)
 {
 #ifdef Py_GIL_DISABLED
-	/* Another thread may be in the Source's dealloc, from which no reference may be taken. A weak reference notices that. */
+	/* Another thread may be in the Source's dealloc, when new references are forbidden. A weak reference notices that. */
 	PyObject *weak, *source = NULL;
 
 	pthread_mutex_lock(&link->lock);

@@ -194,7 +194,7 @@ static PyObject *storage_counters(PyObject *object, PyObject *unused)
 	return out;
 }
 
-/* read(uri, offset, length, size=-1, version=None): returns (bytes, size, version). size: of the whole object in bytes, or -1. `bytes` has
+/* read(uri, offset, length, size=-1, version=None): returns (bytes, size, version). size: bytes of the whole object, or -1. `bytes` has
  * STK_STORAGE_SLACK undefined bytes at its end. The arguments size and version come from an earlier read; with a version, the cache on disk may answer. */
 static PyObject *storage_read(PyObject *object, PyObject *args)
 {
@@ -224,7 +224,7 @@ static PyObject *storage_read(PyObject *object, PyObject *args)
 	return core_raise(status, &err);
 }
 
-/* Appends (path, bytes, tag) to the list `user`. Called by stk_storage_find_entries without the GIL. */
+/* Appends (path, size in bytes, tag) to the list `user`. Called by stk_storage_find_entries without the GIL. */
 static void take_entry(void *user, const struct stk_storage_entry *entry)
 {
 	PyGILState_STATE gil = PyGILState_Ensure();

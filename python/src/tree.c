@@ -332,7 +332,7 @@ static int64_t common_divisor(int64_t a, int64_t b)
 	return a;
 }
 
-/* Returns the tuple (tensors, rows, members, padding, step) of a new group, with empty lists. align: bytes to which each tensor is to be aligned. NULL
+/* Returns the tuple (tensors, rows, members, padding, step) of a new group, with empty lists. align: the wanted alignment of each tensor in bytes. NULL
  * with an exception. */
 static PyObject *new_group(const struct group_key *key, Py_ssize_t align)
 {

@@ -37,7 +37,7 @@ class Rebuilt(metaclass=_AnyDataLoader):
 
 
 def expect(loader: Any) -> None:
-    """Prepares Accelerate's module, if it is loaded, for a loader that it is about to rebuild."""
+    """Prepares Accelerate's module, if it is loaded, for a loader that Accelerate is about to rebuild."""
     module: Any = sys.modules.get("accelerate.data_loader")
     if module is None:
         return

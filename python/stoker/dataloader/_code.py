@@ -351,7 +351,7 @@ class Code:
 
     @staticmethod
     def _is_known(value: Any) -> bool:
-        """Returns whether a function or an object may be called: it is in the tables, or is a loader or a transform of torchvision."""
+        """Returns whether a function or an object may be called: _FUNCTIONS has its name, or it is a loader or a transform of torchvision."""
         if is_default_loader(value) or type(value).__module__.startswith("torchvision.transforms."):
             return True
         return getattr(value, "__name__", None) in _FUNCTIONS.get(getattr(value, "__module__", ""), ())

@@ -83,7 +83,7 @@ class CompiledIterator(_BaseDataLoaderIter):
 
     @classmethod
     def trial(cls, loader: Any, plan: Plan) -> Machine:
-        """Makes a Machine, to find out whether it can be built. No batches may be fed to it. Raises InPython if it cannot be built."""
+        """Makes a Machine, to find out whether it can be built. The caller closes it and feeds it no batches. Raises InPython if it cannot be built."""
         assert plan.reader is not None
         try:
             return cls._make(plan, 1, plan.reader.channels, 0, 0, _settings_of(loader))

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Machine:
     """Makes the images of batches from their files or arrays. Only the thread of the training loop calls it.
 
-    files: sources are paths; else they are arrays (H, W, C) with this number of `channels`. batch: the most images that one batch has. seed: the random draws
-    for an image depend on it and on the image's position in the epoch. first: the number of the batch that is fed first.
+    files: sources are paths; else they are arrays (H, W, C) with `channels` channels. batch: the most images that one batch has. seed: the random draws
+    for an image depend on it and on the image's position in the epoch. first: index in the epoch of the batch that is fed first.
     """
 
     def __init__(self, recipe: Recipe, files: bool, channels: int, batch: int, seed: int, first: int, settings: dict[str, Any]) -> None:
@@ -34,7 +34,7 @@ class Machine:
         self._session = self._pipe._started()
         if first:
             self._session.restore({**self._session.state(), "consumed": first * batch})
-        self.next = first  # number of the batch that feed() takes next
+        self.next = first  # index in the epoch of the batch that feed() takes next
         self._fed: FedSource = self._session._fed[0][1]
         self._handover: Any = None
 
@@ -49,7 +49,7 @@ class Machine:
 
     def take(self) -> torch.Tensor | list[torch.Tensor]:
         """Returns the images of the oldest batch that was fed: one tensor, or a list with a tensor for each image if their shapes differ. Raises a StokerError
-        if an image failed or the timeout is over."""
+        if an image failed or the timeout has passed."""
         from stoker.plugin._handover import AS_IT_LIES, Handover
         from stoker.tensors import tensor_list
 

@@ -273,7 +273,7 @@ class _Copy:
 
 
 class _Stream(_Copy, IterableDataset[Any]):
-    """The worker's copy of an IterableDataset. torch's loop iterates over this object."""
+    """Wraps the worker's copy of an IterableDataset. torch's loop iterates over this object."""
 
     def __init__(self, dataset: Any, saved: dict[str, Any] | None) -> None:
         super().__init__(dataset)

@@ -318,8 +318,8 @@ class _InC(_Tracked, CompiledIterator):
 
 
 def _same_workers(loader: Any, progress: Progress) -> Any:
-    """Returns the loader to pass to torch's iterator. Persistent workers that continue an earlier run keep its seed; torch would draw one from the loader's
-    generator, so the returned view has another generator."""
+    """Returns the loader to pass to torch's iterator. Persistent workers that continue a saved run keep that run's seed; torch would draw one from the
+    loader's generator, so the returned view has another generator."""
     return loader if not progress.turn else _worker_states.View(loader, generator=torch.Generator())
 
 

@@ -67,7 +67,7 @@ class Keep:
 
 @dataclass
 class Lists:
-    """Makes a list of tensors, one a sample, or a RaggedBatch with `ragged`, on the batch's device. moves: the moves of the image. format: of the field's boxes
+    """Makes a list of tensors, one a sample, or a RaggedBatch with `ragged`, on the batch's device. moves: the moves of the image. format: that of the boxes
     or points. numbers: index of the output with the numbers of the moves; None: the field does not move. keep: finds the rows that remain, if the field has a
     row for each box; None: all remain. what: the field's name in messages."""
 

@@ -128,7 +128,7 @@ def take_more(more: Arguments, names: list[str]) -> dict[str, Any]:
 
 
 def checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    """Returns the settings of a Loader's pipeline. Raises an error for a wrong setting. The message gives it the name of the Loader's argument."""
+    """Returns the settings of a Loader's pipeline. Raises an error, which names the Loader's argument, for a wrong setting."""
     for name, value in settings.items():
         try:
             SETTINGS[name].check(name, value)
@@ -207,7 +207,7 @@ def seed_of(seed: int | str | None, shard: Shard) -> int:
 
 
 def check_flags(**given: Any) -> None:
-    """Raises ArgumentError for each argument that is not True, False, None, 0 or 1."""
+    """Raises ArgumentError if an argument is not True, False, None, 0 or 1."""
     for name, value in given.items():
         flag(f"Loader: {name}", value, also=', "shards" for tars, or "groups" for tables' if name == "shuffle" else "")
 
@@ -280,7 +280,7 @@ def device_id_of(device: Any) -> int | None:
 def _current_gpu() -> int:
     import torch
 
-    # Without CUDA in torch, returns GPU 0: the library then works, or raises the error.
+    # Without CUDA in torch, returns GPU 0: the library then uses that GPU, or raises the error.
     return int(torch.cuda.current_device()) if torch.cuda.is_available() else 0
 
 

@@ -90,7 +90,7 @@ class Run:
 
     def _notice_ranks_that_repeat(self) -> None:
         """Prints a notice if the last step of an epoch has samples for only some of the ranks, as is possible with last_batch="keep". The other ranks repeat a
-        sample: with a step less, they would end while the first ones still wait for them."""
+        sample: with one step less, they would end while the first ones still wait for them."""
         assert self.pipe is not None
         assert self._session is not None
         keeps, ranks, size = self.source.division(self._session.meta(), self.spec, self.per_rank, self.samples)
@@ -316,7 +316,7 @@ class Run:
     # ---- state ----
 
     def state(self) -> dict[str, Any]:
-        """Returns the position of the run, its seed, facts about the data if no epoch has begun, and a digest of the user's order. Raises StateError if the
+        """Returns the position of the run, its seed, facts about the data at the start of an epoch, and a digest of the user's order. Raises StateError if the
         sampler has no length."""
         if self.in_stretches and self.step:
             raise StateError(

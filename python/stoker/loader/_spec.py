@@ -27,7 +27,7 @@ class Spec:
     shuffle: bool
     seed: int
     last_batch: str
-    views: list[Recipe]  # the views of each image; each view draws its own random numbers
+    views: list[Recipe]  # one recipe for each view of an image; each view draws its own random numbers
     orientation: bool
     settings: dict[str, Any] = field(default_factory=dict)  # arguments of the Pipeline
     by_groups: bool = False  # shuffle="groups": shuffles a table's row groups, then the rows of a few groups at a time

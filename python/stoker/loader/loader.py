@@ -557,7 +557,7 @@ class Loader(metaclass=BriefHelp):
         if not isinstance(state, dict) or not is_whole(state.get("stoker_loader")) or state["stoker_loader"] != _STATE:
             raise StateError("this is no state of a Loader, or one of another version")
         with self._one_thread:
-            self._run.load(Saved.of(state))  # raises if the state is refused, which then changes nothing
+            self._run.load(Saved.of(state))  # raises an error if it refuses the state
             self._generation += 1
             self._untouched = False
             if self._may_list and (state.get("listed") is True) != self._listed:

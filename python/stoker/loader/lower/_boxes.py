@@ -29,7 +29,7 @@ def xyxy(boxes: Any, format: str) -> Any:
 
 
 def extents_of(scales: Any, height: int, width: int, t: T.RandomIoUCrop) -> tuple[Any, Any]:
-    """Returns the (width, height) of N windows, (N, 2), and whether t allows each of them, (N). scales: draws from 0 to 1, (N, 2)."""
+    """Returns (width, height) of N windows, an array (N, 2), and whether t allows each window, an array (N). scales: draws from 0 to 1, (N, 2)."""
     import numpy as np
 
     least, span = np.float32(t.min_scale), np.float32(t.max_scale - t.min_scale)

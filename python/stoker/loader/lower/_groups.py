@@ -25,7 +25,7 @@ class _Group(Rule):
             self.fixes_size = part.fixes_size or (self.fixes_size and not part.draws(True))
 
     def apply(self, image: Image, gate: Gate = None) -> Image:
-        """As `lowered`: the parts refuse images that they do not take."""
+        """Does the same as `lowered`: each part checks the image itself."""
         return self.lowered(image, gate)
 
     def lowered(self, image: Image, gate: Gate) -> Image:

@@ -28,7 +28,7 @@ _ENHANCES = ("Brightness", "Color", "Contrast", "Sharpness")
 
 
 class Step(NamedTuple):
-    """An operation and its magnitude for fn.augment. of_width, of_height: shares of the image's width and height. Their sum is truncated to whole pixels,
+    """An operation and its magnitude for fn.augment. of_width, of_height: shares of the image's width and height. Their sum is rounded down to whole pixels,
     multiplied by `sign` and added to the magnitude."""
 
     code: int = 0
@@ -105,7 +105,7 @@ class _Rows:
         for stage in range(self.stages):
             codes, magnitude = self._fields(stage, "code"), self._magnitude(stage)
             row = self.drawn
-            if gate is not None:  # row 0 is used if the gate is 0
+            if gate is not None:  # if the gate is 0, row 0 (Identity) is used
                 codes, row = [CODES["Identity"], *codes], (self.drawn + 1) * gate
                 magnitude = [0.0, *magnitude] if isinstance(magnitude, list) else magnitude
             node = fn.augment(

@@ -84,7 +84,7 @@ class Image:
         return Field(self.node, IMAGE, floats=self.floats)
 
     def moving(self) -> Followers:
-        """Returns the followers; for an image without followers, new ones without fields, whose methods then move only the image."""
+        """Returns the followers; for an image without followers, new ones without fields, for the methods that compute an extent or move the image too."""
         return self.followers or Followers(self.size())
 
     def moving_size(self) -> tuple[Any, Any]:
@@ -124,7 +124,7 @@ class Parts:
 
     @property
     def unchanged(self) -> bool:
-        """Returns whether images still are those of the steps: no transform has set a type or finished them, and none runs in the tail."""
+        """Returns whether images are still the bytes that the steps make: no transform has set a type or finished them, and none runs in the tail."""
         return not (self.tail or self.floats or self.finished or self.dtype is not None)
 
     def add_step(self, rule: Rule) -> None:

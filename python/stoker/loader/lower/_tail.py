@@ -26,7 +26,7 @@ class Tail:
 
 
 def own_function(t: T.Transform) -> Tail:
-    """Returns the transform of torchvision of which t is the translation. Raises InvalidArgumentError for Stoker's own transforms."""
+    """Returns a Tail with torchvision's transform, from which t was translated. Raises InvalidArgumentError for Stoker's own transforms."""
     own = getattr(t, "_own", None)
     if own is not None:
         return Tail(own, name_of(own))
@@ -37,7 +37,7 @@ def own_function(t: T.Transform) -> Tail:
 
 
 class Normalized:
-    """Normalizes a tensor."""
+    """Subtracts the mean of each channel from a tensor (C, H, W), and divides by the channel's deviation."""
 
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
         self.mean, self.std = mean, std

@@ -24,8 +24,8 @@ def from_table(
 ) -> FileSource:
     """Makes a source from a table whose targets are values, not images.
 
-    table: a CSV file whose first line names the columns, or a DataFrame. path: the column with paths or URIs. root: the folder where relative paths begin, by
-    default that of the CSV file. targets: one or several columns, or a dict from fields to columns; by default all columns but `path`.
+    table: a CSV file whose first line names the columns, or a DataFrame. path: the column with paths or URIs. root: the folder of relative paths, by default that
+    of the CSV file. targets: one or several columns, or a dict from fields to columns; by default all columns but `path`.
     """
     paths, columns, _ = _parts_of(table, path, targets, root)
     return FileSource(None, paths, columns or None)
@@ -57,8 +57,8 @@ def rows_of(
 def _parts_of(
     table: Any, path: str, targets: str | Sequence[str] | Mapping[str, str] | None, root: str | os.PathLike[str] | None
 ) -> tuple[list[Any], dict[str, list[Any]], str]:
-    """Returns the paths, a dict from fields to values, and the folder where relative paths begin. Raises InvalidArgumentError for a missing column, an empty
-    table, or a row without a path. The arguments are those of from_table."""
+    """Returns the paths, a dict from fields to values, and the folder to which relative paths are joined. Raises InvalidArgumentError for a missing column,
+    an empty table, or a row without a path. The arguments are those of from_table."""
     if isinstance(table, (str, os.PathLike)):
         name, columns = os.fspath(table), _read(os.fspath(table))
         root = os.path.dirname(name) if root is None else root

@@ -109,7 +109,7 @@ class DatasetSource(Source):
         # Samples that were fetched to find the format of all samples; each is kept until its batch is made.
         self._probes: dict[Item, Fetched] = {}
         self._example: tuple[Any, ...] = ()  # the parts of a sample that did not fail
-        self._batch_bytes = 0  # bytes of the samples of the latest batch
+        self._batch_bytes = 0  # size in bytes of all samples of the latest batch
         self._orders: dict[int, tuple[Callable[[int], int], int]] = {}
         self._start = (0, 0, 0)
         self._begun = threading.Condition()
@@ -136,7 +136,7 @@ class DatasetSource(Source):
         return self
 
     def settings(self, spec: Spec) -> dict[str, Any]:
-        # The limit may be a share of an epoch, and the library does not know the epoch's length.
+        # max_errors may be a share of an epoch, and the library does not know the epoch's length.
         return {**spec.settings, "max_errors": self.most_errors(spec)} if spec.settings.get("on_error") == "skip" else spec.settings
 
     def built(self, order: Order | None, build: Callable[[bool], Pipeline]) -> Pipeline:
@@ -546,7 +546,7 @@ class DatasetSource(Source):
         return [finished, *targets, followers.numbers()]
 
     def _field(self, node: DataNode, kind: Kind, example: Any, k: int, spec: Spec) -> Field:
-        """Makes the Field of a part that is a mask, a further image or a map of floats. Images and maps become HWC. k: the part's number in the sample. Raises
+        """Makes the Field of a part that is a mask, a further image or a map of floats. Images and maps become HWC. k: the part's index in the sample. Raises
         InvalidArgumentError for a map of vectors that does not have two channels."""
         if kind.name == MASK:
             return Field(spec.upload(node), MASK)

@@ -88,7 +88,7 @@ def _digest(value: Any) -> str:
     found = hashlib.blake2b(digest_size=8)
     try:
         _add(found, value)
-    except Exception:  # a type that has no bytes
+    except Exception:  # the value has a type that _add does not support
         return _UNKNOWN
     return found.hexdigest()
 

@@ -27,7 +27,7 @@ class PipelineSource(Source):
         self.pipe = pipe
 
     def shard(self, wanted: Any) -> Shard:
-        """Returns the shard that the Pipeline's reader reads. If the user gave another shard, raises an error, because only the reader can decide it. If "auto"
+        """Returns the shard that the Pipeline's reader reads. If the user gave another shard, raises an error, because its reader decides it. If "auto"
         means another shard, and the reader reads all samples, prints a notice."""
         meta = self.pipe._started().meta()
         own = Shard(int(meta.get("shard_id", 0)), int(meta.get("number_of_shards", 1)))

@@ -104,7 +104,7 @@ class Robots:
         self._free_buffers: dict[tuple[int, ...], list[Any]] = {}  # for each shape, arrays of batches that were freed
 
     def digest(self) -> str:
-        """Returns a digest of the chosen episodes, the features and the tasks, for saved states."""
+        """Returns a digest of the rate, the chosen episodes, the features and the tasks, for saved states."""
         if self._digest is None:
             episodes = [(e.number, e.begin, e.end) for e in self.episodes]
             features = sorted((name, str(f.get("dtype")), str(f.get("shape"))) for name, f in self.features.items())
@@ -177,7 +177,7 @@ class Robots:
         return [k for k in self.features if columns is None or k in columns or k in STANDARD]
 
     def _indices_of(self, deltas: Mapping[str, Sequence[float]]) -> dict[str, list[int]]:
-        """Converts times, for each key, to numbers of frames relative to the sample's. Raises an error for times not within tolerance_s of a frame."""
+        """Converts the times of each key to offsets in frames from the sample's frame. Raises an error for a time not within tolerance_s of one."""
         found = {}
         if not isinstance(deltas, Mapping):
             raise InvalidArgumentError(

@@ -89,7 +89,7 @@ def components_of(fields: Any, components: Mapping[str, Any] | None) -> Mapping[
 
 
 def separated(source: Any, given: Mapping[str, Any]) -> Separated:
-    """Separates the sounds from the other arguments of a Loader. given: all arguments of the Loader."""
+    """Returns the arguments of a Loader, with those about sounds split off. given: all arguments of the Loader."""
     if wants_clips(given):
         return _separated_with_clips(source, given)
     wanted = _sound_field(given["fields"])

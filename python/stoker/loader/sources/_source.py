@@ -95,7 +95,7 @@ class Source:
     # ---- epochs and the number of samples ----
 
     def begin(self, epoch: int, consumed: int, base: int) -> None:
-        """Called before a pipeline is built. consumed: samples of the epoch that all ranks have consumed. base: the epoch that is number 0 for the pipeline."""
+        """Called before a pipeline is built. consumed: samples of the epoch that all ranks together consumed. base: the epoch that is 0 for the pipeline."""
 
     def let_begin(self, epoch: int) -> None:
         """Called when the consumer begins an epoch."""
@@ -153,7 +153,7 @@ class Source:
     # ---- sizes and names ----
 
     def durations(self) -> Callable[[], list[float]] | None:
-        """Returns a function that returns the seconds of each sound; None if there are no sounds, or if their lengths are not known before they are read."""
+        """Returns a function that returns each sound's length in seconds; None if there are no sounds, or their lengths are not known before reading."""
         return None
 
     def check_bucket_by(self) -> None:

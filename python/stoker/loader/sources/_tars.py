@@ -157,8 +157,8 @@ class TarSource(Source):
         return all(endings & {e.lower() for e in ending.split(";")} for ending in wanted)
 
     def _set_components(self, endings: Mapping[str, int]) -> None:
-        """Sets the components with their endings and kinds. endings: number of files with each ending; {} if it is not known. Raises InvalidArgumentError if
-        the tars lack a component."""
+        """Sets the components with their endings and kinds. endings: number of files with each ending; {} if it is not known. Raises InvalidArgumentError for
+        wrong components, and if the tars lack one."""
         given = _default(endings, self.tars, self.images) if self._given is None else self._given
         if not isinstance(given, Mapping) or "image" not in given:
             raise InvalidArgumentError(
