@@ -36,6 +36,9 @@ static int32_t lowering_step(int32_t level, const struct stk_window_load *seen)
 	return at_most(fall, level);
 }
 
+/* The cores take over all files if they are then busy for at most this fraction of their time. */
+static const double ALL_FILES = 0.85;
+
 /* Returns how much to raise the level if this window showed that the cores have time; otherwise 0. Below 0 the level rises by up to 10, but not above 0.
  * From 0 it rises to 100 at once, and only if the cores have time for all files. Above 0 it rises by up to 10; this assumes that the next points of the
  * level cost as much per point as the present ones. */
@@ -48,7 +51,7 @@ static int32_t raising_step(const struct stk_decode_level *now, const struct stk
 	if (now->level < 0)
 		return at_most(STEP, -now->level);
 	if (now->level == 0)
-		return seen->all_files >= 0 && seen->busy + seen->all_files <= FREE ? STK_LEVEL_MOST : 0;
+		return seen->all_files >= 0 && seen->busy + seen->all_files <= ALL_FILES ? STK_LEVEL_MOST : 0;
 	if (seen->decoding <= 0)
 		return 0;
 	double fits = now->level * (FREE - seen->busy) / seen->decoding;
@@ -145,6 +148,38 @@ struct stk_decode_level stk__decode_level_next(struct stk_decode_level now, cons
 	return now;
 }
 
+/* ---- the cost of a file ---- */
+
+void stk__decode_cost_add(struct stk_decode_cost *c, int64_t files, double cpu_ns)
+{
+	enum { MANY = 16 };
+	double each = files > 0 ? cpu_ns / (double)files : 0;
+	if (files >= MANY)
+		c->file_ns += (each - c->file_ns) / (c->file_ns > 0 ? 2 : 1);
+	else if (files > 0)
+		c->lone_ns += (each - c->lone_ns) / (c->lone_ns > 0 ? 8 : 1);
+}
+
+/* In each of the FIRST windows, and later once in SELDOM windows, the cores decode a lone file. Once in RARELY windows at level 0 they decode batches, if they
+ * have the time for all files at the least part of a lone file's cost that a file among many takes. */
+enum stk_decode_trial stk__decode_cost_next(struct stk_decode_cost *c, int32_t level, double busy, double files_per_core_ns)
+{
+	enum { FIRST = 32, ENOUGH = 8, SELDOM = 64, RARELY = 256 };
+	const double LEAST_PART = 0.4;
+	if (level > 0)
+		return STK_TRY_NOTHING;
+	c->until_batches -= c->until_batches > 0;
+	if (level == 0 && !c->until_batches && c->samples >= ENOUGH && busy + c->lone_ns * LEAST_PART * files_per_core_ns <= ALL_FILES) {
+		c->until_batches = RARELY;
+		return STK_TRY_BATCHES;
+	}
+	if (--c->until_sample > 0)
+		return STK_TRY_NOTHING;
+	c->until_sample = c->samples < FIRST ? 1 : SELDOM;
+	c->samples++;
+	return STK_TRY_FILE;
+}
+
 /* ---- measurements of a window ---- */
 
 static int64_t cpu_ns(void)
@@ -165,26 +200,15 @@ static struct stk_side_totals totals(struct stk_pipeline *p)
 		count_of(&p->counters.late_ns), count_of(&p->counters.core_decodes), count_of(&p->parts.device->side.files)};
 }
 
-/* Returns the mean CPU time in nanoseconds of a file that the cores decode, or 0 if they have decoded none yet. Later windows count more than earlier ones.
- * Progressive files count too and take longer, so with many of them, the estimate is too high, and the cores get baseline files later than they could. */
-static double file_ns(struct stk_decode_side *s, const struct stk_side_totals *now)
-{
-	int64_t files = now->core_files - s->last.core_files;
-	if (files > 0) {
-		double each = (double)(now->core_cpu_ns - s->last.core_cpu_ns) / (double)files;
-		s->file_ns += (each - s->file_ns) / (s->file_ns > 0 ? 8 : 1);
-	}
-	return s->file_ns;
-}
-
 static struct stk_window_load seen_since(struct stk_decode_side *s, const struct stk_side_totals *now, int32_t pool_load, int64_t wall_ns)
 {
 	double wall = (double)wall_ns, all = wall * s->cores, decoding = (double)(now->core_cpu_ns - s->last.core_cpu_ns),
 	       took = (double)(now->core_ns - s->last.core_ns), busy = (double)(now->cpu_ns - s->last.cpu_ns) / all,
-	       pool = pool_load / 100.0, each = file_ns(s, now);
+	       pool = pool_load / 100.0;
+	stk__decode_cost_add(&s->cost, now->core_files - s->last.core_files, decoding);
 	return (struct stk_window_load){.busy = busy > pool ? busy : pool,
 		.decoding = decoding / all,
-		.all_files = each > 0 ? each * (double)(now->files - s->last.files) / all : -1,
+		.all_files = s->cost.file_ns > 0 ? s->cost.file_ns * (double)(now->files - s->last.files) / all : -1,
 		.cpu_share = took > 0 ? decoding / took : 1,
 		.waited_share = (double)(now->late_ns - s->last.late_ns) / wall};
 }
@@ -200,13 +224,15 @@ static const struct stk_window_load *smoothed(struct stk_decode_side *s, const s
 	return &s->mean;
 }
 
-/* Lets the cores decode the next baseline file, to measure its cost: in each of the FIRST windows, and later once in SELDOM windows. */
-static void sample_cost(struct stk_decode_side *s)
+/* Lets the cores decode a file or some batches if their cost should be measured. files_per_core_ns as in stk__decode_cost_next. */
+static void measure_cost(struct stk_decode_side *s, double files_per_core_ns)
 {
-	enum { FIRST = 32, SELDOM = 64 };
-	s->until_sample = s->samples < FIRST ? 1 : SELDOM;
-	s->samples++;
-	atomic_store_explicit(&s->sample, true, memory_order_relaxed);
+	enum { BATCHES = 2 };
+	const enum stk_decode_trial trial = stk__decode_cost_next(&s->cost, s->now.level, s->mean.busy, files_per_core_ns);
+	if (trial == STK_TRY_FILE)
+		atomic_store_explicit(&s->sample, true, memory_order_relaxed);
+	if (trial == STK_TRY_BATCHES || s->now.level > 0)
+		atomic_store_explicit(&s->try_batches, trial == STK_TRY_BATCHES ? BATCHES : 0, memory_order_relaxed);
 }
 
 /* Ends the window if its time is over. Ignores a window in which the consumer paused, and the windows right after it: they show the work of making batches
@@ -228,9 +254,8 @@ static void end_window_if_over(struct stk_pipeline *p)
 			s->unseen--;
 		else
 			s->now = stk__decode_level_next(s->now, smoothed(s, &seen));
+		measure_cost(s, (double)(t.files - s->last.files) / ((double)wall * s->cores));
 		s->last = t;
-		if (s->now.level <= 0 && --s->until_sample <= 0)
-			sample_cost(s);
 		atomic_store_explicit(&s->level, s->now.level, memory_order_relaxed);
 		atomic_store_explicit(&s->window_ns, now, memory_order_relaxed);
 	}
@@ -280,6 +305,10 @@ enum stk_batch_side stk__decode_side_of_batch(struct stk_pipeline *p)
 {
 	enum { WHOLE = 100 };
 	struct stk_decode_side *s = &p->parts.device->side;
+	int32_t tries = atomic_load_explicit(&s->try_batches, memory_order_relaxed);
+	if (tries > 0 &&
+		atomic_compare_exchange_strong_explicit(&s->try_batches, &tries, tries - 1, memory_order_relaxed, memory_order_relaxed))
+		return STK_BATCH_BY_CORES;
 	s->due_batches += at_least(atomic_load_explicit(&s->level, memory_order_relaxed), 0);
 	if (s->due_batches < WHOLE)
 		return STK_BATCH_BY_GPU;

@@ -9,13 +9,14 @@
  *   50 to 100: the cores decode all progressive files and this percentage of the batches; the GPU decodes the other batches. The GPU needs nearly as
  *       long for a few files as for a whole batch, so only batches in which it decodes no file save its time.
  * The level rises from 0 to 100, or to its present limit, at once, if the cores have time for all files. To know that, the cores decode a file now and
- * then, also at level 0.
+ * then, also at level 0. A lone file takes about twice the CPU time of one among many, since the core's caches hold other code and data then; so if the
+ * cores might have the time, they decode some whole batches, whose time is what counts.
  *
  * Ranks that share a host wait for each other in each step, so one late batch costs all of them time. With several ranks the level therefore falls to 0 at
  * once if it was too high, and seldom rises again.
  *
  * The level changes at most once per window of a tenth of a second or more, depending on measurements in the last windows. stk__decode_level_next is
- * this policy, without clocks or threads. */
+ * this policy, and stk__decode_cost_next decides what the cores decode to measure its cost; both use no clocks or threads. */
 #ifndef STK_EXEC_DECODE_SIDE_H
 #define STK_EXEC_DECODE_SIDE_H
 
@@ -58,6 +59,25 @@ struct stk_decode_level stk__decode_level_start(int local_ranks);
 /* Returns the level for the window that follows a window with the load `seen`. */
 struct stk_decode_level stk__decode_level_next(struct stk_decode_level now, const struct stk_window_load *seen);
 
+/* The CPU time that the cores take to decode a file. */
+struct stk_decode_cost {
+	double lone_ns,
+		file_ns; /* mean time in nanoseconds of a file that a core decoded between other work; of one among many. 0: not known */
+	int32_t samples; /* number of lone files that were asked for */
+	int32_t until_sample;  /* number of windows until the next lone file */
+	int32_t until_batches; /* number of windows until the cores may decode batches to measure their files' cost */
+};
+
+/* What the cores decode next to measure its cost. */
+enum stk_decode_trial { STK_TRY_NOTHING, STK_TRY_FILE, STK_TRY_BATCHES };
+
+/* Adds the measurement of a window in which the cores decoded `files` files in cpu_ns nanoseconds of CPU time. Later windows count more than earlier ones.
+ * Progressive files count too and take longer, so with many of them, the cost is too high, and the cores get baseline files later than they could. */
+void stk__decode_cost_add(struct stk_decode_cost *c, int64_t files, double cpu_ns);
+/* Returns what to try in the window that follows one in which the cores were busy for the fraction `busy` of their time, at the level that now holds.
+ * files_per_core_ns: number of baseline files in the window, divided by its length in nanoseconds and by the number of cores. */
+enum stk_decode_trial stk__decode_cost_next(struct stk_decode_cost *c, int32_t level, double busy, double files_per_core_ns);
+
 /* The processor that decodes the baseline files of a batch. */
 enum stk_batch_side { STK_BATCH_BY_GPU, STK_BATCH_BY_CORES };
 
@@ -66,15 +86,15 @@ struct stk_decode_side {
 	_Atomic int64_t window_ns;    /* stk__clock_ns() at the beginning of the window */
 	_Atomic int32_t level;        /* copy of now.level, which any worker may read */
 	_Atomic bool sample;          /* true if the cores should decode the next baseline file, to measure its cost */
+	_Atomic int32_t try_batches;  /* number of the next batches that the cores should decode, to measure their files' cost */
 	int32_t due_batches;          /* how much the cores should decode next, in hundredths of a batch; guarded by the pipeline's lock */
 	_Atomic int64_t files, bytes; /* number of baseline files so far, and their total size */
 	double cores;                 /* number of cores that this process may use */
 	struct stk_decode_level now;
-	struct stk_window_load mean;   /* average over the last windows */
-	double file_ns;                /* mean CPU time of a file that the cores decode; 0 if not known */
-	int32_t samples, until_sample; /* number of files decoded to measure the cost; number of windows until the next such file */
-	int32_t unseen;                /* number of windows to ignore after a pause of the consumer */
-	struct stk_side_totals {       /* totals at the window's beginning */
+	struct stk_window_load mean; /* average over the last windows */
+	struct stk_decode_cost cost;
+	int32_t unseen;          /* number of windows to ignore after a pause of the consumer */
+	struct stk_side_totals { /* totals at the window's beginning */
 		int64_t cpu_ns, core_ns, core_cpu_ns, late_ns, core_files, files;
 	} last;
 	_Atomic bool ending_window; /* a worker is ending the window, and owns `now` and `last` meanwhile */

@@ -295,13 +295,13 @@ static enum stk_status describe_decode(
 	return STK_OK;
 }
 
-/* Returns pinned memory for a result that the cores compute for the GPU; NULL: *err is filled. If the cores decode many files that the GPU could decode
- * (`spare`), their results are adjacent, so that few copies move them to the GPU. */
+/* Returns pinned memory for a result that the cores compute for the GPU; NULL: *err is filled. If the cores decode the batch, or many of all files that the
+ * GPU could decode (`spare`), their results are adjacent, so that few copies move them to the GPU. */
 static void *take_result(const struct stk_chain_run *run, int32_t value, size_t bytes, bool spare, struct stk_error *err)
 {
 	enum { MANY = 10 }; /* percentage of files that the cores decode, from which on the results are adjacent */
 	struct stk_device_batch *b = run->record->device;
-	bool many = spare && stk__decode_side_share(run->pipeline) >= MANY;
+	bool many = spare && (b->turn.side == STK_BATCH_BY_CORES || stk__decode_side_share(run->pipeline) >= MANY);
 	return (void *)(many ? allocate_sample(run, &b->staging, b->mirrors.staged, value, bytes, err)
 			     : stk__device_memory_take(&b->staging, bytes, err));
 }

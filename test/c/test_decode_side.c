@@ -251,6 +251,70 @@ static void test_between_the_thresholds_nothing_moves(void **state)
 	assert_int_equal(l.level, 60);
 }
 
+/* ---- the cost of a file ---- */
+
+enum {
+	WINDOW_NS = 100000000,
+	BATCH = 256,
+	TRIED_BATCHES = 2,
+	LONE_FACTOR = 22 /* tenths: the time of a lone file divided by that of one among many */
+};
+
+/* A course in which the cost of a file is measured: by lone files, which take longer, and by batches. */
+struct measured {
+	struct stk_decode_level level; /* level at the end */
+	int files, batches;            /* number of lone files, and of batches, that were decoded to measure their cost */
+};
+
+static struct measured follow_measured(const struct machine *m, int windows)
+{
+	struct measured c = {.level = START};
+	struct stk_decode_cost cost = {0};
+	enum stk_decode_trial trial = STK_TRY_NOTHING;
+	for (int k = 0; k < windows; k++) {
+		double rate;
+		struct stk_window_load seen = window(m, c.level.level, &rate);
+		const double files = rate * WINDOW_NS / 1e9, ns = DECODE * 1e9, decoded = floor(files * c.level.level / 100);
+		if (c.level.level > 0)
+			stk__decode_cost_add(&cost, (int64_t)decoded, ns * decoded);
+		else if (trial == STK_TRY_BATCHES)
+			stk__decode_cost_add(&cost, TRIED_BATCHES * BATCH, ns * TRIED_BATCHES * BATCH);
+		else if (trial == STK_TRY_FILE)
+			stk__decode_cost_add(&cost, 1, ns * LONE_FACTOR / 10);
+		seen.all_files = cost.file_ns > 0 ? rate * cost.file_ns / 1e9 / m->cores : -1;
+		c.level = stk__decode_level_next(c.level, &seen);
+		trial = stk__decode_cost_next(&cost, c.level.level, seen.busy, files / WINDOW_NS / m->cores);
+		c.files += trial == STK_TRY_FILE;
+		c.batches += trial == STK_TRY_BATCHES ? TRIED_BATCHES : 0;
+	}
+	return c;
+}
+
+/* Cores that have the time for all files get them within 4 seconds, although a lone file seems to show that they have not. */
+static void test_a_lone_file_costs_more(void **state)
+{
+	(void)state;
+	const struct machine m = {.cores = 16, .rate = 17000, .loop = 1.5, .gpu_rate = 150000};
+	assert_true(m.rate * DECODE * LONE_FACTOR / 10 > m.cores);
+	struct measured c = follow_measured(&m, 40);
+	assert_int_equal(c.level.level, STK_LEVEL_MOST);
+	assert_int_equal(c.batches, TRIED_BATCHES);
+}
+
+/* Cores that cannot have the time decode no batch. Those that might have it, but have not, try batches once in 256 windows. */
+static void test_batches_are_tried_seldom(void **state)
+{
+	(void)state;
+	const struct machine few = {.cores = 2, .rate = 12000, .loop = 1, .gpu_rate = 150000};
+	struct measured c = follow_measured(&few, 3000);
+	assert_int_equal(c.batches, 0);
+	assert_in_range(c.files, 32, 33 + 3000 / 64);
+	const struct machine nearly = {.cores = 8, .rate = 10500, .loop = 0.5, .gpu_rate = 150000};
+	c = follow_measured(&nearly, 3000);
+	assert_in_range(c.batches, TRIED_BATCHES, TRIED_BATCHES * (3000 / 256 + 1));
+	assert_true(c.level.level <= 0);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -267,6 +331,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_unknown_cost),
 		cmocka_unit_test(test_single_disturbances_change_nothing),
 		cmocka_unit_test(test_between_the_thresholds_nothing_moves),
+		cmocka_unit_test(test_a_lone_file_costs_more),
+		cmocka_unit_test(test_batches_are_tried_seldom),
 	};
 	cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
 	return cmocka_run_group_tests_name("decode_side", tests, NULL, NULL);
