@@ -31,7 +31,7 @@ class Coordinates:
     def __init__(self, values: torch.Tensor, format: str, numbers: torch.Tensor) -> None:
         self.values, self.format, self.numbers = values, format, numbers
         self.height, self.width = numbers[:, 0], numbers[:, 1]
-        self.kept: torch.Tensor | None = None  # for each row, False if a move has removed it; None: no move removes rows
+        self.kept: torch.Tensor | None = None  # for each row, False if a move has removed it; None: no move has removed rows
 
     def keep(self, which: torch.Tensor) -> None:
         """Marks the rows for which `which` is False as removed."""

@@ -266,7 +266,7 @@ class Mixture:
                 raise
 
     def _keeps_shares(self, taken: Sequence[int], largest: int) -> bool:
-        """Returns whether the samples from each source differ from its share by at most `largest`, the samples in the largest batch so far."""
+        """Returns whether the samples from each source differ from its share by at most `largest`, the most samples in a step of all ranks so far."""
         total = sum(taken)
         return all(abs(share * total - n) <= largest for share, n in zip(self.shares, taken, strict=True))
 

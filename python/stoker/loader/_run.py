@@ -250,7 +250,7 @@ class Run:
         return self.order is not None and (self.order.rest is not None or self.before > 0)
 
     def _next_stretch(self, done: int) -> bool:
-        """Prepares the next stretch of ids. Returns False if the sampler has ended, or if the epoch has no stretches. done: batches of the epoch so far."""
+        """Prepares the next stretch of ids. Returns False if the sampler has ended, or if the epoch has no stretches. done: number of batches so far."""
         if self.order is None or self.order.rest is None:
             return False
         ids = self.order.more()

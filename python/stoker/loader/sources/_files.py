@@ -103,7 +103,7 @@ class FileSource(Source):
 
     def _some_files(self, classes: Sequence[str]) -> Iterator[str]:
         """Yields the paths of the first files of some class folders, in the order of their names: the order of a listing may differ between copies of a folder.
-        Yields none if the folder is remote."""
+        Yields nothing if the folder is remote."""
         if self.root is None or "://" in self.root:
             return
         chosen = spread(len(classes), _FOLDERS)

@@ -177,7 +177,7 @@ class Robots:
         return [k for k in self.features if columns is None or k in columns or k in STANDARD]
 
     def _indices_of(self, deltas: Mapping[str, Sequence[float]]) -> dict[str, list[int]]:
-        """Converts the times of each key to offsets in frames from the sample's frame. Raises an error for a time not within tolerance_s of one."""
+        """Converts the times of each key to offsets in frames from the sample's frame. Raises an error for a time more than tolerance_s from a frame."""
         found = {}
         if not isinstance(deltas, Mapping):
             raise InvalidArgumentError(
