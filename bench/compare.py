@@ -3,8 +3,8 @@
 """Compares decode + RandomResizedCrop(224) + flip + normalise to float CHW with one peer, in alternating slices.
 
 usage: compare.py dali|torchvision|simplejpeg DIR [--threads N] [--batch N] [--images N] [--rounds N]
-DIR holds JPEG, PNG or WebP files, in folders or not. The pixel statistics of both sides have to agree, and one epoch of stoker has to deliver every file
-exactly once.
+DIR holds JPEG, PNG or WebP files, in folders or not. The pixel statistics of both sides have to agree, and the full batches of an epoch
+of stoker must not have a file twice.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ static const char *const parts[] = {"opening files", "reading packets", "decodin
 static struct {
 	char *videos[MOST_FILES];
 	int32_t count, others;
-} found; /* results of the walk over a folder; global, because ftw's callback takes no argument */
+} found; /* results of the walk over a folder; global, because ftw passes no argument of ours to its callback */
 
 static int count_file(const char *path, const struct stat *st, int kind)
 {

@@ -129,7 +129,7 @@ const char *size_text(int64_t bytes, char text[32]);
 /* Returns `one` if n is 1, otherwise `many`. */
 const char *noun(int64_t n, const char *one, const char *many);
 
-/* Parses the name of a device: "1", "cuda" (the GPU 0) and "cuda:1" are GPUs; "cpu" and NULL give -1. Returns false for any other text. */
+/* Parses the name of a device: "1", "cuda" (GPU 0) and "cuda:1" are GPUs; "cpu" and NULL give -1. Returns false for any other text. */
 bool device_of(const char *text, int32_t *device_id);
 
 void print_command_help(const struct command *command);

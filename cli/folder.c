@@ -22,7 +22,7 @@ bool is_folder(const char *path)
 
 static struct {
 	int32_t sounds, others;
-} seen; /* results of the walk over a folder; global, because ftw's callback takes no argument */
+} seen; /* results of the walk over a folder; global, because ftw passes no argument of ours to its callback */
 
 static int count_file(const char *path, const struct stat *st, int kind)
 {

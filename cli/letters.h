@@ -14,7 +14,7 @@ enum { LETTER_WIDTH = 6, LETTER_HEIGHT = 13 }; /* in dots, including the gap to 
 bool letter_dot(uint8_t letter, int x, int y);
 
 /* Writes the characters of a text in UTF-8 to `letters`, as Latin-1, and returns how many there are. Characters that the font lacks become \u4e2d, control
- * characters and bytes that are not UTF-8 become \x0a, so that a reader can type them. `letters` has room for ten times the bytes of the text. */
+ * characters and bytes that are not UTF-8 become \x0a, so that a reader can type them. `letters` must have room for ten times the bytes of the text. */
 size_t letters_of(const char *text, uint8_t *letters);
 
 #endif

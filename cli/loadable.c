@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CLASSES = 5000 }; /* with more classes, no search for those at fault, because each step lists the folder again */
+enum { MOST_CLASSES = 5000 }; /* with more classes, those at fault are not searched, since each step lists the folder again */
 
 struct search {
 	struct loadable *found;

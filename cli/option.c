@@ -18,7 +18,7 @@ enum { DIGITS = 16 }; /* number of digits with which limits are printed: enough 
 
 char *format_safe(const char *fmt, va_list list)
 {
-	enum { LONGEST = 4 }; /* a character that controls a terminal becomes four */
+	enum { LONGEST = 4 }; /* a character that controls a terminal becomes four characters */
 	va_list again;
 	va_copy(again, list);
 	const int size = vsnprintf(NULL, 0, fmt, again);
@@ -244,7 +244,7 @@ bool parse_settings(const struct command *command, int argc, const char *const *
 	return *code == EXIT_FINE;
 }
 
-/* Returns the width of help in columns: the terminal's, but from 40 to 120 for readability; 80 if it is unknown. */
+/* Returns the width of help in columns: COLUMNS, else the terminal's width, else 80; raised to 40 or lowered to 120, so that help is readable. */
 static int help_width(void)
 {
 	enum { NARROWEST = 40, USUAL = 80, WIDEST = 120 };

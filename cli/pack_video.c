@@ -98,7 +98,7 @@ static bool open_set(struct packing *p)
 	return true;
 }
 
-/* Returns whether a scene's or camera's name can be used as a file's name: it must not be empty, be hidden or have a slash. */
+/* Returns whether a scene's or camera's name can be used as a file's name: it must not be empty, begin with a dot or have a slash. */
 static bool is_name(const char *name)
 {
 	return name[0] && name[0] != '.' && !strchr(name, '/');

@@ -45,7 +45,7 @@ static int terminal_width(void)
 	return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-/* Writes the remaining time as ", 1:05 left" to `text`; "" in the first second, whose rate is not reliable, without a total, and from 100 hours on. */
+/* Writes the remaining time as ", 1:05 left" to `text`; "" if it is not known (in the first second, without a total) or at least 100 hours. */
 static void time_left(const struct progress *p, int64_t done, double passed, char text[32])
 {
 	*text = '\0';
@@ -61,7 +61,8 @@ static void time_left(const struct progress *p, int64_t done, double passed, cha
 	}
 }
 
-/* Prints "[###...] facts". The bar is as wide as the terminal and the facts allow. The line is cut at that width, since a line that wraps cannot be erased. */
+/* Prints "[###...] facts". The bar has up to 30 characters, and is left out if the terminal has no room for 5. Cuts the line at the terminal's
+ * width, since a line that wraps cannot be erased. */
 static void draw(const struct progress *p, int64_t done, const char *facts)
 {
 	enum { LONGEST = 30, SHORTEST = 5 };

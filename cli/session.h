@@ -56,7 +56,7 @@ int fail_at(const struct session *session, const char *source, const struct stk_
 /* Reads a whole file and appends a NUL. Free the result with free. On an error, returns NULL and sets *err. */
 char *read_text_file(const char *path, size_t *size, struct stk_error *err);
 
-/* Returns true for a folder of classes or of images, an index, tars, or a prefix of a bucket's keys; false for one image or a pipeline. */
+/* Returns true for any folder, an index, tars, or a prefix of a bucket's keys; false for one image, a pipeline or a list. */
 bool is_tree(const char *source);
 bool is_pipeline(const char *path); /* returns whether the name is that of a pipeline's JSON file */
 /* Returns whether the source is one that `run` and `explain` take: a pipeline, or a data set for which the usual training pipeline is made. Otherwise prints

@@ -8,7 +8,7 @@
 
 struct sheet {
 	int32_t columns, rows, cell_w, cell_h, gap;
-	int32_t picture_w, picture_h; /* size in pixels of the largest picture; cells are wider if captions need the room */
+	int32_t picture_w, picture_h; /* largest width and largest height of the pictures, in pixels, at most 256 each */
 	int32_t lines;                /* number of lines of text below each picture */
 	int32_t width, height;
 	uint8_t *pixels; /* width * height pixels of 3 bytes */

@@ -265,7 +265,7 @@ static int run_top(const struct settings *s)
 		size_t count;
 		wait_seconds(s->seconds > 0 ? s->seconds : 1);
 		if (!take_snapshot(pid, &after, &err)) {
-			code = fail("top", &err); /* the process that was asked for has ended */
+			code = fail("top", &err); /* for example, the process that the user named has ended */
 			break;
 		}
 		struct row *rows = make_rows(&before, &after, &count);

@@ -284,7 +284,7 @@ static int view_batch(const struct session *session, const struct settings *s, s
 	return code;
 }
 
-/* Checks that a batch of floats and the sheet fit into half of the free memory; if not, prints an error and returns false. Accepts all pipelines from files. */
+/* Checks that a batch of floats and the sheet fit into half of the free memory; if not, prints an error and returns false. Accepts any pipeline from a file. */
 static bool has_room(const struct settings *s)
 {
 	struct stk_machine m = {.size = sizeof(m)};

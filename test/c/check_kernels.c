@@ -13,8 +13,8 @@
 
 enum { IN_BYTES = 1 << 20, OUT_BYTES = 1 << 20, MARGIN = 64, ROUNDS = 300 };
 
-/* The input and output of a case's function. It draws a shape from `seed`, or uses a large typical one if `bench` is set. It runs one kernel of `k` from `in`
- * to `out`, and sets to 0 the bytes after the result that the kernel may overwrite. The bytes of `out` afterwards, with the margins, must not depend on `k`. */
+/* The input and output of a case's function. The function draws a shape from `seed`, or uses a large typical one if `bench` is set. It runs one kernel of `k`
+ * on `in`, and sets the bytes after the result that the kernel may overwrite to 0. Then the bytes of `out` and of its margins must not depend on `k`. */
 struct job {
 	const struct stk_pass_kernels *k;
 	uint64_t seed;

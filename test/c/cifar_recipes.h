@@ -7,13 +7,13 @@
 
 struct cifar {
 	struct stk_graph *g;
-	struct value image, label, flip, seldom; /* seldom: a coin with probability 0.3 */
+	struct value image, label, flip, seldom; /* seldom: a coin that is true with probability 0.3 */
 };
 
 struct recipe {
 	const char *what;
 	void (*add)(struct cifar in); /* adds the operators after the reader, and the outputs */
-	bool resident, on_cores; /* whether recipes (kernel/recipe) make its batches: on a GPU that stores the data set, and on the cores */
+	bool resident, on_cores;      /* whether kernel/recipe can make the batches, on a GPU that stores the data set and on the cores */
 };
 
 enum { RECIPES = 12 };

@@ -36,8 +36,8 @@ struct device_settings {
 	bool no_fuse, trace;
 };
 
-/* The results of a run: an entry for each sample of each batch, in order. A batch that failed has one entry instead: {code of the error, index of the
- * sample, -2, hash of the message}. */
+/* The results of a run: an entry for each sample of each batch, in order. A batch that failed has one entry instead: its epoch is the error's code,
+ * its position the sample's index, its id -2, and its hash that of the message. */
 struct device_run {
 	struct run run;
 	int batches, errors;

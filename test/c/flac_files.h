@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Writes FLAC files for tests. They use all features of the format (RFC 9639), because the encoder chooses at random instead of for small files. */
+ * Writes FLAC files (RFC 9639) for tests. The encoder chooses among codings at random instead of for small files, so that rare ones occur. */
 #ifndef STK_TEST_FLAC_FILES_H
 #define STK_TEST_FLAC_FILES_H
 
@@ -348,7 +348,7 @@ static inline void test_flac_free(struct test_flac_file *f)
 	free(f->blocks);
 }
 
-/* Settings that together cover all features of the format. */
+/* The settings of the files that tests make. */
 static const struct test_flac test_flacs[] = {
 	{1, 16, 20000, 16000, 4096},
 	{2, 16, 20000, 44100, 1152, .seek_table = 3, .padding = 300},

@@ -23,7 +23,7 @@ static inline void ok(enum stk_status status)
 		fail_msg("%s: %s", stk_status_name(status), err.message);
 }
 
-/* Opens the GPU and sets *state to a struct gpu, whose `dev` is NULL without a GPU. Fails only if the emulated GPU was requested and is missing. */
+/* Opens the GPU and sets *state to a struct gpu, whose `dev` is NULL without a GPU. Returns -1 if STOKER_EMULATED_CUDA is set and there is no GPU. */
 static inline int setup(void **state)
 {
 	struct gpu *g = calloc(1, sizeof *g);

@@ -50,7 +50,7 @@ static void put_frame(struct test_file *f, int width, int height)
 	put(f, components, sizeof components);
 }
 
-/* Writes a Huffman table with a single code: one bit, 0. Its symbol begins a run of empty blocks, whose length is in 14 more bits [G.1.2.2]. */
+/* Writes a Huffman table with a single code: one bit, 0. Its symbol begins a run of empty blocks, whose length is 2^14 plus the next 14 bits [G.1.2.2]. */
 static void put_table(struct test_file *f)
 {
 	static const uint8_t counts[16] = {1};

@@ -161,7 +161,7 @@ static void draw_spectrogram(struct call *c)
 	call_int(c, "window_length", window);
 	call_int(c, "window_step", 1 + call_draw(60));
 	if (window <= 512 && call_draw(3) == 0)
-		call_int(c, "nfft", 512); /* which has a kernel of its own on the GPU */
+		call_int(c, "nfft", 512); /* for 512 the GPU has a special kernel */
 	else if (call_draw(2))
 		call_int(c, "nfft", window + call_draw(call_draw(10) ? 40 : 4000));
 	call_int(c, "power", 1 + call_draw(2));

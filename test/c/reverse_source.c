@@ -15,7 +15,7 @@ struct reverse_source {
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	struct stk_request *stack; /* the requests of the current wave; the latest is first */
-	int64_t due;               /* time at which they complete: that of the wave's first request plus the latency */
+	int64_t due;               /* time in ns at which the wave completes: `latency` after its first request */
 	int in_flight, peak;
 	bool started, cancelled, ending;
 	pthread_t thread;

@@ -13,8 +13,8 @@
 #include <pthread.h>
 
 enum { SLOW_TRAITS = 1024 };
-/* Traits of single objects, to be added: stalls until slow_source_release; does not decode; is available at once. n * SLOW_LARGER, with n below
- * SLOW_SIZES, makes an object n + 1 times as large. */
+/* The traits of an object are a sum of these: it stalls until slow_source_release; it does not decode; it is available at once. n * SLOW_LARGER, with n
+ * below SLOW_SIZES, makes the object n + 1 times as large. */
 enum { SLOW_STALLS = 1, SLOW_DAMAGED = 2, SLOW_AT_HAND = 4, SLOW_LARGER = 8, SLOW_SIZES = 4 };
 
 /* All objects are copies of one JPEG. Requests wait in a list, and a thread completes those that are due. Tests must hold the lock to read or set members

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Writes WAV files of every kind for tests. */
+ * Writes WAV files for tests. */
 #ifndef STK_TEST_SOUND_FILES_H
 #define STK_TEST_SOUND_FILES_H
 
@@ -13,7 +13,7 @@ struct test_wav {
 	int tag, channels, bits, frames;
 	uint32_t rate;
 	int extensible, wide, fmt_last, odd_chunk, chunk_after;
-	uint64_t promise; /* bytes of samples that the header states; 0: the true number */
+	uint64_t promise; /* size of the samples in bytes that the header states; 0: the true size */
 };
 
 struct test_wav_file {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Bad input of every kind: folders, files, arguments, pipeline JSON and states. Each must give an error that says what is wrong, and never crash or hang. */
+ * Bad input of every kind: folders, files, arguments, pipeline JSON and states. Bad input gives an error that says what is wrong; none may crash or hang. */
 #include "test.h"
 
 #include "image_files.h"

@@ -161,7 +161,7 @@ static void test_safe_text(void **state)
 			stk_text_make_safe(text, sizeof text);
 			assert_string_equal(text, cases[i][1]);
 		}
-	/* URLs whose end was cut off with the @ after a long token */
+	/* URLs that were cut off inside a long token, before the @ that follows it */
 	static const char *const cut[][2] = {{"http://me:%s", "http://"}, {"http://%s: no", "http:// no"},
 		{"http://me:p/%s, or", "http:// or"}, {"s3://ID:%s", "s3://"}, {"gs://ID:a/%s", "gs://"}, {"socks5://me:%s", "socks5://"}};
 	for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {

@@ -107,7 +107,7 @@ static void test_many_wait_at_a_time(void **state)
 	while (wanted_back() < THREADS)
 		nanosleep(&nap, NULL);
 	assert_int_equal(g.done, 0);
-	for (int i = 0; i < FILES; i++) /* only the most urgent files */
+	for (int i = 0; i < FILES; i++) /* io opens only the most urgent files, one in each thread */
 		assert_int_equal(fcntl(leases[i], F_GETLEASE) != F_WRLCK, i < THREADS);
 	snprintf(free_path, sizeof free_path, "%s/free", folder);
 	FILE *f = fopen(free_path, "w");

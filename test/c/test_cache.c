@@ -165,7 +165,7 @@ static void test_what_two_runs_have_not_used_makes_room(void **state)
 	stk__cache_disk_close(&d);
 }
 
-/* Leftovers of a dead process do not count if the page with their count is gone, or is older than they are. */
+/* A temporary file of a dead process does not count as used space, whether the file `state` with the count is missing, or older than the temporary file. */
 static void test_leftovers_that_nobody_counted(void **state)
 {
 	struct stk_cache_disk d;

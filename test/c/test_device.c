@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Compares pipelines on a GPU with the same pipelines on the CPU: bytes, shapes, positions and errors must be equal for all batch sizes, workers, fusion and
- * memory. Runs on the emulated driver (test/cuda/emulated.h), also with random delays of its streams, or on a real GPU. */
+ * Compares pipelines on a GPU with the same pipelines on the CPU: bytes, shapes, positions and errors must be equal for all batch sizes and numbers of
+ * workers, fused or not, and with little memory. Runs on the emulated driver (test/cuda/emulated.h), also with random delays of its streams, or on a GPU. */
 #include "test.h"
 
 #include "device_runs.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * GPU faults from the emulated driver: call N of a function fails, for N = 1, 2, ... until a run has fewer than N calls; or the device is lost at operation
- * N. In each case a call returns an error with a message, delivered batches have the right samples, the run and the clean-up end, and nothing is left on the
- * device ("strict"). With -Dfaults=true the host's allocations and threads fail too. */
+ * N. In each case a call returns an error with a message or the run succeeds, delivered batches are right, and the run and the clean-up end and leave nothing
+ * on the device ("strict"). With -Dfaults=true the host's allocations and threads fail too. */
 #include "test.h"
 
 #include "base/memory.h"

@@ -46,7 +46,7 @@ static void close_gpu(struct gpu *g)
 	stk__gpu_close(g->gpu);
 }
 
-/* Runs act(act, options) in a child process, without core files and output. Returns the child's exit status, or -1 if a signal ended it. */
+/* Runs act(act, options) in a child process, without core files and without stderr. Returns the child's exit status, or -1 if a signal ended it. */
 static int end_of_child(const char *options, const char *act)
 {
 	int how = 0;

@@ -182,7 +182,7 @@ static struct tally made_files(struct bench *b, int batches, struct jpeg_shape (
 		int n = 0;
 		while (n < MAX_FILES) {
 			struct jpeg_shape s = draw_file();
-			if (damage && s.components == 1) /* libjpeg-turbo decodes v[0] rows of blocks at a time, and reports damage early */
+			if (damage && s.components == 1) /* else libjpeg-turbo may report damage below the window */
 				s.h[0] = s.v[0] = 1;
 			uint64_t seed = rng;
 			struct file *f = &files[n];
@@ -211,7 +211,7 @@ static struct tally made_files(struct bench *b, int batches, struct jpeg_shape (
 	return total;
 }
 
-/* Returns the number of rounds, which STOKER_TEST_ROUNDS multiplies. */
+/* Returns the number of rounds: STOKER_TEST_ROUNDS, or 60 if it is not set. */
 static int rounds(void)
 {
 	const char *text = getenv("STOKER_TEST_ROUNDS");
@@ -292,7 +292,7 @@ static void files_with_large_scans_are_refused(void **state)
 	}
 }
 
-/* Whether a file is accepted does not depend on the other files, as long as the batch has the capacity that plan_need computes for all of them. */
+/* Whether a file is accepted does not depend on the other files, as long as the batch has the capacity that stk__jpeg_gpu_plan_need computes. */
 static void room_for_what_files_need_suffices(void **state)
 {
 	(void)state;

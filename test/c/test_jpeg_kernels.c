@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * kernel/jpeg: compares plain C with AVX2, bit for bit, and both with simple decoders in this file that follow the standard's text. */
+ * kernel/jpeg: compares plain C with the machine's fastest kernels, bit for bit, and both with simple decoders in this file that follow the standard. */
 #include "test.h"
 
 #include "base/cpu.h"

@@ -118,7 +118,7 @@ static void test_colors(void **state)
 			}
 }
 
-/* For all matrices and widths, and in both layouts, every SIMD version of the row conversion gives the same bytes as plain C and writes no others. */
+/* In both chroma layouts and for several matrices and widths, this processor's row conversion gives the same bytes as plain C and writes no others. */
 static void test_rows(void **state)
 {
 	(void)state;

@@ -483,7 +483,7 @@ static void test_runs_are_the_places(void **state)
 	}
 }
 
-/* Compares with the table from the specification and DALI's manual: samples 1..7 in batches of 2. */
+/* Compares with the table in DALI's manual: 7 samples in batches of 2. The manual counts samples from 1, and this test from 0. */
 static void test_seven_samples_in_twos(void **state)
 {
 	(void)state;

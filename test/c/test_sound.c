@@ -628,7 +628,7 @@ static void test_flac_missing_block(void **state)
 	test_flac_free(&made);
 }
 
-/* Refuses small files whose headers state large sizes, before memory is allocated. */
+/* Refuses files whose headers state too many frames, or a wrong size of STREAMINFO. */
 static void test_flac_hostile(void **state)
 {
 	(void)state;

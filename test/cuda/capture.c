@@ -28,7 +28,7 @@ bool emulated_captures(const void *stream)
 	return find_capture(stream) != NULL;
 }
 
-/* Calls that might wait for the device, or free memory that the graph still uses. */
+/* Returns whether CUDA forbids a function during a capture, because it may synchronize with the device. */
 static bool is_unsafe(const char *function)
 {
 	static const char *const unsafe[] = {"cuMemAlloc_v2", "cuMemFree_v2", "cuMemHostAlloc", "cuMemFreeHost", "cuEventQuery",

@@ -199,7 +199,7 @@ static inline unsigned __byte_perm(unsigned x, unsigned y, unsigned select)
 	return result;
 }
 
-/* Returns the sum of the products of the bytes, plus z. */
+/* Returns z plus the four products of a byte of x and the same byte of y. */
 static inline unsigned __dp4a(unsigned x, unsigned y, unsigned z)
 {
 	for (int i = 0; i < 32; i += 8)
@@ -207,7 +207,7 @@ static inline unsigned __dp4a(unsigned x, unsigned y, unsigned z)
 	return z;
 }
 
-/* Returns a word whose bytes are ff if the two bytes are equal, else 00. */
+/* Returns a word whose byte i is ff if byte i of x equals byte i of y, else 00. */
 static inline unsigned __vcmpeq4(unsigned x, unsigned y)
 {
 	unsigned result = 0;
@@ -289,7 +289,7 @@ static inline void __threadfence()
 {
 }
 
-/* Returns the old value, for atomic functions. Needs no atomic instruction, because fibers do not interrupt each other. */
+/* Stores v and returns the old value, for atomic functions. Needs no atomic instruction, because fibers do not interrupt each other. */
 template <typename T> static inline T stk__replace(T *p, T v)
 {
 	T old = *p;

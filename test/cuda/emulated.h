@@ -101,8 +101,8 @@ void emulated_unlock(void);
 /* Returns the number of calls since cuInit of the function that `fail` names; fail=cuMemAlloc:0 only counts. Tests find this with dlsym. */
 __attribute__((visibility("default"))) long emulated_calls(void);
 
-/* Every driver function calls this first: checks that the driver is initialized and that this call is not chosen to fail. With needs_context, also checks
- * that no device was lost, and sets *device to the device of the thread's context. Takes the lock if it returns CUDA_OK. */
+/* Every driver function calls this first: checks that the driver is initialized, and that neither a capture nor the option `fail` makes this call fail. With
+ * needs_context, also checks that no device was lost, and sets *device to the device of the thread's context. Takes the lock if it returns CUDA_OK. */
 int emulated_enter(const char *function, bool needs_context, int *device);
 /* Like emulated_enter, for functions that free: they free even if the device is lost or the call is chosen to fail. Returns the result that the caller must
  * return in the end. */

@@ -16,8 +16,8 @@
  *   - The rows of a mapped picture have gaps, and samples outside of the visible part are junk.
  *   - cuvidGetDecodeStatus works only for H.264 and HEVC, and reports success for pictures that follow a damaged one.
  *   - The colours of VP8 and VP9 are not reported.
- * Unlike NVIDIA's library, the parser uses the surfaces in rotation, even if later pictures refer to them, and it reports the format of a run's first
- * picture. */
+ * Unlike NVIDIA's library, the parser uses the surfaces in rotation, even if later pictures refer to them, and it reports only the format of
+ * the first picture of a run, which is all packets up to an end of the stream. */
 #include "gpu/cuvid.h"
 #include "gpu/driver.h"
 

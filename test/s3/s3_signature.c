@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Checks a request's signature, following AWS's description of Signature Version 4, with OpenSSL. It shares no code with the signer in src/io. */
+ * Checks a request's signature, following AWS's description of Signature Version 4, with OpenSSL. It shares no code with the signer in src/aws. */
 #include "s3_impl.h"
 
 #include <openssl/evp.h>

@@ -347,7 +347,7 @@ static void test_resumption(void **state)
 	s3_server_set(server, "truncate=1");
 	uint64_t before = s3_server_counts(server).requests;
 	struct stk_request r = read_range(io, "s3://b/object", 0, -1, 0, &err);
-	assert_int_equal(r.status, STK_IO); /* each response contains half of the remaining bytes; the client stops after eight */
+	assert_int_equal(r.status, STK_IO); /* each response has half of the remaining bytes, so the client gives up */
 	assert_non_null(strstr(err.message, "after a part of it"));
 	assert_true(s3_server_counts(server).requests - before > 8);
 	s3_server_set(server, "change=1");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which request goes out next: the one whose bytes are needed soonest, regardless of which pipeline sent it and when, and not one whose pipeline has no
- * memory for it before one that is waited for. */
+ * Which request goes out next: the one whose bytes are needed soonest, regardless of which pipeline sent it and when. A request for which its
+ * pipeline has no memory must not delay one that a consumer waits for. */
 #include "test.h"
 
 #include "base/memory.h"
@@ -79,7 +79,7 @@ static void ask(struct stk_io *io, struct asked *a, struct log *log, int who, in
 }
 
 /* Uses one connection, so that responses come in the order in which requests went out. One pipeline has made all requests that it may when a second one
- * begins, whose consumer is as fast: from then on they take turns. */
+ * begins, and both consumers are equally fast: from then on the pipelines take turns. */
 static void test_two_pipelines_take_turns(void **state)
 {
 	static struct asked first, asked[2][EACH];
