@@ -97,7 +97,7 @@ def why_not(build: Path) -> str | None:
 
 
 def complaints(found: dict[str, int], record: dict[str, int], level: str) -> list[str]:
-    """Describes each count that differs from the record by more than TOLERANCE and SLACK."""
+    """Describes each count that differs from the record by more than TOLERANCE of the record plus SLACK."""
     return [
         f"{level}, {name}: {found[name]} instructions an image, {found[name] / record[name] - 1:+.1%} from the recorded {record[name]}"
         for name in record

@@ -85,7 +85,7 @@ def take(batches: Iterator[Any], steps: int, sleep: float = 0) -> list[float]:
 
 
 def percentile(values: list[float], share: float) -> float:
-    """Returns the smallest value that at least `share` of the values do not exceed."""
+    """Returns the value after `share` of the sorted values, or the last one."""
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 

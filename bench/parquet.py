@@ -113,7 +113,7 @@ def of_litdata(paths: list[str], crop: int) -> Iterator[Any]:
         return {"image": steps(Image.open(io.BytesIO(image["bytes"])).convert("RGB")), "label": label}
 
     rows = litdata.StreamingDataset(folder, item_loader=ParquetLoader(), shuffle=True, seed=1, transform=made)
-    # Uses no workers, which need the fewest CPU seconds here: Polars forbids forked workers, and the imports of spawned ones would count.
+    # Runs without workers, since that takes the fewest CPU seconds: Polars forbids forked workers, and the imports of spawned ones would count.
     yield from litdata.StreamingDataLoader(rows, batch_size=BATCH, num_workers=0)
 
 

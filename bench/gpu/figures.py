@@ -244,7 +244,7 @@ print("first batch", flush=True)
 
 
 def context_bytes() -> int:
-    """Returns the GPU memory of a bare CUDA context in bytes, which is subtracted to get a loader's own memory."""
+    """Returns the GPU memory of a bare CUDA context in bytes, or 0 if it cannot be measured. Callers subtract it to get a loader's own memory."""
     code = """
 import sys, torch; sys.path.insert(0, %r)
 import child
@@ -272,7 +272,7 @@ def run_memory(a: argparse.Namespace) -> dict[str, Any]:
 
 
 def run_growth(a: argparse.Namespace) -> dict[str, Any]:
-    """Runs 2 000 batches of 16 six times, and measures how much memory grows from each run to the next. Only the first step includes the warm-up."""
+    """Runs 2 000 batches of 16 six times, and measures how much memory grows from each run to the next. The first run is the warm-up."""
     child = Child("stoker", ROWS[0], a.folder, OURS, batch=16)
     seen = [child.ask("batches 2000") for _ in range(6)]
     child.close()

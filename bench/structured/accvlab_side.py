@@ -100,7 +100,7 @@ def structure(group: Any, types: Any, cameras: int) -> Any:
 
 
 def provider(inputs: Any, pipelines: Any, types: Any, data: tables.Tables) -> Any:
-    """Returns a DataProvider over the tables. It prepares data that do not change between epochs only once."""
+    """Returns a DataProvider over the tables. The rows of the tables are read once, and not in each epoch."""
     rows = [data.sample(i) for i in range(len(data))]
 
     class Provider(inputs.DataProvider):

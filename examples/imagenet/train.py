@@ -162,7 +162,7 @@ class Trainer:
         return loss.detach()
 
     def epoch(self, batches: Any, epoch: int) -> bool:
-        """Trains until the epoch ends; returns False if --max-steps ended the training before that."""
+        """Trains until the epoch ends. Returns False if --max-steps has ended the training."""
         done = self.train.step  # not 0 if the epoch was resumed
         total, seen, start = torch.zeros((), device=self.place.device), 0, time.perf_counter()
         for images, labels in batches:

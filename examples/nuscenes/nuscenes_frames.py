@@ -71,7 +71,7 @@ def _clip_near(corners: Array) -> Array:
 
 
 def _paint(image: Image, sensor: Sensor, ego: Pose, things: list[Thing], t: float) -> None:
-    """Draws the objects as solid boxes, the farthest first."""
+    """Draws the objects up to 90 m from the camera as solid boxes, the farthest first."""
     from PIL import ImageDraw
 
     assert sensor.intrinsic is not None

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A port of train.py of Pytorch-UNet: unet_masks.py IMAGES MASKS [--size 256]. A mask has the name of its image.
 
-BasicDataset returns file names instead of opening, resizing and scaling the files; each pair is decoded, cropped and mirrored together in C. Random
-crops and mirrors, which the original lacks, are two entries of a list.
+BasicDataset returns file names instead of opening, resizing and scaling the files; each pair is decoded, cropped, mirrored and rotated together in
+C. Random crops, mirrors and rotations, which the original lacks, are three entries of a list.
 """
 
 from __future__ import annotations

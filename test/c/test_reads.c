@@ -370,7 +370,7 @@ static struct stk_pipeline *random_pipeline(struct stk_context *ctx, size_t byte
 	return p;
 }
 
-/* The pipelines whose buffers a source's hook looks at, and by how many bytes these have exceeded a pipeline's window at most. */
+/* The pipelines whose buffers look_at_bytes measures. most_over: the most bytes by which a pipeline's buffers have exceeded its window. */
 struct held {
 	struct stk_pipeline *pipelines[PIPELINES];
 	int n;
@@ -409,7 +409,7 @@ static void take_epoch(struct stk_pipeline *p, unsigned first, unsigned *seed)
 }
 
 /* Small windows, objects of several sizes of which some are damaged, some at hand and some late, and faults that are retried, in several pipelines of which
- * only one is consumed at a time: whatever later batches and other pipelines hold, the next batch must come. One sample at a time exceeds a window. */
+ * only one is consumed at a time: whatever later batches and other pipelines hold, the next batch must come. Only one sample at a time may exceed a window. */
 static void test_no_window_stops_the_next_batch(void **state)
 {
 	(void)state;

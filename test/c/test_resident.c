@@ -196,7 +196,7 @@ static void test_each_order(void **state)
 		}
 }
 
-/* A batch spans more epochs than one launch can process. */
+/* Batches that span several epochs are made on the GPU, but not if they span more epochs than one launch can process. */
 static void test_batches_larger_than_the_data_set(void **state)
 {
 	(void)state;
