@@ -33,8 +33,8 @@ VALUES = [*WHOLE, 1e300, math.inf, -math.inf, math.nan, -0.0, True, "1", None]
 LIMIT_S = 20  # seconds for one case; if it takes longer, the process prints its threads' stacks and ends
 MEMORY = 64 << 20
 
-# The exceptions by which a case may refuse its input, besides a MemoryError with a text, which is NumPy's. All others are faults: an AssertionError
-# from NumPy, a SystemError, or Python's own MemoryError.
+# The exceptions by which a case may refuse its input, besides a MemoryError with a text, which is NumPy's. All others are faults, such as an
+# AssertionError from NumPy, a SystemError, or Python's own MemoryError.
 REFUSALS = (ValueError, TypeError, OverflowError, RuntimeError, LookupError, OSError, AttributeError)
 
 
@@ -134,7 +134,7 @@ def settings(cases: Cases) -> None:
     for key in ("cpu_size", "gpu_size"):
         for value in VALUES:
             cases.run(f"prefetch_queue_depth[{key}] {value!r}", lambda k=key, v=value: run("prefetch_queue_depth", {k: v}))
-    # Reads the numbers from JSON, as from a file of another program.
+    # Replaces each number in a pipeline's JSON, and then in its checkpoint, as a damaged file might.
     pipe = Pipeline(batch_size=2, num_threads=1, device_id=None, seed=5)
     with pipe:
         pipe.set_outputs(fn.decoders.image(fn.readers.file(file_root=root)[0]))

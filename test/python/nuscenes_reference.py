@@ -126,7 +126,7 @@ class Reference:
         }
 
     def __getitem__(self, i):
-        """Returns a dict of the fields of sample i. Those of cameras are lists."""
+        """Returns a dict of the fields of sample i. Fields of cameras are lists."""
         sample = self.samples[i]
         lidar, calibrated = self.key[sample["token"], "LIDAR_TOP"]
         world = motion(self.by["ego_pose"][lidar["ego_pose_token"]]) @ motion(calibrated)

@@ -201,7 +201,7 @@ def test_files_and_table(hand, tmp_path, capfd):
 
 
 def test_files_that_cannot_be_written(hand, tmp_path, capfd):
-    """A missing folder is an error before the trial begins. A file that cannot be written at its end does not end the loop."""
+    """A missing folder is an error before the trial begins. A file that cannot be written at the trial's end does not end the loop."""
     for name in ("png", "json"):
         with pytest.raises(NotFoundError, match=f"{name}=.*there is no folder .*nowhere"):
             advise([], **{name: tmp_path / "nowhere" / "a"})

@@ -244,7 +244,7 @@ LYING = {
 
 @pytest.mark.parametrize("case", LYING)
 def test_lying_headers(folder, tmp_path, case):
-    """A wrong number in a header is refused with the file's name, or the samples are those of the program ffmpeg. Neither takes more than 500 MB."""
+    """A wrong number in a header is refused with the file's name, or the samples are those of the program ffmpeg. Neither takes more than 512 MB."""
     name, text, last, distance, bytes_there = LYING[case]
     path = tmp_path / f"lying.{name.rpartition('.')[2]}"
     if not (folder / name).exists():
@@ -261,7 +261,7 @@ def test_lying_headers(folder, tmp_path, case):
     else:
         raw = ffmpeg("-i", path, "-f", "f32le", "-")
         assert np.array_equal(samples, np.frombuffer(raw, "<f4").reshape(samples.shape))
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # 500 MB, in KiB
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # in KiB, so 512 MB
 
 
 @pytest.mark.parametrize("tag", [b"", b"ID3\4\0\0\0\0\1\0" + bytes(128)])

@@ -109,8 +109,8 @@ def kaldi():
 
 
 def fbank(samples: np.ndarray, bands: int, low: float, high: float) -> np.ndarray:
-    """Returns Kaldi's features by definition: subtracts the mean of each frame, then applies pre-emphasis, a window, powers, and filters that are triangles
-    on the mel scale."""
+    """Returns Kaldi's features by definition: subtracts the mean of each frame, applies pre-emphasis and a window, sums the spectrum's powers with filters
+    that are triangles on the mel scale, and takes logarithms."""
     frames = np.lib.stride_tricks.sliding_window_view(samples * 32768, 400)[::160]
     frames = frames - frames.mean(1, keepdims=True)
     frames = frames - 0.97 * np.concatenate([frames[:, :1], frames[:, :-1]], 1)

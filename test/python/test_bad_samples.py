@@ -212,7 +212,7 @@ def test_iterators_leave_out_a_batch_of_bad_samples(listed, policy, end, bad):
 @pytest.mark.parametrize("end", [{"reader_name": "R"}, {"size": 7}])
 @pytest.mark.parametrize("bad", [(6,), (0,), (2, 6), (1, 2, 3)])
 def test_bad_samples_do_not_move_the_end_of_an_iterators_epoch(listed, end, bad):
-    """Each epoch of an iterator has its good samples once, although batches of three continue from an epoch of seven samples into the next."""
+    """Each epoch of an iterator has each good sample once, although batches of three continue from an epoch of seven samples into the next."""
     pipe = _reading(listed(7, bad), 3)
     iterator = DALIGenericIterator(pipe, ["data", "label"], last_batch_policy=LastBatchPolicy.PARTIAL, auto_reset=True, **end)
     for _ in range(4):
@@ -256,8 +256,8 @@ def _damaged(folder):
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_a_dataset_cannot_give_is_skipped_as_a_listed_file_is(listed, tmp_path, fault, first, workers):
-    """A sample that a Dataset cannot give is left out of its batch and reported with its number, or raised, even if it is the first sample, which determines
-    the structure of all samples."""
+    """A sample that a Dataset cannot return is left out of its batch and reported with its number, or its error is raised. This also holds for the first
+    sample, which determines the structure of all samples."""
     if fault == "a part less" and first:
         pytest.skip("the first sample says how many parts all have")
     make, said = FAULTS[fault]

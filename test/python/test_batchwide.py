@@ -89,7 +89,7 @@ def test_pad_counts_what_does_not_differ(name: str, other: str) -> None:
 
 
 def test_pad_of_what_the_reader_gives(tmp_path: Path) -> None:
-    """pad and one_hot, which need a whole batch, accept bytes and labels from a reader, which runs sample by sample."""
+    """pad and one_hot, which need all samples of a batch, accept bytes and labels from a reader, which runs sample by sample."""
     paths = sorted(write_tree(tmp_path, np.random.default_rng(SEED), 2, 3))
     pipe = Pipeline(batch_size=6, num_threads=2, device_id=None)
     with pipe:

@@ -77,7 +77,7 @@ def test_the_second_run_asks_for_nothing(store, tree, tmp_path):
     second, counted = read(tmp_path / "cache")
     assert second == want and counted["cache_hits"] >= 21
     assert counted["cache_misses"] == counted["cache_kept"] == counted["cache_left_out"] == 0
-    other, counted = read(tmp_path / "cache", endpoint=store.url + "/")  # the program gives the endpoint, not the environment
+    other, counted = read(tmp_path / "cache", endpoint=store.url + "/")  # the endpoint comes from an argument instead of the environment
     assert other == want and counted["cache_misses"] == 0
 
 

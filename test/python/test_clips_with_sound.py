@@ -61,7 +61,7 @@ def rate_of(path) -> int:
 
 
 class Film:
-    """The times of a file's frames, and its sound, as the program ffmpeg decodes them."""
+    """The times of a file's frames, as ffprobe reports them, and its sound, as ffmpeg decodes it."""
 
     def __init__(self, path):
         self.path = path

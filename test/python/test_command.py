@@ -491,7 +491,7 @@ def test_view_shows_the_pictures(folder, tmp_path):
 
 
 def test_view_crosses_out_what_fails(bad_folder, tmp_path):
-    """A picture that fails is replaced by a cross and the file's name; the others are drawn."""
+    """In place of a file that cannot be decoded, the sheet has a cross and the file's name; the other pictures are drawn."""
     out = tmp_path / "sheet.png"
     done = stoker("view", bad_folder, "-o", out, "-b", "6", "-c", "3", "-s", "64", "--json", code=1)
     facts = json.loads(done.stdout)

@@ -122,7 +122,7 @@ def refused(define: Callable[[], Any], *says: str) -> StokerError:
 
 
 def line(define: Callable[[], Any], mark: str) -> str:
-    """Returns the place, such as "test_conditionals.py:31", of the line of a function that ends in the comment "# line: MARK"."""
+    """Returns file name and line number, as in "test_conditionals.py:31", of a function's line that ends in the comment "# line: MARK"."""
     import inspect
 
     lines, first = inspect.getsourcelines(define)

@@ -146,7 +146,7 @@ def test_a_trainer_sets_the_epoch(tree):
 
 
 def test_the_epoch_may_be_set_between_iter_and_the_first_batch(tree):
-    """Lightning sets the epoch at this point when it continues a run. The iterator gives that epoch, even if a state of another epoch was loaded before."""
+    """When Lightning continues a run, it sets the epoch after iter(). The iterator gives that epoch, even if a state of another epoch was loaded before."""
 
     def made():
         return Loader(tree, 2, shuffle=True, seed=4, transforms=[T.Resize((16, 16))], fields=("image", "label", "index"))

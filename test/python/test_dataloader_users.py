@@ -129,7 +129,7 @@ def tokens(text):
 
 
 class Tokens(Files):
-    """A Dataset that was given a function, and that raises an error of its own for indices out of range."""
+    """A Dataset with a function as an attribute, which raises its own error for indices out of range."""
 
     def __init__(self, root, tokenize=tokens):
         super().__init__(root)

@@ -199,6 +199,6 @@ def test_a_batch_of_workers_that_the_garbage_collector_has_ended():
     assert made.batch(0, 0) == [0]
     made._stop()  # as weakref.finalize calls it
     with pytest.raises(StateError):
-        for number in (1, 2, 3):  # the first of them may have been begun before
+        for number in (1, 2, 3):  # batch 1 may have been begun before _stop()
             made.batch(0, number)
     made.close()

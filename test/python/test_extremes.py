@@ -13,7 +13,7 @@ import pytest
 from support import run_script
 
 HERE = Path(__file__).parent
-# Each process runs a share of the cases, so that a crash loses only a few.
+# Arguments of extremes.py for each process, which runs a part of the cases, so that a crash loses only a few.
 GROUPS = [
     ["settings"],
     ["storage"],

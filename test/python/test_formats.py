@@ -232,7 +232,7 @@ def test_windows_are_parts_of_the_whole(name: str, rng: np.random.Generator) -> 
 
 @pytest.mark.parametrize("name", files())
 def test_a_cut_file_is_an_error_wherever_it_is_cut(name: str) -> None:
-    """A truncated file is an error. It may also give its pixels if only padding of the last row or the end marker is missing."""
+    """A truncated file is an error, or gives its pixels if only padding of the last row or the end marker is missing."""
     data, _ = files()[name]
     whole = stoker.imdecode(data, strict=True)
     last = len(data) - (4 if "text" in name else 1)  # in a text file, the first digits of the last number are also a number

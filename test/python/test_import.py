@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Importing costs little, names are those of DALI, types are made from what users write, and errors are of Python's classes."""
+"""Importing costs little, names are those of DALI, types are found from all forms that users write, and errors are of Python's classes."""
 
 import pickle
 import subprocess

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operator augment on the GPU, where a pass over its output may compute that output itself. The bytes equal those of the cores, and those of
-separate steps."""
+"""The operator augment on the GPU, where the operator that reads its output may compute that output in the same pass. The bytes equal those of the cores,
+and those of separate passes."""
 
 from __future__ import annotations
 

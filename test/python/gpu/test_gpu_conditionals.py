@@ -114,8 +114,8 @@ def test_places_that_cannot_be() -> None:
 
 
 def test_automatic_augmentations() -> None:
-    """Policies and suites give the cores' images on the GPU, except that fewer than 1% of the bytes differ, by 1. Each operator finds its parameters in the
-    memory, of the host or of the GPU, from which it reads them."""
+    """Policies and suites give the cores' images on the GPU, except that fewer than 1% of the bytes differ, by 1. Some operators read their
+    parameters in host memory, others on the GPU."""
     from stoker.auto_aug import auto_augment, rand_augment, trivial_augment
 
     images = [np.random.default_rng(i).integers(0, 256, (30 + i, 41 - i, 3), np.uint8) for i in range(12)]
@@ -142,7 +142,7 @@ def test_automatic_augmentations() -> None:
 
 
 def test_automatic_augmentations_of_the_loader() -> None:
-    """Both sides give equal bytes, whether or not the images' extents are known in advance."""
+    """The cores and the GPU give equal bytes, whether or not the images' sizes are known in advance."""
     from stoker import transforms as T
     from stoker._transforms_timm import Levelled, LevelledAugment
     from stoker.loader.lower._rules import Image, rule_of

@@ -89,9 +89,9 @@ def test_over_the_limit(tree: Path) -> None:
 @pytest.mark.parametrize("size", [8, 512])
 @pytest.mark.parametrize("held", [0, 1])
 def test_nothing_is_allocated_for_a_batch(tree: Path, size: int, held: int) -> None:
-    """The labels of the last `held` batches are kept. Once the ring has its slots, a batch costs only DLPack's own allocation for each tensor. If the
-    consumer's streams lag, the engine works further ahead and the ring makes spare slots, at times after hundreds of batches. So only one stretch of
-    several has to be free of allocations. The ring never has more than two slots above the number that were out at once."""
+    """The labels of the last `held` batches are kept. The pipeline reuses the slots of released batches, so a batch costs only DLPack's own allocation
+    for each tensor. If the consumer's streams lag, the pipeline works further ahead and makes more slots, at times after hundreds of batches. So only one
+    stretch of several has to be free of other allocations. There are at most two more slots than were ever in use at once."""
     stretches, batches, spare = 10, 200, 2
     pipe = labelled(tree, size, prefetch_queue_depth=1)
     core = pipe._running()

@@ -175,7 +175,7 @@ def test_cifar_gives_the_batches_of_the_cores(cifar: Path, memory_format: Any, d
 @pytest.mark.parametrize("shard", [(0, 3), (2, 3)])
 @pytest.mark.parametrize("last_batch", ["keep", "drop", "pad"])
 def test_cifar_shards_and_ends_of_epochs(cifar: Path, last_batch: str, shard: tuple[int, int]) -> None:
-    """Both sides give the same batches, also at the ends of epochs: neither 10 000 images nor a third of them are a multiple of the batch size 1 234."""
+    """Both devices give the same batches, also at the ends of epochs: neither 10 000 images nor a third of them are a multiple of the batch size 1 234."""
     sides = [s.pipeline for s in cifar_sides(cifar, split="test", shuffle=True, batch_size=1234, last_batch=last_batch, shard=shard)]
     seen: list[list[Any]] = [[], []]
     for side, into in zip(sides, seen, strict=True):

@@ -36,7 +36,7 @@ ON_THE_CORES = {"peek_image_shape", "bbox_rotate", "box_encoder", "random_bbox_c
 # Operators whose inputs after the first are parameters, which the cores read.
 PARAMETERS_ON_CORES = {"experimental.warp_perspective", "reshape", "reinterpret", "warp_affine", "slice", "crop", "resize", "slicing"}
 
-# Operators whose outputs are in host memory: the cores know them, or make them from numbers in host memory.
+# Operators whose outputs are in host memory, because the cores make them from shapes, properties or numbers in host memory.
 HOST_OUTPUTS = {"shapes", "get_property", "full"}
 
 
@@ -188,7 +188,7 @@ def test_noise_is_the_same(name: str, dtype: Any) -> None:
     ("window", "step", "reflect"), [(400, 160, True), (400, 161, True), (401, 160, True), (512, 128, False), (1, 37, True)]
 )
 def test_frames_of_512_samples(layout: str, window: int, step: int, reflect: bool) -> None:
-    """The GPU has a kernel of its own for this length. Sounds have from one frame to many, and some frames reach beyond their ends."""
+    """The GPU has a separate kernel for frames of this length. Sounds have from one frame to many, and some frames reach beyond their ends."""
     rng = np.random.default_rng(SEED)
     sounds = [rng.standard_normal(n).astype(np.float32) for n in (1, 160, 2399, 2400, 2561, 7777)]
 

@@ -133,7 +133,7 @@ def test_one_frame_after_another_decodes_each_packet_once(clips, name):
 
 @pytest.mark.parametrize("name", ["h264_open.mp4", "hevc_open.mp4"])
 def test_batches_of_frames_one_after_another(clips, name):
-    """A batch continues after the previous one, also where packets of both alternate in the order of decoding."""
+    """A batch continues after the previous one, also where packets of the two batches alternate in the order of decoding."""
     path = clips(name)
     want = on_cores(path)
     gpu = OnGpu(path)
@@ -145,7 +145,7 @@ def test_batches_of_frames_one_after_another(clips, name):
 
 
 def maps() -> tuple[int, int]:
-    """Returns the number of pictures that the emulated decoder has returned since the last call, and the number of those that left it without work."""
+    """Returns the number of pictures that the emulated decoder has returned since the last call, and the number of those after which it had no work."""
     alone = ctypes.c_int()
     count = ctypes.CDLL("libnvcuvid.so.1").emulated_nvdec_maps(ctypes.byref(alone))
     return count, alone.value

@@ -55,7 +55,7 @@ def facts(run):
 
 
 def both(define, count, **settings):
-    """Runs both pipelines and compares them. Returns the counters and the explanation of the pipeline on the GPU."""
+    """Decodes on the cores and on the GPU, and compares the batches. Returns the counters and the explanation of the pipeline on the GPU."""
     with_cores, with_gpu = (pipeline(define, device, **settings) for device in ("cpu", "gpu"))
     want, got = batches(with_cores, count), batches(with_gpu, count)
     assert facts(want) == facts(got)

@@ -159,7 +159,7 @@ def volumes(rng: np.random.Generator, dtype: str, channels: int = 2) -> Batch:
 
 
 def _warp(op: str, batch: Batch, **kwargs: Any) -> Case:
-    """Makes a case of a warp. Its bound allows positions that differ in the last bit (see the operator's tolerance)."""
+    """Makes a case of a warp. Its bound allows positions that differ in the last bit (see `tolerance` in the operator's table, stoker._catalog)."""
     if kwargs.get("interp_type") == T.INTERP_NN:
         return Case(op, [batch], kwargs, bound=np.inf, share=0.99)
     dtype = str(batch.samples[0].dtype)

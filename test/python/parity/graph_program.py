@@ -126,7 +126,7 @@ class Refused(Exception):
 
 
 def run(lib: Library, program: Program, outputs: Sequence[str] = ()) -> dict[str, Output]:
-    """Returns the values of the named outputs, or of all outputs if `outputs` is empty. Sets the output names of steps that have none yet."""
+    """Returns the values of the named outputs, or of all outputs if `outputs` is empty. Renames the outputs of steps that have more outputs than names."""
     found: dict[str, Any] = {}
     names = {"fn": lib.fn, "math": lib.math, "newaxis": lib.newaxis, "types": lib.types, "np": np}
     try:

@@ -92,7 +92,7 @@ class Record:
     case: str
     largest: float
     equal: float
-    scale: float  # magnitude of the values: 1 for integers, the largest absolute value for floats
+    scale: float  # 1 for integers, DALI's largest finite magnitude for floats
     exact: bool
     rule: str
     differs: str

@@ -70,7 +70,7 @@ def _row(op: str, records: list[Record]) -> str:
 
 
 def _tolerances() -> list[str]:
-    """Returns a line for each operator whose table states a tolerance."""
+    """Returns a line for each operator whose entry in stoker._catalog states a tolerance."""
     from stoker._catalog import operators
 
     return [f"`{op.name}`: {text}" for op in operators().values() if (text := getattr(op, "tolerance", None))]

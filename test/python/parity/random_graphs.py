@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs random graphs in DALI and in Stoker, of the operators that both have.
+"""Makes random graphs of the operators that both DALI and Stoker have, and runs them in both.
 
  random_graphs.py [--graphs N] [--seconds T] [--seed S]         T: no graph is begun after T seconds
 

@@ -63,7 +63,7 @@ def test_several_pipelines(numbers: list[str], policy: str, padded: bool, shards
     case = f"{policy}, padded={padded}, {shards} pipelines"
     if (policy, padded, shards) == ("DROP", True, 3):
         first, second, third = [[1, 2], [3, 4], [5, 6]], [[3, 4], [5, 6], [1, 2]], [[5, 6], [1, 2], [3, 4]]
-        assert ours == [[first], 1, [second], 1, [third], 1]  # only the full batches of the shards of each epoch
+        assert ours == [[first], 1, [second], 1, [third], 1]  # only the full batches of each epoch's shards
         assert dali == [[first], 1, [[[2, 2], [4, 4], [7, 7]]], 1, [second], 1]
         why = (
             "with LastBatchPolicy.DROP and pad_last_batch, where the shortest shard is a whole number of batches, DALI leaves the longer ones' "
