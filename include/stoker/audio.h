@@ -47,10 +47,11 @@ struct stk_audio_request {
 struct stk_audio;
 
 /* Opens a file and reads its header. For WAV and FLAC files, also in a store, only the header and the requested windows are read, so that memory does not
- * depend on the file's size. A file in another format that does not state exactly how many frames it has is decoded when it is opened, and its samples are
- * kept, up to 2 GiB. Objects in other formats are fetched as a whole, and so are objects whose size the store does not report. STK_NOT_FOUND, STK_IO: the file
- * cannot be read. STK_CORRUPT: the file is damaged, cut off, or not a sound. STK_UNSUPPORTED: Stoker does not decode this kind of sound; the message says how
- * to convert it. STK_INVALID: the request is invalid. STK_CANCELLED: `interrupted` returned true. STK_LIMIT, STK_NO_MEMORY. *out is NULL after an error. */
+ * depend on the file's size. A file in another format that does not state exactly how many frames it has is decoded when it is opened. Its samples stay in
+ * memory up to 128 MiB; windows of a longer sound are decoded again. Objects in other formats, and objects whose size the store does not report, are fetched
+ * as a whole. STK_NOT_FOUND, STK_IO: the file cannot be read. STK_CORRUPT: the file is damaged, cut off, or not a sound. STK_UNSUPPORTED: Stoker does not
+ * decode this kind of sound; the message says how to convert it. STK_INVALID: the request is invalid. STK_CANCELLED: `interrupted` returned true. STK_LIMIT,
+ * STK_NO_MEMORY. *out is NULL after an error. */
 STK_API STK_MUST_USE enum stk_status stk_audio_open(
 	const struct stk_audio_request *request, struct stk_audio **out, struct stk_audio_info *info, struct stk_error *err);
 

@@ -2,8 +2,8 @@
  *
  * Batched work over samples of unequal size, for losses: indexing, padding, exact linear assignment, matching costs and heatmaps, on CPU and CUDA.
  *
- * Everything is dense row-major memory of the caller. Data is (batch, outer, items, inner): `items` is the ragged dim, padded on the right to
- * its largest size; `sizes` says how many items of each sample are real (NULL: all). Nothing is allocated for the results.
+ * Arrays are dense row-major memory of the caller, unless a struct has strides. Data is (batch, outer, items, inner): `items` is the ragged dim, padded on
+ * the right to its largest size; `sizes` says how many items of each sample are real (NULL: all). Nothing is allocated for the results.
  *
  * A struct stk_ragged belongs to one device: the CPU (device -1) or a CUDA device. On CUDA all pointers are device memory, `stream` is a CUstream
  * of the context that is current, work is enqueued there and nothing waits for it, so that calls can be captured into a CUDA graph. On the CPU

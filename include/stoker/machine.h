@@ -48,9 +48,9 @@ struct stk_gpu_info {
 	char name[128], pci[16];
 	int64_t memory;       /* size of the GPU's memory in bytes */
 	int32_t major, minor; /* compute capability */
-	int32_t processors;   /* multiprocessors */
-	int32_t cpus_near;    /* number of processors that are near the GPU; 0: unknown */
-	char cpus[96];        /* those of cpus_near that this process may use: "0-15,32-47"; "" for none */
+	int32_t processors;   /* number of multiprocessors */
+	int32_t cpus_near;    /* number of CPUs that are near the GPU; 0: unknown */
+	char cpus[96];        /* the near CPUs that this process may use: "0-15,32-47"; "" for none */
 };
 /* Describes GPU number i. STK_INVALID: no GPU has that number. STK_NOT_FOUND, STK_CUDA: no driver works. Starts CUDA, see stk_cuda_info. */
 STK_API STK_MUST_USE enum stk_status stk_gpu_info(int32_t i, struct stk_gpu_info *out, struct stk_error *err);

@@ -179,7 +179,7 @@ static enum stk_status keep_samples(void *user, const uint8_t *samples, int64_t 
 }
 
 /* Opens the file as a stream; first fetches all of it if it is an object of a store. If the file does not state how many frames it has, decodes all of them to
- * count them. If they are at most MOST_KEPT bytes, they stay in a->decoded, and the stream is closed. */
+ * count them. If all samples take at most MOST_KEPT bytes, they stay in a->decoded, and the stream is closed. */
 static enum stk_status open_stream(struct stk_audio *a, bool lenient, struct stk_error *err)
 {
 	enum stk_status s = a->source ? fetch_whole(a, err) : STK_OK;

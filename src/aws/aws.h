@@ -9,8 +9,8 @@
 
 #include <stdbool.h>
 
-/* How requests name the bucket. STK_S3_AUTO: in the host's name, unless an endpoint was given (few self-hosted stores have such names) or TLS could not
- * verify that name. STK_S3_PATH: in the path. STK_S3_VIRTUAL: in the host's name. */
+/* How requests name the bucket. STK_S3_PATH: in the path. STK_S3_VIRTUAL: in the host's name, if that is possible (fits_host in http/s3.c), otherwise in the
+ * path. STK_S3_AUTO: like STK_S3_PATH if an endpoint was given, since few self-hosted stores have such host names; otherwise like STK_S3_VIRTUAL. */
 enum stk_s3_style { STK_S3_AUTO, STK_S3_PATH, STK_S3_VIRTUAL };
 
 /* Issuers of keys, if the keys are not in the environment. */

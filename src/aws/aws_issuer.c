@@ -171,7 +171,7 @@ static enum stk_status use_sso(const struct stk_aws_profile *p, struct stk_aws_i
 
 /* ---- roles ---- */
 
-/* Finds the issuer of a profile's keys. left: maximum number of further profiles that may refer to another one, which ends circles. */
+/* Finds the issuer of a profile's keys. left: how many more times a profile may refer to another one, so that circles end. */
 static enum stk_status use_profile(
 	const struct stk_aws_profile *p, const char *region, int left, struct stk_aws_issuer *i, struct stk_error *err);
 

@@ -65,8 +65,8 @@ void stk__arena_destroy(struct stk_arena *a);
  * loops need no tail. NULL: memory is short, or the limit would be exceeded. */
 #define STK_ARENA_SLACK 64
 void *stk__arena_take(struct stk_arena *a, size_t size);
-/* The same without counting the memory towards the limit. NULL: memory is short. For memory of which the caller cannot know whether it will be needed: the same
- * sample must not sometimes be within the limit and sometimes over it. */
+/* Like stk__arena_take, but does not count the memory towards the limit. NULL: memory is short. For memory of which the caller cannot know whether it will be
+ * needed: the same sample must not sometimes be within the limit and sometimes over it. */
 void *stk__arena_take_uncounted(struct stk_arena *a, size_t size);
 
 /* Returns the maximum number of bytes that an arena uses for a take of `size` bytes. */

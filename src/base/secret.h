@@ -6,11 +6,11 @@
 
 /* Returns a copy of a secret text in memory that core dumps leave out; NULL if `text` is NULL or memory is short. Free it with stk__secret_free. */
 char *stk__secret_copy(const char *text);
-/* Returns a copy like stk__secret_copy, and erases and frees the original, which malloc has allocated. */
+/* Returns a copy like stk__secret_copy, and erases and frees the original, which stk__alloc has allocated. */
 char *stk__secret_take(char *text);
 /* Erases and frees a text that stk__secret_copy or stk__secret_take returned. Accepts NULL. */
 void stk__secret_free(char *text);
-/* Erases and frees a text that malloc has allocated. Accepts NULL. */
+/* Erases and frees a text that stk__alloc has allocated. Accepts NULL. */
 void stk__erase_free(char *text);
 
 #endif

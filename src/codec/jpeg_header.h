@@ -34,7 +34,7 @@ struct stk_jpeg_header {
 };
 
 /* Reads the header. *h is undefined unless this returns STK_OK. STK_CORRUPT, with the offset: the header is damaged or truncated; STK_UNSUPPORTED: no
- * decoder here supports the kind of coding, precision, extents or components. Any thread may call this; it allocates nothing and takes 0.2 us as a rule. */
+ * decoder here supports the kind of coding, precision, extents or components. Any thread may call this; it allocates nothing. */
 STK_MUST_USE enum stk_status stk__jpeg_header_parse(const uint8_t *data, size_t size, struct stk_jpeg_header *h, struct stk_error *err);
 
 /* stk__jpeg_header_next moves to the next scan. *at: the offset of the current scan's entropy-coded bytes; set to the offset of the next scan's bytes. *h

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * WebP, lossy and lossless, decoded by libwebp. Of an animation, decodes the first frame if that frame covers the whole picture. A window of a lossy image
  * is decoded with a margin, since libwebp upsamples chroma differently at the edges of the area that it decodes. Damage is found in the rows down to the
- * window's last one. libwebp allocates its own memory, which is counted as the sample's. Large images are given to libwebp in pieces, and cancellation is
- * checked between them. */
+ * window's last one. libwebp allocates its own memory, which is counted as the sample's. The bytes of large images are passed to libwebp in pieces, and
+ * cancellation is checked between these. */
 #include "codec/bytes.h"
 #include "codec/codec_impl.h"
 #include "codec/convert.h"

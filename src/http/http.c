@@ -128,9 +128,8 @@ static void facts(void *source, struct stk_source_facts *out)
 	pthread_mutex_lock(&s->lock);
 	out->hedges += s->hedged_requests;
 	out->slowdowns += s->slowdowns;
-	out->limit +=
-		s->settings.google && !s->loop_count ? 0 : s->limit; /* the source for gs:// exists in every program; counts from its first
-								      * request */
+	/* every storage has a source for gs://, whose limit counts only after its first request */
+	out->limit += s->settings.google && !s->loop_count ? 0 : s->limit;
 	pthread_mutex_unlock(&s->lock);
 }
 

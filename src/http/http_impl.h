@@ -140,8 +140,7 @@ struct stk_transfer {
 	bool complete;         /* true if no more bytes are needed: all requested ones have come, or an error's body has filled `text` */
 	bool waits_for_memory; /* true if the body is not read until its memory is admitted; the first bytes may be in `text` */
 	bool starved;          /* true if no descriptor was free for the connection */
-	bool stale;            /* true if the server may have closed the idle connection before the request arrived; repeats it on a new
-			        * one */
+	bool stale;            /* true if the server may have closed the idle connection already; the request is then repeated */
 	size_t window_bytes;   /* number of bytes received since `window_ns` */
 	struct stk_transfer *before;
 	/* the object's bytes from all responses so far */

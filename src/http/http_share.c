@@ -88,8 +88,8 @@ static bool is_awaited(const struct stk_request *r, const void *unused)
 	return !r->admission || stk__request_awaited(r);
 }
 
-/* Returns whether a request that its caller waits for may begin: those under way that wait for memory do not count, because they may wait until a pipeline
- * that is paused goes on. */
+/* Returns whether a request that its caller waits for may begin. Requests under way that wait for memory do not count towards the limit, because they may wait
+ * until a paused pipeline continues. */
 static bool may_begin_awaited(const struct stk_http_source *s)
 {
 	int waiting = 0;

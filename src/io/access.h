@@ -19,7 +19,7 @@ struct stk_access {
 	/* Receives warnings about behaviour that may be unexpected; called by one thread at a time. May be NULL. */
 	void (*notice)(void *user, const char *text);
 	void *notice_user;
-	bool known; /* true if this storage has already looked for keys and settings for the URI */
+	bool known; /* true if `storage` has already read the keys and settings for the URI that the function reads */
 };
 
 #endif

@@ -23,7 +23,7 @@ enum {
 	MOST_PENDING = 64 << 20, /* maximum number of bytes that may wait to be written */
 	FIRST_WAIT_MS = 5,       /* first wait of a request for an object that another request fetches */
 	LONGEST_WAIT_MS = 80,
-	MOST_WAITS = 400 /* half a minute in total; after that the object is fetched without a claim */
+	MOST_WAITS = 400 /* maximum number of waits, half a minute in total; then the object is fetched without a claim */
 };
 
 /* An entry that waits to be written into the folder. */
@@ -44,7 +44,7 @@ struct claim {
 struct stk_cache {
 	struct stk_io *io;
 	struct stk_cache_disk disk;
-	_Atomic bool disk_full, write_failed; /* true if nothing more is stored in this run: there is no room; the disk refuses writes */
+	_Atomic bool disk_full, write_failed; /* each ends storing for this run: there is no room; the disk refuses writes */
 	_Atomic uint64_t hits, hit_bytes, misses, kept, kept_bytes, left_out, damaged, stale, waits, pending;
 	_Atomic int notice_state; /* state of `notice`, one of enum telling */
 	char notice[512];
@@ -107,11 +107,11 @@ static enum look read_entry(struct stk_cache *c, int fd, struct stk_request *r, 
 	return HIT;
 }
 
-/* Returns whether the cached object is another version than the one that the reader expects. */
+/* Returns whether the cached object is, or may be, another version than the one that the request expects. */
 static bool is_stale(const struct stk_request *r, const struct stk_cache_head *h)
 {
 	if (r->object && (!h->tag || r->expected.tag != h->tag))
-		return true; /* the caller joins bytes of several ranges, which must be known to be of one version */
+		return true; /* the caller joins bytes of several ranges, so their version must be known */
 	return (r->expected.size && h->object_size && r->expected.size != h->object_size) ||
 	       (r->expected.tag && h->tag && r->expected.tag != h->tag);
 }
@@ -151,8 +151,8 @@ static enum look remove_strange(struct stk_cache *c, const char *name, const str
 	return MISS;
 }
 
-/* Returns whether the file is small, or its header confirms its size. Otherwise no memory is allocated for the file, and it is not read. around: size of the
- * header and the URI. */
+/* Returns whether a file of `size` bytes is small, or its header confirms that size. If not, the caller must not allocate memory for it. around: size in bytes
+ * of the header and the URI. */
 static bool is_as_large(int fd, uint64_t size, uint64_t around)
 {
 	enum { LARGE = 16 << 20 };
@@ -305,7 +305,7 @@ static void write_entry(struct stk_cache *c, struct keep *k)
 	atomic_fetch_sub(&c->pending, bytes);
 }
 
-/* Copies a request's bytes for a later write. Returns NULL if they cannot or should not be stored. */
+/* Copies a request's bytes into a new entry for a later write. Returns NULL if the bytes cannot or should not be stored. */
 static struct keep *make_keep(struct stk_cache *c, const struct stk_request *r, struct stk_cache_key key)
 {
 	const size_t n = (size_t)stk__uri_shown(r->uri);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The cache between io and the remote sources. A request is looked up in the folder first. Bytes from a source are copied and passed to the caller at
+ * The cache between io and the remote sources. A request is looked up in the cache's folder first. Bytes from a source are copied and passed to the caller at
  * once; threads of the cache write the copies later. The cache never makes a request fail: if the disk refuses a write or is too slow, the object is
  * downloaded again when it is next needed. */
 #ifndef STK_IO_CACHE_H
@@ -28,7 +28,7 @@ struct stk_cache_counters {
 	uint64_t used, limit; /* number of bytes in the folder, written by all processes, and their maximum */
 };
 void stk__cache_counters(struct stk_cache *c, struct stk_cache_counters *out);
-/* Copies a new notice to `text`. Returns false if there is none. */
+/* Copies the cache's notice (a warning for the user) to `text`, once. Returns false if there is no notice, or it was copied before. */
 bool stk__cache_notice(struct stk_cache *c, char text[512]);
 
 #endif

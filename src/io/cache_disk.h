@@ -80,7 +80,7 @@ void stk__cache_disk_close(struct stk_cache_disk *d);
 struct stk_cache_key stk__cache_key(const char *uri, int64_t offset, int64_t length, uint64_t store_hash);
 /* Writes the name, relative to the folder, of the file for this key. */
 void stk__cache_name(struct stk_cache_key key, char name[STK_CACHE_NAME]);
-/* Opens the file of an entry and returns its descriptor, or -1 with errno. The name may belong to anything but a link, so the caller must call fstat.
+/* Opens the file of an entry and returns its descriptor, or -1 with errno. The file may also be a directory, a FIFO or a device, so the caller must call fstat.
  * cached: if opening could block, returns -1 with EAGAIN; has no effect on kernels without openat2. */
 int stk__cache_open(struct stk_cache_disk *d, const char *name, bool cached);
 bool stk__cache_exists(const struct stk_cache_disk *d, const char *name);
@@ -95,8 +95,8 @@ uint64_t stk__cache_used(const struct stk_cache_disk *d);
 void stk__cache_set_used(struct stk_cache_disk *d, uint64_t used);
 /* Reserves bytes within the limit, and removes old entries if needed. Returns false if there is no room, or if the folder is read-only. */
 bool stk__cache_reserve(struct stk_cache_disk *d, uint64_t bytes);
-/* Completes the header h, and writes an entry whose room was reserved. Releases that room if the write fails, and the room of an older entry that this one
- * replaces. STK_IO: the disk reports an error. */
+/* Completes the header h, and writes an entry whose room was reserved. If the write fails, releases that room; if the entry replaces an older one, releases
+ * the older one's room. STK_IO: the disk reports an error. */
 STK_MUST_USE enum stk_status stk__cache_write(
 	struct stk_cache_disk *d, struct stk_cache_head *h, const void *bytes, const char *uri, struct stk_error *err);
 /* Removes an entry and releases its room. seen: if not NULL, removes the entry only if it is still this file. Returns whether this call removed it. */

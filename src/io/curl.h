@@ -84,8 +84,8 @@ struct stk_certificates {
 	struct timespec changed;
 };
 
-/* Sets the certificates that a request trusts: from `file`; if that is NULL, from the file that SSL_CERT_FILE names, or else the system's. kept: a list
- * that one thread owns and that outlives the handle. */
+/* Sets the certificates that a request trusts: from `file`; if that is NULL, from c->certificates, or else libcurl's default. kept: a list that
+ * one thread owns and that outlives the handle. */
 CURLcode stk__curl_trust(const struct stk_curl *c, CURL *easy, const char *file, struct stk_certificates **kept);
 void stk__certificates_free(struct stk_certificates *kept);
 

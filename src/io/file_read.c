@@ -63,7 +63,7 @@ static int open_cached(struct stk_file_habits *h, const char *path)
 	return open_plain(path);
 }
 
-/* Fills the error of a failed open, and returns its status: that of a bad sample if only this path fails, not that of a failed file system. */
+/* Fills the error of a failed open, and returns its status. Errors that concern only this path give STK_NOT_FOUND or STK_INVALID. */
 static enum stk_status open_failed(struct file_read *f, int e)
 {
 	enum stk_status s = stk__fail_errno(f->r->error, e, "%s: cannot open it%s", f->path, stk__file_uri_hint(f->r->uri));

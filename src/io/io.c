@@ -33,8 +33,8 @@ struct stk_io {
 	pthread_mutex_t lock;
 	pthread_cond_t idle;
 	uint64_t under_way;
-	/* For remote requests: the time at which the present window began, the number of requests that have ended in it, and the mean time for each in
-	 * earlier windows. */
+	/* For remote requests. since_ns, ended: the time at which the present window began, and the number of requests that have ended in it. pace_ns: mean
+	 * time per request in earlier windows. */
 	int64_t since_ns, ended, pace_ns;
 };
 
@@ -431,7 +431,7 @@ enum stk_status stk__io_check_size(struct stk_request *r, struct stk_error *err)
 		stk__uri_shown(r->uri), r->uri, (long long)r->got.size, (long long)r->expected.size);
 }
 
-/* Checks that the object's size is that of the listing or index; otherwise its bytes are a part, or of another object, and are released. */
+/* Checks that the object has the size that the listing or index states. If not, the bytes are only a part or of another version: releases them. */
 static enum stk_status check_whole(struct stk_request *r)
 {
 	const bool whole = !r->offset && r->length < 0;

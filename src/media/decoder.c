@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Decodes wanted frames on the calling thread with libavcodec. The time of each packet is replaced by the number of its frame. libavcodec copies it to the
- * decoded frame, which is thus identified even if the times in the file are wrong. */
+ * Decodes wanted frames on the calling thread with libavcodec. The time of each packet is replaced by the number of its frame. libavcodec copies that
+ * number to the decoded frame, which is thus identified even if the times in the file are wrong. */
 #include "media/colour.h"
 #include "media/index.h"
 

@@ -5,7 +5,7 @@
  *   the codec's extra data
  *   five columns with one value per packet: time of presentation, duration, position, size, flags
  *   the bytes of packets that are not contiguous in the file
- *   XXH64 of all bytes before it
+ *   the XXH64 hash of all bytes above
  *
  * A value of a column is stored as its difference from the column's minimum, in as few bytes as the largest difference needs, lowest byte first. Times are
  * first replaced by their differences from the previous packet's, positions by their differences from the previous packet's end. So an hour of video takes

@@ -28,7 +28,7 @@ struct stk_media_input {
 STK_MUST_USE enum stk_status stk__media_read(const struct stk_media_input *in, int64_t offset, void *to, size_t n, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__media_check(const struct stk_media_input *in, struct stk_error *err); /* STK_CANCELLED if interrupted */
 
-/* Identifies a version of a file: a local file by its times and inode, an object by its ETag. */
+/* Identifies a version of a file: a local file by its size, times and inode, an object by its size and ETag. */
 struct stk_media_version {
 	bool known; /* if false, versions cannot be distinguished */
 	int64_t size, modified_ns, changed_ns;

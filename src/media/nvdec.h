@@ -39,7 +39,7 @@ STK_MUST_USE enum stk_status stk__nvdec_take(struct stk_nvdec *n, enum stk_cuvid
 	struct stk_nvdec_session **out, struct stk_error *err);
 /* Gives a session back, for use with other videos. Call stk__nvdec_take_below first. A broken session is destroyed. Accepts NULL. */
 void stk__nvdec_give(struct stk_nvdec *n, struct stk_nvdec_session *s);
-/* Returns whether a call of NVIDIA's library has failed for a reason that is not in the stream. Such a session cannot be used any more. */
+/* Returns whether a call of the session's decoder or parser has failed. Such a session cannot be used any more. */
 bool stk__nvdec_broken(const struct stk_nvdec_session *s);
 
 /* The destination of a run's pictures. A run decodes packets, from a key packet on. */

@@ -57,8 +57,7 @@ static bool product_fits(const int64_t *extents, size_t n)
 	return true;
 }
 
-/* Is true if no extent is negative and their product, in which an extent of 0 counts as 1, fits in 64 bits. Most callers add the number of bytes per element
- * as the last extent. */
+/* Calls product_fits with the extents that are its arguments. Most callers add the number of bytes per element as the last extent. */
 #define FIT(...) product_fits((const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 
 static bool good_count(int64_t n)

@@ -4,7 +4,7 @@
  * layers include it in builds without FFmpeg too, in which every such sound is STK_UNSUPPORTED.
  *
  * Frames are counted without the encoder's delay and padding, as the file gives them. A window has the samples that decoding everything and then cropping
- * gives, bit for bit. Packets before the window are decoded too, except in FLAC and MP3, where decoding can begin close to it. */
+ * gives, bit for bit. Packets before the window are decoded too, except in FLAC and MP3, where decoding can begin close to the window. */
 #ifndef STK_SOUND_STREAM_H
 #define STK_SOUND_STREAM_H
 
@@ -26,13 +26,13 @@ STK_MUST_USE enum stk_status stk__stream_open(struct stk_sound_library *l, const
 	struct stk_sound_stream **out, struct stk_sound_info *info, struct stk_error *err);
 void stk__stream_close(struct stk_sound_stream *s); /* accepts NULL */
 
-/* Receives decoded frames in order: interleaved samples of type info->pcm. Decoding ends with the status that it returns, unless that is STK_OK. */
+/* Receives decoded frames in order: interleaved samples of type info->pcm. If it returns another status than STK_OK, decoding ends with that status. */
 typedef enum stk_status (*stk_stream_sink)(void *user, const uint8_t *samples, int64_t frames, struct stk_error *err);
 
 /* Decodes frames from `first` on, `count` of them or all if count is -1, and passes them to `sink` in pieces. Fewer frames if the file ends earlier. May be
  * called again for any window; a later call reads the file from its start again if its window begins before the decoded frame in which the last window ended.
  * STK_CORRUPT, unless the stream is lenient: damage, with its time in the message; or the file ends before the length that its header states, which is noticed
- * only if no packets were left out. STK_UNSUPPORTED: its rate or channels change. STK_CANCELLED, STK_NO_MEMORY, or the failure of `sink`. */
+ * only if no packets were left out. STK_UNSUPPORTED: the sound's rate or channels change. STK_CANCELLED, STK_NO_MEMORY, or the failure of `sink`. */
 STK_MUST_USE enum stk_status stk__stream_decode(struct stk_sound_stream *s, int64_t first, int64_t count, stk_stream_sink sink, void *user,
 	const struct stk_cancel *cancel, struct stk_error *err);
 

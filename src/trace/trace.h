@@ -28,7 +28,7 @@ struct stk_trace_span {
 	int64_t batch, begin_ns, end_ns;
 	int32_t first, count; /* samples of the batch: number of the first one, and how many */
 	int16_t level,
-		stage; /* level: number of the plan's level that the work belongs to; stage: number of the chain in its level, or of a gather's node; -1: none */
+		stage; /* level: number of the level (graph/program.h) that the work belongs to; stage: number of the chain in it, or of a gather's node; -1: none */
 	int16_t thread;
 	uint8_t kind;
 };

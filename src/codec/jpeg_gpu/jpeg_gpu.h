@@ -68,7 +68,7 @@ struct stk_jpeg_gpu_batch;
  * colours, or a pass that the GPU does not support. (Restart markers in wrong positions are found by stk__jpeg_gpu_submit.) Pure; any thread. */
 bool stk__jpeg_gpu_need(const struct stk_jpeg_gpu_item *item, struct stk_jpeg_gpu_limits *sum);
 
-/* Returns how many bytes of device memory such files need: about 200 per block, or 3 per byte of the files if that is more, plus 8 per tap. */
+/* Returns how many bytes of device memory files with these needs take: about 200 per block, or 3 per byte of the files if that is more, plus 8 per tap. */
 size_t stk__jpeg_gpu_bytes(const struct stk_jpeg_gpu_limits *limits);
 
 /* Creates a decoder. most: the maximum number of bytes of device memory for all work in flight. Nothing is allocated before the first submission. */
