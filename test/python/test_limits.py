@@ -14,7 +14,7 @@ from support import png_chunk, run_script
 
 
 def test_unpacking_a_png_keeps_to_the_limit(tmp_path):
-    """PNGs with 100 MB of text or of a profile, compressed to 100 KB, are bad samples. The process stays within memory_limit and 16 MiB. libspng unpacks both."""
+    """PNGs with 100 MiB of text or a profile, packed into 100 KB, are bad samples. The process stays within memory_limit and 16 MiB. libspng unpacks both."""
 
     packed = zlib.compress(bytes(100 << 20), 9)
     pixels = zlib.compress(b"".join(b"\0" + bytes(3 * 16) for _ in range(16)))

@@ -192,7 +192,7 @@ def test_moves_that_are_known(steps):
 
 
 def test_forms_of_masks(tmp_path):
-    """A mask may be a palette image, of which it takes the indices, a file, or bytes, and a sample may have several. A tv_tensor needs no `fields`."""
+    """A mask may be a palette image, of which the indices count, a file, or bytes. A sample may have several masks. A tv_tensor needs no `fields`."""
     rng = np.random.default_rng(SEED)
     h, w = 20, 30
     picture, classes = photograph(rng, h, w), rng.integers(0, 5, (h, w)).astype(np.uint8)

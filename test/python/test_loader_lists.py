@@ -106,7 +106,7 @@ def test_copies_of_a_folder_decide_alike(pictures, tmp_path, monkeypatch, revers
     monkeypatch.setattr(os, "walk", listed)
     (tmp_path / "c" / "few").mkdir(parents=True)
     (tmp_path / "c" / "more").mkdir()
-    for k in range(40):  # the last of them is the first of the other size, and more than are compared come before it
+    for k in range(40):  # only the last one has another size, and more images than the Loader compares come before it
         Image.fromarray(pictures[0 if k < 39 else 1]).save(tmp_path / "c" / ("few" if k < 8 else "more") / f"{k:02d}.png")
     assert type(next(iter(Loader(str(tmp_path), 2, transforms=[T.PILToTensor()], shard=(0, 2)))).image) is torch.Tensor
 
@@ -323,7 +323,7 @@ def test_batch_transforms_want_one_tensor(pictures):
 
 @pytest.mark.parametrize("value, dtype", [([True, None], "bool"), ([1, None], "int64"), ([2**63, 1], "int64"), ([[1], [1, 2]], "float32")])
 def test_rows_of_datasets_that_cannot_be_arrays_stay_lists(value, dtype):
-    """The Loader refuses them. NumPy makes False of a null among booleans, so this one was wrong without a word."""
+    """The Loader refuses them. NumPy makes False of a null among booleans, so that row once was silently wrong."""
     from stoker.loader.sources._hub import _as_array
 
     assert _as_array(value, dtype, [-1]) is value

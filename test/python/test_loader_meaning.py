@@ -564,8 +564,8 @@ def test_files_and_arrays_in_one_dataset_name_the_sample(files):
 @pytest.mark.parametrize("form", ["threads", "processes", "stream"])
 @pytest.mark.parametrize("late", [(), (0, 1), (2,), (3, 5)])
 def test_the_type_of_lists_that_begin_empty_does_not_depend_on_time(form, late):
-    """The first samples have no objects, as many in data for detection do. The call that ended first with objects once decided the type, and empty lists of one
-    batch had the type before or after that."""
+    """The first samples have no objects, as many in data for detection do. The first call that ended with objects once decided the type, so empty lists of one
+    batch could have different types."""
 
     def give(i):
         if i in late:
@@ -601,7 +601,7 @@ def test_samples_of_another_type_than_the_first_with_rows_are_bad(workers):
 
 
 def test_lists_that_are_all_empty_become_floats_as_in_torch():
-    """Of 64 samples without rows at most, the first one decides; further whole numbers in Python are converted to its type."""
+    """If the first 64 samples have no rows, the first sample decides the type, to which later whole numbers of Python are converted."""
     source = Set(100, lambda i: (np.zeros((2, 2, 3), np.uint8), [] if i < 90 else [i]))
     found = [t for b in Loader(source, 3, fields={"image": "Image", "ids": list}) for t in b.ids]
     assert {t.dtype for t in found} == {torch.float32} and [t.tolist() for t in found[88:92]] == [[], [], [90.0], [91.0]]

@@ -171,7 +171,7 @@ def test_arrays_that_others_may_write_to_are_copied():
 
 
 class Records:
-    """Images in one file, read by seek and read. hold: makes the attribute `held` from the open file. late: the first sample opens the file, not __init__."""
+    """Images in a file, read by seek() and read(). hold: makes the attribute `held` from the open file. late: the first sample opens the file, not __init__."""
 
     def __init__(self, path, hold=lambda file: file, late=False):
         self.path, self.hold = path, hold
@@ -271,7 +271,7 @@ def test_a_dataset_that_keeps_what_it_draws_is_called_one_at_a_time(wrap, capfd,
 
 
 class Steady:
-    """A Dataset that creates an object in its first call, as if it opened a file, and fills a cache. No call changes an entry of another call."""
+    """A Dataset that creates an object in its first call, as if it opened a file, and fills a cache. No call changes an entry that another call made."""
 
     def __init__(self):
         self.opened, self.cache, self.nan, self.meeting = None, {}, float("nan"), threading.Barrier(2)

@@ -233,7 +233,7 @@ def test_inspect_counts_samples_and_objects(root, tmp_path):
 
 
 def test_an_epoch_of_sequences_has_the_batches_that_were_asked_for(root):
-    """Scenes follow each other endlessly, so the iterator is given the length of an epoch. In a resumed run it is the same."""
+    """Scenes follow each other endlessly, so the iterator takes the number of steps of an epoch. A resumed run has the same epochs."""
     data = NuScenes(root, "v1.0-mini", fields="frame")
 
     def epochs(steps, state=None):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each operator, compared with DALI's CPU backend: the same graph gives the same types, shapes and values in both.
+"""Operators, compared with those of DALI's CPU backend: the same graph gives the same types, shapes and values in both.
 
 Integers may differ by 1 in a small share of the elements (rounding), floats in their last digits. A case for which DALI is known to be wrong is
 left out, with the reason.

@@ -164,7 +164,7 @@ def test_the_rank_that_keeps_the_store_dies(tree):
 
 @pytest.mark.parametrize("death", ["os._exit(9)", "os.kill(os.getpid(), 9)", "raise ValueError('the loss is NaN')"])
 def test_a_rank_that_dies_in_the_loop(tree, death):
-    """The other ranks get the error of their collective, and can exit while their loader runs."""
+    """The other ranks get the error of their collective operation, and can exit while their loader runs."""
     ended = launch(
         f"""
         loader = Loader(ARGS[0], 1, shuffle=True, **SMALL)
@@ -443,7 +443,7 @@ def test_two_threads_at_once(tree, registered):
 
 
 def test_an_error_does_not_end_the_epoch(tree, registered):
-    """After an exception of the Dataset the iteration continues, with or without an Accelerator. Its Loader is registered until the iteration ends or is dropped."""
+    """After an exception of the Dataset the iteration continues. With Accelerate, the Loader is registered until the iteration ends or is dropped."""
 
     class Once:
         failed = False

@@ -127,7 +127,7 @@ def test_a_spectrum_along_another_dimension_is_stored() -> None:
 
 
 def windowed_sinc(x: np.ndarray, ratio: float, length: int, lobes: int) -> np.ndarray:
-    """Returns the filter of sinc.h in double precision."""
+    """Returns x, resampled to `length` values with the windowed sinc of src/kernel/sinc/sinc.h, in double precision."""
     position = np.arange(length) * ratio
     distance = np.arange(len(x))[None] - position[:, None]
     weights = np.sinc(distance) * 0.5 * (1 + np.cos(np.pi * distance / (lobes + 1 / 64)))

@@ -330,7 +330,7 @@ def test_a_loader_is_closed_while_another_thread_iterates(tmp_path):
 
 
 def test_a_thread_waits_while_another_one_closes_the_loader():
-    """It was refused as a second thread that iterates, mostly on a CPython without a GIL."""
+    """The waiting thread once was refused as a second one that iterates, mostly on a CPython without a GIL."""
     import threading
 
     from stoker.loader._one_thread import OneThread

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trees of tensors and arrays are copied as Tensor.to copies each of them. The tests use the CPU as both ends, and "meta" as a device that packs."""
+"""Trees of tensors and arrays are copied as Tensor.to copies each of them. The tests copy to the CPU, and to "meta", for which tensors are packed."""
 
 from collections import OrderedDict, namedtuple
 
