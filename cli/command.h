@@ -138,7 +138,7 @@ void print_command_help(const struct command *command);
  * cursor. The rest of a broken line begins at column `indent`; after "word    meaning" with two or more blanks, it begins below the meaning. */
 void print_wrapped(FILE *to, const char *text, int at, int indent);
 
-/* Returns the edit distance (Levenshtein) between two short names. */
+/* Returns the edit distance (Levenshtein) between two names; 32 if `b` is longer than 32 bytes. */
 size_t letters_apart(const char *a, const char *b);
 
 /* Print "stoker COMMAND: message" on stderr and return EXIT_PROBLEM. */

@@ -13,7 +13,7 @@ enum { LETTER_WIDTH = 6, LETTER_HEIGHT = 13 }; /* in dots, including the gap to 
 /* Returns whether the dot in column x and row y of a Latin-1 character is set. */
 bool letter_dot(uint8_t letter, int x, int y);
 
-/* Writes the characters of a text in UTF-8 to `letters`, as Latin-1, and returns how many there are. Characters that the font lacks become \u4e2d, control
+/* Writes a UTF-8 text to `letters` as Latin-1, and returns the number of characters. Characters that the font lacks become \u4e2d or \U0001f600, control
  * characters and bytes that are not UTF-8 become \x0a, so that a reader can type them. `letters` must have room for ten times the bytes of the text. */
 size_t letters_of(const char *text, uint8_t *letters);
 

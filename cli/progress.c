@@ -61,8 +61,7 @@ static void time_left(const struct progress *p, int64_t done, double passed, cha
 	}
 }
 
-/* Prints "[###...] facts". The bar has up to 30 characters, and is left out if the terminal has no room for 5. Cuts the line at the terminal's
- * width, since a line that wraps cannot be erased. */
+/* Prints "[###...] facts", with a bar of up to 30 characters if it fits. Cuts the line at the terminal's width, since a wrapped line cannot be erased. */
 static void draw(const struct progress *p, int64_t done, const char *facts)
 {
 	enum { LONGEST = 30, SHORTEST = 5 };

@@ -25,7 +25,7 @@ struct session {
 enum graph_kind {
 	GRAPH_TRAIN, /* random crop, resized to --size (224 x 224), random flip, normalised float CHW; labels. For a folder of sounds: 80 log-mel bands */
 	GRAPH_VIEW,  /* the same, then the file's shape, the anchor and shape of the drawn window, and the flip. Bad samples are skipped */
-	GRAPH_BYTES, /* the files' bytes and labels, in order */
+	GRAPH_BYTES, /* the files' bytes and labels, in order. Bad samples are skipped and counted */
 	GRAPH_DECODE_CHECK /* images, decoded completely, in order, reduced to 16 x 16; labels; the files' bytes. Bad samples are skipped and counted */
 };
 

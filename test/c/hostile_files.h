@@ -9,7 +9,7 @@
  * runs of empty blocks. With 16384 x 16384 pixels the file has about 370 bytes, and its coefficients need 1.5 GB. */
 struct test_file hostile_jpeg(int width, int height);
 
-/* Makes the first chunks of an 8-bit RGB PNG, a few pixels, and an IEND. */
+/* Makes an 8-bit RGB PNG whose data are only a few pixels, whatever its header states. */
 struct test_file hostile_png(uint32_t width, uint32_t height, bool interlaced);
 
 /* Inserts a chunk of `size` bytes after IHDR: the header of a big-endian TIFF, then zeros. */

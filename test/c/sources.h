@@ -34,7 +34,7 @@ struct stk_source_callbacks source_callbacks(struct source *s);
 struct stk_pipeline *source_open(struct stk_context *ctx, struct source *s, const char *folder);
 struct stk_context *source_context(void); /* with two workers */
 void source_assert_batch(struct stk_batch *b, int64_t epoch, int64_t position, int32_t count);
-/* Checks that every pulled tensor was released, and that the source was destroyed exactly once. Call it after the pipeline was freed. */
+/* Checks that every pull was released, that all ran on one thread, and that the source was destroyed once. Call it after the pipeline was freed. */
 void source_assert_balanced(const struct source *s);
 
 #endif

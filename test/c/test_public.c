@@ -68,8 +68,7 @@ static void check_refused(enum stk_status s, const char *call, const char *says)
 	err = (struct stk_error){0};
 }
 
-/* REFUSED checks that the call is refused and that the message contains `says`. VALUE checks the call's result. FINE only calls. All three
- * note the function's name. */
+/* REFUSED checks that the call is refused and that the message contains `says`. VALUE checks the result, and FINE nothing. All note the function. */
 #define REFUSED(call, says) check_refused(call, #call, says)
 #define VALUE(call, want)                                                                                                                  \
 	do {                                                                                                                               \

@@ -16,7 +16,7 @@
  *     memory=N[K|M|G]     memory of each device; default 8G
  *     fail=FUNCTION:N     the Nth call of a function fails; its name has no suffix: fail=cuMemAlloc:3. Allocations fail for lack of memory, other
  *                         functions with an unknown error.
- *     lost=N              after N operations on streams, every call fails with CUDA_ERROR_LAUNCH_FAILED
+ *     lost=N              after N operations on streams, calls in a context fail with CUDA_ERROR_LAUNCH_FAILED, except those that free
  *     open                the host may access device memory at any time
  *     idle                kernels and copies to the device do nothing, and copies from it give zeros: for measurements of the host's part
  *     strict              objects that are left on a device when its context is destroyed abort the program, instead of only printing a message
@@ -90,7 +90,7 @@ struct driver {
 	_Atomic pid_t pid;      /* process that called cuInit; 0: no process did */
 	struct options options;
 	long calls, operations; /* number of calls of the function that is to fail, and number of operations on streams */
-	int sticky;             /* the error that every call returns after emulated_lose; CUDA_OK before */
+	int sticky;             /* the error that calls return after emulated_lose; CUDA_OK before */
 	struct device devices[DEVICES];
 };
 extern struct driver driver;
@@ -104,10 +104,10 @@ __attribute__((visibility("default"))) long emulated_calls(void);
 /* Every driver function calls this first: checks that the driver is initialized, and that neither a capture nor the option `fail` makes this call fail. With
  * needs_context, also checks that no device was lost, and sets *device to the device of the thread's context. Takes the lock if it returns CUDA_OK. */
 int emulated_enter(const char *function, bool needs_context, int *device);
-/* Like emulated_enter, for functions that free: they free even if the device is lost or the call is chosen to fail. Returns the result that the caller must
- * return in the end. */
+/* Like emulated_enter, for functions that free: they free even if the device is lost. Returns CUDA_OK with the lock held; or an error without the lock,
+ * which the caller must return without freeing. */
 int emulated_enter_to_free(const char *function, int *device);
-/* Makes every later call fail with `error`. Prints `why`, unless it is NULL or calls fail already. Call with the lock held. */
+/* Makes later calls in a context fail with `error`, except those that free. Prints `why`, unless it is NULL or calls fail already. Call with the lock held. */
 void emulated_lose(int error, const char *why);
 
 /* ---- capture.c; call with the lock held ---- */

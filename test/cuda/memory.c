@@ -49,7 +49,7 @@ static size_t round_up(size_t n, size_t to)
 	return (n + to - 1) / to * to;
 }
 
-/* Returns the pages of a block. The pages before and after them are inaccessible. */
+/* Returns the address of a block's first page. */
 static uint8_t *pages_of(const struct block *b)
 {
 	return (uint8_t *)((uintptr_t)b->at / PAGE * PAGE);

@@ -33,7 +33,7 @@ static struct stream defaults[DEVICES] = {{.device = 0, .number = 0}, {.device =
 static struct stream *streams = &defaults[DEVICES - 1];
 static struct emulated_event *events;
 static uint64_t streams_made = DEVICES;
-static pthread_mutex_t processor = PTHREAD_MUTEX_INITIALIZER; /* held while a kernel runs; without async, while any operation runs */
+static pthread_mutex_t processor = PTHREAD_MUTEX_INITIALIZER; /* held while a kernel runs; without async, also during copies and fills */
 
 static struct stream *find_stream(int device, const void *handle)
 {

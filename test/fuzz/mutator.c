@@ -17,7 +17,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned
 		return LLVMFuzzerMutate(data, size, room);
 	uint64_t state = seed;
 	memcpy(changed, data, size);
-	for (unsigned n = 1 + seed / 2 % 3; n; n--) /* each change adds less than a quarter of FUZZ_ROOM */
+	for (unsigned n = 1 + seed / 2 % 3; n; n--) /* each change adds at most a quarter of FUZZ_ROOM */
 		fuzz_mutate(changed, &size, &state);
 	memcpy(data, changed, size);
 	free(changed);

@@ -103,7 +103,7 @@ static void read_object(const struct s3_object *o, size_t first, uint8_t *out, s
 		close(fd);
 }
 
-/* Parses "bytes=a-b" and "bytes=a-" to the positions of the first and last byte. Returns false if the object does not have these bytes. */
+/* Parses "bytes=a-b" and "bytes=a-" to the positions of the first and last byte, at most the object's end. Returns false if the range begins after the end. */
 static bool parse_range(const char *text, size_t size, size_t *first, size_t *last)
 {
 	unsigned long long a = 0, b = size ? size - 1 : 0;
@@ -231,7 +231,7 @@ static void answer_counts(struct s3_server *s, struct connection *c)
 	answer(c, "200 OK", "", "application/json", json);
 }
 
-/* Handles paths that begin with /_, which control the server: /_set?..., /_counts, /_to/PATH (a redirect). */
+/* Handles the paths that control the server: /_set?..., /_counts, /_to/PATH (a redirect). Returns false for other paths. */
 static bool answer_own(struct s3_server *s, struct connection *c, const char *path, const char *query)
 {
 	char more[4096];

@@ -10,7 +10,7 @@
 
 struct s3_server;
 
-/* Settings, by name: probabilities of faults for each request of an object, and numbers.
+/* Settings, by name: probabilities of faults for each GET of an object, and numbers.
  *
  *   p503 p500 p403          an error with its XML instead of the object
  *   reset truncate stall    half of the body, then RST, FIN, or silence
@@ -18,7 +18,7 @@ struct s3_server;
  *   length                  Content-Length is larger than the body
  *   trickle                 the body comes in drops of 64 bytes
  *   silent                  no response at all
- *   latency_ms jitter_ms    delay before the first byte
+ *   latency_ms jitter_ms    delay before the first byte of an object; latency_ms also delays a listing
  *   page                    maximum number of keys in a page of a listing
  *   many                    maximum number of concurrent requests; all others get 503
  *   deaf                    a listing begins at its prefix and ignores start-after
