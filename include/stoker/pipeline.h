@@ -166,7 +166,8 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_restore(struct stk_pipeline *p
 
 /* ---- bad samples, counters and spans ---- */
 
-/* Returns the number of bad samples so far. At most 10 000 are kept, oldest first; the second function returns false if i is out of range. */
+/* Returns the number of bad samples of delivered batches, of which only the first 10 000 are kept and counted. The second function copies the error of number
+ * i, oldest first, and returns false if i is out of range. */
 STK_API int64_t stk_pipeline_bad_samples(struct stk_pipeline *p);
 STK_API bool stk_pipeline_bad_sample(struct stk_pipeline *p, int64_t i, struct stk_error *out);
 

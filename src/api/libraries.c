@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The libraries that this build contains or loads, and their versions. */
+ * Lists the libraries that this build contains or loads, with their versions. */
 #include "stoker/machine.h"
 
 #include "api/build_versions.h"

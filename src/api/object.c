@@ -35,7 +35,7 @@ static enum stk_status check_object(const struct stk_storage_object *o, struct s
 static enum stk_status read_part(struct stk_storage *s, const char *uri, int64_t offset, size_t length, void *data,
 	const struct stk_storage_object *known, struct stk_storage_object *object, struct stk_error *err)
 {
-	static const char untouched[] = "\1"; /* marks `found` as not filled: a cache does not write to it */
+	static const char untouched[] = "\1"; /* marks found.version as not set, since a cache does not set it */
 	struct stk_object found = {.size = -1};
 	if (STK_NEED(err, s, uri, data))
 		return STK_INVALID;

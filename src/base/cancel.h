@@ -14,7 +14,7 @@
 struct stk_cancel_poll {
 	bool (*interrupted)(void *user); /* may be NULL */
 	void *user;
-	int64_t next;         /* time of the next call of `interrupted`; 0: not set yet: the first check sets the time and does not call */
+	int64_t next;         /* time of the next call of `interrupted`; 0: not set yet; the first check then sets it, without a call */
 	bool has_interrupted; /* true if `interrupted` has returned true */
 };
 

@@ -11,7 +11,7 @@
 #include <sys/types.h>
 
 struct stk_gpu {
-	_Atomic int refs; /* one for each stk__gpu_open and one for each open device */
+	_Atomic int refs; /* number of references: one for each stk__gpu_open, and one for each open device */
 	struct stk_cuda_driver cu;
 	int count;
 	pid_t pid; /* process that started the driver */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Describes what will run. The text is made from the same structures that execution uses. */
+ * Describes a program as text or JSON, from the same structures that execution uses. */
 #include "graph/program.h"
 
 #include "base/text.h"

@@ -6,7 +6,7 @@
  *   chain    operators that run on one core, one sample at a time, while its data is in cache; the chains of a level are independent (six cameras)
  *   group    inside a chain: one operator, or several that make one pass over an image
  *
- * A barrier stands only before an operator that needs all samples of the batch (it gathers, in the level before its chain's) or that reads what a user's
+ * There is a barrier only before an operator that needs all samples of the batch (it gathers, in the level before its chain's) or that reads what a user's
  * callback gives. Operators without inputs (readers, draws, constants) are cloned into each chain that reads them, since they are pure functions of the
  * position. */
 #ifndef STK_GRAPH_PROGRAM_H
@@ -59,7 +59,7 @@ struct stk_program_node {
 	int32_t gathers; /* index among the nodes that gather, in the level before their own; -1: the node does not gather */
 };
 
-/* A group of operators (see above). All its nodes are in the same branches. */
+/* A group of operators, as the top of this file defines it. All its nodes are in the same branches. */
 struct stk_group {
 	const int32_t *nodes; /* points into an array of stk__fuse, which has the chain's nodes group by group */
 	int32_t count;

@@ -53,7 +53,7 @@ struct stk_connection {
 	int64_t idle_ns; /* time at which the connection became idle, by stk__clock_ns */
 };
 
-/* Connects t for the route: with an idle connection, or with a new one if `fresh` or if none is idle. Calls user->connected or user->failed, within this
+/* Gives t a connection for the route: an idle one, or a new one if `fresh` is set or no fitting one is idle. Calls user->connected or user->failed, within this
  * call or later. Returns false if memory is short. */
 bool stk__connection_take(struct stk_transfer *t, const struct stk_route *to, bool fresh, const struct stk_connection_user *user);
 /* Ends the transfer's use of its connection. keep: true if another transfer may use it; otherwise it is closed. */

@@ -175,7 +175,7 @@ static void handle_ended(struct stk_http_loop *l)
 	}
 }
 
-/* The number of transfers that may belong to cancelled requests. If none does, check_transfer need not read the requests, which are elsewhere in memory. */
+/* Which transfers may belong to cancelled requests. For NONE, check_transfer need not read the requests, which would miss the processor's cache. */
 enum cancelled { NONE, SOME, ALL };
 
 /* Ends a transfer that was cancelled or has waited for too long; starts a twin for a late one. Returns true if a transfer has ended. */

@@ -257,7 +257,7 @@ static enum stk_status transfer_failed(struct stk_transfer *t, bool *resume)
 	if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL)
 		return stk__fail(
 			stk__request_error(t->r), STK_INVALID, "%.*s: %s", SHOWN(t), t->loop->source->curl.curl_easy_strerror(code));
-	/* In an answer that is not understood, such as a chunk that is longer than its size, earlier bytes may be wrong too: none is kept. */
+	/* In an invalid answer, for example one with a chunk that is longer than its size, earlier bytes may be wrong too, so none is used. */
 	*resume = code != CURLE_WEIRD_SERVER_REPLY && may_resume(t);
 	if (*resume)
 		return STK_OK;

@@ -20,7 +20,7 @@ struct stk_buffer_pool {
 	unsigned count, window_count;        /* number of buffers in use: now, and the maximum in this window */
 	unsigned takes;                      /* number of takes in this window */
 	uint64_t gives;                      /* number of releases so far */
-	bool closed;                         /* true if the io was destroyed: releases free the buffers, and the last one frees the pool */
+	bool closed;                         /* true if the io was destroyed: a release frees its buffer, the last one also the pool */
 };
 
 struct stk_buffer_pool *stk__buffer_pool_create(void); /* returns NULL if memory is short */

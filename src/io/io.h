@@ -85,15 +85,15 @@ struct stk_request {
 	/* Filled on failure, with the uri. If the caller set none and submitted the request, io allocates one, which the caller frees; NULL then means that
 	 * the request was cancelled or memory ran out. */
 	struct stk_error *error;
-	int32_t retries; /* failures of the source so far; the caller sets 0 before a try or submit, but not between the two */
+	int32_t retries; /* failures of the source so far; the caller sets 0 before stk__io_try or stk__io_submit, but not between them */
 	struct stk_read_version got;
 	bool no_retry; /* true if a retry would only repeat the error; set by the source */
 	/* true if the error seems to concern only this object, since the source serves other requests; set by the source */
 	bool object_fails;
 
-	/* The fields from here on belong to io and its parts. */
+	/* The members from here on belong to io, its cache and its sources. */
 	_Atomic bool cancelled;
-	/* times of submission (0 for local files), and of the last beginning by the source (0: not yet), by stk__clock_ns */
+	/* times by stk__clock_ns: of the submission (0 for local files), and at which the source last began the request (0: not yet) */
 	int64_t asked_ns, begun_ns;
 	struct stk_request *next; /* next request in the list or queue that contains this one */
 	void *source_data;        /* belongs to the queue or the source that holds the request */
@@ -175,7 +175,7 @@ struct stk_error *stk__request_error(struct stk_request *r);
 STK_MUST_USE enum stk_status stk__request_cancelled(struct stk_request *r);
 
 enum { STK_IO_RETRIES = 3 };
-/* Returns whether to ask the request's admission, which must not be NULL, also after it has refused another request. */
+/* Returns whether the caller waits for r, so that its admission is asked even after it has refused another request. r->admission must not be NULL. */
 static inline bool stk__request_awaited(const struct stk_request *r)
 {
 	return r->turn <= atomic_load_explicit(&r->admission->awaited, memory_order_relaxed);
@@ -273,7 +273,7 @@ struct stk_io_counters {
 	uint64_t tried_now; /* number of requests completed by stk__io_try */
 	uint64_t threads;   /* number of threads for blocking reads that were started so far */
 	uint64_t buffers_bytes, buffers_peak_bytes; /* total size of the pool's buffers, used or idle: at present, and the maximum */
-	/* remote, remote_bytes: number of successful requests that remote sources have answered, not the cache, and of their bytes. retries: number of
+	/* remote, remote_bytes: numbers of successful requests that remote sources (not the cache) have answered, and of their bytes. retries: number of
 	 * repeated requests to remote sources. in_flight: number of submitted requests, also for local files, that have not ended. For remote requests,
 	 * latency is the time from the beginning of a request to its end, wait the time from submission to its beginning. */
 	uint64_t remote, remote_bytes, retries, in_flight;

@@ -19,7 +19,7 @@ struct piece {
 
 struct stk_split {
 	struct stk_io *io;
-	pthread_mutex_t *lock; /* one lock for all large requests of a source */
+	pthread_mutex_t *lock; /* the source's lock for the pieces of all its large requests */
 	struct stk_request *whole;
 	struct stk_buffer *buffer; /* buffer of the whole request; NULL if the caller provides the memory */
 	uint8_t *data;

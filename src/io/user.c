@@ -30,7 +30,7 @@ struct stk_fetched {
 	size_t size, mapped; /* mapped: size of the mapping that contains `data`; 0: data is allocated */
 };
 
-/* A call of the user's function that has not returned yet. */
+/* A running call of the fetch function. */
 struct job {
 	struct job *next;
 	struct stk_request *r; /* NULL if the request was cancelled */
@@ -47,10 +47,10 @@ struct user_source {
 	char *schemes;
 	struct stk_served served; /* its lock guards all members below */
 	int refs;                 /* references of io and the threads */
-	/* Waiting requests for whole objects of unknown size. Until the first object has arrived, only BLIND such calls may run. */
+	/* Waiting requests for whole objects of unknown size. Until the first object has arrived, at most BLIND calls for whole objects may run. */
 	struct stk_request_queue unsized;
 	struct job *jobs;   /* running jobs */
-	int whole_jobs;     /* running jobs for whole objects */
+	int whole_jobs;     /* number of running jobs for whole objects */
 	int64_t mean_bytes; /* mean size of recent whole objects; 0 if none has arrived */
 };
 

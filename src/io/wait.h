@@ -58,7 +58,7 @@ void stk__ahead_submit(struct stk_read_ahead *a, const struct stk_request *like)
 struct stk_ahead *stk__ahead_at(const struct stk_read_ahead *a, int k);
 /* Waits until the request in slot s has ended. Returns false if the user has interrupted. */
 bool stk__ahead_wait(struct stk_read_ahead *a, struct stk_ahead *s);
-/* Waits for the first request, and frees its bytes, its error and its slot. If the user interrupts, cancels the request. */
+/* Waits for request 0, and frees its bytes, its error and its slot. If the user interrupts, cancels the request. */
 void stk__ahead_drop(struct stk_read_ahead *a);
 /* Cancels all requests, and frees their bytes, errors and slots. */
 void stk__ahead_drop_all(struct stk_read_ahead *a);

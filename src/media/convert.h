@@ -2,7 +2,7 @@
  *
  * Converts a decoded picture to RGB with 8 bits.
  *
- * The kernel on the GPU follows the same rule bit for bit. A pixel uses the chroma sample that covers it, without interpolation. With the integers of struct
+ * The kernel on the GPU gives the same bytes. A pixel uses the chroma sample that covers it, without interpolation. With the integers of struct
  * stk_yuv_matrix, y = luma - luma_zero, u = cb - chroma_zero, v = cr - chroma_zero, and s = 16 + bits - 8,
  *     R = clip((luma * y + red_v * v + 2^(s-1)) >> s)
  *     G = clip((luma * y - green_u * u - green_v * v + 2^(s-1)) >> s)

@@ -35,7 +35,7 @@ int32_t stk__streams_slots(const struct stk_streams *s)
 	return s->slots;
 }
 
-/* Returns the sequence with the number `place` of a cycle. */
+/* Returns the number of the sequence at index `place` of a cycle. */
 static int64_t sequence_at(const struct stk_streams_options *o, const struct stk_shuffle *permutation, int64_t cycle, int64_t place)
 {
 	if (o->order)

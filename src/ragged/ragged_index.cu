@@ -167,7 +167,7 @@ STK_DEVICE void scatter_tile(const struct stk_scatter *s, int64_t b, int64_t t0,
 STK_FOR_UNITS(SCATTER)
 
 /* Finds the last write to each target, and stores the write's number in origin, which was set to -1 before. Counts invalid targets in `refused`. Used if a
- * sample has many indices. If needed, ragged_scatter_source then replaces each number by the write's source. At last a gather moves the rows. */
+ * sample has many indices. If needed, ragged_scatter_source then replaces each number by the write's source item. A gather moves the rows afterwards. */
 STK_KERNEL void ragged_scatter_winner(struct stk_scatter_launch a)
 {
 	int64_t i = (int64_t)blockIdx.x * BLOCK + threadIdx.x, b = i / a.s.target.count, j = i - b * a.s.target.count, from;

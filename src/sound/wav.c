@@ -198,7 +198,7 @@ static enum stk_status chunk_follows(const struct wav *w, const struct stk_sound
 	return STK_OK;
 }
 
-/* Sets info->begin, info->frames and info->missing. STK_CORRUPT: frames are missing, or the header states 0 bytes and samples follow; not if `lenient`. */
+/* Sets info->begin, info->frames and info->missing. STK_CORRUPT, unless `lenient`: frames are missing, or the header states 0 bytes and samples follow. */
 static enum stk_status count_frames(
 	const struct wav *w, const struct stk_sound_bytes *bytes, bool lenient, struct stk_sound_info *info, struct stk_error *err)
 {

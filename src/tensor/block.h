@@ -90,9 +90,9 @@ struct stk_block_source {
  * present memory is large enough and not much larger. Returns false if memory is short; the block then has no memory. May free and allocate, which on a GPU may
  * wait for the device. */
 bool stk__block_resize(struct stk_block_source *from, struct stk_block *b, size_t fixed, size_t extra_bytes);
-/* Returns `size` bytes of the block's memory after the region, or of a new chunk if that is used up; NULL if memory is short. Safe from several threads. */
+/* Returns `size` bytes of the block's memory after the region, or of a new chunk if too little is left; NULL: memory is short. Safe from several threads. */
 uint8_t *stk__block_take(struct stk_block_source *from, struct stk_block *b, size_t size);
-/* Adds memory that other code has filled to the block as a chunk. Calls `release` with `owner`, on any thread, when the block is used again or freed.
+/* Adds memory, which other code has filled, to the block as a chunk. Calls `release` with `owner`, on any thread, when the block is used again or freed.
  * Returns false if memory is short; the caller then still owns the data. Only for blocks in host memory. Safe from several threads at once. */
 bool stk__block_adopt(struct stk_block *b, uint8_t *data, size_t size, void (*release)(void *owner), void *owner);
 /* Returns whether [at, at + size) lies in a single allocation of the block. Two adjacent allocations do not count as one, since a copy must not span them. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Chooses the slot for the next batch, lets the ring let go of held parts for it, and limits the size of the blocks that are held. */
+ * Chooses the slot for the next batch, separates held parts from it if necessary, and limits the size of the blocks that are kept for their holders. */
 #include "base/machine_memory.h"
 #include "tensor/slot_impl.h"
 

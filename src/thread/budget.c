@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Determines the number of processors that this process may use. */
+ * Determines how many processors, open files and pinned bytes this process may use, and its number of workers. */
 #include "thread/thread.h"
 
 #include "base/memory.h"

@@ -23,7 +23,7 @@ struct stk_jpeg_gpu_plan_limits {
 	uint32_t blocks; /* number of blocks of 8x8 samples, as stk__jpeg_gpu_plan_need counts them */
 	uint32_t scans;  /* number of scans of progressive files */
 	uint32_t tables; /* number of entries of the table sets of baseline files, counted as if each file had its own set */
-	size_t raw;      /* size of view.raw in bytes, if part of the results (coefficients later overwrite it); otherwise 0 */
+	size_t raw;      /* size of view.raw in bytes if it is part of the results (coefficients later overwrite it); otherwise 0 */
 };
 
 /* Returns sum + more, or UINT32_MAX if that is less. No memory is large enough for UINT32_MAX. */
