@@ -4,7 +4,7 @@
  * later batches. A copy (stk_batch_to_host), or a list of the caller's tensors (stk_batch_wrap), is a batch without a slot.
  *
  * There are two kinds of references to a batch; `refs` counts both. A whole reference keeps the face and all blocks in use; `whole_batch_refs` counts
- * only these. The other kind keeps the face and the block of one output in use. A DLPack tensor refers only to its block. */
+ * only whole references. The other kind keeps the face and the block of one output in use. A DLPack tensor refers only to its block. */
 #include "exec/exec.h"
 
 #include "exec/dlpack.h"
@@ -106,7 +106,7 @@ static struct stk_sample sample_of(const struct stk_place *place, int32_t attemp
 		.replaced = attempt};
 }
 
-/* Copies the samples that were not dropped to the batch, in order, and moves their entries in the slot forward over the gaps. */
+/* Lists in the batch the samples that were not dropped, in order, and moves their entries in the slot forward over the gaps. */
 static void close_gaps(struct stk_pipeline *p, struct stk_record *r, struct stk_batch *b)
 {
 	int32_t n = 0;

@@ -82,7 +82,7 @@ static enum stk_status set_args(
 	return STK_OK;
 }
 
-/* Fills the call for this sample. Its outputs have no types and no data yet: infer sets the types, and stk__value_place the data. */
+/* Fills the call for this sample. Its outputs have no data yet: infer describes them and sets the data of views, and stk__value_place that of others. */
 enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t index, struct stk_call *call, struct stk_error *err)
 {
 	struct stk_exec_worker *w = run->worker;
@@ -195,8 +195,8 @@ static void release_buffer(void *buffer)
 	stk__buffer_release(buffer);
 }
 
-/* If an output is exactly a range of bytes that io has read, makes the slot refer to io's buffer, which saves a copy. Returns false if the slot cannot refer
- * to it, so that the caller must copy the bytes. */
+/* If an output is exactly the bytes of one of io's buffers, makes the slot refer to that buffer, which saves a copy. Otherwise
+ * returns false, and the caller must copy the bytes. */
 static bool refer_to_read_bytes(const struct stk_chain_run *run, const struct stk_value *v, const struct stk_tensor *t)
 {
 	const struct stk_sample_state *s = &run->record->samples[run->sample];

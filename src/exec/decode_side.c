@@ -69,7 +69,7 @@ enum {
 	REST = 8,            /* number of windows after a fall in which the level does not rise, since the fall takes effect late */
 };
 
-/* Lowers the level by `by`, but not below the last good level if the level was above that. A positive level becomes 0 if it is then below
+/* Lowers the level by `by`, but not below the last good level if a positive level was above that. A positive level becomes 0 if it is then below
  * STK_LEVEL_BATCHES, or if several ranks share the host. Also lowers the limit of a positive level, so that the level does not soon rise again. */
 static void lower_level(struct stk_decode_level *now, int32_t by)
 {
@@ -160,8 +160,8 @@ void stk__decode_cost_add(struct stk_decode_cost *c, int64_t files, double cpu_n
 		c->lone_ns += (each - c->lone_ns) / (c->lone_ns > 0 ? 8 : 1);
 }
 
-/* In each of the FIRST windows, and later once in SELDOM windows, the cores decode a lone file. Once in RARELY windows at level 0 they decode batches, if they
- * have the time for all files at the least part of a lone file's cost that a file among many takes. */
+/* Up to level 0, the cores decode a lone file in each of the first windows until FIRST were asked for, and later once in SELDOM windows. At level 0 they also
+ * decode batches, at most once in RARELY windows, if they would have time for all files at LEAST_PART of a lone file's cost. */
 enum stk_decode_trial stk__decode_cost_next(struct stk_decode_cost *c, int32_t level, double busy, double files_per_core_ns)
 {
 	enum { FIRST = 32, ENOUGH = 8, SELDOM = 64, RARELY = 256 };

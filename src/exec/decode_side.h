@@ -34,7 +34,7 @@ enum { STK_LEVEL_LEAST = -200, STK_LEVEL_BATCHES = 50, STK_LEVEL_MOST = 100 };
 struct stk_window_load {
 	double busy;      /* fraction of the cores' time that this process's threads used, or the pool's threads if that is more */
 	double decoding;  /* fraction of the same time in which the cores decoded files that the GPU could decode */
-	double all_files; /* fraction of the same time in which the cores could decode all baseline files of the window; -1 if not known */
+	double all_files; /* fraction of the same time that the cores would need for all baseline files of the window; -1 if not known */
 	double cpu_share; /* CPU time divided by elapsed time of the decoding that `decoding` counts. Below 1, other programs or the control group's quota took the
 	             * cores away. 1 if nothing was decoded */
 	double waited_share; /* fraction of the window in which the consumer waited for a batch that the cores had not finished */
@@ -62,7 +62,7 @@ struct stk_decode_level stk__decode_level_next(struct stk_decode_level now, cons
 /* The CPU time that the cores take to decode a file. */
 struct stk_decode_cost {
 	double lone_ns,
-		file_ns; /* mean time in nanoseconds of a file that a core decoded between other work; of one among many. 0: not known */
+		file_ns; /* mean CPU time of a file in nanoseconds, in windows with few (lone_ns) or many files (file_ns). 0: not known */
 	int32_t samples; /* number of lone files that were asked for */
 	int32_t until_sample;  /* number of windows until the next lone file */
 	int32_t until_batches; /* number of windows until the cores may decode batches to measure their files' cost */
@@ -74,7 +74,7 @@ enum stk_decode_trial { STK_TRY_NOTHING, STK_TRY_FILE, STK_TRY_BATCHES };
 /* Adds the measurement of a window in which the cores decoded `files` files in cpu_ns nanoseconds of CPU time. Later windows count more than earlier ones.
  * Progressive files count too and take longer, so with many of them, the cost is too high, and the cores get baseline files later than they could. */
 void stk__decode_cost_add(struct stk_decode_cost *c, int64_t files, double cpu_ns);
-/* Returns what to try in the window that follows one in which the cores were busy for the fraction `busy` of their time, at the level that now holds.
+/* Returns what to try in the window that follows one in which the cores were busy for the fraction `busy` of their time, at the present level.
  * files_per_core_ns: number of baseline files in the window, divided by its length in nanoseconds and by the number of cores. */
 enum stk_decode_trial stk__decode_cost_next(struct stk_decode_cost *c, int32_t level, double busy, double files_per_core_ns);
 

@@ -330,7 +330,7 @@ enum stk_status stk_pipeline_next(struct stk_pipeline *p, struct stk_batch **out
 
 /* ---- skipping an epoch ---- */
 
-/* Returns the first batch after the epoch of the last delivered one. Epochs may differ in length, so this searches among the next batches. */
+/* Returns the number of the first batch after `epoch`, but at least of the next batch. Epochs may differ in length, so this searches the order. */
 static int64_t next_epoch_batch(const struct stk_pipeline *p, int64_t epoch)
 {
 	int64_t k = p->flight.next_deliver, step = 1;

@@ -163,7 +163,7 @@ static enum stk_status send_inputs(
 	for (int32_t k = 0; k < head->node->n_inputs && s == STK_OK; k++) {
 		int32_t value = head->inputs[k];
 		struct stk_tensor *t = &run->worker->values[value];
-		if (g->values[value].on_gpu || stk__op_host_input(head->def, k) || t->data != kept[k]) /* this value was already sent */
+		if (g->values[value].on_gpu || stk__op_host_input(head->def, k) || t->data != kept[k]) /* must not be sent, or was */
 			continue;
 		uintptr_t to = allocate_sample(run, &b->scratch, b->mirrors.sent, value, (size_t)stk_desc_bytes(&t->desc), err);
 		s = to ? send(run, step, value, t, to, err) : STK_NO_MEMORY;
@@ -262,7 +262,7 @@ static const uint8_t *keep_file(struct stk_device_batch *b, const struct stk_enc
 	return to ? memcpy(to, e->data, e->size) : NULL;
 }
 
-/* The side that decodes a file for an operator on the GPU. */
+/* The processor that decodes a file for an operator on the GPU. */
 enum side {
 	GPU,
 	CORES_HAVE_TIME, /* the GPU could decode it too */
@@ -295,8 +295,8 @@ static enum stk_status describe_decode(
 	return STK_OK;
 }
 
-/* Returns pinned memory for a result that the cores compute for the GPU; NULL: *err is filled. If the cores decode the batch, or many of all files that the
- * GPU could decode (`spare`), their results are adjacent, so that few copies move them to the GPU. */
+/* Returns pinned memory for a result that the cores compute for the GPU; NULL: *err is filled. spare: the GPU could decode the file.
+ * Results of such files are adjacent if the cores decode the whole batch or many of all files, so that few copies move them to the GPU. */
 static void *take_result(const struct stk_chain_run *run, int32_t value, size_t bytes, bool spare, struct stk_error *err)
 {
 	enum { MANY = 10 }; /* percentage of files that the cores decode, from which on the results are adjacent */

@@ -3,10 +3,10 @@
  * Memory for one batch on the GPU path, allocated in pieces and released all at once: pinned host memory from which copies are made, or device memory
  * for values between two steps.
  *
- * After the first batches all pieces come from one block: if a batch has needed more, the next block has that size. The batches of a pipeline share this
- * size (`largest_batch`), since allocating pinned memory is slow; so later batches begin with a block that is large enough. Pieces do not touch, and
- * pieces of two blocks are further apart than STK_JPEG_GPU_GAP, so pieces that are closer together belong to one allocation. Several threads may take
- * pieces at the same time. Only the owner resets and destroys the memory, while no thread takes a piece. */
+ * After the first batches all pieces come from one block: if a batch has needed more, a block of that size plus a quarter replaces it. The batches of a
+ * pipeline share this size (`largest_batch`), since allocating pinned memory is slow; so later batches begin with a block that is large enough. Pieces do
+ * not touch, and pieces of two blocks are further apart than STK_JPEG_GPU_GAP, so pieces that are closer together belong to one allocation. Several threads
+ * may take pieces at the same time. Only the owner resets and destroys the memory, while no thread takes a piece. */
 #ifndef STK_EXEC_DEVICE_MEMORY_H
 #define STK_EXEC_DEVICE_MEMORY_H
 

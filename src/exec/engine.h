@@ -2,8 +2,8 @@
  *
  * Moves a batch through its life: levels, failed samples, end.
  *
- * The other parts report events by calling stk__on_...; they use nothing else of this file. Call with the pipeline's lock held unless the comment
- * says otherwise. */
+ * fetch_read.c, feed.c and device.c report events by calling stk__on_..., and nothing else of this header. Call with the pipeline's lock held unless the
+ * comment says otherwise. */
 #ifndef STK_EXEC_ENGINE_H
 #define STK_EXEC_ENGINE_H
 
@@ -11,9 +11,9 @@
 
 /* ---- events from the other parts ---- */
 
-/* Called by fetch: the bytes that this sample's chain waited for have arrived, or could not be read. */
+/* Called by fetch_read.c: the bytes that this sample's chain waited for have arrived, or could not be read. */
 void stk__on_bytes(struct stk_sample_state *s, int32_t chain);
-/* Called by feed: all sources have returned for the batch. status: STK_OK, or STK_END if they have no more samples in this epoch; any other status is a
+/* Called by feed.c: all sources have returned for the batch. status: STK_OK, or STK_END if they have no more samples in this epoch; any other status is a
  * failure, which err describes. */
 void stk__on_fed(struct stk_record *r, enum stk_status status, const struct stk_error *err);
 /* The GPU's result for a sample that it refused, or whose job failed.

@@ -81,7 +81,7 @@ struct stk_resident;
  *   OPEN      -> ENDING     its last level has ended, or it has failed
  *   ENDING    -> FINISHED   the consumer's object has been made, or the batch has failed
  *   FINISHED  -> DELIVERED  the consumer takes it, as the next batch in order
- *   DELIVERED -> FREE       it has released its resources; any state may go to FREE when the run is abandoned
+ *   DELIVERED -> FREE       its resources were released; any state may go to FREE when the run is abandoned
  *
  * The outcome is not a state: `result` holds it, from ENDING on. */
 enum stk_batch_state {
@@ -127,8 +127,8 @@ struct stk_record {
 	struct stk_order_step at;
 	int32_t placed; /* number of samples whose places were computed, which is all or none (stk_batch_maker.places) */
 	int32_t count, level,
-		unfinished; /* count: number of samples; level: the current level; unfinished: number of samples, gathers and callbacks that
-			     * have not finished the level */
+		unfinished; /* count: number of samples; level: the current level; unfinished: number of samples and gathers that have
+			     * not finished the level, plus 1 until all users' sources have returned */
 	struct stk_ready ready;
 	struct stk_slot *slot;
 	struct stk_batch *batch;         /* the batch to deliver, whose data is in the slot; made by the thread that ends the record */
@@ -222,7 +222,7 @@ struct stk_position {
 	bool last;
 };
 
-/* The parts of a pipeline. Each is private to the file named here, or to the few files that include that header. */
+/* The parts of a pipeline. Each is private to the source file named here, or to the files that include the header named here. */
 struct stk_parts {
 	struct stk_fetch *fetch;         /* fetch.h */
 	struct stk_feed_stage *feed;     /* feed.h; NULL: there are no user sources */

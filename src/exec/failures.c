@@ -13,7 +13,7 @@ struct stk_bad_list {
 	struct stk_error *errors;
 	int64_t n, capacity;
 	struct stk_error last;
-	int32_t in_a_row; /* number of samples in a row, up to the last delivered batch, whose source could not be read */
+	int32_t in_a_row; /* number of samples in a row, up to the last delivered batch, that could not be read; at most STK_BAD_ROW */
 };
 
 static size_t uri_by(const struct stk_program *g, int32_t node, int64_t id, char *uri, size_t capacity)

@@ -2,15 +2,15 @@
  *
  * Calls the user's sources.
  *
- * Each pipeline has one thread that calls them, batch by batch, as soon as the batch has a slot; so sources run as far ahead as the pipeline. Without a
- * reader, the sources decide where an epoch ends. The thread and the positions of the sources are private to feed.c. The only function of engine.h that
- * feed.c calls is stk__on_fed. */
+ * A pipeline with sources has one thread that calls them, batch by batch, as soon as the batch has a slot; so sources run as far ahead as the pipeline.
+ * Without a reader, the sources decide where an epoch ends. The thread and the positions of the sources are private to feed.c. The only function of
+ * engine.h that feed.c calls is stk__on_fed. */
 #ifndef STK_EXEC_FEED_H
 #define STK_EXEC_FEED_H
 
 #include "exec/exec.h"
 
-/* Without user sources, these functions do nothing. */
+/* In a pipeline without user sources these functions do nothing; stk__feed_wake and stk__feed_abandon must not be called. */
 STK_MUST_USE enum stk_status stk__feed_create(struct stk_pipeline *p, struct stk_error *err);
 void stk__feed_destroy(struct stk_pipeline *p);                                              /* call it after stk__feed_stop */
 STK_MUST_USE enum stk_status stk__feed_start(struct stk_pipeline *p, struct stk_error *err); /* starts the thread */

@@ -35,7 +35,7 @@ enum stk_fetch_turn stk__fetch_order_next(struct stk_sample_state *s, int32_t ch
 		s->waiting |= 1ull << chain;
 		return STK_FETCH_WAITS;
 	}
-	/* A sample of the next batch to be delivered does not wait for the window: all requests under way may wait for bytes that only later batches hold. */
+	/* A sample of the next batch to be delivered does not wait for the window: requests under way may wait for buffers of later batches. */
 	const struct stk_pipeline *p = s->record->pipeline;
 	const bool needed = s->record->k <= p->flight.next_deliver;
 	if (fresh && !needed && f->may_read_ahead && f->in_flight && stk__fetch_is_full(p)) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Submits the requests of reads, and reads ahead. At most `read_requests` requests are under way; together with ended requests whose batches are not open
- * yet, at most twice as many. No request is submitted if the buffers in use or expected exceed `read_bytes`; an object that turns out to be larger than
- * expected waits until buffers are released. Once a read has succeeded without blocking, the first sample of each batch is left for a worker to try; if two
- * such tries in a row do not block, reading ahead ends. */
+ * Submits the requests of reads, and reads ahead while fewer than `read_requests` requests are under way; for batches that are not open yet, only while these
+ * requests and the ended reads of such batches are fewer than twice as many. Reads none ahead if buffers in use or expected exceed `read_bytes`; an
+ * object that turns out to be larger than expected waits until buffers are released. Once a read has ended without blocking, the first sample of each
+ * batch is left for a worker to try; if two such tries in a row do not block, reading ahead ends. */
 #include "exec/fetch_read.h"
 
 #include "base/clock.h"
@@ -252,7 +252,7 @@ void stk__fetch_awaits_next(struct stk_pipeline *p)
 }
 
 /* Passes a read that a worker has begun or will begin. Its requests, which may be under way already, must come before those of later samples: sources begin
- * requests by their deadlines. The limit also holds if the read begins again because its sample is replaced. */
+ * requests by their deadlines. read->deadline also limits the requests for a replacement of the sample. */
 static void pass_read(struct stk_fetch *f, struct stk_read *read)
 {
 	if (!f->deadline)
@@ -264,7 +264,7 @@ static void pass_read(struct stk_fetch *f, struct stk_read *read)
 		read->deadline = f->deadline;
 }
 
-/* Returns the batch's first read that has not begun, or NULL. Continues where the last search ended. Leaves out dropped samples and, once a read has succeeded
+/* Returns the batch's first read that has not begun, or NULL. Continues where the last search ended. Leaves out dropped samples and, once a read has ended
  * without blocking, the batch's first sample, which a worker tries to read. */
 static struct stk_read *next_of(struct stk_fetch *f, struct stk_record *r)
 {

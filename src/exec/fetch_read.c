@@ -240,7 +240,7 @@ static void release(struct stk_pipeline *p, struct stk_read *read)
 		stk__free(request->error);
 		request->error = NULL;
 	}
-	/* Another sample may now exceed the limit. Changes of `admitted` do not show this: a read that has failed holds no bytes. */
+	/* Another sample may now exceed the limit. stk__read_admit does not notice this if the read has failed: it then holds no bytes. */
 	if (f->over_limit == read->sample && !holds_bytes(read->sample)) {
 		f->over_limit = NULL;
 		stk__fetch_ask_again(f);

@@ -56,8 +56,8 @@ struct stk_fetch {
 	bool may_read_ahead; /* reading ahead is on: requests are submitted in order of need, before workers begin their samples (fetch.h) */
 	int64_t read_k;      /* number of the batch in which the search for the next read continues */
 	int32_t read_i, read_j;
-	int32_t in_flight, in_callbacks, complete; /* numbers of: requests under way; threads in request_done; complete reads */
-	int32_t complete_early;                    /* number of complete reads that belong to batches that are not open yet */
+	int32_t in_flight, in_callbacks, complete; /* numbers of: requests under way; threads in stk__request_done; reads with buffers */
+	int32_t complete_early;                    /* number of reads with buffers that belong to batches that are not open yet */
 	struct stk_admission admission;
 	struct stk_pipeline *pipeline;
 	int64_t admitted;                          /* total bytes of all reads' buffers, complete or being filled */
@@ -70,7 +70,7 @@ struct stk_fetch {
 	int32_t mean_count, first_requests;
 	int32_t cached_in_a_row, missing_in_a_row, misses;
 	int64_t last_success_ns;           /* time at which a read last succeeded */
-	bool some_read_ready;              /* whether some read has succeeded without blocking */
+	bool some_read_ready;              /* whether some read has ended without blocking */
 	bool some_read_postponed;          /* whether a worker has postponed a read until a request ends */
 	int64_t last_delivery_ns, pace_ns; /* time at which the consumer took its last batch; nanoseconds per sample between its batches */
 	int64_t deadline;                  /* deadline of the latest request that was submitted ahead */

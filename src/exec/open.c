@@ -11,8 +11,8 @@ struct stk_opening {
 	bool no_slot, no_memory; /* the last try found no free slot, or no memory for one */
 };
 
-/* Returns whether another batch may be opened. Normally `depth` batches are open: `prefetch`, and on a GPU one more for each time that the consumer had to
- * wait; with the consumer's batch they take depth + 1 slots. While the oldest batch is unfinished, for example because of a slow sample, one more batch may
+/* Returns whether another batch may be opened. Normally `depth` batches are open: `prefetch`, on a GPU also more (stk__device_adapt_batches); with the
+ * consumer's batch they take depth + 1 slots. While the oldest batch is unfinished, for example because of a slow sample, one more batch may
  * be opened if it needs no further slot or if reads are under way. */
 static bool may_open(struct stk_pipeline *p)
 {

@@ -15,7 +15,7 @@
 
 /* ---- taking units ---- */
 
-/* Returns the number of samples in a unit: about 100 us of work by measured cost, but at most this worker's share of the ready items. */
+/* Returns the number of samples in a unit: about 100 us of work by measured cost, at most STK_MAX_UNIT, and about this worker's share of the items. */
 static int32_t unit_size(const struct stk_pipeline *p, const struct stk_record *r, int32_t level, int32_t chain)
 {
 	int64_t cost = atomic_load_explicit(&p->crew.cost_ns[level * p->program->max_chains + chain], memory_order_relaxed);

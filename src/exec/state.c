@@ -49,8 +49,8 @@ static bool by_calls(const struct stk_graph_node *source)
 	return source->source.seek == STK_SEEK_NONE || source->source.seek == STK_SEEK_NEVER;
 }
 
-/* Returns whether the last delivered batch ended the epoch. A source that can only be called in order reports the end only when it is asked for another
- * batch. The state then denotes the start of the next epoch, since such a source cannot begin in the middle of an epoch. */
+/* Returns whether the pipeline has sources that can only be called in order, and the last delivered batch ended their epoch. They report the end only when
+ * asked for another batch. The state then denotes the start of the next epoch, since such a source cannot begin in the middle of one. */
 static bool sources_have_ended(struct stk_pipeline *p)
 {
 	const struct stk_level *first = &p->program->levels[0];
