@@ -20,12 +20,16 @@ static int32_t at_most(int32_t value, int32_t most)
 }
 
 /* Returns how much to lower the level if this window showed too much work for the cores: they were almost fully busy, other programs used them while the
- * level was above 0, or the consumer waited for them. Otherwise returns 0. */
-static int32_t lowering_step(int32_t level, const struct stk_window_load *seen)
+ * level was above 0, or the consumer waited for them. Otherwise returns 0. With several ranks, whose level falls to 0 at once, a wait counts only some windows
+ * after the cores took over: until then more of the pool's threads wake, and the cores' first batches take longer. */
+static int32_t lowering_step(const struct stk_decode_level *now, const struct stk_window_load *seen)
 {
 	const double FULL = 0.93, AIM = 0.85, CONTENDED = 0.85, LATE = 0.1;
-	enum { STEP = 25 };
-	bool full = seen->busy >= FULL, contended = level > 0 && seen->cpu_share < CONTENDED, late = seen->waited_share >= LATE;
+	enum { STEP = 25, TAKING_OVER = 4 };
+	const int32_t level = now->level;
+	const bool taking_over = now->many_ranks && level > 0 && now->windows_at_level < TAKING_OVER;
+	bool full = seen->busy >= FULL, contended = level > 0 && seen->cpu_share < CONTENDED,
+	     late = seen->waited_share >= LATE && !taking_over;
 	if (!full && !contended && !late)
 		return 0;
 	if (level <= 0)
@@ -117,7 +121,7 @@ struct stk_decode_level stk__decode_level_start(int local_ranks)
 
 struct stk_decode_level stk__decode_level_next(struct stk_decode_level now, const struct stk_window_load *seen)
 {
-	int32_t by = lowering_step(now.level, seen);
+	int32_t by = lowering_step(&now, seen);
 	now.bad_windows = by ? now.bad_windows + 1 : 0;
 	if (now.bad_windows >= SURE) {
 		now.bad_windows = 0;

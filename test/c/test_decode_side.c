@@ -186,6 +186,27 @@ static void test_ranks_with_many_cores_decode_on_them(void **state)
 	assert_int_equal(follow(&m, l, 10000, 1).level.level, STK_LEVEL_MOST);
 }
 
+/* The consumers of ranks wait while the cores take over. That does not count, a wait after it does. */
+static void test_ranks_wait_while_the_cores_take_over(void **state)
+{
+	(void)state;
+	const struct machine m = {.cores = 16, .rate = 12000, .loop = 1, .gpu_rate = 50000};
+	struct stk_decode_level l = stk__decode_level_start(2);
+	int at_most = 0;
+	for (int k = 0; k < 200; k++) {
+		double rate;
+		struct stk_window_load seen = window(&m, l.level, &rate);
+		at_most = l.level == STK_LEVEL_MOST ? at_most + 1 : 0;
+		seen.waited_share = at_most > 0 && at_most <= 4 ? 0.5 : 0;
+		l = stk__decode_level_next(l, &seen);
+	}
+	assert_int_equal(l.level, STK_LEVEL_MOST);
+	assert_true(at_most > 100);
+	const struct stk_window_load late = {.busy = 0.5, .decoding = 0.4, .all_files = 0.4, .cpu_share = 1, .waited_share = 0.5};
+	l = stk__decode_level_next(stk__decode_level_next(l, &late), &late);
+	assert_int_equal(l.level, 0);
+}
+
 /* After two short stalls, which lower the level to 0, the level rises again. */
 static void test_stalls_are_forgotten(void **state)
 {
@@ -326,6 +347,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_cores_that_are_taken_away),
 		cmocka_unit_test(test_ranks_with_few_cores_leave_baseline_files_to_the_gpu),
 		cmocka_unit_test(test_ranks_with_many_cores_decode_on_them),
+		cmocka_unit_test(test_ranks_wait_while_the_cores_take_over),
 		cmocka_unit_test(test_stalls_are_forgotten),
 		cmocka_unit_test(test_full_cores_before_the_first_try),
 		cmocka_unit_test(test_unknown_cost),
