@@ -30,7 +30,7 @@ class Slow:
 
     answer(path, first, last) returns the bytes of the whole object, or None for a request that never gets an answer. The request is for a range if first is a
     number. `asked` holds all (path, first, last) in the order in which they came. context: TLS settings. stated: whether an answer states its length; None: it
-    does not, and also has no end.
+    does not, and does not end with a last chunk.
     """
 
     def __init__(self, latency: float, answer=None, context=None, stated: bool | None = True) -> None:

@@ -122,7 +122,7 @@ PATTERN = (
 
 
 def annotated(root, segments, height=12, width=17):
-    """Writes annotations of one image with an object for each (label, segmentation), and a file in place of the image, which is not decoded. Returns the
+    """Writes annotations of one image with an object for each (label, segmentation). The image's file has one byte, because it is not decoded. Returns the
     folder."""
     notes = [
         {"id": k, "image_id": 1, "bbox": [0, 0, 9, 9], "category_id": label, "iscrowd": int(isinstance(s, dict)), "segmentation": s}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The number of instructions for an image stays within 5% of the record at each level of SIMD. This shows the cost of a change, even on a busy machine."""
+"""The number of instructions for an image is within 5% of the recorded one at each level of SIMD. This shows the cost of a change, even on a busy machine."""
 
 from __future__ import annotations
 

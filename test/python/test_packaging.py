@@ -41,7 +41,7 @@ def test_the_conda_recipe_agrees_with_the_project():
 
 
 def test_the_conda_package_fits_every_python():
-    """The recipe sets version_independent. Otherwise the files would be in lib/python3.X of the Python that built the package, which no other one searches."""
+    """The recipe is version_independent. Otherwise the files would be in lib/python3.X of the Python that built the package, which no other Python searches."""
     text = (ROOT / "packaging" / "conda" / "recipe.yaml").read_text()
     (build,) = re.findall(r"^build:\n((?:  .*\n)+)", text, re.MULTILINE)
     assert "  python:\n    version_independent: true\n" in build

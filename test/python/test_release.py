@@ -62,7 +62,7 @@ def test_missing_commands_are_named_at_once(monkeypatch, tmp_path):
 
 
 def interpreter(folder: Path, says: str) -> str:
-    """Makes a program that answers as a CPython does that is asked for its settings, and returns its path."""
+    """Makes a program that prints `says`, as a CPython prints its settings when a script asks for them. Returns the program's path."""
     folder.mkdir(exist_ok=True)
     (program := folder / "python3").write_text(f"#!/bin/sh\necho '{says}'\n")
     program.chmod(0o755)

@@ -15,7 +15,7 @@ from stoker.errors import StateError, StokerError
 PIXELS = np.arange(20, dtype=np.uint8)[:, None, None, None] * np.ones((1, 8, 8, 3), np.uint8)
 VALUES = [None, -1, 0, 1, 2**63 - 1, 1.5, float("nan"), "", "x", b"", [], {}, True, ["x"], {"a": 1}, np.int64(3), torch.tensor(3), object()]
 HUGE = [2**64, 10**30]
-# Entries that a Loader ignores, because the state's own entry "seed" takes precedence.
+# Entries that a Loader ignores, because the state's own entry "pipeline_seed" takes precedence.
 UNUSED = [("pipeline", "seed")]
 
 

@@ -347,7 +347,7 @@ def test_a_thread_waits_while_another_one_closes_the_loader():
     assert begun.wait(SOON)
     threads[1].start()
     assert tries.wait(SOON)
-    time.sleep(0.05)  # lets the thread come in meanwhile; if it is later, the test passes too
+    time.sleep(0.05)  # gives the thread time to enter; if it needs more, the test passes too
     go.set()
     for thread in threads:
         thread.join(SOON)

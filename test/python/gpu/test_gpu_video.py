@@ -27,7 +27,7 @@ from support import SEED
 
 pytestmark = videos.needs_video
 
-# Videos that the engine of every GPU since Turing decodes exactly. AV1 is not among them: Turing, GA100 and Hopper have no engine for it.
+# Videos that the video decoder (engine) of every GPU since Turing decodes exactly. AV1 is not among them: Turing, GA100 and Hopper have no engine for it.
 ENGINE = "h264.mp4 h264_open.mp4 hevc_open.mp4 hevc10.mkv hevc444.mp4 vp9.webm vp8_hidden.webm h264.ts annex_b.h264 annex_b.hevc h264.avi vfr.mp4".split()
 ENGINE += "odd420.mkv full709.mp4 edit.mp4 rotated.mp4 rotated180.mp4 fragments.mp4 late.mkv".split()
 only_emulated = pytest.mark.skipif(bool(why_no_gpu()) or not emulated(), reason="asks the emulated decoder for more than a real one offers")

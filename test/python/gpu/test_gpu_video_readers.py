@@ -290,7 +290,7 @@ def test_windows_of_sound(films, settings):
 
 @pytest.mark.parametrize("device", ["cpu", "gpu"])
 def test_windows_for_later_levels(films, device):
-    """A later level can read the time window of a clip."""
+    """Operators that wait for the whole batch, such as python_function, can read the time window of a clip."""
 
     def define(device):
         data, _ = fn.readers.file(file_root=str(films), file_filters=["*"])

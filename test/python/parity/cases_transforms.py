@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of transforms.*, coord_transform, coord_flip, bb_flip, rotate, bbox_rotate, and warp_affine of volumes and other inputs that the fused passes do not
-take."""
+"""Cases of transforms.*, coord_transform, coord_flip, bb_flip, rotate, bbox_rotate and warp_affine."""
 
 from __future__ import annotations
 
