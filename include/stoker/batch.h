@@ -62,7 +62,7 @@ STK_API STK_MUST_USE enum stk_status stk_batch_dlpack(
 
 /* Makes a batch with one output over tensors in the caller's host memory. The caller owns a reference to *out. release(user) is called, on any thread, when
  * the last reference to the batch and the last tensor over it are gone; if this function fails, it is not called. STK_INVALID: the samples differ in type,
- * number of dims or layout, or one has an impossible shape. STK_NO_MEMORY. */
+ * number of dims or layout, or one has an unknown type, an impossible shape or no data. STK_NO_MEMORY. */
 STK_API STK_MUST_USE enum stk_status stk_batch_wrap(const struct stk_tensor *samples, int32_t count, void (*release)(void *user),
 	void *user, struct stk_batch **out, struct stk_error *err);
 

@@ -53,7 +53,7 @@ struct stk_tar_index_options {
 	struct stk_storage *storage; /* NULL: the settings of the environment */
 	/* All of these may be NULL. progress: called about ten times per second on the caller's thread; returns false to stop with STK_CANCELLED, after the
 	 * requests under way have been answered. notice: called by one thread of the library at a time. component: called at the end for each file ending
-	 * that occurs. */
+	 * that occurs in the tars, with the number of its files. */
 	bool (*progress)(void *user, int64_t tars_done, int64_t tars, int64_t files_found);
 	void (*notice)(void *user, const char *text);
 	void (*component)(void *user, const char *ending, int64_t files);

@@ -17,7 +17,7 @@ struct stk_image_header {
 	size_t size;           /* sizeof(struct stk_image_header), set by the caller */
 	const char *format;    /* "jpeg", "png", "webp", "tiff", "bmp", "pnm"; constant */
 	int32_t width, height; /* size in pixels of the stored image, before `orientation` is applied */
-	int32_t channels;      /* as stored: 1 gray, 2 gray and alpha, 3 colours, 4 CMYK or colours and alpha */
+	int32_t channels;      /* as stored: 1 gray, 2 gray and alpha, 3 colours, 4 CMYK or colours and alpha; more: bands */
 	int32_t bits;          /* bits per channel */
 	int32_t orientation;   /* orientation 1..8 from EXIF; 1 if absent */
 	bool progressive;

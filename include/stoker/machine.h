@@ -50,9 +50,9 @@ struct stk_gpu_info {
 	int32_t major, minor; /* compute capability */
 	int32_t processors;   /* number of multiprocessors */
 	int32_t cpus_near;    /* number of CPUs that are near the GPU; 0: unknown */
-	char cpus[96];        /* the near CPUs that this process may use: "0-15,32-47"; "" for none */
+	char cpus[96];        /* the near CPUs that this process may use: "0-15,32-47"; "" for none; ends in "..." if cut */
 };
-/* Describes GPU number i. STK_INVALID: no GPU has that number. STK_NOT_FOUND, STK_CUDA: no driver works. Starts CUDA, see stk_cuda_info. */
+/* Describes GPU number i. STK_INVALID: no GPU has that number. STK_NOT_FOUND, STK_STATE, STK_CUDA: no driver can be used. Starts CUDA, see stk_cuda_info. */
 STK_API STK_MUST_USE enum stk_status stk_gpu_info(int32_t i, struct stk_gpu_info *out, struct stk_error *err);
 
 /* Describes library number i of those that this build contains or loads. Returns false if i is out of range. Strings are constant. Loads libcurl if it is

@@ -67,7 +67,7 @@ struct stk_tensor {
 	struct stk_desc desc;
 };
 
-/* Return the size in bytes of an element (0 for STK_NO_DTYPE), and the type's name ("float32"; "?" for an unknown one). Any thread. */
+/* Return the size in bytes of an element and the type's name ("float32"); 0 and "?" for STK_NO_DTYPE and unknown types. Any thread. */
 STK_API size_t stk_dtype_size(enum stk_dtype dtype);
 STK_API const char *stk_dtype_name(enum stk_dtype dtype);
 

@@ -2,8 +2,8 @@
  * http://, https://, s3:// and gs:// as sources of bytes: a few threads, each with hundreds of requests under way. libcurl opens connections and encrypts TLS.
  *
  * A request for a whole object is one GET, any other a GET of a range. If a body ends early, a request for the remaining range follows, if the ETag shows that
- * the object is unchanged. 404, 410, a range that ends after the object, and a 403 for one object of a bucket from which others were read are failures of the
- * object. Nearly all other errors of servers and networks are failures of the source, which io retries. */
+ * the object is unchanged. 404 (unless the bucket is missing), 410, a range that ends after the object, and a 403 for one object of a bucket from which others
+ * were read are failures of the object. Nearly all other errors of servers and networks are failures of the source, which io retries. */
 #ifndef STK_HTTP_H
 #define STK_HTTP_H
 
