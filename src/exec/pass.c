@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* Slots of at least this size are written past the caches: they do not fit into a core's caches, so loading their lines before overwriting them is useless. */
+/* Slots of at least this many bytes are written past the caches: a core's caches do not hold them, so loading their lines before overwriting is useless. */
 enum { STREAM_SLOT = 2 << 20 };
 
 /* Decodes the part of the image that the pass reads into scratch memory. *part: set to that part; *at: set to its position in the whole image. */
@@ -147,8 +147,8 @@ static enum stk_status run_planes(const struct stk_chain_run *run, struct stk_pa
 	return STK_OK;
 }
 
-/* Finds the operator to name in the error. All operators of a group are inferred before the first one runs, but the error must not depend on that. So this
- * runs all operators but the last one separately, and reports the error of the first that fails. If none fails, names the last one. */
+/* Finds the operator to name in the error. All operators of a group are inferred before the first one runs, but the error must not depend on that. So for a
+ * group that the cores can run, this runs all operators but the last one separately, and reports the first error. If none fails, names the last one. */
 static enum stk_status blame_the_first(
 	const struct stk_chain_run *run, const struct stk_group *group, enum stk_status s, struct stk_error *err)
 {

@@ -43,8 +43,8 @@ STK_MUST_USE enum stk_status stk__archive_index_scan(enum stk_archive_kind kind,
 STK_MUST_USE enum stk_status stk__archive_index_each(
 	const struct stk_archive_index *x, stk_archive_found *found, void *user, struct stk_error *err);
 /* Returns whether x is an index of this archive in its present state: with the same size and, for an object, the same version; for a local file, the same
- * times and inode. For an object without a version, and for a local copy whose time of modification is unchanged, it is enough that the first and the last
- * header are the same, and in a copy also some between them. */
+ * times and inode. For an object without a version, and for a local copy whose time of modification is unchanged or unknown, it is enough that the first and
+ * the last header are the same, and in a copy also some between them. */
 bool stk__archive_index_fits(enum stk_archive_kind kind, const struct stk_archive_index *x, struct stk_archive_file *f);
 
 /* Writes the beginning of an index file. Call stk__archive_index_put for each archive next, and then stk__put_hash. */

@@ -34,7 +34,7 @@ uint64_t stk__take_coded(struct stk_coded_in *in);
 void stk__take_text(struct stk_coded_in *in, char *name, size_t used, size_t capacity);
 /* Reads a name that stk__put_name wrote; `name` must contain the previous name, and receives the new one. */
 void stk__take_name(struct stk_coded_in *in, char *name, size_t capacity);
-/* Returns whether the last of n bytes are the hash of the bytes before them. */
+/* Returns whether the last STK_CODED_HASH of the n bytes are the hash of the bytes before them. */
 bool stk__coded_is_whole(const uint8_t *data, size_t n);
 
 #endif

@@ -27,7 +27,7 @@ struct stk_file_list_options {
 	size_t file_count;
 	const char *const *file_filters; /* glob patterns of files' names: * ? [a-z] [!a-z] \; NULL: DALI's default list of image endings */
 	size_t filter_count;
-	const char *const *dir_filters; /* glob patterns of class folders; a folder that matches none has no label; NULL: all match */
+	const char *const *dir_filters; /* glob patterns of class folders; a folder that matches none is left out; NULL: all match */
 	size_t dir_filter_count;
 	bool case_sensitive; /* true if file_filters and dir_filters distinguish capitals from small letters */
 	bool nested; /* class folders are read with all their subfolders, in the order of Python's sorted(os.walk()), and none may be empty */

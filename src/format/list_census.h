@@ -29,7 +29,7 @@ bool stk__list_wants_class(const struct stk_file_list_options *o, const char *na
 /* stk__census_loose counts a file directly in the root; stk__census_other counts a file in a class folder that is not a sample. */
 void stk__census_loose(struct stk_list_census *c, const struct stk_file_list_options *o, const char *name);
 void stk__census_other(struct stk_list_census *c, const char *name);
-/* Counts a folder inside a class folder, which is not read. */
+/* Counts a folder inside the class folder `class_name`; the inner folder is not read. */
 void stk__census_folder(struct stk_list_census *c, const char *class_name);
 
 /* Sorts the files from index `first` on: by name, or by folder and then by name, as Python sorts the results of os.walk. */

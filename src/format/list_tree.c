@@ -19,7 +19,7 @@
 
 enum { ENTRIES_SIZE = 128 << 10 };
 
-enum { DEEPEST = 64 }; /* maximum depth of folders; deeper trees are most likely a link to a folder that contains the link */
+enum { DEEPEST = 64 }; /* maximum depth of folders; deeper trees most likely come from a link to a folder that contains it */
 
 struct walk {
 	struct stk_file_list *list;

@@ -322,7 +322,7 @@ static enum stk_status plan_all(struct planning *g)
 	return s;
 }
 
-/* State of the source's listing, whose progress the caller follows and can stop. */
+/* A listing of the source, which the caller watches and can stop. */
 struct listing {
 	const struct stk_pack_options *options;
 	bool ended;

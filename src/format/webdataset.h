@@ -53,7 +53,7 @@ STK_MUST_USE enum stk_status stk__webdataset_parse_index(const struct stk_webdat
 STK_MUST_USE enum stk_status stk__webdataset_add(const struct stk_webdataset_options *o, int32_t archive,
 	const struct stk_archive_index *index, struct stk_samples *t, struct stk_components *components, struct stk_error *err);
 
-/* Collects the samples of an archive from its files, one after the other. Pass it as `user` to stk__collect_file for each file in the archive's order; call
+/* Collects the samples of an archive from its files, one after the other. Pass *out as `user` to stk__collect_file for each file in the archive's order; call
  * stk__collect_last after the last file. */
 struct stk_collect;
 STK_MUST_USE enum stk_status stk__collect_begin(const struct stk_webdataset_options *o, int32_t archive, struct stk_samples *t,
