@@ -123,8 +123,8 @@ def audiodecode(
 
 @dataclass
 class AudioSamples:
-    """Samples of a sound. data: a float32 tensor (channels, frames). pts_seconds: time of the first sample. duration_seconds: duration of all samples.
-    sample_rate: in Hz. Can be unpacked like the tuple of these four."""
+    """Samples of a sound. data: float32 (channels, frames), a torch tensor or a NumPy array. pts_seconds: time of the first sample.
+    duration_seconds: duration of all samples. sample_rate: in Hz. Can be unpacked like the tuple of these four."""
 
     data: Any
     pts_seconds: float
@@ -210,7 +210,7 @@ class AudioDecoder:
     def get_samples_played_in_range(self, start_seconds: float | None = None, stop_seconds: float | None = None) -> AudioSamples:
         """Returns the samples from start_seconds to before stop_seconds, both rounded to the nearest sample. None: the sound's begin or end. Times are on the
         file's clock, like those of a VideoDecoder. The window is cut to the sound; pts_seconds of the result is the time of its first sample. Raises
-        IndexError if there is no sound between two different times."""
+        ValueError if start_seconds is after stop_seconds, and IndexError if there is no sound between two different times."""
         m = self.metadata
         start = m.begin_stream_seconds if start_seconds is None else start_seconds
         stop = m.end_stream_seconds if stop_seconds is None else stop_seconds
@@ -299,8 +299,8 @@ class Audio:
 class AddNoise:
     """A transform of a Loader's sounds: adds part of a noise file to each sound, at a random signal-to-noise ratio, as torchaudio's AddNoise does.
 
-    noises: paths of sound files. They are shuffled, and each sound gets the next file, from a random position on. Where the noise is shorter than the sound, no
-    noise is added.
+    noises: paths of sound files. They are shuffled, and each sound gets the next file, from a random position on. If the noise ends before
+    the sound does, no noise is added to the rest of the sound.
     snr: the lowest and the highest ratio in dB, between which each sound's ratio is drawn; or one number.
 
     Example: Loader(folder, 32, fields={"audio": Audio(rate=16000)}, transforms=[AddNoise(noises, snr=(0, 20))])

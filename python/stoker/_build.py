@@ -62,7 +62,7 @@ class UserSource(NamedTuple):
 
 
 class FrozenRandomError(InvalidArgumentError):
-    """Raised if a definition added other operators, or other constants, when it was traced the second time."""
+    """Raised if a definition added other operators, or passed other arguments to them, when it was traced the second time."""
 
 
 class GraphBuilder:

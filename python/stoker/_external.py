@@ -95,16 +95,16 @@ def external_source(
     device: "gpu" uploads the samples, in a pipeline with a GPU. Batches of torch or CuPy arrays that are on that GPU are not copied to host memory; single
     samples (batch=False) and arrays on another GPU are copied.
 
-    no_copy: by default arrays are copied when they are given (bytes objects are not, because they cannot change), so a source may write the next batch into
-    the same array. With True, arrays are read later, without a copy: do not write to them.
+    no_copy: by default arrays are copied as soon as the source returns them (bytes objects are not, because they cannot change), so a source may write the
+    next batch into the same array. With True, arrays are read later, without a copy: do not write to them.
 
-    The source runs on its own thread, the only thread of the pipeline that takes the GIL. If the source raises an exception, the program gets that exception
+    The source runs on its own thread. If the source raises an exception, the program gets that exception
     where it waits for the batch, with its traceback and the position of the sample.
 
     parallel: a callable that takes an argument is called in py_num_workers processes of the pipeline. With batch=False they divide the samples of a batch
     among them. They begin prefetch_queue_depth batches ahead. The processes are forked. With py_start_method="spawn" the callable is pickled instead;
-    functions that cannot be imported, such as lambdas, are pickled with all objects that they refer to. Other sources run on the thread. If a callable spends
-    its time in NumPy or in a decoder, threads are as fast as processes.
+    functions that cannot be imported, such as lambdas, are pickled with all objects that they refer to. Other sources run on the source's thread. If a callable
+    spends its time in NumPy or in a decoder, threads are as fast as processes.
 
     use_copy_kernel, bytes_per_sample_hint: have no effect.
     """

@@ -14,7 +14,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def within(node: ast.AST) -> Iterator[ast.AST]:
-    """Yields the node and its descendants, except the bodies of functions and classes."""
+    """Yields the node and its descendants, but nothing inside functions, lambdas and classes."""
     yield node
     if not isinstance(node, _SCOPES):
         for child in ast.iter_child_nodes(node):

@@ -155,7 +155,7 @@ class Meeting:
 def threads(shard: Shard) -> int | None:
     """Returns the number of worker threads for this rank: its share of the cores of its host. Returns None if LOCAL_WORLD_SIZE is set, from which the library
     computes the number, or if the ranks of the shard are not those of a process group. Otherwise gathers the host names of all ranks, so each rank
-                    must call this."""
+    must call this."""
     group = together(shard)
     if "LOCAL_WORLD_SIZE" in os.environ or group is None:
         return None

@@ -97,8 +97,8 @@ class Session:
         self._ended = False
 
     def check_left_out(self, batch: _core.Batch, ranks: int) -> None:
-        """Raises CorruptError for a batch without good samples if there are several ranks. All ranks must make equally many steps, so the batch cannot be left
-        out: the others would wait for ever."""
+        """Raises CorruptError if there are several ranks. batch: a batch without good samples. All ranks must make equally many steps, so this rank cannot
+        leave the batch out: the other ranks would wait for ever."""
         if ranks < 2:
             return
         bad = self._bad_of(batch)
@@ -226,11 +226,12 @@ class Session:
         self._drain()
 
     def _drain(self) -> None:
-        """Releases the samples of sources that the library no longer needs. Otherwise they stay in memory until a source is called again; and after close(),
+        """Releases samples that the library has finished reading. Otherwise they stay in memory until a source is called again, and after close()
         until the garbage collector runs, because a source and its handle refer to each other."""
         for source in self._sources:
             source.handle.drain()
 
     def interrupt(self, on: bool) -> None:
-        """on=True: from now on, also in a call that waits already, a wait for a batch raises CancelledError, and loses no batch. on=False: ends this."""
+        """on=True: from now on, also in a call that waits already, a wait for a batch raises CancelledError, and loses no batch. on=False: waits last
+        until a batch is ready again."""
         self.core.interrupt(on)

@@ -57,9 +57,9 @@ def view(
     one with images is drawn. A batch of stoker.structured is searched at all depths. Images are (channels, height, width), (height, width, channels) or
     (height, width), with 1, 3 or 4 channels (the fourth is dropped), on the CPU or on a GPU.
     For a Pipeline, the result is a Drawing: an SVG of its levels, chains and passes, and of the device of each.
-    images: the most images to draw. columns: number of images in a row; None: about as many columns as rows.
-    mean, std: undo `Normalize(mean, std)`. Without them, floats between 0 and 1, and between 0 and 255, are shown as they are; the values of any other batch
-    are stretched so that the darkest is black and the brightest white.
+    images: the most images to draw, at most 4096. columns: number of images in a row; None: about as many columns as rows.
+    mean, std: undo `Normalize(mean, std)`. Without them, values of uint8 are shown as they are, and so are values of other types if all lie between 0 and 1
+    or all between 0 and 255; other batches are stretched so that the smallest value is black and the largest white.
     boxes: the name of the field that holds the images' boxes, or the boxes themselves: an array (boxes, 4 or more) for each image, in pixels, or a
     RaggedBatch. None: the field `boxes`, if there is one. box_format: "XYXY" (left, top, right, bottom), "XYWH" or "CXCYWH".
     Returns a Sheet, or a Drawing of a Pipeline. Raises InvalidArgumentError if nothing in the batch is an image.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sources of external_source: callables, iterables, generators, and feed_input.
 
-Each source has a method pull(epoch, batch, index, count, position). It returns a batch, with a list of arrays or one array for each output, or raises
-StopIteration at the end of the epoch. The method reset(epoch) begins an epoch. The pipeline's callback thread calls both, one call at a time.
+Each source has a method pull(), which returns a batch, with a list of arrays or one array for each output, or None at the end of the epoch. The method
+reset(epoch) begins an epoch. The pipeline's callback thread calls both, one call at a time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Pulled = list[Any] | None
 
 
 class KeptErrors:
-    """Returns the exceptions of users' functions. The _core.Source `handle` stores them until the consumer asks for the sample."""
+    """Base of sources and of python_function's functions. `handle` stores exceptions of users' code until the consumer asks for the sample."""
 
     handle: _core.Source
     uploads = False  # whether the samples are only copied to the GPU, so that no code on the CPU reads them
@@ -187,7 +187,7 @@ class CallableSource(Source):
             self.copy = False  # no other code has a reference to the results of a process
 
     def stop(self) -> None:
-        """Ends the processes, if the pipeline could not be built. start() may be called again."""
+        """Ends the processes. Called if the pipeline could not be built; start() may be called again."""
         if self.processes is not None:
             self.processes.close()
             self.processes = None
@@ -374,8 +374,8 @@ class FedSource(Source):
 
 
 def _takes_argument(function: Callable[..., Any]) -> bool:
-    """Returns whether to call the callable with an argument, by DALI's rule: if it has a parameter without a default, or exactly one parameter, or if its
-    signature cannot be read."""
+    """Returns whether to call the callable with an argument, by DALI's rule: if it has a positional parameter without a default, or exactly one
+    positional parameter and is not a class, or if its signature cannot be read."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

@@ -44,8 +44,8 @@ class Storage:
     ca_bundle: path of a file with the certificates that are trusted. proxy: URL of a proxy; "": no proxy.
     requests: the most requests that are sent at the same time, up to 2048. It is also limited by the connections that fit into half of the files that the
     process may open. threads: number of threads that send requests: 2 by default, at most 16.
-    retries: how often a request that failed at the store or in the network is sent again: 10 times by default. Before any server has answered it is 4 times,
-    or once if the failure was a time-out.
+    retries: how often a request that failed at the store or in the network is sent again: 10 times by default. Until a server has answered for the first
+    time, a request is sent again only 4 times, or once after a time-out.
     hedging: whether a request is sent a second time if its answer takes longer than nearly all others did.
     connect_timeout: seconds in which a connection must be made, including the TLS handshake (5). answer_timeout: seconds until the first byte (20).
     stall_timeout: seconds in which each 4 KiB must arrive (10). Each try of a request has these limits.

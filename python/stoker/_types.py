@@ -219,7 +219,8 @@ NUMBERS = tuple(t for t in DALIDataType if t not in (STRING, NO_TYPE, IMAGE_TYPE
 
 
 def to_dtype(value: Any) -> DALIDataType:
-    """Converts types.X, a torch or NumPy dtype, a Python type or a name to a type of the library. Raises TypeError for other values."""
+    """Converts types.X, a torch or NumPy dtype, a Python type or a name to a type of the library. Raises ValueError for an unknown number, and
+    TypeError for other values."""
     if isinstance(value, int) and not isinstance(value, bool):
         return DALIDataType(value)
     name = value if isinstance(value, str) else getattr(value, "name", None) or getattr(value, "__name__", None) or str(value)

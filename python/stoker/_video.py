@@ -54,7 +54,7 @@ class FrameBatch:
 
 @dataclass(frozen=True)
 class VideoMetadata:
-    """Facts about the video stream, from its list of packets, with torchcodec's names. rotation: degrees counter-clockwise, from -180 to less than 180, by
+    """Facts about the video stream. The names are torchcodec's. rotation: degrees counter-clockwise, from -180 to less than 180, by
     which the file asks to turn frames; None: it does not ask. Frames, width and height are already turned."""
 
     num_frames: int
@@ -370,13 +370,13 @@ class VideoDecoder:
         return self.get_frame_at(self._shown(seconds))
 
     def get_frames_played_at(self, seconds: Iterable[float]) -> FrameBatch:
-        """Returns the frames that are shown at these times, in seconds, in the given order."""
+        """Returns the frames that are shown at these times, in seconds, in the given order. Raises IndexError outside of the video."""
         return self._batch([self._shown(float(s)) for s in (seconds.tolist() if hasattr(seconds, "tolist") else seconds)])
 
     def get_frames_played_in_range(self, start_seconds: float, stop_seconds: float, fps: float | None = None) -> FrameBatch:
         """Returns the frames that are shown in the half-open range [start_seconds, stop_seconds). With fps, returns those that are shown at start_seconds,
         start_seconds + 1 / fps, and so on: as many as fit into the range, rounded to the nearest number. These times are then the frames' pts_seconds, and each
-        frame lasts 1 / fps."""
+        frame lasts 1 / fps. Raises ValueError for a range that is not inside the video, and for an fps that is not positive and finite."""
         m = self.metadata
         if not start_seconds <= stop_seconds:
             raise ValueError(f"start_seconds is {start_seconds}; it must not be after stop_seconds, which is {stop_seconds}")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exceptions that stoker raises.
+"""Stoker's own exceptions.
 
-Every exception is a StokerError, which is a RuntimeError, the type that DALI raises. If Python has a type for the same failure, such as KeyError, the exception
-is of that type too.
+Each class is a StokerError, which is a RuntimeError, the type that DALI raises. If Python has a type for the same failure, such as MemoryError, the class
+is derived from that type too.
 """
 
 from __future__ import annotations

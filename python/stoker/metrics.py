@@ -122,7 +122,7 @@ def _counters(loader: Any) -> dict[str, float]:
 
 @suggests
 def read(loaders: Any) -> dict[str, dict[str, float]]:
-    """Returns a dict from loaders' names to dicts of their counters, with the library's names and units (times in ns).
+    """Returns a dict from loaders' names to dicts of their counters, with the library's names and units (_ns: nanoseconds, _ms: milliseconds).
 
     loaders: a Loader, a Pipeline or an iterator of stoker.plugin, which gets the name "loader", or a dict of several by name.
     """
@@ -217,14 +217,14 @@ def prometheus(loaders: Any, port: int = 9400, host: str = "127.0.0.1") -> Expor
     """Serves the metrics for Prometheus from a separate thread, and returns the Exporter.
 
     loaders: as for read(). port: 0 selects a free one. host: the default allows only this machine; "0.0.0.0" opens the port to the network. Raises
-    InvalidArgumentError if the port is in use.
+    InvalidArgumentError if the port cannot be used.
     """
     return Exporter(loaders, port, host)
 
 
 @suggests
 def opentelemetry(loaders: Any, meter: Any = None) -> None:
-    """Registers the metrics as observable instruments of an OpenTelemetry meter, under Prometheus' names with dots, such as stoker.read_bytes.
+    """Registers the metrics as observable instruments of an OpenTelemetry meter, such as stoker.read_bytes for stoker_read_bytes_total.
 
     loaders: as for read(). meter: an opentelemetry.metrics.Meter; None: that of the global provider. Raises UnsupportedError if the package
     opentelemetry-api is not installed.

@@ -556,7 +556,7 @@ class Pipeline:
         cls, serialized_pipeline: bytes | str | None = None, filename: str | os.PathLike[str] | None = None, **kwargs: Any
     ) -> Pipeline:
         """Makes a pipeline from serialized_pipeline, the result of serialize(), or
-        from a file that holds it. Keyword arguments override settings.
+        from the file `filename`. Keyword arguments override settings.
         Each external_source must be fed with feed_input.
         """
         if (serialized_pipeline is None) == (filename is None):

@@ -345,8 +345,8 @@ class TensorListCPU(_TensorList[TensorCPU]):
         self._use_memory([a.view(to_numpy_type(dtype)) for a in self._arrays()], self.layout())
 
     def as_reshaped_tensor(self, shape: Sequence[int]) -> TensorCPU:
-        """Returns the batch as one tensor of another shape, over the same memory; a copy if there are gaps between its samples. Raises InvalidArgumentError if the
-        numbers of elements differ."""
+        """Returns the batch as one tensor of another shape, over the same memory, or over a copy if the batch is not dense. Raises InvalidArgumentError
+        if the numbers of elements differ."""
         import numpy as np
 
         whole = self.as_array() if self.is_dense_tensor() else np.concatenate([a.ravel() for a in self._arrays()] or [np.empty(0)])
@@ -422,8 +422,8 @@ class TensorListGPU(_TensorList[TensorGPU]):
         return self[i]
 
     def use_stream(self, stream: Any) -> None:
-        """Notes that a stream (torch's, CuPy's or a handle) reads the batch. When the last tensor of the batch is gone, its memory is reused only after all work
-        that the stream has at that moment. DLPack notes the stream for which it exports a tensor; call this method for other streams."""
+        """Notes that a stream (torch's, CuPy's or a handle) reads the batch. After the last tensor of the batch is gone, the batch's memory is reused only when
+        the work that the stream has at that moment is done. DLPack notes the stream for which it exports a tensor; call this method for other streams."""
         self._batch.use_stream(stream_handle(stream))
 
     @property

@@ -396,7 +396,8 @@ class RandomChoice(Group):
 
 
 class RandomOrder(Group):
-    """Applies all of `transforms` in an order drawn for each sample. At most five of them may give other results in another order; flips do not count."""
+    """Applies all of `transforms` in an order drawn for each sample. At most five of them may depend on the order. Flips do not, unless
+    another of `transforms` gives other results before a flip than after it."""
 
     MOST = 5  # each transform is compiled once for each position in the order
 
