@@ -245,7 +245,8 @@ bool stk__http_may_begin(const struct stk_http_source *s, const struct stk_reque
 /* Puts requests that found no free descriptor back into the queue. One that has waited for a descriptor for longer than first_byte_ms fails. */
 void stk__http_requeue(struct stk_http_source *s, struct stk_http_loop *l, struct stk_request *r, int64_t now);
 /* Returns whether one more second transfer may begin, and counts it: in total at most four plus a twentieth of the requests so far, at a time at most two
- * plus a twentieth of those under way, and none in the five seconds after a server has asked for fewer requests. After true, call stk__http_end_hedge once. */
+ * plus a twentieth of those under way, none in the five seconds after a server has asked for fewer requests, and none with no_hedging. After true, call
+ * stk__http_end_hedge once. */
 bool stk__http_begin_hedge(struct stk_http_source *s, int64_t now);
 void stk__http_end_hedge(struct stk_http_source *s);
 /* Notes that the loop is awake and asks for the next request itself. */
@@ -270,7 +271,7 @@ uint64_t stk__http_endpoint_hash(const struct stk_http_account *a);
 void stk__http_account_unref(struct stk_http_account *a);
 void stk__http_refresh(void *source, const char *uri, const struct stk_access *access);
 void stk__http_keeper_join(struct stk_http_source *s); /* call after `ending` was set */
-/* Handles a store's report that the account's keys have expired: has new keys requested soon. Returns false if the keys do not come from an issuer, or no
+/* Handles a store's report that the account's keys have expired: has new keys requested soon. Returns false if the keys do not expire, or no
  * thread renews them. */
 bool stk__http_keys_refused(struct stk_http_source *s, const struct stk_http_account *a);
 /* http_share.c: returns the sleeping loop with the fewest transfers, or NULL. Call with the lock held. */

@@ -618,7 +618,7 @@ static uint64_t remove_old(struct stk_cache_disk *d, int64_t before, uint64_t wa
 	return freed;
 }
 
-/* If room is missing, removes old entries of at least a twentieth of the limit. After it has found too few old entries once, this process never looks again. */
+/* If room is missing, removes old entries of at least a twentieth of the limit. If it finds too few, this process never looks for old entries again. */
 bool stk__cache_reserve(struct stk_cache_disk *d, uint64_t bytes)
 {
 	if (d->read_only || bytes > d->limit)

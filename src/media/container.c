@@ -101,7 +101,7 @@ static void expect(const struct stk_container *c, int64_t offset, int64_t n)
 		c->in->expect(c->in->user, offset, n);
 }
 
-/* Returns whether the file is an MP4 file whose moov box lists all packets, since it has no fragments (moof boxes); false if in doubt. Also announces to the
+/* Returns whether the file consists of MP4 boxes without fragments (moof), so that its moov box lists all packets; false if in doubt. Also announces to the
  * input that the moov box, and the bytes after each mdat box, where the moov box often is, will be read. */
 static bool is_listed(const struct stk_container *c)
 {

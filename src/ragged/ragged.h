@@ -16,8 +16,8 @@ struct stk_ragged {
 };
 
 /* Calls fn(ctx, i, worker) for i in 0 .. count-1 on up to `threads` threads, including the caller's, and returns when all calls have returned. Each thread
- * takes one item at a time, so items may differ in cost. worker is in 0 .. threads-1 and different for each thread. Fewer threads are used if `threads` is
- * above 64 or if the system cannot create them. */
+ * takes one item at a time, so items may differ in cost. worker is in 0 .. threads-1 and different for each thread. Fewer threads are used if `count` is
+ * smaller, if `threads` is above 64, or if the system cannot create them. */
 void stk__fork(int32_t threads, int64_t count, void (*fn)(void *ctx, int64_t i, int32_t worker), void *ctx);
 
 /* Returns how many threads to pass to stk__fork for `items` items that take as long as reading and writing `bytes` bytes: one, and one more for each 512

@@ -41,8 +41,8 @@ bool stk__uses_add(struct stk_uses *u, stk_gpu_stream stream);
  * one of the streams is being captured into a CUDA graph, since the graph must not contain the event: try again later. If an event cannot be created, waits for
  * its stream instead; if it cannot be recorded, ignores that. If the device cannot be used (a forked child, a lost device), does nothing and returns true. */
 bool stk__uses_record(struct stk_gpu_device *dev, struct stk_uses *u);
-/* Returns true if the streams have passed all recorded events, if there are no events, or if the device cannot be used. After the streams have passed them, the
- * next writer no longer waits for them. */
+/* Returns true if the streams have passed all recorded events, if there are no events, or if the device cannot be used. If the streams have passed all of
+ * them, forgets the events, so that the next writer does not wait for them. */
 bool stk__uses_ended(struct stk_gpu_device *dev, struct stk_uses *u);
 void stk__uses_free(struct stk_gpu_device *dev, struct stk_uses *u);
 
@@ -54,7 +54,7 @@ struct stk_shared;
  * work with it. The lock guards only the counts and pointers. */
 struct stk_shared_pool {
 	pthread_mutex_t lock;
-	struct stk_shared *open; /* the allocation that is being filled; NULL if there is none */
+	struct stk_shared *open; /* the allocation that is being filled, or NULL */
 };
 
 /* ---- blocks ---- */

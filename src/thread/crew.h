@@ -23,8 +23,8 @@ struct stk_crew {
 	_Atomic bool *stop; /* flag that long items should check; may be NULL if progress is NULL */
 };
 
-/* Runs all items. They are started in order, and none is started after a failure; every started item is finished. So the first item that fails, whose error
- * the caller gets, does not depend on the threads' speed. */
+/* Runs all items. They are started in order, and none is started after a failure; every started item is finished. So the caller
+ * gets the error of the failing item with the lowest index, whatever the threads' speed. */
 STK_MUST_USE enum stk_status stk__crew_run(const struct stk_crew *crew, struct stk_error *err);
 
 #endif
