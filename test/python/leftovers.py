@@ -37,7 +37,7 @@ PATIENCE_S = 20  # in seconds, for threads and processes that are about to end
 
 
 def _children() -> dict[str, str]:
-    """Returns a dict from the name to the command line of each running process that this one has started."""
+    """Returns a dict from the name to the command line of each running process that this one has started, except those in LASTING."""
     found = {}
     for listed in Path("/proc/self/task").glob("*/children"):
         try:

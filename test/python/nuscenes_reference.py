@@ -37,8 +37,8 @@ def motion(row):
 
 
 def bounds_in_image(points, size):
-    """Returns the bounds of the part of the points' convex hull inside the image. The corners of that part are among the points inside the image, the image's
-    corners inside the hull, and the crossings of the image's border with lines between two points."""
+    """Returns the bounds of the part of the points' convex hull inside the image, or None if there is no such part. Its corners are among the points inside
+    the image, the image's corners inside the hull, and the crossings of the image's border with lines between two points."""
     width, height = size
     found = [p for p in points if 0 <= p[0] <= width and 0 <= p[1] <= height]
     for a, b in combinations(points, 2):

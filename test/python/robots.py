@@ -151,7 +151,7 @@ def _write_v21(root: Path, data: Any, stills: Any, lengths: Any, ends: Any) -> N
 
 
 def _write_videos(root: Path, key: str, lengths: Any, version: int) -> None:
-    """Writes a camera's videos, in which each frame is brighter than the one before it. Format 3.0 has one video for all episodes, 2.1 one for each."""
+    """Writes a camera's videos. The brightness of a frame is 20 + 8 * its number, modulo 256. Format 3.0 has one video for all episodes, 2.1 one for each."""
     if version == 3:
         videos = [(root / "videos" / key / "chunk-000" / "file-000.mp4", sum(lengths))]
     else:

@@ -614,7 +614,7 @@ def test_a_pipeline_that_begins_waits_for_no_later_samples_of_another():
 
 
 def tar_with_a_large_sample(members):
-    """Returns a tar with a sample of thousands of small members, followed by a sample of one member."""
+    """Returns a tar with a sample of `members` small members, followed by a sample of one member."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         for name in [*(f"a.{i:05}" for i in range(members)), "b.00001"]:

@@ -21,7 +21,7 @@ except ImportError:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Writes images whose names are their ids, and annotations in random order."""
+    """Writes files whose names contain their images' ids, and annotations that list the images in random order."""
     root = tmp_path_factory.mktemp("coco")
     rng = np.random.default_rng(SEED)
     ids = [int(i) * 7 + 3 for i in rng.permutation(12)]

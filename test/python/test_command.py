@@ -542,7 +542,7 @@ def test_view_of_one_image_under_many_draws(folder, tmp_path):
 
 @pytest.fixture(scope="module")
 def tars(folder, tmp_path_factory):
-    """Writes a folder of two tars, a tar of samples without labels, one without images, and an index of the first two."""
+    """Writes a folder of two tars, a tar of samples without labels, one without images, and an index of the folder's two tars."""
     root = tmp_path_factory.mktemp("tars")
     (root / "both").mkdir()
     files = sorted(folder.rglob("*.jpg"))

@@ -35,7 +35,7 @@ class Record:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """Writes folders of classes: photographs of many sizes, photographs of one size, and PNGs of all modes that Pillow writes."""
+    """Writes folders of classes: photographs of many sizes, photographs of one size, and PNGs of seven of Pillow's modes."""
     rng = np.random.default_rng(SEED)
     root = tmp_path_factory.mktemp("images")
     for name, fixed in (("sizes", False), ("one_size", True)):

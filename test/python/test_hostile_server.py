@@ -598,7 +598,7 @@ def sounds_of_a_manifest(uri, storage, folder):
 
 
 def tars_of(uri, storage, folder):
-    """Packs a table. Until it is completely packed, no folder has the final name."""
+    """Packs a table, and returns the bytes of each tar. After an error no folder has the final name."""
     out = Path(tempfile.mkdtemp(dir=folder)) / "tars"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_table_pack, "common", lambda: storage)

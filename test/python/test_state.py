@@ -57,7 +57,7 @@ def order_2(seed, epoch, n, i):
 
 
 def order_1(seed, epoch, n, i):
-    """Returns the sample at position i of n in version 1 of the order, a Feistel network with cycle walking. Indices of fewer than 16 bits have 24 rounds."""
+    """Returns the sample at position i of n in version 1 of the order, a Feistel network with cycle walking. Has 24 rounds, as for n up to 2**15."""
     key, bits = key_of(seed, epoch), (n - 1).bit_length()
     half = 1 if bits < 2 else (bits + 1) // 2
     while True:

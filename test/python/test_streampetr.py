@@ -104,8 +104,8 @@ def drawn(reference, config, sample, made):
 
 
 def check_sample(reference, config, sample, made):
-    """Compares a sample with that of a handwritten pipeline for the same draws: images within 1 of 255, matrices and boxes within 1e-4 of their size.
-    Returns the draws."""
+    """Compares a sample with that of a handwritten pipeline for the same draws: images within 1 of 255, all other values within 1e-4 of the
+    largest in their array, or of 1 if that is more; timestamps within 1e-6. Returns the draws."""
     draws = drawn(reference, config, sample, made)
     wanted = reference.make_sample(sample, draws, config)
     steps = np.abs(made["img"] - wanted["img"]) * np.array(reference.STD)[:, None, None]
@@ -121,7 +121,7 @@ def check_sample(reference, config, sample, made):
 
 
 def samples_of(batch):
-    """Returns the samples of a batch as dicts of arrays, without padding."""
+    """Yields the samples of a batch as dicts of arrays, without padding."""
     for i in range(len(batch["img"])):
 
         def at(value, i=i):

@@ -419,7 +419,7 @@ def test_shuffled_shards_share_an_epoch():
 
 
 def slots(lengths: list[int], size: int, seed: int, count: int) -> list[list[int]]:
-    """Returns `count` batches of a SequenceSampler, each with one sample for each of the `size` slots."""
+    """Returns the first `count` batches that a SequenceSampler must give, each with one sample for each of the `size` slots."""
     first = np.cumsum([0, *lengths])
     out = []
     for slot in range(size):

@@ -15,7 +15,7 @@ DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
 
 def tree_of(rng):
-    """Returns a tree with all types and forms that a batch may have."""
+    """Returns a tree of tensors, arrays and other values in many types and containers."""
     grid = torch.from_numpy(rng.normal(size=(5, 6)))
     return {
         "boxes": [torch.from_numpy(rng.normal(size=(int(n), 4)).astype(np.float32)) for n in rng.integers(0, 5, 20)],

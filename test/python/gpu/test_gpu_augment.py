@@ -41,7 +41,7 @@ def draw_magnitude(rng: np.random.Generator, operation: int) -> float:
 
 def compare(define: Callable[[list[Any]], Any], images: list[np.ndarray], rng: np.random.Generator, layout: str = "HWC") -> float:
     """Asserts that `define`, over the images with every operation, gives the same bytes on the cores, on the GPU, and on the GPU without fusion. Returns the
-    number of images that passes on the GPU have made."""
+    number of augmented images that the GPU made in the pass of the operator that reads them."""
     operations = [np.array([k], np.int32) for k in range(OPERATIONS)]
     magnitudes = [np.array([draw_magnitude(rng, k)], np.float32) for k in range(OPERATIONS)]
 

@@ -44,18 +44,18 @@ def encode(rng: np.random.Generator, mode: str, options: dict[str, Any]) -> byte
 
 
 def damaged(rng: np.random.Generator, data: bytes, how: int) -> bytes:
-    """Returns the file with damage of kind `how`, 0 or more. Some damaged files can still be decoded."""
+    """Returns the file with damage of kind `how`, from 0 to 5. Some damaged files can still be decoded."""
     bytes_ = bytearray(data)
     if how == 0:
         return data[: int(rng.integers(20, len(data) - 4))]
-    if how == 1:  # damages bytes of the scan
+    if how == 1:  # changes bytes in the second half, which is the scan
         for at in rng.integers(len(data) // 2, len(data) - 2, 6):
             bytes_[int(at)] = int(rng.integers(0, 256))
         return bytes(bytes_)
-    if how == 2:  # damages a byte of the headers
+    if how == 2:  # changes a byte of the first 600, mostly headers
         bytes_[int(rng.integers(2, min(600, len(data))))] ^= int(rng.integers(1, 256))
         return bytes(bytes_)
-    if how == 3:  # inserts a marker in the second half of the file
+    if how == 3:  # overwrites two bytes in the second half with a marker
         at = int(rng.integers(len(data) // 2, len(data) - 2))
         bytes_[at : at + 2] = bytes([0xFF, int(rng.choice([0xD9, 0xD8, 0xC4, 0xDA, 0xD3]))])
         return bytes(bytes_)

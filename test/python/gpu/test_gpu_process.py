@@ -172,7 +172,7 @@ def test_two_devices(two_gpus, tree: Path) -> None:
 
 
 def fill(torch: Any, leave: int) -> list[Any]:
-    """Allocates the memory of GPU 0 except for `leave` bytes. Collects garbage first; otherwise unused pipelines of other tests could free memory
+    """Allocates memory of GPU 0 until at most `leave` bytes are free. Collects garbage first; otherwise unused pipelines of other tests could free memory
     later."""
     gc.collect()
     torch.cuda.empty_cache()

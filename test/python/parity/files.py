@@ -52,7 +52,7 @@ def _png16(rng: np.random.Generator, channels: int) -> bytes:
 
 @functools.cache
 def encoded() -> dict[str, bytes]:
-    """Returns a dict from a name to the bytes of a file, for all variants of JPEG and PNG."""
+    """Returns a dict from a name to the bytes of a file, for many variants of JPEG and PNG."""
     rng = rng_of("files")
     made = {f"jpeg {s}": _jpeg(rng, s) for s in ("444", "422", "420", "440", "411")}
     made |= {f"jpeg {s} progressive": _jpeg(rng, s, progressive=True) for s in ("444", "422", "420", "440", "411")}

@@ -179,8 +179,8 @@ def _differences(reference: Output, ours: Output) -> tuple[float, float, float]:
 
 
 def compare(case: Case, reference: Sequence[Output], ours: Sequence[Output], records: list[Record] = RECORDS) -> None:
-    """Asserts that types, shapes and layouts are equal, and that values are within the case's bounds. Adds a record for each output of the right type and
-    shapes to `records`, even if its values differ too much."""
+    """Asserts that types, shapes and layouts are equal, and that values are within the case's bounds. Adds a record for each output of the right type,
+    shapes and layout to `records`, even if its values differ too much."""
     assert len(reference) == len(ours), f"{len(ours)} outputs, DALI has {len(reference)}"
     for a, b in zip(reference, ours, strict=True):
         assert b.dtype == a.dtype, f"type {b.dtype}, DALI's is {a.dtype}"
