@@ -90,7 +90,7 @@ class Streaming(data.IterableDataset):
 
 
 class Itself(Streaming, Position):
-    """A Dataset that is its own iterator, whose attributes do not exist before the first epoch."""
+    """A Dataset that is its own iterator. The attributes of Position do not exist before its first epoch."""
 
     def __iter__(self):
         Position.__init__(self, part_of(self.sizes))

@@ -43,7 +43,7 @@ A = AffineTransformer
 
 
 class Given(DataProvider):
-    """Provides samples from nested dicts of arrays; lists become arrays of fields or groups. The first sample determines the format."""
+    """Provides samples from nested dicts of arrays; a list becomes a group whose fields are named by their indices. The first sample determines the format."""
 
     def __init__(self, samples: list[dict[str, Any]]) -> None:
         self.samples = samples

@@ -87,7 +87,7 @@ class Maker:
         self.size = int(self.rng.integers(1, MOST_SAMPLES + 1))
         self.count = 0
         self.sources: dict[str, Batch] = {}  # inputs of the current step that are new sources
-        self.values: dict[str, Batch] = {}  # outputs of earlier steps, which the current step can read
+        self.values: dict[str, Batch] = {}  # values that the next step can read: outputs of earlier steps, and some of their sources
 
     def pick(self, of: Sequence[Any]) -> Any:
         return of[int(self.rng.integers(len(of)))]
