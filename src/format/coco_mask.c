@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Paints masks. Polygons and run lengths both become runs of pixels, counted down the columns: positions at which outside turns to inside, or inside to
- * outside. A polygon's border is sampled at five times the resolution, as pycocotools does (see rleFrPoly in maskApi.c). It turns a run only when it crosses
- * the middle of a column of pixels, so only these samples are computed. Two turns at the same pixel cancel each other, so one bit for each pixel is enough to
- * store them.
+ * outside. A polygon's border is sampled at five times the resolution, as pycocotools does (see rleFrPoly in maskApi.c). The border begins or ends a run only
+ * where it crosses the middle of a column of pixels, so only these samples are computed. Two turns at the same pixel cancel each other, so one bit for each
+ * pixel is enough to store them.
  *
  * Objects are painted from the largest label down, each pixel once. A hostile file of a few MB could still cause hours of work, for example by polygons that
  * zigzag over a large image: struct painter limits the work. */

@@ -48,7 +48,7 @@ static void put_list(struct stk_coded_out *o, const struct stk_file_list *l, con
 	stk__put_hash(o);
 }
 
-/* State of a listing whose progress the caller follows and can stop. */
+/* A listing that the caller watches and can stop. */
 struct watched {
 	const struct stk_index_options *options;
 	bool ended;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Stores the contents of NuScenes' tables in a file: a head, then each part as it is in memory. Only the machine that made the file can use it: if anything
+ * Stores the contents of NuScenes' tables in a file: a head, then each part as it is in memory. The file serves the machine that made it: if anything
  * differs (the tables, this library's structs, the byte order), the index is not current and is written again. */
 #include "base/error.h"
 #include "base/file.h"

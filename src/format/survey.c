@@ -41,7 +41,7 @@ struct stk_survey {
 	struct stk_survey_known known;
 	struct stk_error error; /* the reason why the search failed */
 	int64_t wanted;         /* number of samples that a caller waits for; 0: none */
-	/* next_open: index in `search_order` of the next tar to open; n_searched: number of tars from its beginning whose pieces stk__survey_passed has released */
+	/* next_open: index in `search_order` of the next tar to open; n_searched: number of its first tars whose pieces stk__survey_passed has released */
 	int32_t next_open, n_searched;
 	char notices[NOTICES][400]; /* notices that were not returned yet, the oldest first; further ones are dropped */
 	int32_t notice_count;

@@ -97,7 +97,7 @@ static enum stk_status check_step(struct step step, struct stk_error *err)
 	return STK_OK;
 }
 
-/* Returns whether the operation changes nothing, so that the output can be a view of the input. */
+/* Returns whether the operation is known to change nothing, so that the output can be a view of the input. */
 static bool keeps(struct step step)
 {
 	return step.operation == IDENTITY || (step.operation >= BRIGHTNESS && step.operation <= SHARPNESS && step.magnitude == 1);

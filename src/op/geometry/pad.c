@@ -48,7 +48,7 @@ static const struct stk_arg_def pad_args[] = {
 	STK_ARG_END,
 };
 
-/* Fails if `shape` or `align` has neither one value nor one for each of n axes. Arguments with a value for each sample are not checked. */
+/* Fails if `shape` or `align` has neither one value nor one for each of n axes. While a graph is built, per-sample arguments are not checked. */
 static enum stk_status check_counts(const struct stk_call *call, int32_t n, struct stk_error *err)
 {
 	const struct pad *a = call->args;

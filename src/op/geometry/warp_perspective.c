@@ -55,7 +55,7 @@ static const struct stk_arg_def warp_perspective_args[] = {
 	STK_ARG_END,
 };
 
-/* Reads the matrix from the argument or from input 1. Fails unless one of them is given and fits. Sets *known to false if its numbers are not known yet. */
+/* Reads the matrix from the argument or from input 1. Fails unless one of them is given and fits. *known: set to whether its numbers are known. */
 static enum stk_status read_matrix(const struct stk_call *call, double m[9], bool *known, struct stk_error *err)
 {
 	const struct warp_perspective *a = call->args;
