@@ -99,8 +99,7 @@ struct stk_storage_report {
 	bool listed;                    /* true if the bucket may be listed */
 	bool found;                     /* true if the object exists, or an object whose name begins with that prefix */
 };
-/* Sends a few small requests and waits for the answers. Fails if a pipeline's requests would; then fills the report as far as it can.
- * STK_UNSUPPORTED: `uri` is not the URI of a remote object. */
+/* Sends a few small requests and waits for the answers. Fails if a pipeline's requests would, or if `uri` is local; fills the report as far as it can. */
 STK_API STK_MUST_USE enum stk_status stk_storage_probe(
 	struct stk_storage *s, const char *uri, struct stk_storage_report *out, struct stk_error *err);
 
