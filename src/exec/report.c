@@ -61,7 +61,6 @@ enum stk_status stk_pipeline_reader_meta(struct stk_pipeline *p, const char *nam
 	return STK_OK;
 }
 
-/* Returns the reader of this name, or NULL. */
 static const struct stk_program_node *by_name(const struct stk_pipeline *p, const char *name)
 {
 	int32_t i;

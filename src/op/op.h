@@ -148,8 +148,9 @@ struct stk_call {
 	void *state;              /* state_size bytes, zeroed, also while a graph is built; kept from infer to run of one sample */
 	struct stk_random random; /* the operator's random stream for this sample; each function starts at the beginning of the stream */
 	struct stk_place place;   /* epoch, position, sample id */
-	int32_t index, batch;     /* index of the sample in its batch; number of samples of the batch. Skipped samples count */
-	const char *uri;          /* with STK_OP_NAMES: the sample's URI, "" if it has none */
+	/* Index of the sample in its batch; number of samples of the batch. Skipped samples count. With a gather in a branch: only samples of the branch. */
+	int32_t index, batch;
+	const char *uri;                         /* with STK_OP_NAMES: the sample's URI, "" if it has none */
 	const struct stk_source_callbacks *user; /* the user's function, for operators with STK_OP_FUNCTION; NULL while a graph is built */
 	struct stk_tools *tools;                 /* NULL while a graph is built */
 	/* The GPU on which an operator with STK_OP_NVDEC runs. Output 0 is then in the memory of that GPU, and the operator writes it itself, in infer (as a
