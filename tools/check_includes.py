@@ -3,8 +3,9 @@
 """Checks the direction of includes.
 
 A layer of src/ includes only itself and the layers before it in meson.build's list; a subject of src/kernel only itself, common/ and the subjects before it
-in src/kernel/meson.build's list; code outside the library (cli, python, examples) includes only <stoker/...>; public headers include only public
-headers. Tests may include everything. The files of python/stoker have layers too, and must not import each other in a circle (python_imports.py).
+in src/kernel/meson.build's list; code outside the library (cli, python, examples) includes only the library's public headers, which include no
+other headers of the library. Tests may include everything. The files of python/stoker have layers too, and must not import each other in a circle
+(python_imports.py).
 """
 
 import re

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Builds with a sanitizer, and runs all C tests and the essential Python tests under it.
+# Builds with a sanitizer, and runs the C tests and the essential Python tests under it.
 #
 # usage: [STOKER_LONG=1] tools/sanitize.sh address|thread    STOKER_LONG=1: also tests that take minutes
 set -eu

@@ -153,8 +153,8 @@ def build(folder: Path, options: list[str]) -> None:
 
 
 def modules(package: Path, threaded: bool = False) -> list[Path]:
-    """Returns the module in a built package, as a list of at most one path. If there are two, it is the one for a free-threaded CPython if `threaded`, and
-    otherwise the one for all others."""
+    """Returns the path of the module _core in a built package, in a list; [] if the package has none. If it has two modules, returns that for a
+    free-threaded CPython if `threaded`, else the other."""
     found = sorted(package.glob("_core.*so"))
     return [path for path in found if ("cpython" in path.name) == threaded] if threaded or len(found) > 1 else found
 

@@ -3,7 +3,7 @@
 
 usage: wheel_probe.py [MODULE...]     first imports these modules, in this order (they may load other copies of the same libraries)
        wheel_probe.py --write FILE    writes only the image
-       wheel_probe.py --read URI      reads such a file from there
+       wheel_probe.py --read URI      reads this image from URI
        wheel_probe.py --media FILE... decodes videos and sounds, and prints which FFmpeg did so (needs NumPy)
 """
 

@@ -144,7 +144,7 @@ def layout_of(data: Any) -> str:
 
 def samples_of(batch: Any, limit: int, copy: bool = False) -> Any:
     """Converts a batch, which is a list of samples or one array with the samples along its first axis, to a list of buffers or one buffer. Raises an error for
-    more samples than `limit`, and for none. copy: as for as_buffer."""
+    more samples than `limit`, and for an empty batch. copy: as for as_buffer."""
     if hasattr(batch, "__dlpack__") and not hasattr(batch, "__len__"):  # a dense tensor of another pipeline
         batch = as_buffer(batch)
     if isinstance(batch, (bytes, str)) or not hasattr(batch, "__len__"):

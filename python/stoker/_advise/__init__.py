@@ -56,7 +56,7 @@ def advise(
 ) -> Watched:
     """Returns a wrapper of a loader. The wrapper measures the loop that iterates over it.
 
-    loader: anything to iterate over. The wrapper has its other methods and attributes too (`len`, `state_dict`, `sampler`, ...).
+    loader: anything to iterate over. The wrapper has the loader's methods and attributes too (`len`, `state_dict`, `sampler`, ...).
     steps: steps in a block. The first few are not measured, so that queues can fill. rounds: number of rounds, each with a live and a cached block.
     warmup: steps before the first block.
     cached: number of batches that are kept for cached steps (fewer if they take more than 2 GiB); False: no cached steps.

@@ -284,7 +284,7 @@ static PyObject *py_index_to_mask(PyObject *self, PyObject *const *args, Py_ssiz
 	CALL(r, stk_ragged_index_to_mask(h, batch, items, &index, mask, refused, stream, &err));
 }
 
-/* pack(handle, pointers, sizes, items, inner_bytes, out): two lists of equal length. */
+/* pack(handle, pointers, sizes, items, inner_bytes, out). pointers, sizes: lists of equal length. */
 static PyObject *py_pack(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
 	struct reader r = begin(self, args, count);

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Primitives that move rows of data along one dim of a padded batch, with autograd.
 
-Each primitive has three parts. `_name_run` calls libstoker. A torch.autograd.Function serves eager code, because it costs less than a custom operator. The
-operator torch.ops.stoker.name, with a fake implementation, serves torch.compile and other code that needs the dispatcher. The Function and the operator have
-the same derivative, which is written with these primitives, so that higher derivatives exist too.
+Each primitive with a derivative has three parts. `_name_run` calls libstoker. A torch.autograd.Function serves eager code, because it costs less than a
+custom operator. The operator torch.ops.stoker.name, with a fake implementation, serves torch.compile and other code that needs the dispatcher. The Function
+and the operator have the same derivative, which is written with these primitives, so that higher derivatives exist too.
 """
 
 from __future__ import annotations

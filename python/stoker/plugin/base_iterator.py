@@ -131,7 +131,7 @@ class EpochIterator:
                 pipe.start()
 
     def _check_first_batch(self) -> None:
-        """Raises InvalidArgumentError if an epoch has no batch, as DALI does: a training loop would silently do nothing."""
+        """Raises InvalidArgumentError if DROP leaves an epoch without a batch, as DALI does: a training loop would silently do nothing."""
         if self._policy is _DROP and (self._reader is not None or self._samples >= 0) and len(self) == 0:
             raise InvalidArgumentError(
                 f"an epoch (samples: {self.size}) is smaller than a batch (samples: {self._pipes[0].batch_size}), and LastBatchPolicy.DROP drops "
@@ -147,7 +147,7 @@ class EpochIterator:
             )
 
     def _agree(self) -> None:
-        """Raises an error unless all ranks shuffle the same files with the same seed. Otherwise some samples would be read twice and others never."""
+        """If readers shuffle, raises an error unless all ranks do so with the same files and seed: otherwise some samples would be read twice, others never."""
         for meta, session in zip(self._metas, self._sessions, strict=True):
             state = session.state()
             if state["shuffle"]:
@@ -279,7 +279,8 @@ class EpochIterator:
             self._given += 1
 
     def _all_bad(self, taken: Taken) -> bool:
-        """Returns whether all of this epoch's samples in the batch are bad; its other samples are repeats or belong to the next epoch."""
+        """Returns whether all of this epoch's samples in the batch are bad. The samples that the batch still has are then repeats or belong to the next
+        epoch."""
         return taken.valid == 0 and len(taken.batch) < taken.batch.planned
 
     def _ranks(self) -> int:
