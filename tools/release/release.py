@@ -54,7 +54,8 @@ def python_headers(machine: str) -> Path:
 
 
 def threaded_headers() -> str:
-    """Returns the folder of headers of the given free-threaded CPython; "" if none was given. Ends the program if it is not one."""
+    """Returns the folder of headers of the given free-threaded CPython; "" if none was given. Ends the program if THREADED is not the
+    command of such a CPython, or if its headers are missing."""
     if not THREADED:
         return ""
     asked = "import sysconfig; print(sysconfig.get_config_var('Py_GIL_DISABLED'), sysconfig.get_path('include'))"

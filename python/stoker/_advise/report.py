@@ -160,7 +160,7 @@ def _ms(times: Times) -> tuple[str, str]:
 
 
 def make(subject: Subject, device: str, blocks: list[Block], epoch_starts: list[float], cores: float) -> Report:
-    """Makes the report of a trial. blocks: those that have ended. epoch_starts: seconds until each epoch's first batch. cores: the number of cores."""
+    """Makes the report of a trial. blocks: those that have ended. epoch_starts: seconds until each epoch's first batch. cores: number of usable cores."""
     live, cached = ([b for b in blocks if b.kind == kind] for kind in ("live", "cached"))
     steps = [s for b in live for s in b.taken]
     waits, wholes = [s.wait for s in steps], [s.whole for s in steps]

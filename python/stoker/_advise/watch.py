@@ -161,7 +161,7 @@ class Watched:
     # ---- findings ----
 
     def report(self) -> report.Report:
-        """Returns the findings of the blocks that have ended. Raises StateError if no block has."""
+        """Returns the findings of the blocks that have ended. Raises StateError if no block has ended."""
         over = [b for b in self._blocks if b.over]
         if not over:
             seen = sum(len(b.taken) for b in self._blocks)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The augmentations of AutoAugment, RandAugment and TrivialAugment, for uint8 images (HWC) and sequences of such images (FHWC).
 
-my_shear_x = shear_x.augmentation(mag_range=(0, 0.5))     # one of them with another range
+my_shear_x = shear_x.augmentation(mag_range=(0, 0.5))     # an augmentation with another range
 """
 
 from __future__ import annotations

@@ -73,8 +73,8 @@ FIELDS = (
     *(name for name in _BOXES_3D if name not in ("gt_bboxes_3d", "visibility", "instances")),
     *("ego_pose", "ego_pose_inv", "timestamp", "prev_exists"),
 )
-# The reader gets the order of a shuffling SequenceSampler as a list of whole cycles, which it repeats. The list has about this many entries at most, except
-# that it has at least two cycles.
+# The reader gets the order of a shuffling SequenceSampler as a list of whole cycles, which it repeats. The list has at most this many entries,
+# unless two cycles have more.
 _MOST_DRAWN = 1 << 16
 
 Leaf = tuple[tuple[str | int, ...], str, int, Any]  # path in the tree, name of the field, index of the camera (or -1), type
