@@ -142,7 +142,7 @@ def add_suggestion(error: TypeError, parameters: Mapping[str, inspect.Parameter]
 
 
 def hint_for(name: str, known: Iterable[str], otherwise: str | None = None, cutoff: float = 0.6) -> str:
-    """Returns "did you mean ...?" with the known name that is most similar. If none is similar, returns `otherwise`, by default a list of the known names.
+    """Returns "did you mean ...?" with the known name that is most similar. If no name is similar, returns `otherwise`, by default a list of the known names.
     cutoff: the least similarity, from 0 to 1, as difflib computes it."""
     import difflib
 

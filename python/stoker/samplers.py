@@ -18,7 +18,7 @@ _POLICIES = ("repeat_last", "wrap", "error")
 
 
 def _completed(clip: list[_Number], length: int, policy: str) -> list[_Number]:
-    """Returns a clip's frames, filled up to `length` by the policy if the video ends before. If it does and the policy is "error", raises ArgumentError."""
+    """Returns a clip of `length` frames. If the video ends earlier, fills the clip by the policy, or raises ArgumentError if the policy is "error"."""
     if len(clip) == length:
         return clip
     if policy == "error":
