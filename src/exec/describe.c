@@ -151,7 +151,7 @@ static enum stk_status send(
 }
 
 /* Has the host values that the first operator of a group reads copied to the GPU, and makes the worker's values point to the copies. kept: receives the
- * original addresses, which keep_inputs restores. */
+ * original addresses, which restore_inputs restores. */
 static enum stk_status send_inputs(
 	const struct stk_chain_run *run, const struct stk_program_node *head, int32_t step, void **kept, struct stk_error *err)
 {
@@ -172,7 +172,7 @@ static enum stk_status send_inputs(
 	return s;
 }
 
-static void keep_inputs(const struct stk_chain_run *run, const struct stk_program_node *head, void *const *kept)
+static void restore_inputs(const struct stk_chain_run *run, const struct stk_program_node *head, void *const *kept)
 {
 	for (int32_t k = 0; k < head->node->n_inputs; k++)
 		run->worker->values[head->inputs[k]].data = kept[k];
@@ -589,7 +589,7 @@ static enum stk_status describe_call(
 	struct kept_jobs kept_jobs = {{keep_job, &run->worker->arena}, run, group->step};
 	if (s == STK_OK)
 		s = call->def->lower_jobs(call, &kept_jobs.jobs, err);
-	keep_inputs(run, n, kept);
+	restore_inputs(run, n, kept);
 	return s;
 }
 
@@ -612,11 +612,11 @@ static enum stk_status describe_single(const struct stk_chain_run *run, const st
 {
 	const struct stk_program_node *n = &run->pipeline->program->nodes[group->nodes[0]];
 	struct stk_call call;
-	struct gpu_call lent;
+	struct gpu_call set_call;
 	enum stk_status s = stk__call_prepare(run, group->nodes[0], &call, err);
 	if (s)
 		return s;
-	set_gpu_call(run, group, &call, &lent);
+	set_gpu_call(run, group, &call, &set_call);
 	if ((s = stk__call_infer(run, group->nodes[0], &call, err)))
 		return s;
 	bool views = true;
@@ -691,7 +691,7 @@ static enum stk_status describe_frames(const struct stk_chain_run *run, const st
 			frame.common = &common;
 			s = describe_frame(&frame, group, &part, err);
 		}
-		keep_inputs(run, n, kept);
+		restore_inputs(run, n, kept);
 	}
 	*value = out;
 	return s;

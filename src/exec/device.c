@@ -19,10 +19,10 @@ static enum stk_status make_batch(struct stk_pipeline *p, struct stk_device_batc
 	size_t batch = (size_t)p->config.batch_size, decodes = batch * (size_t)g->n_decodes + 1;
 	pthread_mutex_init(&b->lock, NULL);
 	stk__arena_init(&b->jobs.arena);
-	struct stk_device_largest_needs *usual = &p->parts.device->largest_needs;
-	stk__device_memory_init(&b->files, dev, true, &usual->files);
-	stk__device_memory_init(&b->staging, dev, true, &usual->staging);
-	stk__device_memory_init(&b->scratch, dev, false, &usual->scratch);
+	struct stk_device_largest_needs *needs = &p->parts.device->largest_needs;
+	stk__device_memory_init(&b->files, dev, true, &needs->files);
+	stk__device_memory_init(&b->staging, dev, true, &needs->staging);
+	stk__device_memory_init(&b->scratch, dev, false, &needs->scratch);
 	b->jobs.first = stk__calloc((size_t)g->n_steps * batch + 1, sizeof *b->jobs.first);
 	b->jobs.pending = stk__calloc(batch, sizeof *b->jobs.pending);
 	b->jobs.submitted = stk__calloc(batch, sizeof *b->jobs.submitted);

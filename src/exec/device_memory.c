@@ -17,9 +17,9 @@ struct stk_device_block {
 	size_t size;
 };
 
-void stk__device_memory_init(struct stk_device_memory *m, struct stk_gpu_device *dev, bool pinned, _Atomic size_t *usual)
+void stk__device_memory_init(struct stk_device_memory *m, struct stk_gpu_device *dev, bool pinned, _Atomic size_t *largest_batch)
 {
-	*m = (struct stk_device_memory){.dev = dev, .pinned = pinned, .largest_batch = usual};
+	*m = (struct stk_device_memory){.dev = dev, .pinned = pinned, .largest_batch = largest_batch};
 	pthread_mutex_init(&m->lock, NULL);
 }
 
@@ -96,10 +96,10 @@ uintptr_t stk__device_memory_take(struct stk_device_memory *m, size_t size, stru
 /* Raises *largest_batch to what this batch has taken plus a quarter, if that is more. Returns the new value. */
 static size_t update_largest_batch(struct stk_device_memory *m)
 {
-	size_t wanted = m->taken_bytes + m->taken_bytes / 4, usual = atomic_load(m->largest_batch);
-	while (wanted > usual && !atomic_compare_exchange_weak(m->largest_batch, &usual, wanted)) {
+	size_t wanted = m->taken_bytes + m->taken_bytes / 4, largest = atomic_load(m->largest_batch);
+	while (wanted > largest && !atomic_compare_exchange_weak(m->largest_batch, &largest, wanted)) {
 	}
-	return wanted > usual ? wanted : usual;
+	return wanted > largest ? wanted : largest;
 }
 
 void stk__device_memory_reset(struct stk_device_memory *m)

@@ -27,7 +27,7 @@ struct stk_device_memory {
 	_Atomic size_t *largest_batch; /* the most bytes that a batch has taken, plus a quarter; shared by the pipeline's batches */
 };
 
-void stk__device_memory_init(struct stk_device_memory *m, struct stk_gpu_device *dev, bool pinned, _Atomic size_t *usual);
+void stk__device_memory_init(struct stk_device_memory *m, struct stk_gpu_device *dev, bool pinned, _Atomic size_t *largest_batch);
 void stk__device_memory_destroy(struct stk_device_memory *m); /* may be called on a zeroed struct */
 
 /* Returns an address on the host or on the device, aligned to 256 bytes; 64 bytes after the piece are readable. Returns 0 and fills err if no memory can be

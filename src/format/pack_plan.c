@@ -162,7 +162,7 @@ struct stem_group { /* the files whose paths begin with one stem and a dot, whic
 };
 
 /* Returns the group of an image's stem. The files of a group are neighbours, since a folder's files are sorted by name. */
-static struct stem_group shelf_of(const struct planning *g, int64_t file, const char *path)
+static struct stem_group stem_group_of(const struct planning *g, int64_t file, const char *path)
 {
 	char other[PATH_MAX];
 	struct stem_group s = {file, file + 1, false};
@@ -218,7 +218,7 @@ static enum stk_status add_sample(const struct planning *g, int64_t file)
 	char path[PATH_MAX], other[PATH_MAX], key[PATH_MAX + 32];
 	int32_t label = stk__file_list_label(g->plan->list, file);
 	path_of(g, file, path);
-	struct stem_group stem_group = shelf_of(g, file, path);
+	struct stem_group stem_group = stem_group_of(g, file, path);
 	key_of(file, path, stem_group.twice, key);
 	const char *dot = strrchr(path, '.');
 	enum stk_status s = add_file(g, file, key, dot ? dot + 1 : "", label);

@@ -29,9 +29,9 @@ static const char *find(struct span in, const char *text)
 	return memmem(in.s, in.n, text, strlen(text));
 }
 
-/* Finds the first element <name> in `in`. Sets *inside to its text and, if `behind` is not NULL, its target to the text after the element. Returns false if
+/* Finds the first element <name> in `in`. Sets *inside to its text and, if `after` is not NULL, its target to the text after the element. Returns false if
  * `in` has no such element. */
-static bool element(struct span in, const char *name, struct span *inside, struct span *behind)
+static bool element(struct span in, const char *name, struct span *inside, struct span *after)
 {
 	char open[40], close[40];
 	int n = snprintf(open, sizeof open, "<%s>", name), m = snprintf(close, sizeof close, "</%s>", name);
@@ -43,8 +43,8 @@ static bool element(struct span in, const char *name, struct span *inside, struc
 	if (!end)
 		return false;
 	*inside = (struct span){rest.s, (size_t)(end - rest.s)};
-	if (behind)
-		*behind = (struct span){end + m, rest.n - inside->n - (size_t)m};
+	if (after)
+		*after = (struct span){end + m, rest.n - inside->n - (size_t)m};
 	return true;
 }
 

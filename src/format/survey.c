@@ -41,8 +41,8 @@ struct stk_survey {
 	struct stk_survey_known known;
 	struct stk_error error; /* the reason why the search failed */
 	int64_t wanted;         /* number of samples that a caller waits for; 0: none */
-	/* next_open: index in `search_order` of the next tar to open; n_searched: number of its first tars whose pieces stk__survey_passed has released */
-	int32_t next_open, n_searched;
+	/* next_open: index in `search_order` of the next tar to open; n_released: number of its first tars whose pieces stk__survey_passed has released */
+	int32_t next_open, n_released;
 	char notices[NOTICES][400]; /* notices that were not returned yet, the oldest first; further ones are dropped */
 	int32_t notice_count;
 	pthread_t searcher, openers[OPENERS];
@@ -390,8 +390,8 @@ void stk__survey_passed(struct stk_survey *s, int64_t sample)
 			const struct stk_sample_part *part = &s->table.parts[(sample - 1) * s->table.parts_each + k];
 			end = part->offset + part->length > end ? part->offset + part->length : end;
 		}
-		for (; s->n_searched < turn; s->n_searched++)
-			stk__survey_window_sweep(&s->window, s->n_searched, INT64_MAX);
+		for (; s->n_released < turn; s->n_released++)
+			stk__survey_window_sweep(&s->window, s->n_released, INT64_MAX);
 		stk__survey_window_sweep(&s->window, turn, end);
 	}
 	pthread_mutex_unlock(&s->lock);
