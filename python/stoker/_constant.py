@@ -12,7 +12,6 @@ from stoker._build import Value
 from stoker._values import ValueKind
 from stoker.errors import ArgumentError, InvalidArgumentError
 
-_INTEGERS = {"i", "u", "b"}
 
 
 def _nested(value: Any) -> tuple[list[int], list[Any]]:
