@@ -13,7 +13,6 @@ from stoker._values import ValueKind
 from stoker.errors import ArgumentError, InvalidArgumentError
 
 
-
 def _nested(value: Any) -> tuple[list[int], list[Any]]:
     """Returns the shape and the elements of nested lists, row by row. Raises ValueError if lists of one level differ in length."""
     if not isinstance(value, (list, tuple)):
