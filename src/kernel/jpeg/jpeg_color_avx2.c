@@ -91,9 +91,9 @@ void stk__jpeg_upsample_h1v2_avx2(uint8_t *dst, const uint8_t *near, const uint8
 
 /* ---- colour ---- */
 
-/* The differences between each colour and the luma, for 16 pixels. Factors of 1 or more do not fit into 16 signed bits of fraction, so the factors used are
- * 1.402 - 1, 2 - 1.772 and 1 - 0.71414. Each product has 17 bits of fraction and is rounded once. For every cb and cr, the results equal those of
- * stk__jpeg_ycc_to_rgb_c, which has 16 bits of fraction (a test checks all 65536 pairs). */
+/* The differences between each colour and the luma, for 16 pixels. Signed words with 16 bits of fraction hold only factors below 1/2, so 1.402 - 1,
+ * 2 - 1.772 and 1 - 0.71414 replace the larger ones. Red and blue are rounded from 17 bits of fraction, green from 16. For every cb and cr, the results equal
+ * those of stk__jpeg_ycc_to_rgb_c, which has 16 bits of fraction (a test checks all 65536 pairs). */
 struct offsets {
 	__m256i red, green, blue;
 };

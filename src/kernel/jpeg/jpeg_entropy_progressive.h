@@ -40,7 +40,7 @@ ALWAYS_INLINE uint32_t end_run(struct stk_jpeg_bits *b, uint32_t log)
 
 /* ---- first scans ---- */
 
-/* Decodes a symbol for which the lookup in first_block is not enough: an end of several blocks, 16 zeros, or a coefficient with a long code or many extra bits.
+/* Decodes a symbol for which the lookup in first_block is not enough: an end of several blocks, 16 zeros, a long code, many extra bits, or damage.
  * Returns 1 if decoding continues at *k, 0 if the block has ended, -1 if the data are damaged. *value: set to the coefficient at *k - 1, or to 0 if the symbol
  * has none. */
 NEVER_INLINE int first_slowly(struct stk_jpeg_bits *b, struct stk_jpeg_band *band, uint32_t *k, int32_t *value)

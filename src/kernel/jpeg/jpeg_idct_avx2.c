@@ -25,7 +25,7 @@ STK__IDCT_INLINE void transform(__m256i x04, __m256i x26, __m256i x71, __m256i x
 	}
 }
 
-/* Runs the first pass. x: pairs of rows; elements with an even index have the first half of the columns. rows: eight rows of 8 columns. */
+/* Runs the first pass. x: pairs of rows; elements with an even index have columns 0 4 2 6, the others columns 7 1 3 5. rows: eight rows of 8 columns. */
 STK__IDCT_INLINE void transform_columns(const __m256i x[8], __m256i rows[8])
 {
 	__m256i low[8], high[8];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Inverse DCT to 4x4, 2x2 and 1x1 samples in plain C, for images decoded at a fraction of their size. The results equal those of libjpeg's jidctred: outputs
- * of the transform of jpeg_idct.c, averaged over 2x2 (or 4x4) samples. Coefficients that cancel in the average are not used. Each dimension scales by a
- * further 1/2 (1/4), so the shifts are larger. */
+ * of the transform of jpeg_idct.c, averaged over 2x2, 4x4 or 8x8 samples. Coefficients that cancel in the average are not used. The shifts include the
+ * division for the average. */
 #include "kernel/jpeg/jpeg_idct.h"
 #include "kernel/jpeg/jpeg_kernels.h"
 #include "kernel/jpeg/jpeg_layout.h"
@@ -62,7 +62,7 @@ void stk__jpeg_idct_4_c(const int16_t *pair, const uint16_t *quant, uint8_t *con
 	block_4(pair + 8, quant + 8, out[1], stride[1]);
 }
 
-/* Returns the contribution of x[1], x[3], x[5] and x[7] of a column or row to its two outputs. x: these four values. */
+/* Returns what the coefficients 1, 3, 5 and 7 of a column or row, given as x[0] to x[3], add to its first output and subtract from its second. */
 static int32_t odd_2(const int16_t x[4])
 {
 	return stk__idct_sum(stk__idct_dot(C3_624, x[0], -C1_272, x[1]), stk__idct_dot(C0_850, x[2], -C0_720, x[3]));

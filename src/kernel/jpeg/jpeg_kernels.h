@@ -57,12 +57,12 @@ struct stk_jpeg_kernels {
 	 * (jpeg_layout.h). */
 	const uint8_t *position_of;
 
-	/* Copies entropy-coded bytes without the 0 that follows each FF [B.1.1.5], until `capacity` bytes are written, or a marker or the end is reached. May
-	 * write up to 32 more bytes. */
+	/* Copies entropy-coded bytes without the 0 that follows each FF [B.1.1.5], until `capacity` bytes or up to 32 more are written, or a marker or the
+	 * end is reached. */
 	struct stk_jpeg_unstuffed (*unstuff)(const uint8_t *src, size_t size, uint8_t *dst, size_t capacity);
 
 	/* Decodes n blocks into coefficients, which are stored in pairs; zeros are not stored. STK_JPEG_MCU_BYTES bytes must be readable at bits->next.
-	 * Returns a mask of the blocks that have AC coefficients, or -1 if a code does not exist or a run exceeds the block. */
+	 * Returns a mask of the blocks that may have AC coefficients, or -1 if a code does not exist or a run exceeds the block. */
 	int (*decode)(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n, int16_t *coefficients);
 	/* Like decode, but only updates the DC predictions, without storing coefficients. Returns 0, or -1 for the same errors as decode. */
 	int (*skip)(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n);
@@ -87,9 +87,9 @@ struct stk_jpeg_kernels {
 	 * reads only the DC coefficients. */
 	void (*idct_small[3])(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
 
-	/* Upsample n samples with triangle filters; h2 functions write 2 n samples. They read src[-1] and src[n], to which the caller copies the first and
-	 * last sample at the image's edges, and may read and write up to STK_JPEG_ROW_PAD bytes past the ends. bias of h1v2: 1 if `far` is the row above
-	 * `near`, 2 if it is below. */
+	/* Upsample n samples with triangle filters; the h2 functions write 2 n samples, and read index -1 and n of each row, to which the caller
+	 * copies the first and last sample at the image's edges. All may read and write up to STK_JPEG_ROW_PAD bytes past the ends. bias of h1v2: 1 if `far`
+	 * is the row above `near`, 2 if it is below. */
 	void (*upsample_h2v1)(uint8_t *dst, const uint8_t *src, int n);
 	void (*upsample_h2v2)(uint8_t *dst, const uint8_t *near, const uint8_t *far, int n);
 	void (*upsample_h1v2)(uint8_t *dst, const uint8_t *near, const uint8_t *far, int bias, int n);
@@ -107,7 +107,7 @@ void stk__jpeg_kernels_avx2(struct stk_jpeg_kernels *k);               /* sets a
 /* Repeats each of n samples `factor` times in dst, as libjpeg does for factors without a triangle filter. */
 void stk__jpeg_replicate(uint8_t *dst, const uint8_t *src, int factor, int n);
 
-/* The functions that stk__jpeg_kernels_init stores in struct stk_jpeg_kernels. */
+/* The functions of struct stk_jpeg_kernels: first those in plain C, then those with AVX2. */
 struct stk_jpeg_unstuffed stk__jpeg_unstuff_c(const uint8_t *src, size_t size, uint8_t *dst, size_t capacity);
 int stk__jpeg_decode_c(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n, int16_t *coefficients);
 int stk__jpeg_skip_c(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n);

@@ -30,8 +30,8 @@ struct stk_jpeg_ac_entry {
 	int16_t second_bias; /* added if the first extra bit is 0: 1 - 2^number of extra bits [F.2.2.1, EXTEND] */
 };
 
-/* Decodes codes that are longer than a lookup's index [F.2.2.3]. limit[n] is one more than the last code of n bits, shifted left to 16 bits; 0 if all codes
- * are longer than n bits. */
+/* Decodes codes that are longer than a lookup's index [F.2.2.3]. limit[n] is the lowest 16-bit prefix that begins with no code of at
+ * most n bits. */
 struct stk_jpeg_codes {
 	uint32_t limit[17];
 	int32_t offset[17]; /* for codes of n bits: index in `values` minus the code */
@@ -42,7 +42,7 @@ struct stk_jpeg_codes {
 struct stk_jpeg_ac_table {
 	_Alignas(64) struct stk_jpeg_ac_entry pair[1 << STK_JPEG_PAIR_BITS];
 	uint8_t pair_length[1 << STK_JPEG_PAIR_BITS];
-	/* For skipping: number of bits and advance of all whole symbols that fit into SKIP_BITS bits. The advance is 255 if not even one symbol fits. */
+	/* For skipping: number of bits and advance of the symbols that fit into SKIP_BITS bits. Of the first, only the code must fit (else: advance 255). */
 	uint8_t skip_length[1 << STK_JPEG_SKIP_BITS], skip_advance[1 << STK_JPEG_SKIP_BITS];
 	uint8_t first_length[1 << STK_JPEG_PAIR_BITS]; /* number of bits of only the first coefficient of a pair */
 	struct stk_jpeg_codes codes;
@@ -82,7 +82,7 @@ void stk__jpeg_ac_table_build(struct stk_jpeg_ac_table *t, const struct stk_jpeg
 /* Builds skip_length and skip_advance, which are only needed to decode windows. */
 void stk__jpeg_ac_table_build_skip(struct stk_jpeg_ac_table *t, const struct stk_jpeg_huffman *h);
 void stk__jpeg_dc_table_build(struct stk_jpeg_dc_table *t, const struct stk_jpeg_huffman *h);
-/* Builds the table of an AC scan of a progressive image; for refinements, `first` is not built. */
+/* Builds the table of an AC scan of a progressive image; for refinements, `first` must not be used. */
 void stk__jpeg_band_table_build(struct stk_jpeg_band_table *t, const struct stk_jpeg_huffman *h, bool refinement);
 
 #endif

@@ -7,7 +7,7 @@
  * symbols its state equals that of a decoder that started at the right bit [Klein and Wiseman 2003]. So each bitstream (the entropy-coded data of a whole
  * scan, or of one restart interval) is cut into subsequences of 4096 bits. The state of a decoder is its bit, its block in the MCU, and its coefficient in
  * the block. Phases:
- *   count, unstuff: 4 KiB chunks count the bytes that remain, then drop the 00 after FF. The first marker ends the bitstream.
+ *   count, unstuff: one thread block for each 4 KiB chunk counts the bytes that remain, then copies them without the 00 after FF, up to the first marker.
  *   decode_subsequences: one thread for each subsequence decodes it from an arbitrary state (block 0, coefficient 0), and writes its state to row 0 of the
  *     checkpoints every 512 bits.
  *   synchronise: each thread continues past its subsequence (the paper's overflow) until its state equals that of row 0 at the same checkpoint, for
@@ -24,8 +24,8 @@
  * The scans of a progressive file are bitstreams too, but they do not synchronise, since the meaning of a refinement's bits depends on the coefficients so
  * far. So one warp decodes each of these scans, and the phases decode_subsequences to dc skip them:
  *   decode_scans: one thread block for each progressive file. In step i the warp of each scan decodes row i - delay of MCUs. The delay is one step more than
- *     that of any scan whose results the scan needs, so all scans are decoded at once, and a file takes little longer than its longest scan. Each lane of a
- *     warp looks up the symbol that may begin at its bit of a word, and holds two of a block's coefficients. All lanes follow the symbols together.
+ *     the largest delay of the scans whose results the scan needs (0 if it needs none), so all scans are decoded at once. Each lane of
+ *     a warp looks up the symbol that may begin at its bit of a word, and holds two of a block's coefficients. All lanes follow the symbols together.
  * For all files:
  *   idct: libjpeg's islow, for the MCUs of the window, into planes.
  *   color: libjpeg's upsampling and colour conversion, for the window's pixels.
@@ -83,11 +83,11 @@ enum stk_jpeg_gpu_phase {
 /* Bits of an image's flags: reasons why the CPU must decode it. */
 enum {
 	STK_JPEG_GPU_SHORT = 1,     /* the bits end before the blocks that the window needs */
-	STK_JPEG_GPU_BAD_CODE = 2,  /* the data contain a code that belongs to no symbol */
-	STK_JPEG_GPU_OVERRUN = 4,   /* a run reaches past the block's last coefficient */
+	STK_JPEG_GPU_BAD_CODE = 2,  /* a code belongs to no symbol, or its symbol is not allowed in the scan */
+	STK_JPEG_GPU_OVERRUN = 4,   /* a run reaches past the last coefficient of the block, or of the scan's band */
 	STK_JPEG_GPU_NO_SYNC = 8,   /* a thread whose result is needed did not synchronise within STK_JPEG_GPU_ROWS - 1 subsequences */
 	STK_JPEG_GPU_LEFTOVER = 16, /* there are bytes between a restart interval's last block and the next marker */
-	STK_JPEG_GPU_DC_RANGE = 32, /* a DC coefficient exceeds 16 bits */
+	STK_JPEG_GPU_DC_RANGE = 32, /* a DC coefficient exceeds 16 bits, or a progressive scan's prediction is far too large */
 };
 
 /* The decoding tables of an image's components, in pairs (DC, AC): table 2 * pair is for DC, 2 * pair + 1 for AC. The `tables` tables follow each other in
@@ -106,19 +106,19 @@ struct stk_jpeg_gpu_set {
 struct stk_jpeg_gpu_bitstream {
 	uint32_t image;
 	uint32_t src, src_size;  /* offset in raw of the stuffed bytes, and their number */
-	uint32_t chunk0, chunks; /* number of the first chunk in the batch, and of chunks; chunk i begins at (src & ~15) + i * CHUNK */
-	uint32_t subsequence0, subsequences; /* number of the first subsequence, counted over the batch, and upper bound of their number */
+	uint32_t chunk0, chunks; /* index in the batch of the first chunk; number of chunks. Chunk i begins at (src & ~15) + i * CHUNK */
+	uint32_t subsequence0, subsequences; /* index in the batch of the first subsequence; upper bound of the number of subsequences */
 	uint32_t mcu0;                       /* index in the image of the bitstream's first MCU */
 	uint32_t blocks;                     /* number of the bitstream's blocks that the window needs */
 	uint32_t last;                       /* 1 if the window needs no later restart interval */
 };
 
 struct stk_jpeg_gpu_plane {
-	uint32_t at; /* offset in planes, a multiple of 16 */
+	uint32_t at; /* offset in stk_jpeg_gpu_view.planes of the plane's first sample, a multiple of 16 */
 	uint32_t pitch;
-	uint32_t width, height; /* extents of the component without padding, counted from the plane's first sample */
+	uint32_t width, height; /* extents in samples of the component without padding, counted from the plane's first sample */
 	uint32_t h, v;          /* sampling factors */
-	uint32_t quant;         /* index of the component's table in quant; tables have 64 entries in zigzag order */
+	uint32_t quant;         /* index of the component's table in stk_jpeg_gpu_view.quant; tables have 64 entries in zigzag order */
 	uint32_t upsample;      /* enum stk_jpeg_upsample: how the component is enlarged to the size of the image */
 };
 
@@ -196,12 +196,12 @@ struct stk_jpeg_gpu_view {
 	uint32_t *flags;        /* for each image: the reasons why the CPU must decode it, or 0 */
 	uint32_t *host_flags;   /* a copy of flags in host memory; kernel jpeg_gpu_color writes it, and the waiting thread reads it */
 	uint32_t *n_stragglers; /* number of entries in stragglers; only used by the kernels */
-	uint32_t *marker;       /* for each bitstream: offset of the first marker, or more than src_size if it has no marker */
+	uint32_t *marker;       /* for each bitstream: offset from src of the first marker, or more than src_size if it has no marker */
 	uint32_t *kept;         /* for each chunk: number of bytes that remain after unstuffing */
 	uint8_t *bits;          /* unstuffed, as big-endian 32-bit words; 256 bytes past the end can be read */
 	uint32_t *bit_length;   /* for each bitstream: number of bits after unstuffing */
 	uint32_t *checkpoints;  /* packed states: ROWS rows of n_subsequences * PER_SUBSEQUENCE */
-	uint32_t *match; /* for each subsequence: the interval of the bitstream in which its thread synchronised, NONE, or BITSTREAM_END */
+	uint32_t *match;      /* for each subsequence: the bitstream's interval in which its thread synchronised, NONE, or BITSTREAM_END */
 	uint32_t *stragglers; /* the subsequences that phase synchronise_stragglers processes, in any order; only used by the kernels */
 	/* for each subsequence: row << 16 | number of intervals, from the subsequence's start, for which this row of checkpoints is right */
 	uint32_t *cover;

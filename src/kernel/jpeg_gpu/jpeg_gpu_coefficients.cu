@@ -12,7 +12,7 @@ struct writer {
 	uint32_t dc, dc_end; /* indices in v.dc of the current block, and of the first block that is not needed */
 	uint32_t coef;       /* index in v.coef of the block if it is inside the window, otherwise of the next block inside */
 	/* until: number of blocks until the writer next enters or leaves the window. in: number of blocks of a row inside the window; NEVER if the window has
-	 * whole rows. out: number of blocks outside of the window from one row of it to the next */
+	 * whole rows. out: number of blocks between the parts of two consecutive rows that are inside */
 	uint32_t until, in, out;
 	uint32_t inside; /* 1 if the block is inside the window, otherwise 0 */
 

@@ -29,7 +29,7 @@ template <int WORDS> struct stk_cursor {
 
 	const char *tables;            /* address in shared or global memory */
 	uint32_t split, pairs, blocks; /* from stk_jpeg_gpu_code */
-	uint32_t skip, size;           /* number that is subtracted from the index of long codes; size of a table in bytes */
+	uint32_t skip, size;           /* what 16 bits that are at least `split` exceed their entry's index by; size of a table in bytes */
 
 	char *shared;
 	const uint32_t *bits;
@@ -47,7 +47,7 @@ template <int WORDS> struct stk_cursor {
 		fetched++;
 	}
 
-	/* Sets `table` and `ac`. Call it after z or c has changed. */
+	/* Sets `table` and `ac` from z and c. */
 	__device__ __forceinline__ void choose_table()
 	{
 		uint32_t dc = 2 * size * (pairs >> 2 * c & 3);
@@ -83,7 +83,7 @@ template <int WORDS> struct stk_cursor {
 		coming = word(p + 64);
 	}
 
-	/* Returns the table entry of the next symbol; if `waits` is set, returns 0, for which advance changes nothing. */
+	/* Returns the table entry of the next symbol; if `waits` is set, returns 0, for which advance does not move. */
 	__device__ __forceinline__ uint32_t look(bool waits)
 	{
 		ahead = __funnelshift_l(low, high, p);

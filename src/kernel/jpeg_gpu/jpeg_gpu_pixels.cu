@@ -24,7 +24,7 @@ struct alignas(16) idct_warp {
 };
 
 /* Returns whether all coefficients below the block's first row are 0. The threads of a warp call this together; each has 8 coefficients of a block, two in
- * each word. part: which 8. */
+ * each word. part: index of these 8 in the block, in zigzag order. */
 static __device__ __forceinline__ bool is_flat(uint4 c, uint32_t part)
 {
 	/* Sets the coefficients of the first row to 0, which are at zigzag positions 0 1 5 6, 14 15 and 27 28. */
@@ -74,7 +74,7 @@ static __device__ __forceinline__ uint4 transform_column(const idct_warp *shared
 		stk__saturate_shorts(x[6], x[7]));
 }
 
-/* Returns the samples of a row, whose values are 8 apart from `from` on. */
+/* Returns the 8 samples of a row, whose values are from[0], from[8] .. from[56]. */
 static __device__ __forceinline__ uint2 transform_row(const int16_t *from)
 {
 	int32_t x[8];
@@ -184,7 +184,8 @@ struct chroma8 {
 	uint32_t cb[4], cr[4];
 };
 
-/* The samples of columns c - 1 to c + 4, which 8 pixels need. at02 has those of columns c and c + 2 in its halves, at13 those of c + 1 and c + 3. */
+/* The samples of columns c - 1 to c + 4, which the 8 pixels from column 2 c on need. The halves of at02 have those of columns c and
+ * c + 2, the halves of at13 those of c + 1 and c + 3. */
 struct wide_samples {
 	uint32_t before, at02, at13, after;
 };

@@ -18,9 +18,9 @@ STK_HD int32_t stk__jpeg_gpu_saturate16(int32_t x)
 }
 
 /* Computes libjpeg's accurate integer inverse DCT ("islow": Loeffler, Ligtenberg and Moschytz 1989, 12 multiplications) of one column or row, in place.
- * Constants have 13 bits of fraction; shift is 11 for columns (which keep 2 bits) and 18 for rows. Inputs are 16 bits wide, and sums of two of them wrap, as in
- * libjpeg-turbo's vector code. That code also saturates the results of columns to 16 bits; here the caller has to do this. (Results of rows do not need it,
- * since they are saturated to 8 bits later.) Wrapping and saturation affect only damaged files. */
+ * Constants have 13 bits of fraction; shift is 11 for columns (which keep 2 bits) and 18 for rows. Inputs are 16 bits wide. Some sums of two
+ * inputs wrap (stk__jpeg_gpu_wrap16), as in libjpeg-turbo's vector code. That code also saturates the results of columns to 16 bits; here the caller has
+ * to do this. (Results of rows do not need it, since they are saturated to 8 bits later.) Wrapping and saturation affect only damaged files. */
 STK_HD void stk__jpeg_gpu_idct8(int32_t x[8], int shift)
 {
 	uint32_t z1 = (uint32_t)(x[2] + x[6]) * 4433u;
@@ -59,7 +59,7 @@ STK_HD uint32_t stk__jpeg_gpu_clamp8(int32_t x)
 	return x < 0 ? 0 : x > 255 ? 255 : (uint32_t)x;
 }
 
-/* The position of a block of the window: its component, the indices of its coefficients and its DC coefficient, and the offset of its samples in planes. */
+/* The position of a block of the window: its component, its index in coef (in blocks) and in dc, and the offset of its first sample in planes. */
 struct stk_jpeg_gpu_block {
 	uint32_t component, coef, dc, sample;
 };
@@ -92,8 +92,8 @@ STK_HD struct stk_jpeg_gpu_block stk__jpeg_gpu_block(const struct stk_jpeg_gpu_i
 	return block;
 }
 
-/* Returns a component's sample for pixel (x, y), counted from MCU (mcu_x0, mcu_y0) [libjpeg-turbo's jdsample.c]. The triangle filters weight the nearer
- * sample with 3/4 and the farther with 1/4 along each axis; rounding alternates. Outside of the component the samples at its edge repeat. */
+/* Returns a component's sample for pixel (x, y), counted from MCU (mcu_x0, mcu_y0) [libjpeg-turbo's jdsample.c]. Along each axis that they enlarge, the
+ * triangle filters weight the nearer sample with 3/4 and the farther with 1/4; rounding alternates. Outside of the component its edge repeats. */
 STK_HD int32_t stk__jpeg_gpu_sample(
 	const uint8_t *planes, const struct stk_jpeg_gpu_image *im, const struct stk_jpeg_gpu_plane *p, uint32_t x, uint32_t y)
 {
@@ -129,7 +129,7 @@ STK_HD void stk__jpeg_gpu_ycbcr(int32_t y, int32_t cb, int32_t cr, int32_t rgb[3
 	rgb[2] = y + ((116130 * cb + (32768 - 116130 * 128)) >> 16);
 }
 
-/* Sets rgb to the colour of a pixel with these samples. For gray images only the first one is used. */
+/* Sets rgb to the colour of a pixel with these samples. For gray images only the first sample is used. */
 STK_HD void stk__jpeg_gpu_convert(uint32_t color, int32_t first, int32_t second, int32_t third, uint32_t rgb[3])
 {
 	int32_t value[3] = {first, color == STK_JPEG_GRAY ? first : second, color == STK_JPEG_GRAY ? first : third};

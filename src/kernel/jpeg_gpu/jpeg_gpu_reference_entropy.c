@@ -22,7 +22,7 @@ static bool is_stuffing(const struct stk_jpeg_gpu_view *v, const struct stk_jpeg
 	return i > s->src && v->raw[i] == 0 && v->raw[i - 1] == 0xff;
 }
 
-/* Returns whether byte i - 1 is an FF that begins a marker: one that is not followed by 00. (A second FF is a fill byte before a marker.) */
+/* Returns whether byte i - 1 is an FF that no 00 follows: the first byte of a marker, or a fill byte before it. */
 static bool is_marker(const struct stk_jpeg_gpu_view *v, const struct stk_jpeg_gpu_bitstream *s, uint32_t i)
 {
 	return i > s->src && v->raw[i] != 0 && v->raw[i - 1] == 0xff;

@@ -42,7 +42,7 @@ static void begin(struct decoder *d)
 	memset(d->prediction, 0, sizeof d->prediction);
 }
 
-/* Continues with the next restart interval if the current one has ended. Returns false, with flags set, if it did not end properly. */
+/* Continues with the next restart interval if the current one has ended. Returns false, with flags set, if bits were missing or a whole byte is left over. */
 static bool enter_interval(struct decoder *d)
 {
 	if (d->left)

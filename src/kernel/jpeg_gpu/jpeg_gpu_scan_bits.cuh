@@ -114,7 +114,7 @@ struct scan_bits {
  * in first scans: number of bits of the code and its extra bits 0..7 | number of coefficients to advance 8..15 | value 16..31
  * in refinements: number of bits of the code and the sign 0..4 | 15: the symbol has no sign | run 16..22 */
 struct scan_symbols {
-	uint32_t here, following; /* following: the table's entry for the next word, loaded early so that the warp does not wait */
+	uint32_t here, following; /* following: the entry of `lookup` for the next word, loaded early so that the warp does not wait */
 
 	static __device__ __forceinline__ uint32_t symbol_of(uint32_t entry, uint32_t ahead, bool first)
 	{
@@ -185,7 +185,7 @@ static __device__ __forceinline__ void restart(
 		w.prediction[i] = 0;
 }
 
-/* Continues with the next restart interval if the current one has ended. Returns false, with w.flags set, if it did not end properly. */
+/* Continues with the next restart interval if the current one has ended. Returns false, with w.flags set, if bits were missing or a whole byte is left over. */
 static __device__ __forceinline__ bool enter_interval(
 	const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_scan &scan, scan_warp &w, const scan_shared &shared)
 {

@@ -9,7 +9,7 @@
 
 /* Describes a symbol that cannot be decoded in the loop over symbols. */
 struct closer_look {
-	uint32_t symbol;        /* in the form of scan_symbols; 0 if the symbol ends blocks or its code does not exist */
+	uint32_t symbol;        /* in the form of scan_symbols; 0 if the symbol ends blocks or is not valid */
 	uint32_t bits, end_run; /* number of the symbol's bits, and number of blocks that the symbol ends, including this one */
 	uint32_t flags;
 };
@@ -31,7 +31,7 @@ static __device__ __noinline__ closer_look look_at_table(const stk_jpeg_huffman 
 }
 
 /* Decodes the next symbol, which the loop over symbols cannot decode. length, leads: the symbol's number of bits and its advance or run, from the lookup table.
- * Sets w.end_run, and sets bits of w.flags if the code does not exist. */
+ * Sets w.end_run, and sets STK_JPEG_GPU_BAD_CODE in w.flags if the symbol is not valid. */
 static __device__ __forceinline__ closer_look look_closely(const stk_jpeg_gpu_scan &scan, scan_warp &w, uint32_t length, uint32_t leads)
 {
 	const uint32_t ahead = w.bits.ahead();
@@ -44,7 +44,7 @@ static __device__ __forceinline__ closer_look look_closely(const stk_jpeg_gpu_sc
 /* Decodes a block's coefficients in a first scan [G.1.2.2]. Returns false, with w.flags set, if the data are damaged. */
 static __device__ __forceinline__ bool first_block(const stk_jpeg_gpu_scan &scan, scan_warp &w, const scan_shared &shared, int16_t *block)
 {
-	/* One number holds both the bit in the word (0..7) and the coefficient (from bit 8 on), so that one addition advances both. The coefficient has an
+	/* `at` holds the bit in the word in its bits 0..7 and the coefficient from bit 8 on, so that one addition advances both. The coefficient has an
 	 * offset so that the band ends at FULL. */
 	const uint32_t FULL = 128, moved_on = (FULL * 2 | FULL) << 8 | 7 << 5;
 	const uint32_t lane = threadIdx.x % 32, before = FULL - (scan.end + 1u), mine = lane + 1 + before, shift = scan.low;
@@ -114,15 +114,15 @@ struct scan_band {
 	}
 };
 
-/* A lane's state for one of its coefficients, given the symbols so far. A run counts only zero coefficients; its code and sign are followed by a
- * correction bit for each coefficient that the run passes and that is not zero ("set"). To find the next symbol, only the number of these bits is needed.
- * Each lane applies them to its own coefficients at the end of the block. */
+/* A lane's state for one of its coefficients, given the symbols so far. A symbol's run counts only zero coefficients; its code and sign are followed
+ * by a correction bit for each coefficient that the run passes and that is not zero ("set"). To find the next symbol, only the number of these bits is
+ * needed. Each lane applies them to its own coefficients at the end of the block. */
 struct refined {
 	int32_t value;
 	/* the number of this coefficient if it is zero, otherwise of the next zero coefficient; and the number of set coefficients before it */
 	uint32_t zero, set_before;
 	uint32_t symbol; /* the symbol whose run ended at this coefficient; 0: no symbol */
-	/* For a zero coefficient: the bit after the sign. For a set one: the position of its correction bit minus the number of earlier corrections. */
+	/* For a zero coefficient: position of the bit after the sign. For a set one: position of its correction bit minus number of earlier corrections. */
 	uint32_t at;
 
 	/* Begins a block. held: the coefficient's value; before: number of coefficients that precede it; zeros: number of zeros among those. */
@@ -135,7 +135,7 @@ struct refined {
 		at = 0;
 	}
 
-	/* Updates the state for one symbol: its run led from zero coefficient `from` to zero coefficient `to`, and its sign ends before bit `end_bit`.
+	/* Updates the state for symbol `led`: its run led from zero coefficient `from` to zero coefficient `to`, and its sign ends before bit `end_bit`.
 	 * corrections: end_bit minus the number of earlier corrections. Must be called for every symbol. */
 	__device__ __forceinline__ void pass(uint32_t led, uint32_t from, uint32_t to, uint32_t end_bit, uint32_t corrections)
 	{
@@ -158,8 +158,9 @@ struct refined {
 #define ENDS_BLOCK 64
 #define NO_ZERO 255
 
-/* Stores one entry of scan_shared.set_before for the lane's coefficient at position `place` of the band: its own entry if it is zero, otherwise NO_ZERO after
- * the entries of all zeros. zeros, set_before: numbers of zero and set coefficients that precede it; all_zeros, all_set: these numbers for the whole block. */
+/* Stores one entry of scan_shared.set_before for the lane's coefficient at zigzag position `place`: its own entry if it is a zero of the band, otherwise
+ * NO_ZERO after the entries of all zeros. zeros, set_before: numbers of zero and set coefficients that precede it; all_zeros,
+ * all_set: these numbers for the whole block. */
 static __device__ __forceinline__ void store_set_before(
 	scan_shared &shared, bool zero, uint32_t place, uint32_t zeros, uint32_t set_before, uint32_t all_zeros, uint32_t all_set)
 {

@@ -94,7 +94,7 @@ STK_HD uint32_t stk__jpeg_gpu_coef_of(const struct stk_jpeg_gpu_image *image, co
 }
 
 /* The fields of a checkpoint: number of bits by which the state is past the interval's end 0..4 | c 5..8 | z 9..14 | number of blocks finished in the
- * interval 16..31. If the bitstream ends inside the interval, the state is END. */
+ * interval 16..31. If the bitstream ends in the interval or at the interval's end, the state is END. */
 #define STK_JPEG_GPU_STATE 0x7fffu
 #define STK_JPEG_GPU_END 0x7fffu
 
@@ -109,7 +109,8 @@ STK_HD struct stk_jpeg_gpu_state stk__jpeg_gpu_unpack(uint32_t packed, uint32_t 
 	return state;
 }
 
-/* Returns the index of the last of n elements whose number is at most x. stride: bytes between elements. Numbers ascend, and the first is 0. */
+/* Returns the index of the last of n elements whose number is at most x. first: address of the first element's number, which is 0; stride: bytes from one
+ * number to the next. Numbers ascend. */
 STK_HD uint32_t stk__jpeg_gpu_find(const void *first, size_t stride, uint32_t n, uint32_t x)
 {
 	uint32_t low = 0, high = n - 1;

@@ -5,7 +5,7 @@
 #define WORDS 32
 #define GROUPS 2                      /* groups of symbols between refills */
 #define RING (WORDS + STK_CURSOR_PAD) /* words for each thread: the cursor's ring, and unused words between rings */
-#define NEVER 0xffffffffu /* the value of `stop` for a thread that has finished but still executes the instructions of its warp */
+#define NEVER 0xffffffffu /* the value of `stop` for a thread that has no work (left) but still executes the instructions of its warp */
 
 typedef stk_cursor<WORDS> cursor;
 
@@ -43,7 +43,7 @@ static __device__ __forceinline__ const uint16_t *load_tables(const stk_jpeg_gpu
 	return lut;
 }
 
-/* Decodes a few symbols. Stops at bit `stop` and at the end of a block. Returns the number of blocks (0 or 1) that it finished before the bitstream's end. */
+/* Decodes up to STK_CURSOR_GROUP symbols, to bit `stop` or the block's end. Returns the number of blocks (0 or 1) finished before the bitstream's end. */
 static __device__ __forceinline__ uint32_t group(cursor &at, uint32_t stop, uint32_t length)
 {
 #pragma unroll
@@ -91,8 +91,8 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_SYNC_THREADS)
 
 /* Continues past the subsequence, into intervals `first` to end_interval - 1 after it; interval `first` is interval k of the bitstream. Returns the interval
  * of the bitstream in which the thread synchronised; BITSTREAM_END if the bitstream ends first; or NONE if the thread did not synchronise. All threads of the
- * warp must call this. theirs: two words of shared memory for this thread, which receive row 0 of this and the next checkpoint. They are copied ahead of time,
- * since a load by one thread would stall all threads of the warp. */
+ * warp must call this. theirs: two words of shared memory for this thread, which receive the checkpoints of the current and the next interval from
+ * row 0. They are copied ahead of time, since a load by one thread would stall all threads of the warp. */
 static __device__ __forceinline__ uint32_t overflow(const stk_jpeg_gpu_view &v, const thread_setup &l, bool run, cursor &at, uint32_t k,
 	uint32_t first, uint32_t end_interval, uint32_t *theirs)
 {
@@ -101,7 +101,7 @@ static __device__ __forceinline__ uint32_t overflow(const stk_jpeg_gpu_view &v, 
 	uint32_t end = (k + 1) * STK_JPEG_GPU_INTERVAL, stop = run ? min(end, l.length) : NEVER;
 	uint32_t blocks = 0, met = STK_JPEG_GPU_NONE, left = end_interval - first;
 	stk__copy_ahead4(theirs + k % 2, row0 + k);
-	stk__copy_ahead4(theirs + (k + 1) % 2, row0 + k + 1); /* for the last interval this reads the start of row 1 */
+	stk__copy_ahead4(theirs + (k + 1) % 2, row0 + k + 1); /* for the batch's last interval this reads the start of row 1 */
 	stk__copy_commit();
 	stk__copy_wait(0);
 	while (__any_sync(~0u, stop != NEVER)) {
@@ -205,7 +205,7 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_STRAGGLER_THREADS)
 
 /* Goes from subsequence `from` to the one with which its thread synchronised, from there to the next one, and so on, within the part of v.match in `tile`
  * (shared memory, from subsequence `base` on). Writes `cover` of all subsequences that it passes. Only one thread runs this. Returns the subsequence from which
- * to continue, or NONE at the end. If a thread did not synchronise, sets *covered to the number of subsequences before the gap and returns NONE. */
+ * to continue, or NONE at the end. If a thread did not synchronise, sets *covered to the number of subsequences up to its own and returns NONE. */
 static __device__ uint32_t walk(
 	const uint32_t *tile, uint32_t base, uint32_t from, uint32_t subsequences, uint32_t *cover, uint32_t *covered)
 {

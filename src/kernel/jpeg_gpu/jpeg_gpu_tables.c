@@ -25,7 +25,7 @@ static uint32_t first_long(const struct stk_jpeg_huffman *t)
 	return symbols ? longer : 65536;
 }
 
-/* Fills one table: first the entries for short codes, one for each prefix of SHORT_BITS bits below `split`, then one entry for each 16-bit prefix. */
+/* Fills one table: for prefixes of 16 bits below `split`, one entry for each value of their first SHORT_BITS bits; then one entry for each prefix. */
 static void fill(const struct stk_jpeg_huffman *t, bool ac, uint32_t split, uint32_t size, uint16_t *lut)
 {
 	const uint32_t cell = 1u << (16 - SHORT_BITS), cells = split / cell;

@@ -10,7 +10,7 @@ struct stk_jpeg_gpu_pair {
 	const struct stk_jpeg_huffman *dc, *ac;
 };
 
-/* Computes the size of the tables for n (1..3) pairs: sets all fields of *set except `at`. Returns false if they would have more than STK_JPEG_GPU_MAX_SET
+/* Computes the size of the tables for n (1..3) pairs: sets *set, with `at` = 0. Returns false if they would have more than STK_JPEG_GPU_MAX_SET
  * entries. */
 bool stk__jpeg_gpu_tables_measure(const struct stk_jpeg_gpu_pair *pairs, int n, struct stk_jpeg_gpu_set *set);
 
