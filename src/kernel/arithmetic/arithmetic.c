@@ -41,7 +41,7 @@ enum stk_status stk__job_arithmetic(struct stk_jobs *jobs, const struct stk_job_
 
 /* ---- on the GPU ---- */
 
-/* The kind's launches; X has the number STK_LAUNCH_arithmetic + X among the launches of all kinds. */
+/* Indices of the kind's launches; with STK_LAUNCH_arithmetic added, indices among all kinds' launches. */
 enum { ANY, FLAT_WHOLE, FLAT_REALS };
 static const struct stk_job_launch launches[] = {
 	[ANY] = {"arithmetic_gpu", "job_arithmetic", 0},

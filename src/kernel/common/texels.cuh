@@ -54,8 +54,8 @@ static __device__ __forceinline__ bool stk__texel_inside(const stk_texel_source 
 	return x >= (float)(s.begin + before) && x < (float)(s.end - after) && y >= 0 && y < (float)(s.h - LINEAR);
 }
 
-/* Returns true if position (x, y) is outside of the image and its coordinates are below 1e6 pixels; for larger ones, plain conversions do not give floor
- * and fraction. */
+/* Returns true if no pixel that position (x, y) is interpolated from is inside the image, and both coordinates are within 1e6 pixels of 0; for larger
+ * ones, plain conversions do not give floor and fraction. */
 template <bool LINEAR> static __device__ __forceinline__ bool stk__texel_outside(const stk_texel_source &s, float x, float y)
 {
 	const float far = 1e6f, before = LINEAR ? -1 : 0;
@@ -282,7 +282,7 @@ static __device__ __forceinline__ void stk__texel_store(
 		((float *)(void *)to)[lane] = t.value[0];
 }
 
-/* Stores a warp's pixels of several floats, through shared memory, so that neighbouring addresses are stored together. Arguments: as above. */
+/* Stores a warp's pixels of several floats, through shared memory, so that neighbouring addresses are stored together. Arguments: as for RGB. */
 template <int C>
 static __device__ __forceinline__ void stk__texel_store(
 	const stk_texel_tile &tile, uint8_t *to, const stk_texel<float, C> &t, int32_t begin, int32_t end)

@@ -96,7 +96,7 @@ static void from_double(void *dst, enum stk_dtype dtype, const double *restrict 
 		((int64_t *)dst)[i] = ((const type *)src)[i];                                                                              \
 	break
 
-/* Converts n elements to int64 from any integer type except uint64. Returns false, and does nothing, if `from` is another type. */
+/* Converts n elements from smaller integer types to int64. Returns false, and does nothing, if `from` is another type. */
 static bool widen(void *restrict dst, const void *restrict src, enum stk_dtype from, int64_t n)
 {
 	switch (from) {

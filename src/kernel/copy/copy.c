@@ -136,7 +136,7 @@ enum stk_status stk__job_copy_bytes(struct stk_jobs *jobs, const void *from, voi
 
 /* ---- on the GPU ---- */
 
-/* The kind's launches; X has the number STK_LAUNCH_copy + X among the launches of all kinds. */
+/* Indices of the kind's launches; with STK_LAUNCH_copy added, indices among all kinds' launches. */
 enum { ANY, FLAT, FLAT_CONVERT };
 static const struct stk_job_launch launches[] = {
 	[ANY] = {"copy_gpu", "job_copy", 0},

@@ -21,7 +21,7 @@ enum stk_status stk__job_decibels(struct stk_jobs *jobs, const struct stk_decibe
 
 /* ---- on the GPU ---- */
 
-/* The kind's launches; X has the number STK_LAUNCH_decibels + X among the launches of all kinds. LARGEST finds the largest value of each tensor that is
+/* Indices of the kind's launches; with STK_LAUNCH_decibels added, indices among all kinds' launches. LARGEST finds the largest value of each tensor that is
  * measured relative to it, OUTPUTS makes the outputs. */
 enum { LARGEST, OUTPUTS };
 static const struct stk_job_launch launches[] = {

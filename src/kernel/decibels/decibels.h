@@ -56,7 +56,7 @@ STK_HD float stk__decibels_log2(float x)
 	return bits == 0 || bits >= 0x7f800000u ? (bits == 0 ? stk__decibels_float(0xff800000u) : x) : result;
 }
 
-/* Returns x in decibels. reference: p->reference, or if that is 0, the value that replaces it. The ratio NaN is raised to p->least. */
+/* Returns x in decibels. reference: p->reference, or if that is 0, the value that replaces it. A ratio that is NaN becomes p->least. */
 STK_HD float stk__decibels_one(const struct stk_decibels *p, float reference, float x)
 {
 	float ratio = x / reference;

@@ -37,7 +37,7 @@ enum stk_status stk__job_equalize(struct stk_jobs *jobs, const struct stk_equali
 
 /* ---- on the GPU ---- */
 
-/* The kind's launches; X has the number STK_LAUNCH_equalize + X among the launches of all kinds. TABLES makes the tables of all histograms, PIXELS the
+/* Indices of the kind's launches; with STK_LAUNCH_equalize added, indices among all kinds' launches. TABLES makes the tables of all histograms, PIXELS the
  * pixels. */
 enum { TABLES, PIXELS };
 static const struct stk_job_launch launches[] = {

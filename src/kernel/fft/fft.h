@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fourier transforms of real signals of any length, in float32 with tables that are computed in double.
+ * Fourier transforms of real signals of any length up to STK_FFT_LONGEST, in float32 with tables that are computed in double.
  *
  * A signal of even length N is transformed as N/2 complex numbers, whose real and imaginary parts are its even and odd elements; its spectrum is then computed
- * from that of the complex numbers (stk__fft_powers). A signal of odd length is transformed as N complex numbers. A complex transform is a row of Stockham's
- * stages of radix 2, 3, 4 and 5 (C. Van Loan, "Computational Frameworks for the Fast Fourier Transform", 1992), which need no reordering at the end. Lengths
- * with other prime factors use Bluestein's method, which needs two transforms of a power of two.
+ * from that of the complex numbers (stk__fft_powers). A signal of odd length is transformed as N complex numbers. A complex transform is a sequence of
+ * Stockham's stages of radix 2, 3, 4 and 5 (C. Van Loan, "Computational Frameworks for the Fast Fourier Transform", 1992), which need no reordering at the
+ * end. Lengths with other prime factors use Bluestein's method, which needs two transforms of a power of two.
  *
  * fft_steps.h has the arithmetic of one step, for one signal or for several in the lanes of a vector. So all implementations give the same bits. */
 #ifndef STK_KERNEL_FFT_H

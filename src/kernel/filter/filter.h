@@ -9,9 +9,9 @@
  * from the innermost to the outermost, with float32 values in between; its cost grows with the sum of its extents, not with their product. A Laplacian is a
  * sum of several separable windows (terms), one for each derivative. Each term has its own intermediate values up to the last axis, which adds the terms up.
  *
- * All values are float32 and are rounded once, when they are stored. Sums are computed in one fixed order, term by term and from the first position of a
- * window on, and each product is rounded. So all implementations give the same bits: the CPU's loops over rows (filter_run.c), and on the GPU columns of
- * words (filter_words.h), tiles (filter_tile.h), and single values for everything else (filter_element.h).
+ * All values are float32, and are converted to the output's type when they are stored. Sums are computed in one fixed order, term by term and from
+ * the first position of a window on, and each product is rounded. So all implementations give the same bits: the CPU's loops over rows (filter_run.c), and on
+ * the GPU columns of words (filter_words.h), tiles (filter_tile.h), and single values for everything else (filter_element.h).
  *
  * Filters are jobs (kernel/job/job.h), not steps of passes. A pass hands each pixel on while it is in a register or a row. A step that reads a window would
  * delay all later steps by the height of the window, and a second such step would add its own delay. */
@@ -69,8 +69,8 @@ STK_HD int64_t stk__filter_volume(const struct stk_filter *f, const int32_t exte
 
 STK_PARAMS_FIT(stk_filter);
 
-/* Makes a filter job. f: complete, except that `outer` is 0 if `in` has no elements. weights: the n_weights weights of a sum over separable windows; NULL for
- * other filters. A dense sum reads its weights from in[1]. */
+/* Makes a filter job. f: complete, except that `outer` is 0 if `in` has no elements. weights: the n_weights weights of a sum; NULL for other filters, and for a
+ * dense sum whose weights are the tensor in[1]. */
 STK_MUST_USE enum stk_status stk__job_filter(struct stk_jobs *jobs, const struct stk_filter *f, const float *weights, int32_t n_weights,
 	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
 

@@ -102,7 +102,7 @@ template <int REDUCTION> static __device__ __forceinline__ void run_rows(const t
 	}
 }
 
-/* Filters the results of the rows along the height. Two threads share a column: each makes DEEP outputs, and skips the other's DEEP. */
+/* Filters the results of the rows along the height. Two threads share a column, and make DEEP outputs in turn. */
 template <int REDUCTION> static __device__ __forceinline__ void run_columns(const tile_job &j, const float *results)
 {
 	int32_t half = (int32_t)threadIdx.x / VALUES, column = (int32_t)threadIdx.x - half * VALUES;

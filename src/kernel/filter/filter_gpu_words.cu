@@ -67,7 +67,7 @@ static __device__ __forceinline__ void add_row(sums<SIZE> &s, const float (&x)[w
 }
 
 /* Call after row k of the input has been added to the sums. If row k is the last row in the window of a row of outputs, stores that row of outputs. Then moves
- * each sum one place down, and starts the sum of another row of outputs. */
+ * each row of sums to the index before its own, and starts the sum of another row of outputs. */
 template <int SIZE> static __device__ __forceinline__ void end_row(sums<SIZE> &s, const column &c, int32_t k)
 {
 	if (k >= SIZE - 1)

@@ -49,9 +49,9 @@ enum stk_status stk__job_filter(struct stk_jobs *jobs, const struct stk_filter *
 
 /* ---- on the GPU ---- */
 
-/* The kind's launches; X has the number STK_LAUNCH_filter + X among the launches of all kinds. PHASES and following: filters that compute each output by
- * itself, one launch for each phase. TILES and following: filters in tiles, one launch for each tiling. WORDS and WORD_EXTREMES: filters of bytes in
- * columns of words. */
+/* Indices of the kind's launches; with STK_LAUNCH_filter added, indices among all kinds' launches. PHASES and following: filters that compute
+ * each output by itself, one launch for each phase. TILES and following: filters in tiles, one launch for each tiling. WORDS and WORD_EXTREMES: filters of
+ * bytes in columns of words. */
 enum { PHASES, TILES = PHASES + STK_FILTER_PHASES, WORDS = TILES + STK_FILTER_TILINGS, WORD_EXTREMES };
 static const struct stk_job_launch launches[] = {
 	[PHASES] = {"filter_gpu", "job_filter", 0},

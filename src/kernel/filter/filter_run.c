@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Filters on the CPU, row by row. Each row of the input is converted to float32 once, extended beyond its ends by the border, and filtered along the width.
- * Rows that a window still needs stay in a ring buffer, which fits into a cache. The filter along the height or the depth, or over the positions of a dense
+ * Filters on the CPU, row by row. Each row of the input is converted to float32 once, extended beyond its ends by the border, and filtered along the width
+ * unless the window is dense. Rows that a window still needs stay in a ring buffer. The filter along the height or the depth, or over the positions of a dense
  * window, combines values at equal indices of several rows (taps), so one set of loops is enough (filter_loops.h). */
 #include "kernel/filter/filter_run.h"
 
@@ -23,7 +23,7 @@ struct run {
 	/* extended: a row of the input with its border; outside: a row of fill values; result: a row of outputs */
 	float *ring, *extended, *outside, *result;
 	const float **taps, **row_taps; /* addresses of the taps of the current sum, and of the taps of a sum along a row */
-	float *weights;                 /* weights of the taps of the last phase */
+	float *weights;                 /* weights of the taps of a separable filter's last phase */
 	/* if the last phase is along the depth: the results of the phase that precedes it, one volume for each term */
 	float *sets;
 };

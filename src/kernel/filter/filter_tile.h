@@ -27,7 +27,7 @@ enum {
 	STK_FILTER_TILE_THREADS = 2 * STK_FILTER_TILE_VALUES, /* two threads per column */
 	STK_FILTER_TILE_WEIGHTS = 256,                        /* maximum number of weights of all windows together */
 	STK_FILTER_TILE_ROWS = 32,                            /* rows of outputs in a tile; a tile has fewer if windows are high */
-	STK_FILTER_TILE_SHARED = 47104                        /* bytes of shared memory for a thread block */
+	STK_FILTER_TILE_SHARED = 47104                        /* maximum size in bytes of a thread block's shared memory */
 };
 
 /* The range along an axis that the windows of all terms cover together. */

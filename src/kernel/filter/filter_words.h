@@ -11,7 +11,7 @@
 
 enum {
 	STK_FILTER_WORDS_ROWS = 32,   /* number of outputs that a thread makes in a column */
-	STK_FILTER_WORDS_WEIGHTS = 56 /* maximum number of weights of a window, each row of which begins at a multiple of 8 */
+	STK_FILTER_WORDS_WEIGHTS = 56 /* space for the weights of 7 rows, each of which begins at a multiple of 8 */
 };
 
 /* Returns true if the fill value never affects the result of a minimum or maximum. This is so if windows contain the output's own position, and the fill is at
@@ -31,7 +31,7 @@ STK_HD bool stk__filter_is_extreme(const struct stk_filter *f)
 	return !f->dense && extreme && f->n_terms == 1 && f->last == 1 && (f->border != STK_BORDER_FILL || stk__filter_keeps_fill_out(f));
 }
 
-/* Returns whether the kernels for words can run the filter: weighted sums and extremes over 3 x 3, 5 x 5 and 7 x 7, with rows of outputs of whole words. */
+/* Returns whether the kernels for words can run the filter: a sum or extreme of RGB bytes over 3 x 3, 5 x 5 or 7 x 7, with aligned outputs in whole words. */
 STK_HD bool stk__filter_takes_words(const struct stk_filter *f, const struct stk_filter_data *d)
 {
 	const struct stk_filter_window *w = f->window[0];

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-/* The kind's launches; X has the number STK_LAUNCH_image + X among the launches of all kinds. MEASURE measures frames, PIXELS makes pixels, and MIX makes
+/* Indices of the kind's launches; with STK_LAUNCH_image added, indices among all kinds' launches. MEASURE measures frames, PIXELS makes pixels, and MIX makes
  * the pixels of jobs for which mixes() is true. */
 enum { MEASURE, PIXELS, MIX };
 static const struct stk_job_launch launches[] = {

@@ -35,8 +35,8 @@ struct stk_job_dim {
 	int64_t dst, src[STK_JOB_SOURCES];
 };
 
-/* A job. Pointers are addresses on the CPU or GPU that runs the job, except `constants`, which points to host memory that stays valid until the job has run or
- * was copied together with it. Dimensions are in order, the outermost first. */
+/* A job. Pointers are addresses on the CPU or GPU that runs the job. When a job is made, `constants` points to host memory, which stays valid until the job has
+ * run or the constants were copied for the GPU. Dimensions are in order, the outermost first. */
 struct stk_job {
 	int32_t kind, ndim;
 	int64_t n; /* number of outputs; at least 1 */

@@ -15,17 +15,17 @@ void stk__job_fill(uint8_t *dst, const uint8_t *value, int64_t n, int64_t elemen
 
 enum { STK_JOB_BLOCK = 512 };
 
-/* How the elements of source k correspond to outputs. */
+/* Which element of a source an output reads. */
 enum stk_job_pattern {
-	STK_JOB_WHOLE,    /* output i is element i */
-	STK_JOB_REPEATED, /* output i is element i % period */
-	STK_JOB_ELSEWHERE /* found by strides */
+	STK_JOB_WHOLE,    /* output i reads element i */
+	STK_JOB_REPEATED, /* output i reads element i % period */
+	STK_JOB_ELSEWHERE /* the strides of the job's dimensions give the element */
 };
 struct stk_job_source {
 	enum stk_job_pattern pattern;
 	int64_t period; /* for REPEATED: number of elements that repeat, at most STK_JOB_BLOCK */
 };
-/* Describes how the elements of source k of a job, which have `element` bytes, correspond to its outputs. */
+/* Returns the pattern of source k of a job, whose elements have `element` bytes. */
 struct stk_job_source stk__job_source(const struct stk_job *job, int k, int32_t element);
 
 /* Returns the number of outputs in a block: at most STK_JOB_BLOCK, and a multiple of the period of each REPEATED source, so that all blocks read the same

@@ -8,8 +8,8 @@
 #include "kernel/job/job_gpu.h"
 
 /* Returns the index of the thread block's item: the last one whose first block is not after this block. Items without blocks in this launch are skipped.
- * All threads of a warp must call this. If all items have the same number of blocks, a division finds the item. This saves the search, which waits for
- * memory several times, as long as copying some thousand bytes takes. */
+ * All threads of a warp must call this. If all items have the same number of blocks, a division replaces the search, which would
+ * wait for memory several times. */
 static __device__ __forceinline__ uint32_t find_item(const stk_job_gpu_view &v)
 {
 	if (v.each)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Helpers for the functions that make jobs. If the jobs are for the CPU, these functions also run them at once. */
+ * Helpers for the functions that make jobs and, on the CPU, run them. */
 #ifndef STK_KERNEL_JOB_MAKE_H
 #define STK_KERNEL_JOB_MAKE_H
 

@@ -5,8 +5,8 @@
  * those that libjpeg-turbo decodes from its own files with default settings (4:2:0, the accurate transforms, smooth upsampling). The formulas below are
  * libjpeg-turbo's, in integers (jccolor.c, jcsample.c, jfdctint.c, jcdctmgr.c, jidctint.c, jdsample.c, jdcolor.c, jcparam.c).
  *
- * There are three phases; each reads the results of the one before it in work memory: samples of the three planes, then their blocks (in place), then
- * pixels. The GPU makes and distorts samples in one launch, and makes pixels in another (jpeg_distortion_tile.h). */
+ * There are three phases: the image becomes samples of three planes in work memory, blocks of the planes are distorted in place, and pixels are made
+ * from the planes. The GPU makes and distorts samples in one launch, and makes pixels in another (jpeg_distortion_tile.h). */
 #ifndef STK_KERNEL_JPEG_DISTORTION_H
 #define STK_KERNEL_JPEG_DISTORTION_H
 

@@ -49,7 +49,7 @@ static __device__ __forceinline__ int32_t quantise(int32_t x, float2 step)
 	return __float_as_int(__fmaf_rn(copysignf(multiple, value), step.y, 0x1.8p23f)) - 0x4b400000; /* the bits of 0x1.8p23f */
 }
 
-/* Makes the samples of 2 x 2 pixels. Their common chroma sample is at (x, y) in the frame and at (i, k) in the tile. */
+/* Makes the samples of 2 x 2 pixels. Their common chroma sample is at (x, y) of the frame's plane and at (i, k) of the tile's. */
 static __device__ __forceinline__ void make_samples(
 	const stk_jpeg_distortion &j, const uint8_t *frame, int32_t x, int32_t y, int32_t i, int32_t k, tile_samples &s)
 {

@@ -36,7 +36,7 @@ enum stk_status stk__job_jpeg_distortion(struct stk_jobs *jobs, const struct stk
 
 /* ---- on the GPU ---- */
 
-/* The kind's launches; X has the number STK_LAUNCH_jpeg_distortion + X among the launches of all kinds. */
+/* Indices of the kind's launches; with STK_LAUNCH_jpeg_distortion added, indices among all kinds' launches. */
 enum { SAMPLES, PIXELS };
 static const struct stk_job_launch launches[] = {
 	[SAMPLES] = {"jpeg_distortion_gpu", "job_jpeg_samples", STK_JPEG_TILE_THREADS},
