@@ -24,7 +24,7 @@ enum stk_enhance_kind {
 
 enum { STK_ENHANCE_STEPS = 4 };
 
-/* A change of the image. No two steps of a job have the same kind. */
+/* A step. All steps of a job have different kinds. */
 struct stk_enhance_step {
 	int32_t kind;
 	int32_t shift; /* for STK_ENHANCE_HUE: rotation of the hue in 1/256 turns */
@@ -164,7 +164,7 @@ void stk__enhance_run_avx2(const struct stk_enhance *e, const uint8_t *src, uint
 
 STK_PARAMS_FIT(stk_enhance);
 
-/* Makes a job that changes `in`. in and out have type uint8. */
+/* Makes a job that applies the steps to `in`. in and out have type uint8. */
 STK_MUST_USE enum stk_status stk__job_enhance(struct stk_jobs *jobs, const struct stk_enhance *e, const struct stk_tensor *in,
 	const struct stk_tensor *out, struct stk_error *err);
 

@@ -38,7 +38,7 @@ struct stk_equalize {
 struct stk_equalize_data {
 	const uint8_t *src;
 	uint8_t *dst;
-	uint8_t *tables;                  /* stk__equalize_tables() tables of STK_EQUALIZE_BINS bytes */
+	uint8_t *tables;                  /* stk__equalize_tables (equalize_element.h) tables of STK_EQUALIZE_BINS bytes */
 	const struct stk_lab_tables *lab; /* tables for L*a*b*, used only with `lightness` */
 };
 

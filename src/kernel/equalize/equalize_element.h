@@ -80,7 +80,7 @@ STK_HD uint8_t stk__equalize_opencv(const struct stk_equalize_range *r, int32_t 
 }
 
 /* Returns entry i by Pillow's rule: the number of pixels with smaller values, in units of 1/255 of the pixels that do not have the largest value; i if there
- * are fewer than 255 of the latter. */
+ * are fewer than 255 such pixels. */
 STK_HD uint8_t stk__equalize_pillow(const struct stk_equalize_range *r, int32_t i, int32_t below)
 {
 	int32_t step = (r->n - r->at_last) / 255, value = step ? (step / 2 + below) / step : i;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Converts between sRGB pixels in bytes and CIE L*a*b*. The bytes of the latter are L * 255 / 100, a + 128 and b + 128. The arithmetic is in integers, so
+ * Converts between sRGB pixels in bytes and CIE L*a*b*. The bytes of L*a*b* are L * 255 / 100, a + 128 and b + 128. The arithmetic is in integers, so
  * that all machines give the same. Scales and rounding are those of OpenCV's conversions of 8-bit images (modules/imgproc, color_lab.cpp), which DALI's
  * clahe uses; a and b differ by 1 in one pixel of ten thousand. */
 #ifndef STK_KERNEL_LAB_H

@@ -30,8 +30,8 @@ struct stk_fft {
 	uint8_t radix[STK_FFT_STAGES]; /* radices of the stages of a transform of `padded` numbers */
 	int32_t twiddles; /* for each stage of length L and radix r: for each p below L / r: exp(-2 pi i p k / L) for k from 1 to r - 1 */
 	int32_t halves;   /* with an even n: exp(-2 pi i k / n) for k up to n / 4 */
-	int32_t chirp;    /* Bluestein's method: exp(-pi i j^2 / complex) for each j */
-	int32_t kernel;   /* Bluestein's method: the transform of the inverse chirp, divided by `padded` */
+	int32_t chirp;    /* Bluestein's method: exp(-pi i j^2 / complex) for each j below `complex` */
+	int32_t kernel;   /* Bluestein's method: the transform of the chirp's conjugate, divided by `padded` */
 	int32_t floats;   /* total number of floats in all tables */
 };
 

@@ -11,7 +11,7 @@
 struct column {
 	const uint8_t *src;                       /* the image's first value */
 	uint8_t *dst;                             /* the column's first output */
-	int32_t left, top, rows, row_in, row_out; /* rows of outputs; values in a row of the input, and of the output */
+	int32_t left, top, rows, row_in, row_out; /* rows: of outputs; row_in, row_out: values in a row of the input, of the output */
 };
 
 /* The extent of the windows of four adjacent outputs, which together read SPAN values of each row of the input. */

@@ -101,7 +101,7 @@ struct stk_flac_loops {
 	uint32_t (*checksum)(uint32_t checksum, const uint8_t *p, size_t n);
 };
 
-/* Returns the loops for a processor (base/cpu.h). */
+/* Returns the loops for a processor with the features `cpu` (base/cpu.h). */
 const struct stk_flac_loops *stk__flac_loops(unsigned cpu);
 
 extern const struct stk_flac_loops stk__flac_plain, stk__flac_avx2, stk__flac_clmul;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Runs the jobs of a batch on the GPU (job.h): each kernel is launched once for all jobs that need it. A job must not read the result of another job of the
- * batch.
- * This file is independent of the kinds of jobs; it uses struct stk_job_kind (job_kind.h). Jobs whose addresses continue where the previous job ends, such
- * as those of samples that are adjacent in memory, become one job on the GPU if their kind allows it.
+ * batch. This code is independent of the kinds of jobs: it calls the functions of struct stk_job_kind (job_kind.h). Jobs whose addresses continue where the
+ * previous job ends, such as those of samples that are adjacent in memory, become one job on the GPU if their kind allows it.
  *
  * Usage:
  *     stk__job_gpu_create(&limits, pinned, device_tables, device_work, &batch, err);

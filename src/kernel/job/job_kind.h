@@ -35,7 +35,7 @@ struct stk_job_kind {
 	/* Computes how many bytes of constants and of work memory a job needs on the device. NULL: the sizes in the job apply. Constants that the job does not
 	 * supply are set to 0. */
 	void (*memory)(const struct stk_job *job, uint64_t *constants, uint64_t *work);
-	/* Writes the job's constants. The job's addresses are device addresses by then. given: the job's constants on the host; to: the memory that will be
+	/* Writes the job's constants. The job's addresses are already device addresses. given: the job's constants on the host; to: the memory that will be
 	 * uploaded. NULL: the constants are copied. */
 	void (*place)(struct stk_job *job, const void *given, uint8_t *to);
 	/* Returns the size in bytes of an element of the output if the job may be flat (job_flat.h), otherwise 0. Sets *dense to true if output i must also

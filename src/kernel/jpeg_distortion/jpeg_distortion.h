@@ -29,7 +29,7 @@ struct stk_jpeg_distortion {
 /* Computes all fields from the image's extents and the quality, which is clamped to 1 .. 100. */
 void stk__jpeg_distortion_init(struct stk_jpeg_distortion *j, int64_t frames, int32_t width, int32_t height, int64_t quality);
 
-/* Runs all phases on the CPU, frame by frame. work: stk__jpeg_distortion_scratch bytes, aligned to 2. */
+/* Runs all phases on the CPU, frame by frame. work: stk__jpeg_distortion_scratch (jpeg_distortion_element.h) bytes, aligned to 2. */
 void stk__jpeg_distortion_run(const struct stk_jpeg_distortion *j, const uint8_t *src, uint8_t *dst, uint8_t *work);
 void stk__jpeg_distortion_run_avx2(const struct stk_jpeg_distortion *j, const uint8_t *src, uint8_t *dst, uint8_t *work);
 

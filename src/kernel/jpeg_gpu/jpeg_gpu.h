@@ -55,7 +55,7 @@ enum stk_jpeg_gpu_phase {
 	STK_JPEG_GPU_PHASES
 };
 
-#define STK_JPEG_GPU_CHUNK 4096   /* stuffed bytes in a chunk */
+#define STK_JPEG_GPU_CHUNK 4096   /* bytes of the file in a chunk, before unstuffing */
 #define STK_JPEG_GPU_INTERVAL 512 /* bits between checkpoints; more than the longest symbol, which has 31 bits */
 #ifndef STK_JPEG_GPU_SUBSEQUENCE
 #define STK_JPEG_GPU_SUBSEQUENCE 4096 /* bits in a subsequence */
@@ -105,7 +105,7 @@ struct stk_jpeg_gpu_set {
  * subsequence0 * SUBSEQUENCE / 8 of stk_jpeg_gpu_view.bits. */
 struct stk_jpeg_gpu_bitstream {
 	uint32_t image;
-	uint32_t src, src_size;  /* offset in raw of the stuffed bytes, and their number */
+	uint32_t src, src_size;  /* offset in raw, and size, of the data as in the file (with stuffing) */
 	uint32_t chunk0, chunks; /* index in the batch of the first chunk; number of chunks. Chunk i begins at (src & ~15) + i * CHUNK */
 	uint32_t subsequence0, subsequences; /* index in the batch of the first subsequence; upper bound of the number of subsequences */
 	uint32_t mcu0;                       /* index in the image of the bitstream's first MCU */

@@ -91,7 +91,7 @@ template <int WORDS> struct stk_cursor {
 		return waits ? 0 : entry;
 	}
 
-	/* Moves past the symbol. */
+	/* Moves past the symbol of a table entry. */
 	__device__ __forceinline__ void advance(uint32_t entry)
 	{
 		uint32_t to = p + stk__jpeg_gpu_entry_bits(entry);

@@ -48,7 +48,7 @@ STK_HD uint32_t stk__jpeg_gpu_scan_entry(uint32_t symbol, uint32_t refinement)
 	return size > 1 ? STK_JPEG_GPU_NONE : (length + size) | run << 5 | (uint32_t)!size << 15;
 }
 
-/* Returns the value that extra bits encode [F.2.2.1, EXTEND]. */
+/* Returns the value that the `count` extra bits encode [F.2.2.1, EXTEND]. */
 STK_HD int32_t stk__jpeg_gpu_extend(uint32_t extra, uint32_t count)
 {
 	return count && extra < 1u << (count - 1) ? (int32_t)(extra - (1u << count) + 1) : (int32_t)extra;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Phases count and unstuff of jpeg_gpu.h: 256 threads for each chunk, 16 stuffed bytes for each thread. */
+ * Phases count and unstuff of jpeg_gpu.h: 256 threads for each chunk, 16 bytes of the file for each thread. */
 #include "kernel/common/find.cuh"
 #include "kernel/jpeg_gpu/jpeg_gpu_symbols.h"
 
@@ -10,7 +10,7 @@ static_assert(THREADS * 16 == STK_JPEG_GPU_CHUNK, "a thread takes 16 bytes");
 struct piece {
 	uint32_t word[4];
 	uint32_t valid, stuffing, marker; /* bytes of the bitstream; 00 bytes after an FF; bytes that follow the FF of a marker */
-	uint32_t at;                      /* offset in raw */
+	uint32_t at;                      /* offset in raw of the first byte */
 };
 
 #define TOPS 0x80808080u
@@ -92,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) jpeg_gpu_count(const __gri
 	}
 }
 
-/* Returns the sum of the kept bytes of the bitstream's chunks before number `chunk`. Only the first warp calls this. */
+/* Returns the number of bytes that remain of the bitstream's chunks before `chunk`. Only the first warp calls this. */
 static __device__ __forceinline__ uint32_t bytes_before(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_bitstream &s, uint32_t chunk)
 {
 	uint32_t sum = 0;
