@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Makes tiles of interleaved images whose pixels are read at computed positions of another image. Kernels that warp and displace use it. A warp makes 32
- * pixels in each of a few rows. RGB bytes are read in aligned words, and the reads of all rows are issued before the warp waits for the first. If all positions
- * of these rows lie well inside the source, borders are not checked. If the border repeats the outermost pixels, positions are clamped to the source. Otherwise
- * a row whose positions are all outside may get the fill value, and a function of the caller makes the pixels of the remaining rows. */
+ * Makes tiles of interleaved images whose pixels are read at computed positions of another image. kernel/sample and kernel/pass use it. A warp of threads
+ * makes 32 pixels in each of a few rows. RGB bytes are read in aligned words, and the reads of all rows are issued before the warp waits for the first. If
+ * all positions of these rows lie well inside the source, borders are not checked. If the border repeats the outermost pixels, positions are clamped to the
+ * source. Otherwise a row whose positions are all outside may get the fill value, and a function of the caller makes the pixels of the remaining rows. */
 #ifndef STK_KERNEL_TEXELS_CUH
 #define STK_KERNEL_TEXELS_CUH
 

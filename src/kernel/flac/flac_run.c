@@ -160,7 +160,7 @@ static inline __attribute__((always_inline)) void predict_wide(
 		f(p->coefficient, p->shift, x, n, p->order);                                                                               \
 	}
 
-/* Returns whether no sum of the predictor can exceed 32 bits. bits: bits of a sample. */
+/* Returns true if all sums of the predictor fit into 32 bits. bits: number of bits of a sample. */
 static bool is_narrow(const struct stk_flac_predictor *p, int32_t bits)
 {
 	uint64_t magnitude = 0;

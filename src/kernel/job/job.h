@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A job is the work of an operator on one sample, as plain data, for operators on tensors of any shape. The operator has no other implementation. The CPU
- * runs a job as soon as it is made. For the GPU, jobs are collected, and all jobs of a batch run together (job_gpu.h). The operator does not know which of
- * the two happens; struct stk_jobs decides it.
+ * runs a job as soon as it is made (unless it is held: struct stk_held_job). For the GPU, jobs are collected, and all jobs of a batch run together
+ * (job_gpu.h). The operator does not know which of the two happens; struct stk_jobs decides it.
  *
- * This header has the parts that all kinds share. A kind is a folder of src/kernel with a line in job_kinds.h. It has parameters and a function that makes
- * its jobs (KIND.h), loops for the CPU, kernels (KIND_gpu*.cu), and a struct stk_job_kind (job_kind.h). There are few kinds, and each serves many operators:
- * strided copies with conversion and fill (transpositions, slices, paddings, stacks, flips, casts), element-wise arithmetic with broadcasting, reductions,
+ * This header has the parts that all kinds share. A kind has a line in job_kinds.h and usually a folder in src/kernel, with its parameters and the function
+ * that makes its jobs (KIND.h), loops for the CPU, kernels (KIND_gpu*.cu), and a struct stk_job_kind (job_kind.h). Some kinds serve many operators: strided
+ * copies with conversion and fill (transpositions, slices, paddings, stacks, flips, casts), element-wise arithmetic with broadcasting, reductions,
  * sampling, filters, ...
  *
  * CPU and GPU give the same bytes, with two exceptions: a NaN may be another NaN, and functions of arithmetic_ops.h that call libm (acos, acosh, asin,
- * asinh, atan, atan2, atanh, cbrt, sinh, tanh; sin and cos from 1e5 on) may differ in a float's last bit.
+ * asinh, atan, atan2, atanh, cbrt, sinh, tanh; sin, cos and tan from 1e5 on) may differ in a float's last bit.
  *
  * Usage, in an operator's lower_jobs:
  *     struct stk_copy_dim dims[STK_MAX_DIMS];

@@ -18,7 +18,7 @@ struct stk_job_repeat {
 struct stk_job_flat {
 	struct stk_job_repeat of[STK_JOB_SOURCES];
 	uint32_t lead;   /* number of outputs that are missing at the start of the first piece */
-	uint32_t pieces; /* 0: the job is not flat */
+	uint32_t pieces; /* number of pieces; 0: the job is not flat */
 };
 
 /* Kinds of jobs use these functions to decide whether a job is flat. stk__in_float: float32 holds all values of the type exactly. stk__in_int32: the type is an

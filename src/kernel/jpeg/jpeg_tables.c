@@ -109,7 +109,7 @@ void stk__jpeg_ac_table_build(struct stk_jpeg_ac_table *t, const struct stk_jpeg
 		}
 		at += width;
 	}
-	/* Codes that are longer than an index, or do not exist. Their values are stored outside of the block. */
+	/* Entries for codes that are longer than an index or do not exist store nothing in the block. */
 	fill_pairs(t, at, ALL - at, (struct stk_jpeg_ac_entry){.first_at = 64, .advance = 64, .second_shift = 63});
 	memset(t->first_length + at, 0, ALL - at);
 }
