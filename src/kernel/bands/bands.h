@@ -7,8 +7,8 @@
 
 #include "kernel/job/job_place.h"
 
-/* Number of outputs that a thread makes on the GPU. Its block waits several times for memory before it knows what to do. With four outputs, this takes less
- * time than the sums, and one sound still gives work to most of the processors. */
+/* Number of outputs that a thread makes on the GPU. A thread block first waits several times for memory to find its job. With four outputs per thread, this
+ * takes less time than the sums, and one sound still occupies most multiprocessors. */
 enum { STK_BANDS_EACH = 4 };
 
 /* The weights of one row of the matrix: weights[at .. at + count - 1] belong to elements first .. first + count - 1. */

@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* STAGES: maximum number of stages of a plan. Each stage divides the length by at least 2. */
+/* STK_FFT_STAGES: maximum number of stages of a plan. STK_FFT_LONGEST: maximum length of a signal. */
 enum { STK_FFT_STAGES = 24, STK_FFT_LONGEST = 1 << 22 };
 
 /* A plan: plain data, without pointers. The tables of a plan are one array of floats; fields such as `twiddles` are offsets in it. */

@@ -42,7 +42,8 @@ struct stk_jpeg_codes {
 struct stk_jpeg_ac_table {
 	_Alignas(64) struct stk_jpeg_ac_entry pair[1 << STK_JPEG_PAIR_BITS];
 	uint8_t pair_length[1 << STK_JPEG_PAIR_BITS];
-	/* For skipping: number of bits and advance of the symbols that fit into SKIP_BITS bits. Of the first, only the code must fit (else: advance 255). */
+	/* For skipping: number of bits and advance of the symbols that fit into SKIP_BITS bits. The first one's extra bits need not fit.
+	 * The advance is 255 if not even the code of the first symbol fits. */
 	uint8_t skip_length[1 << STK_JPEG_SKIP_BITS], skip_advance[1 << STK_JPEG_SKIP_BITS];
 	uint8_t first_length[1 << STK_JPEG_PAIR_BITS]; /* number of bits of only the first coefficient of a pair */
 	struct stk_jpeg_codes codes;

@@ -32,8 +32,8 @@
  * Any irregularity (a bad code, a run past coefficient 63, too few bits, no synchronisation) sets the image's flags. The CPU then decodes the image, and
  * reports the error if there is one.
  *
- * All structs are plain data in arrays. The arrays lie in device memory for the kernels, and in host memory for the plain C versions, which are built only
- * into the tests (jpeg_gpu_reference.h). */
+ * Comments omit the prefix STK_JPEG_GPU_ of constants. All structs are plain data in arrays. The arrays lie in device memory for the kernels, and in host
+ * memory for the plain C versions, which are built only into the tests (jpeg_gpu_reference.h). */
 #ifndef STK_KERNEL_JPEG_GPU_H
 #define STK_KERNEL_JPEG_GPU_H
 

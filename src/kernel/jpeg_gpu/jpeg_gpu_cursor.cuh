@@ -29,7 +29,7 @@ template <int WORDS> struct stk_cursor {
 
 	const char *tables;            /* address in shared or global memory */
 	uint32_t split, pairs, blocks; /* from stk_jpeg_gpu_code */
-	uint32_t skip, size;           /* what 16 bits that are at least `split` exceed their entry's index by; size of a table in bytes */
+	uint32_t skip, size;           /* 16 bits that are at least `split`, minus the index of their entry; size of a table in bytes */
 
 	char *shared;
 	const uint32_t *bits;
