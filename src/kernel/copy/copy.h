@@ -13,8 +13,8 @@ struct stk_job_copy {
 };
 STK_PARAMS_FIT(stk_job_copy);
 
-/* One dimension of a copy's output; the outermost is first. Its index i reads index start + step * i of a dimension of the source. If that index is outside of
- * 0 .. limit - 1, the output gets the fill value. `src` is the stride of the source dimension, so the order of these strides expresses a transposition. */
+/* One dimension of a copy's output; the outermost is first. Index i of the output reads index start + step * i of a dimension of the source. If that is
+ * outside of 0 .. limit - 1, the output gets the fill value. `src` is the stride of the source dimension: a transposition is an order of these strides. */
 struct stk_copy_dim {
 	int64_t size;               /* number of indices in the output; may be 0 */
 	int64_t start, step, limit; /* step may be negative or 0 (repeats) */
@@ -22,7 +22,7 @@ struct stk_copy_dim {
 };
 
 /* Computes dims[0 .. ndim - 1] for a dense source of `shape` and a dense output of shape `size`. order: the source dimension of each output dimension; NULL:
- * the same one. start, step: values for each output dimension; NULL: all are 0, or 1. */
+ * the same one. start, step: values for each output dimension; NULL: 0, and 1. */
 void stk__copy_dims(struct stk_copy_dim *dims, int ndim, const int64_t *shape, const int *order, const int64_t *start, const int64_t *step,
 	const int64_t *size);
 
@@ -43,7 +43,7 @@ STK_MUST_USE enum stk_status stk__job_copy_rows(struct stk_jobs *jobs, const str
 STK_MUST_USE enum stk_status stk__job_copy_all(
 	struct stk_jobs *jobs, const struct stk_tensor *in, const struct stk_tensor *out, bool convert, struct stk_error *err);
 
-/* Copies `bytes` bytes to `to`; source and target must not overlap. Makes several jobs if there are more bytes than one job may have outputs. */
+/* Copies `bytes` bytes to `to`; source and target must not overlap. Makes a job for each 2^30 bytes. */
 STK_MUST_USE enum stk_status stk__job_copy_bytes(struct stk_jobs *jobs, const void *from, void *to, int64_t bytes, struct stk_error *err);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * Demosaicing: makes RGB or grey images from the data of a sensor with a Bayer filter, where each pixel has only one of the three colours. The other two are
  * means of the nearest pixels that have them, with the weights and rounding of OpenCV, which DALI's operator uses. stk__debayer_one makes one pixel; for
- * BILINEAR, the CPU makes rows (debayer.c), and the GPU makes four pixels at a time (debayer_gpu.cu). */
+ * BILINEAR, the CPU makes rows (debayer.c), and the GPU makes four pixels at a time if they are bytes in aligned words (debayer_gpu.cu). */
 #ifndef STK_KERNEL_DEBAYER_H
 #define STK_KERNEL_DEBAYER_H
 
@@ -65,7 +65,7 @@ STK_HD void stk__debayer_one(const struct stk_debayer *b, const void *src, void 
 	int32_t own = stk__debayer_load(b, src, at), west = stk__debayer_load(b, src, at - 1), east = stk__debayer_load(b, src, at + 1),
 		north = stk__debayer_load(b, src, at - w), south = stk__debayer_load(b, src, at + w);
 	bool column = (x + b->blue_x) % 2 != 0, line = (y + b->blue_y) % 2 != 0; /* true if blue pixels are in this column (row) */
-	if (column != line) { /* a green pixel: red and blue are to its left and right, and above and below it */
+	if (column != line) { /* a green pixel: its neighbours left and right have one colour, those above and below the other */
 		int32_t side = west + east, above = north + south, blue = line ? side : above, red = line ? above : side;
 		if (b->method == STK_DEBAYER_GRAY) {
 			stk__debayer_store(b, dst, out, (blue * 1868 + red * 4899 + own * (2 * 9617) + (1 << 14)) >> 15);

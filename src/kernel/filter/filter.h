@@ -51,8 +51,8 @@ struct stk_filter {
 	struct stk_filter_window window[STK_FILTER_TERMS][STK_FILTER_AXES];
 };
 
-/* The memory of a filter. weights: for a dense filter in the order of the window's positions; NULL if the filter is not a sum. work: stk__filter_work bytes
- * (filter_element.h). */
+/* The memory of a filter. weights: in the order of a dense window's positions, or at the indices in stk_filter_window; NULL if the filter is not a sum. work:
+ * stk__filter_work (filter_element.h) bytes. */
 struct stk_filter_data {
 	const uint8_t *src;
 	uint8_t *dst;

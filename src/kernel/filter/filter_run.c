@@ -18,7 +18,7 @@ struct run {
 	bool filters_width_first; /* rows are filtered along the width before they enter the ring */
 	int32_t kept;             /* number of rows that the ring has for each input row: one, or one for each term */
 	int64_t width;            /* number of values in a row of the ring */
-	int64_t slots; /* number of slots in the ring; slot r % slots contains row r of the volume if `row_numbers` has that row's number */
+	int64_t slots; /* number of slots in the ring; slot r % slots contains row r of the volume if row_numbers[r % slots] is r */
 	int64_t *row_numbers;
 	/* extended: a row of the input with its border; outside: a row of fill values; result: a row of outputs */
 	float *ring, *extended, *outside, *result;
@@ -54,7 +54,7 @@ static void measure(struct run *r)
 	r->slots = deep ? (int64_t)f->in[0] * f->in[1] : whole ? f->in[1] : height;
 }
 
-/* Returns the maximum number of taps in a sum over a whole dense window, along the height or along the depth, where one sum has the taps of all terms. Sets
+/* Returns the maximum number of taps in a sum over a dense window, or along the height or depth of separable windows, where all terms share one sum. Sets
  * *row to the maximum number of taps in a sum along a row, where each term has its own sum. */
 static int64_t count_taps(const struct stk_filter *f, int64_t *row)
 {

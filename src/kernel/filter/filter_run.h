@@ -5,8 +5,8 @@
 
 #include "kernel/filter/filter.h"
 
-/* Loops over n values of a row. Output i is computed from the values taps[t][i] for t from 0 to n_taps - 1: their weighted sum, minimum, maximum or median. n
- * values must be readable from each tap. */
+/* Loops over n values of a row. load_bytes and store_bytes convert between uint8 and float32. The others compute output i from the values taps[t][i] for t
+ * from 0 to n_taps - 1: their weighted sum, minimum, maximum or median. n values must be readable from each tap. */
 struct stk_filter_kernels {
 	void (*load_bytes)(float *restrict out, const uint8_t *restrict in, int n);
 	void (*store_bytes)(uint8_t *restrict out, const float *restrict in, int n);

@@ -43,7 +43,7 @@ static inline size_t stk__jpeg_block_at(int i)
 struct stk_jpeg_band {
 	const struct stk_jpeg_band_table *table;
 	uint32_t start, end; /* positions in zigzag order, 1..63, both inclusive */
-	int low;             /* lowest bit of the coefficients that the scan contains */
+	int low;             /* index of the lowest bit of the coefficients that the scan contains */
 	uint32_t end_run;    /* number of following blocks for which the scan has no new coefficients */
 };
 

@@ -130,8 +130,8 @@ struct stk_jpeg_gpu_image {
 	uint32_t components, color, h_max, v_max;
 	uint32_t mcus_x;
 	uint32_t mcu_x0, mcu_y0, mcu_x1, mcu_y1; /* the window, in MCUs */
-	uint32_t dc0;                            /* index in dc of the first block of the image's MCU 0 */
-	/* index in coef, in blocks, of the first block of MCU (mcu_x0, mcu_y0); the window's other blocks follow in the order of the scan */
+	uint32_t dc0;                            /* index in stk_jpeg_gpu_view.dc of the first block of the image's MCU 0 */
+	/* index in stk_jpeg_gpu_view.coef, in blocks, of the first block of MCU (mcu_x0, mcu_y0); the window's other blocks follow in the order of the scan */
 	uint32_t coef0;
 	/* index of the window's first block, counted over the batch, and number of its blocks; idct0 is a multiple of IDCT_BLOCKS */
 	uint32_t idct0, idct;
@@ -141,7 +141,7 @@ struct stk_jpeg_gpu_image {
 	/* index of the window's first row, counted over the windows of the batch, a multiple of COLOR_ROWS. Windows count one row more than h, since rows
 	 * are made in pairs */
 	uint32_t row0;
-	uint64_t rgb;            /* offset in rgb of the window's rows, a multiple of 16; rows begin with pixel x & ~7 */
+	uint64_t rgb;            /* offset in stk_jpeg_gpu_view.rgb of the window's rows, a multiple of 16; rows begin with pixel x & ~7 */
 	uint32_t rgb_pitch;      /* bytes of a row, a multiple of 16; a row has space for whole groups of 8 pixels */
 	uint32_t type, channels; /* type of the output: enum stk_image_type (RGB, BGR, GRAY or YCBCR); its channels: 3 or 1 */
 };
@@ -155,9 +155,10 @@ struct stk_jpeg_gpu_scan {
 	/* successive approximation: high is 0 in a first scan, in a refinement the lowest bit that was known before; low is the lowest bit that is known
 	 * afterwards */
 	uint8_t high, low;
-	uint8_t single, component;                                    /* single: 1 if the scan has only one component, `component` */
-	uint8_t parts;                                                /* number of blocks in a unit */
-	uint8_t part[STK_JPEG_MAX_BLOCKS], slot[STK_JPEG_MAX_BLOCKS]; /* for each block of a unit: its index in the MCU, and its table */
+	uint8_t single, component; /* single: 1 if the scan has only one component, `component` */
+	uint8_t parts;             /* number of blocks in a unit */
+	/* for each block of a unit: its index in the MCU, and the index in `table` of its table */
+	uint8_t part[STK_JPEG_MAX_BLOCKS], slot[STK_JPEG_MAX_BLOCKS];
 	struct stk_jpeg_huffman table[3];
 };
 
@@ -203,7 +204,7 @@ struct stk_jpeg_gpu_view {
 	uint32_t *checkpoints;  /* packed states: ROWS rows of n_subsequences * PER_SUBSEQUENCE */
 	uint32_t *match;      /* for each subsequence: the bitstream's interval in which its thread synchronised, NONE, or BITSTREAM_END */
 	uint32_t *stragglers; /* the subsequences that phase synchronise_stragglers processes, in any order; only used by the kernels */
-	/* for each subsequence: row << 16 | number of intervals, from the subsequence's start, for which this row of checkpoints is right */
+	/* for each subsequence: row << 16 | number of its first intervals for which this row of checkpoints is right; row 0 is right for the rest */
 	uint32_t *cover;
 	struct stk_jpeg_gpu_start *starts; /* for each piece; block is NONE if the piece has nothing to decode */
 	int16_t *coef;
