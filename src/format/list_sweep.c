@@ -217,7 +217,7 @@ static int find_cuts(const struct stretch *t, char (*cuts)[STK_S3_LONGEST_KEY + 
 	for (size_t i = depth + 1; i-- > 0;) {
 		const unsigned char here = (unsigned char)last[i];
 		if (here >= 0x80 || base + i + 1 > STK_S3_LONGEST_KEY)
-			continue; /* a non-ASCII character: no larger one is ASCII */
+			continue; /* a byte that no ASCII character exceeds, or a cut that would be longer than a key may be */
 		for (int c = here + 1; c < 0x7f && n < most; c++) {
 			if (!t->whole->seen[c] || kind_of(c) != kind_of(here) || (*s->delimiter && c == *s->delimiter))
 				continue;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reads the sensors, their key frames, and the car's pose at each key frame. Of millions of rows, only those of key frames are stored. */
+ * Reads the sensors, their calibrations, and the cameras' and LIDAR_TOP's key frames with the car's pose at each. Of millions of other rows, none is stored. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "format/nuscenes_load.h"

@@ -141,9 +141,9 @@ static enum stk_status size_of(const struct planning *g, int64_t file, int64_t *
 	return STK_OK;
 }
 
-/* Writes the key of a sample: the names of its members begin with the key, and the rest after a dot names the component. Readers of WebDataset end the key
- * at the first dot of a member's name and skip names that begin with a dot. So an image with further dots in its name, or with the stem of another image
- * (`twice`), gets a key made of its whole name and its number. */
+/* Writes the key of a sample. A member's name is the key, a dot, and the component. Readers of WebDataset end the key at the first dot of a member's name and
+ * skip names that begin with a dot. So an image whose name begins with a dot or has not exactly one, or whose stem another image has (`twice`), gets as key
+ * its whole path with _ for the dots of the name, then _ and its number. */
 static void key_of(int64_t file, const char *path, bool twice, char out[PATH_MAX + 32])
 {
 	size_t stem = stem_of(path), base = (size_t)(base_of(path) - path);

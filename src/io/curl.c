@@ -46,7 +46,7 @@ static void find_tls_functions(struct stk_curl *c)
 #undef TLS_ROW
 }
 
-/* Opens a library with NODELETE, because its dependencies register functions that run at the end of the process. NULL: it is not installed. */
+/* Opens a library with NODELETE, because its dependencies register functions that run at the end of the process. NULL: it cannot be loaded. */
 static void *open_library(const char *name)
 {
 	return dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);

@@ -33,8 +33,8 @@ struct stk_io {
 	pthread_mutex_t lock;
 	pthread_cond_t idle;
 	uint64_t under_way;
-	/* For remote requests. since_ns, ended: the time at which the present window began, and the number of requests that have ended in it. pace_ns: mean
-	 * time per request in earlier windows. */
+	/* For remote requests. since_ns, ended: the time at which the present window began, and the number of requests that have ended in it. pace_ns: the
+	 * time of earlier windows, divided by the number of requests that ended in them. */
 	int64_t since_ns, ended, pace_ns;
 };
 
@@ -369,7 +369,7 @@ void stk__io_admission_changed(struct stk_io *io)
 			io->sources[i].ops->allocate(io->sources[i].source);
 }
 
-/* Returns the mean time per request in ns, over the requests that have ended in the present window; 0 if none has ended. Call with the lock held. */
+/* Returns the ns since the present window began, divided by the number of requests that have ended in it; 0 if none has ended. Call with the lock held. */
 static int64_t recent_pace(const struct stk_io *io, int64_t now)
 {
 	return io->ended ? (now - io->since_ns) / io->ended : 0;

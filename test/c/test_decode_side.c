@@ -150,7 +150,7 @@ static void test_cores_that_are_taken_away(void **state)
 	assert_true(c.least > 80);
 }
 
-/* Ranks that share a host leave baseline files to the GPU if the cores would have little time left. Progressive files are still decoded on the cores. */
+/* Ranks that share a host leave baseline files to the GPU if the cores would have little time left, and progressive files too if there are only two cores. */
 static void test_ranks_with_few_cores_leave_baseline_files_to_the_gpu(void **state)
 {
 	(void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An emulated libnvcuvid.so.1 for tests, next to the emulated CUDA driver: libavcodec makes the pictures. It has engines for H.264 with 8 bits, HEVC, VP8 and
- * VP9 with 8 and 10 bits, and AV1, all of them in 4:2:0, and for HEVC in 4:4:4.
+ * An emulated libnvcuvid.so.1 for tests, next to the emulated CUDA driver: libavcodec makes the pictures. It has engines for H.264 and VP8 with 8 bits, and for
+ * HEVC, VP9 and AV1 with 8 and 10 bits, all of them in 4:2:0; for HEVC also in 4:4:4.
  *
  * STOKER_EMULATED_NVDEC is a list of words:
  *     none                there is no engine for any codec

@@ -22,7 +22,7 @@ pytestmark = videos.needs_video
 
 @pytest.fixture(scope="session")
 def pair(clips):
-    """Returns the paths of two videos of equal size, with 50 and with 75 - 27 = 48 frames."""
+    """Returns the paths of two videos of equal size, with 50 and with 48 frames."""
     return [str(clips("h264.mp4")), str(clips("vfr.mp4"))]
 
 

@@ -82,7 +82,7 @@ class Watched:
         while True:
             asked = self._mark()
             if open_step is not None and self._add(open_step, asked, source):
-                asked = self._mark()  # time between two blocks does not belong to a step
+                asked = self._mark()  # the time to begin or end a block does not belong to a step
             if given == most or self.done:
                 return
             host, cpu = time.perf_counter(), time.thread_time()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gives advice, for error messages, on a Dataset whose first value is not an image."""
+"""Gives advice, for error messages, on a Dataset in whose samples the Loader did not find the image."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Episode:
 
 
 class Robots:
-    """A data set of episodes. Sample i is frame i of the chosen episodes, joined in their order. A sample is a dict from LeRobot's keys to tensors or texts.
+    """A data set of episodes. Sample i is frame i of the chosen episodes in the data set's order. A sample is a dict from LeRobot's keys to tensors or texts.
 
     delta_timestamps: dict from a key to times in seconds relative to the frame. A sample then has the key's value at each of these times. For times before or
     after the episode, it has the episode's first or last value, and KEY_is_pad is True. episodes: the numbers of the episodes to read; None: all. tolerance_s:
