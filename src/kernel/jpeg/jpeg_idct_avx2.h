@@ -31,8 +31,8 @@ STK__IDCT_INLINE void stk__idct_transpose_pairs(const __m256i rows[4], __m256i p
 	pairs[3] = _mm256_unpackhi_epi64(c, d);
 }
 
-/* Sets the n rows of flat blocks, which have no coefficients below the first row, to the first row shifted left by 2 bits, without saturating, as in
- * libjpeg-turbo's first pass. flat: mask of the flat blocks; the low words of the double words of x[0] and x[1] are the first row. */
+/* Sets the n rows of flat blocks, in which no coefficient below the first row has an effect, to the first row shifted left by 2 bits, without saturating,
+ * as in libjpeg-turbo's first pass. flat: mask of the flat blocks; the low words of the double words of x[0] and x[1] are the first row. */
 STK__IDCT_INLINE void stk__idct_replace_flat(__m256i flat, const __m256i *x, __m256i *rows, const int n)
 {
 	__m256i low = _mm256_srai_epi32(_mm256_slli_epi32(x[0], 18), 16), high = _mm256_srai_epi32(_mm256_slli_epi32(x[1], 18), 16);

@@ -61,7 +61,7 @@ struct stk_jpeg_scan {
 	int32_t restart_interval; /* in MCUs; 0: no restart markers */
 	int32_t rows_together; /* number of rows of MCUs that libjpeg decodes at a time: the vertical sampling factor of a single component, otherwise 1 */
 	enum stk_jpeg_color color; /* GRAY, YCBCR or RGB */
-	uint64_t offset, size;     /* offset in the file and size of the entropy-coded bytes with stuffing and RST markers; size: upper bound */
+	uint64_t offset, size;     /* offset in the file and size (upper bound) of the coded bytes, with stuffing and RST markers */
 	struct stk_jpeg_component component[3];
 	uint8_t block_size[3]; /* samples along a side of a component's blocks: `scale`, or up to 8 for subsampled components */
 	uint8_t upsample[3];   /* enum stk_jpeg_upsample */
