@@ -24,7 +24,7 @@ enum stk_enhance_kind {
 
 enum { STK_ENHANCE_STEPS = 4 };
 
-/* A step. All steps of a job have different kinds. */
+/* All steps of a job have different kinds. */
 struct stk_enhance_step {
 	int32_t kind;
 	int32_t shift; /* for STK_ENHANCE_HUE: rotation of the hue in 1/256 turns */

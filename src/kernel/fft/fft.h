@@ -43,7 +43,7 @@ static inline bool stk__fft_chirps(const struct stk_fft *f)
 /* Plans transforms of n elements, from 1 to STK_FFT_LONGEST. */
 void stk__fft_plan(int32_t n, struct stk_fft *f);
 
-/* Computes the tables of a plan: f->floats floats. STK_NO_MEMORY: memory for the computation is short. */
+/* Stores the tables of a plan in tables[0 .. f->floats - 1]. STK_NO_MEMORY: no memory for the computation. */
 STK_MUST_USE enum stk_status stk__fft_tables(const struct stk_fft *f, float *tables, struct stk_error *err);
 
 #endif

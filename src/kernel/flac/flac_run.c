@@ -317,7 +317,8 @@ static void predict_begun(const struct stk_flac_task *t, int32_t end, int32_t ta
 	LANES(12)
 }
 
-/* Predicts four subframes together. Returns false, and does nothing, if they have different lengths, are short, have a high order, or all have order 0. */
+/* Predicts four subframes together. Returns false, and does nothing, if their lengths differ or are below 4 * MOST_TAPS, an order exceeds MOST_TAPS, or all
+ * orders are 0. */
 static bool predict_four(const struct stk_flac_task *t)
 {
 	int32_t taps = 0;

@@ -201,7 +201,7 @@ struct stk_jpeg_gpu_view {
 	uint32_t *kept;         /* for each chunk: number of bytes that remain after unstuffing */
 	uint8_t *bits;          /* unstuffed, as big-endian 32-bit words; 256 bytes past the end can be read */
 	uint32_t *bit_length;   /* for each bitstream: number of bits after unstuffing */
-	uint32_t *checkpoints;  /* packed states: ROWS rows of n_subsequences * PER_SUBSEQUENCE */
+	uint32_t *checkpoints;  /* packed states (jpeg_gpu_symbols.h): ROWS rows of n_subsequences * PER_SUBSEQUENCE */
 	uint32_t *match;      /* for each subsequence: the bitstream's interval in which its thread synchronised, NONE, or BITSTREAM_END */
 	uint32_t *stragglers; /* the subsequences that phase synchronise_stragglers processes, in any order; only used by the kernels */
 	/* for each subsequence: row << 16 | number of its first intervals for which this row of checkpoints is right; row 0 is right for the rest */
