@@ -29,7 +29,6 @@ STK_HD const float *stk__bands_weights(const struct stk_job *job)
 	return (const float *)(const void *)((const struct stk_band *)job->constants + STK_PARAMS(stk_bands, job).rows);
 }
 
-/* Computes output i of the job. */
 STK_HD void stk__bands_one(const struct stk_job *job, uint32_t i)
 {
 	const struct stk_bands *p = &STK_PARAMS(stk_bands, job);

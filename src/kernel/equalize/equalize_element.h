@@ -193,7 +193,6 @@ STK_HD void stk__equalize_one(const struct stk_equalize *e, const struct stk_equ
 	stk__lab_to_rgb(d->lab, lab, d->dst + 3 * (int64_t)pixel);
 }
 
-/* Returns the addresses of a job's memory. */
 STK_HD struct stk_equalize_data stk__job_equalize_data(const struct stk_job *job)
 {
 	struct stk_equalize_data d;

@@ -75,7 +75,6 @@ static inline uint32_t stk__job_blocks_of(int64_t outputs)
 	return (uint32_t)((outputs + STK_JOB_OUTPUTS - 1) / STK_JOB_OUTPUTS);
 }
 
-/* Returns the number of thread blocks of a flat job. */
 static inline uint32_t stk__job_piece_blocks(const struct stk_job_gpu_item *it)
 {
 	return (it->flat.pieces + STK_JOB_PIECES - 1) / STK_JOB_PIECES;

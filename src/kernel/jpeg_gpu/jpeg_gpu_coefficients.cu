@@ -43,7 +43,6 @@ static __device__ __forceinline__ writer writer_at(const stk_jpeg_gpu_image &ima
 	return w;
 }
 
-/* The piece that a thread decodes. */
 struct piece {
 	stk_jpeg_gpu_state state;
 	stk_jpeg_gpu_code code;

@@ -47,7 +47,6 @@ template <int WORDS> struct stk_cursor {
 		fetched++;
 	}
 
-	/* Sets `table` and `ac` from z and c. */
 	__device__ __forceinline__ void choose_table()
 	{
 		uint32_t dc = 2 * size * (pairs >> 2 * c & 3);
@@ -105,7 +104,6 @@ template <int WORDS> struct stk_cursor {
 		table = ac;
 	}
 
-	/* Returns whether the block has ended. */
 	__device__ __forceinline__ bool over() const
 	{
 		return z >= 64;
