@@ -54,8 +54,8 @@ static enum stk_status check_config(struct stk_pipeline_config *c, struct stk_er
 	return stk__environment_check(err);
 }
 
-/* Sets the defaults for reads, and prepares io for a remote data set. Returns STK_CANCELLED if the user has interrupted this. The defaults are larger for
- * object stores: they answer out of order, some requests a second late, and answers that arrive before a late one occupy buffers. */
+/* Sets the defaults for reads. If the data set is remote, also prepares io, and returns STK_CANCELLED if access->interrupted returns true. The defaults are
+ * larger for object stores: they answer out of order, some requests a second late, and answers that arrive before a late one occupy buffers. */
 static enum stk_status prepare_reads(struct stk_pipeline *p, const struct stk_access *access, struct stk_error *err)
 {
 	char uri[STK_MAX_URI];
@@ -159,8 +159,8 @@ static enum stk_status check_records(const struct stk_pipeline *p, struct stk_er
 		p->flight.n, p->config.batch_size, (long long)(bytes >> 20), p->config.read_requests, p->config.prefetch);
 }
 
-/* Makes enough records for the slots under way and for reading ahead: for one full window of requests in flight, and as many reads that have ended before
- * their batches are open. */
+/* Makes records for most_depth + 2 batches and, if the program reads files, for 2 * read_requests samples that are read ahead: half of these reads may be in
+ * flight, while the other half have ended before their batches are open. */
 static enum stk_status make_records(struct stk_pipeline *p, struct stk_error *err)
 {
 	int32_t window = p->program->reads ? (2 * p->config.read_requests + p->config.batch_size - 1) / p->config.batch_size : 0;
@@ -204,7 +204,7 @@ static enum stk_status make_ring(struct stk_pipeline *p, struct stk_error *err)
 	return STK_OK;
 }
 
-/* Fails if the GPU of config.device_id does not exist, even if the program uses no GPU. */
+/* Fails if the GPU with the number config.device_id cannot be opened, even if the program uses no GPU. */
 static enum stk_status check_device(struct stk_pipeline *p, struct stk_error *err)
 {
 	struct stk_gpu_device *dev = NULL;

@@ -151,7 +151,7 @@ size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter *out, si
 	size_t held = stk__held_batches_bytes(p);
 	pthread_mutex_lock(&p->lock);
 	struct stk_fetch_counts reads = stk__fetch_counts(p);
-	pthread_mutex_lock(&p->ring->lock); /* threads that do not have the pipeline's lock may also take slots */
+	pthread_mutex_lock(&p->ring->lock); /* threads that do not hold the pipeline's lock may also take slots */
 	const struct stk_counter all[] = {
 #define COUNTER_ROW(name) {#name, (double)atomic_load_explicit(&p->counters.name, memory_order_relaxed)},
 		STK_COUNTERS(COUNTER_ROW)

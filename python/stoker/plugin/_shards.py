@@ -53,7 +53,7 @@ class Shards:
         return self.total // self.shards // self.batch
 
     def drops_one(self) -> bool:
-        """Returns whether a batch that is not full remains and must be dropped; if not, the next epoch begins after the full ones."""
+        """Returns whether the shortest shard ends with a batch that is not full, which must be dropped before the next epoch."""
         return self.total // self.shards % self.batch > 0
 
     def next_epoch(self) -> None:

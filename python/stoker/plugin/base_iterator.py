@@ -256,8 +256,8 @@ class EpochIterator:
         return taken
 
     def _step(self) -> list[Taken]:
-        """Returns the next step that has samples. A step that has only bad samples is skipped, but counts as a step of the epoch. Raises StopIteration at the
-        end of the epoch."""
+        """Returns the next step that has samples. Skips steps in which all samples of a pipeline are bad, but counts them as steps of the epoch. Raises
+        StopIteration at the end of the epoch."""
         first: int | None = None  # epoch of the first skipped step
         while True:
             taken = self._any_step()

@@ -77,7 +77,8 @@ static void limit_to_extent(struct stk_axis_map *m, int32_t size)
 	m->high = (m->step > 0 ? last : m->first) + 1;
 }
 
-/* Copies one value for each channel to `to`, rounded to the pass's type if steps can have it. All implementations use the rounded values, so they agree. */
+/* Copies one value for each channel to `to`, rounded to the pass's type if stk__dtype_in_steps accepts it. All
+ * implementations use the rounded values, so they agree. */
 static void take_values(const struct stk_pass *p, const float *value, float *to)
 {
 	memcpy(to, value, (size_t)p->c * sizeof *value);

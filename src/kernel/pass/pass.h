@@ -83,10 +83,10 @@ struct stk_hole {
 /* The reason why a pass cannot be built. After an addition was refused, all further additions are ignored. */
 enum stk_pass_refusal {
 	STK_PASS_FITS,
-	STK_PASS_CHANNELS, /* a step on more than STK_PASS_MAX_CHANNELS channels; run the pass plane by plane instead */
+	STK_PASS_CHANNELS, /* a step or a hole on more than STK_PASS_MAX_CHANNELS channels; run the pass plane by plane instead */
 	STK_PASS_STEPS,    /* more than STK_PASS_MAX_STEPS steps */
 	STK_PASS_EXTENT,   /* an extent, or the distance of a window from the image, exceeds STK_PASS_MAX_EXTENT */
-	STK_PASS_MISUSED,  /* steps that cannot be combined: a mistake in stoker */
+	STK_PASS_MISUSED,  /* additions that cannot be combined, or an image without channels: a mistake in stoker */
 };
 
 enum stk_sampler { STK_SAMPLE_NONE, STK_SAMPLE_RESIZE, STK_SAMPLE_WARP };
@@ -146,7 +146,8 @@ enum stk_step_class {
 bool stk__pass_joins(unsigned sofar, unsigned next);
 
 /* Begins a pass over images of w x h pixels with c channels of type dtype. Images may have width or height 0: then nothing is read, and the positions that
- * windows add get the fill value. A sampler needs a source with pixels. An addition that does not fit sets p->refused; check it before you use the pass. */
+ * windows add get the fill value. A sampler needs a source with pixels. This function and each addition set p->refused if they refuse their arguments; check
+ * p->refused before you use the pass. */
 void stk__pass_begin(struct stk_pass *p, enum stk_dtype dtype, int32_t w, int32_t h, int32_t c);
 
 /* In the functions below, an array with a value per channel begins with the value of channel p->plane. */
@@ -168,8 +169,8 @@ void stk__pass_channels(struct stk_pass *p, int32_t channels, const float *value
 void stk__pass_hole(struct stk_pass *p, struct stk_rect at, const float *value);
 
 /* Returns true if the pass was not refused and can run on its types and numbers of channels. Passes run on up to STK_PASS_MAX_CHANNELS channels and on types
- * that float32 holds exactly (uint8 int8 uint16 int16 float16 bfloat16 float32, bool). Without a sampler they also run on int32, whose values are rounded to
- * float32 before steps. Pure geometry (no sampler or nearest neighbour, no steps except fill, no hole) runs on every type and any number of channels. */
+ * that float32 holds exactly (uint8 int8 uint16 int16 float16 bfloat16 float32, bool). They also run on int32, except as the input of a sampler; steps
+ * round its values to float32. Pure geometry (no sampler or nearest neighbour, no steps except fill, no hole) runs on every type and any number of channels. */
 bool stk__pass_supports(const struct stk_pass *p);
 
 /* Returns the part of the source that is read: the window and the pixels around it that filters need, clipped to the image. If nothing is read, w or h is 0. */

@@ -6,18 +6,18 @@
 #include "kernel/common/border.h"
 #include "kernel/job/job.h"
 
-/* How the source position of an output is computed. Coordinates refer to corners: the first pixel extends from 0 to 1, and output (x, y, z) has the position
- * (x + .5, y + .5, z + .5). */
+/* How the source position of an output is computed. Coordinates refer to corners: the first pixel extends from 0 to 1. The centre of output (x, y, z) is
+ * (x + .5, y + .5, z + .5); MAPS and WATER use (x, y) instead. Below, factors are the elements of stk_job_sample.m. */
 enum stk_sample_map {
-	STK_SAMPLE_AFFINE,      /* three rows of four factors for (x, y, z, 1) */
-	STK_SAMPLE_PERSPECTIVE, /* three rows of three factors for (x, y, 1); the first two results are divided by the third */
-	/* x and y come from two float32 tensors, with values for each frame or one set of values for all frames; factor 0 is added to both, and if factor 1
-	 * is set, so is the output's own position */
+	STK_SAMPLE_AFFINE,      /* three rows of four factors for (centre's x, y and z, 1) */
+	STK_SAMPLE_PERSPECTIVE, /* three rows of three factors for (centre's x and y, 1); the first two results are divided by the third */
+	/* x and y come from two float32 tensors, with values for each frame or one set of values for all frames; to both, factor 0 is added, and
+	 * factor 1 times x or y */
 	STK_SAMPLE_MAPS,
-	/* pixels move away from the centre, in proportion to the square of their distance from it */
+	/* the source position's distance from the image's centre is the square of the output's distance, divided by half of the longer extent */
 	STK_SAMPLE_SPHERE,
 	STK_SAMPLE_WATER,  /* waves: amplitude, frequency and phase of x's shift, which depends on y, then of y's shift */
-	STK_SAMPLE_JITTER, /* each pixel moves at random, by up to factor 0 pixels along x and y */
+	STK_SAMPLE_JITTER, /* the centre, moved at random by up to factor 0 whole pixels along x and y */
 };
 
 /* Outputs are numbered over (frame, z, y, x, channel). If float32 holds the values of the source's type, values are interpolated in float32, otherwise in

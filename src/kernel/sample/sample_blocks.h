@@ -251,7 +251,7 @@ static bool goes_in_blocks(const struct stk_job *job)
 {
 	const struct stk_job_sample *s = &STK_PARAMS(stk_job_sample, job);
 	int type = job->src_dtype[0];
-	int64_t channels = job->dim[4].size; /* planes of one channel count as channels too */
+	int64_t channels = job->dim[4].size;
 	bool together = s->stride[0] <= 4 && channels <= 4 && (s->channel == 1 || channels == 1);
 	bool alike = type == job->dst_dtype && (type == STK_FLOAT || (type == STK_UINT8 && together));
 	return alike && !s->volume && s->interp != STK_INTERP_CUBIC && job->dim[1].size == 1 && s->frame >= 4 && s->frame < INT32_MAX / 2;
