@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The extension module, for type checkers: python/src.
+# Declares the extension module, whose source is in python/src, for type checkers.
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NoReturn

@@ -13,7 +13,7 @@
 
 static void destroy(struct stk_context *ctx)
 {
-	if (ctx->process == getpid()) { /* a forked child has no threads to end, and does not free the parent's memory */
+	if (ctx->process == getpid()) { /* a forked child has no threads to end, and leaves the pool and the storage as they are */
 		stk__pool_destroy(ctx->pool);
 		stk_storage_unref(&ctx->storage);
 	}

@@ -126,14 +126,14 @@ static void *serve(void *arg)
 		} else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
 			usleep(100000); /* the client waits meanwhile */
 		} else if (errno != EINTR && errno != ECONNABORTED) {
-			return NULL; /* end_server has shut the socket down */
+			return NULL; /* end_server has shut the socket down, or the socket has failed */
 		}
 	}
 }
 
 /* ---- the server ---- */
 
-/* Binds the socket to the name PID.N in the private folder, where N is the first number that no other context of the process uses. Returns false on failure. */
+/* Binds the socket to the name PID.N in the private folder, where N is the first number below MOST_CONTEXTS whose name is free. Returns false on failure. */
 static bool bind_socket(struct stk_watch *w)
 {
 	char path[96];

@@ -55,7 +55,7 @@ def _no_bytes() -> bytes:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Loads only pickles of NumPy arrays and plain containers. Any other class or function raises an error, so that no other code runs."""
+    """Loads only pickles of NumPy arrays, NumPy numbers, bytes and plain containers. Any other class or function raises an error, so no other code runs."""
 
     def find_class(self, module: str, name: str) -> Any:
         allowed = {
@@ -103,8 +103,8 @@ def _rotation(quaternion: Sequence[float]) -> Any:
 
 
 class Infos:
-    """The samples of info files, sorted by timestamp as in mmdetection3d. A sample whose list of earlier sweeps is empty begins a sequence. Each sequence is
-    then cut into at most `split` parts of equal length; the last part may be shorter."""
+    """The samples of info files, sorted by timestamp as in mmdetection3d. The first sample and each sample without earlier sweeps begin a sequence. Each
+    sequence is then cut into at most `split` parts of equal length; the last part may be shorter."""
 
     def __init__(
         self, paths: list[Path], root: Path, cameras: tuple[str, ...], classes: tuple[str, ...], split: int, fields: tuple[str, ...]
@@ -129,8 +129,8 @@ class Infos:
         return str(self._entries[i]["scene_token"])
 
     def _file(self, path: str) -> Path:
-        """Returns the path below root for a path in an info file. A path in an info file begins with a folder of the machine that ran the converter, so only its
-        part from samples/ or sweeps/ on is used."""
+        """Returns the path below root for a path in an info file. It begins with a folder of the machine that ran the converter, so only the part from the last
+        samples/ or sweeps/ on is used; without such a part, the whole path."""
         parts = Path(path).parts
         at = max((k for k, part in enumerate(parts) if part in ("samples", "sweeps")), default=0)
         return self._root.joinpath(*parts[at:])

@@ -99,7 +99,7 @@ class NuScenes(DataProvider):
     For other inputs, get_data is called for each sample.
 
     root, version: the tables are the files root/version/*.json. cameras, classes: names of the cameras and classes to read, in this order; a label is an index
-    into classes. scenes: names of the scenes to read; exclude_scenes: names of scenes to leave out. Each of these four is a list of names or a single name.
+    into classes. scenes: names of the scenes to read; exclude_scenes: names of scenes to leave out. These and `fields` are lists of names or one name.
     split_scenes: each scene is cut into this many sequences. fields: names of the fields to read; by default those that StreamPETR trains on (FIELDS), without
     those that info files lack if `infos` is given. index: a file that keeps the parsed tables; see `readers.nuscenes`.
     infos: one or several .pkl files of StreamPETR's converter (tools/create_data_nusc.py), which are read instead of the tables; images are still read below

@@ -4,7 +4,7 @@
 #include "kernel/job/job_cpu.h"
 #include "kernel/points/points.h"
 
-/* Maps n points x to y like stk__job_points_one. Inlined, so that the compiler unrolls the loops of calls with constant `in` and `out`. */
+/* Maps n points x to y like stk__job_point. Inlined, so that the compiler unrolls the loops of calls with constant `in` and `out`. */
 static inline __attribute__((always_inline)) void map_points(
 	const float *restrict matrix, const float *restrict x, float *restrict y, int64_t n, int32_t in, int32_t out)
 {
@@ -17,7 +17,7 @@ static inline __attribute__((always_inline)) void map_points(
 		}
 }
 
-/* Maps n points x to y, with loops for the usual numbers of components: points in the plane and in space, colours, boxes, colours to gray. */
+/* Maps n points x to y, with loops of their own for the usual numbers of components: 2 to 2, 3 to 3, 4 to 4 and 3 to 1. */
 static void map_some(const struct stk_job_points *p, const float *matrix, const float *x, float *y, int64_t n)
 {
 	if (p->in == 2 && p->out == 2)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pointwise functions: each output depends on the value at the same position, on the position, and on numbers that are drawn for it. They are jobs
+ * Pointwise functions: an output may depend on the input at its position, on the position, and on numbers that are drawn for it. They are jobs
  * (kernel/job/job.h) because passes have no steps for them: a lookup table is larger than a pass may be, and a pass neither knows the position of its pixels
  * in the image nor draws random numbers.
  *

@@ -41,7 +41,7 @@ STK_HD union stk_job_value stk__job_reduce_identity(const struct stk_job *job)
 	return v;
 }
 
-/* Returns the combined results a and b of two parts of a group. */
+/* Returns the result of two parts of a group whose own results are a and b. */
 STK_HD union stk_job_value stk__job_reduce_join(const struct stk_job *job, union stk_job_value a, union stk_job_value b)
 {
 	int32_t op = STK_PARAMS(stk_job_reduce, job).op, domain = STK_PARAMS(stk_job_reduce, job).domain;

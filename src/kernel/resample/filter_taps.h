@@ -50,8 +50,8 @@ STK_HD int32_t stk__taps_first(const struct stk_filter_axis *a, int32_t output)
 	return stk__taps_clamp(stk__taps_ceil(stk__taps_limit((float)output * a->scale + a->start)), 0, a->in_size - a->n);
 }
 
-/* Stores the weights of an output and returns their sum, if all taps are inside the image and the curve is a triangle (samples 0, 1, 0), as it mostly is. at:
- * position of the first tap on the curve, in samples. */
+/* Stores the weights of an output before normalisation, and returns their sum. All taps must be inside the image, and the curve must be a triangle (samples
+ * 0, 1, 0). at: position of the first tap on the curve, in samples. */
 STK_HD float stk__taps_triangle(const struct stk_filter_axis *a, float at, float *weights, ptrdiff_t stride)
 {
 	float sum = 0;

@@ -4,7 +4,7 @@
  * sinc(d) (1 + cos(pi d / width)) / 2, up to `lobes` samples on each side. The width is lobes + 1/64, as in DALI. The filter does not depend on the ratio of
  * the rates: a signal that is resampled to a lower rate keeps its aliases, as in DALI.
  *
- * Weights come from a table with a row for each phase. The phase of an output is its distance from the last sample of the input before it. If both rates are
+ * Weights come from a table with a row for each phase. The phase of an output is its distance from the last input sample at or before it. If both rates are
  * whole numbers with few phases, the table has a row for each of them. Otherwise it has rows for STK_SINC_STEPS phases, and a weight is interpolated between
  * two rows, which changes it by less than 2e-6. Positions are computed in whole numbers or in double.
  *
@@ -75,7 +75,7 @@ STK_HD struct stk_sinc_at stk__sinc_at(const struct stk_sinc *p, int64_t i)
 	return at;
 }
 
-/* Returns the largest value of an integer type; 0 for float32. */
+/* Returns the largest value of an integer type of at most 32 bits; 0 for other types. */
 STK_HD float stk__sinc_largest(int32_t dtype)
 {
 	switch (dtype) {
