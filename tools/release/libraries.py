@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Downloads and builds the libraries of libraries.toml for an old glibc. They become static libraries, except libcurl, which becomes one shared library that
-contains OpenSSL, and FFmpeg, which becomes four that contain dav1d.
+contains OpenSSL, and FFmpeg, which becomes four, one of which contains dav1d.
 
 Each library has its own folder, NAME-VERSION-KEY. KEY is a hash of everything that the build depends on, so a finished build can be reused.
 A process can also load other copies of these libraries: symbols of static libraries are hidden, libcurl exports only the functions that Stoker calls, and
@@ -22,7 +22,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 STEP = HERE.parent / "step.sh"
 FLAGS = "-O2 -DNDEBUG -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2"
-# Flags that mark the targets of indirect jumps, for each kind of processor.
+# Flags that protect indirect jumps and returns, for each kind of processor.
 JUMPS = {"x86_64": "-fcf-protection", "aarch64": "-mbranch-protection=standard"}
 # Reduces OpenSSL to the parts that https:// needs. It does not read openssl.cnf, since a distribution's file may name modules of its own OpenSSL.
 OPENSSL = (

@@ -70,7 +70,8 @@ struct stk_recipe_window {
 bool stk__recipe_window(struct stk_recipe *r, const struct stk_recipe_window *window, const float *fill);
 
 /* Appends an operator. variants: for each outcome of its coins, a pass to which the operator was lowered, begun by stk__recipe_next. Returns false if
- * variants differ in more than windows and mirrors or have a sampler, if there are too many moves or coins, or if the recipe would need two fills. */
+ * variants differ in more than windows and mirrors or have a sampler, if there are too many moves or coins, or if the recipe would need two fills. The
+ * recipe can then not be used. */
 bool stk__recipe_move(struct stk_recipe *r, const struct stk_recipe_coin *coins, int32_t n_coins, const struct stk_pass *variants);
 /* Begins the pass of the next operator. It has the recipe's steps so far, but no geometry yet, and its source has the size of the recipe's output so far. */
 void stk__recipe_next(const struct stk_recipe *r, struct stk_pass *p);

@@ -23,7 +23,7 @@ struct stk_spectrum {
 	int64_t length, first, step;
 	int64_t src_line, src_frame, src_element;
 	int64_t dst_line, dst_frame, dst_bin;
-	int32_t window;    /* number of elements of a frame that are read; its other elements are 0 */
+	int32_t window;    /* number of elements that are read at the start of a frame; the frame's other elements are 0 */
 	int32_t border;    /* enum stk_spectrum_border */
 	int32_t magnitude; /* 1 if outputs are magnitudes, 0 if they are squares of magnitudes */
 	int32_t together; /* number of frames that a GPU's thread block transforms at once; 0: none fits into shared memory. Set by stk__job_spectrum */
