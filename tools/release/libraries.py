@@ -248,7 +248,9 @@ class Builder:
         if library.name == "dav1d":
             return self.dav1d_lines(prefix)
         if library.name == "ffmpeg":
-            return [*self.ffmpeg_patch(), *self.ffmpeg_lines(root, prefix)]
+            # av_sscanf() multiplies a double by a factor of type long double
+            patch = self.without_long_double("libavutil/avsscanf.c", "1000000000.0L", "1000000000.0")
+            return [*patch, *self.ffmpeg_lines(root, prefix)]
         options = [
             f"CMAKE_C_FLAGS={self.flags(library)}",
             f"CMAKE_INSTALL_PREFIX={prefix}",
@@ -264,7 +266,9 @@ class Builder:
             options += [f"OPENSSL_ROOT_DIR={self.done['openssl']}", "OPENSSL_USE_STATIC_LIBS=ON", "CMAKE_FIND_ROOT_PATH_MODE_LIBRARY=BOTH"]
         lines = ["cmake -S . -B out " + " ".join(f"'-D{o}'" for o in options), "make -C out -j$JOBS", "make -C out install"]
         if library.name == "curl":
-            return [*self.curl_patch(), *lines, *self.curl_lines(prefix)]
+            # its printf could print a long double, which libcurl never does
+            patch = self.without_long_double("lib/mprintf.c", "va_arg(arglist, long double)", "va_arg(arglist, double)")
+            return [*patch, *lines, *self.curl_lines(prefix)]
         if library.name == "libdeflate":  # libdeflate's source marks its functions as visible
             return ['sed -i \'s/visibility("default")/visibility("hidden")/\' lib/lib_common.h', *lines]
         return lines
@@ -280,13 +284,10 @@ class Builder:
         }
         return self.compile + more.get(library.name, "")
 
-    def curl_patch(self) -> list[str]:
-        """Returns commands that remove long double, which libcurl never prints, from its printf. On aarch64, its 128 bits need a function of Zig's runtime
+    def without_long_double(self, file: str, old: str, new: str) -> list[str]:
+        """Returns commands that replace an expression of type long double in a source file. On aarch64, its 128 bits need a function of Zig's runtime
         library. That library is one object, so its memcpy, strlen and stack check would be linked too and replace those of the C library."""
-        if self.machine != "aarch64":
-            return []
-        line = "va_arg(arglist, long double)"
-        return [f"grep -q '{line}' lib/mprintf.c", f"sed -i 's/{line}/va_arg(arglist, double)/' lib/mprintf.c"]
+        return [f"grep -q '{old}' {file}", f"sed -i 's/{old}/{new}/' {file}"] if self.machine == "aarch64" else []
 
     def curl_lines(self, prefix: Path) -> list[str]:
         """Returns commands that link libcurl and OpenSSL to one shared library, which exports only the functions that src/io/curl.h calls. -Bsymbolic binds
@@ -314,13 +315,6 @@ class Builder:
             "ninja -C out -j $JOBS",
             "ninja -C out install",
         ]
-
-    def ffmpeg_patch(self) -> list[str]:
-        """Returns commands that make av_sscanf() multiply doubles by a double. Its source has a factor of type long double there (see curl_patch)."""
-        if self.machine != "aarch64":
-            return []
-        factor = "1000000000.0L"
-        return [f"grep -q '{factor}' libavutil/avsscanf.c", f"sed -i 's/{factor}/1000000000.0/' libavutil/avsscanf.c"]
 
     def ffmpeg_lines(self, root: Path, prefix: Path) -> list[str]:
         """Returns commands that build FFmpeg's libraries under names that no other library in a process has. Their symbols have their own versions, so that
