@@ -235,8 +235,10 @@ static void measure_cost(struct stk_decode_side *s, double files_per_core_ns)
 	const enum stk_decode_trial trial = stk__decode_cost_next(&s->cost, s->now.level, s->mean.busy, files_per_core_ns);
 	if (trial == STK_TRY_FILE)
 		atomic_store_explicit(&s->sample, true, memory_order_relaxed);
-	if (trial == STK_TRY_BATCHES || s->now.level > 0)
-		atomic_store_explicit(&s->try_batches, trial == STK_TRY_BATCHES ? BATCHES : 0, memory_order_relaxed);
+	if (trial == STK_TRY_BATCHES)
+		atomic_store_explicit(&s->try_batches, BATCHES, memory_order_relaxed);
+	else if (s->now.level > 0)
+		atomic_store_explicit(&s->try_batches, 0, memory_order_relaxed);
 }
 
 /* Ends the window if its time is over. Ignores a window in which the consumer paused, and the windows right after it: they show the work of making batches

@@ -61,14 +61,14 @@ struct stk_decode_level stk__decode_level_next(struct stk_decode_level now, cons
 
 /* The CPU time that the cores take to decode a file. */
 struct stk_decode_cost {
-	double lone_ns,
-		file_ns; /* mean CPU time of a file in nanoseconds, in windows with few (lone_ns) or many files (file_ns). 0: not known */
-	int32_t samples; /* number of lone files that were asked for */
+	double lone_ns;        /* mean CPU time in nanoseconds of a file, in windows in which the cores decoded few; 0: not known */
+	double file_ns;        /* the same, in windows in which they decoded many */
+	int32_t samples;       /* number of lone files that were asked for */
 	int32_t until_sample;  /* number of windows until the next lone file */
 	int32_t until_batches; /* number of windows until the cores may decode batches to measure their files' cost */
 };
 
-/* What the cores decode next to measure its cost. */
+/* The cores decode nothing, a file or some batches to measure the cost. */
 enum stk_decode_trial { STK_TRY_NOTHING, STK_TRY_FILE, STK_TRY_BATCHES };
 
 /* Adds the measurement of a window in which the cores decoded `files` files in cpu_ns nanoseconds of CPU time. Later windows count more than earlier ones.

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 enum { HEDGES_AT_FIRST = 4, REQUESTS_A_HEDGE = 20 };
-enum { SEARCH_NS = 20000000 };
+enum { SEARCH_NS = 20000000 }; /* time until the queue is searched again after a search that found nothing */
 enum { LEAST_LIMIT = 8, LEAST_WINDOW = 64, MOST_WINDOW = 256, PROBE = 32 };
 
 /* ---- facts about stores ---- */

@@ -186,7 +186,7 @@ static void test_ranks_with_many_cores_decode_on_them(void **state)
 	assert_int_equal(follow(&m, l, 10000, 1).level.level, STK_LEVEL_MOST);
 }
 
-/* The consumers of ranks wait while the cores take over. That does not count, a wait after it does. */
+/* A consumer's wait while the cores take over leaves the decoding to them; a later wait gives it back to the GPU. */
 static void test_ranks_wait_while_the_cores_take_over(void **state)
 {
 	(void)state;
@@ -274,12 +274,8 @@ static void test_between_the_thresholds_nothing_moves(void **state)
 
 /* ---- the cost of a file ---- */
 
-enum {
-	WINDOW_NS = 100000000,
-	BATCH = 256,
-	TRIED_BATCHES = 2,
-	LONE_FACTOR = 22 /* tenths: the time of a lone file divided by that of one among many */
-};
+enum { WINDOW_NS = 100000000, BATCH = 256, TRIED_BATCHES = 2 };
+static const double LONE_FACTOR = 2.2; /* the time of a lone file divided by that of one among many */
 
 /* A course in which the cost of a file is measured: by lone files, which take longer, and by batches. */
 struct measured {
@@ -301,7 +297,7 @@ static struct measured follow_measured(const struct machine *m, int windows)
 		else if (trial == STK_TRY_BATCHES)
 			stk__decode_cost_add(&cost, TRIED_BATCHES * BATCH, ns * TRIED_BATCHES * BATCH);
 		else if (trial == STK_TRY_FILE)
-			stk__decode_cost_add(&cost, 1, ns * LONE_FACTOR / 10);
+			stk__decode_cost_add(&cost, 1, ns * LONE_FACTOR);
 		seen.all_files = cost.file_ns > 0 ? rate * cost.file_ns / 1e9 / m->cores : -1;
 		c.level = stk__decode_level_next(c.level, &seen);
 		trial = stk__decode_cost_next(&cost, c.level.level, seen.busy, files / WINDOW_NS / m->cores);
@@ -316,7 +312,7 @@ static void test_a_lone_file_costs_more(void **state)
 {
 	(void)state;
 	const struct machine m = {.cores = 16, .rate = 17000, .loop = 1.5, .gpu_rate = 150000};
-	assert_true(m.rate * DECODE * LONE_FACTOR / 10 > m.cores);
+	assert_true(m.rate * DECODE * LONE_FACTOR > m.cores);
 	struct measured c = follow_measured(&m, 40);
 	assert_int_equal(c.level.level, STK_LEVEL_MOST);
 	assert_int_equal(c.batches, TRIED_BATCHES);

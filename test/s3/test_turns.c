@@ -78,6 +78,14 @@ static void ask(struct stk_io *io, struct asked *a, struct log *log, int who, in
 	stk__io_submit(io, &a->request);
 }
 
+static void await(struct log *log, int done)
+{
+	pthread_mutex_lock(&log->lock);
+	while (log->done < done)
+		pthread_cond_wait(&log->wake, &log->lock);
+	pthread_mutex_unlock(&log->lock);
+}
+
 /* Uses one connection, so that responses come in the order in which requests went out. One pipeline has made all requests that it may when a second one
  * begins, and both consumers are equally fast: from then on the pipelines take turns. */
 static void test_two_pipelines_take_turns(void **state)
@@ -98,10 +106,7 @@ static void test_two_pipelines_take_turns(void **state)
 		for (int i = 0, at = (int)(stk__random_double(&r) * EACH); i < EACH; i++, at = (at + 7) % EACH)
 			ask(io, &asked[who][i], &log, who, 10 + 2 * at + who);
 	s3_server_set(server, "");
-	pthread_mutex_lock(&log.lock);
-	while (log.done < 2 * EACH + 1)
-		pthread_cond_wait(&log.wake, &log.lock);
-	pthread_mutex_unlock(&log.lock);
+	await(&log, 2 * EACH + 1);
 	for (int k = 1; k < 2 * EACH + 1; k++) {
 		assert_int_equal(log.deadlines[k], 10 + k - 1);
 		assert_int_equal(log.who[k], (k - 1) % 2);
@@ -150,14 +155,6 @@ static void ask_admitted(struct stk_io *io, struct asked *a, struct log *log, st
 	snprintf(a->uri, sizeof a->uri, "s3://bucket/%lld", (long long)deadline);
 	s3_server_put(server, a->uri + strlen("s3://"), "bytes", 5);
 	stk__io_submit(io, &a->request);
-}
-
-static void await(struct log *log, int done)
-{
-	pthread_mutex_lock(&log->lock);
-	while (log->done < done)
-		pthread_cond_wait(&log->wake, &log->lock);
-	pthread_mutex_unlock(&log->lock);
 }
 
 /* Training is paused for an epoch of validation that reads from the same store. Training's window is full, so that as many of its requests as may be under way

@@ -316,7 +316,7 @@ class Run:
     # ---- state ----
 
     def state(self) -> dict[str, Any]:
-        """Returns the position of the run, its seed, facts about the data at the start of an epoch, and a digest of the user's order. Raises StateError if the
+        """Returns the position of the run, its seed, facts about the data at the start of an epoch, and a digest of the sampler's ids. Raises StateError if the
         sampler has no length."""
         if self.in_stretches and self.step:
             raise StateError(

@@ -103,7 +103,7 @@ def digest(ids: array[int]) -> str:
     return hashlib.blake2b(ids, digest_size=8).hexdigest()
 
 
-# The entries of a pipeline's state about its data. A Loader's state that is saved between two epochs has only these of the pipeline's.
+# The entries about the data in a pipeline's state. Of that state, a Loader saves only these between two epochs.
 OF_DATA = ("shuffle", "block", "size", "streamed", "fingerprint", "files", "runs", "reader", "beside")
 
 
