@@ -40,8 +40,9 @@ static int32_t lowering_step(const struct stk_decode_level *now, const struct st
 	return at_most(fall, level);
 }
 
-/* The cores take over all files if they are then busy for at most this fraction of their time. */
-static const double ALL_FILES = 0.85;
+/* The cores take over all files if they are then busy for at most this fraction of their time. It is just below the fraction at which the level falls: batches
+ * that are decoded as a trial cost up to a sixth more than those of steady work. */
+static const double ALL_FILES = 0.92;
 
 /* Returns how much to raise the level if this window showed that the cores have time; otherwise 0. Below 0 the level rises by up to 10, but not above 0.
  * From 0 it rises to 100 at once, and only if the cores have time for all files. Above 0 it rises by up to 10; this assumes that the next points of the
@@ -154,27 +155,38 @@ struct stk_decode_level stk__decode_level_next(struct stk_decode_level now, cons
 
 /* ---- the cost of a file ---- */
 
-void stk__decode_cost_add(struct stk_decode_cost *c, int64_t files, double cpu_ns)
+/* At level 0 the cores decode batches to measure their files' cost at most once in RARELY windows. The files are decoded in that window and the next TRIAL. */
+enum { RARELY = 256, TRIAL = 3 };
+
+void stk__decode_cost_add(struct stk_decode_cost *c, int32_t level, int64_t files, double cpu_ns)
 {
 	enum { MANY = 16 };
-	double each = files > 0 ? cpu_ns / (double)files : 0;
-	if (files >= MANY)
-		c->file_ns += (each - c->file_ns) / (c->file_ns > 0 ? 2 : 1);
-	else if (files > 0)
+	if (files <= 0)
+		return;
+	const double each = cpu_ns / (double)files;
+	const bool trial = level <= 0 && c->until_batches >= RARELY - TRIAL;
+	if (level <= 0 && !trial)
 		c->lone_ns += (each - c->lone_ns) / (c->lone_ns > 0 ? 8 : 1);
+	else if (c->file_ns <= 0 && files >= MANY)
+		c->file_ns = each;
+	else if (trial && files >= MANY) /* some of these windows have only progressive files */
+		c->file_ns = each < c->file_ns ? each : c->file_ns;
+	else if (!trial)
+		c->file_ns += (each - c->file_ns) / 2;
 }
 
 /* Up to level 0, the cores decode a lone file in each of the first windows until FIRST were asked for, and later once in SELDOM windows. At level 0 they also
- * decode batches, at most once in RARELY windows, if they would have time for all files at LEAST_PART of a lone file's cost. */
+ * decode batches if they would have time for all files at LEAST_PART of a lone file's cost. */
 enum stk_decode_trial stk__decode_cost_next(struct stk_decode_cost *c, int32_t level, double busy, double files_per_core_ns)
 {
-	enum { FIRST = 32, ENOUGH = 8, SELDOM = 64, RARELY = 256 };
+	enum { FIRST = 32, ENOUGH = 8, SELDOM = 64 };
 	const double LEAST_PART = 0.4;
 	if (level > 0)
 		return STK_TRY_NOTHING;
 	c->until_batches -= c->until_batches > 0;
 	if (level == 0 && !c->until_batches && c->samples >= ENOUGH && busy + c->lone_ns * LEAST_PART * files_per_core_ns <= ALL_FILES) {
 		c->until_batches = RARELY;
+		c->file_ns = 0; /* other files, or other work of the cores, may have changed it */
 		return STK_TRY_BATCHES;
 	}
 	if (--c->until_sample > 0)
@@ -209,7 +221,7 @@ static struct stk_window_load seen_since(struct stk_decode_side *s, const struct
 	double wall = (double)wall_ns, all = wall * s->cores, decoding = (double)(now->core_cpu_ns - s->last.core_cpu_ns),
 	       took = (double)(now->core_ns - s->last.core_ns), busy = (double)(now->cpu_ns - s->last.cpu_ns) / all,
 	       pool = pool_load / 100.0;
-	stk__decode_cost_add(&s->cost, now->core_files - s->last.core_files, decoding);
+	stk__decode_cost_add(&s->cost, s->now.level, now->core_files - s->last.core_files, decoding);
 	return (struct stk_window_load){.busy = busy > pool ? busy : pool,
 		.decoding = decoding / all,
 		.all_files = s->cost.file_ns > 0 ? s->cost.file_ns * (double)(now->files - s->last.files) / all : -1,

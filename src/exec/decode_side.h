@@ -61,8 +61,8 @@ struct stk_decode_level stk__decode_level_next(struct stk_decode_level now, cons
 
 /* The CPU time that the cores take to decode a file. */
 struct stk_decode_cost {
-	double lone_ns;        /* mean CPU time in nanoseconds of a file, in windows in which the cores decoded few; 0: not known */
-	double file_ns;        /* the same, in windows in which they decoded many */
+	double lone_ns;        /* mean CPU time in nanoseconds of a file, in windows in which the cores decoded no whole batches; 0: not known */
+	double file_ns;        /* the same, in windows in which they decoded whole batches */
 	int32_t samples;       /* number of lone files that were asked for */
 	int32_t until_sample;  /* number of windows until the next lone file */
 	int32_t until_batches; /* number of windows until the cores may decode batches to measure their files' cost */
@@ -71,9 +71,10 @@ struct stk_decode_cost {
 /* The cores decode nothing, a file or some batches to measure the cost. */
 enum stk_decode_trial { STK_TRY_NOTHING, STK_TRY_FILE, STK_TRY_BATCHES };
 
-/* Adds the measurement of a window in which the cores decoded `files` files in cpu_ns nanoseconds of CPU time. Later windows count more than earlier ones.
- * Progressive files count too and take longer, so with many of them, the cost is too high, and the cores get baseline files later than they could. */
-void stk__decode_cost_add(struct stk_decode_cost *c, int64_t files, double cpu_ns);
+/* Adds the measurement of a window at this level, in which the cores decoded `files` files in cpu_ns nanoseconds of CPU time. Later windows count more than
+ * earlier ones. Progressive files count too and take longer, so with many of them, the cost is too high, and the cores get baseline files later than they
+ * could. */
+void stk__decode_cost_add(struct stk_decode_cost *c, int32_t level, int64_t files, double cpu_ns);
 /* Returns what to try in the window that follows one in which the cores were busy for the fraction `busy` of their time, at the present level.
  * files_per_core_ns: number of baseline files in the window, divided by its length in nanoseconds and by the number of cores. */
 enum stk_decode_trial stk__decode_cost_next(struct stk_decode_cost *c, int32_t level, double busy, double files_per_core_ns);

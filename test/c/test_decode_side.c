@@ -154,7 +154,7 @@ static void test_cores_that_are_taken_away(void **state)
 static void test_ranks_with_few_cores_leave_baseline_files_to_the_gpu(void **state)
 {
 	(void)state;
-	static const double cores[] = {2, 4, 8, 10};
+	static const double cores[] = {2, 4, 8, 9};
 	for (size_t i = 0; i < sizeof cores / sizeof *cores; i++) {
 		const struct machine m = {.cores = cores[i], .rate = 12000, .loop = 1, .gpu_rate = 50000};
 		const struct course c = follow(&m, stk__decode_level_start(4), 5000, 4900);
@@ -283,7 +283,9 @@ struct measured {
 	int files, batches;            /* number of lone files, and of batches, that were decoded to measure their cost */
 };
 
-static struct measured follow_measured(const struct machine *m, int windows)
+/* Simulates `windows` windows. trial_factor: the time of a file in batches that are tried, divided by that in steady work. progressive: number of progressive
+ * files in a window, which the cores decode at every level, in three times the time. */
+static struct measured follow_measured(const struct machine *m, int windows, double trial_factor, int progressive)
 {
 	struct measured c = {.level = START};
 	struct stk_decode_cost cost = {0};
@@ -292,12 +294,18 @@ static struct measured follow_measured(const struct machine *m, int windows)
 		double rate;
 		struct stk_window_load seen = window(m, c.level.level, &rate);
 		const double files = rate * WINDOW_NS / 1e9, ns = DECODE * 1e9, decoded = floor(files * c.level.level / 100);
-		if (c.level.level > 0)
-			stk__decode_cost_add(&cost, (int64_t)decoded, ns * decoded);
-		else if (trial == STK_TRY_BATCHES)
-			stk__decode_cost_add(&cost, TRIED_BATCHES * BATCH, ns * TRIED_BATCHES * BATCH);
-		else if (trial == STK_TRY_FILE)
-			stk__decode_cost_add(&cost, 1, ns * LONE_FACTOR);
+		double count = progressive, took = 3 * ns * progressive;
+		if (c.level.level > 0) {
+			count += decoded;
+			took += ns * decoded;
+		} else if (trial == STK_TRY_BATCHES) {
+			count += TRIED_BATCHES * BATCH;
+			took += ns * trial_factor * TRIED_BATCHES * BATCH;
+		} else if (trial == STK_TRY_FILE) {
+			count += 1;
+			took += ns * LONE_FACTOR;
+		}
+		stk__decode_cost_add(&cost, c.level.level, (int64_t)count, took);
 		seen.all_files = cost.file_ns > 0 ? rate * cost.file_ns / 1e9 / m->cores : -1;
 		c.level = stk__decode_level_next(c.level, &seen);
 		trial = stk__decode_cost_next(&cost, c.level.level, seen.busy, files / WINDOW_NS / m->cores);
@@ -313,9 +321,18 @@ static void test_a_lone_file_costs_more(void **state)
 	(void)state;
 	const struct machine m = {.cores = 16, .rate = 17000, .loop = 1.5, .gpu_rate = 150000};
 	assert_true(m.rate * DECODE * LONE_FACTOR > m.cores);
-	struct measured c = follow_measured(&m, 40);
+	struct measured c = follow_measured(&m, 40, 1, 0);
 	assert_int_equal(c.level.level, STK_LEVEL_MOST);
 	assert_int_equal(c.batches, TRIED_BATCHES);
+}
+
+/* Neither the higher cost of batches that are tried nor that of progressive files keeps files from cores that have the time for all. */
+static void test_the_cost_of_steady_work_counts(void **state)
+{
+	(void)state;
+	const struct machine m = {.cores = 16, .rate = 17000, .loop = 1.5, .gpu_rate = 150000};
+	assert_int_equal(follow_measured(&m, 60, 7 / 6.0, 0).level.level, STK_LEVEL_MOST);
+	assert_int_equal(follow_measured(&m, 60, 1, 20).level.level, STK_LEVEL_MOST);
 }
 
 /* Cores that cannot have the time decode no batch. Those that might have it, but have not, try batches once in 256 windows. */
@@ -323,11 +340,11 @@ static void test_batches_are_tried_seldom(void **state)
 {
 	(void)state;
 	const struct machine few = {.cores = 2, .rate = 12000, .loop = 1, .gpu_rate = 150000};
-	struct measured c = follow_measured(&few, 3000);
+	struct measured c = follow_measured(&few, 3000, 1, 0);
 	assert_int_equal(c.batches, 0);
 	assert_in_range(c.files, 32, 33 + 3000 / 64);
 	const struct machine nearly = {.cores = 8, .rate = 10500, .loop = 0.5, .gpu_rate = 150000};
-	c = follow_measured(&nearly, 3000);
+	c = follow_measured(&nearly, 3000, 1, 0);
 	assert_in_range(c.batches, TRIED_BATCHES, TRIED_BATCHES * (3000 / 256 + 1));
 	assert_true(c.level.level <= 0);
 }
@@ -350,6 +367,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_single_disturbances_change_nothing),
 		cmocka_unit_test(test_between_the_thresholds_nothing_moves),
 		cmocka_unit_test(test_a_lone_file_costs_more),
+		cmocka_unit_test(test_the_cost_of_steady_work_counts),
 		cmocka_unit_test(test_batches_are_tried_seldom),
 	};
 	cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
