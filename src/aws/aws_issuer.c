@@ -118,8 +118,8 @@ static bool use_web_identity(const struct stk_aws_profile *p, const char *region
 
 /* ---- single sign-on ---- */
 
-/* Returns the path of the file in which `aws sso login` stores the token, or NULL. name: the name of the session, or the address in profiles without a
- * session; the file is named after the hash of `name`. */
+/* Returns the path of the file in which `aws sso login` stores the token; NULL if it is too long or memory is short. name: the session's name, or the start URL
+ * of a profile without a session. */
 static char *token_path(const char *name)
 {
 	const char *home = getenv("HOME");

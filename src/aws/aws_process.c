@@ -45,7 +45,7 @@ static pid_t start(const char *command, int out, bool *leads)
 	return pid;
 }
 
-/* Whether to continue the wait for the program. */
+/* Whether to continue the wait for the program. GIVEN_UP: stk__aws_is_over says to end it; TOO_LONG: LONGEST_S seconds have passed. */
 enum wait { ON, GIVEN_UP, TOO_LONG };
 static enum wait look(const struct stk_aws_asking *how, int64_t until_ns)
 {

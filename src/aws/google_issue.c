@@ -79,7 +79,7 @@ enum stk_status stk__google_ask_user(const struct stk_aws_issuer *i, const struc
 
 /* ---- service accounts ---- */
 
-/* The functions of OpenSSL for signatures. They are looked up at run time, since OpenSSL is installed on most systems as a dependency of libcurl. */
+/* The functions of OpenSSL for signatures. They are looked up at run time in libcrypto, which most systems have as a dependency of libcurl. */
 #define SIGNING(X)                                                                                                                         \
 	X(BIO_new_mem_buf, void *, (const void *bytes, int n))                                                                             \
 	X(BIO_free, int, (void *bio))                                                                                                      \

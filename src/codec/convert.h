@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Converts rows of a file's pixels to the pixels that the caller wants, rounding to nearest:
+ * Converts rows of a file's pixels to the pixels that the caller wants, rounding to nearest unless noted:
  *     gray    0.299 R + 0.587 G + 0.114 B; from UINT8 or UINT16 truncated, except from UINT8 with STK_GRAY_ROUNDED
  *     YCbCr   ITU-R BT.601, studio range: Y = 16 + 0.25678824 R + 0.50412941 G + 0.09790588 B (0..255 becomes 16..235), Cb, Cr 16..240
  *     16 bits to 8: v * 255 / 65535;   CMYK: R = (255 - C) (255 - K) / 255, truncated.   Alpha is dropped if the output has no alpha. */

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* Returns the index of the slot for `h`, or of the least recently used slot. *found: whether the slot has these tables. now: number of this use. */
+/* Returns the index of the slot with the tables of `h`. If no slot has them, gives the least recently used one to `h` and sets *found to false. now: number of
+ * this use. */
 static int find(struct stk_jpeg_cached_key *keys, const struct stk_jpeg_huffman *h, uint64_t now, bool *found)
 {
 	int oldest = 0;

@@ -13,11 +13,8 @@
 #include <spng.h>
 
 enum { SIGNATURE = 8, CHUNK_FRAME = 12, IHDR_END = SIGNATURE + CHUNK_FRAME + 13, MAX_ANCILLARY = 16 << 20 };
-enum {
-	STATE = 192 << 10,
-	ROWS = 4,
-	ROW_SLACK = 64
-}; /* bytes that libspng and zlib allocate for their state; number of rows that libspng keeps; bytes of padding for each row */
+/* STATE: number of bytes that libspng and zlib allocate for their state. libspng keeps ROWS rows, each with ROW_SLACK bytes of padding. */
+enum { STATE = 192 << 10, ROWS = 4, ROW_SLACK = 64 };
 enum { COLOR_GRAY = 0, COLOR_RGB = 2, COLOR_PALETTE = 3, COLOR_GRAY_ALPHA = 4, COLOR_RGBA = 6 };
 
 static const uint8_t signature[SIGNATURE] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};

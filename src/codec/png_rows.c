@@ -237,7 +237,7 @@ static bool undo_filters(uint8_t *rows, struct stk_png_shape shape, const uint8_
 	return true;
 }
 
-/* ---- public functions ---- */
+/* ---- the whole image ---- */
 
 /* Inflates a zlib stream. Returns false if memory runs out, if the stream does not end with the data, or if it does not unpack to exactly `size` bytes. */
 static bool inflate_all(struct bytes stream, uint8_t *out, size_t size)

@@ -217,7 +217,6 @@ static enum stk_status check_compression(uint32_t compression, struct stk_error 
 		err, STK_UNSUPPORTED, "a TIFF of compression %u; save it uncompressed, or by LZW, deflate or PackBits", compression);
 }
 
-/* Advice at the end of messages that refuse a TIFF. */
 #define SAVE_AS "save it as gray or RGB of 8 or 16 bits"
 #define SAVE_NUMBERS "save it as unsigned integers of 8 or 16 bits, signed ones of 16, or floats of 32"
 

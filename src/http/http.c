@@ -17,7 +17,7 @@ enum { MOST_REQUESTS = 2048, FIRST_LIMIT = 128, UNHEARD_RETRIES = 4, UNHEARD_WAI
 
 /* ---- requests ---- */
 
-/* Loads curl and starts the threads; called at the first request. Succeeds if at least one thread runs. Call with the lock held. */
+/* Loads curl and starts the threads that do not run yet. Succeeds if at least one thread runs. Call with the lock held. */
 static enum stk_status start(struct stk_http_source *s, struct stk_error *err)
 {
 	enum stk_status status = s->curl.library ? STK_OK : stk__curl_load(&s->curl, err);

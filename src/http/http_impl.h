@@ -123,7 +123,7 @@ struct stk_http_source {
 };
 
 struct stk_transfer {
-	/* Fields that the loop reads for every transfer; they fill one cache line. */
+	/* Fields that the loop reads for every transfer; they are next to each other, so that few cache lines are read. */
 	struct stk_transfer *next;
 	struct stk_transfer
 		*twin; /* a second transfer for the same request, on another connection; when an answer begins, the other transfer stops */

@@ -29,7 +29,7 @@ void stk__transfer_ended(struct stk_transfer *t, CURLcode code, const char *why)
 }
 
 /* Handles the end of the connection. A body without a length is complete only if the server itself closed the connection: after a reset or a cut TLS
- * connection, bytes may be missing. If a reused connection was closed before this request arrived, the request is sent again. */
+ * connection, bytes may be missing. Sets t->stale if a reused connection ended before any byte of the answer: the request is then sent again. */
 void stk__transfer_disconnected(struct stk_transfer *t, ssize_t how)
 {
 	if (!how && stk__response_closed(&t->response)) {

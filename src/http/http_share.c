@@ -103,8 +103,8 @@ bool stk__http_may_begin(const struct stk_http_source *s, const struct stk_reque
 	return s->under_way < (int)s->limit || (is_awaited(r, NULL) && may_begin_awaited(s));
 }
 
-/* Returns the request that begins next, or NULL. A request in the queue may become awaited at any time; without a call of stk__http_may_begin for it, the
- * queue is searched again after SEARCH_NS. */
+/* Returns the request that begins next, or NULL. If the limit is reached, only an awaited request may begin. A queued request may become awaited at any
+ * time, so a search that found none is repeated after SEARCH_NS. */
 static struct stk_request *pop_next(struct stk_http_source *s, int64_t now)
 {
 	if (s->under_way < (int)s->limit)

@@ -15,7 +15,6 @@
 
 enum { STALL_BYTES = 4096 };
 
-/* Lines in the header of every request. */
 static const char ALWAYS[] = "User-Agent: stoker/" STK_VERSION "\r\nAccept: */*\r\nAccept-Encoding: identity\r\n";
 
 #define SHOWN(t) stk__uri_shown((t)->r->uri), (t)->r->uri
@@ -108,7 +107,7 @@ static void add_headers(struct stk_transfer *t)
 		stk__text_add(q, "Range: bytes=%lld-%lld\r\n", (long long)first, (long long)(t->first + t->length - 1));
 	else if (first > 0)
 		stk__text_add(q, "Range: bytes=%lld-\r\n", (long long)first);
-	if (t->resumes && t->etag[0] == '"') /* If-Match never accepts a weak ETag; begin_body compares weak ones */
+	if (t->resumes && t->etag[0] == '"') /* If-Match never accepts a weak ETag; continue_body in http_receive.c compares weak ones */
 		stk__text_add(q, "If-Match: %s\r\n", t->etag);
 	stk__text_append(q, "\r\n", 2);
 }

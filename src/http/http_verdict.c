@@ -249,7 +249,7 @@ static const char *advise(struct stk_transfer *t, CURLcode code, const char *why
 static enum stk_status transfer_failed(struct stk_transfer *t, bool *resume)
 {
 	const CURLcode code = t->code;
-	/* libcurl quotes a proxy's URL that it does not understand, with its password */
+	/* a reason with an @ is not shown: libcurl quotes a proxy's URL that it does not understand, with its password */
 	const bool tells = t->reason[0] && !strchr(t->reason, '@') && !strcasestr(t->reason, "%40");
 	const char *why = tells ? t->reason : t->loop->source->curl.curl_easy_strerror(code);
 	if (code == CURLE_OUT_OF_MEMORY)
@@ -293,7 +293,7 @@ static enum stk_status body_ended(struct stk_transfer *t, bool *resume)
 	return STK_OK;
 }
 
-/* Handles an empty body, which is a valid object. */
+/* Provides the memory of an object without bytes, which is valid. */
 static enum stk_status empty(struct stk_transfer *t)
 {
 	struct stk_request *r = t->r;

@@ -299,7 +299,7 @@ static void line_ended(struct stk_response_reader *p, const char *line, size_t n
 	if (size && n == size && line[n - 1] == '\r') {
 		n--;
 		size--;
-		/* here the line must end in CR LF: if LF were enough, a chunk that is a byte longer than its size would not be noticed */
+		/* the lines around a chunk must end in CR LF: if LF were enough, a chunk that is a byte longer than its size would not be noticed */
 	} else if (frames && n == size) {
 		wrong(p, p->next == STK_CHUNK_END ? "a chunk is longer than its size" : "the size of a chunk is not a number");
 		return;

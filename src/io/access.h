@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The storage and the user's callbacks with which a function reads while it makes a pipeline. */
+ * The storage and the user's callbacks that functions need to read objects while a pipeline is made. */
 #ifndef STK_IO_ACCESS_H
 #define STK_IO_ACCESS_H
 

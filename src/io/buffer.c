@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pools buffers by size class, four classes to an octave, so that files of similar size share buffers and a new buffer is at most a quarter too large. */
+ * Pools buffers by size class, four classes to an octave, so that files of similar size share buffers. From SMALLEST bytes on, a new buffer is at most a
+ * quarter larger than requested. */
 #include "io/buffer.h"
 
 #include "base/memory.h"

@@ -44,7 +44,7 @@ struct claim {
 struct stk_cache {
 	struct stk_io *io;
 	struct stk_cache_disk disk;
-	_Atomic bool disk_full, write_failed; /* each ends storing for this run: there is no room; the disk refuses writes */
+	_Atomic bool disk_full, write_failed; /* true: this process stores no more entries, for want of room or after a failed write */
 	_Atomic uint64_t hits, hit_bytes, misses, kept, kept_bytes, left_out, damaged, stale, waits, pending;
 	_Atomic int notice_state; /* state of `notice`, one of enum telling */
 	char notice[512];
@@ -55,7 +55,7 @@ struct stk_cache {
 	pthread_t threads[THREADS];
 };
 
-/* States of the one notice that a cache may have: it does not exist, is being written, is ready, was delivered. */
+/* States of `notice`, a warning that the user gets at most once: none, being written, ready, delivered. */
 enum telling { QUIET, WRITING, WAITING, TOLD };
 
 static void count(_Atomic uint64_t *n, uint64_t by)
@@ -118,13 +118,13 @@ static bool is_stale(const struct stk_request *r, const struct stk_cache_head *h
 
 static bool is_good(const struct stk_request *r, const struct entry *e, uint64_t file_size)
 {
-	/* the extents first: the header's hash covers as many bytes of the URI as the header claims */
+	/* Compares the sizes first, because stk__cache_head_good hashes as many bytes of e->uri as the header claims. */
 	return e->head.bytes == e->size && e->head.uri == e->uri_size && stk__cache_head_good(&e->head, e->uri, e->key, file_size) &&
 	       e->head.offset == r->offset && e->head.length == r->length && memcmp(e->uri, r->uri, e->uri_size) == 0 &&
 	       stk__xxh64(e->data, e->size, 0) == e->head.bytes_hash;
 }
 
-/* Marks the entry as used in this run, if this is the first hit. */
+/* Sets the time of the entry's last use, which is the file's time of change, to now if the entry was last used before this run began. */
 static void mark_used(struct stk_cache *c, int fd, const struct stat *st)
 {
 	if (c->disk.fd >= 0 && st->st_mtime < c->disk.begin_sec)
@@ -136,14 +136,14 @@ static enum look check_entry(struct stk_cache *c, struct stk_request *r, struct 
 	bool ok = is_good(r, e, (uint64_t)st->st_size), stale = ok && is_stale(r, &e->head);
 	if (ok && !stale)
 		return HIT;
-	/* If several processes find the bad entry, only the process that removes it counts it. `st` identifies the file, so that a newer entry with the same
-	 * name is not removed. */
+	/* If the cache is writable, only the process that removes a bad entry counts it. `st` identifies the file, so that a newer entry with the same name is
+	 * not removed. */
 	if (c->disk.read_only || stk__cache_remove(&c->disk, name, st))
 		count(ok ? &c->stale : &c->damaged, 1);
 	return MISS;
 }
 
-/* Removes a file that has the name of an entry but is not a regular file, and counts it as a damaged entry. Returns MISS. */
+/* Removes a file that has the name of an entry but is not a regular file. Counts it as a damaged entry unless another process removed it. Returns MISS. */
 static enum look remove_strange(struct stk_cache *c, const char *name, const struct stat *st)
 {
 	if (c->disk.read_only || stk__cache_remove(&c->disk, name, st))
@@ -403,7 +403,7 @@ static void serve(struct stk_cache *c, struct stk_request *r)
 	stk__io_fetch(c->io, r);
 }
 
-/* Body of the cache's threads. Serves waiting requests before it writes entries. Ends when the cache ends and neither is left. */
+/* Body of the cache's threads. Serves waiting requests before it writes entries. Ends when `served.ending` is set and neither is left. */
 static void *work(void *arg)
 {
 	struct stk_cache *c = arg;

@@ -17,13 +17,13 @@ STK_MUST_USE enum stk_status stk__cache_add(
 struct stk_cache_counters {
 	uint64_t hits, hit_bytes, misses;
 	uint64_t kept, kept_bytes; /* number of entries that this process has written, and their total size */
-	/* number of requests whose bytes were downloaded and not stored: there was no room, the disk refuses writes or is too slow, or the object is another
-	 * version than the request expects */
+	/* number of requests whose bytes were downloaded and not stored, for example because there was no room, the disk refused a write or was too slow, or the
+	 * object had another version than the request expected */
 	uint64_t left_out;
 	/* numbers of entries that were found but could not be used: damaged ones (a wrong checksum or header, or no regular file), and stale ones, whose
 	 * object has changed */
 	uint64_t damaged, stale;
-	uint64_t waits;       /* number of requests that waited until another one, of any process, had fetched the same bytes */
+	uint64_t waits;       /* number of requests that waited because another one, of any process, was fetching the same bytes */
 	uint64_t pending;     /* number of bytes that are still to be written */
 	uint64_t used, limit; /* number of bytes in the folder, written by all processes, and their maximum */
 };

@@ -27,7 +27,7 @@
 #define TAG "CACHEDIR.TAG"
 enum {
 	PAGE = 4096,          /* size of `state` in bytes */
-	FIRST_LOCK = 1 << 16, /* offset of the first byte that a claim may lock; after the page, which has its own lock */
+	FIRST_LOCK = 1 << 16, /* offset of the first byte that a claim may lock; byte 0 is the page's lock */
 	LOCK_TRIES = 40,      /* number of tries, half a millisecond apart; after them `used` is changed without the lock */
 	OPEN_TRIES = 1000,    /* number of tries, ten milliseconds apart, while another process removes old entries */
 	MOST_RECOUNTS = 4     /* maximum number of recounts after other programs have truncated or overwritten `state` */
@@ -272,7 +272,7 @@ static bool write_page(const struct stk_cache_disk *d, const struct page *p)
 	return pwrite(d->fd, p, sizeof *p, 0) == sizeof *p;
 }
 
-/* Makes a new page, and counts the entries for it. */
+/* Makes a new page with this run's times. Its `used` is the total size of all entries. */
 static void recount(const struct stk_cache_disk *d, struct page *p)
 {
 	*p = (struct page){.begun = d->begin_sec, .begun_last = d->last_begin_sec};
@@ -377,7 +377,7 @@ static bool is_unfinished(const char *name, uint64_t *size)
 	return dashes == 2;
 }
 
-/* Removes unfinished entries of processes that ended; call only while no other process has the cache open. Returns the bytes reserved for them. */
+/* Removes unfinished entries of processes that ended; call only while no other process has the cache open. Returns the number of bytes reserved for them. */
 static uint64_t remove_unfinished(struct stk_cache_disk *d)
 {
 	uint64_t reserved = 0, size;
@@ -407,7 +407,7 @@ static void begin_run(struct stk_cache_disk *d)
 {
 	struct page p;
 	uint64_t reserved = remove_unfinished(d);
-	/* after a power failure the page may be older than the entries, and its size too small */
+	/* after a power failure the page may be older than the entries, and its `used` too small */
 	const bool known = read_page(d, &p);
 	d->last_begin_sec = known ? p.begun : 0;
 	d->begin_sec = (int64_t)time(NULL);
@@ -421,7 +421,7 @@ static void begin_run(struct stk_cache_disk *d)
 	d->read_only |= !write_page(d, &p);
 }
 
-/* Joins a run that another process has begun. Replaces impossible times, which another program has written. */
+/* Copies the times of a run that another process has begun. Lowers times in the future, which only a program other than Stoker can have written. */
 static void join_run(struct stk_cache_disk *d)
 {
 	struct page p;

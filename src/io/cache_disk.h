@@ -2,7 +2,7 @@
  * A cache of objects in a folder, shared by the processes of a host without a daemon:
  *
  *   DIR/CACHEDIR.TAG     marks the folder as a cache, for backup programs by its first line and for Stoker by its second; a folder without it is not touched
- *   DIR/state            a page that all processes share: the bytes in use, and when the last two runs began
+ *   DIR/state            a page that all processes share: total size of the entries, and when the last two runs began
  *   DIR/3f/9a01...       an entry: a header, the bytes, the object's name
  *   DIR/tmp/PID-N-SIZE   an entry that is being written; it gets its name when it is complete
  *

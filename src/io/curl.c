@@ -53,7 +53,7 @@ static void *open_library(const char *name)
 }
 
 /* Returns the path of the system's file of trusted authorities, or NULL if none is found. The paths are those of Debian and relatives, Fedora and relatives,
- * openSUSE, older RHEL, Alpine. The libcurl of a wheel was built for all of them, and looks in none of these places itself. */
+ * openSUSE, older RHEL, Alpine. A wheel's libcurl runs on all these systems, so it has no such path built in. */
 static const char *find_certificates(void)
 {
 	static const char *const places[] = {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
@@ -167,9 +167,9 @@ struct pair {
 	int ends_left; /* number of ends that were not found yet */
 };
 
-/* Returns whether `fd` is an end of the pair. In some of STEPS steps, chosen at random, has a byte written to the pair. The number of waiting bytes at `fd`
- * must rise in these steps and in no other. So a socket that another thread uses at the same moment is not taken for an end. The two directions are checked
- * separately, because libcurl's thread may write meanwhile; one of them must pass. */
+/* Returns whether `fd` is an end of the pair. Calls write_byte in some of STEPS steps, chosen at random: the number of waiting bytes at `fd` must rise in these
+ * steps and in no other. So a socket that another thread uses at the same moment is not mistaken for an end. The two directions are checked separately,
+ * because libcurl's thread may write meanwhile; one direction must pass. */
 static bool is_end(const struct pair *p, int fd)
 {
 	enum { STEPS = 16 };

@@ -10,7 +10,7 @@
 
 /* Statistics of earlier reads. Any thread may change them without a lock, since they affect only speed. */
 struct stk_file_habits {
-	_Atomic size_t size;     /* size of recent files in bytes, which becomes the size of the first buffer */
+	_Atomic size_t size;     /* size of the next file's first buffer in bytes, adapted to recent files; 0: none was read */
 	_Atomic unsigned misses; /* number of consecutive reads that could have blocked */
 	/* number of calls of stk__file_read_now that found many misses; after many misses only every 32nd call tries to read */
 	_Atomic unsigned skipped;
@@ -26,7 +26,7 @@ bool stk__file_read_now(struct stk_file_habits *h, struct stk_io *io, struct stk
  * returns STK_OK. */
 STK_MUST_USE enum stk_status stk__file_read(struct stk_file_habits *h, struct stk_io *io, struct stk_request *r, size_t *refused);
 
-/* Adds the source of local files as the first source. It has at most `threads` threads, and starts one when more requests wait than threads. */
+/* Adds the source of local files as the first source. It has at most `threads` threads, and starts one when a request finds all of them busy. */
 struct stk_file_source;
 STK_MUST_USE enum stk_status stk__file_source_add(struct stk_io *io, int threads, struct stk_error *err);
 

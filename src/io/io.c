@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Passes requests to the sources of their schemes, and counts them. */
+ * Passes requests to the cache or to the sources of their schemes, repeats failed ones, and counts them. */
 #include "io/io.h"
 
 #include "base/clock.h"
@@ -307,7 +307,7 @@ void stk__io_submit(struct stk_io *io, struct stk_request *r)
 	r->asked_ns = i > 0 ? stk__clock_ns() : 0;
 	r->cache.store = may_use_cache(io, r, i) ? place_of(io, r->uri, i) : 0;
 	pthread_mutex_lock(&io->lock);
-	if (!io->under_way++ && r->asked_ns) { /* no request was under way before this one, so the time since then must not count */
+	if (!io->under_way++ && r->asked_ns) { /* no request was under way, so the idle time before this one must not count */
 		io->since_ns = r->asked_ns;
 		io->ended = 0;
 	}

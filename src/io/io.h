@@ -33,7 +33,7 @@ struct stk_admission {
 	/* Returns whether the request may hold buffers of `bytes` bytes in total. If false, the source stops reading and asks again when
 	 * stk__io_admission_changed is called, and a few times a second. A smaller number than before is always admitted. Any thread. */
 	bool (*admit)(struct stk_admission *a, struct stk_request *r, size_t bytes);
-	/* The caller waits for its requests whose `turn` is not larger. After a refusal of one request, the source asks again for all of these, and for none
+	/* The caller waits for its requests whose `turn` is at most this number. After a refusal of one request, the source asks again for all of these, and for none
 	 * of the caller's others, so that small requests do not overtake a large one. */
 	_Atomic int64_t awaited;
 };
@@ -175,7 +175,7 @@ struct stk_error *stk__request_error(struct stk_request *r);
 STK_MUST_USE enum stk_status stk__request_cancelled(struct stk_request *r);
 
 enum { STK_IO_RETRIES = 3 };
-/* Returns whether the caller waits for r, so that its admission is asked even after it has refused another request. r->admission must not be NULL. */
+/* Returns whether the caller waits for r. If so, r->admission is asked about r even after it refused another request. r->admission must not be NULL. */
 static inline bool stk__request_awaited(const struct stk_request *r)
 {
 	return r->turn <= atomic_load_explicit(&r->admission->awaited, memory_order_relaxed);

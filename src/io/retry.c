@@ -45,8 +45,7 @@ static void ask_parked(struct stk_retry *t)
 		stk__queue_push(&t->parked, r);
 }
 
-/* Waits until due_ns (INT64_MAX: without limit), or until another thread signals a change. If requests are parked, waits at most until it is time to ask
- * their admissions again. Call with the lock held. */
+/* Waits until due_ns (INT64_MAX: without limit), or until another thread signals `wake`; at most ASKS_NS if requests are parked. Call with the lock held. */
 static void wait(struct stk_retry *t, int64_t due_ns)
 {
 	const int64_t asks_ns = stk__clock_ns() + ASKS_NS;

@@ -21,10 +21,10 @@ enum {
 	SLACK = 64,
 	RETRIES = 10,
 	LARGE = 1 << 20, /* minimum size of answers that are mapped, so that their memory returns to the system at once */
-	BLIND = 4,       /* maximum number of calls for whole objects at once until the first has returned and shown their size */
+	BLIND = 4,       /* maximum number of concurrent calls for whole objects while no object's size is known */
 };
 
-/* The results of one call. */
+/* The bytes that one call of the fetch function has returned. */
 struct stk_fetched {
 	uint8_t *data;
 	size_t size, mapped; /* mapped: size of the mapping that contains `data`; 0: data is allocated */

@@ -9,7 +9,7 @@
 
 enum { MARKS = STK_JPEG_GPU_TIMES + 1, RAW_SLACK = 64 };
 
-/* The layout of a part in its stream's memory: tables of the decoder and of the passes, then results of both (the decoder's contain the files). */
+/* Sizes of a part's data in its stream's memory: tables of the decoder and of the passes, then results of both (the decoder's contain the files). */
 struct sizes {
 	struct stk_jpeg_gpu_plan_sizes decode;
 	struct stk_pass_gpu_sizes passes;

@@ -288,7 +288,7 @@ static void add_planes(
 	}
 }
 
-/* Describes the image, except for its table set and its bitstreams. */
+/* Describes the image, except for its table set, its planes and its bitstreams. */
 static struct stk_jpeg_gpu_image describe(
 	const struct stk_jpeg_gpu_file *f, const struct stk_jpeg_scan *scan, const struct stk_jpeg_window *w, const uint32_t pair_of[3])
 {

@@ -17,7 +17,7 @@ struct walk {
 	struct stk_jpeg_gpu_script_size size;
 	struct stk_jpeg_gpu_scan scan; /* the current scan */
 	size_t begin;                  /* offset of the scan's entropy-coded bytes in the file */
-	uint32_t ready[3][64];         /* [component][coefficient]: minimum delay, in rows, of a scan that depends on it */
+	uint32_t ready[3][64];         /* [component][coefficient]: minimum delay, in rows of MCUs, of its next scan */
 };
 
 /* libjpeg uses the quantisation table that is defined when a component's first scan begins. Here that is always the table at the file's first scan, since
@@ -70,7 +70,7 @@ static void describe_tables(struct stk_jpeg_gpu_scan *s, const struct stk_jpeg_h
 	}
 }
 
-/* Delays a scan to one row after all scans that it depends on, makes later scans of its coefficients depend on it, updates the file's steps. */
+/* Delays a scan to one row after the earlier scans of its coefficients, records that for later scans, and updates the file's number of steps. */
 static void delay(struct walk *w, const struct stk_jpeg_header *h)
 {
 	struct stk_jpeg_gpu_scan *s = &w->scan;

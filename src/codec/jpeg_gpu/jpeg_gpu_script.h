@@ -20,7 +20,7 @@ struct stk_jpeg_gpu_script {
 	void *user;
 };
 
-/* Numbers of scans, bitstreams and steps of a file. */
+/* Numbers of scans and bitstreams of a file, and of steps: rows of MCUs plus the longest delay of a scan. */
 struct stk_jpeg_gpu_script_size {
 	uint32_t scans, bitstreams, steps;
 };
