@@ -38,7 +38,7 @@ def make_copies(source: Path, at: Path, count: int) -> None:
 
 
 def drop(files: list[Path]) -> float:
-    """Drops the files from the page cache. Returns the share of files whose first bytes are still there."""
+    """Drops the files from the page cache. Returns the share of files whose first byte is still cached."""
     left = len(files)
     for _ in range(5):  # the kernel keeps pages that a core has just used
         left = 0

@@ -3,7 +3,7 @@
  *
  * The program makes its photographs with integer arithmetic only, so that every machine decodes the same files. They have details of many sizes, edges,
  * and the noise of a sensor, so their JPEGs have as many coefficients as real ones. stk_measure is called once, after the decoder has filled its tables,
- * so the count is the cost of one more image. With `ops`, stk_measure is called once for each case of instructions_ops.c.
+ * for all images, so the count divided by their number is the cost of one more image. With `ops`, stk_measure is called once for each case of instructions_ops.c.
  *
  *     instructions window|whole|pass|ops    prints, as TOML, the kind of build, the SIMD level and the number of images */
 #include "instructions.h"

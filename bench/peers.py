@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loaders that a user could choose instead of stoker, each with its best settings: persistent workers, tensors as results, no avoidable conversion.
 
-A loader here is a function that takes at least n images, across epochs, and returns how many it took.
+A Take is a function that takes whole batches from a loader until they have at least n images, across epochs, and returns the number of images.
 """
 
 from __future__ import annotations

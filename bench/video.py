@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares how many clips of videos are read per CPU-second: 16 frames with stride 4 at random places, RandomResizedCrop(224), flip, normalise.
+"""Compares how many clips of videos are read per CPU-second: 16 frames with stride 4 from random positions, RandomResizedCrop(224), flip, normalise.
 
 usage: video.py [--folder DIR] [--peers pyav,decord] [--rounds N] [--clips N] [--size WxH] [--gop N] [--single]
 Makes eight H.264 videos of ten seconds in the folder if it is empty (needs the ffmpeg program). Slices of all sides alternate in one process; a figure is the
 median over the rounds of clips per second of CPU time, of all threads, and of its ratio to Stoker's. --single: single frames of AV1 with a key frame every
-second frame, as robots' data sets have them, at random places in batches of 16; all sides keep the files open.
+second frame, as robots' data sets have them, from random positions in batches of 16; all sides keep the files open.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stoker bench of videos: decodes clips at random places, one after another on one thread, and reports where the time goes. The rate of a pipeline is about
+ * stoker bench of videos: decodes clips from random positions, one after another on one thread, and reports where the time goes. The rate of a pipeline is about
  * this rate times its number of cores. */
 #include "command.h"
 #include "output.h"
@@ -22,7 +22,7 @@ static const char *const parts[] = {"opening files", "reading packets", "decodin
 static struct {
 	char *videos[MOST_FILES];
 	int32_t count, others;
-} found; /* results of the walk over a folder; global, because ftw passes no argument of ours to its callback */
+} found; /* the videos that ftw has visited, and the number of other files; global, because ftw passes no user pointer to its callback */
 
 static int count_file(const char *path, const struct stat *st, int kind)
 {

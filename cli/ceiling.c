@@ -102,7 +102,7 @@ void ceiling_close(struct ceiling *c)
 	*c = (struct ceiling){0};
 }
 
-/* Returns a random number from low to high. Uses SplitMix64; each image has its own state. */
+/* Returns a random number from `low` on and below `high` (SplitMix64). */
 static double uniform(uint64_t *state, double low, double high)
 {
 	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);

@@ -2,7 +2,7 @@
  *
  * The ceiling that `stoker bench` compares with: reads files and decodes random windows of them with libjpeg-turbo, and does nothing else. The
  * windows follow the distribution of decoders.image_random_crop (area 0.08 to 1, aspect 3/4 to 4/3). Decoding settings are stoker's: accurate
- * DCT, fancy upsampling, RGB; lines above the window are skipped, those below are not read, columns outside are cropped. */
+ * DCT, fancy upsampling, RGB (files with four channels: CMYK); lines above the window are skipped, those below are not read, columns outside are cropped. */
 #ifndef STOKER_CLI_CEILING_H
 #define STOKER_CLI_CEILING_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stoker explain: prints the chains, passes and slots of a pipeline from the structures that are executed. */
+ * stoker explain: prints how the library executes a pipeline: its chains, passes and slots. */
 #include "session.h"
 
 #include <stdio.h>

@@ -22,7 +22,7 @@ bool is_folder(const char *path)
 
 static struct {
 	int32_t sounds, others;
-} seen; /* results of the walk over a folder; global, because ftw passes no argument of ours to its callback */
+} seen; /* numbers of files that ftw has visited; global, because ftw passes no user pointer to its callback */
 
 static int count_file(const char *path, const struct stat *st, int kind)
 {

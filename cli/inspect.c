@@ -159,7 +159,7 @@ static void count_headers(struct census *census, const struct stk_tensor_list *f
 	}
 }
 
-/* Decodes one epoch. Returns STK_OK at its end, also if there were bad samples, or the user interrupted the command before it. */
+/* Decodes one epoch. Bad samples are no error. If the user interrupts, sets census->interrupted and returns STK_OK. */
 static enum stk_status decode_all(struct session *session, bool quiet, struct census *census, struct stk_error *err)
 {
 	struct progress progress;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CLASSES = 5000 }; /* with more classes, those at fault are not searched, since each step lists the folder again */
+enum { MOST_CLASSES = 5000 }; /* with more classes, those at fault are not searched for: each step of the bisection lists the folder */
 
 struct search {
 	struct loadable *found;

@@ -9,7 +9,7 @@
 
 #define MAX_CELL 256
 
-/* Sizes of captions in pixels. */
+/* LETTER_STEP, LINE_STEP and GAP are in pixels. LEAST_LETTERS: minimum width of a caption in letters. */
 enum { LETTER_STEP = LETTER_WIDTH, LINE_STEP = LETTER_HEIGHT + 1, LEAST_LETTERS = 24, GAP = 4 };
 
 /* A sample as an image: its extents and strides, in elements. */

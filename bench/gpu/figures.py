@@ -48,7 +48,8 @@ def swept(threads: tuple[int, ...], form: str) -> list[Setting]:
 
 @dataclass
 class Row:
-    """A kind of work that both sides do. settings: DALI's two best settings in an earlier sweep; the better one is used."""
+    """A kind of work that both sides do. settings: DALI's best settings in an earlier sweep, of which the better one is used. sweep: the settings that --sweep
+    tries. cores: number of cores for each side; 0: all."""
 
     name: str
     title: str

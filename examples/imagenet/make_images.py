@@ -17,7 +17,7 @@ from PIL import Image
 
 
 def picture(rng: np.random.Generator, label: int, height: int, width: int) -> np.ndarray:
-    """Draws an image (height, width, 3) of this class."""
+    """Draws an image (height, width, 3) of the class with this label."""
     look = np.random.default_rng(label)  # this generator draws the look of the class
     angle, wave = look.uniform(0, np.pi), look.uniform(0.05, 0.3)
     colour, other = look.uniform(30, 225, (2, 3))

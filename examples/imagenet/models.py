@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes networks: those of torchvision if it is installed, else the same networks from this file.
+"""Makes networks: those of torchvision if it is installed, else the same networks from this file. "tiny" is always from this file.
 
 ResNet: He et al., Deep Residual Learning for Image Recognition, 2015, with the stride in the 3x3 convolution. MobileNetV3 small: Howard et al., Searching
 for MobileNetV3, 2019, table 2.

@@ -56,7 +56,7 @@ class Sizes:
 
 @dataclass
 class Memory:
-    """The memory of the batch's B slots, each in the coordinate frame of its last sample."""
+    """The memory of the batch's B slots, each in the coordinate frame of its last sample. A slot reads one scene after another (streaming.py)."""
 
     features: Tensor  # (B, memory, dim)
     points: Tensor  # (B, memory, 3) metres
