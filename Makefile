@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The front door; meson builds underneath. `make help` lists what there is.
+# Commands for developers; meson does the builds. `make help` lists the targets.
 #
-#   VENV=DIR   another virtual environment (default .venv)      DATA=DIR   your own folder of images, for demo and bench
-#   BUILD=DIR  another build folder (default build)             PREFIX=DIR where `make install` puts things (default /usr/local)
-#   MESON_FLAGS="-Dname=value ..."  options of the build folder, which keeps them until it is given others
+#   VENV=DIR   another virtual environment (default .venv)      DATA=DIR   your own data, for the demos and bench
+#   BUILD=DIR  another build folder (default build)             PREFIX=DIR for `make install` (default /usr/local)
+#   MESON_FLAGS="-Dname=value ..."  options for meson; a build folder keeps the last value of each
 
 BUILD ?= build
 VENV ?= .venv
@@ -21,7 +21,7 @@ PYTHON = $(VENV)/bin/python
 MESON_FLAGS ?=
 BUILD_ALL = tools/build.sh $(BUILD) -Dtests=enabled $(MESON_FLAGS)
 PY_TESTS = STOKER_BUILD=$(BUILD) PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q
-# Thousands of small cases, none of which starts a process: several at a time. The other tests fork, and count threads and files of their process.
+# Runs the parity tests, which have thousands of small cases, in several processes. Other tests cannot: they fork, and count their process's threads and files.
 PY_WORKERS = -n $(JOBS) --maxprocesses 8 --dist worksteal
 FAULT_TESTS = codec device_faults faults format io ragged source thread
 GPU_TESTS ?= test/python/gpu
@@ -29,8 +29,8 @@ EMULATED = -Dtests=enabled -Dfaults=true -Dcuda=emulated
 C_FILES = $(shell git ls-files -co --exclude-standard '*.c' '*.h' '*.cu' '*.cuh')
 PY_FOLDERS = python tools bench test examples site
 
-# What the targets need beyond a compiler and the libraries: groups of tools/packages.txt and of tools/requirements-GROUP.txt. All groups of what was
-# asked for are set up at once, so that who has to ask an administrator for packages has to ask once.
+# The groups of packages (tools/packages.txt, tools/requirements-GROUP.txt) that each target needs in addition to `build`. The target setup installs those of
+# all requested targets at once, so that a user who cannot install packages has to ask an administrator only once.
 tests = torch images test
 groups-test = $(tests)
 groups-test-c = test-c

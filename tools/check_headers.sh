@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Each public header compiles without others, in C and in C++, with every warning an error.
+# Checks that each public header compiles by itself, as C11 and as C++17, without warnings.
 set -eu
 cd "$(dirname "$0")/.."
 count=0

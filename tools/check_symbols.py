@@ -4,7 +4,7 @@
 
 - libstoker.so exports exactly tools/symbols.txt, which is exactly what include/stoker declares with STK_API;
 - symbols shared between files are called stk_...;
-- nothing is global: no writable data or zeroed storage, and nothing that runs at load time;
+- nothing is global: no writable or zeroed data except GLOBALS, and nothing that runs at load time;
 - the library needs no other library than those in NEEDED (no CUDA runtime, no driver);
 - files of src, of the command and of the Python module do not call each other in a circle;
 - a file of src calls only its own layer and those before it, and a file of src/exec calls only files of src/exec that come after it in EXEC_ORDER. Includes

@@ -26,7 +26,7 @@ user=${USERNAME:-root}
 need_root
 need git:git
 
-# Copies the settings that apt, pip and TLS need to reach their servers from this machine.
+# Copies this machine's settings with which apt, pip and TLS reach their servers.
 copy_settings() {
 	cp /etc/resolv.conf "$1/etc/"
 	for file in /etc/apt/apt.conf.d/99*; do

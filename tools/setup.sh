@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs the packages of groups of make targets, unless they are installed: Debian or Ubuntu packages (as root, or with sudo if that asks for no password;
+# Installs the packages of the given groups, unless they are installed: Debian or Ubuntu packages (as root, or with sudo if that asks for no password;
 # otherwise prints the command to run) and pinned Python packages into a virtual environment. The configuration of apt and pip determines their sources;
 # only PyTorch's CPU build is also looked for where PyTorch publishes it.
 #

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs the wheel in an empty environment without a compiler, and uses it there: the package, a small pipeline, the command, and its libraries in one
-# process with other packages' copies of the same libraries (if VENV has such packages).
+# Installs the wheel in an empty environment without a compiler, and uses it there: the package, a small pipeline, the command. If VENV exists, also loads the
+# wheel's libraries in one process with the copies of the same libraries that VENV's packages contain.
 #
 # usage: tools/test_wheel.sh DIST
 set -eu

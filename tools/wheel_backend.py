@@ -289,7 +289,7 @@ def python_tag(module: Path) -> str:
 
 
 def platform_tag(stage: Path) -> str:
-    """Returns the platform tag manylinux_2_N_MACHINE, with N from the newest glibc symbol that a binary needs."""
+    """Returns the platform tag manylinux_2_N_MACHINE, with N from the newest glibc symbol that a binary needs, but at least 17."""
     binaries = [path for path in stage.rglob("*") if path.is_file() and path.read_bytes()[:4] == b"\x7fELF"]
     tables = [run("readelf", "-W", "-V", path) for path in binaries]
     newest = max([17, *(int(v) for table in tables for v in re.findall(r"GLIBC_2\.(\d+)", table))])

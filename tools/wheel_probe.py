@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests an installed stoker without other packages: runs a pipeline over a few files, counts epochs and labels, and compares pixels.
+"""Tests an installed stoker without other packages: runs a pipeline over six files for two epochs, and checks numbers and shapes.
 
 usage: wheel_probe.py [MODULE...]     first imports these modules, in this order (they may load other copies of the same libraries)
        wheel_probe.py --write FILE    writes only the image

@@ -52,8 +52,8 @@ def call(function: Callable[..., Any], *arguments: Any) -> Any:
 
 @contextlib.contextmanager
 def library_call() -> Iterator[None]:
-    """A context for a call of the library that runs Python code in callbacks, which call check_leaving(). The interpreter's end waits for the call. If Python
-    ended the thread in a callback instead, other threads of the library would still use the thread's stack."""
+    """A context for a call of the library that runs Python code in callbacks, which call check_leaving(). The interpreter's end waits up to _PATIENCE
+    seconds for the call. If Python ended the thread in a callback, other threads of the library would still use its stack."""
     _register()
     key = object()
     _calls[key] = _LIBRARY

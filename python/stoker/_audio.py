@@ -45,8 +45,8 @@ def _path_of(path: Any) -> bytes:
 
 
 def _bytes_of(data: Any) -> Any:
-    """Returns the bytes of a sound file. Raises ArgumentError for arrays and tensors unless they have one dimension and elements of one byte: they hold decoded
-    samples."""
+    """Returns the bytes of a sound file. Raises ArgumentError for arrays and tensors unless they have one dimension and elements of one byte: others hold
+    decoded samples."""
     if type(data).__module__.partition(".")[0] == "torch":
         data = data.numpy()
     kind, dims = getattr(data, "dtype", None), getattr(data, "ndim", 1)
@@ -98,7 +98,7 @@ def audioread(
 
     start, duration: the window to decode, in seconds; it ends with the file at the latest. Only this window of a WAV or FLAC file is read.
     mono: True averages the channels.
-    dtype: "float32" (-1 <= x < 1), "int16" or "int32".
+    dtype: "float32" (full scale is -1 to 1), "int16" or "int32".
     strict: a truncated file raises an error. With strict=False it is decoded as far as it goes.
     storage: a stoker.Storage for URLs.
 
@@ -253,7 +253,7 @@ class Audio:
     crop: the part of a sound that is longer than `duration`: "start", "center" or "random". If samples also have a Video, the sound is that of the clip.
     Only this part is decoded, except for files in a NeMo manifest.
     mono: True averages the channels, so that a batch has the shape (N, frames); otherwise the shape is (N, channels, frames).
-    dtype: "float32" (-1 <= x < 1), "int16" or "int32".
+    dtype: "float32" (full scale is -1 to 1), "int16" or "int32".
     quality: the quality of resampling, from 0 to 100.
     """
 

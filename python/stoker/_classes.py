@@ -20,7 +20,7 @@ from stoker._where import users_line
 from stoker.data_node import DataNode
 from stoker.errors import ArgumentError
 
-# Words that DALI's class names do not just capitalise, each with its spelling there.
+# Words that DALI's class names spell with more than one capital.
 _WORDS = {
     "bbox": "BBox",
     "coco": "COCO",

@@ -49,7 +49,7 @@ def _guess_dtype(elements: list[Any]) -> types.DALIDataType:
     return types.INT64 if wide else types.INT32
 
 
-# The types to which DALI narrows arrays of constants of 64 bits.
+# For each type of 64 bits, the type to which DALI narrows an array that becomes a constant.
 _NARROWER = {types.INT64: types.INT32, types.UINT64: types.UINT32, types.FLOAT64: types.FLOAT}
 
 
@@ -69,8 +69,8 @@ def _whole(value: Any) -> int:
 
 
 def constant_arguments(value: Any, dtype: types.DALIDataType | None, shape: Sequence[int] | None, layout: str | None) -> list[Value]:
-    """Returns the arguments of the operator `constant` for a number, nested lists or an array. dtype, shape, layout: properties of the constant; None: those
-    of the value."""
+    """Returns the arguments of the operator `constant` for a number, nested lists or an array. dtype, shape: those of the constant; None: those of
+    the value. layout: None or "" for none."""
     if isinstance(value, types.ScalarConstant):
         value, dtype = value.value, value.dtype if dtype is None else dtype
     if hasattr(value, "tolist"):

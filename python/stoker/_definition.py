@@ -53,7 +53,7 @@ def defining(pipeline: Any, builder: GraphBuilder) -> Iterator[None]:
 
 
 def trace_again(pipeline: Any, builder: GraphBuilder, first: Sequence[Record], define: Callable[[], Any]) -> None:
-    """Runs a definition a second time, and raises an error if it adds other operators than in the first run. first: the records of the first run."""
+    """Runs a definition a second time, and raises an error if it adds other operators or arguments than the first. first: the records of the first run."""
     dry = GraphBuilder(builder.device_id, first=list(first), graph=builder.graph)
     dry.conditionals = builder.conditionals
     with defining(pipeline, dry):
@@ -81,7 +81,8 @@ def _output_node(builder: GraphBuilder, node: Any, i: int) -> DataNode:
 
 
 def split(fn: Callable[..., Any], kwargs: dict[str, Any], settings: Collection[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns (arguments of the pipeline, arguments of the function). The function gets those in its signature, and by **kwargs all that `settings` lacks."""
+    """Returns (arguments of the pipeline, arguments of the function). The function gets the arguments in its signature and, if it
+    has **kwargs, those that `settings` does not contain."""
     parameters = inspect.signature(fn).parameters
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     for_function = {k: v for k, v in kwargs.items() if k in parameters or (takes_any and k not in settings)}

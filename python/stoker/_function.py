@@ -131,8 +131,8 @@ def add_function(
 ) -> Any:
     """Adds a python_function to the graph. Returns its node, or a list if it has several outputs; None if num_outputs is 0.
 
-    what: the operator's name in messages. host: the arrays that the function takes on the CPU. on_gpu: a function from the index of the GPU to the arrays for
-    device="gpu", which raises ImportError if a library is missing.
+    what: the operator's name in messages. host: the Side of functions on the CPU. on_gpu: takes a GPU's index and returns the Side for device="gpu", or
+    raises ImportError if a library is missing; None: device="gpu" is refused.
     """
     where = users_line()
     if unknown := sorted(kwargs.keys() - _docs.COMMON.keys() - {"synchronize_stream"}):

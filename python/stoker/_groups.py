@@ -67,5 +67,5 @@ class Family:
         return found
 
     def dir(self, prefix: str) -> list[str]:
-        """Returns the names of the operators and of the groups directly under a prefix."""
+        """Returns the names of the operators directly under a prefix, and of the groups there that contain operators."""
         return sorted({n[len(prefix) :].partition(".")[0] for n in self.names if n.startswith(prefix)})

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converts and checks numbers and booleans that users give as settings. All settings go through this module, so that no number wraps around or loses its
-fraction without an error."""
+"""Converts and checks numbers and booleans that users give as settings. A number that does not fit raises an error instead of wrapping around."""
 
 from __future__ import annotations
 

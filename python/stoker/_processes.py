@@ -2,8 +2,8 @@
 """Worker processes that call users' Python functions, for external_source(parallel=True) and for the Loader's python_workers.
 
 A worker must not outlive the process that started it, however that process ends. So each worker has the read end of a pipe whose write end is open only in that
-process: when the write end closes, the kernel sends the worker SIGKILL. close() waits up to a second for a worker to end its call. Then it kills workers that
-hang or are stopped, and prints a notice.
+process: when the write end closes, the kernel sends the worker SIGKILL. Worker.end() waits up to a second, by default, for calls to end. Then it kills
+workers that hang or are stopped, and logs that.
 """
 
 from __future__ import annotations
@@ -288,7 +288,7 @@ class Processes:
         self._closed = False
         given, loads = _packed(function, method, pickler)
         context = multiprocessing.get_context(method)
-        self._calls: Any = context.RawArray(ctypes.c_int64, 4 * workers)  # for each worker, as in _calls
+        self._calls: Any = context.RawArray(ctypes.c_int64, 4 * workers)  # for each worker, the four numbers that _calls describes
         self._jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._workers: list[Worker] = []
         self._stop = weakref.finalize(self, _stop, self._jobs, self._workers, os.getpid())

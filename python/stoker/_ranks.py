@@ -71,7 +71,7 @@ def together(shard: Shard) -> Any:
 
 
 def check_agreement(what: str, facts: dict[str, Any], shard: Shard) -> None:
-    """Raises an error on all ranks unless they all pass the same facts. Otherwise they could wait for each other for ever later, or train on different data.
+    """Raises an error on all ranks unless all pass the same facts. Ranks that differ could later wait for each other for ever, or train on different data.
     what: the subject of the facts in messages. Does nothing if the shard's ranks are not those of a process group (see together).
 
     The facts are exchanged by the process group's store, not by a collective operation: the store needs no device, and the message can name a rank that does

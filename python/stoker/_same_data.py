@@ -37,14 +37,14 @@ def _folder_of_all(names: Sequence[str]) -> int:
 
 
 def digest_of_pairs(paths: Sequence[Any], targets: Sequence[Any]) -> str:
-    """Returns a digest of paths, without their longest common folder, and of their targets."""
+    """Returns a digest of paths and their targets. If all paths are absolute or URIs, their longest common folder is left out."""
     names = [os.fsdecode(path) for path in some_of(paths)]
     cut = _folder_of_all(names) if all(n.startswith("/") or "://" in n for n in names) else 0
     return digest_of_text(len(paths), *(n[cut:] for n in names), *map(_plain, some_of(targets)))
 
 
 def digest_of_targets(targets: Any, *facts: Any) -> str:
-    """Returns a digest of the targets of arrays, and of other facts about them."""
+    """Returns a digest of a list of targets, which may be None, and of other facts about the data set."""
     return digest_of_text(*facts, *(() if targets is None else map(_plain, some_of(targets))))
 
 

@@ -232,6 +232,6 @@ class Session:
             source.handle.drain()
 
     def interrupt(self, on: bool) -> None:
-        """on=True: from now on, also in a call that waits already, a wait for a batch raises CancelledError, and loses no batch. on=False: waits last
-        until a batch is ready again."""
+        """on=True: from now on, also in a call that waits already, a wait for a batch raises CancelledError, and loses no batch. on=False: waits end
+        only with a batch, as before the first interrupt()."""
         self.core.interrupt(on)

@@ -23,8 +23,8 @@ from stoker._processes import Processes, Raised
 from stoker._types import BatchInfo, SampleInfo
 from stoker.errors import InvalidArgumentError
 
-# A source's samples depend on its calls since the epoch began, the batch's number, the position, or all of its calls. This decides where a
-# restored run may begin. The values are those of enum stk_seek in the C library.
+# Each constant names what a source's samples depend on: its calls since the epoch began, the batch's number, the position, or all of its calls. This decides
+# where a restored run may begin. The values are those of enum stk_seek in the C library.
 BY_CALLS_OF_EPOCH, _BY_BATCH, _BY_POSITION, BY_ALL_CALLS = range(4)
 
 Pulled = list[Any] | None

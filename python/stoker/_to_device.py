@@ -16,7 +16,7 @@ from stoker.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-_CHUNK = 32 << 20  # bytes of one packed copy
+_CHUNK = 32 << 20  # default for the most bytes of one packed copy
 _ALIGN = 16
 _MOST_ALIGN = 1 << 20
 
@@ -65,7 +65,7 @@ def to_device(tree: Any, device: Any) -> Any:
 
         batch = stoker.to_device({"boxes": [a, b, c], "ids": ids}, "cuda")
 
-    Many small tensors are packed into pinned memory and sent to the GPU in one copy, instead of one copy and one wait for each. The copy is ordered like
+    Many small tensors are packed into pinned memory and sent to the GPU in few large copies, instead of one copy and one wait for each. The copy is ordered like
     other work on the current stream, so that no call has to wait for it. NumPy arrays become tensors. A tensor that is on the device already is returned
     itself, as Tensor.to does. A copy to the CPU is complete when the function returns.
     """
@@ -203,7 +203,8 @@ def _copy_packed(
 ) -> tuple[list[Any], list[int]]:
     """Copies the tensors of one source in few copies. Returns the buffers of the copies, and the indexes of tensors that cannot be packed.
 
-    The tensors of a group are adjacent in a buffer, so that one torch.cat packs them and one split_with_sizes makes their copies.
+    The tensors of a group are adjacent in a buffer, so that one torch.cat packs them, and one unsafe_split_with_sizes returns views of their copies.
+    Tensors without dimensions use torch.stack and unbind.
     """
     groups, rest = _core.tree_groups(leaves, members, torch.Tensor, align)
     try:

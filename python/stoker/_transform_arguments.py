@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks and converts arguments of transforms, in the forms that torchvision accepts. Other forms raise ValueError. owner: the transform's name in messages."""
+"""Checks and converts arguments of transforms, in the forms that torchvision accepts. owner: the transform's name in messages."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def _finite(value: Any) -> bool:
 
 
 def _typed(value: Any) -> str:
-    """Returns a value as Python source code."""
+    """Returns a value as text for repr(), as it would be written in Python if possible."""
     if isinstance(value, Enum):
         name = type(value).__name__
         return f"types.{value.name}" if name.startswith("DALI") else f"{name}.{value.name}"

@@ -19,7 +19,7 @@ class Levelled:
     name: str  # a key of stoker.loader.lower._policies.CODES
     chance: float
     level: float
-    deviation: float  # the level is drawn from a normal distribution with this standard deviation; inf: from a uniform one from 0 on
+    deviation: float  # standard deviation of the normal distribution around `level` to draw from; inf: uniform from 0 to `level`
     highest: float  # largest level
     slope: float = 0.0
     start: float = 0.0

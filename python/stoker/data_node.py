@@ -16,7 +16,7 @@ from stoker._values import ValueKind
 from stoker._where import notice, users_line
 from stoker.errors import ArgumentError, InvalidArgumentError, UnknownArgumentError, UnsupportedError
 
-_OPEN = -(2**63)  # the bound of a range whose bound was omitted
+_OPEN = -(2**63)  # stands for an omitted bound of a range
 _INDEX, _RANGE, _FULL, _NEW = 0, 1, 2, 3
 
 

@@ -336,7 +336,7 @@ class Pipeline:
                 s.source.unused = bool(led) and s.op in unneeded
 
     def _go_on_with_seed(self, seed: int) -> None:
-        """Creates the library's pipeline again with `seed`, from a saved state, if it differs from the seed in use. Call before the first batch."""
+        """Creates the library's pipeline again if `seed`, that of a saved state, differs from the seed in use. Call before the first batch."""
         if self._session is not None and seed != self.seed:
             self._session.core.close()
             self._settings.seed = seed

@@ -48,7 +48,8 @@ def _in_clips(batch: FrameBatch, frames: int) -> FrameBatch:
 
 
 def _range_of_indices(decoder: VideoDecoder, frames: int, gap: int, first: int, end: int | None, policy: str) -> tuple[int, int, int]:
-    """Checks the arguments. Returns (gap, first, end): the distance of a clip's frames, and the range of frames at which a clip may begin."""
+    """Checks the arguments. Returns (gap, first, end): the difference between the numbers of successive frames of a clip, and the range of
+    frames at which a clip may begin."""
     _check(frames, policy)
     gap = _numbers.whole("num_indices_between_frames", gap, 1)
     total, span = len(decoder), gap * (frames - 1) + 1

@@ -676,9 +676,9 @@ def _translated(transform: Any, name: str) -> Transform:
 
 
 def translate(transform: Any, pil: bool = False) -> Transform:
-    """Translates a transform of torchvision or timm into one of this module. Raises TypeError for transforms of torchvision that have no counterpart here, and
-    for classes. Other callables run in Python: modules of torch and torchvision's LinearTransformation get tensors, timm's other transforms PIL images,
-    those of albumentations arrays, and other functions arrays, or PIL images if `pil` is true."""
+    """Translates a transform of torchvision or timm into one of this module. Raises TypeError for transforms of torchvision that have no counterpart here, for
+    classes, and for objects that cannot be called. Other callables run in Python: modules of torch and torchvision's LinearTransformation get tensors, timm's
+    other transforms PIL images, those of albumentations arrays, and other functions arrays, or PIL images if `pil` is true."""
     name, module = type(transform).__name__, type(transform).__module__
     if module.startswith("torch.nn.") and name == "Identity":
         return Identity()

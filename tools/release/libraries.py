@@ -266,7 +266,7 @@ class Builder:
             options += [f"OPENSSL_ROOT_DIR={self.done['openssl']}", "OPENSSL_USE_STATIC_LIBS=ON", "CMAKE_FIND_ROOT_PATH_MODE_LIBRARY=BOTH"]
         lines = ["cmake -S . -B out " + " ".join(f"'-D{o}'" for o in options), "make -C out -j$JOBS", "make -C out install"]
         if library.name == "curl":
-            # its printf could print a long double, which libcurl never does
+            # libcurl's printf accepts long double, but libcurl never prints one
             patch = self.without_long_double("lib/mprintf.c", "va_arg(arglist, long double)", "va_arg(arglist, double)")
             return [*patch, *lines, *self.curl_lines(prefix)]
         if library.name == "libdeflate":  # libdeflate's source marks its functions as visible
@@ -274,8 +274,8 @@ class Builder:
         return lines
 
     def flags(self, library: Library) -> str:
-        """Returns the compiler's flags for a library that CMake builds. They hide its symbols, even those that it marks as visible; not those of curl, whose
-        link step has a list of exports. They leave out libdeflate's checksums for AVX-512, since Zig's clang refuses them."""
+        """Returns the compiler's flags for a library that CMake builds. They hide its symbols; not those of curl, whose link step has a list
+        of exports. WEBP_EXTERN also hides those that libwebp marks as visible. They leave out libdeflate's checksums for AVX-512, which Zig's clang refuses."""
         if library.name == "curl":
             return self.compile.replace("-fvisibility=hidden ", "-DCURL_STATICLIB ")
         more = {

@@ -35,7 +35,7 @@ LICENCES = {"Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD
 LICENCES |= {"LGPL-2.1-or-later"}
 LGPL = "GNU LESSER GENERAL PUBLIC LICENSE\n                       Version 2.1"
 COMMANDS = "cmake make meson nasm ninja patchelf perl pkg-config readelf sed strip tar".split()
-# Compute capabilities. The last one is also built as PTX, for later GPUs. Ada (89) runs the code for 86, which is equal to its own byte for byte. The wheel for
+# Compute capabilities. The last one is also built as PTX, for later GPUs. Ada (89) runs the code for 86; code made for 89 has the same bytes. The wheel for
 # Arm also has code for Orin (87), which other GPUs of its generation cannot run, and code for server cards, Grace and Spark.
 GPUS = {"x86_64": "75,80,86,90,120,100", "aarch64": "75,80,86,87,90,120,100"}
 
@@ -160,7 +160,7 @@ def check(wheel: Path) -> None:
         check_licences(Path(scratch))
 
 
-# For each library of the wheel, a pattern of the symbols that it may export. FFmpeg's symbols also have their own version.
+# For each library of the wheel, a pattern of the symbols that it may export. FFmpeg's libraries also export the names of their symbols' versions.
 OWN_SYMBOLS = {
     "libcurl-stoker": "curl_",
     "libav": r"(av|ff)|LIBAV\w+_STOKER_\d+$",

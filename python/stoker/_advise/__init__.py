@@ -57,8 +57,8 @@ def advise(
     """Returns a wrapper of a loader. The wrapper measures the loop that iterates over it.
 
     loader: anything to iterate over. The wrapper has the loader's methods and attributes too (`len`, `state_dict`, `sampler`, ...).
-    steps: steps in a block. The first few are not measured, so that queues can fill. rounds: number of rounds, each with a live and a cached block.
-    warmup: steps before the first block.
+    steps: measured steps of a block. A few other steps precede them, so that queues can fill. rounds: number of rounds, each with a live and a cached
+    block. warmup: steps before the first measured one.
     cached: number of batches that are kept for cached steps (fewer if they take more than 2 GiB); False: no cached steps.
     png, json: paths of files for the timeline and the figures. quiet: True does not print the report. Under torchrun only rank 0 prints and writes; wrap
     the loader on all ranks, with the same numbers.

@@ -16,8 +16,8 @@ _WAITS = 0.02  # as a share of a step: a shorter wait for data counts as no wait
 
 @dataclass(frozen=True)
 class Bound:
-    """The stage that limits a loader: "none", "loop" (the loop's own thread), "cores", "storage", "copy" (to the GPU), "gpu" or "waits" (none of these was
-    busy)."""
+    """The stage that limits a loader: "none" (the loop hardly waits), "loop" (the loop's own thread), "cores", "storage", "copy" (to the GPU), "gpu" or
+    "waits" (none of these was busy)."""
 
     stage: str
     text: str
@@ -80,8 +80,8 @@ def _cores(subject: Subject, f: Facts, crew: int, busy: float, full: float, grou
 
 
 def _gpu(subject: Subject, f: Facts, wall: float) -> Bound | None:
-    """Returns the copy or the GPU as the stage if the loader's copies or kernels ran nearly all of the time, or if it uses the GPU and reads did not block;
-    else None."""
+    """Returns the copy or the GPU as the stage if the loader's copies or kernels ran for at least _BUSY of the time, or if the loader uses the GPU and
+    its reads did not block; else None."""
     copy, kernels = f.counters.get("copy_ns", 0.0) / 1e9, f.counters.get("gpu_ns", 0.0) / 1e9
     if copy >= _BUSY * wall and copy >= kernels:
         return Bound("copy", f"the copy to the GPU, under way {copy / wall:.0%} of the time")

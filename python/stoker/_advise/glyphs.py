@@ -6,7 +6,7 @@ from __future__ import annotations
 
 WIDTH, HEIGHT = 6, 13  # dots of a letter, with the gap to the next one
 _CHARACTERS = [*range(0x20, 0x7F), *range(0xA0, 0x100)]
-# One letter for each row of each character: the code of "0" plus a number whose five bits are the dots. The sixth dot, on the right, is never set.
+# For each row of each glyph, the ASCII character 48 + n: the five bits of n are the dots. The sixth dot, on the right, is never set.
 _ROWS = (
     "0000000000000004444444040000:::00000000000::O:O::000004?DD>55N400009E:248:EB000008DD8DCB=00004440000000002448888844200844222224480"
     "004E>E4000000000044O4400000000000006480000000O0000000000000004>40001122488@@00004:AAAAA:400004<D44444O0000>AA1248@O0000O124>11A>00"

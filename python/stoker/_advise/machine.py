@@ -124,7 +124,7 @@ def _machine_seconds() -> float:
 
 
 def usage(now: float) -> Usage:
-    """Returns what this process and its children have used since their start. now: the wall clock's seconds."""
+    """Returns what this process and its children have used since their start. now: seconds by time.perf_counter(), which become Usage.wall."""
     workers, loop, others, children = Used(), Used(), Used(), Used()
     own = threading.get_native_id()
     for task in Path("/proc/self/task").iterdir():

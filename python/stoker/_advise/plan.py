@@ -13,7 +13,7 @@ _CACHED_SETTLE = 3  # number of first steps on cached batches that are not measu
 
 @dataclass(frozen=True)
 class Plan:
-    """The length of a trial: `rounds` rounds, each of `steps` live steps and, unless `cached` is 0, as many steps on cached batches. warmup: steps at the
+    """The length of a trial: `rounds` rounds, each of `steps` measured live steps and, unless `cached` is 0, as many on cached batches. warmup: steps at the
     beginning that are not measured. cached: number of batches in the cache."""
 
     steps: int
@@ -67,9 +67,9 @@ class Block:
 
     kind: str  # "live" or "cached"
     wanted: int  # number of steps to record
-    settle: int  # number of steps still to come before the first recorded one
+    settle: int  # number of steps that add() has yet to skip
     taken: list[Step] = field(default_factory=list)
-    usage: Any = None  # machine.Usage during the block, after its first `settle` steps
+    usage: Any = None  # (machine.Usage, the loader's counters) during the recorded steps
     over: bool = False
 
     def add(self, step: Step) -> bool:

@@ -20,7 +20,7 @@ _NOTICED = 0.05  # as a share of a step: a longer wait for data is mentioned eve
 
 
 def quantile(values: list[float], share: float) -> float:
-    """Returns the smallest value that more than `share` (0 to 1) of the values do not exceed. values: at least one."""
+    """Returns the smallest value v for which more than `share` (0 to 1) of the values are at most v. values: at least one."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
@@ -81,7 +81,7 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """Returns the conclusion, in one sentence or two."""
+        """Returns the conclusion as text: whether a faster loader would help, and by how much."""
         if self.gain is None:
             most = 1 / max(1e-9, 1 - self.wait_share)
             if not self.helps:

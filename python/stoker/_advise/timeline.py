@@ -15,7 +15,7 @@ _WAIT, _EVEN, _ODD = (214, 69, 65), (66, 114, 178), (104, 150, 208)  # RGB of wa
 
 
 def draw(title: str, facts: str, lanes: Mapping[str, Sequence[Step]], bars: Sequence[Step]) -> bytes:
-    """Returns the bytes of a PNG file. lanes: for each row of the time axis, from above, its name and its steps. bars: the steps that are drawn as bars."""
+    """Returns the bytes of a PNG file. lanes: the names and the steps of the rows, from top to bottom. bars: the steps to draw as bars."""
     canvas = Canvas(_WIDTH, 90 + len(lanes) * (_LANE + 14) + 40 + _BARS + 50, _GROUND)
     _heading(canvas, title, facts)
     span = max(lane[-1].end - lane[0].asked for lane in lanes.values())

@@ -142,7 +142,8 @@ def get_reduced_image_net_policy() -> Policy:
 
 
 def _policy(name: str, sequences: str, moves: tuple[_Augmentation, _Augmentation]) -> Policy:
-    """Parses a policy. sequences: one in each line, of "augmentation probability bin" separated by commas. moves: the translations along x and y."""
+    """Parses a policy. sequences: one in each line, of "augmentation probability bin" separated by commas; without the bin if there is no magnitude.
+    moves: the translations along x and y."""
     suite = {
         "translate_x": moves[0],
         "translate_y": moves[1],

@@ -47,7 +47,7 @@ def _count_arguments(function: Callable[..., Any]) -> tuple[int, int, bool]:
 
 def inspect_arity(function: Callable[..., Any]) -> int:
     """Returns how many of (tensor, mask, sample_sizes) to pass to a callable: as many as it has arguments without a default, at least 1. Raises ValueError if
-    it takes no argument, or needs more than three."""
+    it has no *args and takes no argument, or needs more than three."""
     count, required, any_number = _count_arguments(function)
     if not any_number and (count == 0 or required > 3):
         raise ValueError(f"proc_step {function!r} takes {count} positional arguments; 1, 2 or 3 are passed: tensor, mask, sample_sizes")
@@ -99,7 +99,7 @@ class Layout:
         return self.sizes
 
     def total(self) -> int:
-        """Returns the sum of the sizes. The first call waits for a GPU."""
+        """Returns the sum of the sizes. The first call waits for the GPU if the sizes are on one."""
         if self._total is None:
             self._total = int(self.sizes_of().sum())
         return self._total

@@ -3,7 +3,7 @@
 
 Predictions are (.., B, Q, D), for Q queries. Targets are (B, G, ..), ragged over G, and the same for all dims before B. `matches` is the result of
 linear_sum_assignment for costs (.., B, Q, G). A loss has the shape (.., B): for each sample the sum over its pairs, divided by the number of pairs (at least
-1). sigmoid_focal and gaussian_focal sum over all predictions instead. `normalizer` replaces the divisor; with 1 the loss is the sum.
+1). sigmoid_focal sums over all predictions instead, gaussian_focal over all pixels of heatmaps. `normalizer` replaces the divisor.
 """
 
 from __future__ import annotations

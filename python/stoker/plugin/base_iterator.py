@@ -105,7 +105,7 @@ class EpochIterator:
         self._counter = 0  # steps of this epoch if there is a reader; otherwise samples of all pipelines together
         self._ended = False
         self._begun = False
-        self._given = 0  # number of steps returned in this epoch
+        self._given = 0  # number of steps that were returned or skipped in this epoch
         self._restored = 0  # how many of the steps in _given were taken before the run was restored
         self._kept: list[Taken] | None = None  # a step that _is_over() took early and _take() has not returned yet
         self._counted_out = False  # whether the last epoch ended by `size`; its sources may still raise StopIteration for it

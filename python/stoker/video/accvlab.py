@@ -640,7 +640,7 @@ class GopRef(NamedTuple):
 
 
 class SharedGopStore:
-    """Keeps groups of pictures in files on /dev/shm, which all processes of one user share. Workers call put() and send the GopRef that it returns to the
+    """Keeps groups of pictures in files that all processes of one user share, on /dev/shm if it exists. Workers call put() and send the returned GopRef to the
     process that reads the group.
 
     capacity: the most groups in the store. When put() exceeds it, the group that was used least recently is removed, and reading that group raises KeyError.
@@ -799,7 +799,7 @@ class _Locked:
 
 
 class DropCacheStatus(Enum):
-    """Results of drop_videos_cache."""
+    """Results of drop_videos_cache, with ACCV-Lab's names. PLATFORM_ERROR and UNKNOWN_ERROR never occur here."""
 
     SUCCESS = 0
     PLATFORM_ERROR = 1

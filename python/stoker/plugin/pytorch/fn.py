@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators over torch's tensors."""
+"""torch_python_function: an operator that calls a Python function with torch tensors."""
 
 from __future__ import annotations
 
