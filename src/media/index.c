@@ -26,7 +26,7 @@ static int by_time(const void *a, const void *b)
 	return x->pts != y->pts ? (x->pts > y->pts) - (x->pts < y->pts) : (x->packet > y->packet) - (x->packet < y->packet);
 }
 
-/* Fills x->times and x->keys: the times of all packets, and the indices of the key packets. */
+/* Allocates x->times, x->keys and x->packet_of, and fills the first two: the times of all packets, and the indices of the key packets. */
 static enum stk_status list_keys(struct stk_video_index *x, struct stk_error *err)
 {
 	const struct stk_packets *p = &x->packets;

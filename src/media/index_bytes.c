@@ -169,7 +169,6 @@ static struct head make_head(const struct stk_video_index *x)
 	return h;
 }
 
-/* Returns the size in bytes of all columns. */
 static size_t column_bytes(const struct head *h)
 {
 	size_t n = 0;

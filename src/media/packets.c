@@ -20,7 +20,7 @@ struct listing {
 	/* The parser, which finds the order in which pictures are presented if the file stores no times. */
 	AVCodecParserContext *parser;
 	AVCodecContext *context;
-	int32_t *picture; /* [packet]: picture order count; most key packets have count 0; for MPEG a type or a position (see order_mpeg) */
+	int32_t *picture; /* [packet]: as parse() sets it; after order_mpeg, for MPEG, the position in the order of presentation */
 	int64_t *dts;
 	uint8_t *compare; /* memory for bytes of the file that are compared with the bytes of a packet */
 	size_t compare_capacity;

@@ -11,8 +11,8 @@
 
 #include "base/memory.h"
 
-/* The frames ahead are those that the next call will probably want. Their packets are sent during this call, so that the engine decodes them while the
- * caller works. The next call takes most of them from the engine's surfaces. If the engine needs a surface before that, its picture is converted to
+/* The frames ahead are those that the next call will probably want. Their packets are sent during this call, so that NVIDIA's decoder (the engine) decodes them
+ * while the caller works. The next call takes most of them from the engine's surfaces. If the engine needs a surface before that, its picture is converted to
  * `memory`, from which the next call copies it. */
 enum {
 	STK_VIDEO_AHEAD = 4,
@@ -31,7 +31,7 @@ struct stk_video_gpu {
 	stk_gpu_stream stream;
 	stk_gpu_event before;
 	struct stk_nvdec_session *session; /* NULL between calls, unless a run can continue in the next call */
-	/* The stream of the current run, and the packets that have been sent. */
+	/* The current run: the packets that have been sent in order from a key packet on, and the stream that they belong to. */
 	const struct stk_video_index *index; /* NULL: there is no run */
 	struct stk_annex_b units;
 	int32_t first, next; /* packet at which the run began, and packet to send next */
@@ -46,7 +46,7 @@ struct stk_video_gpu {
 	size_t capacity, converted_capacity;
 	uint8_t *staging; /* host memory for a frame that the cores have decoded */
 	size_t staging_size;
-	uint64_t refused; /* if `refuses` is set: hash of the parameters of streams that the engine cannot decode */
+	uint64_t refused; /* if `refuses` is set: `serial` of the index of the last stream that the engine could not decode */
 	bool refuses;
 	char reason[160];
 	struct stk_video_gpu_counters counters;
@@ -62,7 +62,7 @@ struct stk_video_gpu_call {
 	int32_t *number_of;     /* [packet - base]: index of the packet's frame in the list of wanted frames, or STK_NVDEC_UNWANTED */
 	int32_t base, last;     /* number_of has entries for the packets `base` to `last` */
 	int32_t n_unwritten;    /* number of wanted frames of the segment that have not been written yet */
-	enum stk_status status; /* a failure that ends the call, as of a destination or kernel; after others the cores decode the rest */
+	enum stk_status status; /* a failure that ends the call, for example of a kernel or of wanted->destination */
 	/* The following members are for frames that the cores decode. */
 	const int32_t *unwritten; /* [frame that the cores decode]: index in the list of wanted frames */
 	struct stk_image to;      /* the destination of the frame in `staging`; if data is NULL, there is no frame in `staging` */
@@ -81,7 +81,7 @@ static inline enum stk_status stk__video_fail_unsupported(struct stk_error *err,
 /* video_gpu_packets.c: reads packets and sends them to the session. */
 /* Raises the capacity of a buffer to at least `need` bytes. */
 STK_MUST_USE enum stk_status stk__video_gpu_reserve(uint8_t **bytes, size_t *capacity, size_t need, struct stk_error *err);
-/* Reads the parameter sets of the stream from the file's header. */
+/* Sets g->units from the file's header: the parameter sets of H.264 and HEVC, the first units of AV1, and nothing for VP8 and VP9. */
 STK_MUST_USE enum stk_status stk__video_gpu_read_head(
 	struct stk_video_gpu *g, const struct stk_video_index *x, enum stk_cuvid_codec codec, struct stk_error *err);
 /* Returns the index of a packet's frame in the list of wanted frames, or STK_NVDEC_UNWANTED. */

@@ -291,7 +291,7 @@ void stk__video_gpu_set_reason(struct stk_video_gpu_call *n, const char *why)
 	stk__nvdec_note(n->g->nvdec, with_codec);
 }
 
-/* Sets err to the message of `was` about a failure of the GPU, after the number and time of the segment's first unwritten frame. Returns STK_CUDA. */
+/* Sets err to STK_CUDA with the number and time of the segment's first unwritten frame, followed by the message of `was`. Returns STK_CUDA. */
 static enum stk_status name_frame(
 	const struct stk_video_gpu_call *n, const struct stk_segment *segment, const struct stk_error *was, struct stk_error *err)
 {

@@ -164,7 +164,7 @@ static enum stk_status find_last(const struct stk_sound_bytes *bytes, const stru
 	return STK_OK;
 }
 
-/* Decodes blocks to the end of the file or the first damaged block. Sets info->frames to their number of frames, *end to the last one's end. */
+/* Decodes blocks to the end of the file or the first damaged block. Sets info->frames to their number of frames, and *end to the offset at which they end. */
 static enum stk_status count_blocks(struct stk_flac_decoder *d, struct stk_sound_info *info, uint64_t *end)
 {
 	enum stk_status s = STK_OK;
@@ -176,8 +176,9 @@ static enum stk_status count_blocks(struct stk_flac_decoder *d, struct stk_sound
 	return s == STK_CORRUPT || s == STK_END ? STK_OK : s;
 }
 
-/* Sets info->frames to the number of frames up to the end of the last undamaged block, and *end to the offset of that end. Searches from the end of the file
- * if the headers of blocks state the number of their first frame; otherwise calls count_blocks. STK_CORRUPT: the last TAIL_TRIES blocks are all damaged. */
+/* Sets info->frames to the number of frames up to the end of the last undamaged block, and *end to the offset of that end. Looks from the end of the file if
+ * the headers of blocks state the number of their first frame; otherwise calls count_blocks. STK_CORRUPT: the last TAIL_TRIES blocks are damaged, or find_last
+ * fails. */
 static enum stk_status find_end(struct stk_flac_decoder *d, struct stk_sound_info *info, uint64_t *end, struct stk_error *err)
 {
 	struct stk_flac_block b;
@@ -455,7 +456,7 @@ static enum stk_status skip_damage(struct reading *r, uint64_t from, int64_t *fr
 	return s;
 }
 
-/* Writes the frames from `frame` to `next` that lie in the window: those of a decoded block, or zeros if `block` is NULL. */
+/* Writes those of the frames from `frame` to `next` - 1 that lie in the window: frames of a decoded block, or zeros if `block` is NULL. */
 static void put(const struct reading *r, const struct stk_flac_block_memory *block, int64_t frame, int64_t next)
 {
 	const struct stk_sound_window *w = r->window;
@@ -467,7 +468,7 @@ static void put(const struct reading *r, const struct stk_flac_block_memory *blo
 		store(block, w, from - frame, to - from, out);
 }
 
-/* Decodes the blocks in r->d.blocks and writes their frames in the window. */
+/* Finishes the blocks in r->d.blocks, writes those of their frames that lie in the window, and removes the blocks. */
 static void write_blocks(struct reading *r)
 {
 	stk__flac_finish(&r->d);

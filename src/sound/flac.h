@@ -24,7 +24,7 @@ bool stk__flac_block_read(const uint8_t *p, size_t n, int32_t rate, int32_t bits
 
 /* A decoder of blocks, and the blocks that it holds. */
 struct stk_flac_decoder {
-	struct stk_flac_bits bits; /* must be first */
+	struct stk_flac_bits bits; /* first, since more() in flac_frame.c casts its address to the decoder's */
 	const struct stk_sound_bytes *bytes;
 	const struct stk_sound_info *info;
 	const struct stk_flac_loops *loops;
@@ -63,8 +63,8 @@ int32_t stk__flac_max_blocks(const struct stk_flac_decoder *d);
  * block_count to 0. */
 void stk__flac_finish(struct stk_flac_decoder *d);
 
-/* Searches for the FLAC signature at the file's start and after an ID3 tag. head: the first n bytes of the file. Sets *at to the signature's offset, or to
- * UINT64_MAX if the file is not FLAC. */
+/* Searches for the FLAC signature at the file's start or, if an ID3 tag is there, after the tag. head: the first n bytes of the file. Sets *at to the
+ * signature's offset, or to UINT64_MAX if the file is not FLAC. */
 STK_MUST_USE enum stk_status stk__flac_find(
 	const struct stk_sound_bytes *bytes, const uint8_t *head, size_t n, uint64_t *at, struct stk_error *err);
 

@@ -69,7 +69,7 @@ bool stk__flac_block_read(const uint8_t *p, size_t n, int32_t rate, int32_t bits
 
 /* ---- bytes ---- */
 
-/* Makes the bytes from offset `at` on the current piece. A failure is stored in d->failed. */
+/* Sets d->piece to the file's bytes from offset `at` on. Stores a failure in d->failed; the piece is then empty. */
 static void take_piece(struct stk_flac_decoder *d, uint64_t at)
 {
 	const uint64_t rest = d->bytes->size - at;

@@ -17,7 +17,6 @@
 /* Kinds of stored samples, all little-endian. */
 enum stk_pcm { STK_PCM_U8, STK_PCM_I16, STK_PCM_I24, STK_PCM_I32, STK_PCM_F32, STK_PCM_F64, STK_PCM_ALAW, STK_PCM_MULAW };
 
-/* Returns the size in bytes of a stored sample. */
 static inline uint32_t stk__pcm_bytes(enum stk_pcm kind)
 {
 	static const uint8_t bytes[] = {1, 2, 3, 4, 4, 8, 1, 1};

@@ -2,7 +2,7 @@
  *
  * Reads sound files: first the header, then the samples of a window in time into the caller's memory.
  *
- * A frame is the samples of all channels at one instant. Windows are counted in frames from the start of the file; a window costs only its own frames. */
+ * A frame is the samples of all channels at one instant. Windows are counted in frames from the start of the file. */
 #ifndef STK_SOUND_SOUND_H
 #define STK_SOUND_SOUND_H
 
@@ -32,7 +32,7 @@ struct stk_sound_blocks {
 	uint32_t seek_points;
 	int32_t least, most; /* minimum and maximum number of frames of a block, as the header says; the last block may have fewer */
 	uint64_t first;      /* number in the first block's header: above 0 in a part cut out of another file; 0 if it is damaged */
-	bool placed;         /* each block's header states the number of its first frame */
+	bool placed;         /* the number of a block's first frame follows from its header */
 };
 
 /* Facts about a sound file from its header. */

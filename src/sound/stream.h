@@ -3,8 +3,8 @@
  * Sounds that libavcodec decodes: Vorbis, Opus, MP3, AAC and others, in any container that Stoker reads. This header names nothing of FFmpeg's, so other
  * layers include it in builds without FFmpeg too, in which every such sound is STK_UNSUPPORTED.
  *
- * Frames are counted without the encoder's delay and padding, as the file gives them. A window has the samples that decoding everything and then cropping
- * gives, bit for bit. Packets before the window are decoded too, except in FLAC and MP3, where decoding can begin close to the window. */
+ * Frames are counted without the encoder's delay and padding, as far as the file states them. A window has the samples that decoding everything and then
+ * cropping gives, bit for bit. Packets before the window are decoded too, except in FLAC and MP3, where decoding can begin close to the window. */
 #ifndef STK_SOUND_STREAM_H
 #define STK_SOUND_STREAM_H
 
