@@ -23,7 +23,6 @@
 
 enum { LEAST_ROUNDS = 5, MOST_ROUNDS = 101 };
 
-/* The measurements of one slice. */
 struct slice {
 	int64_t images, page_faults; /* images: number of images that the pipeline delivered, or that the ceiling (ceiling.h) decoded */
 	double made;                 /* number of samples that the workers finished; for the ceiling the same as images */

@@ -26,8 +26,8 @@ struct settings {
 	const char *image_column, *label_column, *only_columns; /* of `stoker pack` for tables, which runs in Python */
 	const char *storage_uri;
 	int32_t retries; /* number of retries of a request; 0: the storage's default. Set by commands, not by an option */
-	const char *endpoint, *region, *profile, *ca_bundle, *cache, *cache_limit; /* OPTION_STORAGE */
-	bool anonymous, path_style;                                                /* OPTION_STORAGE */
+	const char *endpoint, *region, *profile, *ca_bundle, *cache, *cache_limit; /* of OPTION_STORAGE */
+	bool anonymous, path_style;                                                /* of OPTION_STORAGE */
 	const char *const *args;                                                   /* arguments that are not options */
 	int32_t arg_count;
 	const struct command *const *commands; /* all commands, ended by NULL */
@@ -97,7 +97,6 @@ bool holds_tables(const char *root, const char *name);
 int inspect_sound(const char *path, bool json);
 /* Runs `stoker view FILE` for a sound (view_sound.c). */
 int view_sound(const char *path, const char *output, bool json);
-/* Returns whether a path ends like a video's name. */
 bool is_video_name(const char *path);
 /* Returns whether a file with a video's ending, which stk_video_open has refused with `status`, holds only a sound. */
 bool holds_only_sound(const char *path, enum stk_status status);

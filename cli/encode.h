@@ -25,7 +25,6 @@ int64_t encoder_quality(const struct encoder_settings *s); /* returns s->quality
 /* Returns whether a program of this name is on the PATH. */
 bool program_exists(const char *name);
 
-/* The message of a call that failed. */
 struct encoder_error {
 	char text[800];
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads the settings of the object store from the places that AWS's own tools use: the environment, then the two profile files. */
+ * Reads the settings of the object store: from the program, then from the places that AWS's own tools use (the environment, then the two profile files). */
 #ifndef STK_AWS_H
 #define STK_AWS_H
 
@@ -13,7 +13,7 @@
  * path. STK_S3_AUTO: like STK_S3_PATH if an endpoint was given, since few self-hosted stores have such host names; otherwise like STK_S3_VIRTUAL. */
 enum stk_s3_style { STK_S3_AUTO, STK_S3_PATH, STK_S3_VIRTUAL };
 
-/* Issuers of keys, if the keys are not in the environment. */
+/* Issuers of keys, for settings without keys from the program or the environment. */
 enum stk_aws_issuer_kind {
 	STK_AWS_NOBODY,
 	STK_AWS_STATIC,       /* the issuer's settings contain the keys, which do not expire */

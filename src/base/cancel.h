@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Asks the caller's function `interrupted` about twenty times per second whether work on the caller's own thread was interrupted. Does not call it again
- * after it has returned true. */
+/* Lets checks of struct stk_cancel ask the caller's function `interrupted` whether work on the caller's own thread was interrupted: at most twenty times per
+ * second, and not again after it has returned true. */
 struct stk_cancel_poll {
 	bool (*interrupted)(void *user); /* may be NULL */
 	void *user;

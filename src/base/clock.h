@@ -5,7 +5,6 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Returns the time of the monotonic clock in nanoseconds. */
 static inline int64_t stk__clock_ns(void)
 {
 	struct timespec t;

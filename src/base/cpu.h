@@ -19,7 +19,7 @@ unsigned stk__cpu_capabilities(void);
 /* Returns "avx2", "neon", or "c" if `cpu` has neither. */
 const char *stk__cpu_name(unsigned cpu);
 
-/* Orders stores that bypassed the caches before all later stores of the thread; releasing a lock does not. It waits, so call it once for many stores. */
+/* Orders stores that bypassed the caches before all later stores of the thread; releasing a lock does not. Call it once for many stores, since it waits. */
 static inline void stk__stores_fence(void)
 {
 #if defined(__x86_64__)

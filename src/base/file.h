@@ -20,8 +20,8 @@ enum { STK_FILE_UNSIZED_MOST = 16 << 20 };
 /* Returns the path of a "file://" URI (RFC 8089): the part after "file://" or "file://localhost". Returns other paths as they are. Does not decode escapes
  * such as %20. */
 const char *stk__file_path(const char *path);
-/* Returns advice, as the end of a message about a path that does not exist, if the path is a "file:" URI of a form that stk__file_path does not read;
- * otherwise "". */
+/* Returns advice, as the end of a message about a path that does not exist, if the path is a "file:" URI that stk__file_path does not read, or that contains
+ * a %; otherwise "". */
 const char *stk__file_uri_hint(const char *path);
 /* Opens a regular file for reading; follows symbolic links. Returns its descriptor and fills *st, or returns -1 and sets errno. On failure, *st is zero if
  * the path could not be opened; otherwise st->st_mode is the type of the object, which is not a regular file. */
@@ -60,7 +60,7 @@ STK_MUST_USE enum stk_status stk__file_not_written(const char *path, const char 
 
 /* Writes the whole buffer to fd. Returns false and sets errno on failure. */
 bool stk__write_bytes(int fd, const void *data, size_t n);
-/* Returns a random number for a file's name. Other processes can only guess it if the kernel has no getrandom. */
+/* Returns a random number for a file's name. Other processes can guess it only if getrandom fails, as on old kernels. */
 uint64_t stk__random_name(void);
 
 #endif

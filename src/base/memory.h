@@ -46,8 +46,8 @@ static inline bool stk__fault(enum stk_fault kind)
 /* Scratch memory that grows to the size that the largest sample needed and is reused for the next sample: take, take, reset. One owner at a time. A sample
  * that does not fit takes further blocks; the reset replaces them by one block that is large enough for such a sample. After 64 samples in a row that needed
  * less than a quarter of the block, the block is halved, so that one giant image does not occupy memory forever. If there is a limit, a take that would
- * exceed it fails, and `refused` is set. Takes of less than a page do not count, so that the need of a sample does not depend on other work of its chain.
- * Memory that is left from earlier samples counts as well: it is returned to the system before it could exceed the limit together with the sample's own. */
+ * exceed it fails, and `refused` is set. Takes of less than a page (4096 bytes) do not count towards it.
+ * Pages of the block that the sample does not use are returned to the system before they and the sample's own memory together exceed the limit. */
 struct stk_arena {
 	uint8_t *block;
 	size_t capacity, used;     /* size of the block in bytes, and number of its bytes in use */
@@ -94,7 +94,7 @@ bool stk__readable_past(const void *end);
 /* Releases all memory that was taken, for the next sample. */
 void stk__arena_reset(struct stk_arena *a);
 
-/* A mark of the memory in use, for nested use: stk__arena_release releases all memory taken since the mark. Resets the arena if nothing else is in use. */
+/* A mark of the memory in use, for nested use: stk__arena_release releases all memory taken since the mark, and resets the arena if none was in use then. */
 struct stk_arena_mark {
 	size_t used, in_use, charged;
 	struct stk_arena_extra *extra;

@@ -24,8 +24,8 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* Returns the number of bytes from `s` to the end of a word in a message. A quotation mark that a letter or digit follows is part of the word, for example of a
- * password. */
+/* Returns the number of bytes from `s` to the end of a word in a message. Quotation marks and < > are part of the word if a letter, a digit or one of @%&=+
+ * follows, since a password may contain them. */
 static size_t word_size(const char *s)
 {
 	size_t n = 0;
@@ -70,7 +70,7 @@ static const char *after_colon(const char *host, size_t n)
 	return NULL;
 }
 
-/* From this size in bytes on, text before the first slash is not a host or bucket, but credentials whose @ was cut off with the end of a long URL. */
+/* At this size in bytes or more, text before the first slash is not a host or bucket, but credentials whose @ was cut off with the end of a long URL. */
 enum { NO_HOST = 180 };
 
 /* Returns the offset after the last @ among the first `look` bytes; among the first `authority` bytes an encoded @ counts too. Without such an @, an encoded

@@ -29,7 +29,6 @@ struct stk_hmac_sha256 {
 void stk__hmac_sha256_key(struct stk_hmac_sha256 *k, const void *key, size_t n);
 /* Writes the HMAC of the text that was added to `s`. Afterwards `s` must be set again before it is used. */
 void stk__hmac_sha256_end(const struct stk_hmac_sha256 *k, struct stk_sha256 *s, uint8_t digest[STK_SHA256_SIZE]);
-/* Computes the HMAC of one text. */
 void stk__hmac_sha256(const void *key, size_t key_size, const void *data, size_t n, uint8_t digest[STK_SHA256_SIZE]);
 /* Writes the digest in lower-case hex, NUL-terminated. */
 void stk__sha256_hex(const uint8_t digest[STK_SHA256_SIZE], char hex[STK_SHA256_HEX]);

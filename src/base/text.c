@@ -109,7 +109,7 @@ static size_t edit_distance(const char *a, const char *b)
 const char *stk__nearest(const char *name, const char *(*next)(const void *from, size_t i), const void *from)
 {
 	const char *best = NULL;
-	size_t bound = strlen(name) / 3 + 2, distance = bound; /* maximum distance: a less similar name would mislead */
+	size_t bound = strlen(name) / 3 + 2, distance = bound; /* names at this distance or a larger one would mislead */
 	for (size_t i = 0;; i++) {
 		const char *candidate = next(from, i);
 		if (!candidate)

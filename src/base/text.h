@@ -13,9 +13,7 @@ struct stk_text {
 	bool failed;
 };
 
-/* Appends text that is formatted as by printf. */
 void stk__text_add(struct stk_text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Appends n bytes as they are. */
 void stk__text_append(struct stk_text *t, const char *s, size_t n);
 void stk__text_free(struct stk_text *t);
 /* Erases and frees a text that may contain a secret. */

@@ -19,7 +19,7 @@ struct stk_jpeg_fast {
 	struct stk_jpeg_bits bits;
 	struct stk_jpeg_block block[STK_JPEG_MAX_BLOCKS];
 	int32_t prediction[3];
-	int wanted;   /* number of blocks of an MCU whose components the output needs; they are its first ones */
+	int wanted;   /* number of an MCU's blocks, from the first on, whose components the output needs */
 	bool dc_only; /* some blocks become single samples, so only their DC coefficients are decoded */
 	int restart_in, restart_number;
 	_Alignas(64) uint16_t quant[PAIRS][128];

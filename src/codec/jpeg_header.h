@@ -12,18 +12,18 @@
 enum stk_jpeg_process { STK_JPEG_BASELINE, STK_JPEG_EXTENDED, STK_JPEG_PROGRESSIVE, STK_JPEG_ARITHMETIC, STK_JPEG_ARITHMETIC_PROGRESSIVE };
 
 struct stk_jpeg_header {
-	/* frame */
+	/* from the frame header (SOF) */
 	int32_t width, height;
 	int32_t components; /* 1..4 */
 	enum stk_jpeg_process process;
 	struct stk_jpeg_component component[STK_JPEG_MAX_COMPONENTS];
 	int32_t h_max, v_max;
 	enum stk_jpeg_color color;
-	/* application markers */
+	/* from application segments (APPn) */
 	bool jfif, adobe;
 	uint8_t adobe_transform;
 	uint8_t orientation; /* orientation 1..8 from EXIF; 1 if absent or invalid */
-	/* the first scan */
+	/* from the header of the first scan (SOS), and the segments before it */
 	int32_t restart_interval;
 	int32_t scan_components;
 	uint8_t scan_order[STK_JPEG_MAX_COMPONENTS]; /* indices into component */

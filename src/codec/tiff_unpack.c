@@ -18,7 +18,7 @@ struct stk_tiff_unpacker {
 	struct stk_arena *scratch;
 	const struct stk_cancel *cancel;
 	uint64_t size, read,
-		made; /* numbers of bytes: of the file; read by the chunks so far, where shared bytes count for each chunk; unpacked */
+		made; /* numbers of bytes: in the file; read for chunks so far, where bytes that chunks share count for each; unpacked so far */
 	struct lzw lzw;
 };
 

@@ -164,8 +164,8 @@ enum stk_device stk_graph_node_device(const struct stk_graph *g, struct stk_node
 	return g->nodes[node.op]->device;
 }
 
-/* Returns where a node runs. Operators without inputs, other than readers of videos, and those that describe or fetch, run on the cores; others without a
- * placement run on the GPU if one of their inputs is there. */
+/* Returns the device on which a node runs. Operators without inputs, other than readers of videos, and those that describe or fetch, run on the cores; others
+ * run on node->device or, without a choice, on the GPU if one of their inputs is on the GPU. */
 static enum stk_device choose_device(const struct stk_graph *g, const struct stk_graph_node *node)
 {
 	if ((!node->n_inputs && !(node->def->flags & STK_OP_NVDEC)) || (node->def->flags & (STK_OP_DESCRIBES | STK_OP_FETCHES)))

@@ -139,8 +139,8 @@ static enum stk_status check_places(const struct stk_program *p, struct stk_erro
 }
 
 /* Names the random streams: by the operator's name if the user gave one, else by its ordinal among the random operators, so that adding a resize changes no
- * draw. All operators with a seed of their own share one stream: with equal seeds they draw the same numbers, as in DALI, where this crops an image and its
- * mask alike. */
+ * draw. All operators with a seed of their own share one stream: with equal seeds they draw the same numbers, as in DALI, so that users can crop an image and
+ * its mask alike. */
 static void name_streams(struct stk_program *p)
 {
 	uint64_t ordinal = 0;

@@ -6,9 +6,8 @@
  *   chain    operators that run on one core, one sample at a time, while its data is in cache; the chains of a level are independent (six cameras)
  *   group    inside a chain: one operator, or several that make one pass over an image
  *
- * There is a barrier only before an operator that needs all samples of the batch (it gathers, in the level before its chain's) or that reads what a user's
- * callback gives. Operators without inputs (readers, draws, constants) are cloned into each chain that reads them, since they are pure functions of the
- * position. */
+ * There are barriers only before and after a gather, which needs all samples of the batch, and before operators that read what a user's callback returns.
+ * Operators without inputs (readers, draws, constants) are cloned into each chain that reads them, since they are pure functions of the position. */
 #ifndef STK_GRAPH_PROGRAM_H
 #define STK_GRAPH_PROGRAM_H
 
@@ -66,7 +65,7 @@ struct stk_group {
 	bool pass;          /* its nodes make one pass; the first may be a decoder */
 	bool fixed;         /* its values are made before the first sample is processed (stk__program_fixed) */
 	int32_t step;       /* on the GPU: its number among the program's GPU steps; -1: runs on the cores */
-	bool feeds;         /* only the next group reads its result, and may run its job as part of its own (struct stk_held_job) */
+	bool feeds;         /* only the next group reads its result; the next group's job may include this group's (struct stk_held_job) */
 	int32_t image_step; /* for a pass on the GPU: the step that makes its image, if no other operator reads that image; -1: none */
 	const struct stk_program_condition *when;
 	int32_t n_when;

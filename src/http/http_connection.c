@@ -453,7 +453,7 @@ ssize_t stk__connection_recv(struct stk_connection *c, void *bytes, size_t n)
 	if (c->tls) {
 		const struct stk_curl *curl = &c->loop->source->curl;
 		if (!c->strict)
-			/* here, because libcurl does not know the connection before the first bytes were sent */
+			/* called only now, because libcurl does not know the connection before the first bytes were sent */
 			stk__curl_expect_close(curl, c->dialer->curl_handle);
 		c->strict = true;
 		CURLcode code = curl->curl_easy_recv(c->dialer->curl_handle, bytes, n, &got);

@@ -120,7 +120,7 @@ struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_lo
 {
 	const int64_t now = stk__clock_ns();
 	const int working = l->count - atomic_load(&l->waiting_for_memory);
-	/* before the lock is taken, because the check makes system calls */
+	/* checked before the lock is taken, because the check makes system calls */
 	const bool open = working < s->settings.requests && stk__connections_have_room(l, now);
 	pthread_mutex_lock(&s->lock);
 	int share = (s->settings.requests + s->loop_count - 1) / s->loop_count;

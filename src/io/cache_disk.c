@@ -37,7 +37,7 @@ enum {
 static const char tag_text[] =
 	"Signature: 8a477f597d28d172789f06886806bc55\n# A cache of Stoker's (stoker cache clear removes what it holds).\n";
 
-/* The beginning of `state`. */
+/* The first bytes of the file `state`. */
 struct page {
 	char magic[8];
 	uint64_t used;

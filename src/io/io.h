@@ -220,7 +220,6 @@ const char *stk__azure_hint(const char *uri);
 /* Returns whether the source of a URI lists the objects below it in pages (stk__s3_list_uri). */
 bool stk__io_lists(const struct stk_io *io, const char *uri);
 
-/* Returns whether the source of a URI is remote. */
 bool stk__io_remote(const struct stk_io *io, const char *uri);
 
 /* Tries to read without waiting. Returns true if r is complete, with or without success, and `done` is not called. Otherwise the caller must submit r,

@@ -25,7 +25,7 @@ static STK_BOTH void stk__store_float(void *p, int32_t dtype, int64_t i, double 
 	}
 }
 
-/* Returns the length of the segment from point i to the next one of polyline b. */
+/* Returns the length of the segment from point i of polyline b to the next point. */
 static STK_BOTH double stk__segment_length(const struct stk_polyline *p, int64_t b, int64_t i)
 {
 	int64_t at = (b * p->points + i) * p->dims;
@@ -74,7 +74,7 @@ static STK_BOTH void stk__polyline_sample(const struct stk_polyline *p, int64_t 
 		to = from + 1;
 		share = (distance - along[from]) / (along[to] - along[from]);
 	} else {
-		share = distance; /* NaN */
+		share = distance; /* a NaN, for which the comparisons above are false */
 	}
 	for (int64_t d = 0; d < p->dims; d++) {
 		double a = stk__load_double(p->point, p->dtype, first + from * p->dims + d);

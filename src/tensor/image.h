@@ -45,7 +45,7 @@ static inline enum stk_dtype stk__dtype_stored(enum stk_dtype dtype)
 	return stk__dtype_enumeration(dtype) ? STK_INT32 : dtype;
 }
 
-/* Returns whether float32 holds all values of the type exactly. Passes compute on these types. */
+/* Returns whether float32 holds all values of the type exactly. */
 bool stk__dtype_in_float(enum stk_dtype dtype);
 
 /* Returns whether pointwise steps compute on the type: on those of stk__dtype_in_float, and on int32, whose values are rounded to float32. */

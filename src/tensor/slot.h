@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Output slots and their ring. A slot is the memory of one batch. For each kept value it has a block (block.h) with a region for `batch` samples of the
+ * Output slots and their ring. A slot is the memory of one batch. For each value it has a block (block.h) with a region for `batch` samples of the
  * expected shape, and room after it for samples of other shapes. The expected shape is known beforehand, or is that of the last batch if that was uniform. A
  * slot also has a face, which describes the samples and carries data that the ring's owner attaches. A slot is reused when the last holder of its parts
  * drops it, without any allocation. Parts may outlive the ring's owner.
@@ -18,7 +18,7 @@
  *   FREE    -> (none)    [stk__ring_take]    there are more slots than the last batches needed
  *
  *   FREE     No part is held. The consumer's streams may still read the blocks; `uses` records which.
- *   FILLING  The engine holds all parts and writes the batch. The batch may be finished and not yet delivered.
+ *   FILLING  The thread that took the slot holds all parts, and the batch is being written. The batch may be finished and not yet delivered.
  *   OUT      The consumer holds parts: the batch as a whole (all parts), one output (its block and the face), or a tensor (its block).
  *
  * A part belongs to a slot, or it is KEPT: the ring has let go of it, it belongs only to its holders, and it ends when the last of them drops it. (A kept
@@ -28,8 +28,8 @@
  *   - of the slot delivered first, if `limit` slots are out. The ring keeps its size, and the held parts belong to their holders.
  * Bytes of kept blocks count against `held_limit`. If they would exceed it, stk__ring_take returns no slot until something is dropped.
  *
- * Locks: the ring's lock guards states, the change of `holds` to 0, and lists. No code allocates, frees or waits with it held. Events are recorded and
- * queried with it held. A slot that is FILLING and not yet delivered belongs to the thread that took it. */
+ * Locks: the ring's lock guards states, the change of `holds` to 0, and lists. No code allocates, frees or waits with it held. Events may be recorded
+ * and queried with it held. A slot that is FILLING and not yet delivered belongs to the thread that took it. */
 #ifndef STK_TENSOR_SLOT_H
 #define STK_TENSOR_SLOT_H
 
@@ -37,7 +37,7 @@
 #include "stoker/tensor.h"
 #include "tensor/block.h"
 
-/* One kept value of a slot. */
+/* One value of a slot. */
 struct stk_slot_value {
 	struct stk_tensor *samples; /* array of `batch` samples, owned by the face */
 	struct stk_desc expected;   /* shape of a sample; ndim -1: no shape is expected */
@@ -79,7 +79,7 @@ enum { STK_RING_SPARES = 2 };
 enum stk_ring_lack {
 	STK_RING_LACKS_NOTHING,
 	STK_RING_ALL_OUT,   /* `limit` slots are out, and the limit is hard; or all are being filled */
-	STK_RING_HELD,      /* the slot's held parts would exceed held_limit */
+	STK_RING_HELD,      /* the held parts of a slot would exceed held_limit if the ring let go of them */
 	STK_RING_NO_MEMORY, /* memory for blocks could not be allocated */
 };
 
@@ -126,7 +126,7 @@ struct stk_ring {
 };
 
 /* Creates a ring.
- * values: the known part of each kept value's shape.
+ * values: the known part of each value's shape.
  * limit: number of slots to make before the ring lets go of those that are out; if `hard`, it only lets go of small blocks and faces.
  * held_limit: bytes of kept blocks allowed in each space; 0: half of the free memory, measured when needed. */
 struct stk_ring *stk__ring_create(

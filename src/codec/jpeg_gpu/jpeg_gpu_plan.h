@@ -19,7 +19,7 @@
 
 struct stk_jpeg_gpu_plan_limits {
 	uint32_t images;
-	uint32_t bytes;  /* sum over the files of the file's size, or of 1 KiB for each bitstream but one if that is more */
+	uint32_t bytes;  /* sum over the files of the larger of the file's size and 1 KiB for each bitstream but one */
 	uint32_t blocks; /* number of blocks of 8x8 samples, as stk__jpeg_gpu_plan_need counts them */
 	uint32_t scans;  /* number of scans of progressive files */
 	uint32_t tables; /* number of entries of the table sets of baseline files, counted as if each file had its own set */
