@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the direction of includes.
 
-A layer of src/ includes only itself and the layers before it in meson.build's list; a subject of src/kernel only itself, common/ and the subjects before it
-in src/kernel/meson.build's list; code outside the library (cli, python, examples) includes only the library's public headers, which include no
-other headers of the library. Tests may include everything. The files of python/stoker have layers too, and must not import each other in a circle
-(python_imports.py).
+A layer of src/ includes only itself and the layers before it in meson.build's list. Of the kernels' headers, a subject of src/kernel includes only its
+own, those of common/, and those of the subjects before it in src/kernel/meson.build's list. Of the library's headers, code outside it (cli, python, examples)
+includes only the public ones, which include no others. Tests may include everything. The files of python/stoker have layers too, and must not import each
+other in a circle (python_imports.py).
 """
 
 import re
@@ -49,7 +49,7 @@ def allowed_in_layer(layer: str, order: list[str], name: str, local: bool) -> bo
 
 
 def allowed_in_subject(subject: str, subjects: list[str], name: str) -> bool:
-    """Returns whether a file in src/kernel/SUBJECT may include `name`."""
+    """Returns whether the order of subjects lets a file in src/kernel/SUBJECT include `name`."""
     parts = name.split("/")
     if parts[0] != "kernel":
         return True

@@ -78,8 +78,7 @@ def _outlives() -> bool:
 
 
 def _wait_forever() -> NoReturn:
-    """Stops this thread for good. If it continued, it could print, and the interpreter aborts if it ends a thread that holds the lock of
-    stderr."""
+    """Stops this thread for good. If it continued, it could print, and the interpreter aborts if it ends a thread that holds the lock of stderr."""
     while True:
         time.sleep(3600)
 

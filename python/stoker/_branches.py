@@ -367,7 +367,7 @@ def _shown(value: Any) -> str:
 def _equal(a: Any, b: Any) -> bool:
     try:
         return bool(a == b)
-    except Exception:  # an array, or another object whose == does not return a bool
+    except Exception:  # the result of == has no truth value, as for arrays
         return False
 
 

@@ -43,7 +43,7 @@ class Record:
     where: str
     outputs: int
     device: str | None = None
-    moved: bool = False  # a copy to the GPU that add() appended, because the operator before it was to run on the GPU but runs on the CPU
+    moved: bool = False  # whether this is a copy to the GPU that add() appended because the operator before it was to run on the GPU but runs on the CPU
 
     def operands(self) -> list[NodeRef]:
         """Returns the inputs, and the arguments that are nodes."""
@@ -54,11 +54,11 @@ Condition = tuple[NodeRef, bool]  # a node of bools, and the value for which sam
 
 
 class UserSource(NamedTuple):
-    """An external_source operator: its index in the graph, its name, and the source of its samples."""
+    """An external_source or a python_function: its index in the graph, its name, and the source of its samples or the function."""
 
     op: int
     name: str
-    source: Any  # stoker._sources.Source
+    source: Any  # a stoker._sources.KeptErrors
 
 
 class FrozenRandomError(InvalidArgumentError):
@@ -175,7 +175,7 @@ class GraphBuilder:
                 self.add_source(known[op], record.name, source.source)
 
     def add_source(self, op: int, name: str | None, source: Any) -> None:
-        """Sets the source of external_source operator `op`. Does nothing in the second trace of a definition. name: None: a name is made from `op`."""
+        """Sets the source or function of the external_source or python_function with index `op`. Does nothing in a second trace. name: None: made from `op`."""
         if self.first is None:
             if source.uploads and not self.loose:
                 source.device_id = self.device_id

@@ -94,7 +94,7 @@ _HIDDEN = 8  # a flag of an operator that users do not call
 
 @dataclass(frozen=True)
 class Op:
-    """One operator, from the library's table of it."""
+    """The library's description of an operator. layouts: those that the first input may have, separated by spaces; "" for no limit."""
 
     name: str
     alias: str | None

@@ -34,8 +34,7 @@ class _Default:
 
 
 def input_names(op: Op) -> list[str]:
-    """Returns the names of the inputs in the signature; [] if the operator takes any number of inputs, or more than four: the signature then
-    shows *inputs."""
+    """Returns the names of the inputs in the signature; [] if the operator takes any number of inputs, or more than four: the signature then shows *inputs."""
     if op.max_inputs > 4 or op.max_inputs < 0:
         return []
     return ["data"] if op.max_inputs == 1 else [f"input{i}" for i in range(op.max_inputs)]
@@ -68,7 +67,7 @@ def signature(op: Op) -> inspect.Signature:
 def _range(arg: Arg) -> str:
     if arg.kind in (ArgKind.BOOL, ArgKind.STRING, ArgKind.STRINGS, ArgKind.DTYPE, ArgKind.IMAGE_TYPE, ArgKind.INTERP):
         return ""
-    # Bounds of 2^24 and more are not shown: they only catch mistakes.
+    # Bounds from 2^24 on, and from -2^24 down, are not shown: they only catch mistakes.
     low, high = arg.min > -(2**24), arg.max < 2**24
     if not low and not high:
         return ""

@@ -52,7 +52,7 @@ def _style_of(group: dict[str, Any]) -> tuple[str, str]:
 
 
 class _Box:
-    """The box of a group: a title, and a line for each operator."""
+    """The box of a group: a title, and a line for each operator and for each condition."""
 
     def __init__(self, group: dict[str, Any]) -> None:
         self.style, where = _style_of(group)

@@ -38,7 +38,8 @@ class FunctionSource:
         return self._page(f"{scheme[:-4]}://{root}/", asked["prefix"][0], asked.get("delimiter", [""])[0])
 
     def _page(self, root: str, prefix: str, delimiter: str) -> bytes:
-        """Returns a listing as one page of an S3 store's XML: the entries below root whose names begin with prefix."""
+        """Returns a listing as one page of an S3 store's XML: the files below root whose names begin with prefix. Names that are equal up to the next delimiter
+        are one entry, a CommonPrefixes."""
         uris, sizes = self._below(root + prefix[: prefix.rfind("/") + 1])
         begin = bisect.bisect_left(uris, root + prefix)
         out, folder = [], None

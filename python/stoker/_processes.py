@@ -158,8 +158,7 @@ class _Life:
 
     @classmethod
     def forget(cls) -> None:
-        """Closes the write end in a forked child, which would otherwise keep the parent's workers alive. Leaves the read end open: the child may be a
-        worker."""
+        """Closes the write end in a forked child, which would otherwise keep the parent's workers alive. Leaves the read end open: the child may be a worker."""
         if cls.writer is not None:
             cls.writer.close()
             cls.writer = None
@@ -308,7 +307,7 @@ class Processes:
             if (epoch, k) not in self._begun:
                 self._begun[epoch, k] = self._begin(epoch, k, self._arguments(epoch, k))
         results: list[Any] = []
-        # True if another thread has closed this object, perhaps before the calls above, or if the garbage collector has ended the workers.
+        # Another thread may have closed this object, perhaps before the calls above began, or the garbage collector may have ended the workers.
         if self._closed or not self._stop.alive:
             self._fail_all()
         for part in self._begun.pop((epoch, number), ()):

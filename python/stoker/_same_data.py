@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Digests of data sets. They show whether a saved state is loaded for other data. They read no files, and stay the same if the data are moved."""
+"""Digests of data sets. They show whether a saved state is loaded for other data. To compute one reads no files, and moving the data does not change it."""
 
 from __future__ import annotations
 

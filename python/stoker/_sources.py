@@ -35,7 +35,7 @@ class KeptErrors:
 
     handle: _core.Source
     uploads = False  # whether the samples are only copied to the GPU, so that no code on the CPU reads them
-    device_id: int | None = None  # ordinal of the GPU that the pipeline uses, if any
+    device_id: int | None = None  # number of the GPU that the pipeline uses; None: it uses none
 
     def take_error(self, epoch: int, position: int) -> BaseException | None:
         """Removes and returns the exception of a sample, or the oldest one if position is negative; None if there is no such exception."""
@@ -53,7 +53,7 @@ class Source(KeptErrors):
 
     seek = BY_ALL_CALLS
     shard = (0, 1)  # (i, n): takes batches i, i + n, i + 2 * n, ... of the global sequence; used if the pipeline has no reader
-    title = "external_source"  # the source's name in messages; the caller appends the user's line
+    title = "external_source"  # the source's name in messages; external_source() replaces it by a name with the user's line
     short_is_last = False  # whether a short batch ends the epoch; if not, only StopIteration does, as in DALI
 
     def __init__(

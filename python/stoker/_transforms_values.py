@@ -80,8 +80,8 @@ class RandomAdjustSharpness(Transform):
 
 
 class GaussianNoise(Transform):
-    """Adds normally distributed noise to each value. mean and sigma are on the scale 0..1. Values are clipped to this scale. They are also rounded to
-    those of uint8, unless the data set has images of floats."""
+    """Adds normally distributed noise to each value. mean and sigma are on the scale 0..1. Values are clipped to this scale and, unless the
+    data set has images of floats, rounded to multiples of 1/255."""
 
     mean: float
     sigma: float

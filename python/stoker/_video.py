@@ -152,7 +152,7 @@ class VideoDecoder:
     stream_index: the stream's number in the file. Default: the first video stream.
     dimension_order: "NCHW" or "NHWC".
     num_ffmpeg_threads: accepted, without effect: a decoder uses the calling thread. To use several cores, call several decoders on several threads.
-    device: "cpu", or "cuda" for frames in the memory of that GPU; None: torch's default device. For a GPU, NVIDIA's video decoder makes the frames if it
+    device: "cpu", or "cuda" or "cuda:N" for frames in the memory of a GPU; None: torch's default device. For a GPU, NVIDIA's video decoder makes the frames if it
         supports the stream. CPU cores make all other frames, with the same bytes, and decide whether a frame is damaged. counters["frames_on_gpu"] counts the
         frames of NVIDIA's decoder; why_on_cores says why the CPU made the others.
     seek_mode: accepted, without effect: frames are always exact, as in torchcodec's mode "exact".

@@ -22,7 +22,7 @@ _PARAMETER = (
 )
 _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 _MARKS = ",:;.)"  # characters that end a word in a sentence
-# A longer text before the first slash is not a host or bucket: it is credentials whose @ was cut off with the end of a long URL.
+# A text of more characters before the first slash is not a host or bucket: it is credentials whose @ was cut off with the end of a long URL.
 _NO_HOST = 180
 
 

@@ -442,7 +442,7 @@ class Pipeline:
         _files.write(filename, "\n".join([*lines, "}", ""]))
 
     def input_feed_count(self, input_name: str) -> int:
-        """Returns the number of batches to feed before the first run."""
+        """Returns 1, the number of batches to feed before the first run."""
         return 1
 
     def _next(self) -> _core.Batch:
@@ -586,8 +586,8 @@ class Pipeline:
         other._session = None
 
     def explain(self, as_json: bool = False) -> Any:
-        """Returns the chains, passes and slots of the compiled graph, as text or
-        as data.
+        """Describes the compiled graph (chains, passes, slots) as text, or with
+        as_json=True as a dict.
         """
         text = self._running().explain(as_json)
         return json.loads(text) if as_json else text

@@ -27,8 +27,7 @@ class Plan:
                 raise InvalidArgumentError(f"advise: {name} is at least {least}, not {getattr(self, name)}")
 
     def blocks(self) -> list[Block]:
-        """Returns the blocks, alternately live and cached. Each live block begins with steps that are not measured, in which the loader's queues fill
-        again."""
+        """Returns the blocks, alternately live and cached. Each live block begins with steps that are not measured, in which the loader's queues fill again."""
         made = []
         for i in range(self.rounds):
             made.append(Block("live", self.steps, self.warmup if i == 0 else max(2, self.steps // 4)))
@@ -37,7 +36,7 @@ class Plan:
         return made
 
     def length(self) -> int:
-        """Returns the number of steps of the whole trial."""
+        """Returns the number of skipped and recorded steps of all blocks."""
         return sum(b.settle + b.wanted for b in self.blocks())
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Subject:
-    """A loader of any kind, of which only its type is known."""
+    """Describes a loader of an unknown kind, such as an iterator. Base class of the descriptions of other kinds."""
 
     kind = "an iterator"
     ahead = 4  # number of batches that the loader may make in advance
@@ -24,7 +24,7 @@ class Subject:
         return {}
 
     def on_gpu(self) -> bool:
-        """Returns whether the loader also works on the GPU."""
+        """Returns whether the loader uses a GPU."""
         return False
 
     def __str__(self) -> str:

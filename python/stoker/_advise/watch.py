@@ -192,8 +192,7 @@ class Watched:
 
 
 def _report_unfinished(seen: list[int], needed: int) -> None:
-    """Prints on rank 0 that there is no report, if the wrapper was freed or the process ends before the trial's end. Prints nothing if the loop made no
-    step."""
+    """Prints on rank 0 that there is no report, if the wrapper was freed or the process ends before the trial's end. Prints nothing if the loop made no step."""
     if seen[0] and _rank() == 0:
         why = f"the loop ended after {seen[0]} of the trial's {needed} steps"
         print(f"advise: no report: {why}; let it run longer, or give fewer steps, rounds and warmup", file=sys.stderr, flush=True)

@@ -176,7 +176,7 @@ _derive("scatter_add", _scatter_add_setup, _scatter_add_backward)
 def scatter_add(
     data: Tensor, index: Tensor, index_sizes: Tensor | None, out_sizes: Tensor | None, items: int, dim: int, exact: bool
 ) -> Tensor:
-    """Returns sums that begin with zeros: out[b, .., index[b, j], ..] += data[b, .., j, ..], in the order of j."""
+    """Returns `out`, which has `items` items of 0 to which it adds out[b, .., index[b, j], ..] += data[b, .., j, ..], in the order of j."""
     if not direct(data):
         return torch.ops.stoker.scatter_add(data, index, index_sizes, out_sizes, items, dim, exact)
     if torch.is_grad_enabled() and data.requires_grad:

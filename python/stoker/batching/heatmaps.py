@@ -108,8 +108,8 @@ def draw_heatmap_batched(
     """Draws the T targets of each sample b into map b, in place, and returns the maps. The arguments are those of draw_heatmap, with other shapes.
     heatmap: (B, H, W). centers: (B, T, 2). radii: (B, T). centers and radii are RaggedBatches over T, or tensors without padding.
 
-    labels: (B, T), int32 or int64. With labels, heatmap is (B, C, H, W), and a target is drawn into the map of its class. A target with a label outside
-    0..C-1 is not drawn, but counted as a refused index; see check().
+    labels: (B, T), int32 or int64. With labels, heatmap is (B, C, H, W), and a target is drawn into the map of its class. A label outside 0..C-1
+    raises IndexError on the CPU; on CUDA, its target is not drawn, and check() raises the error.
     """
     points, extents = (t.tensor if isinstance(t, RaggedBatch) else t for t in (centers, radii))
     classes = labels.tensor if isinstance(labels, RaggedBatch) else labels

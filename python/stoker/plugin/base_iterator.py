@@ -279,8 +279,7 @@ class EpochIterator:
             self._given += 1
 
     def _all_bad(self, taken: Taken) -> bool:
-        """Returns whether all of this epoch's samples in the batch are bad. The samples that the batch still has are then repeats or belong to the next
-        epoch."""
+        """Returns whether all of this epoch's samples in the batch are bad. Its other samples are then repeats or belong to the next epoch."""
         return taken.valid == 0 and len(taken.batch) < taken.batch.planned
 
     def _ranks(self) -> int:

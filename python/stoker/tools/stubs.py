@@ -63,7 +63,7 @@ def function_stub(op: Op, name: str) -> str:
     doc = textwrap.indent(f'"""{_docs.docstring(op)}\n"""', "    ").replace("\\", "\\\\")
 
     def text(result: str, given: str | None = None) -> str:
-        """given: the type of the argument that adds an output, if the function has two forms."""
+        """Returns one form of the function. given: the type of the argument that adds an output, if there are two forms."""
         parameters = [
             f"{a.name}: {given}" if given and a.name == adds else _parameter(a) for a in sorted(op.args, key=lambda a: not a.required)
         ]

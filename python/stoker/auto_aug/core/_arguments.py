@@ -55,8 +55,7 @@ def missing(function: Callable[..., Any], given: Mapping[str, Any]) -> list[str]
 
 
 def check_used(augmentations: Iterable[Any], given: Mapping[str, Any], caller: str) -> None:
-    """Raises UnusedArgException if `given` has an argument that no augmentation takes. caller: the function that the user called, for the
-    message."""
+    """Raises UnusedArgException if `given` has an argument that no augmentation takes. caller: the function that the user called, for the message."""
     used = {name for augmentation in augmentations for name in accepted(augmentation.op, given)}
     unused = [name for name in given if name not in used]
     if unused:

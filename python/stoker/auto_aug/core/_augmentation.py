@@ -19,7 +19,7 @@ _KEPT: Any = object()  # default of arguments for which None is a value
 
 def seed_of(seed: int | None, which: int) -> int | None:
     """Returns a seed for draw number `which` of several that share the caller's seed: with equal seeds, operators would draw equal numbers. Returns None and
-    negative seeds unchanged."""
+    negative seeds unchanged, and any seed for draw 0."""
     return seed if seed is None or seed < 0 or which == 0 else (seed * 1_000_003 + which) % (1 << 62)
 
 

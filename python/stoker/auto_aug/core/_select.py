@@ -15,7 +15,7 @@ def select(ops: Sequence[Callable[..., Any]], selected_op_idx: DataNode, *op_arg
 
 
 def _among(ops: Sequence[Callable[..., Any]], first: int, chosen: DataNode, args: Any, kwargs: Any) -> Any:
-    """Builds a binary tree of conditions, so that a sample passes few of them. first: the number of the sample's choice that means ops[0]."""
+    """Builds a binary tree of conditions, so that a sample passes few of them. first: the value of `chosen` that selects ops[0]."""
     if len(ops) == 1:
         return ops[0](*args, **kwargs)
     half = (len(ops) + 1) // 2

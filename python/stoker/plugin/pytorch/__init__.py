@@ -38,7 +38,7 @@ __all__ = [
     "to_torch_type",
 ]
 
-# Maps the members of stoker.types.DALIDataType to torch's dtypes.
+# Maps the members of stoker.types.DALIDataType to torch's dtypes; has no entry for types that this version of torch lacks.
 to_torch_type = {d: getattr(torch, types.dtype_name(d)) for d in types.DALIDataType if d >= 0 and hasattr(torch, types.dtype_name(d))}
 
 
