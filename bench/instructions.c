@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Runs the work whose instructions are counted and compared with recorded numbers: bench/instructions.py runs it under callgrind, once per SIMD level.
  *
- * The program makes its photographs with integer arithmetic only, so that every machine decodes the same files. They have details of many sizes, edges,
- * and the noise of a sensor, so their JPEGs have as many coefficients as real ones. stk_measure is called once, after the decoder has filled its tables,
- * for all images, so the count divided by their number is the cost of one more image. With `ops`, stk_measure is called once for each case of instructions_ops.c.
+ * The program makes its photographs with integer arithmetic only, so that every machine decodes the same files. They have details of many sizes, edges, and the
+ * noise of a sensor, so their JPEGs have as many coefficients as real ones. stk_measure is called once, after the decoder has filled its tables, for all
+ * images, so the count divided by their number is the cost of one more image. With `ops`, stk_measure is called once for each case of instructions_ops.c.
  *
  *     instructions window|whole|pass|ops    prints, as TOML, the kind of build, the SIMD level and the number of images */
 #include "instructions.h"

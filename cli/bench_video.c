@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stoker bench of videos: decodes clips from random positions, one after another on one thread, and reports where the time goes. The rate of a pipeline is about
- * this rate times its number of cores. */
+ * stoker bench of videos: decodes clips from random positions, one after another on one thread, and reports where the time goes. The rate of a pipeline is
+ * about this rate times its number of cores. */
 #include "command.h"
 #include "output.h"
 #include "progress.h"

@@ -119,7 +119,7 @@ int usage_error(const struct command *command, const char *fmt, ...) __attribute
  * stderr, or if help was printed; *code is then the exit code. `args` has room for argc pointers and must live as long as `out`, which refers to it. */
 bool parse_settings(const struct command *command, int argc, const char *const *argv, const char **args, struct settings *out, int *code);
 
-/* Parses "256MB", "1GiB" or a number of bytes; returns -1 for any other text. */
+/* Parses "256MB", "1GiB" or a number of bytes, from 1 to below 10^15 bytes; returns -1 for any other text. */
 int64_t bytes_of(const char *text);
 
 /* Writes "431 bytes", "12.3 KB" or "4.5 MB" to `text` and returns it. */

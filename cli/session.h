@@ -53,12 +53,12 @@ bool has_inspection(const struct session *session, const char *source);
 /* Prints an error. If it is about a sample and inspect would help, says so after the message. Returns EXIT_PROBLEM. */
 int fail_at(const struct session *session, const char *source, const struct stk_error *err);
 
-/* Reads a whole file and appends a NUL. Free the result with free. On an error, returns NULL and sets *err. */
+/* Reads a whole file of less than 128 MiB and appends a NUL. Free the result with free. On an error, returns NULL and sets *err. */
 char *read_text_file(const char *path, size_t *size, struct stk_error *err);
 
 /* Returns true for any folder, an index, tars, or a prefix of a bucket's keys; false for one image, a pipeline or a list. */
 bool is_tree(const char *source);
-bool is_pipeline(const char *path); /* returns whether the name is that of a pipeline's JSON file */
+bool is_pipeline(const char *path); /* returns whether the path ends as the JSON file of a pipeline does */
 /* Returns whether the source is one that `run` and `explain` take: a pipeline, or a data set for which the usual training pipeline is made. Otherwise prints
  * what they take. */
 bool makes_pipeline(const char *command, const char *source);

@@ -11,7 +11,7 @@
 
 #include <stdatomic.h>
 
-/* Requests keys from the issuer of the settings, and stores them in key, secret, token and expires. May block for seconds. Ends within a second if *stop
+/* Requests keys from the issuer of the settings, and sets key, secret, token, expires and origin. May block for seconds. Ends within a second if *stop
  * becomes true, or if access->interrupted, which is called on this thread, returns true; access may be NULL. STK_NOT_FOUND: there is no issuer, as on
  * machines outside EC2. After other errors the message names the issuer that failed, and never quotes its answer. */
 STK_MUST_USE enum stk_status stk__aws_issue(struct stk_aws_settings *s, const struct stk_curl *curl, const _Atomic bool *stop,

@@ -97,7 +97,8 @@ STK_MUST_USE enum stk_status stk__decoder_create(
 void stk__decoder_destroy(struct stk_decoder *d);
 
 /* Decodes the request's window to request->dst. STK_CORRUPT: damaged or truncated data; the message has the offset if it is known. STK_NO_MEMORY: also if
- * the limit of the scratch arena is reached. STK_CANCELLED: request->cancel was set. After a failure the pixels in dst are undefined. */
+ * the limit of the scratch arena is reached. STK_CANCELLED: request->cancel was set. STK_INVALID: the window or dst does not fit. STK_UNSUPPORTED: the format
+ * is not decoded, or not at 1/denom of the size. STK_LIMIT: the image is too large. After a failure the pixels in dst are undefined. */
 STK_MUST_USE enum stk_status stk__image_decode(struct stk_decoder *d, const struct stk_decode *request, struct stk_error *err);
 
 #endif

@@ -10,7 +10,7 @@
 /* Returns the orientation (1..8) in the first directory of a TIFF structure, as in JPEG's APP1, PNG's eXIf and WebP's EXIF; "Exif\0\0" may precede the
  * structure. Returns 0 if it is absent or invalid. Reads only the `size` bytes, whatever offsets they contain. Where decoders differ, this does the same as
  * Pillow's ImageOps.exif_transpose: any numeric type is accepted (but not bytes, text or undefined data), of several values the first is used, and of
- * several entries the first. OpenCV reads any type as if it were a SHORT. */
+ * several entries the first with a value. OpenCV reads any type as if it were a SHORT. */
 int stk__exif_orientation(const uint8_t *tiff, size_t size);
 
 /* Returns the size in bytes of one value of a TIFF type, or 0 if an orientation must not have this type. */

@@ -19,7 +19,7 @@ struct stk_jpeg_input {
 void stk__jpeg_input_begin(
 	struct stk_jpeg_input *in, const struct stk_jpeg_kernels *k, const uint8_t *data, size_t size, struct stk_jpeg_bits *bits);
 
-/* Unstuffs more input if bits->next has too few bytes for an MCU. Returns false if more bits were consumed than the scan has. */
+/* Unstuffs more input, if there is any, after the bytes from bits->next on. Returns false if more bits were consumed than the scan has. */
 bool stk__jpeg_input_fill(struct stk_jpeg_input *in, struct stk_jpeg_bits *bits);
 
 static inline bool stk__jpeg_input_ready(struct stk_jpeg_input *in, struct stk_jpeg_bits *bits)

@@ -14,8 +14,8 @@ enum { STK_TIFF_UNPACKER_MEMORY = 64 << 10 };
 struct stk_tiff_unpacker;
 struct stk_tiff_unpacker *stk__tiff_unpacker_make(struct stk_arena *scratch, size_t size, const struct stk_cancel *cancel);
 
-/* Unpacks a chunk into exactly `need` bytes at `to`. STK_UNSUPPORTED: a size of 2^32 or more, or LZW as before revision 6.0. STK_CORRUPT: the chunk is
- * damaged, or has fewer bytes. STK_LIMIT: all chunks so far have read far more bytes than the file has, for example because they share the same bytes. */
+/* Unpacks a chunk into exactly `need` bytes at `to`. STK_UNSUPPORTED: a size of 2^32 or more, or LZW as before revision 6.0. STK_CORRUPT: the chunk is damaged,
+ * or has fewer bytes. STK_LIMIT: all chunks so far have read far more bytes than the file has, for example because they share the same bytes. STK_NO_MEMORY. */
 STK_MUST_USE enum stk_status stk__tiff_unpack(struct stk_tiff_unpacker *u, uint32_t compression, const uint8_t *from, size_t size,
 	uint8_t *to, size_t need, struct stk_error *err);
 

@@ -56,7 +56,7 @@ struct stk_connection {
 /* Gives t a connection for the route: an idle one, or a new one if `fresh` is set or no fitting one is idle. Calls user->connected or user->failed, within this
  * call or later. Returns false if memory is short. */
 bool stk__connection_take(struct stk_transfer *t, const struct stk_route *to, bool fresh, const struct stk_connection_user *user);
-/* Ends the transfer's use of its connection. keep: true if another transfer may use it; otherwise it is closed. */
+/* Ends the transfer's use of its connection. keep: another transfer may use it, unless it is still being opened or watched for writes; otherwise closes it. */
 void stk__connection_leave(struct stk_connection *c, bool keep);
 
 /* Like send and recv. Return the number of bytes, 0 if the server has ended its output, STK_WOULD_BLOCK, STK_BROKEN after a reset, or STK_CUT if the

@@ -178,7 +178,7 @@ struct stk_transfer *stk__transfer_create(struct stk_http_loop *l);
 void stk__transfer_destroy(struct stk_transfer *t);
 /* Requests the object, or the rest of its bytes. stk__transfer_ended is called once later, unless stk__transfer_stop is called before. */
 STK_MUST_USE enum stk_status stk__transfer_begin(struct stk_transfer *t);
-/* Detaches the transfer from its request: releases the account, the texts, and the buffer unless the request has it already. */
+/* Detaches the transfer from its request: releases the account, empties the texts, and releases the buffer unless the request has it already. */
 void stk__transfer_clear(struct stk_transfer *t);
 /* Fills in the error and returns STK_TIMEOUT if the answer has not begun within first_byte_ms, or if fewer than 4 KiB of it have arrived in the last
  * stall_ms. A transfer that waits for memory is never late. */

@@ -37,8 +37,8 @@ void stk__http_target_free(struct stk_http_target *t);
 bool stk__s3_is_store(const char *uri);
 bool stk__s3_is_listing(const char *uri);
 
-/* Copies the bucket's name of an s3:// or s3list:// URI, or of another URI the part between "://" and the next slash. Returns false if this part is missing,
- * or if no store allows a bucket of this name. */
+/* Copies the part of a URI between "://" and the next / or ?, which is the bucket's name if the URI is of a store. Returns false if this part is missing, or if
+ * no store allows a bucket of this name. */
 bool stk__s3_bucket(const char *uri, char bucket[256]);
 
 /* Writes the URI of one page of a listing (ListObjectsV2), "SCHEMElist://BUCKET?...", whose content is XML. root: a URI with that scheme. delimiter "": keys

@@ -198,7 +198,7 @@ static enum stk_status size_changed(const struct file_read *f, int64_t before, i
 		(long long)(r->offset + before), (long long)(r->offset + now));
 }
 
-/* Enlarges a full buffer when the end of the file has not been reached. Uses the size from fstat, which is too small for a file that grows, or for files in /proc. */
+/* Enlarges a full buffer when the end of the file has not been reached. Uses the size from fstat, which is too small for a file that grows or is in /proc. */
 static enum stk_status grow(struct file_read *f)
 {
 	int64_t before = f->expected;

@@ -33,8 +33,8 @@ struct stk_admission {
 	/* Returns whether the request may hold buffers of `bytes` bytes in total. If false, the source stops reading and asks again when
 	 * stk__io_admission_changed is called, and a few times a second. A smaller number than before is always admitted. Any thread. */
 	bool (*admit)(struct stk_admission *a, struct stk_request *r, size_t bytes);
-	/* The caller waits for its requests whose `turn` is at most this number. After a refusal of one request, the source asks again for all of these, and for none
-	 * of the caller's others, so that small requests do not overtake a large one. */
+	/* The caller waits for its requests whose `turn` is at most this number. After a refusal of one request, the source asks again for all of these, and
+	 * for none of the caller's others, so that small requests do not overtake a large one. */
 	_Atomic int64_t awaited;
 };
 
@@ -183,8 +183,8 @@ static inline bool stk__request_awaited(const struct stk_request *r)
 /* Returns whether a failure is a failure of the source, not of the object. io tries such requests again, and pipelines never skip their samples. */
 bool stk__io_source_failed(enum stk_status status);
 
-/* Returns STK_IO if got.size differs from expected.size, the size from a listing or an index. Returns STK_OK if expected.size is not known, or if the ETag also
- * differs: then the object has been replaced and may have any size. */
+/* Returns STK_IO if got.size differs from expected.size, the size from a listing or an index; otherwise STK_OK, also if one of the sizes is not known, or if
+ * the ETag differs too: then the object has been replaced and may have any size. */
 STK_MUST_USE enum stk_status stk__io_check_size(struct stk_request *r, struct stk_error *err);
 /* Runs r->check on the bytes that were read. If it refuses them, fills r->error and releases r->buffer. */
 STK_MUST_USE enum stk_status stk__io_check_bytes(struct stk_request *r);
@@ -241,8 +241,8 @@ void stk__io_cancel(struct stk_io *io, struct stk_request *r);
  * the system. Any thread. */
 struct stk_buffer *stk__buffer_take(struct stk_io *io, size_t size);
 uint8_t *stk__buffer_data(struct stk_buffer *b);
-/* Returns memory for `size` bytes of r and 64 more: the caller's (r->allocate; *buffer is then NULL), or that of *buffer, which is taken from the pool, as
- * always for an answer that serves several requests. NULL: memory is short. */
+/* Returns memory for `size` bytes of r and 64 more: the caller's (r->allocate; *buffer is then NULL), or that of *buffer, which is taken from the pool,
+ * also if r->allocate is set but other requests are joined with r. NULL: memory is short. */
 uint8_t *stk__request_memory(struct stk_io *io, const struct stk_request *r, size_t size, struct stk_buffer **buffer);
 /* Returns whether r may hold buffers of `bytes` bytes in total. Ranges were admitted before, and the caller's own memory needs no admission. */
 bool stk__request_admitted(struct stk_request *r, size_t bytes);
