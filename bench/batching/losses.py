@@ -108,7 +108,7 @@ def stoker_criterion(case):
 
 
 def gradient_error(case, loop, ours):
-    """Returns the largest difference between the gradients of two criteria, divided by the largest gradient."""
+    """Returns the largest difference between the gradients of two criteria, relative to the largest gradient of the same tensor."""
     grads = []
     for criterion in (loop, ours):
         case.both_ways(criterion)()

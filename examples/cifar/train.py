@@ -44,7 +44,7 @@ class Residual(nn.Module):
 
 
 def network(width: int) -> nn.Sequential:
-    """Returns a network of nine layers, with three halvings of the size. A residual block follows two of them."""
+    """Returns a network of nine layers, with three halvings of the size. A residual block follows the first and the third of them."""
     w = width
     body = [unit(3, w), unit(w, 2 * w, True), Residual(2 * w), unit(2 * w, 4 * w, True), unit(4 * w, 8 * w, True), Residual(8 * w)]
     return nn.Sequential(*body, nn.AdaptiveMaxPool2d(1), nn.Flatten(), nn.Linear(8 * w, 10))

@@ -49,7 +49,7 @@ bool stk__aws_take_keys(struct stk_aws_fresh *out, const char *id, const char *s
 /* Reads {"AccessKeyId": .., "SecretAccessKey": .., "Token" or "SessionToken": .., "Expiration": ..}. Returns false like stk__aws_take_keys, and if the
  * answer is not JSON. */
 bool stk__aws_take_json(struct stk_aws_fresh *out, const struct stk_text *answer);
-/* Read keys from the XML that STS answers, and from the JSON that the portal of single sign-on answers. Return false like stk__aws_take_keys. */
+/* Read keys from an answer of STS (XML), and from one of the portal of single sign-on (JSON). Return false like stk__aws_take_keys. */
 bool stk__aws_take_sts(struct stk_aws_fresh *out, const struct stk_text *answer);
 bool stk__aws_take_portal(struct stk_aws_fresh *out, const struct stk_text *answer);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Fills struct stk_error. Each setter takes a nullable error and returns the code, so that a failure is one line:
+ * Fills struct stk_error. The functions for failures take a nullable error and return the code, so that a failure is one line:
  *     return stk__fail(err, STK_CORRUPT, "the header ends after %zu bytes", n); */
 #ifndef STK_BASE_ERROR_H
 #define STK_BASE_ERROR_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Memory: the only functions of the library that call the allocator, so that tests can make allocations fail and count them; and the arena, from which each
- * worker allocates scratch memory. */
+ * Memory: the functions through which the library allocates, so that tests can count allocations and make them fail; and the arena, from which each worker
+ * takes scratch memory. */
 #ifndef STK_BASE_MEMORY_H
 #define STK_BASE_MEMORY_H
 

@@ -23,7 +23,7 @@ struct stk_jpeg_rows {
 	const struct stk_jpeg_window *window;
 	const struct stk_image *dst;
 	enum stk_image_type type;
-	int32_t planes; /* 1: only luma is needed */
+	int32_t planes; /* number of components that are needed: 1 (luma) or all */
 	struct stk_jpeg_plane plane[3];
 	uint8_t *line[3]; /* one row of each component after upsampling */
 	uint8_t *rgb;     /* a row of RGB pixels before its conversion to YCbCr */

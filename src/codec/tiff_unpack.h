@@ -10,7 +10,7 @@
 /* Maximum number of bytes that stk__tiff_unpacker_make takes from the arena. */
 enum { STK_TIFF_UNPACKER_MEMORY = 64 << 10 };
 
-/* Makes an unpacker of single chunks in memory of the arena. size: of the file. cancel: ends unpacking early if set. NULL: memory is short. */
+/* Makes an unpacker of single chunks in memory of the arena. size: size of the file in bytes. cancel: ends unpacking early if set. NULL: memory is short. */
 struct stk_tiff_unpacker;
 struct stk_tiff_unpacker *stk__tiff_unpacker_make(struct stk_arena *scratch, size_t size, const struct stk_cancel *cancel);
 

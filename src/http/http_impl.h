@@ -111,7 +111,7 @@ struct stk_http_source {
 		slowdowns;              /* total numbers: requests; second transfers; times that a server asked for fewer requests */
 	_Atomic int64_t clock_s;        /* servers' clock minus this machine's in seconds, by the last answer; INT64_MIN: not known */
 	_Atomic uint64_t endpoint_hash; /* hash of the current account's endpoint */
-	_Atomic bool heard; /* true if a server has answered, so that a silent one is probably out of order, not the settings wrong */
+	_Atomic bool heard; /* true if a server has answered: if one is silent later, the settings are probably not the reason */
 	/* Maximum number of retries before any answer: of a request that could not be sent or got an invalid answer; of one that timed out. */
 	int32_t unheard_retries, unheard_waits;
 	/* One bit for each bucket or host, by hash: set if an object of it was read, so that a 403 concerns the object and not the credentials. */
@@ -237,8 +237,8 @@ bool stk__http_all_cancelled(const struct stk_request *r);
 /* Ends each joined request with its part of the bytes. After a failure of the object, sends them again one by one, since it may concern only some. */
 void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, const uint8_t *data, enum stk_status status);
 
-/* http_share.c: the source's shared state; these functions take its lock. stk__http_next returns the next request for a loop, with the requests joined to
- * it. NULL: no request may begin now; the loop then counts as sleeping and is woken for the next request, unless the loop itself has no room. */
+/* http_share.c: the source's shared state; functions take its lock unless a comment says otherwise. stk__http_next returns the next request for a loop,
+ * with the requests joined to it. NULL: no request may begin now; unless the loop has no room, it then counts as sleeping and is woken for the next request. */
 struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_loop *l);
 /* Returns whether a loop that has room would begin r now. Call with the lock held. */
 bool stk__http_may_begin(const struct stk_http_source *s, const struct stk_request *r);

@@ -12,7 +12,7 @@
 struct stk_file_habits {
 	_Atomic size_t size;     /* size of the next file's first buffer in bytes, adapted to recent files; 0: none was read */
 	_Atomic unsigned misses; /* number of consecutive reads that could have blocked */
-	/* number of calls of stk__file_read_now that found many misses; after many misses only every 32nd call tries to read */
+	/* number of calls of stk__file_read_now that found 16 misses in a row; only every 32nd of these calls tries to read */
 	_Atomic unsigned skipped;
 	_Atomic bool no_cached_open; /* the system does not support openat2 with RESOLVE_CACHED */
 };

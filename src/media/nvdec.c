@@ -343,7 +343,7 @@ static enum stk_status reconfigure(struct stk_nvdec_session *s, const struct stk
 	return STK_OK;
 }
 
-/* Creates the session's decoder for the format, or reconfigures it. STK_UNSUPPORTED: the engine cannot decode the format, as if pictures are gray. */
+/* Creates the session's decoder for the format, or reconfigures it. STK_UNSUPPORTED: the engine cannot decode the format, for example gray pictures. */
 static enum stk_status prepare(struct stk_nvdec_session *s, const struct stk_cuvid_format *f, struct stk_error *err)
 {
 	const bool wide = f->luma_minus_8 > 0, planar = f->chroma == CUVID_444;

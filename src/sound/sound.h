@@ -31,7 +31,7 @@ struct stk_sound_blocks {
 	uint64_t seek_table; /* offset of the seek table in the file; undefined if seek_points is 0 */
 	uint32_t seek_points;
 	int32_t least, most; /* minimum and maximum number of frames of a block, as the header says; the last block may have fewer */
-	uint64_t first;      /* number in the first block's header: above 0 in a part cut out of another file; 0 if it is damaged */
+	uint64_t first;      /* number in the first block's header: above 0 in a part cut out of another file; 0 if the header is damaged */
 	bool placed;         /* the number of a block's first frame follows from its header */
 };
 

@@ -131,7 +131,7 @@ static void shared_free(struct stk_gpu_device *dev, struct stk_shared *s)
 	stk__free(s);
 }
 
-/* Returns a piece of `size` bytes of the open allocation, and sets *of to it. Returns NULL if it lacks the space, or none is open. Call with the lock held. */
+/* Returns a piece of `size` bytes of the open allocation, and sets *of to it. NULL: none is open, or it lacks the space. Call with the lock held. */
 static uint8_t *shared_piece(struct stk_shared_pool *pool, size_t size, struct stk_shared **of)
 {
 	struct stk_shared *s = pool->open;

@@ -62,8 +62,8 @@ struct stk_slot {
 	struct stk_ring *ring;
 	struct stk_slot *next, *next_free;
 	enum stk_slot_state state;
-	int32_t held_parts; /* number of held parts */
-	int64_t delivered;  /* number of the delivery, counted from 1 */
+	int32_t held_parts;
+	int64_t delivered; /* number of the delivery, counted from 1 */
 	struct stk_slot_value *values;
 	struct stk_face *face;
 	size_t bytes[STK_SPACES]; /* total size in bytes of the slot's blocks in each space */

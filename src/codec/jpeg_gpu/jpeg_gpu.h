@@ -53,7 +53,7 @@ struct stk_jpeg_gpu_item {
 	struct stk_jpeg_gpu_limits need;
 };
 
-/* The reason why the CPU must decode an item. */
+/* Whether the GPU has decoded an item, or why the CPU must decode it. */
 enum stk_jpeg_gpu_verdict {
 	STK_JPEG_GPU_OK,
 	STK_JPEG_GPU_REFUSED, /* for example another kind of JPEG or colour space, huge tables, too little memory, or a pass that the
