@@ -421,7 +421,7 @@ static void begin_run(struct stk_cache_disk *d)
 	d->read_only |= !write_page(d, &p);
 }
 
-/* Copies the times of a run that another process has begun. Lowers times in the future, which only a program other than Stoker can have written. */
+/* Copies the times of a run that another process has begun. Lowers times in the future, as after a change of the clock. */
 static void join_run(struct stk_cache_disk *d)
 {
 	struct page p;

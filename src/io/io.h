@@ -180,7 +180,7 @@ static inline bool stk__request_awaited(const struct stk_request *r)
 {
 	return r->turn <= atomic_load_explicit(&r->admission->awaited, memory_order_relaxed);
 }
-/* Returns whether a failure is a failure of the source, not of the object. io tries such requests again, and pipelines never skip their samples. */
+/* Returns whether a failure is a failure of the source, not of the object. io tries such requests again, and pipelines skip no sample because of it. */
 bool stk__io_source_failed(enum stk_status status);
 
 /* Returns STK_IO if got.size differs from expected.size, the size from a listing or an index; otherwise STK_OK, also if one of the sizes is not known, or if

@@ -26,7 +26,7 @@ static const char magic[8] = "STKVIDEO";
 
 struct column {
 	int64_t least;
-	int32_t width, unused; /* size of a value in bytes: 0, 1, 2, 4 or 8 */
+	int32_t width, unused; /* width: size of a value in bytes: 0, 1, 2, 4 or 8 */
 };
 
 struct head {

@@ -8,8 +8,8 @@
  * Small blocks (up to STK_BLOCK_SMALL bytes) have no mapping of their own: in host memory they come from malloc, and on a GPU several share one allocation.
  * So a consumer can hold thousands of them.
  *
- * The consumer's streams may still read GPU memory after the consumer has returned it, and it must not be written before they are done. struct stk_uses
- * records these streams, and later an event on each. */
+ * The consumer's streams may still read GPU memory that the consumer has returned, and the memory must not be written before these reads are done. struct
+ * stk_uses records the streams, and later an event on each. */
 #ifndef STK_TENSOR_BLOCK_H
 #define STK_TENSOR_BLOCK_H
 
