@@ -30,8 +30,7 @@ mirror() {
 	printf '%s\n' "$found"
 }
 
-# bare SUITE FOLDER [OPTION...]      Makes a minimal system in FOLDER.new, which the caller renames
-# once it is complete, so that an interrupted attempt is not used as a system.
+# bare SUITE FOLDER [OPTION...]      Makes a minimal system in FOLDER.new. The caller renames it, so that an interrupted attempt is not used.
 bare() {
 	local suite=$1 system=$2 from script='' scripts=/usr/share/debootstrap/scripts
 	shift 2

@@ -91,7 +91,7 @@ def external_source(
     starts again with the next epoch. None or "no": the source does not start again, and later epochs are empty.
     repeat_last: without a source, a run without new data gets the last batch again. blocking: without a source, a run waits until another thread feeds data.
     cuda_stream: a stream of torch or CuPy that writes data on a GPU; the library waits for it. By default the current stream of that library.
-    layout, dtype, ndim: the layout, type and number of dimensions of the samples: one for all outputs, or a list. dtype and ndim are checked.
+    layout, dtype, ndim: the layout, type and number of dimensions of the samples: one for all outputs, or a list. dtype and ndim are checked if they are given.
     device: "gpu" uploads the samples, in a pipeline with a GPU. Batches of torch or CuPy arrays that are on that GPU are not copied to host memory; single
     samples (batch=False) and arrays on another GPU are copied.
 

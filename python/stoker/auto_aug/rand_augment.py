@@ -35,8 +35,8 @@ def rand_augment(
 
     shape: height and width of the images, as a node or a tuple. With it, translations are at most the share max_translate_rel of the height or width
     (default 100/224); without it, at most max_translate_abs pixels (default 100). fill_value: value of pixels that a warp takes from outside the image; None
-    repeats the image's border. interp_type: interpolation of warps. seed: seed of all random draws. monotonic_mag: True: higher bins change an image more;
-    False: augmentations have the ranges of AutoAugment. excluded: names of augmentations that are not used.
+    repeats the image's border. interp_type: interpolation of warps; default linear. seed: seed of all random draws; None: they depend on the pipeline's seed.
+    monotonic_mag: True: higher bins change an image more; False: augmentations have the ranges of AutoAugment. excluded: names of augmentations not to use.
     """
     given = {"fill_value": fill_value, "interp_type": interp_type, **({} if shape is None else {"shape": shape})}
     suite_of = get_rand_augment_suite if monotonic_mag else get_rand_augment_non_monotonic_suite

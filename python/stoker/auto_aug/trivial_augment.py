@@ -30,10 +30,10 @@ def trivial_augment_wide(
     """Applies TrivialAugment with its wide ranges to uint8 images (HWC) or sequences of images (FHWC).
 
     num_magnitude_bins: number of steps into which each range of magnitudes is divided; one is drawn for each sample.
-
     shape: height and width of the images, as a node or a tuple. With it, translations are at most the share max_translate_rel of the height or width
     (default 1); without it, at most max_translate_abs pixels (default 32). fill_value: value of pixels that a warp takes from outside the image; None repeats
-    the image's border. interp_type: interpolation of warps. seed: seed of all random draws. excluded: names of augmentations that are not used.
+    the image's border. interp_type: interpolation of warps; default linear. seed: seed of all random draws; None: they depend on the pipeline's seed.
+    excluded: names of augmentations not to use.
     """
     given = {"fill_value": fill_value, "interp_type": interp_type, **({} if shape is None else {"shape": shape})}
     suite = get_trivial_augment_wide_suite(shape is not None, max_translate_abs, max_translate_rel)

@@ -252,8 +252,8 @@ def augmentation(
 
     mag_range: the magnitudes of the first and the last bin, or an array with a magnitude for each bin; None: the function gets None as its parameter.
     randomly_negate: whether each sample's magnitude is negated at random. mag_to_param: function that converts a magnitude to an array, or to a value that
-    NumPy converts to one; all of them need the same type and shape. param_device: device of the parameters: "cpu", "gpu" or "auto" (the data's device).
-    name: name of the augmentation; by default the function's.
+    NumPy converts to one; all of them need the same type and shape. None: numpy.array. param_device: device of the parameters: "cpu" (the default), "gpu" or
+    "auto" (the data's device). name: name of the augmentation; by default the function's.
     """
 
     def made(function: Any) -> Augmentation:

@@ -185,7 +185,7 @@ class DALIClassificationIterator(DALIGenericIterator):
 
 class DALIRaggedIterator(_TorchIterator):
     """An iterator for outputs whose samples differ in shape. output_types: for each output, whether it is returned as one tensor (DENSE_TAG), as a list of
-    tensors (SPARSE_LIST_TAG) or as a sparse COO tensor (SPARSE_COO_TAG). The other arguments are those of DALIGenericIterator."""
+    tensors (SPARSE_LIST_TAG) or as a sparse COO tensor (SPARSE_COO_TAG); None: all as one tensor. The other arguments: see DALIGenericIterator."""
 
     DENSE_TAG = "dense"
     SPARSE_LIST_TAG = "sparse_list"
