@@ -96,7 +96,7 @@ def audioread(
 ) -> tuple[npt.NDArray[np.float32 | np.int16 | np.int32], int]:
     """Returns (samples, rate in Hz) of a sound file. The samples are an array (frames, channels), or (frames) if mono is True.
 
-    start, duration: the window to decode, in seconds; it ends with the file at the latest. duration None: to the end. Only this window of a WAV or FLAC file is read.
+    start, duration: the window to decode, in seconds; it ends with the file at the latest; None: to the end. Only this window of a WAV or FLAC file is read.
     mono: True averages the channels.
     dtype: "float32" (full scale is -1 to 1), "int16" or "int32".
     strict: a truncated file raises an error. With strict=False it is decoded as far as it goes.
