@@ -65,7 +65,7 @@ PyObject *core_batch_new(PyTypeObject *type, struct stk_batch *batch)
 	return (PyObject *)self;
 }
 
-/* The Python buffers over which core_wrap made a Batch, which releases them when it no longer needs their memory. */
+/* The Python buffers over which core_wrap made a Batch. wrapped_free releases them when the Batch no longer needs their memory. */
 struct wrapped {
 	Py_ssize_t count;
 	Py_buffer views[];
@@ -234,8 +234,8 @@ static PyObject *batch_use_stream(PyObject *object, PyObject *stream)
 	return status == STK_OK ? Py_NewRef(Py_None) : core_raise(status, &err);
 }
 
-/* capsules(views, stream): returns a tuple with a capsule or None for each of the first outputs, as core_dlpack_output returns it. views: a byte for
- * each output, an enum core_view. stream: the consumer's CUDA stream, or 0. */
+/* capsules(views, stream): returns a tuple with the result of core_dlpack_output, a capsule or None, for each of the first len(views) outputs.
+ * views: bytes, an enum core_view for each output. stream: the consumer's CUDA stream, or 0. */
 static PyObject *batch_capsules(PyObject *object, PyObject *args)
 {
 	struct stk_batch *batch = batch_of(object);

@@ -93,7 +93,8 @@ bool core_batch_has(PyObject *object, long output);
 int core_context_drain(PyObject *context);
 /* Makes a Batch. Takes over the caller's reference to `batch`, also on failure. NULL with an exception. */
 PyObject *core_batch_new(PyTypeObject *type, struct stk_batch *batch);
-/* Describes a buffer as a tensor over the same memory. layout: names of the axes, or "". false with an exception if dtype or layout do not fit. */
+/* Describes a buffer as a tensor over the same memory. layout: one letter for each axis, or "". false with an exception: TypeError for a format that
+ * the library lacks or for too many axes, InvalidArgumentError for a layout of another length. */
 bool core_tensor_from(struct stk_tensor *out, const Py_buffer *view, const char *layout);
 /* Fills in callbacks that call a Source. They hold no reference to the Source: the caller must keep it alive as long as the graph. false with
  * TypeError. */
@@ -188,7 +189,7 @@ PyObject *core_shape(const struct stk_desc *desc, int64_t lead);
 PyObject *core_dlpack(struct stk_batch *batch, int32_t output, int32_t index, PyObject *args, PyObject *kwargs);
 
 /* How a capsule describes the axes of an output. PLAIN: as they are in memory. CHANNELS_FIRST: (N,C,H,W) over memory whose layout is (N,H,W,C), and
- * the same for sequences. NUMBERS: (N,), if each sample is a tensor with one number. */
+ * (N,F,C,H,W) over (N,F,H,W,C). NUMBERS: (N,), if each sample is a tensor with one number. */
 enum core_view { CORE_VIEW_PLAIN, CORE_VIEW_CHANNELS_FIRST, CORE_VIEW_NUMBERS };
 /* Returns a capsule over a whole output; None if its samples differ in shape or the batch is empty; NULL with an exception. If the output does not
  * allow the wanted axes, they are PLAIN. Uses the unversioned protocol, which every framework accepts. Does not note the consumer's stream: call

@@ -11,8 +11,8 @@ struct pipeline_object {
 	struct stk_pipeline *p; /* NULL after close */
 	pid_t pid;
 	bool busy;        /* a call is inside the library without the GIL; guarded by the GIL */
-	bool closing;     /* close was called: it destroys the pipeline or, if another call is inside, that call does when it leaves */
-	bool interrupted; /* waits for a batch end early until this is false again; guarded by the GIL */
+	bool closing;     /* close() was called; a call that is inside the library then destroys the pipeline when it leaves */
+	bool interrupted; /* while true, waiting for a batch ends with STK_CANCELLED; guarded by the GIL */
 };
 
 enum { PIPELINE_PATIENCE_MS = 2000 }; /* the most ms that closing a pipeline waits for the user's functions to return */

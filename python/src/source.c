@@ -256,9 +256,9 @@ static void fed_free(struct fed *fed)
 	free(fed);
 }
 
-/* Returns the index in self->errors of the exception to drop; KEPT_EXCEPTIONS stands for the new one. If a batch has more than MANY_EXCEPTIONS, this
- * is the last exception of the batch that has the most, because the consumer asks for one of a batch's first. Otherwise it is the oldest one, whose
- * sample was probably skipped. -1 with an exception. */
+/* Returns the index in self->errors of the exception to drop; KEPT_EXCEPTIONS stands for the new one. Usually this is the
+ * oldest exception, whose sample was probably skipped. But if one batch has more than MANY_EXCEPTIONS, the last one of the batch with the most is dropped,
+ * because the consumer raises an early exception of a batch. -1 with an exception. */
 static Py_ssize_t exception_to_drop(PyObject *errors, const struct stk_feed_request *rq, int64_t position)
 {
 	enum { N = KEPT_EXCEPTIONS };
@@ -396,7 +396,7 @@ static bool fill_feed(
 		PyErr_NoMemory();
 		return false;
 	}
-	layouts = Py_NewRef(self->layouts); /* getting a buffer may run Python code that sets others */
+	layouts = Py_NewRef(self->layouts); /* acquiring a buffer may run Python code, which may replace self->layouts */
 	ok = take_arrays(layouts, outputs, given, room, fed, feed) && take_places(self, n, feed) &&
 	     take_descriptions(self, rq, given, fed, feed);
 	Py_DECREF(layouts);

@@ -194,7 +194,7 @@ static PyObject *storage_counters(PyObject *object, PyObject *unused)
 	return out;
 }
 
-/* read(uri, offset, length, size=-1, version=None): returns (bytes, size, version). size: bytes of the whole object, or -1. `bytes` has
+/* read(uri, offset, length, size=-1, version=None): returns (bytes, size, version). size: of the whole object in bytes; -1: unknown. `bytes` has
  * STK_STORAGE_SLACK undefined bytes at its end. The arguments size and version come from an earlier read; with a version, the cache on disk may answer. */
 static PyObject *storage_read(PyObject *object, PyObject *args)
 {

@@ -143,8 +143,8 @@ def _only_reads(node: ast.Call) -> bool:
 
 
 class Code:
-    """Reads the source of a function. Raises InPython if the function may have an effect or calls something unknown, or if its source cannot be read or is
-    decorated.
+    """Reads the source of a function. Raises InPython if the function may have an effect, calls something unknown, is decorated or not made by def, or if its
+    source cannot be read.
 
     names: the global variables, and variables of enclosing functions, that the source reads. functions: those among them that are called and are functions of
     the program. methods: the Dataset's methods that are called. called_attributes: the Dataset's attributes that are called and hold functions of the program.

@@ -78,7 +78,7 @@ class CompiledIterator(_BaseDataLoaderIter):
         self._settings = _settings_of(loader)
         self._begin()
         if self._num_workers:
-            super()._reset(loader, True)  # as torch does with workers: the sampler's epoch begins a second time
+            super()._reset(loader, True)  # torch's iterator with workers also begins the sampler's epoch a second time
             self._draw(self._ahead)
 
     @classmethod

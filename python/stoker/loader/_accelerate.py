@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reports to Accelerate which loader is iterated, as Accelerate's own loaders do.
 
-Accelerate asks the loader that is iterated whether a batch is the epoch's last one (gradients are then synchronised), and how many samples of the last step
-count (`remainder`), so that gather_for_metrics drops the repeats of last_batch="pad".
+Accelerate reads two attributes of that loader: end_of_dataloader, whether the loop has the epoch's last batch (gradients are then synchronised), and remainder,
+the number of samples in the epoch's last step, without the repeats of last_batch="pad", which gather_for_metrics drops.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any, Protocol
 
 
 class AcceleratorAnswers(Protocol):
-    """The object whose attributes Accelerate reads."""
+    """A loader with the attributes that Accelerate reads."""
 
     end_of_dataloader: bool
     remainder: int
 
 
 class Batches(Iterator[Any], Protocol):
-    """An iterator over the batches of an epoch that knows their number."""
+    """An iterator over the batches of an epoch, with a length."""
 
     def __len__(self) -> int: ...
 

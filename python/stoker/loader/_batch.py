@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Batch(Protocol):
-    """Gives its fields by name, `batch.image`, or in order, `images, labels = batch`."""
+    """A batch, whose fields can be read by name, `batch.image`, or unpacked in order, `images, labels = batch`."""
 
     @property
     def image(self) -> torch.Tensor: ...
@@ -28,6 +28,6 @@ class Batch(Protocol):
     def __iter__(self) -> Iterator[Any]: ...
     def __len__(self) -> int: ...
     def __getitem__(self, at: Any, /) -> Any: ...
-    def __getattr__(self, field: str, /) -> Any: ...  # fields that the user named
+    def __getattr__(self, field: str, /) -> Any: ...  # other fields that the user named
     def _asdict(self) -> dict[str, Any]: ...
     def show(self, images: int = ..., columns: int | None = ..., **options: Any) -> Any: ...  # stoker.view(batch)

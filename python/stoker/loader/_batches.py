@@ -24,7 +24,7 @@ from stoker.tensors import TensorList, tensor_list
 def _from_sample(field: str, batch: _core.Batch, device: str | None, padded: Sequence[bool] | None, ids: Sequence[int] | None) -> Any:
     if field == "valid":
         valid = torch.tensor([not p for p in padded] if padded is not None else [not batch.sample(i)[4] for i in range(len(batch))])
-        # The mask is on the batch's device. Copying it from pinned memory does not have to wait for earlier work on the GPU.
+        # The copy to the batch's device starts from pinned memory, so that this thread does not wait for earlier work on the GPU.
         return valid if device is None else valid.pin_memory().to(device, non_blocking=True)
     if field == "index":
         return torch.tensor(list(ids) if ids is not None else [batch.sample(i)[2] for i in range(len(batch))])
@@ -49,7 +49,7 @@ def _no_field(batch: Any, name: str) -> Any:
 
 
 def _item(batch: Any, at: Any) -> Any:
-    """Returns batch[at]. For the name of a field, raises TypeError with the two ways to read it."""
+    """Returns batch[at] for an index or a slice. Raises TypeError for a str, because a NamedTuple does not give its fields as batch["image"]."""
     if isinstance(at, str):
         raise TypeError(
             f"a batch is a NamedTuple, whose fields are {', '.join(batch._fields)}: read one as batch.{batch._fields[0]}; "
@@ -143,8 +143,8 @@ class Batches:
         }
 
     def _uneven(self, batch: _core.Batch, output: int) -> Any:
-        """Returns an output whose samples differ in shape as a list of tensors. Raises an error if the user did not ask for a list, unless the field may be a
-        tensor in one batch and a list in another; then it is a list in all later batches."""
+        """Returns an output whose samples differ in shape as a list of tensors. If the user did not ask for a list, raises an error for images, and for targets
+        unless Finishing.uneven is True. Such a target is a list in all later batches."""
         data = tensor_list(batch, output)
         if output in self._images:
             if output not in self._lists:

@@ -22,7 +22,7 @@ class BucketOrder(Order):
     """Orders samples so that a step, over all ranks, has samples of one bucket or of similar sizes. Depends only on the seed and the epoch, so that ranks agree
     and a run can be resumed. Samples that do not fill a step come last.
 
-    keys: the bucket of each sample; buckets must be sortable. sorted_pool: the keys are sizes or durations, and neighbours in sorted order form a step.
+    keys: the bucket of each sample; buckets must be sortable. sorted_pool: keys are sizes or durations, by which samples are sorted; neighbours form a step.
     together: number of samples in a step, over all ranks.
     """
 

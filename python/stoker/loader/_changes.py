@@ -41,7 +41,7 @@ class Changes:
         self.counting = self.serial = False
         self._left = 0
         self._marks: Marks = {}
-        self._kept: list[Any] = []  # the objects whose ids are in _marks, referenced so that no other object gets such an id
+        self._kept: list[Any] = []  # references to the objects whose ids are in _marks, so that Python gives these ids to no other objects
 
     def begin(self, dataset: Any) -> None:
         self._marks, self._kept = _marks_of(dataset)
@@ -49,7 +49,7 @@ class Changes:
         self._left = _CALLS
 
     def compare(self, dataset: Any) -> None:
-        """Compares the attributes with those at `begin`. Does nothing after _CALLS comparisons, or after a change. Call while no other call runs."""
+        """Compares the attributes with those at `begin`. Does nothing after _CALLS comparisons, or after a change. Call while no thread runs the dataset."""
         if not self.counting:
             return
         marks, kept = _marks_of(dataset)

@@ -37,7 +37,7 @@ def internal(names: tuple[str, ...] | None, main: str) -> tuple[str, ...] | None
 
 
 def place_of(names: tuple[str, ...] | None) -> int:
-    """Returns the index of "image" among the parts of a Dataset's tuples; 0 if it is not named. names: the parts in order, besides "index" and "valid"."""
+    """Returns the index of "image" among the parts of a Dataset's tuples; 0 if it is not named. names: the parts in order; "index" and "valid" are no parts."""
     parts = [name for name in names or () if name not in OF_DATASETS]
     return parts.index("image") if "image" in parts else 0
 

@@ -67,7 +67,7 @@ class Keep:
 
 @dataclass
 class Lists:
-    """Makes a list of tensors, one a sample, or a RaggedBatch with `ragged`, on the batch's device. moves: the moves of the image. format: that of the boxes
+    """Makes a list with a tensor for each sample, or if `ragged` a RaggedBatch, on the batch's device. moves: the moves of the image. format: that of the boxes
     or points. numbers: index of the output with the numbers of the moves; None: the field does not move. keep: finds the rows that remain, if the field has a
     row for each box; None: all remain. what: the field's name in messages."""
 
@@ -109,8 +109,8 @@ def _upload(samples: list[torch.Tensor], device: str) -> list[torch.Tensor]:
 
 @dataclass
 class Planes:
-    """Converts masks from (N, H, W, masks) to (N, masks, H, W), or if `listed` to a list of tensors (masks, H, W). numbers, column: index of an output, and
-    its column that has the number of masks of each sample. keep: finds the masks that remain, if there is one for each box; None: all remain."""
+    """Converts masks from (N, H, W, masks) to (N, masks, H, W), or if `listed` to a list of tensors (masks, H, W). numbers, column: the output with
+    the index `numbers` has the number of masks of each sample in this column. keep: finds the masks that remain, if each box has one; None: all remain."""
 
     listed: bool = False
     numbers: int = 0

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from stoker.errors import StateError
 
-PATIENCE = 2.0  # the most seconds that ask() waits for a thread, or a thread for ask()
+PATIENCE = 2.0  # the most seconds that ask() waits for the thread inside, or that a thread which enters waits for ask()
 
 
 class OneThread:

@@ -55,7 +55,7 @@ class Order:
         """Does nothing here. A subclass may raise InvalidArgumentError if the order does not fit a data set of this many samples."""
 
     def go_on_with(self, seed: int) -> None:
-        """Does nothing here. A subclass whose order depends on a seed takes this one, which is that of the run to be resumed."""
+        """Does nothing here. A subclass whose order depends on a seed replaces its seed by this one, that of the run to be resumed."""
 
 
 class FunctionOrder(Order):
@@ -190,7 +190,7 @@ def make_order(sampler: Any, seed: int) -> Order | None:
             raise InvalidArgumentError(
                 "sampler: it is a list of True and False; give the ids of the samples that you want, as numpy.flatnonzero(mask)"
             )
-        # As with a DataLoader, whole numbers in a list are ids; floats are weights.
+        # A list of whole numbers has ids, as for a DataLoader. A list with another number in it has weights.
         return SamplerOrder(values) if all(isinstance(v, int) for v in values) else WeightedOrder(values, seed)
     if hasattr(sampler, "__iter__"):
         return SamplerOrder(sampler)

@@ -19,7 +19,7 @@ current = (
 
 
 def mix(seed: int, *parts: int) -> int:
-    """Derives a seed from another seed and further numbers. Different numbers give independent seeds."""
+    """Derives a seed of 56 bits from another seed and further numbers, by a hash."""
     import hashlib
 
     text = ":".join(str(p) for p in (seed, *parts)).encode()

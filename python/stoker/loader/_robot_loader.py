@@ -143,7 +143,7 @@ class RobotLoader:
 
     def _batches(self, generation: int) -> Iterator[dict[str, Any]]:
         epoch, ask, waiting = self._epoch, self._done, deque[Any]()
-        self._ids(epoch, 0)  # makes the epoch's order now, on this thread
+        self._ids(epoch, 0)  # makes the epoch's order here, so that the threads do not each make it
         while True:
             while len(waiting) < _AHEAD and self._has_step(ask):
                 waiting.append(self._submit(generation, epoch, ask))

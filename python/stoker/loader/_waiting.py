@@ -21,8 +21,8 @@ _BUSY = 0.8  # share of the time; a part that is busy for longer counts as the c
 
 @dataclass(frozen=True)
 class Spent:
-    """Times of an epoch, in seconds. wait: time that the consumer waited for batches. busy: sum over all workers. source: time that the callback thread spent
-    in the user's code. bytes_read, batches: counts for the epoch."""
+    """Times of an epoch, in seconds. wait: time that the consumer waited for batches. busy: time that all threads together worked. source: time that the
+    callback thread spent in the user's code. bytes_read, batches: how many bytes were read and how many batches were delivered in the epoch."""
 
     elapsed: float
     wait: float

@@ -129,8 +129,8 @@ class Infos:
         return str(self._entries[i]["scene_token"])
 
     def _file(self, path: str) -> Path:
-        """Returns the path below root for a path in an info file. It begins with a folder of the machine that ran the converter, so only the part from the last
-        samples/ or sweeps/ on is used; without such a part, the whole path."""
+        """Returns the file below root for a path in an info file. Such a path begins with a folder of the machine that ran the converter, so only the part from
+        the last folder samples or sweeps on is used. A path without these folders is used as a whole."""
         parts = Path(path).parts
         at = max((k for k, part in enumerate(parts) if part in ("samples", "sweeps")), default=0)
         return self._root.joinpath(*parts[at:])

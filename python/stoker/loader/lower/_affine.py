@@ -15,7 +15,7 @@ from stoker.loader.lower._rules import Gate, Image, lowers
 
 
 def _draw(pair: tuple[float, float], gate: Gate, unchanged: float = 0.0) -> Any:
-    """Draws a number from the range `pair` for each sample; `unchanged` if the gate is 0. Returns a number, not a node, if nothing is drawn."""
+    """Draws a number from the range `pair` for each sample; `unchanged` if the gate is 0. Returns a number, not a node, for an empty range without a gate."""
     if pair[0] == pair[1] and gate is None:
         return pair[0]
     value: Any = fn.random.uniform(range=list(pair)) if pair[0] < pair[1] else pair[0]

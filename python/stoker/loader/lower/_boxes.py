@@ -71,8 +71,8 @@ def window_of(
 
 
 class _Window:
-    """Draws a sample's window, as the function of a python_function: top, left, height and width, then 0 if it is the whole image, else 1. moves: the image's
-    earlier moves, which are first applied to the boxes. format: that of the boxes."""
+    """The function of an fn.python_function that draws a sample's window. It returns top, left, height, width, and 0 for the whole image, else 1. moves: the
+    image's earlier moves, which are first applied to the boxes. format: that of the boxes."""
 
     def __init__(self, t: T.RandomIoUCrop, moves: Sequence[Move], format: str) -> None:
         self.t, self.moves, self.format = t, tuple(moves), format

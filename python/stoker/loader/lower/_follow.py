@@ -124,7 +124,6 @@ class Followers:
 
     @property
     def images(self) -> list[Field]:
-        """Returns the further images."""
         return [field for field in self.fields if field.kind == IMAGE]
 
     @contextmanager

@@ -40,8 +40,8 @@ def call(node: DataNode, t: T.Lambda, gate: DataNode | None) -> DataNode:
 
 
 class _Call:
-    """Wraps the user's function so that it takes and returns an array. takes: the form of image that the function gets, see Lambda.takes. While it
-    runs, sample_rng() is seeded from `seeds`. If the gate is 0, the image is returned unchanged."""
+    """Wraps the user's function so that it takes and returns an array. takes: the form of image that the function gets, see Lambda.takes. While the
+    function runs, sample_rng() is seeded from `seeds`. If the gate is 0, the image is returned unchanged."""
 
     def __init__(self, function: Callable[[Any], Any], takes: str, name: str) -> None:
         self.function, self.takes, self.name = SerializedCalls(function, name), takes, name

@@ -28,8 +28,8 @@ _ENHANCES = ("Brightness", "Color", "Contrast", "Sharpness")
 
 
 class Step(NamedTuple):
-    """An operation and its magnitude for fn.augment. of_width, of_height: shares of the image's width and height. Their sum is rounded down to whole pixels,
-    multiplied by `sign` and added to the magnitude."""
+    """An operation and its magnitude for fn.augment. of_width, of_height: shares of the image's width and height. These extents are added, rounded down to
+    whole pixels, multiplied by `sign` and added to the magnitude."""
 
     code: int = 0
     magnitude: float = 0.0
@@ -59,7 +59,7 @@ def _steps(name: str, most: float | None, bins: int, k: int, size: Extent, *, po
     if name == "Posterize":
         return [Step(code, float(round(posterize - k / ((bins - 1) / most))))]
     if name == "Solarize":
-        # Rounds the threshold up to a whole number, which float32 represents exactly. The same pixel values are below both.
+        # Rounds the threshold up to a whole number, which float32 represents exactly. This changes no pixel's side of the threshold.
         return [Step(code, float(ceil(most * linspace(1, 0, bins, k))))]
     if name.startswith("Translate") and most <= 1:
         extent = size[1] if name == "TranslateX" else size[0]

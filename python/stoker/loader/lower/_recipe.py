@@ -21,7 +21,7 @@ WIDE = (types.UINT16, types.INT16)  # types that only the values of a FloatMap m
 
 
 def refuse_other_tensors(steps: Sequence[Rule]) -> None:
-    """Raises InvalidArgumentError if one of torchvision's transforms gives other pixels for tensors than for PIL images: only the latter are reproduced here."""
+    """Raises InvalidArgumentError if one of torchvision's transforms gives other pixels for tensors than for PIL images, which Stoker reproduces."""
     for step in steps:
         if step.t._of_tensors:
             name = type(step.t).__name__

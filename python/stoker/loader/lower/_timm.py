@@ -14,7 +14,7 @@ from stoker.loader.lower._rules import Gate, one_of
 
 
 class _Drawn:
-    """One step of all sequences of a LevelledAugment, as tables with a row for each sequence. row: a node with the index of the row that the sample draws."""
+    """The steps at one position in the sequences of a LevelledAugment, as a table with a row for each sequence. row: a node with the drawn row's index."""
 
     def __init__(self, steps: Sequence[Levelled], row: DataNode) -> None:
         self.steps, self.row = steps, row

@@ -70,7 +70,7 @@ def _parts_of(
     for column in (path, *wanted.values()):
         if column not in columns:
             single = next(iter(columns)) if isinstance(table, (str, os.PathLike)) and len(columns) == 1 else ""
-            for other in "| ":  # the name of a single column may have two words; its values then do not all have two
+            for other in "| ":  # the separator, unless the first row has another number of them than the first line
                 value = str(columns[single][0]) if single and columns[single] else ""
                 if column in single.split(other) and value.count(other) == single.count(other):
                     raise _of_separator(name, other)

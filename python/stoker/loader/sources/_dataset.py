@@ -70,7 +70,7 @@ def _too_large(fetched: Fetched, size: int, most: int) -> Fetched:
 
 
 def _rows_of(futures: list[Future[Any]]) -> list[Fetched]:
-    """Returns the samples that the futures give, and removes these. The traceback of an exception, which the library stores, then keeps no samples alive."""
+    """Returns the samples of the futures, and empties the list, so that the traceback of an exception, which the library stores, keeps no samples alive."""
     rows: list[Fetched] = []
     try:
         while futures:

@@ -95,7 +95,7 @@ def _digest(value: Any) -> str:
 
 def _add(found: Any, value: Any) -> None:
     if isinstance(value, os.PathLike) or (isinstance(value, str) and os.path.isabs(value)):
-        # Only the last two components are compared, because the files may lie in another folder on each rank.
+        # Only the last two components of a path are compared, because the files may lie in another folder on each rank.
         value = os.path.join(*os.fsdecode(value).split(os.sep)[-2:])
     if hasattr(value, "detach"):
         value = value.detach().cpu().numpy()

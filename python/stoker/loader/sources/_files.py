@@ -38,7 +38,7 @@ class FileSource(Source):
     lists; None: there are no targets."""
 
     holds = "image"  # the name of the files' contents in messages
-    endings = IMAGE_ENDINGS  # only files of a folder with these endings are read
+    endings = IMAGE_ENDINGS  # of a folder, only files with these endings are read
 
     def __init__(self, root: str | None, paths: Sequence[Any] | None, targets: Sequence[Any] | Mapping[str, Sequence[Any]] | None) -> None:
         self.root, self.paths, self.targets_of = root, paths, targets

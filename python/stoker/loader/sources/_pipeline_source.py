@@ -17,8 +17,8 @@ from stoker.pipeline import Pipeline
 
 
 class PipelineSource(Source):
-    """Takes batches from a Pipeline that the user made. It has its own reader, settings and seed, goes through its epochs in order, and stays open when the
-    Loader is closed."""
+    """Takes batches from a Pipeline that the user made. The Pipeline has its own reader, settings and seed, goes through its epochs in order, and stays open
+    when the Loader is closed."""
 
     has_indices = False
     owns_pipeline = False
@@ -27,8 +27,8 @@ class PipelineSource(Source):
         self.pipe = pipe
 
     def shard(self, wanted: Any) -> Shard:
-        """Returns the shard that the Pipeline's reader reads. If the user gave another shard, raises an error, because its reader decides it. If "auto"
-        means another shard, and the reader reads all samples, prints a notice."""
+        """Returns the shard that the Pipeline's reader reads. Raises InvalidArgumentError if the user asks for another shard. If "auto" means
+        another shard, and the reader reads all samples, prints a notice."""
         meta = self.pipe._started().meta()
         own = Shard(int(meta.get("shard_id", 0)), int(meta.get("number_of_shards", 1)))
         asked = resolve(wanted)

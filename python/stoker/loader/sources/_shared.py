@@ -52,7 +52,7 @@ class ReuseDetector:
         self.copies = self.serial = False
         self._closed = False
         self._lock = threading.Lock()
-        # By address: the first part at this address, and a copy of its bytes. The reference to the part prevents that its memory is freed and used again.
+        # By address: the first part at this address, and a copy of its bytes. The reference to the part keeps its memory from being freed and reused.
         self._given: dict[int, tuple[Any, bytes]] = {}
 
     def begin(self, row: tuple[Any, ...], made: tuple[Any, ...]) -> None:

@@ -535,7 +535,7 @@ def _dictionary_page(head: bytes) -> tuple[int, int]:
     if not follows(0x15):
         return 0, 1
     number()  # the size of the compressed page
-    nested = 0x4C  # a structure, four fields on
+    nested = 0x4C  # the next field is a struct, and its number is 4 larger than that of the field before
     if follows(0x15):
         number()  # the checksum
         nested = 0x3C

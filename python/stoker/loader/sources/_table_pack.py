@@ -226,7 +226,7 @@ class _Packing:
                 _files.write(os.path.join(part, "classes.txt"), "".join(f"{name}\n" for name in self.plan.classes))
             _core.tar_index([os.fsencode(os.path.join(part, name)) for name in _tars(part)], None, None, None)
             os.rename(part, self.final)
-        if not kept:  # otherwise an earlier run has read some of the rows
+        if not kept:  # after an interrupted run, self.nulls counts only the remaining rows
             self.notes = null_notes(self.plan, self.nulls)
         return self._facts(self.final, kept) | ({} if kept else {"nulls": self.nulls})
 
@@ -319,7 +319,7 @@ class _Writer:
         self.size += _BLOCK + -(-len(data) // _BLOCK) * _BLOCK
 
     def end(self) -> None:
-        """Completes the current tar."""
+        """Completes the current tar: appends the zeros of its end, and gives it its final name."""
         if self._file is None:
             return
         self._file.write(bytes(_END))

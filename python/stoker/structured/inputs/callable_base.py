@@ -11,9 +11,9 @@ from stoker.structured.pipeline.sample_data_group import SampleDataGroup
 
 
 class CallableBase(ABC):
-    """An input that is called once for each sample. A call must not depend on earlier calls, because worker processes may make the calls. For these, the input
-    must be picklable, unless the pipeline has py_start_method="fork". An input that is made for one batch size has an attribute `batch_size`; a pipeline of
-    another batch size is refused."""
+    """An input that is called once for each sample. A call must not depend on earlier calls, because worker processes may make the calls. The input is
+    then pickled, unless the pipeline has py_start_method="fork". An input for one batch size has an attribute `batch_size`; PipelineDefinition raises
+    ValueError for a pipeline of another batch size."""
 
     @property
     @abstractmethod

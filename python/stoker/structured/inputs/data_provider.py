@@ -30,7 +30,7 @@ class DataProvider(ABC):
         """Returns the format of the samples, as a blueprint."""
 
     def get_data_nodes(self, order: Any) -> Sequence[DataNode] | None:
-        """Adds an operator that reads the samples to the graph that is being defined, so that no Python runs for a sample. Only in Stoker. order: the input of
+        """Adds an operator that reads the samples to the graph that is being defined, so that no Python runs for a sample. order: the input of
         the definition (a ShuffledShardedInputCallable, SamplerInputCallable or SamplerInputIterable), which determines the order of samples. Returns one node
         for each data field, in the order of SampleDataGroup.get_data. Returns None if the provider has no operator for this order; get_data is then called for
         each sample."""

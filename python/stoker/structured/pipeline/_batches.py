@@ -59,7 +59,7 @@ class StructuredBatches(EpochIterator):
     next = __next__
 
     def next_values(self) -> list[Any]:
-        """Returns the next batch as a list of the values of the flat fields, in order. Ignore the elements after them, which are results of fn.pad_ragged."""
+        """Returns the next batch as a list: the values of the flat fields, in order, and then results of fn.pad_ragged, which callers ignore."""
         (taken,) = self._take()
         batch = taken.batch
         if self._hand_over is None:

@@ -15,8 +15,8 @@ from stoker.structured.pipeline.sample_data_group import SampleDataGroup
 class DALIStructuredOutputIterator:
     """Iterates over a structured pipeline. Each step yields a tree of the output format, in which each field holds a batch.
 
-    num_batches_in_epoch: the value of len(). An epoch ends with the input's epoch, or after this number of batches if the input is a SequenceSampler, which has
-        no epochs.
+    num_batches_in_epoch: the value of len(). An epoch ends with the input's epoch. If an operator reads the samples in the order of a sampler without
+        epochs (SequenceSampler), it ends after this number of batches.
     pipeline: the result of PipelineDefinition.get_dali_pipeline.
     sample_data_structure_blueprint: the result of PipelineDefinition.check_and_get_output_data_structure.
     contained_dataset: the value of the attribute `dataset`, which code for DataLoaders may read.
@@ -109,7 +109,6 @@ class DALIStructuredOutputIterator:
         return self if self._contained_dataset is None else self._contained_dataset
 
     def __len__(self) -> int:
-        """Returns num_batches_in_epoch."""
         return self._num_batches_in_epoch
 
     @classmethod
