@@ -340,7 +340,7 @@ static PyObject *new_group(const struct group_key *key, Py_ssize_t align)
 
 	for (int64_t i = 0; i + 1 < key->dims; i++)
 		if (__builtin_mul_overflow(row, key->extents[i], &row))
-			row = align; /* such a tensor spans more memory than there is; its copy fails */
+			row = align; /* a tensor with such rows does not fit into memory, and its copy fails */
 	/* Tensors without dimensions get no padding (step 1): the caller stacks them at a stride instead. */
 	return Py_BuildValue("NNNNn", PyList_New(0), PyList_New(0), PyList_New(0), PyList_New(0),
 		key->dims ? (Py_ssize_t)(align / common_divisor(align, row)) : (Py_ssize_t)1);

@@ -25,7 +25,7 @@ class _AnyDataLoader(type):
 
 
 class Rebuilt(metaclass=_AnyDataLoader):
-    """Stands for torch's DataLoader in Accelerate's module. Makes one of these for a Dataset that no loader in _known has."""
+    """Stands for torch's DataLoader in Accelerate's module. Makes a stoker.DataLoader for the Dataset of a loader in _known, else torch's."""
 
     def __new__(cls, dataset: Any, *arguments: Any, **named: Any) -> Any:
         known = next((loader for loader in _known if loader.dataset is dataset), None)

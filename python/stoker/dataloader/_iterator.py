@@ -278,7 +278,7 @@ class CompiledIterator(_BaseDataLoaderIter):
 
     def _made_in_python(self, flight: _PendingBatch) -> Any:
         """Makes a batch again with the Dataset's own Python, because one of its images failed. That code may be able to read the file, or raises the error that
-        users of torch know. A new Machine makes the following batches."""
+        torch's DataLoader raises. A new Machine makes the following batches."""
         machine = flight.machine
         assert machine is not None
         machine.close()

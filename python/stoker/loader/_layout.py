@@ -45,7 +45,7 @@ def looks_like_one_image(shape: Sequence[int]) -> bool:
 
 
 def transposed(images: Any, layout: str) -> Any:
-    """Returns a view of one image, or of an array of images, in the other layout. layout: the present one."""
+    """Returns a view of one image, or of an array of images, in the other layout. layout: the layout of `images`."""
     *outer, a, b, c = range(images.ndim)
     return images.transpose(*outer, c, a, b) if layout == "HWC" else images.transpose(*outer, b, c, a)
 

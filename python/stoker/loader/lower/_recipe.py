@@ -21,7 +21,7 @@ WIDE = (types.UINT16, types.INT16)  # types that only the values of a FloatMap m
 
 
 def refuse_other_tensors(steps: Sequence[Rule]) -> None:
-    """Raises InvalidArgumentError if one of torchvision's transforms gives other pixels for tensors than for PIL images, which Stoker reproduces."""
+    """Raises InvalidArgumentError for a transform that in torchvision gives other pixels for tensors than for PIL images. Stoker gives those of PIL images."""
     for step in steps:
         if step.t._of_tensors:
             name = type(step.t).__name__

@@ -38,7 +38,7 @@ def where(gate: Gate, node: DataNode, change: Callable[[DataNode], DataNode]) ->
 
 
 def one_of(interpolations: Sequence[types.DALIInterpType]) -> Any:
-    """Returns the only interpolation, or a node with one that is drawn for each sample."""
+    """Returns the interpolation if there is only one, else a node with an interpolation that is drawn for each sample."""
     if len(interpolations) == 1:
         return interpolations[0]
     numbers = [int(i) for i in interpolations]
@@ -84,11 +84,11 @@ class Image:
         return Field(self.node, IMAGE, floats=self.floats)
 
     def moving(self) -> Followers:
-        """Returns the followers; for an image without followers, new ones without fields, for the methods that compute an extent or move the image too."""
+        """Returns the followers. An image without followers gets new ones without fields, whose methods compute extents and move the image."""
         return self.followers or Followers(self.size())
 
     def moving_size(self) -> tuple[Any, Any]:
-        """Returns height and width as `size` does; those that the followers know if there are followers."""
+        """Returns height and width, as numbers or nodes: from the followers if there are followers, else from `size`."""
         return self.size() if self.followers is None else self.followers.extent
 
     def on_each(self, change: Callable[[Image], Image]) -> Image:
@@ -152,10 +152,10 @@ class Rule:
     colors_gray = False  # makes three channels of a gray image, if it counts channels
     keeps_places = False  # moves no pixels; is applied to further images too, with the same draws
     fixes_size = False  # gives all images one size, regardless of their sizes before
-    draws_size = False  # draws the size of the result from more than one
+    draws_size = False  # draws the size of the result from several sizes
     needs_boxes = False  # only changes samples that have boxes
     knows_size = True  # size_after returns a size
-    images = 1  # the number of images that it makes of one
+    images = 1  # number of images that the transform makes of one image
     calls_function = False  # calls a function of the user
     gives_tensor = False  # in torchvision, the transforms after this one get tensors
     does_nothing = False  # can be left out of a list of transforms

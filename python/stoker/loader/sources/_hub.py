@@ -64,7 +64,7 @@ class _Rows:
         return {"image": values.pop(self.column), **values}
 
     def _found(self, row: Mapping[str, Any]) -> str:
-        """Returns the column of images or sounds in a stream's first row, if features are unknown. Raises InvalidArgumentError unless there is one."""
+        """Returns the column of images or sounds in the first row of a stream without features. Raises InvalidArgumentError for none, and for several."""
         if self._sound is not None:
             if self._sound in row:
                 return self._sound

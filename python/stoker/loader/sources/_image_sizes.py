@@ -3,8 +3,8 @@
 
 Batches hold lists if the transforms draw sizes, or if the transforms do not set the size and images of the data set differ. Which images are compared does not
 depend on the order, the seed or the rank, so that all ranks and runs decide alike. Without other ranks, different sizes in the first batch also lead to lists.
-With other ranks they raise an error, because each rank has another first batch. The decision holds for all batches and is part of states, so that a program
-never gets a tensor from one batch and a list from the next.
+With other ranks, different sizes raise an error, because each rank has another first batch. The decision holds for all batches and is part of states, so that
+a program never gets a tensor from one batch and a list from the next.
 """
 
 from __future__ import annotations

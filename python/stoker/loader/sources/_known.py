@@ -57,7 +57,7 @@ def known(source: Any) -> Listed | Arrays | None:
 
 
 def ids_of(indices: Iterable[Any]) -> list[int]:
-    """Returns a Subset's indices. Raises TypeError for floats and for bools: those of a mask would be read as the ids 0 and 1."""
+    """Returns a Subset's indices. Raises TypeError for floats and for bools: the bools of a mask would be read as the ids 0 and 1."""
     try:
         ids = list(indices)
         if any(isinstance(i, bool) or str(getattr(i, "dtype", "")) == "torch.bool" for i in ids):

@@ -29,7 +29,7 @@ from stoker.loader.sources._image_sizes import WHOLE, Size, sizes_read, spread
 from stoker.loader.sources._source import Source
 from stoker.pipeline import Pipeline
 
-_PACKED = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".tar.xz")  # opening a compressed one raises an error with advice
+_PACKED = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".tar.xz")  # opening a compressed tar raises an error with advice
 _MAGIC = b"STKPARTS"  # the first bytes of an index, which `stoker index` writes
 _LABELS = ("cls", "txt", "json")
 _KINDS = {"cls": "int", "id": "int", "index": "int", "txt": "text", "text": "text", "caption": "text", "json": "json", "npy": "array"}

@@ -10,7 +10,7 @@ from stoker.structured.pipeline.sample_data_group import SampleDataGroup
 
 
 class IterableBase(ABC):
-    """An input that is an iterator over batches. It may have state."""
+    """An input that is an iterator over batches. Unlike a call of a CallableBase, a batch may depend on earlier batches."""
 
     @property
     @abstractmethod

@@ -121,10 +121,10 @@ class DALIStructuredOutputIterator:
 
 
 def _flat_indices(group: SampleDataGroup) -> list[tuple[Any, Any]]:
-    """Returns a list of (name, value) for the children of a group. The value is the index of the flat field, or such a list for a child group."""
+    """Returns a list of (name, value) for the children of a group. The value is the index of the flat field, or for a child group the group's own list."""
     return [(name, _flat_indices(field.value) if field.is_group else field.value) for name, field in group._fields.items()]
 
 
 def _nested(places: list[tuple[Any, Any]], values: list[Any]) -> dict[Any, Any]:
-    """Returns flat values as nested dicts, as SampleDataGroup.to_dictionary does."""
+    """Returns flat values as nested dicts, as SampleDataGroup.to_dictionary does. places: the result of _flat_indices."""
     return {name: values[at] if type(at) is int else _nested(at, values) for name, at in places}

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The step AffineTransformer of a structured pipeline."""
 
 from __future__ import annotations
 
@@ -90,7 +89,7 @@ class AffineTransformer(PipelineStepBase):
             return [1, float(self.shift_x), float(self.shift_y)]
 
     class ShiftToAlignWithOriginalImageBorder(_Aligning):
-        """Moves the image so that one of its sides coincides with the same side of the frame."""
+        """Moves the image so that its side `border` coincides with this side of the frame."""
 
         class Border(Enum):
             """Sides of the frame."""
@@ -292,7 +291,7 @@ def _paths(data: SampleDataGroup, names: Sequence[str | int]) -> list[tuple[str 
 
 
 def _ranges(step: Any, least: Sequence[float], most: Sequence[float] | None) -> list[float]:
-    """Returns [least[0], most[0], least[1], ...], with `least` for `most` if that is None. Raises ValueError if the two differ in length, or if a
+    """Returns [least[0], most[0], least[1], ...], with `least` for `most` if `most` is None. Raises ValueError if the two differ in length, or if a
     bound in `least` is above the one in `most`."""
     found = []
     for a, b in zip(least, least if most is None else most, strict=True):

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The step AxesLayoutSetter of a structured pipeline."""
 
 from __future__ import annotations
 
