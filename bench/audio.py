@@ -589,7 +589,7 @@ def gpu_features(options: argparse.Namespace) -> None:
     pipe.build()
     for kernel, seconds in kernel_times(pipe.run, 20).items():
         for job, bytes_moved in moved.items():
-            if kernel.partition("(")[0] == f"job_{'spectrum' if job == 'spectrogram' else job}":
+            if kernel.partition("(")[0] == f"job_{'spectrum_512' if job == 'spectrogram' else job}":
                 rate = bytes_moved / seconds
                 print(f"{job}: {seconds * 1e3:.3f} ms, {rate * 1e-12:.2f} TB/s, {rate / peak:.2f} of a copy's bandwidth", flush=True)
     batch, mel = torch.nn.utils.rnn.pad_sequence(sounds, batch_first=True), MelOnGpu()

@@ -61,9 +61,9 @@ struct stk_decode_level stk__decode_level_next(struct stk_decode_level now, cons
 
 /* The CPU time that the cores take to decode a file. */
 struct stk_decode_cost {
-	double lone_ns;        /* mean CPU time in nanoseconds of a file, in windows in which the cores decoded no whole batches; 0: not known */
-	double file_ns;        /* the same, in windows in which they decoded whole batches */
-	int32_t samples;       /* number of lone files that were asked for */
+	double lone_ns;  /* mean CPU time in nanoseconds of a file, in windows in which the cores decoded no whole batches; 0: not known */
+	double file_ns;  /* the same, in windows in which they decoded whole batches */
+	int32_t samples; /* number of lone files that were asked for */
 	int32_t until_sample;  /* number of windows until the next lone file */
 	int32_t until_batches; /* number of windows until the cores may decode batches to measure their files' cost */
 };

@@ -13,7 +13,7 @@
 	X(normalize, 3)                                                                                                                    \
 	X(points, 1)                                                                                                                       \
 	X(preemphasis, 1)                                                                                                                  \
-	X(spectrum, 1)                                                                                                                     \
+	X(spectrum, 2)                                                                                                                     \
 	X(bands, 1)                                                                                                                        \
 	X(decibels, 2)                                                                                                                     \
 	X(nonsilent, 2)                                                                                                                    \

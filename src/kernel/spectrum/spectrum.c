@@ -69,13 +69,19 @@ enum stk_status stk__job_spectrum(struct stk_jobs *jobs, const struct stk_spectr
 
 /* ---- on the GPU ---- */
 
-static const struct stk_job_launch launches[] = {{"spectrum_gpu", "job_spectrum", STK_SPECTRUM_THREADS}};
+/* Indices of the kind's launches; with STK_LAUNCH_spectrum added, indices among all kinds' launches. */
+enum { ANY, OF_512 };
+static const struct stk_job_launch launches[] = {
+	[ANY] = {"spectrum_gpu", "job_spectrum", STK_SPECTRUM_THREADS},
+	[OF_512] = {"spectrum_gpu_512", "job_spectrum_512", STK_SPECTRUM_THREADS_512},
+};
 
 static void blocks(const struct stk_job_gpu_item *it, struct stk_job_blocks *b)
 {
 	const struct stk_spectrum *p = &STK_PARAMS(stk_spectrum, &it->job);
-	uint32_t *shared = &b->shared[STK_LAUNCH_spectrum], needed = p->together ? (uint32_t)stk__spectrum_room(p) : 0;
-	b->count[STK_LAUNCH_spectrum] += stk__spectrum_blocks(p, it->job.n);
+	const int launch = STK_LAUNCH_spectrum + (stk__spectrum_is_512(&p->fft) ? OF_512 : ANY);
+	uint32_t *shared = &b->shared[launch], needed = p->together ? (uint32_t)stk__spectrum_room(p) : 0;
+	b->count[launch] += stk__spectrum_blocks(p, it->job.n);
 	*shared = needed > *shared ? needed : *shared;
 }
 

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Spectra of frames of 512 elements on the GPU. Each frame is transformed as 256 complex numbers, by two stages of 16 butterflies of radix 16. A thread runs
+ * one butterfly of each stage, with its numbers in registers. Between the stages they are exchanged in shared memory, which has each frame once. */
+#define THREADS STK_SPECTRUM_THREADS_512
+#include "kernel/spectrum/spectrum_frames.cuh"
+
+static_assert(THREADS == 16 * STK_SPECTRUM_TOGETHER, "each stage of a frame has 16 butterflies");
+
+/* Loads element pair k of a frame, weighted by the window. `inside`: the frame's elements, as in frame_places. */
+static __device__ __forceinline__ stk_fft_complex load_pair(const float *inside, const float *window, uint32_t k, int32_t length)
+{
+	if (2 * k >= (uint32_t)length)
+		return {0, 0};
+	stk_fft_complex v = ((const stk_fft_complex *)inside)[k], w = ((const stk_fft_complex *)window)[k];
+	return {v.re * w.re, v.im * w.im};
+}
+
+/* Runs the first stage. Adjacent threads have adjacent butterflies of a frame, since they load adjacent elements. */
+static __device__ __forceinline__ void run_first_stage(const stk_job &job, const float *tables, const block_frames &b)
+{
+	const stk_spectrum &p = STK_PARAMS(stk_spectrum, &job);
+	const uint32_t f = threadIdx.x / 16, i = threadIdx.x % 16;
+	const bool works = f < b.count, pairs = b.places->pairs;
+	stk_fft_complex from[16], made[16], *x = b.x + f * b.pitch;
+	if (!pairs)
+		load_frames(job, tables, b);
+#pragma unroll
+	for (uint32_t e = 0; works && e < 16; e++)
+		from[e] = pairs ? load_pair(b.places->inside[f], tables + p.fft.floats, i + 16 * e, p.window) : x[17 * e + i];
+	if (!pairs)
+		__syncthreads(); /* the results replace the elements */
+	if (works) {
+		const stk_fft_at at = {64, 1, i, 0, tables + p.fft.twiddles};
+		stk__fft_sixteen(from, &at, made);
+#pragma unroll
+		for (uint32_t e = 0; e < 16; e++)
+			x[17 * i + e] = made[e];
+	}
+	__syncthreads();
+}
+
+/* Runs the second stage. Each butterfly's results replace its elements, so that the transform's result is in b.x; number 256 there repeats number 0, for the
+ * bins. Adjacent threads have adjacent frames. */
+static __device__ __forceinline__ void run_second_stage(const stk_spectrum &p, const float *tables, const block_frames &b)
+{
+	const uint32_t f = threadIdx.x % STK_SPECTRUM_TOGETHER, q = threadIdx.x / STK_SPECTRUM_TOGETHER;
+	if (f < b.count) {
+		stk_fft_complex from[16], made[16], *x = b.x + f * b.pitch;
+		const stk_fft_at at = {4, 16, 0, q, tables + p.fft.twiddles + TWIDDLES_OF_16(256)};
+#pragma unroll
+		for (uint32_t e = 0; e < 16; e++)
+			from[e] = x[17 * e + q];
+		stk__fft_sixteen(from, &at, made);
+#pragma unroll
+		for (uint32_t e = 0; e < 16; e++)
+			x[17 * e + q] = made[e];
+		if (q == 0)
+			x[STK_FFT_PLACE(256)] = made[0];
+	}
+	__syncthreads();
+}
+
+/* Computes bins k, k + 16, ... up to 128 of frame f, and their partners, and stores them. */
+template <bool MAGNITUDE>
+static __device__ __forceinline__ void store_bins_of(
+	const stk_spectrum &p, const float *tables, const block_frames &b, uint32_t f, uint32_t k)
+{
+	const stk_fft_complex *x = b.x + f * b.pitch + k, *partners = b.x + f * b.pitch + STK_FFT_PLACE(256 - k);
+	const float *halves = tables + 2 * k; /* adds k to the index at which stk__fft_power_pair reads */
+	const int64_t step = 16 * p.dst_bin;
+	float *up = b.places->dst[f] + k * p.dst_bin, *down = b.places->dst[f] + (256 - k) * p.dst_bin, first, second;
+#pragma unroll
+	for (uint32_t e = 0; e < 8; e++, up += step, down -= step) {
+		stk__fft_power_pair(&p.fft, halves, (int32_t)(16 * e), &x[17 * e], partners - 17 * e, &first, &second);
+		*up = MAGNITUDE ? sqrtf(first) : first;
+		*down = MAGNITUDE ? sqrtf(second) : second;
+	}
+	if (k == 0) {
+		stk__fft_power_pair(&p.fft, tables, 128, &x[17 * 8], &x[17 * 8], &first, &second);
+		*up = MAGNITUDE ? sqrtf(first) : first;
+	}
+}
+
+/* Computes and stores all bins. Adjacent threads store adjacent outputs, or parts of them. */
+static __device__ __forceinline__ void store_bins(const stk_spectrum &p, const float *tables, const block_frames &b)
+{
+	const bool by_bin = p.dst_bin == 1;
+	const uint32_t outer = threadIdx.x / 16, inner = threadIdx.x % 16, f = by_bin ? outer : inner, k = by_bin ? inner : outer;
+	if (f >= b.count)
+		return;
+	if (p.magnitude)
+		store_bins_of<true>(p, tables, b, f, k);
+	else
+		store_bins_of<false>(p, tables, b, f, k);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 4) job_spectrum_512(const __grid_constant__ stk_job_gpu_view v)
+{
+	STK_SHARED_ARRAY(stk_fft_complex, shared);
+	__shared__ frame_places places;
+	const stk_job_gpu_item &it = share_item(v);
+	const stk_spectrum &p = STK_PARAMS(stk_spectrum, &it.job);
+	const float *tables = (const float *)it.job.constants;
+	uint32_t at = (blockIdx.x - it.block0[v.launch]) * STK_SPECTRUM_TOGETHER, frames = (uint32_t)it.job.n;
+	block_frames b = {
+		shared, NULL, at, min((uint32_t)STK_SPECTRUM_TOGETHER, frames - at), (uint32_t)stk__spectrum_pitch(&p.fft), &places};
+	find_places(it.job, tables + p.fft.floats, at, b.count, places);
+	run_first_stage(it.job, tables, b);
+	run_second_stage(p, tables, b);
+	store_bins(p, tables, b);
+}
