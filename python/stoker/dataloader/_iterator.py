@@ -39,13 +39,12 @@ _MOST_AHEAD = 8  # the largest prefetch_queue_depth of the pipeline, in batches
 
 @dataclass
 class _PendingBatch:
-    """A batch whose indices were drawn, and that was not delivered yet. number: its index in the epoch. samples: its samples, in which a Placeholder stands for
-    each image. undone: these placeholders, in the order in which the Machine gets their images."""
+    """A batch whose indices were drawn, and that was not delivered yet."""
 
-    number: int
+    number: int  # index of the batch in the epoch
     indices: Any
-    samples: list[Any] = field(default_factory=list)
-    undone: list[Placeholder] = field(default_factory=list)
+    samples: list[Any] = field(default_factory=list)  # a Placeholder stands for each image
+    undone: list[Placeholder] = field(default_factory=list)  # the placeholders, in the order in which the Machine gets their images
     machine: Machine | None = None
     error: Exception | None = None  # an exception of the Dataset's Python, which is raised when the loop asks for the batch
     whole: bool = True  # whether all samples have equally many placeholders, at least one
@@ -166,7 +165,7 @@ class CompiledIterator(_BaseDataLoaderIter):
                 flight.samples.append(_FromDataset(index))
         counts = {len(undone) for undone in of_sample}
         flight.whole = flight.whole and len(counts) == 1
-        if flight.whole:  # puts the images of one field next to each other
+        if flight.whole:  # the images of a field follow each other, so that the field is a slice of the images
             flight.undone = [undone[k] for k in range(counts.pop()) for undone in of_sample]
         else:
             flight.undone = [u for undone in of_sample for u in undone]

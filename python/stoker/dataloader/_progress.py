@@ -21,21 +21,18 @@ VERSION = 1
 
 @dataclass
 class Progress:
-    """The progress of one epoch. batches: number of batches that the loop received; with in_order=False, of those before the first missing one, and `ahead` has
-    the indices of later ones. digest: a checksum of the indices of these batches. over: whether the loop has seen the epoch's end. start: the states of the
-    generators when the epoch began. turn: number of earlier epochs of the same worker processes. base_seed: torch's seed of these workers. workers: the states
-    of their Datasets; None if they cannot have states."""
+    """The progress of one epoch."""
 
-    start: dict[str, str]
+    start: dict[str, str]  # states of the generators when the epoch began, by their names in a saved state
     parts: dict[str, Any]  # states of samplers when the epoch began, by the name of their attribute
-    batches: int = 0
-    digest: int = 0
-    over: bool = False
+    batches: int = 0  # number of batches that the loop received before the first batch that is missing
+    digest: int = 0  # checksum of the samples' indices in the first `batches` batches
+    over: bool = False  # whether the loop has seen the epoch's end
     drawn: deque[int] = field(default_factory=deque)  # for each batch that was drawn but not received: the digest up to this batch
-    ahead: set[int] = field(default_factory=set)
-    turn: int = 0
-    base_seed: int = 0
-    workers: Any = None
+    ahead: set[int] = field(default_factory=set)  # with in_order=False: indices of received batches after the first missing one
+    turn: int = 0  # number of earlier epochs of the same worker processes
+    base_seed: int = 0  # torch's seed of the worker processes
+    workers: Any = None  # states of the workers' Datasets (WorkerStates); None if these cannot have states
 
     def draw(self, indices: Any) -> None:
         last = self.drawn[-1] if self.drawn else self.digest
@@ -117,7 +114,7 @@ def after(loader: Any, before: Progress) -> Progress:
 
 
 def save(loader: Any, progress: Progress | None, dataset: Any) -> dict[str, Any]:
-    """Returns the state for state_dict(). The state's keys and types are always the same. dataset: the Dataset's own state, or None."""
+    """Returns the state for state_dict(). For one loader, its keys and types are always the same. dataset: the Dataset's own state, or None."""
     inside = progress is not None and not progress.over
     if progress is None:
         progress = begin(loader)

@@ -113,7 +113,7 @@ class ConcatReader(Reader):
 
 
 def reader(dataset: Any) -> Reader:
-    """Returns the reader of a Dataset whose code is known. Raises InPython for other Datasets."""
+    """Returns the Reader of a torchvision or user's Dataset, or of Subsets and ConcatDatasets with such parts. Raises InPython for all others."""
     if _is(dataset, "torch.utils.data.dataset", "Subset"):
         return SubsetReader(reader(dataset.dataset), dataset.indices)
     if _is(dataset, "torch.utils.data.dataset", "ConcatDataset"):

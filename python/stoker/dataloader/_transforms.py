@@ -24,12 +24,11 @@ class _Form(Enum):
 
 @dataclass
 class Compiled:
-    """Compiled transforms. tv_image: whether torchvision would give an image of tv_tensors, which matters to the user's collate_fn. draws: whether torchvision
-    would draw random numbers."""
+    """Compiled transforms."""
 
     recipe: Recipe
-    tv_image: bool
-    draws: bool
+    tv_image: bool  # whether torchvision would give an image of tv_tensors, which matters to the user's collate_fn
+    draws: bool  # whether torchvision would draw random numbers
 
 
 # _MOVES: transforms that are compiled for images of all forms, also for tensors of floats; _check refuses some of their arguments for tensors. _ON_BYTES:

@@ -251,7 +251,7 @@ def _work(loop: Callable[..., None], saved: dict[str, Any] | None, named: dict[s
     copy: _Copy = _Stream(dataset, saved) if named["dataset_kind"] == _DatasetKind.Iterable else _Copy(dataset)
 
     def init(worker: int) -> None:
-        object.__setattr__(get_worker_info(), "dataset", dataset)  # WorkerInfo refuses to set attributes
+        object.__setattr__(get_worker_info(), "dataset", dataset)  # WorkerInfo.__setattr__ would raise an error
         if init_fn is not None:
             init_fn(worker)
         if saved is not None and type(copy) is _Copy:

@@ -16,12 +16,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class Outputs:
-    """All outputs of one batch: tensors, or lists of tensors if samples differ in shape. device: torch's name of the batch's GPU; None for the CPU. kept:
-    results of Keep, by index of the output with the boxes."""
+    """All outputs of one batch."""
 
-    values: list[Any]
-    device: str | None
-    kept: dict[int, Any] = field(default_factory=dict)
+    values: list[Any]  # for each output a tensor, or a list of tensors if samples differ in shape
+    device: str | None  # torch's name of the batch's GPU; None for the CPU
+    kept: dict[int, Any] = field(default_factory=dict)  # results of Keep, by index of the output with the boxes
 
 
 Finish = Callable[[Outputs, int], Any]  # makes a field of the batch from the output with this index
@@ -48,13 +47,12 @@ def padded(fill: float) -> Finish:
 
 @dataclass
 class Keep:
-    """Finds the boxes that remain after the moves of the image. boxes: index of the output with the boxes. format: the boxes' format, such as "XYXY". numbers:
-    index of the output with the numbers of the moves, such as the window of a crop."""
+    """Finds the boxes that remain after the moves of the image."""
 
-    boxes: int
-    format: str
+    boxes: int  # index of the output with the boxes
+    format: str  # the boxes' format, such as "XYXY"
     moves: Sequence[Move]
-    numbers: int
+    numbers: int  # index of the output with the numbers of the moves, such as the window of a crop
 
     def __call__(self, outputs: Outputs) -> list[torch.Tensor]:
         """Returns a bool tensor for each sample: True for the boxes that remain."""
@@ -67,16 +65,14 @@ class Keep:
 
 @dataclass
 class Lists:
-    """Makes a list with a tensor for each sample, or if `ragged` a RaggedBatch, on the batch's device. moves: the moves of the image. format: that of the boxes
-    or points. numbers: index of the output with the numbers of the moves; None: the field does not move. keep: finds the rows that remain, if the field has a
-    row for each box; None: all remain. what: the field's name in messages."""
+    """Makes a list with a tensor for each sample, or if `ragged` a RaggedBatch, on the batch's device."""
 
     ragged: bool
-    moves: Sequence[Move] = ()
-    format: str = ""
-    numbers: int | None = None
-    keep: Keep | None = None
-    what: str = ""
+    moves: Sequence[Move] = ()  # the moves of the image
+    format: str = ""  # format of the boxes or points
+    numbers: int | None = None  # index of the output with the numbers of the moves; None: the field does not move
+    keep: Keep | None = None  # finds the rows that remain, if the field has a row for each box; None: all remain
+    what: str = ""  # the field's name in messages
 
     def __call__(self, outputs: Outputs, number: int) -> Any:
         samples = list(outputs.values[number])
@@ -109,13 +105,12 @@ def _upload(samples: list[torch.Tensor], device: str) -> list[torch.Tensor]:
 
 @dataclass
 class Planes:
-    """Converts masks from (N, H, W, masks) to (N, masks, H, W), or if `listed` to a list of tensors (masks, H, W). numbers, column: the output with
-    the index `numbers` has the number of masks of each sample in this column. keep: finds the masks that remain, if each box has one; None: all remain."""
+    """Converts masks from (N, H, W, masks) to (N, masks, H, W), or if `listed` to a list of tensors (masks, H, W)."""
 
     listed: bool = False
-    numbers: int = 0
-    column: int = 0
-    keep: Keep | None = None
+    numbers: int = 0  # index of the output that has the number of masks of each sample
+    column: int = 0  # the column of that output with these numbers
+    keep: Keep | None = None  # finds the masks that remain, if each box has one; None: all remain
 
     def __call__(self, outputs: Outputs, number: int) -> Any:
         value = outputs.values[number]
@@ -135,15 +130,13 @@ class Planes:
 
 @dataclass
 class Finishing:
-    """The conversions that a source needs. finish: maps fields to conversions. needed: indices of outputs that are not fields, but that conversions read.
-    uneven: whether a field may be a tensor in one batch and a list in the next. as_list: advice for an error message on how to get a field as a list; {0!r} is
-    the field's name. vectors: whether samples of shape (1,), such as labels, become a vector (N) instead of (N, 1). images: indices of the outputs that are
-    further images or maps of floats with channels. image: whether output 0 is an image."""
+    """The conversions that a source needs."""
 
-    finish: Mapping[str, Finish] = field(default_factory=dict)
-    needed: Sequence[int] = ()
-    uneven: bool = True
+    finish: Mapping[str, Finish] = field(default_factory=dict)  # the conversions, by field
+    needed: Sequence[int] = ()  # indices of outputs that are not fields, but that conversions read
+    uneven: bool = True  # whether a field may be a tensor in one batch and a list in the next
+    # Advice for an error message on how to get a field as a list. {0!r} is the field's name.
     as_list: str = "with fields={{..., {0!r}: list}} each batch has a list, with ragged=({0!r},) one RaggedBatch"
-    vectors: bool = True
-    images: Sequence[int] = ()
-    image: bool = True
+    vectors: bool = True  # whether samples of shape (1,), such as labels, become a vector (N) instead of (N, 1)
+    images: Sequence[int] = ()  # indices of the outputs that are further images, or maps of floats with channels
+    image: bool = True  # whether output 0 is an image

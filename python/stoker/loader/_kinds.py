@@ -17,10 +17,10 @@ FORMATS = ("XYXY", "XYWH", "CXCYWH")
 
 @dataclass(frozen=True)
 class Kind:
-    """The kind of a field. name: one of the constants above. format: one of FORMATS for boxes; "list" for images, masks and maps that a batch holds as a list;
-    "vectors" for maps of vectors; else ""."""
+    """The kind of a field."""
 
-    name: str = OTHER
+    name: str = OTHER  # one of the constants above
+    # One of FORMATS for boxes; "list" for images, masks and maps that a batch holds as a list; "vectors" for maps of vectors; else "".
     format: str = ""
 
     @property

@@ -69,13 +69,12 @@ def _groups_of(state: Any) -> dict[str, Any] | None:
 
 @dataclass
 class Ids:
-    """A summary of the ids of an epoch, from the user's order, for a state that is saved in mid-epoch. rank, ranks: the rank whose ids these are; 0 and 1 if
-    they are the ids of all ranks."""
+    """A summary of the ids of an epoch, from the user's order, for a state that is saved in mid-epoch."""
 
     samples: int
     digest: str
-    rank: int
-    ranks: int
+    rank: int  # the rank whose ids these are; 0 for the ids of all ranks
+    ranks: int  # the number of ranks; 1 for the ids of all ranks
 
     @staticmethod
     def drawn(ids: array[int], shard: Shard | None) -> Ids:

@@ -21,15 +21,14 @@ _BUSY = 0.8  # share of the time; a part that is busy for longer counts as the c
 
 @dataclass(frozen=True)
 class Spent:
-    """Times of an epoch, in seconds. wait: time that the consumer waited for batches. busy: time that all threads together worked. source: time that the
-    callback thread spent in the user's code. bytes_read, batches: how many bytes were read and how many batches were delivered in the epoch."""
+    """Times of an epoch in seconds, and counts."""
 
     elapsed: float
-    wait: float
-    busy: float
-    source: float
+    wait: float  # time that the consumer waited for batches
+    busy: float  # time that all threads together worked
+    source: float  # time that the callback thread spent in the user's code
     bytes_read: float
-    batches: float
+    batches: float  # number of batches that were delivered
     threads: int
     gpu: bool = False
     store: Mapping[str, float] = field(default_factory=dict)  # the object store's counters for the epoch

@@ -58,12 +58,11 @@ def resized(extent: Extent, size: int, max_size: int | None) -> Extent:
 
 @dataclass
 class Field:
-    """A field whose pixels move with the image. node: HW or HWC for a mask, HWC for others. kind: IMAGE, MASK or FLOATS. vectors: the field is a map of floats
-    with two channels, the components of a vector along x and y in pixels. floats, gray, channels: as in _rules.Image."""
+    """A field whose pixels move with the image. floats, gray and channels are as in _rules.Image."""
 
-    node: DataNode
-    kind: str
-    vectors: bool = False
+    node: DataNode  # HW or HWC for a mask, HWC for others
+    kind: str  # IMAGE, MASK or FLOATS
+    vectors: bool = False  # whether the field is a map of two channels, a vector along x and y in pixels
     floats: bool = False
     gray: bool = False
     channels: int | None = None

@@ -28,10 +28,9 @@ _ENHANCES = ("Brightness", "Color", "Contrast", "Sharpness")
 
 
 class Step(NamedTuple):
-    """An operation and its magnitude for fn.augment. of_width, of_height: shares of the image's width and height. These extents are added, rounded down to
-    whole pixels, multiplied by `sign` and added to the magnitude."""
+    """An operation for fn.augment, with magnitude + sign * floor(of_width * the image's width + of_height * its height)."""
 
-    code: int = 0
+    code: int = 0  # the operation, a value of CODES
     magnitude: float = 0.0
     of_width: float = 0.0
     of_height: float = 0.0

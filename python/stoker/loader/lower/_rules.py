@@ -47,15 +47,14 @@ def one_of(interpolations: Sequence[types.DALIInterpType]) -> Any:
 
 @dataclass
 class Image:
-    """An image (HWC) in the graph, between two transforms. floats: values are float32, on a scale that the user chose; otherwise uint8. gray: the source's
-    image has one channel. channels: the number of channels; None if it is not known."""
+    """An image (HWC) in the graph, between two transforms."""
 
     node: DataNode
     extent: Size | None  # None: not known before the pipeline runs
     followers: Followers | None = None
-    floats: bool = False
-    gray: bool = False
-    channels: int | None = None
+    floats: bool = False  # whether values are float32, on a scale that the user chose; otherwise they are uint8
+    gray: bool = False  # whether the source's image has one channel
+    channels: int | None = None  # number of channels; None if it is not known
     clip: bool = False  # frames of one video (FHWC), which share their random draws
     sound: Any = None  # the sound of the clip, or of a sample that has a sound instead of an image (_sounds.Sound)
 

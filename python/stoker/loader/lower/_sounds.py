@@ -18,14 +18,13 @@ from stoker.loader._spec import Spec
 
 @dataclass
 class Sound:
-    """A sound in the graph, between two transforms. node: (frames), (channels, frames), or a spectrum (bins, frames). rate: a node with the rate in Hz.
-    rate_hz, frames: the rate in Hz and the number of frames, or None where samples differ. ndim: number of dimensions of `node`."""
+    """A sound in the graph, between two transforms."""
 
-    node: DataNode
-    rate: DataNode
-    rate_hz: int | None
-    frames: int | None
-    ndim: int
+    node: DataNode  # (frames), (channels, frames), or a spectrum (bins, frames)
+    rate: DataNode  # each sample's rate in Hz
+    rate_hz: int | None  # the rate in Hz; None if samples differ
+    frames: int | None  # number of frames; None if samples differ
+    ndim: int  # number of dimensions of `node`
 
     def on(self, spec: Spec) -> Sound:
         """Returns the sound on the device of the batch."""

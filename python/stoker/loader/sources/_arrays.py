@@ -19,13 +19,12 @@ _LARGEST = 1 << 34  # the most bytes that are decompressed from one file
 
 @dataclass
 class Arrays:
-    """Images and targets in memory. images: uint8, (N, H, W, C) or (N, C, H, W), as `layout` says. targets: an array or a list of N elements, or None.
-    transform: the data set's own transform, or None."""
+    """Images and targets in memory."""
 
-    images: Any
-    targets: Any
-    transform: Any = None
-    layout: str = "HWC"
+    images: Any  # uint8, (N, H, W, C) or (N, C, H, W), as `layout` says
+    targets: Any  # an array or a list of N elements, or None
+    transform: Any = None  # the data set's own transform, or None
+    layout: str = "HWC"  # or "CHW"
 
     @classmethod
     def of(cls, images: Any, targets: Any, transform: Any = None, layout: str | None = None) -> Arrays:

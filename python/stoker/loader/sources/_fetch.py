@@ -33,15 +33,11 @@ Item = tuple[int, Place]  # a sample's id, and the numbers that seed its random 
 
 @dataclass(slots=True)
 class Fetched:
-    """A sample in the form that the pipeline accepts, or the exception that fetching it raised.
+    """A sample in the form that the pipeline accepts, or the exception that fetching it raised."""
 
-    parts: the converted parts; None if the sample failed. index: the sample's index in the dataset; None if not known. path: the path of the image's file, or
-    None.
-    """
-
-    parts: tuple[Any, ...] | None
-    index: int | None = None
-    path: str | None = None
+    parts: tuple[Any, ...] | None  # the converted parts; None if the sample failed
+    index: int | None = None  # the sample's index in the dataset; None if it is not known
+    path: str | None = None  # the result of Samples.path_of: the image's file, or the row of a table; None if neither is known
     error: Exception | None = None
 
     @property

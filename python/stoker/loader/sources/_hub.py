@@ -38,8 +38,8 @@ class _Rows:
         self._images: set[str] = set()
         self._types: dict[str, tuple[Any, ...]] = {}
         self.raw = source
-        if source.features is None and is_stream_of_hub(source):  # as after map(): sample() finds the column in the first row
-            self.column = ""
+        if source.features is None and is_stream_of_hub(source):  # features are unknown, as after map()
+            self.column = ""  # sample() finds the column in the first row
             return
         self.column = _image_column(source, names, kinds or {}) if sound is None else _sound_column(source, sound)
         self.rate = getattr(source.features[self.column], "sampling_rate", None) if sound is not None else None

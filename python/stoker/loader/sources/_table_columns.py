@@ -19,14 +19,13 @@ IMAGE, BYTES, TEXT, NUMBER, ARRAY, OBJECT = "image", "bytes", "text", "number", 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. type: pyarrow's type. kind: one of the constants above. shape: the extents of a row's array for Arrow's fixed_shape_tensor; () for
-    other types."""
+    """A column of a table."""
 
     name: str
-    type: Any
-    kind: str
+    type: Any  # pyarrow's type
+    kind: str  # one of the constants above
     dtype: str = ""  # element type of this column in a batch; "" unless kind is NUMBER or ARRAY
-    shape: tuple[int, ...] = ()
+    shape: tuple[int, ...] = ()  # extents of a row's array for Arrow's fixed_shape_tensor; () for other types
 
 
 class NullError(ValueError):
@@ -236,12 +235,11 @@ def _images(array: Any) -> Values:
 
 @dataclass(frozen=True)
 class _Numbers:
-    """The numbers of a column. made: a read-only NumPy array in the type of batches, 0 for nulls. over: a bool array that is True where `made` cannot represent
-    the number; None if it represents all numbers. given: the numbers in the column's own type; None if `over` is None."""
+    """The numbers of a column."""
 
-    made: Any
-    given: Any
-    over: Any
+    made: Any  # a read-only NumPy array in the type of batches, 0 for nulls
+    given: Any  # the numbers in the column's own type; None if `over` is None
+    over: Any  # a bool array that is True where `made` cannot represent the number; None if it represents all numbers
 
     def check(self, at: Any) -> None:
         """Raises OverflowError if the number `at`, or one of the slice `at`, does not fit into the type that batches have."""

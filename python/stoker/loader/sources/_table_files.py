@@ -53,12 +53,11 @@ def is_remote(name: str) -> bool:
 
 @dataclass
 class TableFile:
-    """A Parquet file with its footer. size: in bytes. mark: the identity of this version of the file: size, times and inode of a local file; size and version
-    of an object in a store."""
+    """A Parquet file with its footer."""
 
     name: str
-    size: int
-    mark: tuple[Any, ...]
+    size: int  # in bytes
+    mark: tuple[Any, ...]  # identifies the version: size, times and inode of a local file; size and version of an object in a store
     footer: Any  # pyarrow.parquet.FileMetaData
     schema: Any  # pyarrow.Schema
     roots: list[str]  # for each column chunk of a row group, the name of its column

@@ -25,8 +25,8 @@ _BECOMES = {
 
 
 def asked(arguments: Sequence[str]) -> list[str] | None:
-    """Returns the files that `stoker inspect FILE.parquet ... [--json]` names, or, if it names only a folder, the files that a Loader would read from the folder
-    as a table. Returns None for other commands."""
+    """Returns the files that `stoker inspect FILE.parquet ... [--json]` names, or, if it names one folder, the files that a Loader would read there as a table.
+    Returns None for other commands."""
     if not arguments or arguments[0] != "inspect":
         return None
     paths = [a for a in arguments[1:] if a not in ("--json", "-j", "--quiet", "-q")]

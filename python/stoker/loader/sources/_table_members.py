@@ -66,12 +66,11 @@ def ending_of(data: Bytes, path: Callable[[], str | None]) -> str | None:
 
 @dataclass(frozen=True)
 class Member:
-    """The file of a column's value in each sample. ending: the ending of the file's name. If the column holds images or sounds and is not the main one, the
-    ending of the format follows. is_main: whether this is the sample's image or sound."""
+    """The file of a column's value in each sample."""
 
     column: Column
-    ending: str
-    is_main: bool = False
+    ending: str  # ending of the file's name; in a column of images or sounds that is not the main one, the format's ending follows
+    is_main: bool = False  # whether this is the sample's image or sound
 
     def name(self, data: Bytes, path: Callable[[], str | None]) -> str | None:
         """Returns the ending of one row's file. In columns of images or sounds the ending depends on the row: for an unknown format, None in the main column
@@ -86,11 +85,10 @@ class Member:
 
 @dataclass(frozen=True)
 class Plan:
-    """Which files a row becomes in a tar. members: one for each column, the image or sound first. classes: the label column's
-    class names, by number; [] if the table does not give them."""
+    """Which files a row becomes in a tar."""
 
-    members: list[Member]
-    classes: list[str]
+    members: list[Member]  # one for each column, the image or sound first
+    classes: list[str]  # the label column's class names, by number; [] if the table does not give them
 
     @property
     def names(self) -> list[str]:

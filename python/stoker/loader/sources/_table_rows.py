@@ -35,13 +35,13 @@ class Part:
 
 @dataclass
 class Rows:
-    """A table. features: what `datasets` wrote about its columns. facts: values for JSON that differ if a file of the table is replaced."""
+    """A table."""
 
     parts: list[Part]
     schema: Any  # pyarrow.Schema
-    features: dict[str, Any]
+    features: dict[str, Any]  # what `datasets` wrote about the columns
     files: list[str]
-    facts: list[Any]
+    facts: list[Any]  # values for JSON that differ if a file of the table is replaced
 
 
 def is_saved(folder: str) -> bool:

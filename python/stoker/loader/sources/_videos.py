@@ -141,16 +141,14 @@ def _opened(source: Any, storage: Any) -> Any:
 
 
 class Separated(NamedTuple):
-    """A Loader's arguments, with those about sounds and about clips of videos split off. fields: without those that the sounds add. sounds: a Sounds of _sounds.py;
-    None if the source itself makes the sounds. main: the user's name of the sounds, if samples have sounds instead of images; else "". ragged: the ragged
-    fields that are not sounds. transforms: those of images."""
+    """A Loader's arguments, with those about sounds and about clips of videos split off."""
 
     source: Any
-    fields: Any
-    sounds: Any
-    main: str
-    ragged: Any
-    transforms: Any = None
+    fields: Any  # the user's fields without those that the sounds add
+    sounds: Any  # a Sounds of _sounds.py; None if the source itself makes the sounds
+    main: str  # the user's name of the sounds, if samples have sounds instead of images; else ""
+    ragged: Any  # the ragged fields that are not sounds
+    transforms: Any = None  # the transforms of images
     video: Video | None = None
 
 

@@ -34,13 +34,12 @@ class FieldExistsError(MissingFieldError):
 
 @dataclass
 class _Field:
-    """A child of a group. type: the type of its elements, or SampleDataGroup for a child group. value: the data, the node, or the child group. mapping: the
-    numbers that stand for texts, or None. ragged: whether samples of a batch may differ in their first extent."""
+    """A child of a group."""
 
-    type: Any
-    value: Any = None
-    mapping: FieldMapping | None = None
-    ragged: bool = False
+    type: Any  # the type of its elements, or SampleDataGroup for a child group
+    value: Any = None  # the data, the node, or the child group
+    mapping: FieldMapping | None = None  # the numbers that stand for texts, or None
+    ragged: bool = False  # whether samples of a batch may differ in their first extent
 
     @property
     def is_group(self) -> bool:
