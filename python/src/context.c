@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Context: the library's worker threads. Any thread may log a message without the GIL: the message is queued here, and a thread that waits for
- * a batch passes it to Python. Workers take the GIL only to call users' functions and to release Python objects. */
+ * Context: the library's worker threads. Any thread may log a message without the GIL: the message is queued here, and core_context_drain passes
+ * it to Python. Workers take the GIL only to call users' functions and to release Python objects. */
 #include "core.h"
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The module itself: its types and functions. */
+ * Registers the types and functions of stoker._core. */
 #include "core.h"
 
 static PyObject *core_version(PyObject *module, PyObject *unused)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Parts that all types of this module share. */
+ * Makes types and objects, and checks calls: for other threads, other processes and signals. */
 #include "core.h"
 
 #include <sys/syscall.h>

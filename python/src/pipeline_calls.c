@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Admits calls to the library's pipeline in the process that made it, until it is closed; one at a time, unless they may overlap. Destroys it. */
+ * Begins calls of the library's pipeline. Refuses calls in another process and calls after close(). One call at a time may use pipeline_enter, which
+ * gives it the pipeline for itself. Destroys the pipeline. */
 #include "pipeline.h"
 
 void pipeline_destroy(struct stk_pipeline *p)

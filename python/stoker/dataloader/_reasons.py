@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exception that says why something runs in Python."""
 
 from __future__ import annotations
 

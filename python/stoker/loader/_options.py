@@ -266,8 +266,8 @@ def tail_of(last_batch: str | None, drop_last: bool | None) -> str:
 
 
 def device_id_of(device: Any) -> int | None:
-    """Returns the index of a GPU, or None for the CPU. device: "cpu", "cuda:1", a torch.device or an index; "cuda" is torch's current GPU. Raises
-    InvalidArgumentError for others."""
+    """Returns the index of a GPU, or None for the CPU. device: "cpu", "cuda:1", "gpu:1", a torch.device or an index; "cuda" and "gpu" mean torch's
+    current GPU. Raises InvalidArgumentError for others."""
     text = f"cuda:{device}" if isinstance(device, int) and not isinstance(device, bool) else str(device)
     if text in ("cpu", "cpu:0"):
         return None

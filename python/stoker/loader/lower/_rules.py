@@ -198,7 +198,7 @@ class Rule:
         return [self.apply(image)]
 
     def draws(self, boxes: bool) -> bool:
-        """Returns `draws_size`. boxes: whether samples have boxes."""
+        """Returns whether the transform draws the size of its result. boxes: whether samples have boxes."""
         return self.draws_size and (boxes or not self.needs_boxes)
 
     def size_after(self, size: Size) -> Size | None:

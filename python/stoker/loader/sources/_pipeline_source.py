@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Pipeline of the user as the source of a Loader."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CallableBase: base class of inputs that are called once for each sample."""
 
 from __future__ import annotations
 

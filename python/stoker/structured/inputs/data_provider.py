@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DataProvider: base class of data sets whose samples are read by index."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""IterableBase: base class of inputs that return whole batches."""
 
 from __future__ import annotations
 

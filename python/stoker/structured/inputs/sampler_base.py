@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SamplerBase: base class of samplers, which choose the samples of each batch."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SamplerInputCallable: samples in a sampler's order, which worker processes can read."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SamplerInputIterable: batches in a sampler's order."""
 
 from __future__ import annotations
 

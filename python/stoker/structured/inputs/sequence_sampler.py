@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SequenceSampler: the samples at one index of successive batches are successive samples of a sequence."""
 
 from __future__ import annotations
 

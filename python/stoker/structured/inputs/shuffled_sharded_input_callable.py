@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ShuffledShardedInputCallable: epochs over a data set, which can be shuffled and divided among ranks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the types of nodes with those of fields while a graph is built."""
 
 from __future__ import annotations
 

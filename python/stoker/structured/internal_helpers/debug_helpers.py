@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the tensors of a running pipeline."""
 
 from __future__ import annotations
 

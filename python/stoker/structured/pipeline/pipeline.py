@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PipelineDefinition, which makes a pipeline from an input and from the processing steps for its samples."""
 
 from __future__ import annotations
 

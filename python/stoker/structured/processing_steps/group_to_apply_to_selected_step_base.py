@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GroupToApplyToSelectedStepBase: steps that apply another step to parts of the tree."""
 
 from __future__ import annotations
 
