@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Begins calls of the library's pipeline. Refuses calls in another process and calls after close(). One call at a time may use pipeline_enter, which
- * gives it the pipeline for itself. Destroys the pipeline. */
+ * Begins and ends calls of the library's pipeline, and destroys the pipeline. Refuses calls in another process and calls after close(). */
 #include "pipeline.h"
 
 void pipeline_destroy(struct stk_pipeline *p)

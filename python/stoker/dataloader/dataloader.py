@@ -482,8 +482,7 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
         return super()._process_data(data, worker)
 
     def _note_ends(self, before: int | None = None) -> None:
-        """Stores the states of workers whose IterableDataset has ended. before: stores only those of workers that ended in a task with a lower number; None: of
-        all workers."""
+        """Stores the states of workers whose IterableDataset has ended. before: only of workers whose last task has a lower number; None: of all workers."""
         while self._ends and (before is None or self._ends[0][0] < before):
             _, worker, state = self._ends.pop(0)
             self._states.put(worker, state)

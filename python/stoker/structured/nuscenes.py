@@ -298,7 +298,7 @@ class NuScenes(DataProvider):
         return [node[is_frame] if isinstance(node, tuple) else node for node, is_frame in given]
 
     def _order(self, order: Any) -> dict[str, Any] | None:
-        """Returns arguments with which readers.nuscenes reads samples in an input's order; None if it cannot."""
+        """Returns arguments with which readers.nuscenes reads samples in an input's order; None if the operator does not support that order."""
         shard = {"shard_id": getattr(order, "shard_id", 0), "num_shards": getattr(order, "num_shards", 1)}
         if isinstance(order, SamplerInputIterable) and isinstance(order.sampler, SequenceSampler):
             sampler = order.sampler
