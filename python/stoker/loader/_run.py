@@ -246,7 +246,7 @@ class Run:
 
     @property
     def in_stretches(self) -> bool:
-        """Returns whether ids are drawn in parts ("stretches"), because the sampler of this epoch has no length."""
+        """Returns whether this epoch's ids are drawn in parts ("stretches"), as those of a long sampler without a length."""
         return self.order is not None and (self.order.rest is not None or self.before > 0)
 
     def _next_stretch(self, done: int) -> bool:

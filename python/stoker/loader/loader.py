@@ -601,7 +601,7 @@ class Loader(metaclass=BriefHelp):
 
     @property
     def num_workers(self) -> int:
-        """0, because the workers are threads. For code that expects a DataLoader."""
+        """Always 0: there are no workers of torch. For code that expects a DataLoader."""
         return 0
 
     @property
