@@ -22,7 +22,7 @@ FieldMapping = Mapping[str | None, Any]
 
 
 class MissingFieldError(KeyError):
-    """Raised if a name or a path leads to no field, if a group of another format is assigned, or if a field's mapping lacks a text."""
+    """Raised if a name or a path leads to no field, a group of another format is assigned, a mapping lacks a text, or an iterator's result lacks a field."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
