@@ -10,11 +10,11 @@
  * `stream` is ignored and the work is done on return. Any thread may call, also several at a time with one handle.
  *
  * Bad indices never crash: reads give the filler, writes are dropped, and each adds one to *refused (in the device's memory; NULL: not
- * counted).
+ * counted). Where a function differs, its comment says so.
  *
- * Errors of all functions. STK_INVALID: an extent is negative or too large (items and indices are below 2^31), or an element or index has
- * none of the sizes named. STK_NO_MEMORY: on the CPU, scratch memory. STK_LIMIT: on CUDA, more blocks than a launch can have. STK_CUDA: a
- * call of the driver failed. Others are named with the function. */
+ * Errors of all functions. STK_INVALID: an extent is negative or too large (items and indices are below 2^31), or the size in bytes of an element or index
+ * is not one of those listed. STK_NO_MEMORY: on the CPU, scratch memory. STK_LIMIT: on CUDA, more blocks than a launch can have. STK_CUDA: a call of the
+ * driver failed. Others are named with the function. */
 #ifndef STOKER_BATCHING_H
 #define STOKER_BATCHING_H
 

@@ -76,7 +76,7 @@ STK_API bool stk_op_info(size_t i, struct stk_op_info *out);
 STK_API bool stk_op_find(const char *name, size_t *i);
 /* Describes argument number `arg` of operator number `op`; returns false if one of them is out of range. */
 STK_API bool stk_op_arg(size_t op, int32_t arg, struct stk_arg_info *out);
-/* Writes one sentence about an unknown operator name: "exists in DALI, not in Stoker yet", or "did you mean ...?". */
+/* Writes one sentence about an unknown operator name, such as "NAME exists in DALI, not in Stoker yet", and cuts it if it does not fit. */
 STK_API void stk_op_explain_missing(const char *name, char *text, size_t capacity);
 
 #ifdef __cplusplus

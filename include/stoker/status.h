@@ -5,8 +5,8 @@
  * Every function that can fail returns enum stk_status and takes a nullable struct stk_error * last. There is no other error state: no
  * globals, no thread-locals. A status must not be ignored.
  *
- * All functions check their arguments: a NULL that the header does not allow, a number outside its enumeration, a size or a time out of
- * range give STK_INVALID, with a message that names it. Functions that return something else then return NULL, 0, -1 or false. */
+ * Unless its comment says otherwise, a function checks its arguments: a NULL that the header does not allow, a number outside its enumeration, a size or a
+ * time out of range give STK_INVALID, with a message that names it. Functions that return something else then return NULL, 0, -1 or false. */
 #ifndef STOKER_STATUS_H
 #define STOKER_STATUS_H
 

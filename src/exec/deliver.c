@@ -330,7 +330,7 @@ enum stk_status stk_pipeline_next(struct stk_pipeline *p, struct stk_batch **out
 
 /* ---- skipping an epoch ---- */
 
-/* Returns the number of the first batch after `epoch`, but at least of the next batch. Epochs may differ in length, so this searches the order. */
+/* Returns the number of the first batch that is not delivered yet and belongs to an epoch after `epoch`. Epochs differ in length, so this searches. */
 static int64_t next_epoch_batch(const struct stk_pipeline *p, int64_t epoch)
 {
 	int64_t k = p->flight.next_deliver, step = 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Checks the contents of CIFAR's files, independently of reading them. */
+ * Checks the contents of a file of CIFAR-10 or CIFAR-100 that is in memory. */
 #ifndef STK_FORMAT_CIFAR_H
 #define STK_FORMAT_CIFAR_H
 

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Frees the memory that the growing list does not use. If realloc fails, nothing changes. */
+/* Frees the unused ends of the list's arrays. An array whose realloc fails keeps its size. */
 static void shrink(struct stk_file_list *l)
 {
 	char *names = stk__realloc(l->names, l->names_size);

@@ -80,8 +80,8 @@ enum stk_status stk__check_matrix(const char *name, struct stk_ints shape, int64
 /* Returns false for types of floats, and true for all others: integers, bool, enumerations and STK_NO_DTYPE. */
 bool stk__dtype_whole(enum stk_dtype dtype);
 
-/* For operators that have both lower and lower_jobs and compute on values: returns `classes`, or STK_CLASS_NEVER for types that a pass cannot compute on and
- * for unknown types. */
+/* For operators that have both lower and lower_jobs and compute on values: returns `classes`, or STK_CLASS_NEVER for types that a pass cannot compute on,
+ * for unknown types, and if `in` is NULL. */
 static inline unsigned stk__classes_for(const struct stk_desc *in, unsigned classes)
 {
 	return in && stk__dtype_in_float(in->dtype) ? classes : STK_CLASS_NEVER;

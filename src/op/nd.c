@@ -176,7 +176,7 @@ enum stk_status stk__window_copy(
 	return s;
 }
 
-/* A range of output elements along a dim whose source elements follow each other. */
+/* The output elements `at` to at + size - 1 along a dim. Their source elements are start, start + step, ... */
 struct run {
 	int64_t at, size, start, step;
 };

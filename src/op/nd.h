@@ -11,7 +11,7 @@ struct stk_window {
 	int64_t start[STK_MAX_DIMS], extent[STK_MAX_DIMS];
 };
 
-/* The ways to treat a window that reaches outside of the tensor. */
+/* The treatment of a window that reaches outside of the tensor: an error, no change, or a cut at the tensor's bounds (stk__window_bound). */
 enum stk_bounds { STK_BOUNDS_ERROR, STK_BOUNDS_PAD, STK_BOUNDS_TRIM };
 
 struct stk_bounds_args {

@@ -59,7 +59,7 @@ struct stk_arg_def {
 	const char *fallback;
 	double min, max;
 	const char *choices; /* for strings: "error|pad|trim_to_shape" */
-	bool without_pass; /* if its value comes sample by sample, it may need what a pass cannot do: the operator then always uses lower_jobs */
+	bool without_pass; /* if its value comes sample by sample, the operator always uses lower_jobs, since a pass cannot do all its values */
 	bool shapes;       /* if its value comes sample by sample, the output's shape is not known before the run */
 	const struct stk_arg_def *group;
 	const char *doc;
@@ -148,7 +148,8 @@ struct stk_call {
 	void *state;              /* state_size bytes, zeroed, also while a graph is built; kept from infer to run of one sample */
 	struct stk_random random; /* the operator's random stream for this sample; each function starts at the beginning of the stream */
 	struct stk_place place;   /* epoch, position, sample id */
-	/* Index of the sample in its batch; number of samples of the batch. Skipped samples count. With a gather in a branch: only samples of the branch. */
+	/* Index of the sample in its batch; number of samples of the batch. Skipped samples count. If the operator has a gather and is in a branch
+	 * of a condition, only the samples that take the branch count. */
 	int32_t index, batch;
 	const char *uri;                         /* with STK_OP_NAMES: the sample's URI, "" if it has none */
 	const struct stk_source_callbacks *user; /* the user's function, for operators with STK_OP_FUNCTION; NULL while a graph is built */
@@ -158,7 +159,7 @@ struct stk_call {
 	const struct stk_gpu_call *gpu;
 };
 
-/* The encoded file of a decoder, for a caller that decodes many files at once. */
+/* The file that a decoder's call would decode, and how, for a caller that decodes many files at once. */
 struct stk_encoded {
 	const uint8_t *data;
 	size_t size;
@@ -186,8 +187,8 @@ struct stk_known_object {
 	bool remote;  /* true if the object is in a store, false if it is a local file */
 };
 
-/* The functions of a reader. `shared` is the result of `open`, or of the operator's setup if there is no `open`. They may be called from any thread, and all
- * but `open` and `prefetch` are pure. The reader's run_cpu fills its outputs for call->place; call->bytes holds the sample's parts, which io has fetched. */
+/* The functions of a reader. `shared` is the result of `open`, or of the operator's setup if there is no `open`. Any thread may call
+ * them, several at once. The reader's run_cpu fills its outputs for call->place; call->bytes holds the sample's parts, which io has fetched. */
 struct stk_reader_def {
 	/* Opens the data set, which may be remote; replaces the operator's setup. Nullable. */
 	enum stk_status (*open)(const void *args, const struct stk_access *access, void **shared, struct stk_error *err);
@@ -233,7 +234,7 @@ struct stk_reader_def {
 	const char *(*listed_in)(const void *args);
 	int64_t (*classes)(const void *shared);                       /* number of classes that labels stand for; nullable */
 	const char *(*class_name)(const void *shared, int64_t label); /* name of a label's class; nullable */
-	int64_t (*skipped)(const void *shared, const char **text);    /* nullable: counts files that are not samples; *text lists them */
+	int64_t (*skipped)(const void *shared, const char **text);    /* number of files that are not samples; *text lists them; nullable */
 };
 
 /* ---- the definition ---- */
@@ -366,7 +367,7 @@ static inline bool stk__op_frame_input(const struct stk_op_def *def, int32_t k)
 	return def->frame_inputs >> (k < 63 ? k : 63) & 1;
 }
 
-/* Returns whether the operator can process tensors of any kind, and not only images in passes. */
+/* Returns whether the operator can do its work without a pass. */
 static inline bool stk__op_runs(const struct stk_op_def *def)
 {
 	return def->run_cpu || def->lower_jobs;

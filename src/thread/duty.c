@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 
 enum {
-	LEAST = 4,    /* minimum number of threads on duty: 4 take no more CPU time for the same work than 1, but 16 half as much again */
+	LEAST = 4,    /* minimum number of threads on duty: for the same work 4 need as much CPU time as 1, and 16 need 1.5 times as much */
 	HEADROOM = 4, /* number of threads on duty for each thread that was awake on average */
 	PATIENCE_NS = 5000000, /* time without a pause after which the number on duty doubles */
 };

@@ -10,15 +10,15 @@
 /* Fails if the input's type is known and is not float32. */
 enum stk_status stk__audio_floats(const struct stk_call *call, struct stk_error *err);
 
-/* Resolves an axis: from 0, or from the end if it is below 0. Fails if the tensor has no such dimension. */
+/* Sets *out to the index of the dimension that `axis` names; a negative axis counts from the end. Fails if the tensor has no such dimension. */
 enum stk_status stk__audio_axis(int64_t axis, const struct stk_desc *in, int32_t *out, struct stk_error *err);
 
 /* Return the products of the extents before (outer) and after (inner) a dimension. */
 int64_t stk__audio_outer(const struct stk_desc *desc, int32_t axis);
 int64_t stk__audio_inner(const struct stk_desc *desc, int32_t axis);
 
-/* Tables that an operator computes for the first sample with an extent, and keeps for all samples. Any thread may use them. */
-enum { STK_AUDIO_KEPT = 16 }; /* maximum number of tables that are kept; tables for further extents are computed for each sample */
+/* The tables that an operator has computed, each with its key, such as an extent of the input. Any thread may use them. */
+enum { STK_AUDIO_KEPT = 16 }; /* maximum number of tables that are kept; tables for further keys are computed again for each sample */
 struct stk_audio_table {
 	struct stk_audio_table *next;
 	int64_t key;
@@ -35,7 +35,7 @@ struct stk_audio_maker {
 	const void *user;
 };
 
-/* Returns the table for a key, which is computed if there is none yet; NULL after a failure. The table is valid until the sample's chain has ended. */
+/* Returns the table for a key, and first makes it if there is none yet; NULL: this failed. The table is valid until the sample's chain has ended. */
 const void *stk__audio_table_take(
 	struct stk_audio_tables *tables, int64_t key, const struct stk_audio_maker *maker, struct stk_arena *arena, struct stk_error *err);
 

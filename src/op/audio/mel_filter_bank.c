@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * mel_filter_bank: sums the bins of a spectrum in triangular bands, whose widths follow hearing. */
+ * mel_filter_bank: sums the bins of a spectrum in triangular bands of equal width on the mel scale of pitch. */
 #include "base/math.h"
 #include "kernel/bands/bands.h"
 #include "op/audio/audio.h"

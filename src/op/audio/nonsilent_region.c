@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * nonsilent_region: finds where a signal is not silent. */
+ * nonsilent_region: finds the part of a signal that is left without the silence at its start and end. */
 #include "base/math.h"
 #include "kernel/nonsilent/nonsilent.h"
 #include "op/audio/audio.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * power_spectrum: the spectra of all lines of a tensor along one dimension. */
+ * power_spectrum: computes spectra along one dimension, one for each index of the other dimensions. */
 #include "kernel/spectrum/spectrum.h"
 #include "op/audio/audio.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * spectrogram: the spectra of overlapping frames of a signal. */
+ * spectrogram: cuts a signal into overlapping frames, and computes the spectrum of each frame. */
 #include "base/math.h"
 #include "kernel/spectrum/spectrum.h"
 #include "op/audio/audio.h"

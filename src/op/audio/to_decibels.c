@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * to_decibels: magnitudes or powers on a logarithmic scale. */
+ * to_decibels: converts magnitudes or powers to decibels. */
 #include "base/math.h"
 #include "kernel/decibels/decibels.h"
 #include "op/audio/audio.h"

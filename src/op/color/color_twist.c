@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * color_twist: hue, saturation, brightness and contrast. */
+ * color_twist: changes hue, saturation, brightness and contrast in one step. */
 #include "op/color/color.h"
 #include "op/color/intensity.h"
 

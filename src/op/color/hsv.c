@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * hsv: hue, saturation and value. */
+ * hsv: changes hue, saturation and value. */
 #include "op/color/color.h"
 #include "op/color/intensity.h"
 

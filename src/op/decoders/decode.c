@@ -48,8 +48,8 @@ const struct stk_arg_def stk__decode_cache_group[] = {
 	STK_ARG_END,
 };
 
-/* Returns the type to which the codec decodes: uint8 if the output has it, since codecs round to uint8 themselves and only then can a sampler follow; otherwise
- * the file's own type, which is converted later. */
+/* Returns the type to which the codec decodes: uint8 if the output is uint8, since codecs round to uint8 themselves; otherwise the file's own type,
+ * which is converted later. */
 static enum stk_dtype decoded_dtype(const struct stk_decode_args *a, const struct stk_image_info *info)
 {
 	return a->dtype == STK_UINT8 ? STK_UINT8 : info->dtype;

@@ -20,7 +20,7 @@ STK_MUST_USE enum stk_status stk__npy_array_take(
 /* Sets the output's desc, with type `dtype`. If the file's own bytes can be used, the output becomes a view of them: its data is set too. */
 void stk__npy_array_place(const struct stk_npy_array *a, enum stk_dtype dtype, struct stk_tensor *out);
 
-/* Copies the window in C order if a view is not possible, converted to the output's type, with `fill` for the part outside. Bools become 0 or 1, even if the
+/* Copies the window in C order if a view is not possible, converted to the output's type, with `fill` outside of the array. Bools become 0 or 1, even if the
  * file holds other bytes. */
 STK_MUST_USE enum stk_status stk__npy_array_copy(
 	const struct stk_call *call, const struct stk_npy_array *a, float fill, struct stk_error *err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * augment: one of the operations of automatic augmentation, which a number chooses for each sample.
  *
- * The alternative, an `if` for each of fifteen operations, would add several hundred operators to the graph and conditions to each sample. Instead, a sample
- * makes one job of an existing kind. The lists of a policy are arguments, so that a sample draws one number and reads nothing else. */
+ * The alternative, an `if` for each operation, would add many operators and conditions to the graph. Instead, a sample makes one job of an existing kind. The
+ * lists of a policy are arguments, from which the argument `row` chooses an entry for the sample. */
 #include "kernel/enhance/enhance.h"
 #include "kernel/equalize/equalize.h"
 #include "kernel/pointwise/pointwise.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * jpeg_compression_distortion: the artefacts of JPEG compression. */
+ * jpeg_compression_distortion: gives images the artefacts of JPEG compression. */
 #include "kernel/jpeg_distortion/jpeg_distortion.h"
 #include "op/dims.h"
 

@@ -35,8 +35,8 @@ struct stk_bbox_found {
 	bool whole;                                   /* the window is the whole space: all boxes stay unchanged */
 };
 
-/* Draws windows until one is accepted, or `allow_none` is drawn: the whole space. After s->total_attempts windows takes the best one so far, or the whole space
- * if none could be drawn. STK_INVALID: attempts are unlimited, and very many found no window. STK_CANCELLED. */
+/* Draws a threshold, then up to s->attempts windows, and repeats this until a window is accepted. With s->allow_none, the whole space may be drawn instead of a
+ * threshold. After s->total_attempts windows takes the best one, or the whole space if none could be drawn. STK_INVALID: an unlimited search found none. */
 STK_MUST_USE enum stk_status stk__bbox_search(
 	const struct stk_bbox_search *s, struct stk_random *r, struct stk_bbox_found *out, struct stk_error *err);
 

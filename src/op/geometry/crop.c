@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * crop: a window of fixed extent. */
+ * crop: cuts a window out of an image, a volume or a sequence. */
 #include "op/geometry/window_args.h"
 
 struct crop {

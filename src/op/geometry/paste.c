@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * paste: an image on a larger canvas. */
+ * paste: puts an image on a larger canvas. */
 #include "op/nd.h"
 
 struct paste {
@@ -58,7 +58,7 @@ static enum stk_status paste_infer(const struct stk_call *call, struct stk_error
 		return s;
 	p->window = stk__window_full(&p->in);
 	const float at[2] = {a->paste_y, a->paste_x};
-	/* an extent of the canvas is known while the graph is built unless an argument varies */
+	/* while the graph is built, the canvas's extents are unknown if these arguments vary */
 	bool known = !stk__varies(call, &a->ratio) && !stk__varies(call, &a->min_canvas_size);
 	for (int d = 0; d < 2; d++) {
 		int64_t size = p->in.shape[d], canvas = size < 0 || !known ? -1 : (int64_t)(a->ratio * (float)size);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * random_crop: a window of fixed extent at a random place. */
+ * random_crop: cuts a window of fixed extent at a random position. */
 #include "op/nd.h"
 
 struct random_crop {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * roi_random_crop: draws the place of a window of fixed shape that contains as much of a region as possible. */
+ * roi_random_crop: draws the position of a window of fixed shape that contains as much of a region as possible. */
 #include "op/dims.h"
 
 struct roi_random_crop {

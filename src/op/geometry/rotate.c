@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * rotate: rotates images, and volumes about an axis, on a canvas that holds all of the result. */
+ * rotate: rotates images, and volumes about an axis. The canvas holds the whole result unless the user chooses its size. */
 #include "op/geometry/canvas.h"
 #include "op/geometry/warp_args.h"
 

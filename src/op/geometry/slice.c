@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * slice: a window of a tensor, by indices or shares of the extents. */
+ * slice: cuts a window out of a tensor; its bounds are indices or fractions of the extents. */
 #include "kernel/common/border.h"
 #include "op/geometry/slice_args.h"
 

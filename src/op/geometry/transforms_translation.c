@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * transforms.translation: a shift of points. */
+ * transforms.translation: shifts points. */
 #include "op/geometry/affine.h"
 
 struct translation {

@@ -30,7 +30,7 @@ static enum stk_status wrap_angle_run(const struct stk_call *call, struct stk_er
 			a -= ceil((a - pi) / (2 * pi)) * (2 * pi);
 		else if (a < -pi)
 			a += ceil((-pi - a) / (2 * pi)) * (2 * pi);
-		/* For a large angle, rounding of the sums above may exceed pi. */
+		/* Rounding in the sums above may leave a large angle outside of -pi to pi. */
 		out[i] = fabs(a) > pi ? remainder(v[i] + (turn ? *turn : 0), 2 * pi) : a;
 	}
 	stk__convert(call->out[0].data, call->out[0].desc.dtype, out, STK_FLOAT64, n);

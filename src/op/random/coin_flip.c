@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * random.coin_flip: 0 or 1. */
+ * random.coin_flip: draws 0 or 1. */
 #include "op/op.h"
 #include "op/random/random.h"
 

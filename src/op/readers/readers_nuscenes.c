@@ -159,7 +159,7 @@ static enum stk_status make_streams(const struct readers_nuscenes *a, struct nus
 	return stk__streams_create(&o, &n->streams, err);
 }
 
-/* Lists the outputs, once for all samples, since many chains read a few outputs each. */
+/* Lists the field and the camera of each output, so that samples need not find them in the arguments. */
 static enum stk_status list_outputs(const struct readers_nuscenes *a, struct nuscenes *n, struct stk_error *err)
 {
 	n->outputs = stk__alloc((size_t)readers_nuscenes_outputs(a) * sizeof *n->outputs);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cast: another element type. */
+ * cast: converts to another element type. */
 #include "kernel/copy/copy.h"
 #include "op/dims.h"
 

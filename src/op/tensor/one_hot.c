@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * one_hot: class numbers as vectors. */
+ * one_hot: makes of each class number a vector in which one element differs from the others. */
 #include "kernel/one_hot/one_hot.h"
 #include "op/nd.h"
 #include "op/tensor/join.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * _truth: a number as a condition. */
+ * _truth: makes a bool of a number, for conditions. */
 #include "op/dims.h"
 
 struct truth {

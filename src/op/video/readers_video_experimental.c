@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * experimental.readers.video: clips of videos, with more ways to pad and to sample them. */
+ * experimental.readers.video: like readers.video, with more ways to pad clips and to choose their frames. */
 #include "op/video/reader_video.h"
 
 #include <string.h>

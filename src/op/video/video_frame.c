@@ -113,8 +113,8 @@ static bool is_cancelled(void *cancel)
 	return stk__cancelled(cancel);
 }
 
-/* Decodes the frame to scratch memory of the worker or of the GPU. The output is a view of this memory, because its size is known only after the file was
- * read. */
+/* Decodes the frame to the worker's scratch memory or to GPU memory. The output is a view of it, since the frame's
+ * size is not known before the file is read. */
 static enum stk_status read_frame(const struct stk_call *call, struct stk_error *err)
 {
 	struct stk_tools *tools = call->tools;

@@ -6,7 +6,7 @@
 #include "op/readers/reader_files.h"
 #include "op/video/clip.h"
 
-/* The files of the data set. One of root, list and names must be given; "", or no names, counts as not given. */
+/* The files of the data set. Exactly one of root, list and names must be given; "", or no names, counts as not given. */
 struct stk_video_files {
 	const char *root, *list;
 	struct stk_strings names;
@@ -15,8 +15,9 @@ struct stk_video_files {
 
 /* How the ranges of a list are read, and cut into clips. */
 struct stk_video_cut {
-	int64_t length, step, stride; /* in frames: of a clip; from clip to clip (-1: length * stride); within a clip */
-	enum stk_clip_pad pad;        /* STK_CLIP_NONE: only whole clips */
+	/* in frames: length of a clip; distance from clip to clip (-1: length * stride); distance from frame to frame in a clip */
+	int64_t length, step, stride;
+	enum stk_clip_pad pad; /* STK_CLIP_NONE: only whole clips */
 	bool uniform;          /* each range gives one clip: `length` frames, spread evenly over it; step, stride and pad are not used */
 	bool by_number;        /* ranges are frame numbers, not seconds; negative ones count from the end */
 	bool start_up, end_up; /* a start (end) between the times of two frames is rounded up to the later frame */
