@@ -311,7 +311,7 @@ static enum stk_status copy_frames(const struct reading *r, const struct asked *
  * updates v->steps. */
 static bool reads_on(struct reading *r, const struct asked *asked)
 {
-	enum { PART = 3 }; /* a step may leave out one PART-th of the frames from one key frame to the next */
+	enum { PART = 3 }; /* a step may be as long as one PART-th of the mean distance of key frames */
 	struct stk_video *v = r->v;
 	const struct stk_video_facts *f = stk__video_facts(v->index);
 	const int64_t first = asked[0].frame, step = first - v->latest;

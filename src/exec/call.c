@@ -195,8 +195,8 @@ static void release_buffer(void *buffer)
 	stk__buffer_release(buffer);
 }
 
-/* If an output is exactly the bytes of one of io's buffers, makes the slot refer to that buffer, which saves a copy. Otherwise
- * returns false, and the caller must copy the bytes. */
+/* Makes the slot refer to io's buffer if that has exactly the output's bytes, and if sharing it is better than a copy (stk__fetch_share). Otherwise returns
+ * false, and the caller must copy the bytes. */
 static bool refer_to_read_bytes(const struct stk_chain_run *run, const struct stk_value *v, const struct stk_tensor *t)
 {
 	const struct stk_sample_state *s = &run->record->samples[run->sample];
@@ -211,7 +211,7 @@ static bool refer_to_read_bytes(const struct stk_chain_run *run, const struct st
 }
 
 /* Sets the address of an inferred value: in the slot or in scratch memory. A view, whose data is already set, keeps its address unless the value must be in
- * the slot: then its bytes are copied there, or the slot refers to io's buffer if that holds exactly these bytes. */
+ * the slot: then its bytes are copied there, unless refer_to_read_bytes saves the copy. */
 enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err)
 {
 	struct stk_tensor *t = &run->worker->values[value];

@@ -20,8 +20,8 @@ static int32_t at_most(int32_t value, int32_t most)
 }
 
 /* Returns how much to lower the level if this window showed too much work for the cores: they were almost fully busy, other programs used them while the
- * level was above 0, or the consumer waited for them. Otherwise returns 0. With several ranks, whose level falls to 0 at once, a wait counts only some windows
- * after the cores took over: until then more of the pool's threads wake, and the cores' first batches take longer. */
+ * level was above 0, or the consumer waited for them. Otherwise returns 0. With several ranks, whose level falls to 0 at once, a wait does not count in the
+ * first windows after the level rose above 0: in these, more of the pool's threads wake, and the cores' first batches take longer. */
 static int32_t lowering_step(const struct stk_decode_level *now, const struct stk_window_load *seen)
 {
 	const double FULL = 0.93, AIM = 0.85, CONTENDED = 0.85, LATE = 0.1;
@@ -64,8 +64,8 @@ static int32_t raising_step(const struct stk_decode_level *now, const struct stk
 }
 
 enum {
-	FIRST_PATIENCE = 16,
-	MOST_PATIENCE = 128,
+	FIRST_PATIENCE = 16, /* first and least idle_windows_needed */
+	MOST_PATIENCE = 128, /* largest idle_windows_needed */
 	RANKS_PATIENCE = 64, /* factor of FIRST_ and MOST_PATIENCE with several ranks, all of which lose time if the level is too high */
 	FIRST_PROBE = 2,     /* amount by which the limit rises when a higher level is tried for the first time */
 	STEADY = 4,          /* number of windows in a row that must show time for all files before the cores decode them */
@@ -74,8 +74,8 @@ enum {
 	REST = 8,            /* number of windows after a fall in which the level does not rise, since the fall takes effect late */
 };
 
-/* Lowers the level by `by`, but not below the last good level if a positive level was above that. A positive level becomes 0 if it is then below
- * STK_LEVEL_BATCHES, or if several ranks share the host. Also lowers the limit of a positive level, so that the level does not soon rise again. */
+/* Lowers the level by `by`, but not below STK_LEVEL_LEAST; and from a positive level above the last good level not below that. A positive level becomes 0 if
+ * it is then below STK_LEVEL_BATCHES, or if several ranks share the host. Also lowers the limit of a positive level, so that it does not soon rise again. */
 static void lower_level(struct stk_decode_level *now, int32_t by)
 {
 	int32_t to = now->level - by;

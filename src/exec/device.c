@@ -168,7 +168,7 @@ static int32_t count_ready(struct stk_pipeline *p)
 }
 
 /* Called when the consumer finds its next batch ready. If more batches than needed have been ready at every call for a while, lowers the number of batches
- * under way, at most to config.prefetch, since each one occupies memory and caches. */
+ * under way, but not below config.prefetch, since each one occupies memory and caches. */
 static void update_surplus(struct stk_pipeline *p)
 {
 	enum { KEPT = 2 };

@@ -107,7 +107,7 @@ static bool try_request(struct stk_pipeline *p, struct stk_exec_worker *w, struc
 }
 
 /* Counts the requests that completed without blocking, and marks the others as under way; the caller submits them. Ends the read if all are complete.
- * at_hand[k]: whether request k is complete. */
+ * Counts hits and misses, by which reading ahead begins or ends. at_hand[k]: whether request k is complete. */
 static void account(struct stk_pipeline *p, struct stk_read *read, const bool *at_hand)
 {
 	struct stk_fetch *f = p->parts.fetch;
@@ -133,7 +133,8 @@ static void account(struct stk_pipeline *p, struct stk_read *read, const bool *a
 		f->may_read_ahead = false;
 }
 
-/* Tries to read all parts without blocking. Returns true if all requests are complete. Otherwise submits the incomplete ones, for which the chain waits. */
+/* Tries to read all parts without blocking. Returns true if all requests are complete and need no further ones (stk__read_plan_more). Otherwise submits the
+ * incomplete and further ones, for which the chain waits. */
 static bool try_read(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_read *read, int32_t chain)
 {
 	bool at_hand[STK_MAX_PARTS] = {false}, all = true;

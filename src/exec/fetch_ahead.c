@@ -205,8 +205,8 @@ bool stk__fetch_is_full(const struct stk_pipeline *p)
 
 /* ---- admission of requests ---- */
 
-/* Returns whether a request may exceed the window because the consumer waits for its bytes. One sample at a time may do so if its bytes are released after
- * its chain has run. If the batch releases nothing before its end, as on the GPU or with several levels, all its samples may. */
+/* Returns whether a request may exceed the window because the consumer waits for its bytes; then f->over_limit is its sample. One sample at a time may do
+ * so if its bytes are released after its chain has run. If the batch releases nothing before its end (on the GPU, with several levels), all samples may. */
 static bool is_needed(struct stk_fetch *f, const struct stk_sample_state *s)
 {
 	const struct stk_pipeline *p = f->pipeline;
@@ -251,8 +251,8 @@ void stk__fetch_awaits_next(struct stk_pipeline *p)
 	stk__fetch_ask_again(f);
 }
 
-/* Passes a read that a worker has begun or will begin. Its requests, which may be under way already, must come before those of later samples: sources begin
- * requests by their deadlines. read->deadline also limits the requests for a replacement of the sample. */
+/* Skips a read that a worker has begun or will begin. Raises f->deadline to the deadlines of its requests under way, so that later samples get later ones:
+ * sources begin requests in the order of their deadlines. read->deadline also limits the requests for a replacement of the sample. */
 static void pass_read(struct stk_fetch *f, struct stk_read *read)
 {
 	if (!f->deadline)

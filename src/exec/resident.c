@@ -306,7 +306,7 @@ static size_t table_bytes(const struct plan *plan, int32_t t)
 	return (size_t)stk_desc_bytes(&plan->p->program->values[plan->d->tables[t]].desc);
 }
 
-/* Uploads the images, the order, and the recipes and tables of all views, and waits for the copies. Call inside stk__gpu_enter. */
+/* Uploads the images, the order's indices, the recipes of all views and the tables, and waits for the copies. Call inside stk__gpu_enter. */
 static enum stk_status upload_all(struct plan *plan, struct stk_error *err)
 {
 	struct stk_resident *d = plan->d;

@@ -100,7 +100,7 @@ static enum stk_status claim_folder(const struct packing *k, struct stk_error *e
 	return stk__write_whole(path, mine, (size_t)n, "plan", err);
 }
 
-/* Returns whether the name has the form "shards-000000.tar.0123456789abcdef.part". */
+/* Returns whether the name looks like that of a partial tar: "shards-000000.tar.0123456789abcdef.part". */
 static bool is_part(const char *name)
 {
 	const size_t n = strlen(name);

@@ -12,7 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Tars are opened ahead of the search, several at the same time, since for each the store must answer one or two requests. */
+/* OPENERS: number of threads that open tars, up to OPEN_AHEAD tars ahead of the search, since the store must answer one or two requests for each. MOST_PARTS:
+ * maximum number of parts of a sample. SLACK: readable bytes after data. NOTICES: maximum number of notices to store. */
 enum { OPENERS = 4, OPEN_AHEAD = 16, MOST_PARTS = 64, SLACK = 64, NOTICES = 8 };
 
 /* An element of search_order: one tar. */
@@ -180,8 +181,8 @@ static void *open_tars(void *user)
 
 /* ---- searching ---- */
 
-/* Makes the first `samples` samples of the table known, and marks their parts in the window. Returns whether the waiting caller must be notified. Call with
- * the lock held. */
+/* Makes the first `samples` samples of the table known, and marks in the window the parts of those that will be read. Returns whether the waiting
+ * caller must be notified. Call with the lock held. */
 static bool publish(struct stk_survey *s, int64_t samples)
 {
 	int32_t turn = s->window.at;

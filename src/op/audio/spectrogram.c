@@ -73,7 +73,7 @@ static enum stk_status spectrogram_setup(const void *args, void **shared, struct
 	return status;
 }
 
-/* Returns the number of frames of a signal of n samples. Without center_windows, a signal that lacks less than a step of a frame has one, as in DALI. */
+/* Returns the number of frames of a signal of n samples. Without center_windows, a signal that is shorter than a frame by less than a step has one. */
 static int64_t frames_of(const struct spectrogram *a, int64_t n)
 {
 	if (a->center_windows)
