@@ -510,7 +510,8 @@ const struct command command_inspect = {
 		"each class, the images themselves, or tars in WebDataset's format; an index (stoker index) is accepted too. "
 		"`nuscenes ROOT` counts the scenes, objects and files in NuScenes' tables below ROOT, and names the files that "
 		"are missing. Of a sound it reports format, rate, channels and duration, and decodes all of it. Of a video it decodes every "
-		"frame, and names each that fails with its time.",
+		"frame, and names each that fails with its time. Of Parquet files it reports rows, row groups and columns, and of a "
+		"LeRobot data set its episodes and features; for both, `stoker` of the Python package is needed.",
 	.example = "stoker inspect /data/train --json > report.json",
 	.options = options,
 	.arg = "DIR",

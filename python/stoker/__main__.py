@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command `stoker` of an installed wheel, also as `python -m stoker`. It starts the C program in the package.
 
-Only `stoker inspect` and `stoker pack` of tables run in Python, because pyarrow reads them."""
+Only `stoker inspect` and `stoker pack` of tables, and `stoker inspect` of robot data sets, run in Python, because pyarrow reads them."""
 
 from __future__ import annotations
 
@@ -22,6 +22,12 @@ def _may_be_table(argument: str) -> bool:
 
 
 def main() -> int:
+    if len(sys.argv) > 2 and sys.argv[1] == "inspect" and any(os.path.isfile(os.path.join(a, "meta", "info.json")) for a in sys.argv[2:]):
+        from stoker.loader.sources import _robot_inspect
+
+        folder = _robot_inspect.asked(sys.argv[2:])
+        if folder is not None:
+            return _robot_inspect.main(folder, "--json" in sys.argv or "-j" in sys.argv)
     if len(sys.argv) > 2 and sys.argv[1] == "inspect" and any(map(_may_be_table, sys.argv[2:])):
         from stoker.loader.sources._table_inspect import asked
         from stoker.loader.sources._table_inspect import main as inspect_tables

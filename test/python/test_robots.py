@@ -3,6 +3,8 @@
 
 import json
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -180,6 +182,28 @@ def test_mixtures_of_robots(tmp_path):
     make(tmp_path / "b", seed=9)
     mixed = Loader.mix([(Loader.from_lerobot(tmp_path / n, 4), 0.5) for n in "ab"], steps=8)
     assert len(indices(mixed)) == 8
+
+
+@pytest.mark.parametrize("version", [3, 2])
+def test_the_command_inspects_robots(tmp_path, version):
+    def inspect(*arguments):
+        command = [sys.executable, "-m", "stoker", "inspect", *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+    make(tmp_path, version=version)
+    dataset = Loader.from_lerobot(tmp_path, 4).dataset
+    said = inspect(tmp_path)
+    assert not said.stderr and said.returncode == 0
+    first, *rest = said.stdout.splitlines()
+    assert first.startswith(
+        f"LeRobot {'v3.0' if version == 3 else 'v2.1'}: {dataset.num_episodes} episodes, {dataset.num_frames} frames at {FPS} Hz"
+    )
+    assert [line.split()[0] for line in rest] == list(dataset.features)
+    facts = json.loads(inspect("--json", tmp_path).stdout)
+    assert (facts["episodes"], facts["frames"], facts["tasks"]) == (dataset.num_episodes, dataset.num_frames, list(TASKS))
+    (tmp_path / "meta" / "info.json").write_text("{}")
+    failed = inspect(tmp_path)
+    assert failed.returncode == 1 and failed.stderr.startswith("stoker inspect: ") and not failed.stdout
 
 
 def test_what_is_refused(tmp_path):

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command `stoker inspect` for robot data sets: prints facts from the metadata, whose tables it reads and checks as a Loader does."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from stoker.errors import StokerError
+from stoker.loader.sources._robots import Robots
+
+
+def asked(arguments: Sequence[str]) -> str | None:
+    """Returns the folder that `stoker inspect FOLDER [--json]` names if it holds meta/info.json; None for other commands. arguments: those after `inspect`."""
+    folders = [a for a in arguments if a not in ("--json", "-j", "--quiet", "-q")]
+    return folders[0] if len(folders) == 1 and os.path.isfile(os.path.join(folders[0], "meta", "info.json")) else None
+
+
+def main(folder: str, as_json: bool) -> int:
+    """Prints facts about a data set, as text or JSON. Returns the exit status: 0, or 1 after an error, which is printed too."""
+    try:
+        facts = inspect(folder)
+    except (StokerError, OSError) as e:
+        print(f"stoker inspect: {e}", file=sys.stderr)
+        return 1
+    print(json.dumps(facts) if as_json else "\n".join(_lines(facts)))
+    return 0
+
+
+def inspect(folder: str) -> dict[str, Any]:
+    """Returns facts about a data set. Raises the errors of Loader.from_lerobot, also for contradictions between tables; videos are not opened."""
+    robots = Robots(folder)
+    return {
+        "version": str(robots.info["codebase_version"]),
+        "episodes": robots.num_episodes,
+        "frames": robots.num_frames,
+        "fps": robots.fps,
+        "seconds": robots.num_frames / robots.fps,
+        "tasks": list(robots.tasks.values()),
+        "features": [{"name": n, "dtype": f["dtype"], "shape": list(f.get("shape") or ())} for n, f in robots.features.items()],
+    }
+
+
+def _lines(facts: dict[str, Any]) -> list[str]:
+    def count(number: int, what: str) -> str:
+        return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+    lines = [
+        f"LeRobot {facts['version']}: {count(facts['episodes'], 'episode')}, {count(facts['frames'], 'frame')} at {facts['fps']:g} Hz "
+        f"({facts['seconds']:.1f} s), {count(len(facts['tasks']), 'task')}"
+    ]
+    width = max(len(f["name"]) for f in facts["features"])
+    for f in facts["features"]:
+        lines.append(f"  {f['name']:{width}}  {f['dtype']} {f['shape']}")
+    return lines
