@@ -155,10 +155,27 @@ def test_a_loop_that_is_too_short_is_reported(hand, capfd):
         list(watched)
         del watched
         printed = capfd.readouterr().err
-        assert quiet or printed.startswith("advise: no report: the loop ended after 11 of the trial's 42 steps; let it run longer")
+        assert quiet or printed.startswith("advise: no report: the loop ended after 11 of the trial's 46 steps; let it run longer")
         assert not quiet or not printed
     advise(Slow(hand, 0.01, 12))
     assert not capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "settings", [{"warmup": 0, "rounds": 1, "cached": 0}, {"warmup": 3, "rounds": 2, "cached": 0}, {"warmup": 3, "rounds": 2}]
+)
+def test_the_trial_has_the_announced_number_of_steps(hand, settings):
+    watched = advise(Slow(hand, 0.01, 500), steps=4, quiet=True, **settings)
+    counts = []
+    for _ in watched:
+        counts.append(watched._steps_so_far[0])
+        if watched.done:
+            break
+    assert counts[-1] == watched._plan.length() > counts[-2]
+    watched = advise(Slow(hand, 0.01, 500), steps=4, quiet=True, **settings)
+    next(iter(watched))
+    with pytest.raises(StateError, match=f"ends after {settings['warmup'] + 1 + 4} more"):
+        watched.report()
 
 
 def test_wrong_numbers():

@@ -36,8 +36,8 @@ class Plan:
         return made
 
     def length(self) -> int:
-        """Returns the number of skipped and recorded steps of all blocks."""
-        return sum(b.settle + b.wanted for b in self.blocks())
+        """Returns the number of steps of all blocks: those that a block skips, one at whose end its measurement begins, and those that it records."""
+        return sum(b.settle + 1 + b.wanted for b in self.blocks())
 
 
 @dataclass

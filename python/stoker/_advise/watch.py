@@ -165,7 +165,8 @@ class Watched:
         over = [b for b in self._blocks if b.over]
         if not over:
             seen = sum(len(b.taken) for b in self._blocks)
-            needed = self._blocks[0].settle + self._blocks[0].wanted
+            first = self._blocks[0]
+            needed = first.settle + (self._then is None) + first.wanted - len(first.taken)
             raise StateError(
                 f"advise: {seen} steps were measured; the first block ends after {needed} more: run longer, or give fewer steps and warmup"
             )
