@@ -19,9 +19,9 @@ def _nested(value: Any) -> tuple[list[int], list[Any]]:
         return [], [value]
     shape: list[int] = []
     flat: list[Any] = []
-    for item in value:
+    for k, item in enumerate(value):
         inner, elements = _nested(item)
-        if flat and inner != shape:
+        if k and inner != shape:
             raise ValueError("the lists of a constant differ in length")
         shape = inner
         flat += elements

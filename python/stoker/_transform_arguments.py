@@ -152,7 +152,7 @@ def one_fill(owner: str, values: Sequence[float]) -> None:
 
 def both_axes(owner: str, name: str, value: Any) -> tuple[float, float]:
     """Returns (x, y). value: two numbers, or one number for both axes."""
-    values = [value] if isinstance(value, numbers.Real) else list(value)
+    values = list(value) if isinstance(value, Iterable) else [value]
     if len(values) not in (1, 2) or any(not isinstance(v, numbers.Real) or not math.isfinite(v) for v in values):
         raise ValueError(f"{owner}: {name} is a number or two, not {value!r}")
     return float(values[0]), float(values[-1])

@@ -186,6 +186,16 @@ def test_constants_are_outputs_with_their_values():
     assert outputs == [[[1, 2], [3, 4]], [0.5, 1.5], [7], True, 5, [0, 1, 2]]
 
 
+@pytest.mark.parametrize("value", [[[], [1]], [[1], []], [[1], [1, 2]], [1, [2]], [[[]], [[1]]]])
+def test_ragged_constants_are_refused(value):
+    @pipeline_def(batch_size=1, num_threads=1, device_id=None)
+    def define():
+        return types.Constant(value, device="cpu")
+
+    with pytest.raises((StokerError, ValueError), match="differ in length"):
+        define().run()
+
+
 def test_selection_per_sample():
     """Arithmetic with a random flag selects a value for each sample without an if statement."""
 

@@ -131,6 +131,13 @@ def test_wrong_sizes_are_refused(name: str, size: Any) -> None:
         getattr(T, name)(size)
 
 
+@pytest.mark.parametrize("wrong", [None, 1j, object(), "1", [1, 2, 3], [None, 1]])
+@pytest.mark.parametrize("argument", ["alpha", "sigma"])
+def test_wrong_axes_are_refused(argument: str, wrong: Any) -> None:
+    with pytest.raises(ValueError, match=f"ElasticTransform: {argument} is a number or two, not "):
+        T.ElasticTransform(**{argument: wrong})
+
+
 def test_sizes_of_numpy() -> None:
     assert T.Resize(np.int64(4)).size == 4 and T.Resize([np.int64(4)]).size == 4 and T.Resize((np.int32(4), 5)).size == (4, 5)
 
