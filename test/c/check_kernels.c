@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Compares every SIMD kernel with its plain C version: the results must have the same bits over random shapes, and a kernel must only write what its
- * contract allows. With --bench [NAME] this measures the time of both instead, on one typical shape each. */
+ * Compares every SIMD kernel of passes with its plain C version: the results must have the same bits over random shapes, and a kernel must only write what
+ * its contract allows. With --bench [NAME] this measures the time of both instead, on one typical shape each. */
 #include "base/cpu.h"
 #include "kernel/pass/pass.h"
 #include "kernel/pass/pass_kernels.h"
@@ -299,7 +299,7 @@ static double cpu_seconds(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Measures both versions alternately, several times for a short while, and keeps the best times. */
+/* Prints the shortest of 20 measurements of each version, and their ratio. */
 static void bench(size_t which, struct job job, const struct stk_pass_kernels *const kernels[2])
 {
 	double best[2] = {1e9, 1e9};

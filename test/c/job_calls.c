@@ -100,7 +100,7 @@ static int64_t within(int64_t *n, int64_t extent, int64_t small)
 	return taken;
 }
 
-/* Draws a shape with some dimensions of 1 and a few long ones; rarely an empty tensor. */
+/* Draws a shape with some dimensions of 1 and a few long ones; sometimes of an empty tensor. */
 static int draw_shape(int64_t *shape, int most)
 {
 	int ndim = (int)call_draw((uint32_t)most + 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The counters of a tool that records NVTX calls. Tests look up nvtx_tool_read in the library that NVTX has loaded. */
+ * The counters of nvtx_tool.c, which counts NVTX ranges and wrong calls. Tests look up nvtx_tool_read in the library that NVTX has loaded. */
 #ifndef STK_TEST_NVTX_TOOL_H
 #define STK_TEST_NVTX_TOOL_H
 

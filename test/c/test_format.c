@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Formats of data sets: folders are listed in the order of DALI 2.4 (its results were recorded), list files are parsed, errors say what is wrong, CIFAR's
- * files are checked, and a list of files needs little memory. */
+ * Formats of data sets: folders are listed in the order of DALI 2.4 (its results were recorded), list files are parsed, and errors say what is wrong.
+ * Also tests fingerprints, globs, CIFAR's files, the memory of a list, and checksums. */
 #include "test.h"
 
 #include "base/cpu.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The driver, which may be missing. If there is a GPU, checks that it works. */
+ * The CUDA driver: the error without one, the image that a GPU gets, facts about GPUs, memory that runs out, and forked children. */
 #include "test.h"
 
 #include "gpu/driver.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Internal functions for videos: plans contain exactly the packets that the frames need; colour conversion follows its formula; every failed allocation or
- * read is reported. The video is an AVI of JPEGs, which this test writes. */
+ * Internal functions for videos: plans contain exactly the packets that the frames need; colour conversion follows its formula; packets are
+ * converted for the GPU's parser; every failed allocation or read is reported. The video is an AVI of JPEGs, which this test writes. */
 #include "test.h"
 
 #include "base/cpu.h"
@@ -182,7 +182,6 @@ static void put_numbers(uint8_t **at, const uint32_t *values, size_t n)
 	*at += n * sizeof *values;
 }
 
-/* Writes an AVI of JPEGs. */
 static uint8_t *make_avi(size_t *size)
 {
 	struct test_file frames[FRAMES];

@@ -136,7 +136,7 @@ static bool has_recipes(struct stk_pipeline *p)
 	return explained(p, "recipes") || explained(p, "resident");
 }
 
-/* Compares the batches of all forms; checks that recipes made the batches on the GPU if the graph qualifies. */
+/* Compares the batches of all forms; checks that exactly the forms that qualify use recipes, and store the data set on the GPU. */
 static void assert_sides_agree(const struct recipe *r, struct reading how, struct device_settings s, int batches)
 {
 	struct device_run runs[SIDES] = {0};

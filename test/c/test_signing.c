@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * SHA-256, HMAC and Signature Version 4 give the results that their publishers state; the settings of object stores are read from where AWS's tools read
- * them. */
+ * SHA-1, SHA-256, HMAC and Signature Version 4 give the results that their publishers state; the settings of object stores are read from where AWS's tools
+ * read them. */
 #include "test.h"
 
 #include "aws/aws.h"

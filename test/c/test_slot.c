@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Slots without a pipeline: samples of unpredicted shapes must end up contiguous, in one allocation of host or device memory, however they were placed
- * first. */
+ * first. Also tests blocks that the consumer keeps. */
 #include "gpu_setup.h"
 #include "image_files.h"
 #include "tensor/slot.h"

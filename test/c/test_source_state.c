@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * User-defined sources and saved states: a restored run requests exactly the samples after the state, by their place in the epoch. */
+ * User-defined sources and saved states: a restored run requests exactly the samples after the state; states at which a source cannot begin are refused. */
 #include "test.h"
 
 #include "pipelines.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Threads: blocked signals, names, failures to start a thread; limits that are read from a tree of files like those in containers. */
+ * Threads: signals, names, failed starts; how a pool wakes its threads and lets them rest; limits of control groups; cores near a device. */
 #include "test.h"
 
 #include "base/memory.h"

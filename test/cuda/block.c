@@ -262,7 +262,7 @@ static bool run_warp(unsigned w, bool backwards)
 	return moved;
 }
 
-/* Runs the block's threads from first to last or, with `backwards`, from last to first: one of the two orders shows a missing barrier. */
+/* Runs the block's threads from first to last or, with `backwards`, from last to first. Most missing barriers show in one of the two orders. */
 static void run_block(bool backwards)
 {
 	unsigned warps = (run.threads + WARP - 1) / WARP;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Runs kernels on the host. The blocks of a grid run one after the other; the threads of a block are fibers of the calling thread, and a thread that waits
  * for others lets them run. Therefore a block's shared memory may be static variables, and every run is the same. Every other block runs its threads from
- * last to first, which exposes missing barriers.
+ * last to first, which exposes most missing barriers.
  *
  * Some behavior that a GPU leaves undefined is an error here, if it is cheap to detect: threads of a warp that wait at different instructions, a barrier
- * that some threads never reach. Only one launch may run in the process at a time; the caller locks. */
+ * that some threads never reach. Only one launch may run in the process at a time; the caller must hold a lock. */
 #ifndef STK_TEST_CUDA_BLOCK_H
 #define STK_TEST_CUDA_BLOCK_H
 

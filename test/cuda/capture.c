@@ -28,7 +28,7 @@ bool emulated_captures(const void *stream)
 	return find_capture(stream) != NULL;
 }
 
-/* Returns whether CUDA forbids a function during a capture, because it may synchronize with the device. */
+/* Returns whether CUDA forbids calls of a function during a capture, unless the thread's mode is RELAXED. */
 static bool is_unsafe(const char *function)
 {
 	static const char *const unsafe[] = {"cuMemAlloc_v2", "cuMemFree_v2", "cuMemHostAlloc", "cuMemFreeHost", "cuEventQuery",

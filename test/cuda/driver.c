@@ -23,7 +23,7 @@ struct function {
 };
 
 struct module {
-	const char *name; /* the module's name; "": kernels of any name are found, because nvcc's images do not contain the name */
+	const char *name; /* "": kernels of all modules are found, because images made by nvcc do not contain the module's name */
 	int device;
 	struct function *functions;
 	size_t count;

@@ -12,7 +12,7 @@ static size_t bytes(const char *text)
 	return n << (*unit == 'K' ? 10 : *unit == 'M' ? 20 : *unit == 'G' ? 30 : 0);
 }
 
-/* Parses FUNCTION:N, the value of the word fail=. */
+/* Parses FUNCTION:N, the value of the word fail=. Without :N, the first call fails. */
 static void read_fail(struct options *o, const char *text)
 {
 	const char *colon = strchr(text, ':');

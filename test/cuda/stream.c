@@ -139,7 +139,7 @@ static void execute(struct stream *s, struct operation *op)
 	free(op);
 }
 
-/* Waits for a random time before half of the operations. */
+/* Waits in half of the calls, for a random time of at most driver.options.delay microseconds. */
 static void dawdle(struct stream *s)
 {
 	s->draws = s->draws * 6364136223846793005u + 1442695040888963407u;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Footers of Parquet files: any bytes are accepted or refused with a sentence, and bytes after an accepted footer change nothing. */
+ * Footers of Parquet files: a message is given exactly if the footer is refused, and an accepted footer stays accepted if bytes follow it. */
 #include "../../python/src/footer.h"
 #include "fuzz.h"
 

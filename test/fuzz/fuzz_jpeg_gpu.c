@@ -21,7 +21,7 @@ enum {
 	RAW_SLACK = 64   /* number of bytes before the first file, if the files are in the memory of the results, as in jpeg_gpu.c */
 };
 
-/* Limits that are larger than the files of an input may need; larger inputs are skipped. */
+/* Limits of the plan `roomy`. Batches that need more bytes or blocks are skipped (add_needs). */
 static const struct stk_jpeg_gpu_plan_limits roomy_limits = {
 	.images = 64, .bytes = 8 << 20, .blocks = 1 << 20, .scans = 64 * STK_JPEG_GPU_MAX_SCANS, .tables = 64 * STK_JPEG_GPU_MAX_SET};
 

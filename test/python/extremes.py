@@ -87,7 +87,7 @@ def tree() -> str:
 
 
 def same(given: Any, kept: Any) -> bool:
-    """Returns whether `kept` is a correct stored form of the number `given`; always True if `given` is a boolean or None."""
+    """Returns whether `kept` is a correct stored form of `given`, a number or its text; always True if `given` is a boolean or None."""
     if isinstance(given, (bool, np.bool_)) or given is None:
         return True
     if isinstance(given, str):
@@ -134,7 +134,7 @@ def settings(cases: Cases) -> None:
     for key in ("cpu_size", "gpu_size"):
         for value in VALUES:
             cases.run(f"prefetch_queue_depth[{key}] {value!r}", lambda k=key, v=value: run("prefetch_queue_depth", {k: v}))
-    # Replaces each number in a pipeline's JSON, and then in its checkpoint, as a damaged file might.
+    # Replaces each of numbers_of() in a pipeline's JSON, and then in its checkpoint, as in a damaged file.
     pipe = Pipeline(batch_size=2, num_threads=1, device_id=None, seed=5)
     with pipe:
         pipe.set_outputs(fn.decoders.image(fn.readers.file(file_root=root)[0]))
@@ -270,7 +270,7 @@ LISTS = {ArgKind.INTS: ([1], [1, 1], [1, 1, 1]), ArgKind.FLOATS: ([0.5], [0.5, 0
 
 
 def guesses(arg: Arg) -> list[Any]:
-    """Returns values to try for a required argument."""
+    """Returns values to try for a required argument: its first two choices, or one or more values of its kind."""
     if arg.choices:
         return arg.choices.split("|")[:2]
     if arg.kind in LISTS:
@@ -429,7 +429,7 @@ def batching(cases: Cases) -> None:
                         print(f"draw_heatmap: centre {at}, radius {radius}: {h.max().item()}, not {want.max()}")
 
                 cases.run(f"draw_heatmap {at} {radius}", draw)
-    # Calls every function with extreme values for each of its numbers, and for each of its integer tensors.
+    # Calls every function with 1 to 5 arguments, of which each in turn is an extreme number or tensor.
     for name in sorted(n for n in B.__all__ if not n.startswith("_")):
         function = getattr(B, name)
         if not callable(function) or isinstance(function, type):
@@ -473,7 +473,7 @@ def first_batch(make: Callable[[], Any]) -> None:
 
 
 def mutated(cases: Cases, name: str, make: Callable[[], Any]) -> None:
-    """Restores states of a loader in which one number was replaced by an extreme number."""
+    """Restores states of a loader in which one number, boolean or null was replaced by each of VALUES."""
     import copy
 
     with contextlib.closing(make()) as loader:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 _TIMES = 3  # a run hangs if a test takes this many times pytest-timeout's limit
-_state: dict[str, Any] = {}  # "stderr": the run's own stderr; "limit": the last test's, in seconds
+_state: dict[str, Any] = {}  # "stderr": the run's own stderr; "limit": seconds after which a hanging test ends the run
 
 
 def pytest_configure() -> None:

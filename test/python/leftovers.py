@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fails a module of tests that leaves a process, a Python thread that keeps the interpreter alive, an open file, or a temporary file.
+"""Fails a module of tests that leaves a process, a thread of the library, a Python thread that is not a daemon, an open file, or a temporary file.
 
 Temporary files of a session of pytest are in a folder of that session (TMPDIR), so that other sessions on the machine do not disturb the count. Threads of
 Stoker's default context may stay, since all pipelines share that context; threads of destroyed contexts may not.
@@ -26,18 +26,18 @@ LASTING = (
     "multiprocessing.resource_sharer",
     "torch/_inductor/compile_worker",
 )
-# Shared memory of these processes, which stays until they end, and torch's cache of compiled code.
+# First parts of the names of multiprocessing's files, which stay until the process ends, and of torch's cache of compiled code.
 LASTING_FILES = ("/dev/shm/pym-", "pym-", "pymp-", "torchinductor_")
 # DALI imports the functions that it has rewritten from files that stay until the process ends.
 LASTING_FILES += ("__autograph_generated_file", "__pycache__")
 # A thread of torch waits for the next function to compile; a thread of to_device waits for the next tree to copy.
 LASTING_THREADS = ("ThreadPoolExecutor", "stoker-copy")
 NATIVE = ("stoker", "stk-")
-PATIENCE_S = 20  # in seconds, for threads and processes that are about to end
+PATIENCE_S = 20  # for threads and processes that are about to end
 
 
 def _children() -> dict[str, str]:
-    """Returns a dict from the name to the command line of each running process that this one has started, except those in LASTING."""
+    """Returns a dict from "process ID" to the command line of each running process that this one has started, except those in LASTING."""
     found = {}
     for listed in Path("/proc/self/task").glob("*/children"):
         try:
@@ -63,7 +63,7 @@ def _threads() -> dict[str, str]:
 
 
 def _native_threads() -> dict[str, str]:
-    """Returns the threads that the library has started in this process, which Python does not list: a dict from thread id to name."""
+    """Returns a dict from "native thread ID" to the name of each thread that the library has started. Python does not list these threads."""
     found = {}
     for task in os.listdir("/proc/self/task"):
         try:
@@ -76,7 +76,7 @@ def _native_threads() -> dict[str, str]:
 
 
 def _files() -> dict[str, str]:
-    """Returns a dict of the open descriptors of files and folders that tests have made, without files that libraries hold open."""
+    """Returns a dict from "descriptor N" to the path of each open file in a folder of temporary files or in /dev/shm, except LASTING_FILES."""
     found = {}
     for fd in os.listdir("/proc/self/fd"):
         try:
@@ -91,7 +91,7 @@ def _files() -> dict[str, str]:
 
 
 def _temporary() -> dict[str, str]:
-    """Returns a dict of the temporary files, without the folder that multiprocessing removes at the process's end."""
+    """Returns a dict of the temporary files, except LASTING_FILES and the folder that multiprocessing removes at the process's end."""
     from multiprocessing import process
 
     own = os.path.basename(process.current_process()._config.get("tempdir") or "-")  # type: ignore[attr-defined]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from support import run_script
 
-# torchrun for ranks on this machine, like --standalone but with an address, since a machine may not resolve its own name or "localhost". Without a
-# --log-dir it leaves an empty folder among the temporary files.
+# Runs torchrun on this machine, like --standalone but with an address, since a machine may not resolve its own name or "localhost". Without
+# --log-dir, torchrun leaves an empty folder among the temporary files.
 TORCHRUN = ["-m", "torch.distributed.run", "--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", "--local-addr=127.0.0.1"]
 
 _PARENT = """

@@ -266,7 +266,7 @@ def photographs(folder: Path) -> Work:
 
 
 class Fed(Work):
-    """Feeds a video to fn.experimental.inputs.video in every 20th step."""
+    """A step runs a batch of fn.experimental.inputs.video; every 20th step first feeds it the video."""
 
     def __init__(self, video: Path) -> None:
         super().__init__(piped(lambda: fn.experimental.inputs.video(name="video", sequence_length=8)))

@@ -43,7 +43,7 @@ class Store:
         self.environment = {**KEYS, **NO_AWS, "AWS_ENDPOINT_URL_S3": self.url, "NO_PROXY": "127.0.0.1"}
 
     def set(self, settings: str) -> None:
-        """Sets the faults of all later answers, as in "p503=0.1&seed=3", and ends all earlier ones."""
+        """Sets the server's settings for later responses, as in "p503=0.1&seed=3", and resets all others."""
         self._ask(f"_set?{settings}")
 
     def counts(self) -> dict[str, int]:

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers that tests share: the seed, photographs, NuScenes data and tars, chunks of PNG files, a JPEG that takes much memory, programs run as separate
-processes, and the import of torchvision or a skip."""
+"""Helpers that tests share, such as the seed, made images and tars, and programs run as separate processes."""
 
 from __future__ import annotations
 

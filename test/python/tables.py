@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parquet files for tests: images as `datasets` writes them, and columns of random types."""
+"""Parquet files for tests, with columns of images, as `datasets` writes them, labels and captions."""
 
 from __future__ import annotations
 

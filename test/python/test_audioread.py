@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""audioread and audiodecode: values, windows, kinds of arguments, damaged files."""
+"""audioread and audiodecode: values, windows, kinds of arguments, damaged files, objects of a store."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operator augment, and the Loader's automatic augmentations that use it, give torchvision's results on PIL images."""
+"""The operator augment, and the Loader's automatic augmentations that use it, give the results of torchvision and timm on PIL images."""
 
 import io
 

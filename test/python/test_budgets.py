@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of a whole process while it reads from a slow store: its descriptors, threads, memory and requests stay below the limits that the documents
-promise."""
+"""A process that reads from a store keeps its descriptors, memory and requests below limits. Also tests what the programs that it starts inherit."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def store(tree, tmp_path, monkeypatch):
 
 
 class Cached:
-    """A storage with a cache. At its end the context waits until the cache has written all objects."""
+    """A context with a Storage that has a cache. The end of the context waits until the cache has written all objects."""
 
     def __init__(self, folder, **more):
         self.storage = Storage(cache=folder, hedging=False, **more)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loader.as_dataloader: the object for frameworks that expect a DataLoader."""
+"""Loader.as_dataloader: the object for frameworks that expect a DataLoader. Also tests the largest numbers that stoker.DataLoader accepts."""
 
 import gc
 import itertools

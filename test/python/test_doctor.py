@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`stoker doctor --storage` reports the problem and the remedy if a store refuses requests, is in another region, or has no objects."""
+"""`stoker doctor --storage` reports what it can read from a store, and each problem with its remedy."""
 
 from __future__ import annotations
 

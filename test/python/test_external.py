@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fn.external_source: all forms of sources, the end of epochs, exceptions, wrong data."""
+"""fn.external_source: forms of sources, feed_input, the end of epochs, resuming, exceptions, wrong data."""
 
 import gc
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of other kinds in place of images: the message names the kind of file and the remedy."""
+"""Files of other kinds in place of images: the message names the kind of file and the remedy. Also tests file:// URIs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps by which the thread of a training loop takes each batch."""
+"""Handover, which gives a training loop the tensors of a batch: their shapes, their memory, and the GIL while a ready batch is taken."""
 
 from __future__ import annotations
 

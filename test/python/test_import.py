@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Importing costs little, names are those of DALI, types are found from all forms that users write, and errors are of Python's classes."""
+"""The cost of importing stoker and of a first batch; names of modules and types; classes of errors; the symbols that the extension exports."""
 
 import pickle
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The PyTorch iterators: the ends of epochs, and their last batches."""
+"""The PyTorch iterators: ends of epochs, last batches, arguments and ranks; also the iterators by DLPack."""
 
 import itertools
 import warnings
@@ -144,7 +144,7 @@ def counted(samples, epochs_end=True, batch_size=2):
 
 
 def kinds_of_ends(files):
-    """Returns functions of the policy and auto_reset that make an iterator, one for each means by which an iterator finds the end of an epoch."""
+    """Returns a dict with one entry for each means by which an iterator finds the end of an epoch: a function of policy and auto_reset that makes it."""
 
     def by_reader(**reader):
         def make(**kwargs):

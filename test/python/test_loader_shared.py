@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoker.Loader over Datasets whose calls share something: buffers that each call fills again, or open files."""
+"""stoker.Loader over Datasets and transforms whose calls share something, such as a buffer that each call fills again, or an open file."""
 
 import functools
 import io

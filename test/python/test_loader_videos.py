@@ -27,7 +27,7 @@ pytestmark = videos.needs_video
 
 @pytest.fixture(scope="module")
 def moving(tmp_path_factory):
-    """Makes four videos of 50 frames in two classes."""
+    """Writes four copies of a video of 50 frames into two classes, and a text file next to two of them."""
     root = tmp_path_factory.mktemp("moving")
     first = videos.make(tmp_path_factory.mktemp("one"), "h264.mp4")
     for name in ("a", "b"):

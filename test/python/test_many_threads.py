@@ -106,7 +106,7 @@ def pipeline(draw):
 
 
 def use_until_closed(core, reads):
-    """Reads, watches and closes one pipeline by four threads. A call that gives nothing must end in an exception that says why."""
+    """Reads, watches and closes one pipeline with four threads. A call may fail only by a stall, a cancellation, close(), or another thread's call."""
     ended = threading.Event()
 
     def use(call):

@@ -23,7 +23,7 @@ else:
 
 
 def test_a_process_does_not_report_the_peak_of_the_one_that_started_it():
-    """A program that writes the files of a measurement takes more memory than the measured process that it starts. Only the latter's peak is reported."""
+    """A program that writes a measurement's files takes more memory than the measured process that it starts. Only that process's peak is reported."""
     program = PEAKS.replace("sys.argv[0]", repr(PEAKS))
     done = subprocess.run([sys.executable, "-c", program, str(ROOT / "bench")], capture_output=True, text=True, check=True)
     starter, started = map(int, done.stdout.split())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics for Prometheus and OpenTelemetry equal the pipelines' counters. Also tests the dashboard, and values for TensorBoard and Lightning."""
+"""Metrics for Prometheus and OpenTelemetry equal the pipelines' counters. Also tests the dashboard, and values that are logged to TensorBoard and others."""
 
 import contextlib
 import gc

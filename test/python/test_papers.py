@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs in the documents run: the Python blocks of README.md and of doc/ on a small folder, and README.md's commands."""
+"""Runs the programs and commands of README.md, and the programs of some pages of doc/, on a small folder. test_pages.py runs the other pages."""
 
 import json
 import os

@@ -78,7 +78,7 @@ def test_streams_by_any_name() -> None:
 
 
 def test_host_batches_are_their_own(tree: Path) -> None:
-    """Copies outputs to batches in host memory: of unequal shapes, of one sample, with metadata. A copy occupies no slot of the pipeline."""
+    """A copy of an output, or of one of its samples, keeps the metadata, occupies no slot of the pipeline, and outlives the pipeline."""
     pipe = Pipeline(batch_size=3, num_threads=2, max_batches=3)
     with pipe:
         data, label = fn.readers.file(file_root=str(tree))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signals, forks and the interpreter's exit end the work cleanly and quickly."""
+"""Pipelines and their process: Ctrl-C, the interpreter's exit, forks, the GIL, timeouts, and other libraries of images."""
 
 import pytest
 

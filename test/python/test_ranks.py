@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several ranks divide the data and compare their settings. The others get an error, and do not hang, if a rank has wrong settings, dies or is interrupted."""
+"""Several ranks divide the data and compare their settings. If a rank has wrong settings, dies or is interrupted, the others get an error and do not hang."""
 
 import os
 import signal

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/release/release.py refuses a wheel with files that our licence does not allow us to distribute, and a machine without the commands that it needs."""
+"""tools/release/release.py refuses a wheel with files that our licence does not let us distribute, and a machine without a command or Python that it needs."""
 
 import sys
 from pathlib import Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes are started by spawn, forkserver or fork while a Loader and a Pipeline run: each builds its own, and gets the same batches as the parent.
+"""Processes are started by spawn, forkserver or fork while a Loader and a Pipeline run: each process builds its own, and gets the parent's batches.
 
 A Loader or Pipeline owns threads and cannot be sent to a process. Sending one is refused with advice to send its state instead.
 """

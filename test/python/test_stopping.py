@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every kind of work ends soon if it is interrupted, closed, dropped, killed, or still running at the program's end.
 
-Each kind of work (stopping.py) is stopped in each way at a random moment; the seed is printed. STOKER_LONG=1 tries more moments.
+Each kind of work (stopping.py) is stopped at a random moment; the seed is printed. STOKER_LONG=1 tries more moments and all ways to stop.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ SOON = 20  # maximum number of seconds in which work must end; on an idle machin
 LONG = bool(os.environ.get("STOKER_LONG"))
 MOMENTS = 4 if LONG else 1
 
-# Stops each kind of work in one random way, or in all ways if STOKER_LONG is set.
+# Each kind of work in one random way, or in all ways if STOKER_LONG is set; but READS are only interrupted, and PROCESSES are killed and stopped too.
 _draw = random.Random(SEED)
 CASES = [
     *(

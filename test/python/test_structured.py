@@ -177,7 +177,7 @@ def test_a_custom_step_draws_and_calls_numpy():
 
 
 def test_what_an_iterator_gives():
-    """Fields that are declared ragged, padded fields, fields whose second or later dimension varies, post_process_func, and the mask of a DataLoader."""
+    """Fields that are declared ragged, padded fields, fields whose second dimension varies (refused), post_process_func, CreateAsDataLoaderObject."""
 
     class Provider(DataProvider):
         @property

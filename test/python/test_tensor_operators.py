@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensor operators for which DALI is no reference: results that contradict its documentation, draws for a whole batch, bad samples, views."""
+"""Tensor operators where DALI is not a reference: its results contradict its documentation, or the case has draws, bad samples or odd values."""
 
 from __future__ import annotations
 

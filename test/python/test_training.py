@@ -77,7 +77,6 @@ def test_batches_that_are_written_to_change_no_other(tree, device):
 
 
 def test_a_compiled_network_is_compiled_once(tree, device):
-    """A compiled network accepts the batches, and is compiled only once."""
     plain = network(device)
     compiled = torch.compile(copy.deepcopy(plain), backend="aot_eager")
     torch._dynamo.utils.counters.clear()

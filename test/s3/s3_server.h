@@ -24,7 +24,7 @@ struct s3_server;
  *   deaf                    a listing begins at its prefix and ignores start-after
  *   untagged                1: objects have Last-Modified and no ETag; 2: they have neither, and a change makes them shorter
  *   reverse                 the entries of a page are in reverse order of their keys
- *   seed                    first state of the random draws */
+ *   seed                    seed of the random draws */
 enum s3_knob {
 	S3_P503,
 	S3_P500,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoker.batching in torch.compile and in CUDA graphs, and the cost of importing it."""
+"""stoker.batching in torch.compile, in CUDA graphs and over large tensors; CPU against CUDA; and the cost of importing it."""
 
 import subprocess
 import sys

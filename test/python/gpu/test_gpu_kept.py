@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches on a GPU that the program keeps, and the memory that they take."""
+"""Memory of a GPU that batches take as long as the program keeps them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that use a GPU: forks, exits during work, wrong devices, memory that is short or must not grow."""
+"""Processes that use a GPU: forks, exits during work, wrong devices, memory that is short or must not grow, and the `stoker` command."""
 
 from __future__ import annotations
 

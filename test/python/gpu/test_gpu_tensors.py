@@ -111,7 +111,6 @@ def test_bad_files_and_values_that_come_back(tree: Path, tmp_path: Path) -> None
 
 
 def test_gpu_memory_is_not_read_as_host_memory(tree: Path) -> None:
-    """A tensor on the GPU refuses to be read as host memory."""
     images, _ = make(tree).run()
     for thing in (images, images[0], images.as_tensor()):
         with pytest.raises(TypeError, match="as_cpu"):

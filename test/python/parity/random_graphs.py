@@ -111,7 +111,7 @@ class Maker:
         return Batch(_of_size(batch.samples, self.size), batch.layout)
 
     def operand(self) -> Ref:
-        """Returns a reference to an existing value of the graph, usually the newest one, or to a new source."""
+        """Returns a reference to an existing value of the graph, often the newest one, or to a new source."""
         if self.values and self.chance(0.85):
             names = list(self.values)
             return Ref(names[-1] if self.chance(0.6) else self.pick(names))
@@ -248,8 +248,8 @@ def _magnitude(samples: Sequence[np.ndarray]) -> float:
 
 @dataclass
 class Outcome:
-    """The result of one step on given inputs. kind: as in Finding; "" if equal to DALI's, "refused" if both libraries refuse. made: Stoker's values. equal:
-    the outputs are equal bit for bit."""
+    """The result of one step on given inputs. kind: as in Finding; "" if the values agree by the rules, "refused" if both libraries refuse. made:
+    Stoker's values. equal: they equal DALI's exactly."""
 
     kind: str = ""
     why: str = ""
@@ -295,8 +295,8 @@ def outputs_of_floats(program: Program, values: dict[str, Output]) -> set[str]:
 
 
 def exact_outputs(program: Program, equal: set[str]) -> set[str]:
-    """Returns the names of all sources, and of the outputs that equal DALI's bit for bit if all values on which they depend do so too. DALI gives the same
-    values for these in the whole graph. equal: names of the outputs whose step gave equal bits."""
+    """Returns the names of all sources, and of the outputs that must equal DALI's in the whole graph too: their step, and all steps on which they depend, gave
+    equal values. equal: names of the outputs whose step gave equal values."""
     found = set(program.sources)
     for step in program.steps:
         if found.issuperset(step.refs()) and equal.issuperset(step.outputs):
