@@ -118,7 +118,7 @@ static void test_keys_differ(void **state)
 			assert_true(keys[i].a != keys[j].a && keys[i].b != keys[j].b);
 }
 
-/* Opens the folder twice, as two processes would. */
+/* Two processes, simulated by opening the folder twice, cannot claim the same object at a time. */
 static void test_claims(void **state)
 {
 	struct stk_cache_disk one, two;

@@ -54,7 +54,7 @@ static struct test_jpeg random_progressive(uint64_t *r)
 	return j;
 }
 
-/* The project's decoders, with the kernels for a set of processor features. */
+/* Our JPEG decoder with the kernels for a set of processor features. */
 struct decoders {
 	unsigned cpu;
 	struct stk_jpeg_kernels kernels;

@@ -83,9 +83,9 @@ struct device {
 	int objects; /* number of streams, events and modules that have not been destroyed */
 };
 
-/* The only global state of the driver. */
+/* The part of the driver's state that all of its files use. */
 struct driver {
-	pthread_mutex_t lock;   /* protects the members below */
+	pthread_mutex_t lock;   /* protects all of the driver's state */
 	pthread_cond_t changed; /* signaled when a stream makes progress */
 	_Atomic pid_t pid;      /* process that called cuInit; 0: no process did */
 	struct options options;

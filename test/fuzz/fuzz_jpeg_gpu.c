@@ -50,7 +50,7 @@ struct file {
 	struct stk_rect window;
 	enum stk_image_type type;
 	int decoder; /* index into decoders */
-	/* Results of planning: */
+	/* Members that planning sets: */
 	struct stk_jpeg_gpu_file ask;
 	bool taken;
 	uint32_t index;

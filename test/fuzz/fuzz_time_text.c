@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Dates of HTTP and times of ISO 8601. An accepted text gives the same time as the C library's parser, and is the same time after it is written and read
- * again. */
+ * Dates of HTTP and times of ISO 8601. An accepted date of HTTP gives the same time as the C library's parser. Both kinds give the same time after they are
+ * written and read again. */
 #include "fuzz.h"
 
 #include "io/time_text.h"

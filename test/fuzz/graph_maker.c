@@ -203,8 +203,8 @@ static struct data *new_data(struct maker *m, enum data_kind kind)
 	return d;
 }
 
-/* Adds a source of tensors with any number of dimensions, or of images; with `passes` only of images, mostly of bytes. Seldom, tensors are empty or images
- * have many channels. */
+/* Adds a source of tensors of up to five dimensions, or of images; with `passes` only of images, mostly of bytes. Seldom, tensors are empty or images have
+ * many channels. */
 static void add_tensors(struct maker *m)
 {
 	static const char *const layouts[] = {"HWC", "CHW", "HW", "FHWC", "FCHW", "DHWC", "C", "F", "NCDHW", "ABC"};

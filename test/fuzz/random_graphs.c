@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Random graphs with ordinary and extreme arguments. Each runs in several ways that must not change the result: with AVX2 or plain C, fused or not, with one
- * thread or seven, with memory poisoned by different bytes. All runs must give the same bytes, or all must fail; none may crash.
+ * thread or seven, with memory poisoned by different bytes. All runs must give equal values or all must fail, unless memory is
+ * short; none may crash.
  *
  *     random_graphs [--graphs N] [--seconds T] [--seed S] [--gpu]         T: starts no graph after this time
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Runs a fuzz target without libFuzzer. Each input runs unchanged, then mutated STOKER_TEST_ROUNDS times with the seed STOKER_TEST_SEED.
+ * Runs a fuzz target without libFuzzer. Each input runs unchanged, then mutated STOKER_TEST_ROUNDS times (by default 300), with the seed STOKER_TEST_SEED.
  *
  *     fuzz_NAME                  the seeds that the target generates
  *     fuzz_NAME PATH...          files, or all files of folders: corpora, and inputs that failed before

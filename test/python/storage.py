@@ -30,7 +30,7 @@ KEYS = {"AWS_ACCESS_KEY_ID": "AKIATESTTESTTEST", "AWS_SECRET_ACCESS_KEY": "sEcRe
 
 
 class Store:
-    """Serves ROOT/BUCKET/KEY on loopback until it is closed. settings: faults, as for set(). key: the access key of the clients; "" admits every client.
+    """Serves ROOT/BUCKET/KEY on loopback until it is closed. settings: as for set(). key: the access key of the clients; "" admits every client.
     environment: variables with which a client finds the store and signs requests. Skips the test if the build has no server."""
 
     def __init__(self, root: Path, settings: str = "", key: str = KEYS["AWS_ACCESS_KEY_ID"]) -> None:

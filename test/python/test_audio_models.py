@@ -21,7 +21,7 @@ RATE = 16000
 
 @pytest.fixture(scope="module")
 def functions():
-    """Returns the functions that the document's program defines."""
+    """Returns a dict with the functions that the program with whisper() in doc/audio.md defines."""
     block = next(b for b in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S) if "def whisper(" in b)
     names = {"math": math, "fn": fn}
     exec(compile(block.partition("@pipeline_def")[0], str(PAGE), "exec"), names)

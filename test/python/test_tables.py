@@ -1259,7 +1259,7 @@ def test_columns_that_are_not_there(table, tmp_path, rng):
 
 
 def test_closing_ends_the_threads(table):
-    """After close(), all threads of the Loader have ended, also those that another of its threads has started in the meantime."""
+    """After close(), all threads that run the Loader's Dataset end, also those that another of them has started in the meantime."""
     before = set(threading.enumerate())
     for _ in range(20):
         loader = loader_of(table)

@@ -280,7 +280,7 @@ static void test_web_identity(void **state)
 
 /* ---- roles ---- */
 
-/* A role of a profile whose source_profile has its keys in the other file, and a second role that is based on the first. STS verifies the signatures. */
+/* Roles whose source_profile has keys or is itself a role, and profiles that have no usable source. STS verifies the signatures. */
 static void test_roles_of_profiles(void **state)
 {
 	(void)state;
@@ -403,7 +403,7 @@ static void test_a_session_is_renewed(void **state)
 
 /* ---- renewal ---- */
 
-/* The library renews keys that are about to expire while the pipeline runs; the store refuses the old ones. */
+/* The library renews keys that are about to expire. The store refuses the old ones. */
 static void test_keys_are_renewed(void **state)
 {
 	(void)state;

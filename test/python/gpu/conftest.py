@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests on a GPU are skipped with a reason if no GPU can be used. With STOKER_TEST_GPU=1 (make test-gpu) they fail instead."""
+"""Tests on a GPU are skipped with a reason if no GPU can be used. With STOKER_TEST_GPU=1 (make test-gpu) the run fails at its start instead."""
 
 from __future__ import annotations
 

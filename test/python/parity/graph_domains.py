@@ -14,8 +14,7 @@ from cases_generic import BINARY, UNARY
 from harness import Batch, Case
 from test_operators import CASES
 
-# Random draws differ between the libraries. So graphs call these operators only with the arguments of one case, which draws nothing; a mixture of
-# several cases' arguments could draw.
+# Graphs leave out these operators: a mixture of the arguments of their cases could draw random numbers, which differ between the libraries.
 DRAWN = ("random_bbox_crop", "roi_random_crop", "segmentation.random_mask_pixel", "segmentation.random_object_bbox")
 SELECTS = ("interp_type", "min_filter", "mag_filter", "luma_only")  # arguments on which the rule for the comparison depends
 

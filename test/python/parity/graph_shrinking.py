@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the smallest form of a graph that still fails: removes operators, arguments, samples and elements, one at a time."""
+"""Shrinks a graph that fails: removes operators and arguments, keeps one sample, and halves axes of arrays, as long as the graph still fails."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def rng_of(*names: str) -> np.random.Generator:
 
 
 class Library:
-    """The module nvidia.dali or stoker, and its submodules, by attribute."""
+    """The parts of nvidia.dali or stoker that cases use, and a function that runs a case with them."""
 
     def __init__(self, package: str) -> None:
         self.package = package

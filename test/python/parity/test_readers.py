@@ -21,7 +21,7 @@ def _note(op: str, case: str) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Writes 11 files in folders of unequal size, and also an empty folder, one without matching files, files with other endings, and hidden ones."""
+    """Writes 11 images in folders of unequal size, one of them hidden; also files with other endings, a folder without images, and an empty one."""
     root = tmp_path_factory.mktemp("files")
     names = [
         "b/2.jpg",
