@@ -66,8 +66,8 @@ static void test_shuffle_of_a_billion(void **state)
 	stk__free(seen);
 }
 
-/* Checks that the chi^2 of `cells` counts, which should be equal, differs from its mean by at most 5 sigma + 4. freedom: degrees of freedom. The seeds are fixed, so the
- * test does not fail by chance. */
+/* Checks that the chi^2 of `cells` counts, which should be equal, differs from its mean by at most 5 sigma + 4. freedom: degrees of freedom. The seeds are
+ * fixed, so the test does not fail by chance. */
 static void assert_even(const int *counts, int cells, double total, double freedom, const char *what, int64_t n)
 {
 	double expect = total / cells, chi = 0;

@@ -63,7 +63,7 @@ class Finding:
 @dataclass
 class Tally:
     graphs: int = 0
-    steps: collections.Counter[str] = field(default_factory=collections.Counter)  # by operator: number of steps with equal values
+    steps: collections.Counter[str] = field(default_factory=collections.Counter)  # by operator: number of steps whose values agreed
     refused: int = 0  # number of steps that both libraries refused
     died: int = 0  # number of steps that crashed DALI's process
     known: collections.Counter[str] = field(
