@@ -39,7 +39,8 @@ struct asked {
 	struct stk_text text; /* the answer so far */
 };
 
-/* Connects to the socket, if it accepts connections now. Closes `a` if it never will. Removes a socket whose process has ended without removing it. */
+/* Connects to the socket, if it accepts connections now. Closes `a` if it never will, or if another user answers. Removes a
+ * socket whose process has ended without removing it. */
 static void try_connect(struct asked *a, const char *folder, int folder_fd)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};

@@ -24,7 +24,8 @@ int64_t stk__step_position(const struct stk_pipeline *p, int64_t epoch, int64_t 
 	return step * together + (epoch == p->order.start_epoch ? p->order.start_position % together : 0);
 }
 
-/* Creates the order without a reader: consecutive batches of the sources' shard. Fails if their shards are impossible or differ, or if on_error replaces. */
+/* Creates the order without a reader: consecutive batches of the sources' shard. Fails if their shards are impossible or differ, or if on_error is
+ * STK_ON_ERROR_REPLACE. */
 static enum stk_status order_of_sources(struct stk_pipeline *p, struct stk_error *err)
 {
 	const struct stk_level *first = &p->program->levels[0];

@@ -43,7 +43,8 @@ static bool is_private(const char *folder, bool base)
 	return !(st.st_mode & (S_IWGRP | S_IWOTH));
 }
 
-/* Writes the path of the folder of indexes. Returns false if the environment does not name one, the path is too long, or others can write to it. */
+/* Writes the path of the folder of indexes. Returns false if the environment does not name one, the path is too long, or
+ * another user could put files into it. */
 static bool kept_folder(char out[PATH_MAX])
 {
 	const char *caches = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");

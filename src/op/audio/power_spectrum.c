@@ -29,7 +29,7 @@ static void power_spectrum_teardown(void *shared)
 	stk__free(shared);
 }
 
-/* Returns the length of the transform: the argument nfft or, if that is not given, the extent of the axis (-1: not known yet). */
+/* Returns the length of the transform: the argument nfft or, if that is not given or not above 0, the extent of the axis (-1: not known yet). */
 static int64_t length_of(const struct power_spectrum *a, int64_t extent)
 {
 	return stk__int_given(a->nfft) && a->nfft > 0 ? a->nfft : extent;

@@ -78,7 +78,7 @@ static void slice_lower(const struct stk_call *call, struct stk_pass *pass)
 	stk__window_lower(&s->window, &s->in, a->bounds.fill_values, pass);
 }
 
-/* Returns the classes of windows in height and width, with a fill around them. Other windows are jobs, since a pass cannot cut them. */
+/* Returns the classes of a window in height and width, or STK_CLASS_NEVER for any other window, which a pass cannot cut. */
 static unsigned slice_classify(const void *args, const struct stk_desc *in)
 {
 	const struct slice *a = args;

@@ -52,7 +52,7 @@ static void resolve_axis(float extent, float pos, char rounding, int64_t size, i
 }
 
 /* Sets extents[] to the window's depth, height and width, from `crop` or from crop_d, crop_h and crop_w; 0: not given. A single value of `crop` is height and
- * width. Fails if both forms are given. */
+ * width. Fails if both forms are given, or if `crop` has not 1 to 3 values. */
 static enum stk_status read_extents(const struct stk_window_args *a, float extents[3], struct stk_error *err)
 {
 	extents[0] = a->crop_d;

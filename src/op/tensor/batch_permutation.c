@@ -37,7 +37,7 @@ static bool has_fixed_point(const int32_t *present, const int32_t *drawn, int32_
 }
 
 /* Sets `drawn` to a random permutation of `present`, by Fisher and Yates' shuffle. With `others`, draws again until no sample gets itself, so that all such
- * permutations are equally likely; this takes 1.7 further draws on average. */
+ * permutations are equally likely; this takes about 1.7 further permutations on average. */
 static void draw_permutation(struct stk_random *r, const int32_t *present, int32_t n, bool others, int32_t *drawn)
 {
 	do {
