@@ -14,7 +14,6 @@ LAYERS = {
         "_core",
         "errors",
         "_where",
-        "_at_exit",
         "_elsewhere",
         "_needs",
         "experimental",

@@ -40,7 +40,7 @@ static void write_list(const cpu_set_t *cpus, char *text, size_t capacity)
 		while (cpu + 1 < CPU_SETSIZE && CPU_ISSET(cpu + 1, cpus))
 			cpu++;
 		int n = cpu > first ? snprintf(run, sizeof run, "%d-%d", first, cpu) : snprintf(run, sizeof run, "%d", first);
-		if (used + (size_t)n + sizeof ",..." > capacity) {
+		if (used + (size_t)n + sizeof ",,..." > capacity) {
 			snprintf(text + used, capacity - used, ",...");
 			return;
 		}
