@@ -502,7 +502,7 @@ enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err
 	enum stk_status s = stk__context_device(p->ctx, p->config.device_id, &d->dev, err);
 	if (s)
 		return s;
-	stk__context_pin_workers(p->ctx, "", d->dev); /* before any allocation, so that pinned memory is near the GPU */
+	stk__context_pin_workers(p->ctx, "", d->dev); /* before pinned memory is allocated, so that it is near the GPU */
 	if ((s = stk__gpu_enter(d->dev, err)))
 		return s;
 	s = make_batches(p, err);

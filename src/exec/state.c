@@ -331,7 +331,7 @@ static enum stk_status restore_other_reader(struct stk_pipeline *p, int32_t read
 	return STK_OK;
 }
 
-/* Checks that the readers are the same as in the state, restores the leading reader, and restores the seeds of the others. */
+/* Makes the reader that the state names the leading one, checks the other readers against the state, and restores the seeds of their orders. */
 static enum stk_status restore_readers(struct stk_pipeline *p, const struct saved *v, struct stk_error *err)
 {
 	const struct stk_program *g = p->program;

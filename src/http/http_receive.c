@@ -324,8 +324,8 @@ static bool has_enough(const struct stk_transfer *t)
 	       t->response.state == STK_RESPONSE_IN_CONTENT;
 }
 
-/* Handles bytes in the scratch buffer, or bytes that waited in t->text. Returns false if the transfer needs no more bytes, has failed (t->failed), or got an
- * invalid response. */
+/* Handles bytes in the scratch buffer, or bytes that waited in t->text. Returns false if an error's body is longer than t->text can hold, the transfer has
+ * failed (t->failed), or the response is invalid. */
 static bool take_bytes(struct stk_transfer *t, const char *bytes, size_t n)
 {
 	struct stk_response_reader *p = &t->response;

@@ -208,7 +208,7 @@ static bool makes_inheritable_pairs(const struct stk_curl *c)
 
 /* Finds a pair of sockets that libcurl has made, and marks it close-on-exec: before 8.9, libcurl lets child processes inherit such pairs, and does not
  * report their descriptors. The kernel gives the lowest free numbers, so the ends usually have the numbers from `first` on, which was free before the pair
- * was made. If an end is not found there, because other threads opened and closed descriptors at the same moment, checks all descriptors. */
+ * was made. If an end is not found there, because other threads opened and closed descriptors at the same moment, checks all descriptors below 65536. */
 static void mark_pair(struct pair *p, int first)
 {
 	enum { NEAR = 64, MOST_LOOKED_AT = 65536 };

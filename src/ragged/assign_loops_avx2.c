@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Processes four columns at a time, and the last 0 to 3 as in plain C. A minimum is exact in any order. */
+ * Processes four or eight columns at a time, and the rest as in plain C. A minimum is exact in any order. */
 #include "ragged/assign_loops.h"
 
 #include <immintrin.h>

@@ -215,7 +215,7 @@ size_t stk_ragged_assign_workspace(const struct stk_ragged *r, const struct stk_
 	return !r || !a || r->device < 0 ? 0 : stk__cuda_assign_workspace(a, stk__cuda_shared(r));
 }
 
-/* Returns true if every cost of a call is less than 2^63 bytes away from the first cost. */
+/* Returns true only if every cost of a call is less than 2^63 bytes away from the first cost. */
 static bool strides_fit(const struct stk_assign *a)
 {
 	const int64_t counts[] = {a->problems, a->rows, a->cols}, strides[] = {a->problem_stride, a->row_stride, a->col_stride};

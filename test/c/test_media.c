@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Internal functions for videos: plans contain exactly the packets that the frames need; colour conversion follows its formula; packets are
- * converted for the GPU's parser; every failed allocation or read is reported. The video is an AVI of JPEGs, which this test writes. */
+ * Internal functions for videos: plans begin and end at the right packets; colour conversion follows its formula; packets are converted for the
+ * GPU's parser; a failed allocation or read gives an error or the right result. The video is an AVI of JPEGs, which this test writes. */
 #include "test.h"
 
 #include "base/cpu.h"

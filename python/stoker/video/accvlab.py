@@ -475,7 +475,7 @@ class CachedGopDecoder(PyNvGopDecoder):
         return self._hits
 
     def get_cache_info(self) -> dict[str, Any]:
-        """Returns a dict with the cache's capacity, its number of files, and the frames and bytes of each file's group."""
+        """Returns a dict with the cache's capacity, its number of files, and the range of frames and the size in bytes of each file's group."""
         files = {
             path: {"first_frame_id": first, "gop_len": n, "frame_range": (first, first + n - 1), "packets_size_bytes": data.nbytes}
             for path, (data, first, n) in self._kept.items()

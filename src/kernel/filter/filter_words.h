@@ -24,7 +24,7 @@ STK_HD bool stk__filter_keeps_fill_out(const struct stk_filter *f)
 	return own && !f->fill_at && (f->reduction == STK_FILTER_LEAST ? f->fill >= 255 : f->fill <= 0);
 }
 
-/* Returns whether the filter is a minimum or maximum over separable windows that the kernels for words support. */
+/* Returns whether the filter is a minimum or maximum over separable windows, with a border that the kernels for words support. */
 STK_HD bool stk__filter_is_extreme(const struct stk_filter *f)
 {
 	bool extreme = f->reduction == STK_FILTER_LEAST || f->reduction == STK_FILTER_LARGEST;

@@ -259,8 +259,8 @@ template <int C> static __device__ __forceinline__ void make_image(const stk_job
 		map_image<C>(job, p, made);
 }
 
-/* Makes the pixels of a part in `made`: at most VALUES bytes, aligned to 16. The job must not mix pixels (mixes() in image.c). All threads of a block must
- * call this, and may read the result after the next barrier. */
+/* Makes the pixels of a part in `made`: at most VALUES bytes, aligned to 16. mixes() in image.c must be false for the job. All threads of a block must call
+ * this, and may read the result after the next barrier. */
 static __device__ __forceinline__ void make_part(const stk_job &job, const part &p, const stk_job_image &im, uint8_t *made)
 {
 	if (im.channels == 3)
