@@ -22,9 +22,10 @@ from stoker.errors import StateError
 _PATIENCE = 2.0  # seconds to wait for running calls
 
 _open: weakref.WeakSet[Any] = weakref.WeakSet()  # objects to close before the interpreter ends
-# Kinds of calls. _FUNCTION: calls a user's function. _LIBRARY: calls a function of the library that runs Python code.
-_FUNCTION, _LIBRARY = "function", "library"
+# Kinds of calls. _FUNCTION: calls a user's function. _LIBRARY: calls a function of the library that runs Python code. _JOB: a job of a thread of this package.
+_FUNCTION, _LIBRARY, _JOB = "function", "library", "job"
 _calls: dict[object, str] = {}  # the kind of each running call
+_thread = threading.local()  # job: the key in _calls of this thread's last job
 _registered = False
 _leaving = False  # whether the interpreter has begun to end
 _ending = False  # whether all objects of _open are closed
@@ -48,6 +49,23 @@ def call(function: Callable[..., Any], *arguments: Any) -> Any:
     finally:
         _calls.pop(key, None)
     _wait_forever()
+
+
+@contextlib.contextmanager
+def job() -> Iterator[None]:
+    """A context for a job of a daemon thread of this package, from its call to the release of its result, which may run C++ code as in torch's tensors. The
+    interpreter's end waits up to _PATIENCE seconds for it. After all objects were closed, the thread stops for good when it enters or leaves the context."""
+    _register()
+    if _ending and _outlives():
+        _wait_forever()
+    _thread.job = key = object()
+    _calls[key] = _JOB
+    try:
+        yield
+    finally:
+        if _ending and _outlives():
+            _wait_forever()
+        _calls.pop(key, None)
 
 
 @contextlib.contextmanager
@@ -78,7 +96,9 @@ def _outlives() -> bool:
 
 
 def _wait_forever() -> NoReturn:
-    """Stops this thread for good. If it continued, it could print, and the interpreter aborts if it ends a thread that holds the lock of stderr."""
+    """Stops this thread for good, and ends its job. If it continued, it could print, and the interpreter aborts if it ends a thread that holds the lock of
+    stderr."""
+    _calls.pop(getattr(_thread, "job", None), None)
     while True:
         time.sleep(3600)
 

@@ -474,6 +474,41 @@ def test_the_end_of_a_program_waits_for_running_calls(kind):
         assert "taken" in words and words.count("begun") == words.count("ended") > 0, words
 
 
+ENDS_AMID_A_RESULTS_END = """
+import os, sys, threading, time
+from stoker.loader.sources._fetch import Threads
+begun, go, freeing = threading.Event(), threading.Event(), threading.Event()
+class Result:  # as a tensor of torch, whose memory C++ code frees without Python's lock
+    def __del__(self):
+        os.write(1, b"begun ")
+        freeing.set()
+        time.sleep(0.3)
+        os.write(1, b"ended ")
+def make():
+    begun.set()
+    go.wait()
+    return Result()
+threads = Threads(2)
+future = threads.submit(make)
+begun.wait()
+if sys.argv[1] == "closed":  # the result has no owner
+    threads.close()
+else:
+    future.add_done_callback(lambda future: globals().pop("future"))
+    del threads
+go.set()
+freeing.wait()
+"""
+
+
+@pytest.mark.parametrize("kind", ["closed", "dropped"])
+def test_the_end_of_a_program_waits_until_a_result_is_freed(kind):
+    begun = time.monotonic()
+    done = run_script(ENDS_AMID_A_RESULTS_END, kind, timeout=100)
+    assert done.stdout.split() == ["begun", "ended"]
+    assert time.monotonic() - begun < SOON
+
+
 def test_the_end_of_a_program_gives_up_on_a_call_that_hangs():
     begun = time.monotonic()
     done = run_script(ENDS_AMID_CALLS.replace("if i:", "if i > 1:"), "dataset", "1000", timeout=100)

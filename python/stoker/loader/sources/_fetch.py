@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from stoker._at_exit import call
+from stoker import _at_exit
 from stoker._processes import Ended, Worker, end_at_exit, fail, portable
 from stoker._sources import Description
 from stoker._where import notice
@@ -133,18 +133,10 @@ class Threads:
 
     @staticmethod
     def _run(jobs: queue.SimpleQueue[Any]) -> None:
-        from concurrent.futures import InvalidStateError  # imported here, because it loads the module logging
-
         while (job := jobs.get()) is not None:
-            future, function, arguments = job
-            try:
-                if not future.done():
-                    future.set_result(call(function, *arguments))
-            except InvalidStateError:
-                pass  # close() has already failed this future
-            except BaseException as e:
-                fail(future, e)
-            del job, future, function, arguments  # frees the result before the next call
+            with _at_exit.job():
+                _finish(*job)
+                del job  # together with _finish's end, this frees the result if no one else has it
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         from concurrent.futures import Future
@@ -166,6 +158,18 @@ class Threads:
     def _answer(self) -> None:
         for future in list(self._waiting):
             fail(future, StateError("the Loader was closed"))
+
+
+def _finish(future: Future[Any], function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    from concurrent.futures import InvalidStateError  # imported here, because it loads the module logging
+
+    try:
+        if not future.done():
+            future.set_result(_at_exit.call(function, *arguments))
+    except InvalidStateError:
+        pass  # close() has already failed this future
+    except BaseException as e:
+        fail(future, e)
 
 
 def _stop(jobs: queue.SimpleQueue[Any], count: int) -> None:
