@@ -3,7 +3,7 @@
 #include "kernel/arithmetic/arithmetic.h"
 #include "kernel/job/job_flat.cuh"
 
-/* Adds, subtracts or multiplies integers modulo 2^32. */
+/* Adds, subtracts or multiplies integers modulo 2^32, and stores the lowest bits. */
 template <typename T> struct adding_whole {
 	static __device__ __forceinline__ bool serves(const stk_job_gpu_item &it, uint32_t first)
 	{

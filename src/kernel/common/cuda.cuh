@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Wrappers for everything that kernels need beyond the language: each special instruction, and shared memory whose size the launch sets. Kernels contain no
- * inline assembly, so that they also compile for the host. There, test/cuda/cuda_cpp.h replaces this header and CUDA itself. */
+ * Wrappers for instructions that need inline assembly or depend on the GPU's generation, and for shared memory whose size the launch sets. Other kernel
+ * sources contain no inline assembly, so they also compile for the host, where test/cuda/cuda_cpp.h replaces this header and CUDA itself. */
 #ifndef STK_KERNEL_CUDA_CUH
 #define STK_KERNEL_CUDA_CUH
 
@@ -10,8 +10,8 @@
 /* Declares the launch's dynamic shared memory as an array, inside a function. All such declarations refer to the same memory. */
 #define STK_SHARED_ARRAY(type, name) extern __shared__ __align__(16) type name[]
 
-/* Asynchronous copies from device memory to shared memory. Before sm_80 they are ordinary copies. commit closes the calling thread's current group of
- * copies. wait(n), with a constant n, waits until at most the last n groups are unfinished. */
+/* Copy 4 or 16 bytes from device memory to shared memory, asynchronously from sm_80 on; both addresses must be multiples of the size. commit closes the
+ * calling thread's current group of copies. wait(n), with a constant n, waits until at most the last n groups are unfinished. */
 static __device__ __forceinline__ void stk__copy_ahead4(void *to, const void *from)
 {
 #if __CUDA_ARCH__ >= 800
@@ -61,7 +61,7 @@ template <typename T> static __device__ __forceinline__ T *stk__shared_at(uint32
 	return (T *)__cvta_shared_to_generic(number);
 }
 
-/* Like stk__keep, for an address in shared memory. From sm_90 on, the address of an array is computed from the thread block's position in its cluster. */
+/* Like stk__keep, for an address in shared memory: from sm_90 on, the compiler computes it from the thread block's position in its cluster. */
 template <typename T> static __device__ __forceinline__ T *stk__keep_shared(T *p)
 {
 	return stk__shared_at<T>(stk__keep(stk__shared_number(p)));
@@ -97,8 +97,8 @@ static __device__ __forceinline__ uint32_t stk__saturate_bytes(int32_t a, int32_
 	return word;
 }
 
-/* Return the minimum and maximum of pairs of 16-bit numbers below 0x7c00. float16 values with such bits have the same order as the bits, and GPUs from sm_80
- * on compare float16 in pairs. */
+/* Return, for each half of two words, the minimum or maximum of two 16-bit numbers below 0x7c00. float16 values with such bits have the same order as the
+ * bits, and GPUs from sm_80 on compare float16 in pairs. */
 static __device__ __forceinline__ uint32_t stk__min_shorts(uint32_t a, uint32_t b)
 {
 #if __CUDA_ARCH__ >= 800

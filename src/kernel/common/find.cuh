@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Binary search with a whole warp. The n elements have ascending numbers. Returns the index of the last element whose number is at most x; the first
+ * Search with a whole warp among n >= 1 elements, whose numbers never decrease. Returns the index of the last element whose number is at most x; the first
  * element's number must be at most x too. `first` points to the first element's number, and `stride` is the distance between elements in bytes. All threads
  * of a warp must call this together. A step takes as long as one access to memory, so each step compares 32 elements instead of one. */
 #ifndef STK_KERNEL_FIND_CUH

@@ -21,7 +21,7 @@ static __device__ __forceinline__ uint32_t stk__to_bytes(float a, float b, float
 }
 
 /* Stores n pixels of three bytes: the pixel of lane i at to + 3 * i, for each i < n. pixel: three bytes in the lowest bits; the fourth byte must be 0. Stores
- * whole words if all lanes have a pixel and `to` is aligned. All lanes of a warp must call this. */
+ * whole words if n is at least 32 and `to` is a multiple of 4. All lanes of a warp must call this. */
 static __device__ __forceinline__ void stk__store_rgb(uint8_t *to, uint32_t pixel, int32_t n)
 {
 	uint32_t lane = threadIdx.x % 32, from = 4 * lane / 3, shift = 8 * (4 * lane - 3 * from);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Makes tiles of interleaved images whose pixels are read at computed positions of another image. kernel/sample and kernel/pass use it. A warp of threads
- * makes 32 pixels in each of a few rows. RGB bytes are read in aligned words, and the reads of all rows are issued before the warp waits for the first. If
- * all positions of these rows lie well inside the source, borders are not checked. If the border repeats the outermost pixels, positions are clamped to the
- * source. Otherwise a row whose positions are all outside may get the fill value, and a function of the caller makes the pixels of the remaining rows. */
+ * makes 32 pixels in each of a few rows. Bytes of several channels are read in words. The reads of all rows are issued before the warp waits for the first.
+ * If all positions of these rows lie well inside the source, borders are not checked. If the border repeats the outermost pixels, positions are clamped to
+ * the source. Otherwise a row whose positions are all outside may get the fill value, and a function of the caller makes the pixels of the remaining rows. */
 #ifndef STK_KERNEL_TEXELS_CUH
 #define STK_KERNEL_TEXELS_CUH
 
 #include "kernel/common/pixels.cuh"
 #include "kernel/common/texels.h"
 
-/* The image that pixels are read from; stk__texel_fits must hold. */
+/* The image that pixels are read from; stk__texel_fits (texels.h) must be true for it. */
 struct stk_texel_source {
 	const uint8_t *pixel; /* address of pixel (0, 0) */
 	int32_t row, w, h;    /* row: bytes from one row to the next */
@@ -32,7 +32,7 @@ struct stk_texel_tile {
 	uint8_t *dst; /* address of pixel (0, 0) */
 	int32_t pitch, width, x0, y0, y1;
 	bool whole;    /* each row has 32 pixels, one for each lane of the warp */
-	float *turn;   /* shared memory, 16-byte aligned: 4 * 32 floats for each warp; used if pixels are floats */
+	float *turn;   /* shared memory, 16-byte aligned: 4 * 32 floats for each warp; used if pixels are several floats */
 	uint32_t left; /* the lane that holds the first of the two pixels in this lane's word of RGB */
 	uint32_t pick; /* selects the word's bytes from that pixel and the next (__byte_perm) */
 };
@@ -45,8 +45,8 @@ template <typename T, int C> static __device__ constexpr bool stk__texel_words()
 	return sizeof(T) == 1 && C > 1;
 }
 
-/* Returns true if all pixels from which position (x, y) is interpolated are inside the image, and also the words that contain them if pixels are read in words.
- * x, y: position of the upper left of these pixels, plus the fractions. Returns false for NaN. */
+/* Returns true only if all pixels from which position (x, y) is interpolated are in the image and in memory; also one pixel more at both sides if pixels are
+ * read in words. x, y: position of the upper left of these pixels, plus the fractions. Returns false for NaN. */
 template <typename T, int C, bool LINEAR>
 static __device__ __forceinline__ bool stk__texel_inside(const stk_texel_source &s, float x, float y)
 {
@@ -181,7 +181,7 @@ template <typename T, int C, bool LINEAR>
 static __device__ __forceinline__ float stk__texel_value(const stk_texel_patch<T, C, LINEAR, true> &p, int r, int at)
 {
 	uint32_t four = __funnelshift_r(p.word[r][at / 4], p.word[r][at / 4 + 1], p.shift[r]);
-	if (at % 4 == 0 || at % 4 == 3) /* the GPU has conversion instructions for bytes 0 and 3, which run on a unit of their own */
+	if (at % 4 == 0 || at % 4 == 3) /* conversions run on a unit of their own, so other bytes use arithmetic */
 		return (float)(at % 4 ? four >> 24 : four & 255);
 	return __uint_as_float(__byte_perm(four, 0x4b000000, 0x7440 + at % 4)) - 0x1p23f;
 }
@@ -210,7 +210,7 @@ template <int C> static __device__ __forceinline__ void stk__texel_pack(const fl
 		to.value[c] = value[c];
 }
 
-/* Returns the pixel interpolated from the patch, along x, then along y, as on the CPU. qx, qy: fractions of the position. */
+/* Returns the patch's pixel, or with LINEAR the one interpolated along x, then along y, as on the CPU. qx, qy: fractions of the position. */
 template <typename T, int C, bool LINEAR>
 static __device__ __forceinline__ stk_texel<T, C> stk__texel_mix(
 	const stk_texel_patch<T, C, LINEAR, stk__texel_words<T, C>()> &p, float qx, float qy)
@@ -320,7 +320,7 @@ static __device__ __forceinline__ stk_texel_tile stk__texel_tile_of(
 	return {dst, (int32_t)pitch, width, x0, y0, min(y0 + STK_TEXEL_ROWS, height), whole, turn, left, stk__keep(pick)};
 }
 
-/* Returns the column of the first pixel that a warp makes in row y. */
+/* Returns the column of the first pixel that a warp makes in row y; negative if it is left of the image. */
 template <typename T, int C> static __device__ __forceinline__ int32_t stk__texel_begin(const stk_texel_tile &t, int32_t y)
 {
 	uint32_t at = (uint32_t)(uintptr_t)t.dst + (uint32_t)(y * t.pitch);

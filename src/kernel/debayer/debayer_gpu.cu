@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Demosaicing on the GPU. A thread makes four pixels at a time for BILINEAR on bytes if rows are whole, aligned words, otherwise one. */
+ * Demosaicing on the GPU. A thread makes four pixels at a time for BILINEAR on bytes, if the image has at least 3 x 3 pixels and its rows
+ * are whole, aligned words; otherwise one. */
 #include "kernel/debayer/debayer.h"
 #include "kernel/job/job_find.cuh"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Decibels on the GPU, with one output per thread at a time, after a search for the largest value of each tensor. */
+ * Decibels on the GPU, with one output per thread at a time. If the reference is 0, the tensor's largest value replaces it. */
 #include "kernel/decibels/decibels.h"
 #include "kernel/job/job_find.cuh"
 
 #define THREADS STK_JOB_THREADS
 
-/* Stores the bits of the largest value above 0 in the job's constants. The bits are compared as integers, which have the same order as positive floats. */
+/* Raises the job's constant, which is 0 before, to the bits of the largest value above 0. These bits, as integers, have the same order as the floats. */
 extern "C" __global__ void __launch_bounds__(THREADS) job_decibels_largest(const __grid_constant__ stk_job_gpu_view v)
 {
 	__shared__ uint32_t largest;

@@ -102,7 +102,7 @@ template <int REDUCTION> static __device__ __forceinline__ void run_rows(const t
 	}
 }
 
-/* Filters the results of the rows along the height. Two threads share a column, and make DEEP outputs in turn. */
+/* Filters the results of the rows along the height. Two threads share a column, and each makes every other group of DEEP outputs. */
 template <int REDUCTION> static __device__ __forceinline__ void run_columns(const tile_job &j, const float *results)
 {
 	int32_t half = (int32_t)threadIdx.x / VALUES, column = (int32_t)threadIdx.x - half * VALUES;
@@ -158,7 +158,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3) job_filter_extremes(con
 
 /* ---- dense windows ---- */
 
-/* Rows of the input in shared memory; each begins t.pitch floats after the previous one. skew[k]: number of unused floats before the first value of row k. */
+/* Rows of the input in shared memory, tile_job.t.pitch floats apart. skew[k]: number of unused floats before the first value of row k. */
 struct tile_rows {
 	const float *values;
 	const int32_t *skew;
@@ -185,7 +185,7 @@ static __device__ __forceinline__ const float *row_of(const tile_job &j, const t
 	return r.values + row * j.t.pitch + r.skew[row];
 }
 
-/* Computes the lane's outputs in row y of the tile, for any window. */
+/* Computes the lane's outputs in row y of the tile, for a dense window of any size. */
 static __device__ __forceinline__ void sum_row(const tile_job &j, const tile_rows &r, const lane_run &run, int32_t y, float (&sum)[RUN])
 {
 	clear(sum);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The building blocks of tiled filters (filter_tile.h): rows of the input in shared memory, sums over windows that slide along them, and stores. Each thread
- * makes several outputs that are one step apart, so that each value is read from shared memory once for all of them. The values of a window are still added
+ * makes several outputs. For most windows it reads each value from shared memory once for all of these outputs. The values of a window are still added
  * in the order of filter_element.h, so the bits are the same. */
 #ifndef STK_KERNEL_FILTER_TILE_CUH
 #define STK_KERNEL_FILTER_TILE_CUH

@@ -56,7 +56,7 @@ static __device__ __forceinline__ void find_places(const stk_filter &f, const co
 		at[m] = source_index(f, c.left + m);
 }
 
-/* Returns whether all windows of the column lie within the rows of the input. */
+/* Returns whether no window of the column exceeds the left or right end of the input's rows. */
 template <int SIZE> static __device__ __forceinline__ bool rows_hold(const column &c)
 {
 	return c.left >= 0 && c.left + window<SIZE>::SPAN <= c.row_in;

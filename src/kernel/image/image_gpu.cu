@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Jobs over images of bytes on the GPU (kernel/image/image.h): the measurements, and the kernels that store the pixels made by image_gpu.cuh. Memory is read
- * and written 16 bytes at a time if frames are aligned. */
+ * Jobs over images of bytes on the GPU (kernel/image/image.h): kernels that measure an image, and kernels that make an image's pixels and store them. Most read
+ * and write 16 bytes at a time if frames are aligned. */
 #include "kernel/image/image_gpu.cuh"
 #include "kernel/job/job_find.cuh"
 
 #define THREADS STK_JOB_THREADS
 #define CHUNK 16 /* pixels that a thread holds at a time; they take one vector of 16 bytes for each channel */
-#define COPIES 8 /* copies of each count, which fill two vectors; adjacent threads that count equal pixels use different copies */
+#define COPIES 8 /* copies of each count, so that adjacent threads that count equal values seldom wait for each other */
 
 /* ---- measurements ---- */
 
-/* Counts the values of a part's pixels, separately for each channel. */
+/* Adds the values of a part's pixels to counts[(BINS * channel + value) * COPIES + copy]. */
 template <int C> static __device__ void count(const part &p, uint32_t *counts)
 {
 	const uint8_t *from = p.src + (int64_t)p.first * C;
@@ -134,7 +134,7 @@ static __device__ void measure_counts(const stk_job &job, const part &p, const s
 		make_table(e, (int32_t)add_blocks(measured + c * BINS + threadIdx.x, im.measured, im.blocks), im.pixels, tables + c * BINS);
 }
 
-/* Sets `most`, for each channel, to the largest value and to 255 minus the smallest value of the pixels of the part that this thread reads. */
+/* Over the pixels that this thread reads, raises most[2 * c] to the largest value of channel c, and most[2 * c + 1] to 255 minus the smallest. */
 template <int C> static __device__ void find_extremes(const part &p, int32_t (&most)[2 * C])
 {
 	const uint8_t *from = p.src + (int64_t)p.first * C;
@@ -156,7 +156,7 @@ template <int C> static __device__ void find_extremes(const part &p, int32_t (&m
 		}
 }
 
-/* Measures only the minimum and maximum, for tables that need no counts. */
+/* Measures each channel's minimum and maximum, and makes the tables that stretch between these (STK_EQUALIZE_STRETCH). */
 template <int C> static __device__ void measure_extremes(const stk_job &job, const part &p, const stk_job_image &im, uint32_t *measured)
 {
 	__shared__ int32_t extremes[2 * C];

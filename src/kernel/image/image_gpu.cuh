@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The work of a thread block on a job over images of bytes (kernel/image/image.h): it makes the pixels of its part in shared memory. Then either its kernel
- * stores them, or the kernel of a pass over the image computes its outputs from them (kernel/pass/pass_gpu_made.cu). Branches depend only on the job, so all
- * threads of a block take the same ones. */
+ * stores them, or the kernel of a pass over the image computes its outputs from them (kernel/pass/pass_gpu_made.cu). All threads of
+ * a block take the same branch for a kind of job. */
 #ifndef STK_KERNEL_IMAGE_GPU_CUH
 #define STK_KERNEL_IMAGE_GPU_CUH
 
@@ -71,7 +71,7 @@ template <int VECTORS> static __device__ __forceinline__ void store(uint8_t *to,
 
 /* ---- lookups ---- */
 
-/* Sets `made` to the values of a part, mapped by C tables in turn, one for each channel. Calls make_tables while the values are being loaded. */
+/* Sets `made` to the values of a part, value i of which is mapped by table i % C. Calls make_tables while the values are being loaded. */
 template <int C, typename F>
 static __device__ __forceinline__ void map_values(const part &p, int32_t channels, const uint8_t *tables, uint8_t *made, F make_tables)
 {

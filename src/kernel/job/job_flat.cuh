@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Shared by the kernels of flat jobs (job_flat.h). A thread loads the operands of an aligned piece of outputs with the widest possible loads, and stores the
- * piece at once. A kernel calls work_on with the operation on the loaded values. */
+ * Shared by the kernels of flat jobs (job_flat.h). A thread loads the operands of a piece of outputs with loads as wide as their alignment allows, and stores a
+ * complete piece at once. A kernel calls work_on with a struct that loads, computes and stores. */
 #ifndef STK_KERNEL_JOB_FLAT_CUH
 #define STK_KERNEL_JOB_FLAT_CUH
 
@@ -19,8 +19,8 @@ struct bfloat_bits {
 	uint16_t v;
 };
 
-/* Loads N consecutive elements from `at` to v with as few loads as possible. The address must be aligned to the size of the loads: 16 bytes, or all bytes
- * if these are fewer. */
+/* Loads N consecutive elements from `at` to v with as few loads as possible. The address must be aligned to the size of the loads: 16 bytes, or the size
+ * of all N elements if this is less. */
 template <typename T, int N> static __device__ __forceinline__ void load_aligned(const T *at, T *v)
 {
 	enum { BYTES = N * sizeof(T), STEP = BYTES < PIECE ? (int)BYTES : PIECE };
@@ -130,7 +130,7 @@ static __device__ __forceinline__ void load_as(const stk_job_gpu_item &it, int k
 	}
 }
 
-/* Stores a piece v of N outputs from output `first` on, or only those before `end`. A complete piece is aligned. */
+/* Stores a piece v of N outputs from output `first` on, or only those before `end`. A complete piece must be aligned to 16 bytes. */
 template <typename T, int N>
 static __device__ __forceinline__ void store_row(const stk_job_gpu_item &it, uint32_t first, uint32_t end, const T *v)
 {
@@ -148,7 +148,7 @@ static __device__ __forceinline__ void store_row(const stk_job_gpu_item &it, uin
 }
 
 /* Pieces of N outputs that a thread makes together so that it waits only once for their operands: 16 outputs, or all pieces of the thread if these are
- * fewer. The pieces of a thread are THREADS pieces apart. */
+ * fewer. APART: outputs from one of these pieces to the next. LAST: distance from the first output to the last. */
 template <int N> struct together {
 	enum { MOST = STK_JOB_PIECES / THREADS, ROWS = 16 / N < MOST ? 16 / N : (int)MOST, OUTPUTS = ROWS * N };
 	enum { APART = THREADS * N, LAST = (ROWS - 1) * APART + N - 1 };
@@ -167,7 +167,8 @@ template <int N> static __device__ __forceinline__ bool read_one(const stk_job_g
 	return r.size == 1 || first % r.inner + together<N>::LAST < r.inner;
 }
 
-/* Returns whether load_together supports source k for the outputs from `first` on: they read one element, or rows that are aligned. */
+/* Returns whether load_together supports source k for the outputs from `first` on: they all read one element, or read consecutive,
+ * aligned elements. */
 template <int N> static __device__ __forceinline__ bool read_together(const stk_job_gpu_item &it, int k, uint32_t first)
 {
 	const stk_job_repeat &r = it.flat.of[k];
@@ -176,7 +177,7 @@ template <int N> static __device__ __forceinline__ bool read_together(const stk_
 	return dense ? ((uintptr_t)it.job.src[k] + (uint64_t)first * size) % step == 0 : read_one<N>(it, k, first);
 }
 
-/* Loads the elements of source k for the outputs that a thread makes together, from output `first` on. All these outputs must exist. */
+/* Loads the elements of source k for the outputs made together from `first` on. All these outputs must exist, and read_together must be true for them. */
 template <typename To, typename T, int N>
 static __device__ __forceinline__ void load_together(const stk_job_gpu_item &it, int k, uint32_t first, To *v)
 {
@@ -297,7 +298,7 @@ static __device__ __forceinline__ void store_floats(const stk_job_gpu_item &it, 
 	S::template store<T>(it, s, to);
 }
 
-/* Returns the outputs of a piece of N. The first piece may lack its first outputs. */
+/* Returns the outputs of a piece of N. Piece 0 lacks the first `lead` ones, so that all later pieces are aligned. */
 template <int N> static __device__ __forceinline__ one_piece<N> outputs_of_piece(const stk_job_gpu_item &it, uint32_t piece)
 {
 	uint32_t n = (uint32_t)it.job.n, lead = it.flat.lead, first = piece ? piece * N - lead : 0, count = piece ? N : N - lead;
@@ -305,7 +306,7 @@ template <int N> static __device__ __forceinline__ one_piece<N> outputs_of_piece
 	return s;
 }
 
-/* Runs WORK, whose outputs have type T, on the pieces of the thread block. In most blocks all pieces are complete. */
+/* Makes the thread's pieces of outputs of type T with WORK::run: several pieces at once if the block's are complete and WORK::serves allows it. */
 template <typename T, typename WORK> static __device__ __forceinline__ void work_on(const stk_job_gpu_view &v, const stk_job_gpu_item &it)
 {
 	enum { N = PIECE / sizeof(T), STEP = THREADS * together<N>::ROWS };

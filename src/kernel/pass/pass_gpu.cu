@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Passes on the GPU (pass_gpu.h): the taps of all passes, and resizes from interleaved uint8 and float32 with few channels. Uses the arithmetic of filter.c,
- * resample.c and rows.c, pixel by pixel. */
+ * Passes on the GPU (pass_gpu.h): the filter taps of all passes, and resizes with weights of interleaved uint8 and float32 images with at most 4 channels.
+ * The results have the same bits as those of filter.c, resample.c and rows.c. */
 #include "kernel/pass/pass_gpu.cuh"
 #include "kernel/pass/pass_gpu_steps.cuh"
 #include "kernel/pass/pass_gpu_sums.cuh"
@@ -11,7 +11,7 @@
 /* ---- taps ---- */
 
 /* Quantises n weights, `stride` apart, in place, like stk__filter_quantize_narrow and _wide. For the kind NARROW they become integers stored as floats
- * (struct narrow), for WIDE they become int32. */
+ * (struct narrow); for WIDE the floats' memory holds int32 afterwards. */
 static __device__ void quantize(float *weights, ptrdiff_t stride, int32_t n, bool narrow)
 {
 	int32_t largest = 0, most = 0, rest = narrow ? 65536 : 1 << STK_FILTER_WIDE_SHIFT;
@@ -40,7 +40,7 @@ static __device__ int32_t nearest(const stk_filter_axis &a, bool summed, int32_t
 	return stk__taps_clamp(stk__taps_floor(stk__taps_limit(at)), 0, a.in_size - 1);
 }
 
-/* Computes the taps of all images. Each image has two thread blocks, one for each axis. */
+/* Computes first taps and weights for each resized axis; a nearest resize has no weights. Each image has two thread blocks, one for each axis. */
 extern "C" __global__ void __launch_bounds__(THREADS) pass_taps(const __grid_constant__ stk_pass_gpu_view v)
 {
 	const stk_pass_gpu_item &it = v.items[blockIdx.x / 2];
@@ -85,7 +85,7 @@ static __device__ __forceinline__ ending make_ending(const stk_pass_gpu_view &v,
 	return e;
 }
 
-/* Stores the first `rows` of N pixels in a column, value by value. to: address of the first pixel; value: converts a value to the stored type. */
+/* Stores the first `rows` of N pixels in a column, value by value. to: address of the first pixel; value(x, c): converts value x of channel c for storing. */
 template <typename T, int C, int N, typename F>
 static __device__ __forceinline__ void store_each(const ending &e, uint8_t *to, const float (&p)[N][CHANNELS], int32_t rows, F value)
 {
@@ -101,8 +101,8 @@ static __device__ __forceinline__ void store_each(const ending &e, uint8_t *to, 
 	}
 }
 
-/* If the pass has a common ending (e.finish), finishes and stores `rows` pixels p of column x, from row y on, and returns true; otherwise returns false.
- * C: maximum number of channels. */
+/* If the pass has a common ending (e.finish), finishes and stores pixels p of column x, from row y on but at most `rows` of them, and returns true;
+ * otherwise returns false. C: maximum number of channels. */
 template <int C, int N>
 static __device__ __forceinline__ bool finish_soon(const ending &e, const float (&p)[N][CHANNELS], int32_t x, int32_t y, int32_t rows)
 {
@@ -124,7 +124,7 @@ static __device__ __forceinline__ bool finish_soon(const ending &e, const float 
 
 /* ---- resizes ---- */
 
-/* The part of the source that outputs [x0, x1) of a row read: the column of the first pixel, and values [begin, end) of a row of the source image. */
+/* The part of the source that outputs [x0, x1) of a row read: the column of its leftmost pixel, and values [begin, end) of a row, counted from column it.x0. */
 struct reach {
 	int32_t column, begin, end;
 };
@@ -145,7 +145,7 @@ static __device__ __forceinline__ reach find_reach(const stk_pass_gpu_view &v, c
  * are stored together as a quad, whose index is pitch * (row / TOGETHER) + b - origin. */
 struct strip {
 	int32_t origin, pitch;
-	bool words; /* true if the source's rows are read in aligned words */
+	bool words; /* true if the source is read four values at a time from aligned addresses */
 };
 
 /* Returns the layout of the intermediate values for outputs that read part r of the source. S: type of the source's values. */
@@ -159,7 +159,7 @@ template <typename S> static __device__ __forceinline__ strip lay_out(const stk_
 	return s;
 }
 
-/* Returns n values of a row, at most four, in the bytes of a word. WORDS: the values are aligned, and n is four. */
+/* Returns four values of a row, the first in the lowest byte. Those from the n-th on are 0; with WORDS, `from` is aligned and all four are read. */
 template <bool WORDS> static __device__ __forceinline__ uint32_t load_four(const uint8_t *from, int32_t n)
 {
 	if constexpr (WORDS)
@@ -178,8 +178,8 @@ template <bool WORDS> static __device__ __forceinline__ float4 load_four(const f
 	return make_float4(__ldg(from), n > 1 ? __ldg(from + 1) : 0, n > 2 ? __ldg(from + 2) : 0, n > 3 ? __ldg(from + 3) : 0);
 }
 
-/* The vertical half of a resize: makes TOGETHER rows of intermediate values, from output row y on. Each lane processes four of the source's values at a
- * time, and the warps of the block work on adjacent parts. Rows outside of [top, bottom) are computed like the nearest row inside, but are not used. */
+/* The vertical half of a resize: makes TOGETHER rows of intermediate values, from output row y on. Each thread processes four adjacent
+ * values of the source at a time. A row outside of [top, bottom) reads the source rows of the nearest row inside, and its values are not used. */
 template <typename K, bool WORDS>
 static __device__ __forceinline__ void vertical(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t y, int32_t top,
 	int32_t bottom, const reach &r, const strip &s, quad<K> *to)

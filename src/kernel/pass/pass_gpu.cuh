@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Functions that all kernels of passes use. */
+ * Functions that the kernels of passes (pass_gpu.h) share: the thread block's item, positions in the source, rounding, stores. */
 #ifndef STK_KERNEL_PASS_GPU_CUH
 #define STK_KERNEL_PASS_GPU_CUH
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Passes on the GPU (pass_gpu.h) that the faster kernels do not support: types other than uint8 and float32, planes, many channels, very wide filters. This
- * code is general rather than fast, and has the same arithmetic as the faster kernels. */
+ * Passes on the GPU (pass_gpu.h) that the faster kernels do not support, such as those with other types than uint8 and float32, or with planes; and the
+ * holes of all passes. This code is general rather than fast, and its results have the same bits as those of the faster kernels. */
 #include "kernel/convert/convert_one.h"
 #include "kernel/pass/pass_gpu.cuh"
 
@@ -186,7 +186,7 @@ union intermediate {
 	float f;
 };
 
-/* The shared memory of a thread block. */
+/* The shared memory of a thread block. values: results of resize_row. */
 struct workspace {
 	intermediate row[CHUNK];
 	float values[THREADS];
@@ -230,7 +230,7 @@ static __device__ __forceinline__ void vertical(
 	}
 }
 
-/* The horizontal half of a resize for one value. It continues from chunk to chunk. */
+/* The sum over the taps of one output value, to which each chunk adds the taps that it contains. */
 struct horizontal {
 	int32_t first, t, sum; /* position of tap 0; index of the next tap; the sum so far (in `total` if weights are floats) */
 	float total;
@@ -266,7 +266,7 @@ template <int KIND> static __device__ __forceinline__ float finish_sum(const stk
 	return round_to(h.total, it.sampled);
 }
 
-/* Makes outputs [from, to) of row y in w.values, with in_c values for each. Each thread makes one value. Chunks are processed in the order of the taps. */
+/* Makes outputs [from, to) of row y in w.values, with in_c values for each. A thread makes at most one value. Chunks are in the order of the taps. */
 template <int KIND, int TYPE>
 static __device__ void resize_row(
 	const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t y, int32_t from, int32_t to, workspace &w)

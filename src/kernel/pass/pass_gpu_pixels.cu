@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Passes on the GPU (pass_gpu.h) without filter taps, from interleaved uint8 or float32 with few channels: windows, mirrors, nearest resizes, warps, and the
- * steps after them. A thread makes one pixel in each of a few rows. The common ways to finish a pixel have code of their own, and RGB bytes are stored in
+ * Passes on the GPU (pass_gpu.h) without filter taps, from interleaved uint8 or float32 with at most 4 channels: windows, mirrors, nearest resizes, warps, and
+ * the steps after them. A thread makes one pixel in each of a few rows. The common ways to finish a pixel have code of their own, and RGB bytes are stored in
  * words. */
 #include "kernel/common/pixels.cuh"
 #include "kernel/pass/pass_gpu_warp.cuh"
@@ -14,7 +14,7 @@
 struct ending {
 	int32_t form, dtype, channels; /* channels: number of channels of the output */
 	bool fills, packed;            /* packed: interleaved RGB of bytes */
-	const float *fill;             /* it is seldom needed, so it is not kept in registers */
+	const float *fill;             /* values of the fill step; seldom needed, so they stay in memory */
 	float factor[9], bias[CHANNELS];
 	int64_t pixel, channel;
 };
@@ -93,8 +93,8 @@ static __device__ __forceinline__ void store_pixels(const ending &e, uint8_t *to
 
 /* ---- tiles ---- */
 
-/* Makes the tile whose first output is (x0, y0). T: type of the source; C: maximum number of its channels; N: number of rows that a thread makes at a time,
- * to wait for memory less often. */
+/* Makes the tile whose first output is (x0, y0). T: type of the source; C: maximum number of its channels; WARPS: the pass has a warp; N: number of
+ * rows that a thread makes at a time, to wait for memory less often. */
 template <typename T, int C, bool WARPS, int N>
 static __device__ __forceinline__ void make_tile(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x0, int32_t y0)
 {

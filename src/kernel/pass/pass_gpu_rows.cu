@@ -8,7 +8,7 @@
 /* ---- loads ---- */
 
 /* Returns quad (x, y), of which some pixels do not come from the source. Such a pixel gets the fill value, or is outside of the output, where nothing is
- * stored. across: whether the source has row y. */
+ * stored. across: whether output row y comes from the source. */
 static __device__ __noinline__ quad load_edge(const stk_pass_gpu_item &it, int32_t x, int32_t y, bool across, uint32_t fill)
 {
 	const stk_pass_gpu_axis &ax = it.axis[0], &ay = it.axis[1];
@@ -94,7 +94,7 @@ static __device__ __forceinline__ int32_t row_begin(const stk_pass_gpu_item &it,
 	return e.dtype != STK_UINT8 ? 0 : -(int32_t)((e.interleaved ? 0 - past : past) & 3);
 }
 
-/* Calls make for each of a thread's quads, except those below the output. All quads were loaded before the first one is stored. */
+/* Calls make(quad) for each of a thread's quads that is not below the last row of the output. */
 template <typename F> static __device__ __forceinline__ void make_each(const stk_pass_gpu_item &it, const quad (&q)[QUADS], F make)
 {
 #pragma unroll

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Runs the steps of a pass over a pixel of few channels, one after the other, for the kernels of pass_gpu.cu and pass_gpu_pixels.cu. */
+ * Runs the steps of a pass over a pixel of at most CHANNELS channels, one after the other, for the kernels of pass_gpu.cu and pass_gpu_pixels.cu. */
 #ifndef STK_KERNEL_PASS_GPU_STEPS_CUH
 #define STK_KERNEL_PASS_GPU_STEPS_CUH
 

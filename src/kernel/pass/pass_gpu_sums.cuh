@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The arithmetic of resizes from uint8 and float32 on the GPU, for each kind of kernel/resample/resample.h. The structs narrow, wide and real add up
- * products with weights: first vertically, of the source's values, then horizontally, of the intermediate values. total: type of a sum; kept: type of an
- * intermediate value. All give the same bits as resample.c. */
+ * The arithmetic of resizes from uint8 and float32 on the GPU, with a struct for each kind of kernel/resample/resample.h: narrow, wide and real. Each
+ * adds up products with weights, first vertically, of the source's values, then horizontally, of the intermediate values. total: type of a sum; kept: type
+ * of an intermediate value. The results have the same bits as those of resample.c. */
 #ifndef STK_KERNEL_PASS_GPU_SUMS_CUH
 #define STK_KERNEL_PASS_GPU_SUMS_CUH
 

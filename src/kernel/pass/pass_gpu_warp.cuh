@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Computes pixels of a warped image at any position, from interleaved uint8 or float32 with few channels. Used by pass_gpu_pixels.cu and pass_gpu_warps.cu.
- * The arithmetic is that of warp.c. */
+ * Computes pixels of a warped image at any position, from interleaved uint8 or float32 with at most 4 channels, with the arithmetic of warp.c.
+ * pass_gpu_pixels.cu and pass_gpu_warps.cu use it. */
 #ifndef STK_KERNEL_PASS_GPU_WARP_CUH
 #define STK_KERNEL_PASS_GPU_WARP_CUH
 
@@ -63,7 +63,7 @@ static __device__ __forceinline__ void warp_pixel(const warp_source &s, int32_t 
 		p[c] = outside ? s.fill : c < s.channels ? (float)__ldg(from + c) : 0;
 }
 
-/* Sets p to the channels of the pixel at position `at`, which comes from stk__warp_place. */
+/* Sets p to the channels at position `at` (from stk__warp_place): of the nearest pixel, or interpolated; rounded to type s.sampled. */
 template <typename T, int C> static __device__ __forceinline__ void sample_warp(const warp_source &s, const float at[2], float p[CHANNELS])
 {
 	stk_warp_position upper = stk__warp_split(at);

@@ -18,14 +18,14 @@ template <typename T, int C> static __device__ __forceinline__ stk_texel<T, C> t
 	return t;
 }
 
-/* Returns true if pixels entirely outside of the image become exactly the fill value. Interpolating between equal integers gives the same integer;
- * interpolating between zeros gives 0, but not between negative zeros. */
+/* Returns true only if each output that reads no pixel of the image is exactly the fill value. Interpolating between equal integers gives the same integer;
+ * interpolating between zeros gives 0, but between negative zeros it does not give -0. */
 template <typename T> static __device__ __forceinline__ bool becomes_fill(const stk_warp &w, bool linear)
 {
 	return !w.clamp && (!linear || __float_as_uint(w.fill) == 0 || (sizeof(T) == 1 && w.fill == (float)stk__to_byte(w.fill)));
 }
 
-/* Returns whether all pixels of a tile are read outside of the image. Along rows and columns, positions only grow or only fall, however they are rounded. So
+/* Returns true only if no pixel of a tile reads a pixel of the image. Along rows and columns, positions only grow or only fall, however they are rounded. So
  * if all corners are beyond the same side of the image, all pixels are. x, y: one of the corners; each corner must be passed by some lane. All threads of a
  * warp must call this. */
 static __device__ __noinline__ bool lies_outside(const stk_pass_gpu_item &it, bool linear, int32_t x, int32_t y)
