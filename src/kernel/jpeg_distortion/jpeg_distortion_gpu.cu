@@ -49,7 +49,7 @@ static __device__ __forceinline__ int32_t quantise(int32_t x, float2 step)
 	return __float_as_int(__fmaf_rn(copysignf(multiple, value), step.y, 0x1.8p23f)) - 0x4b400000; /* the bits of 0x1.8p23f */
 }
 
-/* Makes the samples of 2 x 2 pixels. Their common chroma sample is at (x, y) of the frame's plane and at (i, k) of the tile's. */
+/* Makes the samples of 2 x 2 pixels. Their common chroma sample is at (x, y) of the frame's chroma planes and at (i, k) of the tile's. */
 static __device__ __forceinline__ void make_samples(
 	const stk_jpeg_distortion &j, const uint8_t *frame, int32_t x, int32_t y, int32_t i, int32_t k, tile_samples &s)
 {
@@ -195,7 +195,7 @@ struct frame_planes {
 	uint8_t *dst;
 };
 
-/* Makes pixels (x, y) to (x + 7, y + 1) of an image of up to four columns. */
+/* Makes the pixels of rows y and y + 1 from column x on, of an image of at most four columns. */
 static __device__ __noinline__ void make_narrow(const stk_jpeg_distortion &j, const frame_planes &f, int32_t x, int32_t y)
 {
 	for (int32_t k = y; k < min(y + 2, j.height); k++)
@@ -234,7 +234,7 @@ static __device__ __forceinline__ void mix_chroma(const int32_t (&near)[6], cons
 	}
 }
 
-/* Stores n pixels of RGB, at most eight; eight pixels are stored as words or pairs of words if the address is aligned. */
+/* Stores the first n of eight RGB pixels; all eight (also if n is larger) as words or pairs of words if the address is aligned. */
 static __device__ __forceinline__ void store_eight(uint8_t *to, const uint32_t (&word)[6], int32_t n)
 {
 	if (n >= 8 && ((uintptr_t)to & 7) == 0) {

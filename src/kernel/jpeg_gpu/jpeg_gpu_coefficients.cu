@@ -120,7 +120,7 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_COEFFICIENT_THREADS)
 	bool keep = run && !begun && w.inside; /* true if this thread stores the coefficients of the block */
 	int32_t dc = 0;
 	while (__any_sync(~0u, run)) {
-		uint32_t last = 0; /* table entry of the last symbol that the thread decoded */
+		uint32_t last = 0; /* table entry of the last symbol decoded in this turn of the loop; 0 if none was */
 #pragma unroll
 		for (int i = 0; i < STK_CURSOR_GROUP; i++) {
 			uint32_t entry = at.look(at.over());
@@ -188,7 +188,7 @@ static __device__ __forceinline__ void scan(int32_t sum[COMPONENTS], int32_t car
 	__syncthreads();
 }
 
-/* Replaces the differences of a bitstream's DC coefficients by their sums. A thread block processes 256 MCUs at a time, one in each thread. */
+/* Replaces a bitstream's differences by the DC coefficients, which are prefix sums for each component. A thread block takes 256 MCUs at a time. */
 extern "C" __global__ void __launch_bounds__(DC_THREADS) jpeg_gpu_dc(const __grid_constant__ stk_jpeg_gpu_view v)
 {
 	__shared__ int32_t sums[COMPONENTS][DC_THREADS / 32];

@@ -88,8 +88,8 @@ static __device__ __forceinline__ uint2 transform_row(const int16_t *from)
 	return make_uint2(stk__saturate_bytes(x[0], x[1], x[2], x[3]), stk__saturate_bytes(x[4], x[5], x[6], x[7]));
 }
 
-/* Runs phase idct. Each warp transforms IDCT_BLOCKS blocks, four at a time, with eight threads per block. A thread dequantises 8 coefficients, then
- * transforms a column, then a row. */
+/* Runs phase idct. Each warp transforms up to STK_JPEG_GPU_IDCT_BLOCKS blocks, four at a time, with eight threads per block. A thread dequantises 8
+ * coefficients, then transforms a column, then a row. */
 extern "C" __global__ void __launch_bounds__(32 * STK_JPEG_GPU_IDCT_WARPS) jpeg_gpu_idct(const __grid_constant__ stk_jpeg_gpu_view v)
 {
 	__shared__ idct_warp shared[STK_JPEG_GPU_IDCT_WARPS];
@@ -304,8 +304,8 @@ static __device__ __forceinline__ void convert8(uint2 luma, const chroma8 &chrom
 #define HALF (WARP_ROWS / 2 * UNITS) /* number of 16-byte units in all upper rows */
 #define WARP_BYTES (16 * WARP_ROWS * UNITS)
 
-/* Stores the pixels that a warp has made in shared memory: the 16-byte units of the upper rows, then those of the lower rows. The first 24 threads store 192
- * bytes of two rows at a time: first of the pair of rows that begins at `to`, then of the second pair after that one. */
+/* Stores the pixels that a warp has made in shared memory: the 16-byte units of the upper rows, then those of the lower rows. A thread stores 16
+ * bytes in each row of two pairs: the pair that begins at `to`, and the second pair after it. 12 threads store pairs 0 and 2; 12 others store 1 and 3. */
 struct row_store {
 	uint8_t *to;
 	const uint4 *from;
@@ -360,8 +360,8 @@ static __device__ __forceinline__ void color_rows(
 	}
 }
 
-/* Makes row `line` of the window pixel by pixel, for images that color_rows does not support: GRAY and YCBCR outputs, files that store RGB, and rare
- * sampling factors such as 3 and 4. A warp makes the row, four pixels per thread. */
+/* Makes row `line` of the window pixel by pixel, for images that color_rows does not support, such as GRAY and YCBCR outputs, files that store RGB, and
+ * rare sampling factors like 3 and 4. A warp makes the row, four pixels per thread. */
 static __device__ __noinline__ void color_row_slowly(const uint8_t *planes, const stk_jpeg_gpu_image &im, uint32_t line, uint8_t *row)
 {
 	const uint32_t first = im.x & ~7u, end = im.x + im.w;

@@ -20,7 +20,7 @@
  * DC: symbol | length of its code << 8, or 0; the tables of 256 entries follow each other */
 struct scan_shared {
 	uint16_t lookup[1 << AC_BITS];
-	uint8_t set_before[192]; /* used for the current block of a refinement (refine_block) */
+	uint8_t set_before[192]; /* for the current block of a refinement (jpeg_gpu_scan_blocks.cuh) */
 };
 static_assert(sizeof(struct scan_shared) == STK_JPEG_GPU_SCAN_SHARED, "the size that launches request");
 static_assert(3 << DC_BITS <= 1 << AC_BITS, "three DC tables fit");
@@ -166,7 +166,7 @@ struct scan_symbols {
 struct scan_warp {
 	scan_bits bits;
 	scan_symbols symbols;     /* only in AC scans */
-	uint32_t bitstream, left; /* left: number of units until the restart interval ends */
+	uint32_t bitstream, left; /* left: blocks, or MCUs if the scan has several components, until the restart interval ends */
 	uint32_t end_run;         /* number of following blocks that have no symbols of their own */
 	int32_t prediction[3];
 	uint32_t flags;

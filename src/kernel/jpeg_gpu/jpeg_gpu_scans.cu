@@ -152,7 +152,7 @@ static __device__ __forceinline__ void load_tables(scan_shared &shared, const st
 	__syncwarp();
 }
 
-/* Sets all coefficients of the image to zero, with the whole thread block. */
+/* Sets the image's AC and DC coefficients in the window to 0. All threads of the block must call this. */
 static __device__ __forceinline__ void clear(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_image &image)
 {
 	uint4 *coef = (uint4 *)(v.coef + 64 * (size_t)image.coef0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Phases decode_subsequences to resolve of jpeg_gpu.h, with one thread for each subsequence. */
+ * Phases decode_subsequences to resolve of jpeg_gpu.h. In resolve, a thread block processes a bitstream; before it, a thread processes a subsequence. */
 #include "kernel/jpeg_gpu/jpeg_gpu_cursor.cuh"
 
 #define WORDS 32

@@ -92,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) jpeg_gpu_count(const __gri
 	}
 }
 
-/* Returns the number of bytes that remain of the bitstream's chunks before `chunk`. Only the first warp calls this. */
+/* Returns the number of bytes of the bitstream in the chunks before `chunk`, without stuffing. Only the first warp of a block calls this. */
 static __device__ __forceinline__ uint32_t bytes_before(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_bitstream &s, uint32_t chunk)
 {
 	uint32_t sum = 0;
@@ -106,7 +106,7 @@ static __device__ __forceinline__ uint32_t swapped(uint32_t word)
 	return __byte_perm(word, 0, 0x0123);
 }
 
-/* Stores bytes skip .. skip + count - 1 of `from` at the same offsets of `to`, as big-endian words. Copies 16 bytes at a time except at the ends. */
+/* Copies bytes skip .. skip + count - 1 of `from` to `to`, and reverses the bytes of each word, so that a word has its first bit at the top. */
 static __device__ __forceinline__ void flush(uint8_t *to, const uint8_t *from, uint32_t skip, uint32_t count)
 {
 	uint32_t end = skip + count;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The part of a signal that is not silent, on the GPU: a thread per chunk of windows, then a thread block per signal. */
+ * Finds the part of a signal that is not silent: first with a thread for each chunk of windows, then with a thread block for the signal. */
 #include "kernel/job/job_find.cuh"
 #include "kernel/nonsilent/nonsilent.h"
 

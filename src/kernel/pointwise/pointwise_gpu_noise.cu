@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Noise on the GPU, by the functions of pointwise_element.h, with several outputs per thread: one block of draws is enough for four normally distributed
- * numbers, or for two pixels of salt and pepper. Parameters of the Poisson distributions are computed once for each value of a byte. */
+ * numbers, or for two pixels of salt and pepper. For bytes, parameters of the Poisson distributions are computed once for each of the
+ * 256 values. */
 #include "kernel/common/pixels.cuh"
 #include "kernel/job/job_find.cuh"
 #include "kernel/job/job_place.h"
@@ -101,8 +102,8 @@ static __device__ __forceinline__ void replace_pixels(
 
 /* ---- Poisson ---- */
 
-/* For each value of a byte, the parameters that depend on the mean. Also the reciprocals of integers, and a list of the outputs that need the slower
- * algorithm. */
+/* For each value of a byte, the parameters that depend on the mean. Also the reciprocals of integers, and the outputs that need the slower algorithm:
+ * `left` of them, whose numbers, counted from the thread block's first output, are in `number`. */
 struct poisson_tables {
 	double mean[256], rare[256], a[256], b[256], limit[256], reciprocal[101];
 	uint32_t left;

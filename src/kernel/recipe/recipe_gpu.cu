@@ -30,7 +30,7 @@ static __device__ __forceinline__ bool holds(const stk_axis_map &m, int32_t at)
 	return at >= m.low && at < m.high;
 }
 
-/* Returns v, a value of channel c, after all steps of the pass. valid: false if the pixel is outside of the source. */
+/* Returns v, a value of channel c, after all steps of the pass, none of which mixes channels. valid: false if the pixel is outside of the source. */
 static __device__ __forceinline__ float by_steps(const stk_pass &p, float v, int c, bool valid)
 {
 	int32_t channels = p.in_c;

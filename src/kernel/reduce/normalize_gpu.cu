@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Normalisation on the GPU: measures groups, then makes one output per thread at a time. */
+ * Normalisation on the GPU: measures the mean and the factor of each group, then makes one output per thread at a time. */
 #include "kernel/job/job_find.cuh"
 #include "kernel/reduce/normalize_one.h"
 #include "kernel/reduce/reduce_blocks.h"
@@ -41,7 +41,7 @@ static __device__ __forceinline__ double sum_lanes(double sum)
 	return total;
 }
 
-/* Measures a group: with this thread only, or with all threads of the thread block if `together` is set. */
+/* Stores a group's mean and factor in job.work; with this thread only, or with all threads of the thread block if `together` is set. */
 static __device__ __forceinline__ void measure_group(const stk_job &job, uint32_t group, bool together)
 {
 	const stk_job_normalize &n = STK_PARAMS(stk_job_normalize, &job);
@@ -69,7 +69,7 @@ static __device__ __forceinline__ void measure_group(const stk_job &job, uint32_
 	stats[1] = stk__job_factor(&job, group, squares);
 }
 
-/* Measures short groups with one thread each, and long ones with a thread block each. */
+/* Measures groups of fewer than STK_JOB_SERIAL elements with one thread each, and longer ones with a thread block each. */
 extern "C" __global__ void __launch_bounds__(THREADS) job_measure(const __grid_constant__ stk_job_gpu_view v)
 {
 	const stk_job_gpu_item &it = v.items[find_item(v)];

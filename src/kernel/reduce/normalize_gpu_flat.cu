@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Flat normalisations on the GPU. */
+ * Normalisation on the GPU for flat jobs (kernel/job/job_flat.h), after the groups were measured. */
 #include "kernel/job/job_flat.cuh"
 #include "kernel/reduce/normalize.h"
 

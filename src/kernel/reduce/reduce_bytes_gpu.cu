@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reductions and measurements of bytes (reduce_bytes.h). */
+ * Reductions of bytes on the GPU, and measurements for normalisation, in the two forms of reduce_bytes.h. */
 #include "kernel/job/job_find.cuh"
 #include "kernel/reduce/normalize_one.h"
 #include "kernel/reduce/reduce_bytes.h"
@@ -219,7 +219,7 @@ static __device__ __forceinline__ void store_row(const stk_job &job, uint32_t ro
 	stk__job_reduce_store(&job, job.dst + (int64_t)row * stk__job_size(job.dst_dtype), v);
 }
 
-/* Reduces rows first .. end - 1, each of N bytes. Results of the default type for sums need no conversion, so they have a loop of their own. */
+/* Reduces rows first .. end - 1, each of N bytes. Sums that are stored as uint64 need no conversion, so they have a loop of their own. */
 template <int N> static __device__ __forceinline__ void reduce_rows(const stk_job &job, uint32_t first, uint32_t end)
 {
 	int32_t op = STK_PARAMS(stk_job_reduce, &job).op;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reductions on the GPU. */
+ * Reductions on the GPU of any type; jobs over bytes that reduce_bytes.h describes have kernels of their own. */
 #include "kernel/job/job_find.cuh"
 #include "kernel/reduce/reduce_blocks.h"
 
@@ -26,8 +26,8 @@ struct share {
 	double mean;
 };
 
-/* Returns the sum of the share's elements of type T, or of their squares, in the job's domain. T is known at compile time. If one dimension is reduced, no
- * indices are computed. */
+/* Returns the sum of the share's elements of type T, or of their squares, in the job's domain. If at most one dimension is reduced, elements are a fixed
+ * stride apart, and no indices are computed. */
 template <typename T> static __device__ __forceinline__ stk_job_value sum_share(const stk_job &job, const share &s, bool squares)
 {
 	const stk_job_groups &g = STK_PARAMS(stk_job_reduce, &job).groups;
@@ -103,7 +103,7 @@ static __device__ __forceinline__ stk_job_value reduce_share(const stk_job &job,
 	}
 }
 
-/* Reduces a group: with this thread only, or with all threads of the thread block if `together` is set. */
+/* Reduces a group and stores the result; with this thread only, or with all threads of the thread block if `together` is set. */
 static __device__ __forceinline__ void reduce_group(const stk_job &job, uint32_t group, bool together)
 {
 	const stk_job_groups &g = STK_PARAMS(stk_job_reduce, &job).groups;
@@ -116,7 +116,7 @@ static __device__ __forceinline__ void reduce_group(const stk_job &job, uint32_t
 		stk__job_reduce_store(&job, job.dst + (int64_t)group * stk__job_size(job.dst_dtype), part);
 }
 
-/* Reduces each short group with one thread, and each long one with a thread block, like job_measure (normalize_gpu.cu). */
+/* Reduces each group of fewer than STK_JOB_SERIAL elements with one thread, and each longer one with a thread block. */
 extern "C" __global__ void __launch_bounds__(THREADS) job_reduce(const __grid_constant__ stk_job_gpu_view v)
 {
 	const stk_job_gpu_item &it = v.items[find_item(v)];

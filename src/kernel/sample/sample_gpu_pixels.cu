@@ -42,7 +42,7 @@ struct spot {
 	float qx, qy;
 };
 
-/* Returns the spot for an output's position, which is given as in texels.cuh. */
+/* Returns the spot for an output. position: that of the upper left of its pixels, plus the fractions; NaN is allowed. */
 template <bool LINEAR> static __device__ __forceinline__ spot find_spot(const sampler &s, const float position[2])
 {
 	int32_t at[2];

@@ -15,7 +15,7 @@ static __device__ __forceinline__ float load_sample(const stk_job &job, const st
 	return dtype == STK_FLOAT ? x : stk__sinc_load(x, scale, stk__sinc_unsigned(dtype));
 }
 
-/* Adds eight taps times their weights to the partial sums. next: sums with the weights of the table's next row; only used if p->phases is 0. */
+/* Adds eight taps times their weights to the partial sums. next: sums with the weights of the table's next row; computed only if p.phases is 0. */
 static __device__ __forceinline__ void add_taps(const stk_sinc &p, const float *x, const float *row, float *sum, float *next)
 {
 #pragma unroll
