@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Weighted sums along a dimension on the GPU, with STK_BANDS_EACH outputs per thread. */
+ * Weighted sums along a dimension on the GPU, with at most STK_BANDS_EACH outputs per thread. */
 #include "kernel/bands/bands.h"
 #include "kernel/job/job_find.cuh"
 

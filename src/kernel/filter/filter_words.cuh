@@ -9,8 +9,8 @@
 
 /* A thread's column of outputs. top, left: the first row of the input, and the first value of a row, in the window of the first output. */
 struct column {
-	const uint8_t *src;                       /* the image's first value */
-	uint8_t *dst;                             /* the column's first output */
+	const uint8_t *src;                       /* address of the image's first value */
+	uint8_t *dst;                             /* address of the column's first output */
 	int32_t left, top, rows, row_in, row_out; /* rows: of outputs; row_in, row_out: values in a row of the input, of the output */
 };
 

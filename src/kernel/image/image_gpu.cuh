@@ -20,11 +20,11 @@ static_assert(VALUES == 48 * IMAGE_THREADS, "a thread maps three vectors of 16 b
 
 /* The part of a job that one thread block makes. */
 struct part {
-	const uint8_t *src;      /* address of the frame */
+	const uint8_t *src;      /* address of the frame's first pixel */
 	int64_t at;              /* index of the part's first value among those of all frames */
 	int32_t frame, first, n; /* the part has pixels first .. first + n - 1 of the frame */
 	uint32_t block;          /* index of the block in the frame */
-	bool vectors;            /* the frame is aligned to 16 bytes */
+	bool vectors;            /* the frame's address is a multiple of 16, so pixels can be loaded as vectors of 16 bytes */
 };
 
 static __device__ __forceinline__ part find_part(const stk_job &job, const stk_job_image &im, uint32_t block)
@@ -38,7 +38,7 @@ static __device__ __forceinline__ part find_part(const stk_job &job, const stk_j
 	return p;
 }
 
-/* The bytes that a thread holds in registers. */
+/* VECTORS vectors of 16 bytes, which a thread holds in registers. */
 template <int VECTORS> struct chunk {
 	uint32_t word[4 * VECTORS];
 
@@ -101,7 +101,7 @@ static __device__ __forceinline__ void map_values(const part &p, int32_t channel
 
 /* ---- jobs that make pixels one by one ---- */
 
-/* The position (x, y) of the pixel that a thread makes next, and the step from it to the thread's following pixel. */
+/* The position (x, y) of the pixel that a thread makes next, and the step (across, down) to the thread's pixel after that. */
 struct walk {
 	int32_t x, y, width, across, down;
 

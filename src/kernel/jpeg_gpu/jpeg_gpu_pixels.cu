@@ -299,9 +299,9 @@ static __device__ __forceinline__ void convert8(uint2 luma, const chroma8 &chrom
 }
 
 #define STEP 64               /* pixels of a row that a warp makes at a time */
-#define UNITS (STEP * 3 / 16) /* number of 16-byte units that these pixels take */
+#define UNITS (STEP * 3 / 16) /* number of 16-byte units that STEP pixels take */
 #define WARP_ROWS 8
-#define HALF (WARP_ROWS / 2 * UNITS) /* number of 16-byte units in all upper rows */
+#define HALF (WARP_ROWS / 2 * UNITS) /* number of 16-byte units in the upper rows of all pairs of rows */
 #define WARP_BYTES (16 * WARP_ROWS * UNITS)
 
 /* Stores the pixels that a warp has made in shared memory: the 16-byte units of the upper rows, then those of the lower rows. A thread stores 16
@@ -309,7 +309,7 @@ static __device__ __forceinline__ void convert8(uint2 luma, const chroma8 &chrom
 struct row_store {
 	uint8_t *to;
 	const uint4 *from;
-	uint32_t pitch, at, end[4]; /* end: number of bytes of each row; 0 if this thread stores none of them */
+	uint32_t pitch, at, end[4]; /* end: for each of the four rows, its bytes, or 0 if this thread does not store it */
 };
 
 /* Returns the source and the destination of the units that this thread stores. line: index in the window of the upper row of the warp's first pair. */

@@ -7,7 +7,7 @@
 #include "kernel/jpeg_gpu/jpeg_gpu_scans.h"
 #include "kernel/jpeg_gpu/jpeg_gpu_symbols.h"
 
-#define AC_BITS 10 /* number of bits that index a lookup table */
+#define AC_BITS 10 /* number of bits that index `lookup` in an AC scan; DC_BITS: in a DC scan */
 #define DC_BITS 8
 #define LAST 64 /* a run or an advance that leaves any block; used for symbols that the lookup table does not contain */
 #define ENDS 96 /* like LAST, for a symbol that ends blocks; the number of bits that count these blocks is added to it */
@@ -162,7 +162,6 @@ struct scan_symbols {
 	}
 };
 
-/* The state of a warp that decodes a scan. */
 struct scan_warp {
 	scan_bits bits;
 	scan_symbols symbols;     /* only in AC scans */

@@ -204,8 +204,9 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_STRAGGLER_THREADS)
 #define TILE 1024
 
 /* Goes from subsequence `from` to the one with which its thread synchronised, from there to the next one, and so on, within the part of v.match in `tile`
- * (shared memory, from subsequence `base` on). Writes `cover` of all subsequences that it passes. Only one thread runs this. Returns the subsequence from which
- * to continue, or NONE at the end. If a thread did not synchronise, sets *covered to the number of subsequences up to its own and returns NONE. */
+ * (shared memory, from subsequence `base` on). Writes `cover` (stk_jpeg_gpu_view) of all subsequences that it passes. Only one thread runs this. Returns
+ * the subsequence from which to continue, or NONE at the end. If a thread did not synchronise, sets *covered to the number of subsequences up to its own
+ * and returns NONE. */
 static __device__ uint32_t walk(
 	const uint32_t *tile, uint32_t base, uint32_t from, uint32_t subsequences, uint32_t *cover, uint32_t *covered)
 {

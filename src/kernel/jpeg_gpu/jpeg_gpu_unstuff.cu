@@ -10,7 +10,7 @@ static_assert(THREADS * 16 == STK_JPEG_GPU_CHUNK, "a thread takes 16 bytes");
 struct piece {
 	uint32_t word[4];
 	uint32_t valid, stuffing, marker; /* bytes of the bitstream; 00 bytes after an FF; bytes that follow the FF of a marker */
-	uint32_t at;                      /* offset in raw of the first byte */
+	uint32_t at;                      /* offset of the first byte in stk_jpeg_gpu_view.raw */
 };
 
 #define TOPS 0x80808080u

@@ -12,7 +12,7 @@
 struct ending {
 	int32_t form, dtype;
 	bool mirrored, interleaved;
-	uint32_t fill; /* a pixel, in the three lowest bytes */
+	uint32_t fill; /* the fill value of a pixel, in the three lowest bytes */
 	float factor[9], bias[3];
 };
 

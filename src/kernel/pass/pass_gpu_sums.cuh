@@ -17,7 +17,7 @@
  * would drop. */
 struct narrow {
 	using source = uint8_t;
-	using total = float; /* the low 16 bits are the sum */
+	using total = float; /* the low 16 bits of the float's representation are the sum */
 	using kept = uint16_t;
 
 	/* Begins a sum of value * w >> shift. at: number of bits by which the values are shifted to the left; bias: the initial value of the sum. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Lookups of bytes on the GPU whose entries are not bytes, or are fewer than 256. The table is in shared memory, and a thread looks up the four keys in a
- * word. Other lookups run as jobs over images (kernel/image/image.h) or value by value (pointwise_gpu.cu). */
+ * Lookups on the GPU whose keys are bytes and whose table has entries larger than a byte, or fewer than 256 entries. The table is in shared memory, and a
+ * thread looks up the four keys in a word if it can. Other lookups run as jobs over images (kernel/image/image.h) or in pointwise_gpu.cu. */
 #include "kernel/job/job_find.cuh"
 #include "kernel/job/job_place.h"
 #include "kernel/pointwise/pointwise_element.h"

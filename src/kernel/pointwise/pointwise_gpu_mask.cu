@@ -105,7 +105,7 @@ static __device__ __forceinline__ void find_pixel(pixels &p, uint32_t first)
 /* Returns the mask of a piece that begins at p, for pixels of any size. The piece may continue in the next row. size: bytes of an output. */
 static __device__ __forceinline__ uint32_t mask_pixels(const stk_pointwise_grid &g, pixels p, uint32_t size)
 {
-	uint32_t mask = 0, left = min(p.wide - p.before, (uint32_t)PIECE) * size; /* bytes of the current pixel, from `at` on */
+	uint32_t mask = 0, left = min(p.wide - p.before, (uint32_t)PIECE) * size; /* number of bytes of the current pixel from `at` on */
 	for (uint32_t at = 0; at < PIECE; at += left, left = min(p.wide, (uint32_t)PIECE) * size) {
 		if (stk__pointwise_in_square(&g, (int32_t)p.x, (int32_t)p.y))
 			mask |= bits_of(at, min(left, (uint32_t)PIECE));
@@ -126,8 +126,8 @@ template <int WIDE, int SIZE> static __device__ __forceinline__ uint32_t mask_ro
 #pragma unroll
 	for (int k = 0; k * BYTES < PIECE + BYTES - 1; k++) {
 		float tiles[2];
-		/* & instead of && avoids a branch */
 		stk__pointwise_tiles(&g, (int32_t)p.x + k, ys, yc, tiles);
+		/* & instead of && avoids a branch */
 		bool inside = (stk__pointwise_in_tile(tiles[0]) < g.ratio) & (stk__pointwise_in_tile(tiles[1]) < g.ratio);
 		mask |= inside ? bits_of(k * BYTES, BYTES) : 0;
 	}

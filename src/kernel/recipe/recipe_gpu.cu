@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Recipes on the GPU (recipe.h): a thread block finds its sample, draws its random numbers, and writes the image; a thread writes four adjacent elements at a
- * time, or the twelve of four pixels. The arithmetic is that of passes (pass_gpu.cuh). */
+ * Recipes on the GPU (recipe.h): a thread block finds its sample, copies its values from tables, draws its random numbers, and writes the image, if
+ * there are images. A thread writes four adjacent elements at a time, or the twelve of four pixels. The arithmetic is that of passes (pass_gpu.cuh). */
 #include "kernel/pass/pass_gpu.cuh"
 #include "kernel/recipe/recipe_hd.h"
 
@@ -60,7 +60,7 @@ template <bool PLANAR> static __device__ __forceinline__ spot find_spot(const st
 	return s;
 }
 
-/* Changes s to the next element in the order of memory. */
+/* Changes s to the next element in the order of the output's memory. */
 template <bool PLANAR> static __device__ __forceinline__ void step_on(const stk_pass &p, spot &s)
 {
 	if (PLANAR) {

@@ -40,7 +40,7 @@ static __device__ __forceinline__ stretch stretch_of(const stk_job &job)
 	return s;
 }
 
-/* A thread's results, separately for each of POSITIONS consecutive bytes, or later for each column of the job. For extremes, `sum` holds the largest byte. */
+/* A thread's results, separately for each offset of a byte from the thread's first byte, modulo POSITIONS. For extremes, `sum` is the largest byte. */
 struct found {
 	uint32_t sum[POSITIONS], squares[POSITIONS];
 };

@@ -110,8 +110,8 @@ static __device__ __forceinline__ void make_waves(const float *m, const stk_texe
 }
 
 /* Computes positions like stk__sample_sphere, with one division for all pixels. The product with the reciprocal is corrected by its remainder, which gives
- * the correctly rounded quotient: the reciprocal is correctly rounded, `reach` has fewer than 24 bits, and no value is close to an underflow (Markstein
- * 1990). */
+ * the correctly rounded quotient: the reciprocal is correctly rounded, `reach` has fewer than 24 bits, and no value is close to an underflow
+ * (P. Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990). */
 template <int N>
 static __device__ __forceinline__ void find_on_sphere(
 	const stk_job_sample &s, const int32_t (&x)[N], const int32_t (&y)[N], float (&at)[N][3])

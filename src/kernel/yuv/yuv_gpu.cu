@@ -2,7 +2,7 @@
 #include "kernel/common/cuda.cuh"
 #include "kernel/yuv/yuv.h"
 
-/* Returns sample x of a row of a plane. */
+/* Returns sample x of a row of a plane, without the unused lower bits of its word. */
 static __device__ __forceinline__ int32_t sample(const stk_yuv_gpu &p, const uint8_t *row, int plane, int32_t x)
 {
 	const uint8_t *at = row + (int64_t)x * p.step[plane];
@@ -34,7 +34,7 @@ static __device__ __forceinline__ void store_pixels(uint8_t *to, const int32_t *
 	words[2] = (uint32_t)(b[2] | r[3] << 8 | g[3] << 16 | b[3] << 24);
 }
 
-/* Converts four adjacent pixels per thread. blockIdx.y is the row. */
+/* Converts at most four adjacent pixels per thread. blockIdx.y is the row. */
 extern "C" __global__ void __launch_bounds__(STK_YUV_THREADS) yuv_to_rgb(const stk_yuv_gpu p)
 {
 	const int32_t x = STK_YUV_PIXELS * (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), y = (int32_t)blockIdx.y;
