@@ -45,8 +45,8 @@ template <typename T, int C> static __device__ constexpr bool stk__texel_words()
 	return sizeof(T) == 1 && C > 1;
 }
 
-/* Returns true only if all pixels from which position (x, y) is interpolated are in the image and in memory; also one pixel more at both sides if pixels are
- * read in words. x, y: position of the upper left of these pixels, plus the fractions. Returns false for NaN. */
+/* Returns true only if all pixels from which position (x, y) is interpolated are in the image and in memory; and, if pixels are read in words, also one pixel
+ * to the left of these and two to the right. x, y: position of the upper left of these pixels, plus the fractions. Returns false for NaN. */
 template <typename T, int C, bool LINEAR>
 static __device__ __forceinline__ bool stk__texel_inside(const stk_texel_source &s, float x, float y)
 {

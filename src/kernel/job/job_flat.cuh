@@ -306,7 +306,7 @@ template <int N> static __device__ __forceinline__ one_piece<N> outputs_of_piece
 	return s;
 }
 
-/* Makes the thread's pieces of outputs of type T with WORK::run: several pieces at once if the block's are complete and WORK::serves allows it. */
+/* Makes the thread's pieces of outputs of type T with WORK::run: several at once if all pieces of the block are complete and WORK::serves is true. */
 template <typename T, typename WORK> static __device__ __forceinline__ void work_on(const stk_job_gpu_view &v, const stk_job_gpu_item &it)
 {
 	enum { N = PIECE / sizeof(T), STEP = THREADS * together<N>::ROWS };

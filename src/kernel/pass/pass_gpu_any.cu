@@ -347,7 +347,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) pass_run_any(const __grid_
 	}
 }
 
-/* Writes holes over the outputs of the earlier launches. */
+/* Writes the holes of passes whose other outputs were made by earlier launches. */
 extern "C" __global__ void __launch_bounds__(THREADS) pass_holes(const __grid_constant__ stk_pass_gpu_view v)
 {
 	const stk_pass_gpu_item &it = find_item(v);

@@ -9,7 +9,7 @@
 #define THREADS STK_JOB_THREADS
 #define WARPS (THREADS / STK_TEXEL_WIDTH)
 
-/* An image, and the values of pixels outside of it. */
+/* An image, its kind of border, and the fill value of each channel. */
 struct sampler {
 	stk_texel_source image;
 	int32_t border;
