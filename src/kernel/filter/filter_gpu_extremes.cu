@@ -136,8 +136,8 @@ template <int SIZE, int REDUCTION> static __device__ __forceinline__ void make_e
 	}
 }
 
-/* Makes a thread's column, if `exists` is set. All threads of a warp must call this. All of them take the same branch, since a warp would execute both branches one
- * after the other. */
+/* Makes a thread's column, if `exists` is set. All threads of a warp must call this. They all take the same branch, since a warp would execute both
+ * branches one after the other. */
 template <int SIZE, int REDUCTION> static __device__ __forceinline__ void make_column(const stk_filter &f, const column &c, bool exists)
 {
 	bool inside = __all_sync(~0u, !exists || rows_hold<SIZE>(c));

@@ -139,7 +139,7 @@ enum chroma_kind { CHROMA_GRAY, CHROMA_FULL, CHROMA_TALL, CHROMA_WIDE, CHROMA_WI
 struct row_sources {
 	const uint8_t *luma[2], *cb[2];
 	uint32_t cr;  /* distance in bytes from Cb's samples to Cr's */
-	int32_t last; /* last column of Cb and Cr */
+	int32_t last; /* index of the last column of Cb and Cr */
 	chroma_kind kind;
 	/* Constants added for rounding, for samples of even and odd columns, or of odd and even rows if only rows are mixed. They are in units of 1/256, and
 	 * both halves of a word have the same. */

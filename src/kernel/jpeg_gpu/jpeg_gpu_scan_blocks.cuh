@@ -114,7 +114,7 @@ struct scan_band {
 	}
 };
 
-/* A lane's state for one of its coefficients, given the symbols so far. A symbol's run counts only zero coefficients; its code and sign are followed
+/* A lane's state for one of its coefficients after the symbols so far. A symbol's run counts only zero coefficients; its code and sign are followed
  * by a correction bit for each coefficient that the run passes and that is not zero ("set"). To find the next symbol, only the number of these bits is
  * needed. Each lane applies them to its own coefficients at the end of the block. */
 struct refined {
@@ -125,7 +125,7 @@ struct refined {
 	/* For a zero coefficient: position of the bit after the sign. For a set one: position of its correction bit minus number of earlier corrections. */
 	uint32_t at;
 
-	/* Begins a block. held: the coefficient's value; before: number of coefficients that precede it; zeros: number of zeros among those. */
+	/* Begins a block. held: the coefficient's value; before: number of the band's coefficients that precede it; zeros: number of zeros among these. */
 	__device__ __forceinline__ void begin(int32_t held, uint32_t table, uint32_t zeros, uint32_t before)
 	{
 		value = held;

@@ -10,10 +10,10 @@
 #define THREADS STK_JOB_THREADS
 #define SPAN STK_JOB_OUTPUTS /* number of values, or for salt and pepper of pixels, that a thread block makes */
 
-/* Returns x rounded to a byte like stk__store_double. */
+/* Returns x rounded to a byte like stk__store_double: limited to 0 .. 255, halves up. */
 static __device__ __forceinline__ uint32_t nearest_byte(double x)
 {
-	x = x > 0 ? x : 0; /* NaN becomes 0 too */
+	x = x > 0 ? x : 0; /* NaN becomes 0 */
 	x = x < 255 ? x : 255;
 	int32_t whole = (int32_t)x;
 	return (uint32_t)(whole + (x - (double)whole >= 0.5));

@@ -25,7 +25,7 @@ static __device__ __forceinline__ void store(uint8_t *to, int64_t pixel, const i
 		to[i * pixel] = (uint8_t)values[i];
 }
 
-/* Stores four pixels of interleaved channels as three words. */
+/* Stores four pixels of interleaved channels as three words. `to` must be a multiple of 4. */
 static __device__ __forceinline__ void store_pixels(uint8_t *to, const int32_t *r, const int32_t *g, const int32_t *b)
 {
 	uint32_t *words = (uint32_t *)to;
