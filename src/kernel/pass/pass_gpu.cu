@@ -327,7 +327,6 @@ static __device__ __forceinline__ void resize_any(
 		resize<K, 4>(v, it, x0, y0, (quad<K> *)shared);
 }
 
-/* The position of a thread block's first output. */
 struct corner {
 	int32_t x, y;
 };

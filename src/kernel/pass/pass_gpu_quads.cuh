@@ -99,7 +99,6 @@ static __device__ __forceinline__ void store_floats(uint8_t *to, const float (&x
 			make_ushort4(stk__bfloat_bits(x[0]), stk__bfloat_bits(x[1]), stk__bfloat_bits(x[2]), stk__bfloat_bits(x[3]));
 }
 
-/* Sets those values of a quad that are in the hole. */
 static __device__ __forceinline__ void fill_hole(const stk_hole &hole, const quad &q, float (&value)[12])
 {
 	const stk_rect &at = hole.at;

@@ -45,7 +45,6 @@ static __device__ __forceinline__ float by_steps(const stk_pass &p, float v, int
 	return v;
 }
 
-/* The position of an element in the output. */
 struct spot {
 	int32_t x, y, c;
 };
