@@ -3,31 +3,23 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 from collections.abc import Sequence
 from typing import Any
 
-from stoker.errors import StokerError
+from stoker.loader.sources._inspect import count_text, operands, print_facts
 from stoker.loader.sources._robots import Robots
 
 
 def asked(arguments: Sequence[str]) -> str | None:
     """Returns the folder that `stoker inspect FOLDER [--json]` names if it holds meta/info.json; None for other commands. arguments: those after `inspect`."""
-    folders = [a for a in arguments if a not in ("--json", "-j", "--quiet", "-q")]
+    folders = operands(arguments)
     return folders[0] if len(folders) == 1 and os.path.isfile(os.path.join(folders[0], "meta", "info.json")) else None
 
 
 def main(folder: str, as_json: bool) -> int:
-    """Prints facts about a data set, as text or JSON. Returns the exit status: 0, or 1 after an error, which is printed too."""
-    try:
-        facts = inspect(folder)
-    except (StokerError, OSError) as e:
-        print(f"stoker inspect: {e}", file=sys.stderr)
-        return 1
-    print(json.dumps(facts) if as_json else "\n".join(_lines(facts)))
-    return 0
+    """Prints facts about a data set, as text or JSON. Returns the exit status, as print_facts does."""
+    return print_facts(lambda: inspect(folder), _lines, as_json)
 
 
 def inspect(folder: str) -> dict[str, Any]:
@@ -45,12 +37,9 @@ def inspect(folder: str) -> dict[str, Any]:
 
 
 def _lines(facts: dict[str, Any]) -> list[str]:
-    def count(number: int, what: str) -> str:
-        return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
     lines = [
-        f"LeRobot {facts['version']}: {count(facts['episodes'], 'episode')}, {count(facts['frames'], 'frame')} at {facts['fps']:g} Hz "
-        f"({facts['seconds']:.1f} s), {count(len(facts['tasks']), 'task')}"
+        f"LeRobot {facts['version']}: {count_text(facts['episodes'], 'episode')}, {count_text(facts['frames'], 'frame')} at {facts['fps']:g} Hz "
+        f"({facts['seconds']:.1f} s), {count_text(len(facts['tasks']), 'task')}"
     ]
     width = max(len(f["name"]) for f in facts["features"])
     for f in facts["features"]:

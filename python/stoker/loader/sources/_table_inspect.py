@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
 from typing import Any
 
-from stoker.errors import StokerError
+from stoker.loader.sources._inspect import count_text, operands, print_facts
 from stoker.loader.sources._table import inspect
 from stoker.loader.sources._table_files import names_tables, tables_of
 
@@ -29,21 +27,15 @@ def asked(arguments: Sequence[str]) -> list[str] | None:
     Returns None for other commands."""
     if not arguments or arguments[0] != "inspect":
         return None
-    paths = [a for a in arguments[1:] if a not in ("--json", "-j", "--quiet", "-q")]
+    paths = operands(arguments[1:])
     if len(paths) == 1:
         return tables_of(paths[0])
     return paths if paths and all(map(names_tables, paths)) else None
 
 
 def main(paths: Sequence[str], as_json: bool) -> int:
-    """Prints facts about tables, as text or JSON. Returns the exit status: 0, or 1 after an error, which is printed too."""
-    try:
-        facts = inspect(paths)
-    except (StokerError, OSError) as e:
-        print(f"stoker inspect: {e}", file=sys.stderr)
-        return 1
-    print(json.dumps(facts) if as_json else "\n".join(_lines(facts)))
-    return 0
+    """Prints facts about tables, as text or JSON. Returns the exit status, as print_facts does."""
+    return print_facts(lambda: inspect(paths), _lines, as_json)
 
 
 def _size(n: int) -> str:
@@ -55,16 +47,12 @@ def _size(n: int) -> str:
     return f"{value:.3g} {unit}"
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
 def _lines(facts: dict[str, Any]) -> list[str]:
     few, many = facts["group_rows"]
     rows = f"{few}" if few == many else f"{few} to {many}"
-    files, groups = _count(facts["files"], "file"), _count(facts["groups"], "row group")
+    files, groups = count_text(facts["files"], "file"), count_text(facts["groups"], "row group")
     of = f"{rows} row" if rows == "1" else f"{rows} rows"
-    lines = [f"{_count(facts['rows'], 'row')} in {files} ({_size(facts['bytes'])}), {groups} of {of}"]
+    lines = [f"{count_text(facts['rows'], 'row')} in {files} ({_size(facts['bytes'])}), {groups} of {of}"]
     if not facts["alike"]:
         lines.append("the files differ in their columns or types: a Loader refuses columns that differ")
     width = max(len(c["name"]) for c in facts["columns"])
