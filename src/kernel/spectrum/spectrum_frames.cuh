@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The frames of a thread block that computes spectra: where they are, and how they are loaded. The including file defines THREADS, the number of threads of
- * a block. */
+ * The positions of a thread block's frames, and functions that load frames, for the kernels of spectra. The including file defines THREADS, the number of
+ * threads of a block. */
 #ifndef STK_KERNEL_SPECTRUM_FRAMES_CUH
 #define STK_KERNEL_SPECTRUM_FRAMES_CUH
 
@@ -19,10 +19,10 @@ struct frame_places {
 	bool pairs; /* true if the elements of all frames can be loaded two at a time, without regard to the signal's ends */
 };
 
-/* The frames of a thread block: `count` frames, beginning with number `at`. In x (and in y, after a stage) the frames are `pitch` complex numbers apart. */
+/* The frames of a thread block: `count` frames. In x (and in y, after a stage) the frames are `pitch` complex numbers apart. */
 struct block_frames {
 	stk_fft_complex *x, *y;
-	uint32_t at, count, pitch;
+	uint32_t count, pitch;
 	const frame_places *places;
 };
 
@@ -81,6 +81,14 @@ static __device__ __forceinline__ float load_element(
 	return (i < 0 ? 0 : places.src[f][i * p.src_element]) * window[k];
 }
 
+/* Returns elements 2 * k and 2 * k + 1 of a frame, weighted by the window. inside: the frame's address in frame_places. Both addresses must be multiples
+ * of 8. */
+static __device__ __forceinline__ stk_fft_complex load_pair(const float *inside, const float *window, uint32_t k)
+{
+	stk_fft_complex x = ((const stk_fft_complex *)inside)[k], w = ((const stk_fft_complex *)window)[k];
+	return {x.re * w.re, x.im * w.im};
+}
+
 /* Loads the frames to b.x, as the complex numbers that are transformed. */
 static __device__ __forceinline__ void load_frames(const stk_job &job, const float *tables, const block_frames &b)
 {
@@ -93,10 +101,9 @@ static __device__ __forceinline__ void load_frames(const stk_job &job, const flo
 		uint32_t f = divided(j, by_n), k = j - f * n;
 		stk_fft_complex *to = &b.x[f * b.pitch + STK_FFT_PLACE(k)];
 		const float *inside = b.places->inside[f];
-		if (!odd && inside && 2 * k + 1 < (uint32_t)p.window && (((uintptr_t)inside | (uintptr_t)window) & 7) == 0) {
-			stk_fft_complex x = ((const stk_fft_complex *)inside)[k], w = ((const stk_fft_complex *)window)[k];
-			*to = {x.re * w.re, x.im * w.im};
-		} else if (odd)
+		if (!odd && inside && 2 * k + 1 < (uint32_t)p.window && (((uintptr_t)inside | (uintptr_t)window) & 7) == 0)
+			*to = load_pair(inside, window, k);
+		else if (odd)
 			*to = {load_element(job, window, *b.places, f, k), 0};
 		else
 			*to = {load_element(job, window, *b.places, f, 2 * k), load_element(job, window, *b.places, f, 2 * k + 1)};

@@ -142,7 +142,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) job_spectrum(const __gr
 	uint32_t blocks = stk__spectrum_blocks(&p, frames);
 	for (uint32_t at = block * together; at < frames; at += blocks * together) {
 		stk_fft_complex *room = p.together ? shared : (stk_fft_complex *)it.job.work + (uint64_t)block * 2 * pitch;
-		block_frames b = {room, room + together * pitch, at, min(together, frames - at), pitch, &places};
+		block_frames b = {room, room + together * pitch, min(together, frames - at), pitch, &places};
 		find_places(it.job, tables + p.fft.floats, at, b.count, places);
 		load_frames(it.job, tables, b);
 		transform(p.fft, tables, b);

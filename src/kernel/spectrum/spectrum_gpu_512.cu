@@ -6,13 +6,10 @@
 
 static_assert(THREADS == 16 * STK_SPECTRUM_TOGETHER, "each stage of a frame has 16 butterflies");
 
-/* Loads element pair k of a frame, weighted by the window. `inside`: the frame's elements, as in frame_places. */
-static __device__ __forceinline__ stk_fft_complex load_pair(const float *inside, const float *window, uint32_t k, int32_t length)
+/* Returns elements 2 * k and 2 * k + 1 of a frame, weighted by the window; 0 past the window, whose length is even. */
+static __device__ __forceinline__ stk_fft_complex load_pair_or_0(const float *inside, const float *window, uint32_t k, int32_t length)
 {
-	if (2 * k >= (uint32_t)length)
-		return {0, 0};
-	stk_fft_complex v = ((const stk_fft_complex *)inside)[k], w = ((const stk_fft_complex *)window)[k];
-	return {v.re * w.re, v.im * w.im};
+	return 2 * k < (uint32_t)length ? load_pair(inside, window, k) : stk_fft_complex{0, 0};
 }
 
 /* Runs the first stage. Adjacent threads have adjacent butterflies of a frame, since they load adjacent elements. */
@@ -26,7 +23,7 @@ static __device__ __forceinline__ void run_first_stage(const stk_job &job, const
 		load_frames(job, tables, b);
 #pragma unroll
 	for (uint32_t e = 0; works && e < 16; e++)
-		from[e] = pairs ? load_pair(b.places->inside[f], tables + p.fft.floats, i + 16 * e, p.window) : x[17 * e + i];
+		from[e] = pairs ? load_pair_or_0(b.places->inside[f], tables + p.fft.floats, i + 16 * e, p.window) : x[17 * e + i];
 	if (!pairs)
 		__syncthreads(); /* the results replace the elements */
 	if (works) {
@@ -102,8 +99,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) job_spectrum_512(const 
 	const stk_spectrum &p = STK_PARAMS(stk_spectrum, &it.job);
 	const float *tables = (const float *)it.job.constants;
 	uint32_t at = (blockIdx.x - it.block0[v.launch]) * STK_SPECTRUM_TOGETHER, frames = (uint32_t)it.job.n;
-	block_frames b = {
-		shared, NULL, at, min((uint32_t)STK_SPECTRUM_TOGETHER, frames - at), (uint32_t)stk__spectrum_pitch(&p.fft), &places};
+	block_frames b = {shared, NULL, min((uint32_t)STK_SPECTRUM_TOGETHER, frames - at), (uint32_t)stk__spectrum_pitch(&p.fft), &places};
 	find_places(it.job, tables + p.fft.floats, at, b.count, places);
 	run_first_stage(it.job, tables, b);
 	run_second_stage(p, tables, b);
