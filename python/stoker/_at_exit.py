@@ -54,18 +54,16 @@ def call(function: Callable[..., Any], *arguments: Any) -> Any:
 @contextlib.contextmanager
 def job() -> Iterator[None]:
     """A context for a job of a daemon thread of this package, from its call to the release of its result, which may run C++ code as in torch's tensors. The
-    interpreter's end waits up to _PATIENCE seconds for it. After all objects were closed, the thread stops for good when it enters or leaves the context."""
+    interpreter's end waits up to _PATIENCE seconds for it. After all objects were closed, the thread stops for good instead of leaving the context."""
     _register()
-    if _ending and _outlives():
-        _wait_forever()
     _thread.job = key = object()
     _calls[key] = _JOB
     try:
         yield
     finally:
+        _calls.pop(key, None)
         if _ending and _outlives():
             _wait_forever()
-        _calls.pop(key, None)
 
 
 @contextlib.contextmanager

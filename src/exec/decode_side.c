@@ -155,7 +155,8 @@ struct stk_decode_level stk__decode_level_next(struct stk_decode_level now, cons
 
 /* ---- the cost of a file ---- */
 
-/* At level 0 the cores decode batches to measure their files' cost at most once in RARELY windows. The files are decoded in that window and the next TRIAL. */
+/* At level 0 the cores decode batches to measure their files' cost at most once in RARELY windows. The files are decoded in the next window and the TRIAL
+ * windows after it. */
 enum { RARELY = 256, TRIAL = 3 };
 
 void stk__decode_cost_add(struct stk_decode_cost *c, int32_t level, int64_t files, double cpu_ns)
@@ -165,12 +166,13 @@ void stk__decode_cost_add(struct stk_decode_cost *c, int32_t level, int64_t file
 		return;
 	const double each = cpu_ns / (double)files;
 	const bool trial = level <= 0 && c->until_batches >= RARELY - TRIAL;
+	const bool first = c->file_ns <= 0;
 	if (level <= 0 && !trial)
 		c->lone_ns += (each - c->lone_ns) / (c->lone_ns > 0 ? 8 : 1);
-	else if (c->file_ns <= 0 && files >= MANY)
+	else if (files < MANY && (trial || first))
+		return;
+	else if (first || (trial && each < c->file_ns)) /* some windows of a trial have only progressive files */
 		c->file_ns = each;
-	else if (trial && files >= MANY) /* some of these windows have only progressive files */
-		c->file_ns = each < c->file_ns ? each : c->file_ns;
 	else if (!trial)
 		c->file_ns += (each - c->file_ns) / 2;
 }
