@@ -30,7 +30,7 @@ void stk__fetch_opened(struct stk_record *r);
 /* ---- a sample ---- */
 
 enum stk_fetch_turn {
-	STK_FETCH_TAKE, /* the worker goes on: the chain needs no bytes or has them, or this worker tries to read them */
+	STK_FETCH_TAKE, /* the worker continues: the chain needs no bytes or has them, or this worker tries to read them */
 	/* The window is full, a try would probably need another request, and the consumer waits for an earlier batch: try again after a request has ended. */
 	STK_FETCH_LATER,
 	STK_FETCH_WAITS, /* the chain waits, and becomes ready when its bytes have arrived */

@@ -35,7 +35,7 @@ struct stk_audio_maker {
 	const void *user;
 };
 
-/* Returns the table for a key, and first makes it if there is none yet; NULL: this failed. The table is valid until the sample's chain has ended. */
+/* Returns the table for a key, which the first call for that key makes; NULL if making it failed. The table is valid until the sample's chain has ended. */
 const void *stk__audio_table_take(
 	struct stk_audio_tables *tables, int64_t key, const struct stk_audio_maker *maker, struct stk_arena *arena, struct stk_error *err);
 

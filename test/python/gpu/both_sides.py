@@ -91,7 +91,7 @@ class Output:
 
 
 def difference(a: Output, b: Output) -> str:
-    """Describes the first difference between two outputs, apart from their devices; "" if there is none."""
+    """Describes the first difference between two outputs, apart from their devices; "" if the outputs are equal."""
     for what in ("dtype", "layout", "shapes", "sources", "places"):
         if getattr(a, what) != getattr(b, what):
             return f"{what}: {getattr(a, what)} on the cores, {getattr(b, what)} on the GPU"
