@@ -5,9 +5,10 @@
  * The algorithm and its terms are those of Weissenberger and Schmidt ("Massively Parallel Huffman Decoding on GPUs", 2018; "Accelerating JPEG Decompression
  * on GPUs", 2021). Huffman codes have no marks at which a decoder could start. But a decoder that starts at a wrong bit soon synchronises: after some
  * symbols its state equals that of a decoder that started at the right bit [Klein and Wiseman 2003]. So each bitstream (the entropy-coded data of a whole
- * scan, or of one restart interval) is cut into subsequences of 4096 bits. The state of a decoder is its bit, its block in the MCU, and its coefficient in
- * the block. Phases:
- *   count, unstuff: one thread block for each 4 KiB chunk counts the bytes that remain, then copies them without the 00 after FF, up to the first marker.
+ * scan, or of one restart interval) is cut into subsequences of 4096 bits. The state of a decoder is the position of its next bit, the index of its block
+ * in the MCU, and the index of its next coefficient in the block. Phases:
+ *   count, unstuff: in a file, each FF in a bitstream is followed by a 00, which does not belong to the data. One thread block for each 4 KiB chunk counts the
+ *     bytes without these 00s; another copies them, up to the first marker.
  *   decode_subsequences: one thread for each subsequence decodes it from an arbitrary state (block 0, coefficient 0), and writes its state to row 0 of the
  *     checkpoints every 512 bits.
  *   synchronise: each thread continues past its subsequence (the paper's overflow) until its state equals that of row 0 at the same checkpoint, for
@@ -16,20 +17,22 @@
  *     own. They give up after ROWS - 1 subsequences. (The paper distinguishes intra-sequence and inter-sequence synchronisation by whether a thread
  *     overflows past its thread block. Here no phase depends on the thread block of a thread.) The values that a thread writes depend only on the data,
  *     never on which thread ran first.
- *   resolve: the decoder of subsequence 0 started at the right bit. The decoder with which it synchronised is right from that point on, and so on to the
- *     end. A prefix sum of the finished blocks along the right rows gives each piece of 1024 bits its true start: state and block.
+ *   resolve: the decoder of subsequence 0 started at the right bit, so all its checkpoints are right. The decoder with which it synchronised is right from
+ *     that checkpoint on, and so forth up to the end. A prefix sum over the numbers of blocks in the right checkpoints gives the true start of each piece of
+ *     1024 bits: its block and its state.
  *   decode_coefficients: one thread for each piece decodes the blocks that begin in it, and stores their coefficients in zigzag order, with the DC
  *     coefficients as differences.
- *   dc: prefix sums of the differences.
- * The scans of a progressive file are bitstreams too, but they do not synchronise, since the meaning of a refinement's bits depends on the coefficients so
- * far. So one warp decodes each of these scans, and the phases decode_subsequences to dc skip them:
- *   decode_scans: one thread block for each progressive file. In step i the warp of each scan decodes row i - delay of MCUs. The delay is one step more than
- *     the largest delay of the scans whose results the scan needs (0 if it needs none), so all scans are decoded at once. Each lane of
- *     a warp looks up the symbol that may begin at its bit of a word, and holds two of a block's coefficients. All lanes follow the symbols together.
+ *   dc: turns the differences into DC coefficients with prefix sums.
+ * The scans of a progressive file are bitstreams too, but their decoders cannot synchronise, since the meaning of a refinement's bits depends on the
+ * coefficients that earlier scans gave. So one warp decodes each of these scans, and the phases decode_subsequences to dc skip them:
+ *   decode_scans: one thread block for each progressive file. In step i, the warp of each scan decodes row i - delay of MCUs. All scans are thus decoded at
+ *     once, each at least one row after the earlier scans of the same coefficients: its delay is 1 more than the largest delay of those, or 0 if there are
+ *     none. Lane k of a warp looks up the symbol that would begin at bit k of a word of 32 bits. The whole warp then moves from one real symbol to the next.
+ *     Each lane holds two of a block's coefficients.
  * For all files:
  *   idct: libjpeg's islow, for the MCUs of the window, into planes.
  *   color: libjpeg's upsampling and colour conversion, for the window's pixels.
- * Any irregularity (a bad code, a run past coefficient 63, too few bits, no synchronisation) sets the image's flags. The CPU then decodes the image, and
+ * Any irregularity (a bad code, a run past coefficient 63, too few bits, no synchronisation) sets a flag of the image. The CPU then decodes the image, and
  * reports the error if there is one.
  *
  * Comments omit the prefix STK_JPEG_GPU_ of constants. All structs are plain data in arrays. The arrays lie in device memory for the kernels, and in host
@@ -82,7 +85,7 @@ enum stk_jpeg_gpu_phase {
 
 /* Bits of an image's flags: reasons why the CPU must decode it. */
 enum {
-	STK_JPEG_GPU_SHORT = 1,     /* the bits end before the blocks that the window needs */
+	STK_JPEG_GPU_SHORT = 1,     /* the bitstream ends before the last block that the window needs */
 	STK_JPEG_GPU_BAD_CODE = 2,  /* a code belongs to no symbol, or its symbol is not allowed in the scan */
 	STK_JPEG_GPU_OVERRUN = 4,   /* a run reaches past the last coefficient of the block, or of the scan's band */
 	STK_JPEG_GPU_NO_SYNC = 8,   /* a thread whose result is needed did not synchronise within STK_JPEG_GPU_ROWS - 1 subsequences */
@@ -91,17 +94,17 @@ enum {
 };
 
 /* The decoding tables of an image's components, in pairs (DC, AC): table 2 * pair is for DC, 2 * pair + 1 for AC. The `tables` tables follow each other in
- * lut from index `at` on; each has `size` entries. If v is the next 16 bits, its entry has the index v >> 6 if v < split (codes of at most 10 bits),
- * otherwise (split >> 6) + v - split. Fields of an entry: bits 0..4 number of bits of the code and its extra bits, bits 5..8 number of extra bits, bits
- * 9..15 number of coefficients to advance (64: end of block). */
+ * lut from index `at` on; each has `size` entries. Let v be the next 16 bits of a bitstream. If v < split, its code has at most 10
+ * bits, and its entry has index v >> 6 in the table; otherwise the index is (split >> 6) + v - split. Fields of an entry: bits 0..4 number of bits of the
+ * code and its extra bits, bits 5..8 number of extra bits, bits 9..15 number of coefficients to advance (64: end of block). */
 struct stk_jpeg_gpu_set {
 	uint32_t at, size, split, tables;
 };
-#define STK_JPEG_GPU_INVALID (16u | 96u << 9) /* ends a block; no other entry has bit 14 set */
+#define STK_JPEG_GPU_INVALID (16u | 96u << 9) /* the entry of bits that begin no code; ends the block. Only this entry has bit 14 set */
 /* maximum number of entries of a set, which must fit into shared memory; the CPU decodes files with larger sets */
 #define STK_JPEG_GPU_MAX_SET 12288
 
-/* The entropy-coded data of a scan or a restart interval. Offsets are in bytes unless a comment says otherwise. Its unstuffed bytes begin at offset
+/* The entropy-coded data of a scan or a restart interval. Offsets are in bytes unless a comment says otherwise. The unstuffed bytes begin at offset
  * subsequence0 * SUBSEQUENCE / 8 of stk_jpeg_gpu_view.bits. */
 struct stk_jpeg_gpu_bitstream {
 	uint32_t image;
@@ -138,8 +141,8 @@ struct stk_jpeg_gpu_image {
 	struct stk_jpeg_gpu_plane plane[3];
 	/* the window's pixels: x and y are relative to the first pixel of MCU (mcu_x0, mcu_y0); the output is interleaved */
 	uint32_t x, y, w, h;
-	/* index of the window's first row, counted over the windows of the batch, a multiple of COLOR_ROWS. Windows count one row more than h, since rows
-	 * are made in pairs */
+	/* index of the window's first row, counted over the windows of the batch, a multiple of COLOR_ROWS. A window takes up at least h + 1
+	 * rows: rows are made in pairs, and the first pair may begin above the window */
 	uint32_t row0;
 	uint64_t rgb;            /* offset in stk_jpeg_gpu_view.rgb of the window's rows, a multiple of 16; rows begin with pixel x & ~7 */
 	uint32_t rgb_pitch;      /* bytes of a row, a multiple of 16; a row has space for whole groups of 8 pixels */
@@ -150,7 +153,7 @@ struct stk_jpeg_gpu_image {
 struct stk_jpeg_gpu_scan {
 	uint32_t bitstream; /* index of the scan's first bitstream; the bitstreams of later restart intervals follow */
 	uint32_t interval;  /* number of units in a restart interval; NONE: no restart intervals */
-	uint32_t delay;     /* number of rows of MCUs by which the scan is decoded later than the first scan */
+	uint32_t delay;     /* number of rows of MCUs by which this scan is decoded later than scans with delay 0 */
 	uint8_t start, end; /* band of coefficients, in zigzag order */
 	/* successive approximation: high is 0 in a first scan, in a refinement the lowest bit that was known before; low is the lowest bit that is known
 	 * afterwards */
@@ -199,12 +202,13 @@ struct stk_jpeg_gpu_view {
 	uint32_t *n_stragglers; /* number of entries in stragglers; only used by the kernels */
 	uint32_t *marker;       /* for each bitstream: offset from src of the first marker, or more than src_size if it has no marker */
 	uint32_t *kept;         /* for each chunk: number of bytes that remain after unstuffing */
-	uint8_t *bits;          /* unstuffed, as big-endian 32-bit words; 256 bytes past the end can be read */
+	uint8_t *bits;          /* unstuffed, as 32-bit words with the most significant byte first; 256 bytes past the end can be read */
 	uint32_t *bit_length;   /* for each bitstream: number of bits after unstuffing */
 	uint32_t *checkpoints;  /* packed states (jpeg_gpu_symbols.h): ROWS rows of n_subsequences * PER_SUBSEQUENCE */
-	uint32_t *match;      /* for each subsequence: the bitstream's interval in which its thread synchronised, NONE, or BITSTREAM_END */
+	/* for each subsequence: the index in the bitstream of the interval in which its thread synchronised; NONE; or BITSTREAM_END */
+	uint32_t *match;
 	uint32_t *stragglers; /* the subsequences that phase synchronise_stragglers processes, in any order; only used by the kernels */
-	/* for each subsequence: row << 16 | number of its first intervals for which this row of checkpoints is right; row 0 is right for the rest */
+	/* for each subsequence: row << 16 | count. The checkpoints of this row are right for the first `count` intervals, those of row 0 for the rest */
 	uint32_t *cover;
 	struct stk_jpeg_gpu_start *starts; /* for each piece; block is NONE if the piece has nothing to decode */
 	int16_t *coef;

@@ -64,7 +64,8 @@ struct stk_jpeg_gpu_block {
 	uint32_t component, coef, dc, sample;
 };
 
-/* Returns n / d for n below 2^22 and d from 1 to 2^16. On the GPU, small n use a float reciprocal; adding 0.5 keeps the product away from whole numbers. */
+/* Returns n / d for n below 2^22 and d from 1 to 2^16. For n below 2^20 the GPU multiplies by a reciprocal in float32, which is faster than a division.
+ * Adding 0.5 to n keeps the product so far from whole numbers that its rounding error does not matter. */
 STK_HD uint32_t stk__jpeg_gpu_divide(uint32_t n, uint32_t d)
 {
 #ifdef __CUDA_ARCH__
@@ -93,7 +94,8 @@ STK_HD struct stk_jpeg_gpu_block stk__jpeg_gpu_block(const struct stk_jpeg_gpu_i
 }
 
 /* Returns a component's sample for pixel (x, y), counted from MCU (mcu_x0, mcu_y0) [libjpeg-turbo's jdsample.c]. Along each axis that they enlarge, the
- * triangle filters weight the nearer sample with 3/4 and the farther with 1/4; rounding alternates. Outside of the component its edge repeats. */
+ * triangle filters weight the nearer sample with 3/4 and the farther with 1/4. The constant that is added for rounding alternates between adjacent pixels.
+ * Samples at the edge of the component are repeated outside of it. */
 STK_HD int32_t stk__jpeg_gpu_sample(
 	const uint8_t *planes, const struct stk_jpeg_gpu_image *im, const struct stk_jpeg_gpu_plane *p, uint32_t x, uint32_t y)
 {

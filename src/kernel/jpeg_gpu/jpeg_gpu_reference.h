@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Plain C versions of the phases of jpeg_gpu.h, with which the tests compare the kernels. Each function processes one item, as a thread, a warp or a thread
- * block of the kernel does. They are not part of the library. */
+ * block of the kernel does. Only the tests are linked with these functions. */
 #ifndef STK_KERNEL_JPEG_GPU_REFERENCE_H
 #define STK_KERNEL_JPEG_GPU_REFERENCE_H
 

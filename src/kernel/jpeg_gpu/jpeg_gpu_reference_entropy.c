@@ -108,8 +108,8 @@ void stk__jpeg_gpu_decode_subsequence(const struct stk_jpeg_gpu_view *v, uint32_
 	}
 }
 
-/* Continues the decoder of a subsequence into the intervals `first` to `end` - 1 after the subsequence. Returns the interval of the bitstream in which it
- * synchronised; BITSTREAM_END if the bitstream ends first; or NONE if it did not synchronise. */
+/* Continues the decoder of a subsequence into intervals first .. end - 1, counted from the end of the subsequence. Returns the index in the bitstream of
+ * the interval in which it synchronised; BITSTREAM_END if the bitstream ends first; or NONE if it did not synchronise. */
 static uint32_t overflow(const struct stk_jpeg_gpu_view *v, uint32_t subsequence, uint32_t first, uint32_t end)
 {
 	uint32_t bitstream = stk__jpeg_gpu_bitstream_of_subsequence(v, subsequence);
@@ -148,7 +148,8 @@ void stk__jpeg_gpu_synchronise_straggler(const struct stk_jpeg_gpu_view *v, uint
 /* ---- resolving ---- */
 
 /* Goes from subsequence 0 to the subsequence with which its thread synchronised, from there to the next one, and so on, and sets v->cover of the
- * subsequences on the way. Returns their number, which is less than `subsequences` if a thread did not synchronise. */
+ * subsequences on the way. Returns the number of subsequences, counted from the first, whose right checkpoints are known: less than `subsequences` if a
+ * thread did not synchronise. */
 static uint32_t walk(const struct stk_jpeg_gpu_view *v, const struct stk_jpeg_gpu_bitstream *s, uint32_t subsequences)
 {
 	uint32_t from = 0, *cover = v->cover + s->subsequence0;

@@ -42,7 +42,8 @@ static void begin(struct decoder *d)
 	memset(d->prediction, 0, sizeof d->prediction);
 }
 
-/* Continues with the next restart interval if the current one has ended. Returns false, with flags set, if bits were missing or a whole byte is left over. */
+/* Continues with the next restart interval if the current one has ended. If the interval had too few bits, or a whole byte is left over, sets a flag in
+ * d->flags and returns false. */
 static bool enter_interval(struct decoder *d)
 {
 	if (d->left)
@@ -75,7 +76,7 @@ static uint32_t take_extra(struct decoder *d, uint32_t count)
 	return extra;
 }
 
-/* ---- rows of AC scans ---- */
+/* ---- AC scans ---- */
 
 static void first_block(struct decoder *d, int16_t *block)
 {
@@ -148,7 +149,7 @@ static void decode_band(struct decoder *d, int16_t *block)
 	d->end_run -= d->end_run > 0;
 }
 
-/* ---- rows of DC scans ---- */
+/* ---- DC scans ---- */
 
 static void decode_dc(struct decoder *d, uint32_t slot, int16_t *dc)
 {

@@ -6,7 +6,8 @@
 #include "base/hd.h"
 #include "kernel/jpeg_gpu/jpeg_gpu.h"
 
-/* Larger predictions are refused, as by libjpeg. Undamaged files stay far below the limit. */
+/* The CPU decodes files with DC predictions of a larger absolute value, since libjpeg refuses predictions that overflow. Undamaged files stay far below the
+ * limit. */
 #define STK_JPEG_GPU_PREDICTION_LIMIT (1 << 28)
 
 /* Finds the symbol whose code begins the 32 bits `ahead` and has at most `longest` bits. Returns symbol | length of the code << 8, or 0 if no code matches
@@ -30,16 +31,18 @@ STK_HD uint32_t stk__jpeg_gpu_extra(uint32_t ahead, uint32_t skip, uint32_t coun
 	return (ahead << skip) >> 1 >> (31 - count);
 }
 
-/* Returns whether an AC symbol ends blocks; its bits 4..7 are then the number of bits that count these blocks [G.1.2.2]. symbol: as stk__jpeg_gpu_symbol
- * returns it. */
+/* Returns whether an AC symbol is EOBn, which ends the current block and a number of blocks after it. Bits 4..7 of the symbol are then n, the number of
+ * extra bits from which the number of blocks is computed [G.1.2.2]. symbol: as stk__jpeg_gpu_symbol returns it. */
 STK_HD bool stk__jpeg_gpu_scan_ends(uint32_t symbol)
 {
 	return !(symbol & 15) && (symbol >> 4 & 15) < 15;
 }
 
-/* Returns the table entry for an AC symbol that does not end blocks. symbol: as stk__jpeg_gpu_symbol returns it. First scan: number of bits of the code and
- * its extra bits 0..4 | number of extra bits 5..8 | number of coefficients to advance 9..15. Refinement: number of bits including the sign 0..4 | run of
- * zeros 5..11 | no sign 15; or NONE if the symbol is invalid in refinements. */
+/* Returns the table entry for an AC symbol that does not end blocks. symbol: as stk__jpeg_gpu_symbol returns it.
+ * Fields in a first scan: bits 0..4 number of bits of the code and its extra bits, bits 5..8 number of extra bits, bits 9..15 number of coefficients to
+ * advance.
+ * Fields in a refinement: bits 0..4 number of bits of the code and the sign, bits 5..11 run of zeros, bit 15 set if the symbol has no sign. Returns NONE if
+ * the symbol is invalid in refinements. */
 STK_HD uint32_t stk__jpeg_gpu_scan_entry(uint32_t symbol, uint32_t refinement)
 {
 	uint32_t length = symbol >> 8, run = symbol >> 4 & 15, size = symbol & 15;
@@ -70,7 +73,8 @@ STK_HD uint32_t stk__jpeg_gpu_scan_rows(const struct stk_jpeg_gpu_image *image, 
 	return rows < above ? 0 : rows - above < plane->v ? rows - above : plane->v;
 }
 
-/* Returns the index in the image of a block: number `part` of unit x, in row `row` of the units of row y of MCUs. */
+/* Returns the index in the image of block `part` of a unit. The unit is number x of a row of units; `row` is the index of that row among the rows that row
+ * y of MCUs contains. */
 STK_HD uint32_t stk__jpeg_gpu_scan_block(
 	const struct stk_jpeg_gpu_image *image, const struct stk_jpeg_gpu_scan *scan, uint32_t y, uint32_t row, uint32_t x, uint32_t part)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Decodes one symbol in a thread of the GPU's JPEG decoder, and packs the thread's state. The kernels and the plain C versions share it. */
+ * Decodes symbols in a thread of the GPU's JPEG decoder, and packs the thread's state. The kernels and the plain C versions share it. */
 #ifndef STK_KERNEL_JPEG_GPU_SYMBOLS_H
 #define STK_KERNEL_JPEG_GPU_SYMBOLS_H
 
 #include "base/hd.h"
 #include "kernel/jpeg_gpu/jpeg_gpu.h"
 
-/* The state of a decoder: p is its bit in the bitstream, c its block in the MCU, and z its next coefficient in the block (0: a DC symbol is next). */
+/* The state of a decoder: p is the position of its next bit in the bitstream, c the index of its block in the MCU, and z the index of its next coefficient
+ * in the block (0: a DC symbol is next). */
 struct stk_jpeg_gpu_state {
 	uint32_t p, c, z;
 };
@@ -22,14 +23,15 @@ STK_HD struct stk_jpeg_gpu_code stk__jpeg_gpu_code(const struct stk_jpeg_gpu_ima
 	return code;
 }
 
-/* Returns parameters for a thread without work that executes its warp's instructions: with them, it reads only the first 1024 entries of a table. */
+/* Returns parameters for a thread that has no work but executes the same instructions as its warp. They keep its lookups within the first 1024 entries of a
+ * table. */
 STK_HD struct stk_jpeg_gpu_code stk__jpeg_gpu_no_code(void)
 {
 	struct stk_jpeg_gpu_code code = {0, 1, 0, 65536};
 	return code;
 }
 
-/* Returns the table entry of the symbol that begins the 32 bits `ahead`. */
+/* Returns the table entry of the symbol that begins with the first of the 32 bits `ahead`. */
 STK_HD uint32_t stk__jpeg_gpu_entry(
 	const uint16_t *lut, const struct stk_jpeg_gpu_code *code, const struct stk_jpeg_gpu_state *state, uint32_t ahead)
 {
@@ -71,7 +73,7 @@ STK_HD bool stk__jpeg_gpu_step(struct stk_jpeg_gpu_state *state, const struct st
 
 /* The position of a block in the image: y is the row of MCUs, x the index in that row. Blocks low .. high - 1 of a row are in the window. */
 struct stk_jpeg_gpu_place {
-	uint32_t x, y, row, low, high; /* row: blocks in a whole row */
+	uint32_t x, y, row, low, high; /* row: number of blocks in a row of MCUs */
 };
 
 STK_HD struct stk_jpeg_gpu_place stk__jpeg_gpu_place(const struct stk_jpeg_gpu_image *image, uint32_t b)
@@ -93,8 +95,8 @@ STK_HD uint32_t stk__jpeg_gpu_coef_of(const struct stk_jpeg_gpu_image *image, co
 	return image->coef0 + (p->y < image->mcu_y0 ? 0 : (p->y - image->mcu_y0) * (p->high - p->low) + x - p->low);
 }
 
-/* The fields of a checkpoint: number of bits by which the state is past the interval's end 0..4 | c 5..8 | z 9..14 | number of blocks finished in the
- * interval 16..31. If the bitstream ends in the interval or at the interval's end, the state is END. */
+/* The fields of a checkpoint: bits 0..4 number of bits by which the state is past the end of the interval, bits 5..8 c, bits 9..14 z, bits 16..31 number of
+ * blocks finished in the interval. Bits 0..14 are END if the bitstream ends in the interval or at its end. */
 #define STK_JPEG_GPU_STATE 0x7fffu
 #define STK_JPEG_GPU_END 0x7fffu
 
@@ -109,8 +111,8 @@ STK_HD struct stk_jpeg_gpu_state stk__jpeg_gpu_unpack(uint32_t packed, uint32_t 
 	return state;
 }
 
-/* Returns the index of the last of n elements whose number is at most x. first: address of the first element's number, which is 0; stride: bytes from one
- * number to the next. Numbers ascend. */
+/* Returns the index of the last of n structs in which one field is at most x. The field is a uint32_t whose values ascend from 0. first: address of the
+ * field in the first struct; stride: size of a struct in bytes. */
 STK_HD uint32_t stk__jpeg_gpu_find(const void *first, size_t stride, uint32_t n, uint32_t x)
 {
 	uint32_t low = 0, high = n - 1;

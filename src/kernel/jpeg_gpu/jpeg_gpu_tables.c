@@ -10,7 +10,7 @@ static uint16_t make_entry(int length, unsigned symbol, bool ac)
 	return (uint16_t)(((unsigned)length + extra) | extra << 5 | moves << 9);
 }
 
-/* Returns the lowest 16-bit prefix that does not begin with a code of at most SHORT_BITS bits, or 65536 if the table has no longer codes. */
+/* Returns the lowest 16-bit prefix that does not begin with a code of at most SHORT_BITS bits, or 65536 if no code has more bits. */
 static uint32_t first_long(const struct stk_jpeg_huffman *t)
 {
 	uint32_t code = 0, longer = 0;
@@ -25,7 +25,8 @@ static uint32_t first_long(const struct stk_jpeg_huffman *t)
 	return symbols ? longer : 65536;
 }
 
-/* Fills one table: for prefixes of 16 bits below `split`, one entry for each value of their first SHORT_BITS bits; then one entry for each prefix. */
+/* Fills one table, which is indexed by the next 16 bits. Those below `split` share an entry for each value of their first SHORT_BITS bits; all others have
+ * an entry each. */
 static void fill(const struct stk_jpeg_huffman *t, bool ac, uint32_t split, uint32_t size, uint16_t *lut)
 {
 	const uint32_t cell = 1u << (16 - SHORT_BITS), cells = split / cell;
