@@ -50,8 +50,8 @@ void stk__uses_free(struct stk_gpu_device *dev, struct stk_uses *u);
 
 struct stk_shared;
 
-/* Allocations of some MiB. Each is filled from front to end, and freed when its last piece has come back. No piece is used twice, because the GPU may still
- * work with it. The lock guards only the counts and pointers. */
+/* Hands out pieces of shared allocations of 4 MiB each to small GPU blocks. An allocation is filled from front to end, and freed when its last piece has been
+ * returned. A returned piece is not handed out again, because the GPU may still read or write it. The lock guards only the counts and pointers. */
 struct stk_shared_pool {
 	pthread_mutex_t lock;
 	struct stk_shared *open; /* the allocation that is being filled, or NULL */
@@ -77,10 +77,10 @@ struct stk_block {
 	/* number of tensors that use the block, plus one while its batch is being filled or held as a whole. Becomes 0 only under the ring's lock */
 	_Atomic int32_t holds;
 	size_t kept_bytes;    /* number of bytes counted in the ring's kept_memory; valid if the block belongs to its holders */
-	struct stk_uses uses; /* valid if the block belongs to no slot; otherwise the slot's `uses` count */
+	struct stk_uses uses; /* valid if the block belongs to no slot; otherwise `uses` of the slot is valid */
 };
 
-/* The allocator of the blocks' memory, in host memory and on a GPU. */
+/* Where the blocks of a ring take their memory from. */
 struct stk_block_source {
 	struct stk_gpu_device *dev; /* NULL: only host memory */
 	struct stk_shared_pool shared;

@@ -49,7 +49,8 @@ static void release_held_part(struct stk_slot *s, struct dropped *d)
 	d->slot = s;
 }
 
-/* Drops one hold on a block. After the last one, adds a kept block to *d, or the block's slot if no other part of it is held. Call with the lock held. */
+/* Drops one hold on a block. If it was the last one, adds the block to *d if it is kept, or else its slot if no other part of that slot is held. Call with the
+ * lock held. */
 static void drop_block(struct stk_ring *r, struct stk_block *b, struct dropped *d)
 {
 	if (atomic_fetch_sub(&b->holds, 1) > 1)
@@ -65,7 +66,7 @@ static void drop_block(struct stk_ring *r, struct stk_block *b, struct dropped *
 	d->blocks = b;
 }
 
-/* Makes a kept block that its last holder has dropped a spare block, or frees it. Call without the lock. */
+/* Turns a kept block, which its last holder has dropped, into a spare block, or frees it if the ring needs no more of them. Call without the lock. */
 static void recycle(struct stk_ring *r, struct stk_block *b)
 {
 	bool noted = stk__uses_record(r->source.dev, &b->uses);

@@ -48,7 +48,7 @@ static inline enum stk_dtype stk__dtype_stored(enum stk_dtype dtype)
 /* Returns whether float32 holds all values of the type exactly. */
 bool stk__dtype_in_float(enum stk_dtype dtype);
 
-/* Returns whether pointwise steps compute on the type: on those of stk__dtype_in_float, and on int32, whose values are rounded to float32. */
+/* Returns whether pointwise steps, which compute in float32, accept the type: all types that float32 holds exactly, and int32, whose values are rounded. */
 static inline bool stk__dtype_in_steps(enum stk_dtype dtype)
 {
 	return dtype == STK_INT32 || stk__dtype_in_float(dtype);

@@ -38,7 +38,8 @@ static void held_bytes(const struct stk_slot *s, size_t bytes[STK_SPACES])
 enum verdict { MAY_KEEP, OVER_LIMIT, UNKNOWN };
 
 /* Returns whether the limits allow the slot's held blocks to be kept in addition to the blocks already kept. UNKNOWN: the caller must call update_memory_limits
- * first. measured: the caller has just done so; the result is then not UNKNOWN. Call with the lock held. */
+ * first, because a limit would be exceeded, or because the kept blocks have grown by more than an eighth of it since it was computed. measured: the caller
+ * has just done so; the result is then not UNKNOWN. Call with the lock held. */
 static enum verdict may_keep_held(const struct stk_ring *r, const struct stk_slot *s, bool measured)
 {
 	size_t more[STK_SPACES];
@@ -149,9 +150,9 @@ static bool may_add_slot(const struct stk_ring *r)
 	return !r->lag_limit || !r->n_slots || bytes + bytes / (size_t)r->n_slots <= r->lag_limit;
 }
 
-/* Takes a free slot that no stream reads any more. If streams still read all free slots, returns NULL if a new slot may be made, so that a consumer whose
- * kernels lag does not delay the next batch; otherwise takes the slot that was returned first. Ignores slots that are read by a stream that is being captured
- * into a CUDA graph. Also returns NULL if no slot is free. */
+/* Takes a free slot that no stream reads any more. If streams still read all free slots, takes the one that was returned first, unless a new slot may be made:
+ * then returns NULL, so that a consumer whose kernels lag does not delay the next batch. Ignores slots whose streams are being captured into a CUDA graph.
+ * Also returns NULL if no slot is free. */
 static struct stk_slot *take_free(struct stk_ring *r)
 {
 	struct stk_slot **at, **found = NULL;
@@ -182,7 +183,8 @@ struct choice {
 };
 
 /* Returns the slot that was delivered first among the slots that are out, if the memory limits allow the ring to let go of its held parts; otherwise NULL. If
- * `small` is set, considers only slots for which large_blocks_free returns true. Also sets c->must_measure, and c->reason unless `small` is set. */
+ * `small` is set, considers only slots for which large_blocks_free returns true. Sets c->must_measure if the limits must be computed before the question can
+ * be answered. Unless `small` is set, sets c->reason to the reason why there is no slot. */
 static struct stk_slot *oldest_delivered(struct stk_ring *r, bool small, bool measured, struct choice *c)
 {
 	struct stk_slot *oldest = NULL;

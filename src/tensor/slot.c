@@ -254,8 +254,9 @@ bool stk__slot_place(struct stk_slot *s, int32_t v, int32_t i, const struct stk_
 
 /* ---- settling a batch ---- */
 
-/* Moves n samples of `bytes` bytes each next to each other, from the address `to` on. Samples that are in a region move only to lower addresses, because
- * samples before them were skipped. Returns false if the GPU fails. */
+/* Moves n samples of `bytes` bytes each next to each other, from the address `to` on. `to` is either new memory, or the region in which the samples lie with
+ * gaps between them. In the region each sample moves to a lower address, so that copying in order overwrites no sample that is still needed. Returns false
+ * if the GPU fails. */
 static bool move_samples(struct stk_slot *s, struct stk_slot_value *val, int32_t n, uint8_t *to, size_t bytes)
 {
 	struct stk_ring *r = s->ring;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Output slots and their ring. A slot is the memory of one batch. For each value it has a block (block.h) with a region for `batch` samples of the
- * expected shape, and room after it for samples of other shapes. The expected shape is known beforehand, or is that of the last batch if that was uniform. A
- * slot also has a face, which describes the samples and carries data that the ring's owner attaches. A slot is reused when the last holder of its parts
- * drops it, without any allocation. Parts may outlive the ring's owner.
+ * Output slots and their ring. A slot is the memory of one batch. A value is one tensor for each sample, for example the images or the labels. For each value
+ * the slot has a block (block.h) with a region for `batch` samples of the expected shape, and room after it for samples of other shapes. The expected shape
+ * is known beforehand, or is that of the last batch if all its samples had one shape. A slot also has a face, which describes the samples and carries data
+ * that the ring's owner attaches. The blocks and the face are the slot's parts. When no part is held any more, the slot is reused without any allocation.
+ * Parts may outlive the ring's owner.
  *
  * A value lies in host memory or on a GPU. GPU addresses are stored in the same pointers.
  *
@@ -23,8 +24,8 @@
  *
  * A part belongs to a slot, or it is KEPT: the ring has let go of it, it belongs only to its holders, and it ends when the last of them drops it. (A kept
  * block then becomes a spare block for the next slot that lacks one, unless the value has STK_RING_SPARES of them already.) The ring lets go of held parts
- *   - of a slot that is out, if only small blocks or the face are held and a larger block is not, when a slot is needed: so held labels do not keep images
- *     alive;
+ *   - of a slot that is out, when a slot is needed and the consumer holds only small blocks or the face, but none of the slot's larger blocks: so held labels
+ *     do not keep images alive;
  *   - of the slot delivered first, if `limit` slots are out. The ring keeps its size, and the held parts belong to their holders.
  * Bytes of kept blocks count against `held_limit`. If they would exceed it, stk__ring_take returns no slot until something is dropped.
  *
@@ -37,7 +38,7 @@
 #include "stoker/tensor.h"
 #include "tensor/block.h"
 
-/* One value of a slot. */
+/* The memory of one value in a slot. */
 struct stk_slot_value {
 	struct stk_tensor *samples; /* array of `batch` samples, owned by the face */
 	struct stk_desc expected;   /* shape of a sample; ndim -1: no shape is expected */
@@ -79,7 +80,7 @@ enum { STK_RING_SPARES = 2 };
 enum stk_ring_lack {
 	STK_RING_LACKS_NOTHING,
 	STK_RING_ALL_OUT,   /* `limit` slots are out, and the limit is hard; or all are being filled */
-	STK_RING_HELD,      /* the held parts of a slot would exceed held_limit if the ring let go of them */
+	STK_RING_HELD,      /* the kept blocks would exceed held_limit if the ring let go of a slot's held parts */
 	STK_RING_NO_MEMORY, /* memory for blocks could not be allocated */
 };
 
@@ -108,7 +109,7 @@ struct stk_ring {
 	_Atomic bool pinned;                      /* true once a held block above STK_BLOCK_SMALL was separated from its slot */
 	_Atomic size_t bytes;                     /* total size in bytes of the blocks of all slots and of the spare blocks */
 	size_t sample_limit;                      /* a sample that is expected to have more bytes gets no region; 0: no limit */
-	size_t lag_limit;                         /* maximum of `bytes` for making another slot because the consumer lags; 0: no limit */
+	size_t lag_limit; /* if streams still read all free slots, another is made only while `bytes` stays at most this; 0: no limit */
 	struct {
 		size_t bytes;          /* total size in bytes of the kept blocks */
 		size_t limit;          /* maximum of `bytes` */
@@ -118,7 +119,7 @@ struct stk_ring {
 	bool fixed;            /* stk__ring_fix was called */
 	stk_gpu_stream stream; /* stream on which samples are moved next to each other, and downloaded */
 	int64_t process; /* pid of the process that made the ring; in a forked child the lock may be held by a thread that does not exist there */
-	bool disowned; /* stk__ring_release_owner was called: a part is freed when its last holder drops it */
+	bool disowned; /* stk__ring_release_owner was called: a kept block is freed when its last holder drops it */
 	void (*on_free)(void *owner_data);
 	/* called under the ring's lock when a wanted slot may be available; NULL after the owner has gone */
 	void (*on_return)(void *owner);
@@ -138,7 +139,8 @@ STK_MUST_USE enum stk_status stk__ring_on_gpu(struct stk_ring *ring, struct stk_
 void stk__ring_fix(struct stk_ring *ring);
 /* Drops one reference. The ring is freed when no reference is left; slots that are out and kept parts have references too. */
 void stk__ring_unref(struct stk_ring *ring);
-/* Ends the owner's use of the ring: drops its reference, never calls on_return again, and frees the spare blocks. Blocks that are dropped later are freed. */
+/* Ends the owner's use of the ring: drops its reference, never calls on_return again, and frees the spare blocks. Kept blocks that are dropped later are freed
+ * too. */
 void stk__ring_release_owner(struct stk_ring *ring);
 
 /* Takes a slot that is laid out for the next batch. NULL: *lack says why, and unless memory is short, on_return is called at the next drop. May allocate,
@@ -194,7 +196,8 @@ bool stk__slot_place(struct stk_slot *slot, int32_t v, int32_t i, const struct s
 bool stk__slot_adopt(
 	struct stk_slot *slot, int32_t v, int32_t i, const struct stk_desc *desc, uint8_t *data, void (*release)(void *owner), void *owner);
 
-/* Records how many bytes the samples of value v took, for the size of later slots. Call after a batch, for a value that no consumer receives. */
+/* Records how many bytes the samples of value v took outside of the region, for the size of later slots. Call after a batch, for a value that no consumer
+ * receives; for the others stk__slot_make_dense does it. */
 void stk__slot_learn(struct stk_slot *slot, int32_t v);
 
 /* Call after a batch of n samples. If all samples of v have one shape, makes them lie dense in one allocation, which may move them, sets *dense to their

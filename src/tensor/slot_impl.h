@@ -6,7 +6,7 @@
 #include "tensor/slot.h"
 
 /* slot.c */
-struct stk_slot *stk__slot_make(struct stk_ring *ring); /* without parts; NULL if memory is short */
+struct stk_slot *stk__slot_make(struct stk_ring *ring); /* returns a slot without blocks and face; NULL: memory is short */
 void stk__slot_destroy(struct stk_slot *slot);
 /* Gives the slot the parts that it lacks, and memory for the expected samples. Returns false if memory is short; the caller holds all parts even then. */
 bool stk__slot_lay_out(struct stk_slot *slot);
