@@ -38,7 +38,8 @@ bool stk__aws_is_over(const struct stk_aws_asking *how);
 /* Sends the request `q` and waits for the answer, which replaces the contents of `out`. Returns the HTTP status; 0: no answer, an answer longer than 1 MiB,
  * or stk__aws_is_over has ended the wait. */
 long stk__aws_ask(const struct stk_aws_asking *how, const struct stk_aws_question *q, struct stk_text *out);
-/* Appends the contents of a token's file, without trailing line ends. Returns false if the file cannot be read or has no token. */
+/* Appends the contents of a token's file, without trailing line ends. Returns false if the file cannot be read, is longer than 64 KiB, is empty or contains a
+ * NUL, or if memory is short. */
 bool stk__aws_read_token(const char *path, struct stk_text *out);
 
 /* Converts a time such as "2026-01-31T12:00:00Z" to seconds since 1970; returns 0 for NULL or a text that is not a time. */
@@ -53,8 +54,8 @@ bool stk__aws_take_json(struct stk_aws_fresh *out, const struct stk_text *answer
 bool stk__aws_take_sts(struct stk_aws_fresh *out, const struct stk_text *answer);
 bool stk__aws_take_portal(struct stk_aws_fresh *out, const struct stk_text *answer);
 
-/* Functions that obtain keys, one for each issuer. answer: filled with the issuer's answer, which the caller erases. On failure the message names the issuer
- * and never quotes its answer. */
+/* Obtains keys from one kind of issuer, and stores them in *out. answer: filled with the issuer's answer, which may contain the keys and which the caller
+ * therefore erases. On failure the message names the issuer and never quotes its answer. */
 typedef enum stk_status stk_aws_issue_fn(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_text *answer,
 	struct stk_aws_fresh *out, struct stk_error *err);
 stk_aws_issue_fn stk__aws_ask_web_identity, stk__aws_ask_sso, stk__aws_ask_process, stk__google_ask_user, stk__google_ask_service,

@@ -12,8 +12,9 @@
 #include <stdatomic.h>
 
 /* Requests keys from the issuer of the settings, and sets key, secret, token, expires and origin. May block for seconds. Ends within a second if *stop
- * becomes true, or if access->interrupted, which is called on this thread, returns true; access may be NULL. STK_NOT_FOUND: there is no issuer, as on
- * machines outside EC2. After other errors the message names the issuer that failed, and never quotes its answer. */
+ * becomes true, or if access->interrupted, which is called on this thread, returns true; access may be NULL. STK_NOT_FOUND: the settings name no issuer, or
+ * only the machine's metadata service, which gives no keys; many machines outside of a cloud have none. After other errors the message names the issuer that
+ * failed, and never quotes its answer. */
 STK_MUST_USE enum stk_status stk__aws_issue(struct stk_aws_settings *s, const struct stk_curl *curl, const _Atomic bool *stop,
 	const struct stk_access *access, struct stk_error *err);
 

@@ -171,7 +171,8 @@ static enum stk_status use_sso(const struct stk_aws_profile *p, struct stk_aws_i
 
 /* ---- roles ---- */
 
-/* Finds the issuer of a profile's keys. left: how many more times a profile may refer to another one, so that circles end. */
+/* Sets *i to the issuer that the profile names for its keys; i->kind stays STK_AWS_NOBODY if it names none. left: how many more times a profile may refer to
+ * another one, so that circles end. */
 static enum stk_status use_profile(
 	const struct stk_aws_profile *p, const char *region, int left, struct stk_aws_issuer *i, struct stk_error *err);
 
@@ -265,7 +266,6 @@ static bool use_process(const struct stk_aws_profile *p, struct stk_aws_issuer *
 	return i->where;
 }
 
-/* Uses the issuer that the profile itself names, if it names one. */
 static enum stk_status use_profile(
 	const struct stk_aws_profile *p, const char *region, int left, struct stk_aws_issuer *i, struct stk_error *err)
 {

@@ -19,9 +19,9 @@ extern char **environ;
 
 enum { LONGEST_ANSWER = 1 << 20, LOOK_MS = 50, LONGEST_S = 120 };
 
-/* Starts the program with an empty signal mask, because the library's threads block all signals. If standard input is a terminal, on which the program may
- * ask, the program stays in this process group. Otherwise it leads a group of its own (*leads), so that its children can be killed with it. Returns its
- * process id, or -1. */
+/* Starts the program with an empty signal mask, because the library's threads block all signals. If standard input is a terminal, the program stays in this
+ * process group, because only then may it read the user's answer from the terminal. Otherwise *leads is set, and the program leads a group of its own, so
+ * that its children can be killed with it. Returns its process id, or -1. */
 static pid_t start(const char *command, int out, bool *leads)
 {
 	const char *const words[] = {"sh", "-c", command, NULL};

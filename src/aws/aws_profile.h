@@ -6,7 +6,7 @@
 
 #include "aws/aws.h"
 
-/* A profile, with the text of both files; "" for a file that does not exist. */
+/* A profile, with the text of the two files that describe it, ~/.aws/credentials and ~/.aws/config; "" for a file that does not exist. */
 struct stk_aws_profile {
 	char *credentials, *config;
 	const char *name;
@@ -35,8 +35,9 @@ char *stk__aws_service_endpoint(const struct stk_aws_profile *p, const char *ser
 /* Stores the value in *slot if *slot is NULL and the value is not empty; otherwise frees the value. value: may be NULL. */
 void stk__aws_take(char **slot, char *value);
 
-/* Finds the issuer of keys if the environment has no keys, in the order of AWS's tools. STK_INVALID: a profile's settings cannot give keys, for example
- * because it names a missing profile. STK_UNSUPPORTED: a role requires the code of an MFA device. The caller clears *out, also on failure. */
+/* Finds the issuer of keys where AWS's tools look for it, and in their order: the profile, the container's service, the instance's metadata service. Call if
+ * neither the program nor the environment has keys. STK_INVALID: a profile's settings cannot give keys, for example because they name a missing profile.
+ * STK_UNSUPPORTED: a role requires the code of an MFA device. The caller clears *out, also on failure. */
 STK_MUST_USE enum stk_status stk__aws_choose_issuer(
 	const struct stk_aws_profile *p, const char *region, struct stk_aws_issuer *out, struct stk_error *err);
 

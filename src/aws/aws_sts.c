@@ -33,7 +33,8 @@ bool stk__aws_take_sts(struct stk_aws_fresh *out, const struct stk_text *answer)
 	return ok;
 }
 
-/* Appends the code in an error's XML, such as ", AccessDenied", if it is a word. */
+/* Appends the error code in STS's answer, such as ", AccessDenied". Leaves out a code with characters other than letters and dots, since a message must not
+ * quote anything else from the answer. */
 static void add_code(struct stk_text *out, const struct stk_text *answer)
 {
 	struct stk_text code = {0};

@@ -56,7 +56,7 @@ static char *token_uri_of(const json_t *o)
 	return stk__strdup(uri ? uri : "https://oauth2.googleapis.com/token");
 }
 
-/* Reads the fields of a user's refresh token, as `gcloud auth application-default login` writes them, into *i. false: one is missing or memory is short. */
+/* Reads a user's credentials, as `gcloud auth application-default login` writes them, into *i. Returns false if a field is missing or memory is short. */
 static bool read_user(const json_t *o, struct stk_aws_issuer *i)
 {
 	i->kind = STK_GOOGLE_USER;

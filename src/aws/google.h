@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Google's object store: its settings, and the tokens of its issuers. */
+ * The settings of Google's object store, in the same struct as those of S3. */
 #ifndef STK_AWS_GOOGLE_H
 #define STK_AWS_GOOGLE_H
 

@@ -15,8 +15,9 @@ static char *put(char *to, int64_t value, int digits)
 	return to + digits;
 }
 
-/* Writes a time such as "20130524T000000Z". Counts years from March on, so that February is the last month (H. Hinnant, chrono-Compatible Low-Level Date
- * Algorithms). (gmtime would take a lock and read the time zone.) */
+/* Writes a time such as "20130524T000000Z". Does not use gmtime_r, which takes a lock and reads the time zone. The arithmetic is from H. Hinnant,
+ * "chrono-Compatible Low-Level Date Algorithms": a year begins in March, so that a leap day is the last day of its year; TO_1970 is the number of days from
+ * 1 March of year 0 to 1970. */
 void stk__sigv4_date(time_t t, char date[STK_SIGV4_DATE])
 {
 	enum { DAY = 86400, TO_1970 = 719468, IN_400_YEARS = 146097 };
