@@ -94,7 +94,7 @@ STK_HD float stk__filter_fill(const struct stk_filter *f, int dtype)
 	return f->fill_at ? stk__filter_load((const uint8_t *)f->fill_at, 0, dtype) : f->fill;
 }
 
-/* Returns the result `before` of the previous values, combined with value x. */
+/* Returns the sum, minimum or maximum of x and `before`, which is the result for the previous values. */
 STK_HD float stk__filter_take(int reduction, float before, float x)
 {
 	if (reduction == STK_FILTER_SUM)
@@ -122,7 +122,7 @@ STK_HD struct stk_filter_place stk__filter_place(const struct stk_filter *f, uin
 	return at;
 }
 
-/* Returns the k-th value of a dense window. */
+/* Returns the input value at the k-th position of a dense window, or the fill value if the position is outside of the image. */
 STK_HD float stk__filter_dense_value(
 	const struct stk_filter *f, const struct stk_filter_data *d, const struct stk_filter_place *at, int32_t k)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The loops of filters, compiled for the processor that the including file selects. They use the compiler's vector types; a block has a constant number of
- * vectors, so that its loops are unrolled. The terms of a sum are added in the same order in each lane, so all processors give the same bits. */
+ * The loops of filters, compiled for the processor that the including file selects. They use the compiler's vector types, and compute BLOCK values at a
+ * time: a constant number of vectors, so that inner loops can be unrolled. The terms of a sum are added in the same order in each lane, so all processors
+ * give the same bits. */
 #include "kernel/filter/filter_run.h"
 
 #include <string.h>

@@ -22,7 +22,7 @@ struct run {
 	int64_t *row_numbers;
 	/* extended: a row of the input with its border; outside: a row of fill values; result: a row of outputs */
 	float *ring, *extended, *outside, *result;
-	const float **taps, **row_taps; /* addresses of the taps of the current sum, and of the taps of a sum along a row */
+	const float **taps, **row_taps; /* addresses of the taps that are combined next, and of the taps along a row */
 	float *weights;                 /* weights of the taps of a separable filter's last phase */
 	/* if the last phase is along the depth: the results of the phase that precedes it, one volume for each term */
 	float *sets;
@@ -54,8 +54,8 @@ static void measure(struct run *r)
 	r->slots = deep ? (int64_t)f->in[0] * f->in[1] : whole ? f->in[1] : height;
 }
 
-/* Returns the maximum number of taps in a sum over a dense window, or along the height or depth of separable windows, where all terms share one sum. Sets
- * *row to the maximum number of taps in a sum along a row, where each term has its own sum. */
+/* Returns the maximum number of taps of an output: over a dense window, or along the height or the depth of a separable one, where an output combines the
+ * windows of all terms. Sets *row to the maximum number of taps along a row, where each term has outputs of its own. */
 static int64_t count_taps(const struct stk_filter *f, int64_t *row)
 {
 	int64_t places = 0, height = 0, depth = 0;

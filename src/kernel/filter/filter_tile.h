@@ -112,7 +112,7 @@ STK_HD int stk__filter_tiling(const struct stk_filter *f)
 		wide = wide || f->window[t][2].size > 1;
 	if (stk__filter_tiles(f).shared > STK_FILTER_TILE_SHARED || (sum && stk__filter_weights(f) > STK_FILTER_TILE_WEIGHTS))
 		return STK_FILTER_NO_TILES;
-	if (!f->dense) /* windows of a sum with only one column have no weights along the width */
+	if (!f->dense) /* if all windows of a sum have only one column, there are no weights along the width, which the tiles of sums need */
 		return !sum ? STK_FILTER_EXTREME_TILES : wide ? STK_FILTER_SUM_TILES : STK_FILTER_NO_TILES;
 	if (f->reduction == STK_FILTER_MEDIAN)
 		return w[1].size == w[2].size && (w[1].size == 3 || w[1].size == 5) ? STK_FILTER_MEDIAN_TILES : STK_FILTER_NO_TILES;
