@@ -28,8 +28,8 @@ struct stk_job_source {
 /* Returns the pattern of source k of a job, whose elements have `element` bytes. */
 struct stk_job_source stk__job_source(const struct stk_job *job, int k, int32_t element);
 
-/* Returns the number of outputs in a block: at most STK_JOB_BLOCK, and a multiple of the period of each REPEATED source, so that all blocks read the same
- * elements of such a source. Changes a source whose period does not divide the number to ELSEWHERE. */
+/* Returns the number of outputs in a block: at most STK_JOB_BLOCK, and a multiple of the period of each source that is still REPEATED afterwards, so that
+ * all blocks read the same elements of the source. Sources whose period does not divide the number are changed to ELSEWHERE. n: number of sources. */
 int stk__job_block(struct stk_job_source *sources, int n);
 
 /* Returns the address of source k's elements for outputs at .. at + n - 1: in the source itself, or in `buffer` (n elements) if they had to be copied. */

@@ -21,8 +21,8 @@ struct stk_job_flat {
 	uint32_t pieces; /* number of pieces; 0: the job is not flat */
 };
 
-/* Kinds of jobs use these functions to decide whether a job is flat. stk__in_float: float32 holds all values of the type exactly. stk__in_int32: the type is an
- * integer type of at most 32 bits. Both return false for bool. */
+/* Kinds of jobs decide with these functions whether a job is flat. stk__in_float returns whether float32 holds all values of the type exactly,
+ * stk__in_int32 whether the type is an integer type of at most 32 bits. Both return false for bool. */
 static inline bool stk__in_float(int32_t dtype)
 {
 	return dtype == STK_UINT8 || dtype == STK_INT8 || dtype == STK_UINT16 || dtype == STK_INT16 || dtype == STK_FLOAT16 ||

@@ -36,9 +36,10 @@ struct stk_job_gpu {
 	struct shared shared[SHARED]; /* the last constants of at least LEAST_SHARED bytes, which later jobs may share */
 	uint32_t n_shared;            /* number of constants added to `shared` since the batch began; new ones overwrite the oldest */
 	struct stk_job_blocks blocks;
-	uint32_t each[STK_JOB_LAUNCHES]; /* number of thread blocks of an item, if all items so far have the same; otherwise 0 */
-	bool closed;                     /* the last item is complete: its thread blocks have been counted */
-	bool may_fail;                   /* at least one job may set its flag */
+	/* for each launch: number of thread blocks of an item, if all items so far have the same; otherwise 0 */
+	uint32_t each[STK_JOB_LAUNCHES];
+	bool closed;   /* the last item is complete: its thread blocks have been counted */
+	bool may_fail; /* at least one job may set its flag */
 };
 
 static size_t aligned(size_t n)
@@ -132,7 +133,8 @@ static size_t find_shared(const struct stk_job_gpu *b, const void *constants, ui
 	return SIZE_MAX;
 }
 
-/* Sets the device addresses of the job's constants and work memory, and writes the constants to the tables unless it shares an earlier job's. */
+/* Sets the device addresses of the job's constants and work memory. Writes the constants to the tables, unless an earlier job has equal constants that this
+ * job can share. */
 static void assign_memory(struct stk_job_gpu *b, struct stk_job *job, const struct stk_job_kind *kind, uint64_t constants, uint64_t work)
 {
 	const void *given = job->constants;

@@ -34,7 +34,7 @@ struct stk_job_gpu_view {
 	const struct stk_job_gpu_item *items;
 	uint32_t *flags; /* one flag for each item */
 	uint32_t n_items;
-	uint32_t each;  /* number of thread blocks of each item if all items have the same, otherwise 0 */
+	uint32_t each;  /* number of thread blocks of each item in this launch if all items have the same, otherwise 0 */
 	int32_t launch; /* number of this launch: STK_LAUNCH_... */
 };
 
@@ -69,8 +69,8 @@ void stk__job_gpu_begin(struct stk_job_gpu *batch);
  * NULL, to the index of the job's flag. */
 bool stk__job_gpu_add(struct stk_job_gpu *batch, const struct stk_job *job, uint32_t *index);
 
-/* Adds a job whose outputs the kernel of a pass makes (kernel/image/image.h); the batch only launches the measurements for the job. Returns false if the batch
- * is full. Sets *maker to the device address of the job's item, for the pass. */
+/* Adds a job whose outputs are made by the kernel of a pass, not by this batch (kernel/image/image.h). The batch only measures the job's input, for example
+ * its histograms. Returns false if the batch is full. Sets *maker to the device address of the job's item, for the pass. */
 bool stk__job_gpu_add_maker(struct stk_job_gpu *batch, const struct stk_job *job, const struct stk_job_gpu_item **maker);
 
 /* Ends the batch. Returns the number of bytes of tables to upload. */

@@ -29,7 +29,8 @@ struct stk_job_blocks {
 struct stk_job_kind {
 	const struct stk_job_launch *launches;
 	int32_t n_launches;
-	/* Returns true if this kind's launches run a job of another kind. For such a job, the functions below of this kind are called. */
+	/* Returns true if this kind runs a job of another kind in its own launches. The functions below are then called on this kind, not on the job's own
+	 * kind. */
 	bool (*claims)(const struct stk_job *job);
 	int32_t claimed_by; /* index of the kind that may claim jobs of this kind; 0: no kind */
 	/* Computes how many bytes of constants and of work memory a job needs on the device. NULL: the sizes in the job apply. Constants that the job does not
@@ -41,7 +42,8 @@ struct stk_job_kind {
 	/* Returns the size in bytes of an element of the output if the job may be flat (job_flat.h), otherwise 0. Sets *dense to true if output i must also
 	 * read element i for the job to be flat. */
 	int32_t (*flat)(const struct stk_job *job, bool *dense);
-	/* Returns whether jobs that differ only in their addresses may run as one, with an outer dimension; `next` may be `job` itself. */
+	/* Returns whether two jobs may run as one job with an additional outer dimension. The caller has checked that they have the same kind, types and
+	 * dimensions, so this only compares parameters. `next` may be `job` itself. */
 	bool (*joins)(const struct stk_job *job, const struct stk_job *next);
 	/* Completes the parameters of a job, after the last job has joined it. */
 	void (*close)(struct stk_job *job);

@@ -25,8 +25,8 @@ static inline void stk__job_begin(struct stk_job *job, int kind, const struct st
 	job->constant_bytes = job->work_bytes = 0;
 }
 
-/* Appends a dimension, unless its size is 1. If the dimension and the previous one are contiguous in the output and in the sources, merges the two: this makes
- * inner loops long and saves divisions. */
+/* Appends a dimension. Leaves out a dimension of size 1, unless its only output is fill. Merges a dimension without fill with the previous one if the two
+ * are contiguous in the output and in the sources: this makes inner loops long and saves divisions. */
 static inline void stk__job_append_dim(struct stk_job *job, struct stk_job_dim d)
 {
 	bool whole = d.begin == 0 && d.end == d.size;

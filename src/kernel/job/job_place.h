@@ -51,8 +51,8 @@ STK_HD void stk__job_move(uint8_t *dst, const uint8_t *src, int32_t size)
 	}
 }
 
-/* Returns the size of an element in bytes. The sizes of all types are packed into one number, two bits each; so this needs no call, and no table that the
- * GPU would have to read. */
+/* Returns the size of an element in bytes. A constant holds the binary logarithms of all sizes, two bits each, since the GPU would have to read a table
+ * from memory. */
 STK_HD int32_t stk__job_size(int dtype)
 {
 #define STK_JOB_BITS(name, value, bytes, text) | (bytes == 8 ? 3u : bytes / 2u) << 2 * value
