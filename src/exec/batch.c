@@ -23,8 +23,7 @@ struct stk_batch {
 	int32_t count, n_outputs;
 	struct stk_tensor_list *lists;
 	struct stk_sample *samples;
-	bool places_later; /* true if places of samples are computed on request: then sample i has the place of sample `first` + i of
-			    * batch k in `order` */
+	bool places_later; /* true if epoch, position and id of the samples are computed on request; sample i is then number `first` + i of batch k of `order` */
 	struct stk_order order;
 	int64_t k;
 	int32_t first;
@@ -331,8 +330,8 @@ static void name_sample(struct stk_batch *b, int32_t i)
 
 const struct stk_sample *stk_batch_sample(const struct stk_batch *batch, int32_t i)
 {
-	struct stk_batch *b = (struct stk_batch *)batch; /* the cast is safe: writes only names and places that were not computed yet,
-							  * under the lock */
+	struct stk_batch *b = (struct stk_batch *)
+		batch; /* the cast is safe: the function writes only names and places that were not computed yet, under the lock */
 	if (!b || i < 0 || i >= b->count)
 		return NULL;
 	pthread_mutex_lock(&b->lock);

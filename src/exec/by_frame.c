@@ -46,8 +46,9 @@ static enum stk_status prepare(const struct stk_chain_run *frame, int32_t node, 
 	return s ? s : stk__call_infer(frame, node, call, err);
 }
 
-/* Infers the operator for every frame. common: the output that each frame should have; NULL in the first round. *most: set to type and dims of the first
- * frame's output, with the largest extents of all frames. *differ: set to whether the outputs of two frames differ in type, dims or extents. */
+/* Infers the operator for every frame. common: the description that each frame's output should have; NULL if it is not known yet. *most: set to type and
+ * dims of the first frame's output, with the largest extents of all frames. *differ: set to whether the outputs of two frames differ in type, dims or
+ * extents. */
 static enum stk_status infer_all(const struct stk_chain_run *run, const struct stk_desc *common, int32_t node, int64_t frames,
 	struct stk_desc *most, bool *differ, struct stk_error *err)
 {

@@ -35,7 +35,7 @@ static void set_gathered(const struct stk_chain_run *run, const struct stk_progr
 	call->batch = readers->count;
 }
 
-/* Returns the value or, while the operator runs for one frame, that frame of the value if it is a sequence. */
+/* Returns the value. If the operator runs for one frame and the value is a sequence, returns only that frame. */
 static struct stk_tensor read_value(const struct stk_chain_run *run, struct stk_tensor value)
 {
 	if (run->frame && stk__is_sequence(&value.desc))
@@ -82,7 +82,8 @@ static enum stk_status set_args(
 	return STK_OK;
 }
 
-/* Fills the call for this sample. Its outputs have no data yet: infer describes them and sets the data of views, and stk__value_place that of others. */
+/* Fills the call for this sample. Its outputs have no data yet: `infer` describes the outputs and sets the data of those that are views, and
+ * stk__value_place sets the data of the others. */
 enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t index, struct stk_call *call, struct stk_error *err)
 {
 	struct stk_exec_worker *w = run->worker;
@@ -195,8 +196,8 @@ static void release_buffer(void *buffer)
 	stk__buffer_release(buffer);
 }
 
-/* Makes the slot refer to io's buffer if that has exactly the output's bytes, and if sharing it is better than a copy (stk__fetch_share). Otherwise returns
- * false, and the caller must copy the bytes. */
+/* Makes the slot refer to the buffer into which the bytes were read, if the buffer holds exactly the output's bytes and sharing it is better than a copy
+ * (stk__fetch_share). Otherwise returns false, and the caller must copy the bytes. */
 static bool refer_to_read_bytes(const struct stk_chain_run *run, const struct stk_value *v, const struct stk_tensor *t)
 {
 	const struct stk_sample_state *s = &run->record->samples[run->sample];

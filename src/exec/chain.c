@@ -24,7 +24,7 @@ static enum stk_status run_single(const struct stk_chain_run *run, int32_t index
 	return all_views ? STK_OK : stk__op_run(&call, err);
 }
 
-/* Runs a group's pass. If a pass does not support an image, because of a layout or type that the graph did not know, runs each operator separately. */
+/* Runs a group's pass. Runs each operator separately if the pass does not support the image, whose layout or type the graph may not have known. */
 static enum stk_status run_pass(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err)
 {
 	enum stk_status s = STK_OK;

@@ -2,8 +2,10 @@
  *
  * Runs the operators of a chain for one sample, on one worker. Call all functions without the pipeline's lock.
  *
- *   chain.c     one sample through one chain                         call.c     one operator's call, and its values' memory
- *   by_frame.c  arguments for each frame                             pass.c     a group that makes one pass */
+ *   chain.c     runs all operators of one chain for one sample
+ *   call.c      prepares the call of one operator, and places its outputs in memory
+ *   by_frame.c  runs an operator once for each frame of a sequence
+ *   pass.c      runs a group of operators that make one pass over an image */
 #ifndef STK_EXEC_CHAIN_H
 #define STK_EXEC_CHAIN_H
 
@@ -20,8 +22,9 @@ struct stk_chain_run {
 	struct stk_exec_worker *worker;
 	struct stk_record *record;
 	int32_t level, chain, sample;
-	int32_t frame;                 /* used by by_frame.c: 1 + index of the frame for which an operator runs; otherwise 0 */
-	const struct stk_desc *common; /* if frame > 0: the description that becomes call->frame */
+	int32_t frame; /* used by by_frame.c: 1 + index of the frame for which an operator runs; otherwise 0 */
+	const struct stk_desc *
+		common; /* the description that each frame's output should have, which operators get as call->frame; NULL: not known, or `frame` is 0 */
 };
 enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t node, struct stk_call *call, struct stk_error *err);
 /* Runs the operator's infer, then those checks of its arguments that need the types of the outputs. */
@@ -41,7 +44,7 @@ enum stk_status stk__by_frame_cores(const struct stk_chain_run *run, int32_t nod
 enum stk_status stk__by_frame_run(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err);
 /* Returns a view of frame k of `out`, which holds the output of all frames. */
 struct stk_tensor stk__by_frame_part(const struct stk_tensor *out, int64_t k);
-/* Returns whether the call for one frame is a pass. */
+/* Returns whether the operator runs as a pass over the frame of this call. */
 bool stk__by_frame_passes(const struct stk_call *frame);
 /* Returns whether a pass can process this node's input; otherwise the node runs as a single operator. Looks at the sample's input only if the graph does not
  * know the input's type and dims. */
@@ -49,8 +52,8 @@ bool stk__pass_serves(const struct stk_chain_run *run, int32_t index);
 /* Returns the error for a group on the GPU whose first operator cannot process this input in a pass. */
 STK_MUST_USE enum stk_status stk__pass_group_refuse(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err);
 
-/* A group's pass for one sample's image. The parts of stk__pass_group_run: `infer` infers the operators and computes the pass, `cores` runs it on the CPU.
- * `lower` computes the pass of another plane. */
+/* A group's pass for one sample's image. stk__pass_group_infer infers the operators and computes the pass. stk__pass_group_lower computes the pass of
+ * another plane. stk__pass_group_cores runs the pass on the CPU. */
 struct stk_pass_group {
 	const struct stk_group *group;
 	struct stk_call *calls; /* one call for each operator, already inferred; memory of the worker */

@@ -28,9 +28,9 @@ struct stk_context {
 	void *log_user;
 	void (*log_done)(void *user);
 	pthread_mutex_t log_lock;
-	cpu_set_t allowed;               /* cores for the process when the workers started; empty if a cpu_set_t cannot hold them */
-	pthread_mutex_t gpu_lock;        /* guards the members below */
-	struct stk_gpu *gpu;             /* NULL until a pipeline asks for a device */
+	cpu_set_t allowed;        /* cores on which the process could run when the workers started; empty if a cpu_set_t cannot hold them */
+	pthread_mutex_t gpu_lock; /* guards the members below */
+	struct stk_gpu *gpu;      /* NULL until a pipeline asks for a device */
 	struct stk_gpu_device **devices; /* [ordinal]: the device; NULL until a pipeline uses it */
 	struct stk_device_cores pinned;  /* the cores near the devices in use, to which workers are pinned; empty if no worker is pinned */
 	int32_t bound;                   /* number of workers that are pinned to `pinned` */
@@ -47,7 +47,8 @@ STK_MUST_USE enum stk_status stk__context_check(const struct stk_context *ctx, s
 STK_MUST_USE enum stk_status stk__context_device(
 	struct stk_context *ctx, int32_t ordinal, struct stk_gpu_device **out, struct stk_error *err);
 
-/* Pins the pool's workers to cores near the device (pin_workers.c), unless STOKER_AFFINITY is 0. root: folder of system files, "" except in tests. */
+/* Pins the pool's workers to cores near the device (pin_workers.c), unless STOKER_AFFINITY is 0. root: "", or in tests a folder that stands for the root of
+ * the file system. */
 void stk__context_pin_workers(struct stk_context *ctx, const char *root, const struct stk_gpu_device *dev);
 /* Returns the number of workers that are pinned, and sets *cores to the cores to which they are pinned. */
 int32_t stk__context_pinned_cores(struct stk_context *ctx, struct stk_device_cores *cores);

@@ -35,13 +35,13 @@ static int32_t lowering_step(const struct stk_decode_level *now, const struct st
 	if (level <= 0)
 		return STEP;
 	int32_t fall = at_least(level / (late ? 2 : 4), 1);
-	if (full && seen->decoding > 0) /* lowers the level until the rest of the work takes the fraction AIM of the cores */
+	if (full && seen->decoding > 0) /* lowers the level so far that the cores are busy for the fraction AIM */
 		fall = at_least(fall, (int32_t)(level * (seen->busy - AIM) / seen->decoding) + 1);
 	return at_most(fall, level);
 }
 
-/* The cores take over all files if they are then busy for at most this fraction of their time. It is just below the fraction at which the level falls: batches
- * that are decoded as a trial cost up to a sixth more than those of steady work. */
+/* The cores take over all files if this would keep them busy for at most this fraction of their time. The level falls at 0.93. So small a margin is enough,
+ * because the cost is measured in trial batches, whose files take up to a sixth longer than those of steady work. */
 static const double ALL_FILES = 0.92;
 
 /* Returns how much to raise the level if this window showed that the cores have time; otherwise 0. Below 0 the level rises by up to 10, but not above 0.
@@ -64,8 +64,8 @@ static int32_t raising_step(const struct stk_decode_level *now, const struct stk
 }
 
 enum {
-	FIRST_PATIENCE = 16, /* first and least idle_windows_needed */
-	MOST_PATIENCE = 128, /* largest idle_windows_needed */
+	FIRST_PATIENCE = 16, /* first and lowest value of idle_windows_needed */
+	MOST_PATIENCE = 128, /* highest value of idle_windows_needed */
 	RANKS_PATIENCE = 64, /* factor of FIRST_ and MOST_PATIENCE with several ranks, all of which lose time if the level is too high */
 	FIRST_PROBE = 2,     /* amount by which the limit rises when a higher level is tried for the first time */
 	STEADY = 4,          /* number of windows in a row that must show time for all files before the cores decode them */
@@ -74,8 +74,9 @@ enum {
 	REST = 8,            /* number of windows after a fall in which the level does not rise, since the fall takes effect late */
 };
 
-/* Lowers the level by `by`, but not below STK_LEVEL_LEAST; and from a positive level above the last good level not below that. A positive level becomes 0 if
- * it is then below STK_LEVEL_BATCHES, or if several ranks share the host. Also lowers the limit of a positive level, so that it does not soon rise again. */
+/* Lowers the level by `by`, but not below STK_LEVEL_LEAST. A positive level above the last good level falls at most to that level. A positive level becomes
+ * 0 if it would be below STK_LEVEL_BATCHES, or if several ranks share the host. Also lowers the limit of a positive level, so that it does not soon rise
+ * again. */
 static void lower_level(struct stk_decode_level *now, int32_t by)
 {
 	int32_t to = now->level - by;
@@ -171,14 +172,17 @@ void stk__decode_cost_add(struct stk_decode_cost *c, int32_t level, int64_t file
 		c->lone_ns += (each - c->lone_ns) / (c->lone_ns > 0 ? 8 : 1);
 	else if (files < MANY && (trial || first))
 		return;
-	else if (first || (trial && each < c->file_ns)) /* some windows of a trial have only progressive files */
+	else if (
+		first ||
+		(trial &&
+			each < c->file_ns)) /* keeps the lowest cost, since in some windows of a trial the cores decode only progressive files */
 		c->file_ns = each;
 	else if (!trial)
 		c->file_ns += (each - c->file_ns) / 2;
 }
 
-/* Up to level 0, the cores decode a lone file in each of the first windows until FIRST were asked for, and later once in SELDOM windows. At level 0 they also
- * decode batches if they would have time for all files at LEAST_PART of a lone file's cost. */
+/* While the level is at most 0, the cores decode one file in each of the first FIRST windows, and later one in SELDOM windows. At level 0 they also decode
+ * batches if they would have time for all files, supposing that a file in a batch costs the fraction LEAST_PART of a lone file. */
 enum stk_decode_trial stk__decode_cost_next(struct stk_decode_cost *c, int32_t level, double busy, double files_per_core_ns)
 {
 	enum { FIRST = 32, ENOUGH = 8, SELDOM = 64 };

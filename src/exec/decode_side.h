@@ -2,21 +2,22 @@
  *
  * Decides for each file whether the cores or the GPU decode it, for pipelines on a GPU. Both give the same bytes.
  *
- * A training loop needs its GPU and leaves most cores idle: then the cores should decode as much as they can. If a loop takes batches as fast as
- * possible, or has only two cores, the cores have enough to do with reading: then the GPU should decode. One number, the level, determines the decision:
+ * A training loop needs its GPU and leaves most cores idle: then the cores should decode as much as they can. If a loop takes batches as fast as possible,
+ * or has only two cores, the cores have enough to do with reading: then the GPU should decode. One number, the level, determines the decision:
  *   -200 to 0: the GPU decodes all baseline files. The cores decode progressive files larger than -level hundredths of the mean size of progressive
  *       files. A progressive file takes the GPU milliseconds, so the cores also decode all of them if they are few.
  *   50 to 100: the cores decode all progressive files and this percentage of the batches; the GPU decodes the other batches. The GPU needs nearly as
  *       long for a few files as for a whole batch, so only batches in which it decodes no file save its time.
- * The level rises from 0 to 100, or to its present limit, at once, if the cores have time for all files. To know that, the cores decode a file now and
- * then, also at level 0. A lone file takes about twice the CPU time of one among many, since the core's caches hold other code and data then; so if the
- * cores might have the time, they decode some whole batches, whose time is what counts.
+ * Time is divided into windows of a tenth of a second or more. The level changes at most once per window, depending on measurements in the last windows.
+ *
+ * The level rises from 0 to 100, or to its present limit, at once, if the cores have time for all files. To know that, the cores decode a baseline file now
+ * and then, although the level leaves these to the GPU. A lone file takes about twice the CPU time of one among many, since the core's caches hold other
+ * code and data then; so if the cores might have the time, they decode some whole batches, whose time is what counts.
  *
  * Ranks that share a host wait for each other in each step, so one late batch costs all of them time. With several ranks the level therefore falls to 0 at
  * once if it was too high, and seldom rises again.
  *
- * The level changes at most once per window of a tenth of a second or more, depending on measurements in the last windows. stk__decode_level_next is
- * this policy, and stk__decode_cost_next decides what the cores decode to measure its cost; both use no clocks or threads. */
+ * stk__decode_level_next computes the level, and stk__decode_cost_next chooses what the cores decode to measure its cost; both use no clocks or threads. */
 #ifndef STK_EXEC_DECODE_SIDE_H
 #define STK_EXEC_DECODE_SIDE_H
 
@@ -47,7 +48,7 @@ struct stk_decode_level {
 	int32_t last_good_level;     /* the last level at which the cores kept up for some windows */
 	int32_t windows_at_level;    /* number of windows since the level changed */
 	int32_t bad_windows;         /* number of windows in a row that showed too much work for the cores */
-	int32_t hold_windows;        /* number of windows in which the level must not rise */
+	int32_t hold_windows;        /* number of coming windows in which the level must not rise */
 	int32_t steady_windows;      /* number of windows in a row at level 0 that showed time for all files */
 	int32_t idle_windows;        /* number of windows at the limit in which the cores had time left */
 	int32_t idle_windows_needed; /* number of windows at the limit, with time left, that must pass before a higher limit is tried */
@@ -61,22 +62,22 @@ struct stk_decode_level stk__decode_level_next(struct stk_decode_level now, cons
 
 /* The CPU time that the cores take to decode a file. */
 struct stk_decode_cost {
-	double lone_ns;  /* mean CPU time in nanoseconds of a file, in windows in which the cores decoded no whole batches; 0: not known */
-	double file_ns;  /* the same, in windows in which they decoded whole batches */
-	int32_t samples; /* number of lone files that were asked for */
+	double lone_ns; /* mean CPU time of a file in nanoseconds, measured in windows in which the cores decoded no whole batches; 0: not known */
+	double file_ns; /* mean CPU time of a file in nanoseconds, measured in windows in which the cores decoded whole batches; 0: not known */
+	int32_t samples;       /* number of lone files that the cores were asked to decode */
 	int32_t until_sample;  /* number of windows until the next lone file */
 	int32_t until_batches; /* number of windows until the cores may decode batches to measure their files' cost */
 };
 
-/* The cores decode nothing, a file or some batches to measure the cost. */
+/* Additional work of the cores in a window, whose cost is measured: none, one file, or some whole batches. */
 enum stk_decode_trial { STK_TRY_NOTHING, STK_TRY_FILE, STK_TRY_BATCHES };
 
 /* Adds the measurement of a window at this level, in which the cores decoded `files` files in cpu_ns nanoseconds of CPU time. Later windows count more than
  * earlier ones. Progressive files count too and take longer, so with many of them, the cost is too high, and the cores get baseline files later than they
  * could. */
 void stk__decode_cost_add(struct stk_decode_cost *c, int32_t level, int64_t files, double cpu_ns);
-/* Returns what to try in the window that follows one in which the cores were busy for the fraction `busy` of their time, at the present level.
- * files_per_core_ns: number of baseline files in the window, divided by its length in nanoseconds and by the number of cores. */
+/* Returns what the cores decode in the next window to measure its cost. level: the present level. busy: the fraction of the cores' time that was used in
+ * the last window. files_per_core_ns: number of baseline files in that window, divided by its length in nanoseconds and by the number of cores. */
 enum stk_decode_trial stk__decode_cost_next(struct stk_decode_cost *c, int32_t level, double busy, double files_per_core_ns);
 
 /* The processor that decodes the baseline files of a batch. */
@@ -104,7 +105,7 @@ struct stk_decode_side {
 void stk__decode_side_init(struct stk_decode_side *s);
 /* Decides whether the cores or the GPU decode the files of a batch that is being opened. Call it with the lock held. */
 enum stk_batch_side stk__decode_side_of_batch(struct stk_pipeline *p);
-/* Returns whether the cores should decode a file of `size` bytes, the next of batch `b`, which the GPU could decode too. Any worker may call it. */
+/* Returns whether the cores should decode the next file of batch `b`, although the GPU could. size: bytes in the file. Any worker may call it. */
 bool stk__decode_side_is_cores(struct stk_pipeline *p, const struct stk_device_batch *b, bool progressive, size_t size);
 /* Returns the percentage of baseline files that the cores decode at present. */
 int32_t stk__decode_side_share(const struct stk_pipeline *p);

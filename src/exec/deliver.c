@@ -57,7 +57,7 @@ void stk_pipeline_cancel(struct stk_pipeline *p)
 		return;
 	atomic_store(&p->run.halt.requested, true);
 	atomic_store(&p->run.cancelled,
-		true); /* does not wake the waiting thread, since that needs the lock; the thread reads the flag after each slice */
+		true); /* the waiting thread is not woken, since that needs the lock; it reads the flag at least every 50 ms */
 }
 
 /* ---- waiting ---- */
@@ -246,7 +246,7 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 	return s;
 }
 
-/* Returns whether the sources may still report an end of epoch as the next batch, without another call by the consumer. Call with the lock held. */
+/* Returns whether the sources have yet to report if the epoch has another batch, and can do so while the consumer waits. Call with the lock held. */
 static bool next_batch_is_coming(const struct stk_pipeline *p, const struct stk_record *r)
 {
 	if (!p->run.started || p->run.stopping || atomic_load(&p->run.cancelled))

@@ -74,8 +74,8 @@ static struct stk_device_job *add_job(const struct stk_chain_run *run, int32_t s
 	return add_job_with(run, step, kind, 0, err);
 }
 
-/* Returns an address in `memory` for a sample of a value, or 0 with *err filled. If the value has a known size, its samples are adjacent, so that one copy can
- * move all of them; mirrors[value] is the address of the first sample. */
+/* Returns an address in `memory` for a sample of a value, or 0 with *err filled. If all samples of the value have one size, which the graph determines,
+ * they are adjacent, so that one copy can move all of them; mirrors[value] is then the address of the first sample. */
 static uintptr_t allocate_sample(const struct stk_chain_run *run, struct stk_device_memory *memory, _Atomic uintptr_t *mirrors,
 	int32_t value, size_t bytes, struct stk_error *err)
 {
@@ -150,8 +150,8 @@ static enum stk_status send(
 	return upload(run, step, staged, to, bytes, err);
 }
 
-/* Has the host values that the first operator of a group reads copied to the GPU, and makes the worker's values point to the copies. kept: receives the
- * original addresses, which restore_inputs restores. */
+/* Adds jobs that copy to the GPU the host values that a group's first operator reads, and makes the worker's values point to the copies. kept: receives the
+ * original addresses, for restore_inputs. */
 static enum stk_status send_inputs(
 	const struct stk_chain_run *run, const struct stk_program_node *head, int32_t step, void **kept, struct stk_error *err)
 {
@@ -163,7 +163,8 @@ static enum stk_status send_inputs(
 	for (int32_t k = 0; k < head->node->n_inputs && s == STK_OK; k++) {
 		int32_t value = head->inputs[k];
 		struct stk_tensor *t = &run->worker->values[value];
-		if (g->values[value].on_gpu || stk__op_host_input(head->def, k) || t->data != kept[k]) /* must not be sent, or was */
+		if (g->values[value].on_gpu || stk__op_host_input(head->def, k) ||
+			t->data != kept[k]) /* on the GPU already, or read on the cores */
 			continue;
 		uintptr_t to = allocate_sample(run, &b->scratch, b->mirrors.sent, value, (size_t)stk_desc_bytes(&t->desc), err);
 		s = to ? send(run, step, value, t, to, err) : STK_NO_MEMORY;
@@ -219,8 +220,8 @@ const uint8_t *stk__file_buffer_end(struct stk_exec_worker *w, size_t used)
 	return at;
 }
 
-/* Returns whether the GPU can decode the window that the pass reads. Then `d` describes the decoding, except for the address of the file. Parses the header
- * again, which takes 0.2 us; jpeg_decode in codec/jpeg.c says why. */
+/* Returns whether the GPU can decode the window that the pass reads. If so, fills `d`, except for the address of the file. Parses the header again, which
+ * takes 0.2 us; jpeg_decode in codec/jpeg.c says why. */
 static bool gpu_can_decode(
 	const struct stk_chain_run *run, const struct stk_encoded *e, const struct stk_pass *pass, struct stk_decode_job *d)
 {
@@ -243,8 +244,8 @@ static bool gpu_can_decode(
 	return stk__jpeg_gpu_need(&item, &d->need);
 }
 
-/* Returns whether the cores could certainly decode the file within memory_limit. The cores decode samples that are close to the limit, and refuse some of
- * them. So the same samples are refused with and without a GPU. */
+/* Returns whether the cores could certainly decode the file within memory_limit. Files that are close to the limit go to the cores, which refuse those that
+ * need more. So the same files are refused with and without a GPU. */
 static bool within_limit(const struct stk_chain_run *run, const struct stk_decode_job *d, const struct stk_pass *pass)
 {
 	size_t part = (size_t)d->window.w * (size_t)d->window.h * (d->type == STK_GRAY ? 1 : 3),
@@ -295,11 +296,11 @@ static enum stk_status describe_decode(
 	return STK_OK;
 }
 
-/* Returns pinned memory for a result that the cores compute for the GPU; NULL: *err is filled. spare: the GPU could decode the file.
- * Results of such files are adjacent if the cores decode the whole batch or many of all files, so that few copies move them to the GPU. */
+/* Returns pinned memory for a result that the cores compute for the GPU, or NULL with *err filled. spare: the GPU could decode the file. The results for
+ * these files are adjacent if the cores decode the whole batch or many of all files, so that few copies move them to the GPU. */
 static void *take_result(const struct stk_chain_run *run, int32_t value, size_t bytes, bool spare, struct stk_error *err)
 {
-	enum { MANY = 10 }; /* percentage of files that the cores decode, from which on the results are adjacent */
+	enum { MANY = 10 }; /* results are adjacent if the cores decode at least this percentage of the files */
 	struct stk_device_batch *b = run->record->device;
 	bool many = spare && (b->turn.side == STK_BATCH_BY_CORES || stk__decode_side_share(run->pipeline) >= MANY);
 	return (void *)(many ? allocate_sample(run, &b->staging, b->mirrors.staged, value, bytes, err)
@@ -411,8 +412,8 @@ static enum stk_status describe_pass(const struct stk_chain_run *run, struct stk
 	return STK_OK;
 }
 
-/* If the image that the group reads is in host memory, has it copied to the GPU, and makes the pass read the copy. The value itself stays in host memory,
- * since it may also be an argument. */
+/* If the image that the group reads is in host memory, adds a job that copies it to the GPU, and makes the pass read the copy. The value itself stays in
+ * host memory, since it may also be an argument. */
 static enum stk_status send_image(const struct stk_chain_run *run, struct stk_pass_group *g, struct stk_error *err)
 {
 	int32_t value = run->pipeline->program->nodes[g->group->nodes[0]].inputs[0];
@@ -500,8 +501,8 @@ static enum stk_status describe_view(const struct stk_chain_run *run, const stru
 	return stk__job_copy_bytes(&kept_jobs.jobs, from.data, (void *)to, stk_desc_bytes(&from.desc), err);
 }
 
-/* Runs an operator whose inputs are all host values on the cores. Has its outputs copied to the GPU, except an output that the operator writes on the GPU
- * itself, and outputs that stay in host memory. */
+/* Runs an operator on the cores; all its inputs are host values. Adds jobs that copy its outputs to the GPU, except an output that the operator writes on
+ * the GPU itself, and outputs that stay in host memory. */
 static enum stk_status run_single_on_cores(
 	const struct stk_chain_run *run, const struct stk_program_node *n, struct stk_call *call, int32_t step, struct stk_error *err)
 {
@@ -593,7 +594,8 @@ static enum stk_status describe_call(
 	return s;
 }
 
-/* Returns whether a view refers to host memory: inputs of an operator may be in host memory and on the GPU. */
+/* Returns whether an output that is a view refers to host memory. An operator may have inputs in host memory and on the GPU, so the input that contains the
+ * view decides. */
 static bool is_host_view(
 	const struct stk_chain_run *run, const struct stk_program_node *n, const struct stk_call *call, const struct stk_tensor *view)
 {

@@ -201,7 +201,7 @@ void stk__device_adapt_batches(struct stk_pipeline *p, bool waits)
 	if (r->state != STK_BATCH_ON_GPU || r->device->resting || p->flight.depth >= p->flight.most_depth || !may_add_batch(p))
 		return;
 	p->flight.depth++;
-	if (s->lowered) /* depth was lowered too far or too soon, so the next time more deliveries must pass before that */
+	if (s->lowered) /* depth was lowered too far or too soon, so more deliveries must pass before it is lowered again */
 		s->window = s->window < MOST ? 2 * s->window : MOST;
 	s->lowered = false;
 }
@@ -299,7 +299,7 @@ static void add_flag_verdicts(const struct stk_pipeline *p, struct stk_device_ba
 	t->n_flags = 0;
 }
 
-/* Collects the samples that the GPU refused or whose jobs failed, with the first such result of each sample. */
+/* Collects the samples that the GPU refused or in which a job failed. A sample is listed once, with the first reason. */
 static void collect_verdicts(const struct stk_pipeline *p, struct stk_device_batch *b)
 {
 	const struct stk_level *l = &p->program->levels[b->record->level];
@@ -444,7 +444,7 @@ static enum stk_status make_batches(struct stk_pipeline *p, struct stk_error *er
 		return s;
 	d->memory_limit = stk__device_memory_limit(p, available);
 	p->ring->lag_limit = d->memory_limit;
-	if (p->program->n_decodes) { /* the rest of the memory is for batches */
+	if (p->program->n_decodes) { /* half of the memory is for the decoder, the rest for batches */
 		s = stk__jpeg_gpu_create(d->dev, d->memory_limit / 2, &d->jpeg, err);
 		p->ring->lag_limit -= d->memory_limit / 2;
 	}

@@ -2,16 +2,15 @@
  *
  * The GPU part of a pipeline.
  *
- * Workers turn the operators of each sample that run on the GPU into jobs of the program's steps (describe.c). When all chains of a level have run
- * and no stream reads the slot any more, one worker submits the batch's jobs, step by step (submit.c). A separate thread waits for the consumer's
- * streams and for the GPU to finish the jobs. It lets the cores decode the images that the GPU has refused, and then lets the batch continue (device.c).
+ * Workers turn the operators of each sample that run on the GPU into jobs of the program's steps (describe.c). When all chains of a level have run and no
+ * stream reads the slot any more, one worker submits the batch's jobs, step by step (submit.c). A separate thread waits for the consumer's streams and for
+ * the GPU to finish the jobs. It lets the cores decode the images that the GPU has refused, and then lets the batch continue (device.c).
  *
- * job: the work of one step on one sample; plain data over addresses of the GPU
- * batch: the jobs of a record and the memory that they need; there are a few of them, and a record has one from its opening to the end of the last
- * level that uses the GPU
+ * A job is the work of one step on one sample: plain data that refers to addresses in GPU memory. A batch (struct stk_device_batch) holds the jobs of a
+ * record and the memory that they need. There are only a few batches; a record has one from its opening until the last level that uses the GPU has ended.
  *
- * The pipeline's lock guards the lists of batches. Otherwise a batch belongs to its record: the worker that runs a sample's chain writes the jobs of
- * that (step, sample), and they are read after all chains have run. */
+ * The pipeline's lock guards the lists of batches. Otherwise a batch belongs to its record: the worker that runs a sample's chain writes the jobs of that
+ * (step, sample), and they are read after all chains have run. */
 #ifndef STK_EXEC_DEVICE_H
 #define STK_EXEC_DEVICE_H
 
@@ -23,8 +22,8 @@
 #include "media/nvdec.h"
 
 enum stk_device_job_kind {
-	STK_DEVICE_JOB_UPLOAD,  /* copies from pinned memory; runs first */
-	STK_DEVICE_JOB_DECODE,  /* decodes a file and runs a pass over its window; all steps' DECODE jobs run together, after the uploads */
+	STK_DEVICE_JOB_UPLOAD, /* copies from pinned memory; runs first */
+	STK_DEVICE_JOB_DECODE, /* decodes a file and runs a pass over the pixels; the DECODE jobs of all steps run together, after the uploads */
 	STK_DEVICE_JOB_PASS,    /* runs a pass over an image on the GPU */
 	STK_DEVICE_JOB_TENSORS, /* runs a job over tensors on the GPU */
 };
@@ -53,9 +52,10 @@ struct stk_device_job {
 		};
 		struct { /* TENSORS */
 			struct stk_job *job;
-			uint32_t index;                       /* index of this job among the jobs of the step */
-			bool makes;                           /* true if the kernel of a pass computes this job's pixels */
-			const struct stk_job_gpu_item *maker; /* this job's description for that pass, set when the tables are uploaded */
+			uint32_t index; /* index of this job among the jobs of the step */
+			bool makes;     /* true if the kernel of a pass computes this job's pixels */
+			const struct stk_job_gpu_item *
+				maker; /* this job's description in the form that this pass's kernel reads; set when the tables are uploaded */
 		};
 	};
 	struct stk_device_job *made_by; /* for PASS: the job whose image the pass computes itself; NULL if the pass reads a stored image */
@@ -78,7 +78,7 @@ struct stk_device_tables {
 	struct stk_error *error; /* the error of samples whose flag is set; NULL until the first one */
 };
 
-/* For traces: events on a batch's stream, each of which is recorded after some work. */
+/* For traces: events on a batch's stream. Each is recorded at the end of some work, which begins at the previous event. */
 struct stk_device_marks {
 	struct stk_device_mark {
 		stk_gpu_event event;
@@ -88,7 +88,7 @@ struct stk_device_marks {
 	int32_t count, capacity;
 };
 
-/* For traces: an event of the GPU and its time on the host's clock. */
+/* For traces: a GPU event whose time on the host's clock is known, from which the times of other events are computed. */
 struct stk_device_clock {
 	stk_gpu_stream stream;
 	stk_gpu_event event;
@@ -154,7 +154,8 @@ struct stk_device_batch {
 	struct stk_device_turn {
 		enum stk_batch_side side;
 		int64_t begin_ns, k; /* time of the last submission; number of the record's batch */
-		int64_t use;         /* number of records that have used this batch so far; unique, unlike k after an abandoned epoch */
+		int64_t use; /* number of records that have used this batch so far; identifies the present use, unlike k, which occurs again if an epoch is
+                        * abandoned */
 	} turn;
 };
 
@@ -203,7 +204,7 @@ void stk__device_destroy(struct stk_pipeline *p);                               
 /* Returns how many bytes of the GPU's memory a pipeline may use for decoding and batches under way, or for a resident data set. available: number of free
  * bytes of the GPU. */
 size_t stk__device_memory_limit(const struct stk_pipeline *p, size_t available);
-/* Marks in the pipeline's ring, for device `dev`, the values that are in GPU memory. */
+/* Sets which values the pipeline's ring of slots stores in the memory of device `dev`. */
 STK_MUST_USE enum stk_status stk__device_place_values(struct stk_pipeline *p, struct stk_gpu_device *dev, struct stk_error *err);
 /* Takes a batch for a record that is being opened, or returns NULL if none is free. Call with the lock held. */
 struct stk_device_batch *stk__device_batch_take(struct stk_pipeline *p, struct stk_record *r);
@@ -217,11 +218,12 @@ bool stk__device_has_work(const struct stk_device_stage *d);
  * waits for a batch that is on the GPU, allows one more if memory permits; if more batches than needed have been ready for a while, allows fewer. Call with
  * the lock held. */
 void stk__device_adapt_batches(struct stk_pipeline *p, bool waits);
-/* Appends to `t` the memory that the stage may use and, if the run has shown it, what more memory would gain. */
+/* Appends lines about the stage to `t`: which files the cores decode, how much GPU memory the stage may use, and how much more would have allowed more
+ * batches under way, if the limit was reached. */
 void stk__device_explain(struct stk_pipeline *p, struct stk_text *t);
 /* Queues the record's jobs for submission, which happens as soon as no stream reads its slot any more. Call with the lock held. */
 void stk__device_queue(struct stk_pipeline *p, struct stk_record *r);
-/* Passes the record to the waiting thread, until its level ends or some of its samples run again. Call with the lock held. */
+/* Passes a record whose jobs were submitted to the waiting thread, which then ends the level or runs some samples again. Call with the lock held. */
 void stk__device_submitted(struct stk_pipeline *p, struct stk_record *r);
 
 /* describe.c: creates the jobs for a group of operators on the GPU and one sample. Call without the lock. */

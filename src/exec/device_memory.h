@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory for one batch on the GPU path, allocated in pieces and released all at once: pinned host memory from which copies are made, or device memory
- * for values between two steps.
+ * Memory for one batch of a pipeline that uses a GPU, allocated in pieces and released all at once: pinned host memory from which copies are made, or
+ * device memory for values between two steps.
  *
  * After the first batches all pieces come from one block: if a batch has needed more, a block of that size plus a quarter replaces it. The batches of a
  * pipeline share this size (`largest_batch`), since allocating pinned memory is slow; so later batches begin with a block that is large enough. Pieces do

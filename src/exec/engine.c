@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The life of a batch, from its opening to the consumer's object: its levels, failed samples, and events from other parts of the pipeline. */
+ * Moves a batch from its opening to the object that the consumer receives: begins and ends its levels, applies on_error to failed samples, and handles
+ * events from other parts of the pipeline. */
 #include "exec/engine.h"
 
 #include "base/error.h"
@@ -162,8 +163,8 @@ void stk__level_part_done(struct stk_record *r)
 		stk__level_over(r);
 }
 
-/* Applies the sources' reports about samples. A sample that a source failed to deliver is treated like a sample that cannot be decoded; in a pipeline with
- * a reader it fails the batch. The level cannot end meanwhile, since the callback counts as an unfinished part of it. */
+/* Applies the sources' reports about samples. If a source failed to deliver a sample, the sample is bad, like one that cannot be decoded; in a pipeline
+ * with a reader the whole batch fails instead. The level cannot end meanwhile, since the callback counts as an unfinished part of the level. */
 static void apply_feed_reports(struct stk_record *r)
 {
 	struct stk_pipeline *p = r->pipeline;

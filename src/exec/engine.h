@@ -38,7 +38,7 @@ void stk__level_part_done(struct stk_record *r); /* one sample, gather or callba
 void stk__level_over(struct stk_record *r); /* the chains and GPU steps of a level have ended: begins the next level, or ends the batch */
 /* Makes the consumer's objects of ended batches; releases the lock meanwhile. A function that may have ended a batch must call this before it unlocks. */
 void stk__end_records(struct stk_pipeline *p);
-/* Frees the consumer's object, the data that sources gave and the slot, and resets the batch's memory for the GPU. Call without the lock. */
+/* Frees the consumer's object, the data from users' sources and the slot, and resets the batch's GPU memory. Call without the lock. */
 void stk__record_return(struct stk_record *r);
 void stk__record_reset(struct stk_record *r); /* makes the record FREE; call after stk__record_return, with the lock held */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The engine's structures.
+ * The structures of a running pipeline.
  *
  *   record   a batch in flight: its samples, their progress and its slot. Records form a ring, by batch number; reads may begin before a record has a slot.
  *   sample   its origin, its bytes, and the number of unfinished chains of the level
@@ -10,18 +10,16 @@
  * Each pipeline has one lock, which guards records and the queues of ready work. It is held only for bookkeeping, never during reads, decoding, or calls of
  * operators and of users' functions.
  *
- *   schedule.c  picks the next unit, and finishes it                 chain.h    one sample through one chain
- *   device.h    the GPU's steps                                      frames.c   image tensors as images
- *   resident.h  a data set of decoded images in the memory of the GPU or the host
- *   fetch.h     reads bytes, at once or ahead                        feed.c     users' sources, on the callback thread
- *   deliver.c   the consumer's side
- *   batch.c     the consumer's batch                                 state.c    save and restore
- *   failures.c  errors of bad samples, and the list of them          held_batches.c  batches that the consumer keeps
- *   open.c      number of batches under way, and slots               changes.c  changes of the files since a state
- *   orders.c    the readers' orders                                  survey.c   samples that become known while they are read
- *   pipeline.c  creation and destruction                             report.c   counters, spans and the explanation
- *   engine.c    the life of a batch: levels, failed samples,         inflight.c its states, and its ready items
- *               events from the other parts */
+ *   pipeline.c  creates and destroys pipelines                      open.c      opens batches: limits their number, and takes slots
+ *   schedule.c  picks the next unit, and finishes it                inflight.c  changes states of batches, and queues their ready items
+ *   chain.h     runs one sample through one chain                   engine.c    begins and ends levels, handles failed samples and events
+ *   device.h    runs steps on the GPU                               frames.c    describes image tensors as images
+ *   fetch.h     reads bytes, at once or ahead of need               feed.c      calls users' sources, on the callback thread
+ *   orders.c    makes the readers' orders                           survey.c    handles samples that become known while they are read
+ *   deliver.c   hands batches to the consumer                       batch.c     implements the consumer's batch
+ *   failures.c  composes errors of bad samples, and lists them      held_batches.c  reports batches that the consumer keeps
+ *   state.c     saves and restores the position                     changes.c   finds changes of the files since a state was saved
+ *   report.c    reports counters, spans and the explanation         resident.h  serves a data set that lies decoded in memory */
 #ifndef STK_EXEC_EXEC_H
 #define STK_EXEC_EXEC_H
 
@@ -196,7 +194,7 @@ struct stk_exec_counters {
 struct stk_flight {
 	struct stk_record *records; /* batch k uses records[k % n] */
 	int32_t n;
-	struct stk_record *ending; /* first of the batches that no thread has begun to end, which are linked by next_ending */
+	struct stk_record *ending; /* first of the batches in state ENDING that no thread has taken yet, which are linked by next_ending */
 	int64_t next_create, next_open, next_deliver;
 	int32_t depth, most_depth; /* number of batches that are opened ahead of the consumer, and its maximum */
 };
@@ -386,7 +384,7 @@ void stk__bad_drop(struct stk_record *r); /* discards the batch's bad samples; c
 
 /* held_batches.c: returns the error for a ring that has no free slot; lack: the reason. The message names the outputs that the consumer keeps. */
 enum stk_status stk__held_batches_error(struct stk_pipeline *p, enum stk_ring_lack lack, struct stk_error *err);
-size_t stk__held_batches_bytes(struct stk_pipeline *p); /* total size of the blocks that the ring no longer manages */
+size_t stk__held_batches_bytes(struct stk_pipeline *p); /* returns the total size in bytes of the blocks that the ring no longer manages */
 /* Logs a notice when the ring first releases blocks because the consumer keeps them; call without the lock. */
 void stk__warn_of_held_batches(struct stk_pipeline *p);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * User sources: requests to them, checks of their results, and the thread that calls them. */
+ * Calls users' sources on a thread of its own, checks the tensors that they give, and passes these to the chains. */
 #include "exec/feed.h"
 
 #include "base/clock.h"
@@ -22,7 +22,7 @@ struct fed {
 	bool last; /* true if the batch is the last of its epoch; only used without a reader */
 };
 
-/* Type and number of dimensions in a source's first batch. Later batches must agree with it. */
+/* Type and number of dimensions of a source's first tensor. All later tensors of the source must have the same. */
 struct first_tensor {
 	bool known;
 	enum stk_dtype dtype;
@@ -148,7 +148,7 @@ static enum stk_status check_steady(struct first_tensor *first, const char *name
 	return STK_OK;
 }
 
-/* For a value that a source gave on the GPU, checks that the value is not an output and that only copies on the GPU read it. */
+/* Checks a value that a source gave on the GPU: it must not be an output, and only `copy` operators on the GPU may read it. */
 static enum stk_status check_readers(const struct stk_pipeline *p, int32_t value, const char *name, struct stk_error *err)
 {
 	const struct stk_program *g = p->program;

@@ -35,7 +35,8 @@ enum stk_fetch_turn stk__fetch_order_next(struct stk_sample_state *s, int32_t ch
 		s->waiting |= 1ull << chain;
 		return STK_FETCH_WAITS;
 	}
-	/* A sample of the next batch to be delivered does not wait for the window: requests under way may wait for buffers of later batches. */
+	/* A sample of the next batch to be delivered is read even if the window is full: the requests that fill the window may wait for buffers that later batches
+  * hold, and those batches cannot be delivered before this one. */
 	const struct stk_pipeline *p = s->record->pipeline;
 	const bool needed = s->record->k <= p->flight.next_deliver;
 	if (fresh && !needed && f->may_read_ahead && f->in_flight && stk__fetch_is_full(p)) {
@@ -61,7 +62,9 @@ static void count_miss(struct stk_pipeline *p)
 		return;
 	f->misses = 0;
 	f->may_read_ahead = true;
-	f->read_k = p->flight.next_deliver; /* also passes open batches whose reads workers have begun, so that these come first */
+	f->read_k =
+		p->flight
+			.next_deliver; /* begins with the open batches, some of whose reads workers have begun, so that their other reads come first */
 	f->read_i = f->read_j = 0;
 }
 
@@ -106,8 +109,8 @@ static bool try_request(struct stk_pipeline *p, struct stk_exec_worker *w, struc
 	return at_hand;
 }
 
-/* Counts the requests that completed without blocking, and marks the others as under way; the caller submits them. Ends the read if all are complete.
- * Counts hits and misses, by which reading ahead begins or ends. at_hand[k]: whether request k is complete. */
+/* Counts the requests that completed without blocking, and marks the others as under way; the caller submits them. Ends the read if all are complete. Also
+ * counts hits and misses, which decide when reading ahead begins and ends. at_hand[k]: whether request k is complete. */
 static void account(struct stk_pipeline *p, struct stk_read *read, const bool *at_hand)
 {
 	struct stk_fetch *f = p->parts.fetch;
@@ -133,8 +136,8 @@ static void account(struct stk_pipeline *p, struct stk_read *read, const bool *a
 		f->may_read_ahead = false;
 }
 
-/* Tries to read all parts without blocking. Returns true if all requests are complete and need no further ones (stk__read_plan_more). Otherwise submits the
- * incomplete and further ones, for which the chain waits. */
+/* Tries to read all parts without blocking. Returns true if all requests are complete and their bytes name no further parts (stk__read_plan_more).
+ * Otherwise submits the incomplete and the further requests, for which the chain waits. */
 static bool try_read(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_read *read, int32_t chain)
 {
 	bool at_hand[STK_MAX_PARTS] = {false}, all = true;

@@ -46,8 +46,9 @@ STK_MUST_USE enum stk_status stk__fetch_status(const struct stk_sample_state *s,
 size_t stk__fetch_bytes(const struct stk_sample_state *s, const struct stk_chain *chain); /* bytes in the chain's reads; needs no lock */
 /* Sets out[0 .. parts - 1] to views of the parts that `reader` has read for the sample. Needs no lock. */
 void stk__fetch_parts(const struct stk_sample_state *s, int32_t reader, struct stk_bytes *out);
-/* Returns io's buffer if it holds exactly these bytes of a reader. The caller gets a second reference to it (stk__buffer_share). Returns NULL if no buffer
- * does, if copying the bytes is better, or if the buffer already has a second reference. Needs no lock: chains of a sample may call it concurrently. */
+/* Returns the buffer of a request for this reader if the buffer holds exactly these bytes. The caller gets a second reference to it (stk__buffer_share).
+ * Returns NULL if no buffer does, if copying the bytes is better, or if the buffer already has a second reference. Needs no lock: chains of a sample may
+ * call it concurrently. */
 struct stk_buffer *stk__fetch_share(const struct stk_sample_state *s, int32_t reader, const uint8_t *data, size_t size);
 bool stk__fetch_complete(const struct stk_sample_state *s);
 /* Releases the sample's bytes, except those of requests under way. */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Submits the requests of reads, and reads ahead while fewer than `read_requests` requests are under way; for batches that are not open yet, only while these
- * requests and the ended reads of such batches are fewer than twice as many. Reads none ahead if buffers in use or expected exceed `read_bytes`; an
- * object that turns out to be larger than expected waits until buffers are released. Once a read has ended without blocking, the first sample of each
- * batch is left for a worker to try; if two such tries in a row do not block, reading ahead ends. */
+ * Submits the requests of reads, and reads ahead while fewer than `read_requests` requests are under way. For batches that are not open yet, the sum of the
+ * requests under way and of the complete reads of such batches must also be less than 2 * `read_requests`. No request is submitted ahead while the buffers
+ * in use, or expected, exceed `read_bytes`; an object that turns out to be larger than expected waits until buffers are released.
+ *
+ * Once a read has ended without blocking, the first sample of each batch is left for a worker to try. If two such tries in a row do not block, reading
+ * ahead ends. */
 #include "exec/fetch_read.h"
 
 #include "base/clock.h"
@@ -53,7 +55,7 @@ static void trace_ahead(const struct stk_pipeline *p, const struct stk_read_requ
 			.end_ns = stk__clock_ns()});
 }
 
-/* The requests for parts that earlier answers have shown: `count` of them, from number `first` on. */
+/* The requests for parts whose positions were in the bytes of earlier requests: requests `first` to `first` + `count` - 1 of the read. */
 struct further {
 	struct stk_read *read;
 	int32_t first, count;
@@ -236,7 +238,7 @@ bool stk__fetch_admit(struct stk_admission *a, struct stk_request *io, size_t by
 
 void stk__fetch_batch_delivered(struct stk_pipeline *p)
 {
-	const int64_t LONGEST_NS = 4000000000; /* a longer time is a pause and says nothing about the rate */
+	const int64_t LONGEST_NS = 4000000000; /* a longer time is a pause; it counts as this long, since it says little about the rate */
 	struct stk_fetch *f = p->parts.fetch;
 	const int64_t now = stk__clock_ns(), gap = now - f->last_delivery_ns;
 	if (f->last_delivery_ns)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A single read: its parts and requests, its bytes, and the chains that wait for it. */
+ * Plans the requests of a read, counts and releases its bytes, gives the parts to operators, and makes the chains ready that wait for the read. */
 #include "exec/fetch_read.h"
 
 #include "exec/engine.h"
@@ -177,7 +177,7 @@ bool stk__read_plan_more(struct stk_read *read, void (*done)(struct stk_request 
 		struct stk_request *io = &read->requests[part->request].io;
 		io->retries = 0;
 		describe(read, part->request, &out[k], done, NULL);
-		io->expected.size = earlier->got.size; /* the range may only be used if this version of the object is still the same */
+		io->expected.size = earlier->got.size; /* the request fails if the object has changed since the earlier request */
 		io->expected.tag = earlier->got.etag ? earlier->got.tag : 0;
 		io->expected.pinned = true;
 	}
@@ -240,7 +240,7 @@ static void release(struct stk_pipeline *p, struct stk_read *read)
 		stk__free(request->error);
 		request->error = NULL;
 	}
-	/* Another sample may now exceed the limit. stk__read_admit does not notice this if the read has failed: it then holds no bytes. */
+	/* Lets another sample exceed the limit. stk__read_admit asks again only if the number of admitted bytes falls, and a failed read has none. */
 	if (f->over_limit == read->sample && !holds_bytes(read->sample)) {
 		f->over_limit = NULL;
 		stk__fetch_ask_again(f);
@@ -269,8 +269,8 @@ static bool has_copies(const struct stk_read *read)
 	return copies;
 }
 
-/* A sample that the GPU refuses runs through its chains again, on the cores. A file that was given to the GPU has a copy in pinned memory, so io's buffer
- * can be released; reads without such a copy keep their buffers. */
+/* Releases bytes that no chain needs again. A sample that the GPU refuses runs through its chains again, on the cores. A file that was given to the GPU has
+ * a copy in pinned memory for that case, so the buffer from which it was copied is released; reads without such a copy keep their buffers. */
 void stk__fetch_read_through(struct stk_sample_state *s)
 {
 	bool gpu = false;
@@ -351,7 +351,8 @@ void stk__read_count(struct stk_pipeline *p, struct stk_read_request *q)
 }
 
 /* Ends a read, and makes the chains that waited for it ready. Releases the bytes if the batch is not under way any more, or if the sample was replaced or
- * dropped: kept until the batch ends, they could hold up its other samples. A batch without a slot keeps the bytes, and has no waiting chains. */
+ * dropped: until the end of the batch they could take the room that its other samples need. A batch without a slot keeps the bytes, and has no waiting
+ * chains. */
 void stk__read_ended(struct stk_pipeline *p, struct stk_read *read)
 {
 	struct stk_sample_state *s = read->sample;

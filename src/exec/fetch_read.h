@@ -44,8 +44,7 @@ struct stk_read {
 	int32_t reader;
 	int64_t id;   /* the sample's id in this reader */
 	int32_t left; /* number of requests under way */
-	/* Deadlines of the read's requests are not later than this, so that they come before those of later samples. 0: the search of reading ahead has not
-	 * reached the sample. */
+	/* Latest allowed deadline of the read's requests, so that they come before those of later samples. 0: reading ahead has not reached the sample yet. */
 	int64_t deadline;
 	int32_t n_requests;
 	struct stk_read_request *requests; /* memory for one request per part */

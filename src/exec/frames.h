@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Treats image tensors as images: all dims before those of an image are frames. */
+ * Describes a tensor that contains images as equal images at a fixed distance, its frames: all dims before those of an image count frames. */
 #ifndef STK_EXEC_FRAMES_H
 #define STK_EXEC_FRAMES_H
 
@@ -15,7 +15,8 @@ struct stk_frames {
 /* Returns false if an extent, or the number of frames, is larger than passes support. The tensor must have a layout of images, or "". */
 bool stk__frames_fit(const struct stk_desc *desc);
 
-/* Returns a view of the tensor, which must have a layout of images, or "". Its data may be at a device address. */
+/* Returns a view of the tensor. Its layout must be one of images, or "", which stands for HW, HWC, FHWC or FDHWC, by the number of dims. Its data may be at
+ * a device address. */
 struct stk_frames stk__frames_of(const struct stk_tensor *t);
 
 bool stk__is_planar(const struct stk_image *i);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The data of batches in flight: their places in the run, their states, and their ready items. */
+ * Plans which samples a batch contains, checks the transitions of its state, and queues its items that are ready for workers. */
 #include "exec/exec.h"
 
 #include <assert.h>

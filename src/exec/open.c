@@ -12,8 +12,8 @@ struct stk_opening {
 };
 
 /* Returns whether another batch may be opened. Normally `depth` batches are open: `prefetch`, on a GPU also more (stk__device_adapt_batches); with the
- * consumer's batch they take depth + 1 slots. While the oldest batch is unfinished, for example because of a slow sample, one more batch may
- * be opened if it needs no further slot or if reads are under way. */
+ * consumer's batch they take depth + 1 slots. One more batch may be opened while the oldest one is unfinished, for example because of a slow sample, if
+ * reads are under way or if no more than `depth` slots are in use. */
 static bool may_open(struct stk_pipeline *p)
 {
 	int64_t open = p->flight.next_open - p->flight.next_deliver;

@@ -200,7 +200,7 @@ enum stk_status stk__pass_group_infer(
 }
 
 /* Copies a source image if the bytes after it may not be readable, as in the user's memory or in a slot: kernels read whole vectors, beyond a row's end.
- * Whether they are readable depends only on the image's address, so memory_limit does not count the copy. */
+ * The copy does not count towards memory_limit: otherwise the address of an image would decide whether its sample is refused. */
 static enum stk_status make_readable(const struct stk_chain_run *run, struct stk_pass_group *g, struct stk_error *err)
 {
 	const struct stk_tensor *in = &g->calls[0].in[0];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decides whether a program can run over a resident data set, and uploads the data. Calls operators as for a sample, and lets them infer and lower as
- * usual, so this file does not know any operator by name. */
+ * Decides whether a program can read its images from a data set that stays decoded in memory, and uploads the data set if the program runs on the GPU.
+ * Calls each operator's own functions, as for a sample, so this file does not know any operator by name. */
 #include "exec/resident.h"
 
 #include "exec/chain.h"
@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* The findings of this file about the program. The arrays are in host memory. */
+/* What is known about the program so far, while it is examined. The arrays are in host memory. */
 struct plan {
 	struct stk_pipeline *p;
 	struct stk_chain_run run; /* run of a sample of the first record on the first worker; neither is in use yet */
@@ -105,7 +105,7 @@ static bool evaluate_all(struct plan *plan)
 
 /* ---- an operator in a recipe ---- */
 
-/* The coin-flip operators on which a node depends, each of them once. */
+/* The operators that flip a coin and whose results are arguments of a node; each occurs once. */
 struct coins {
 	int32_t node[STK_RECIPE_COINS];
 	struct stk_recipe_coin coin[STK_RECIPE_COINS];
@@ -131,8 +131,7 @@ static bool add_coin(struct plan *plan, int32_t value, struct coins *coins)
 	return true;
 }
 
-/* Sets the results of the coin flips to those of variant number `variant`: coin k lands on bit k of it. The operator then reads them as its arguments.
- * Returns false if memory runs out. */
+/* Sets the result of coin flip k to bit k of `variant`, from where the operator reads it as an argument. Returns false if memory runs out. */
 static bool set_coin_results(struct plan *plan, const struct coins *coins, int32_t variant)
 {
 	for (int32_t k = 0; k < coins->n; k++) {
@@ -237,7 +236,7 @@ static bool add_table(struct plan *plan, int32_t value)
 
 /* ---- the program ---- */
 
-/* Returns whether the positions of any batch form so few runs that one launch is enough. */
+/* Returns whether each batch consists of at most STK_RECIPE_RUNS ranges of consecutive positions, so that one launch can make it. */
 static bool fits_one_launch(const struct stk_order *o)
 {
 	int64_t shard = o->size / o->ranks;

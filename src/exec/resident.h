@@ -3,16 +3,16 @@
  * Runs data sets of equally sized, decoded images that fit in memory, with little or no work for each sample.
  *
  * On the GPU, the images are uploaded when the pipeline is created, and one kernel (kernel/recipe/recipe.h) makes a batch, including its random draws.
- * resident.c decides once whether a program qualifies. The consumer's own thread launches the kernel when it asks for a batch (resident_run.c), so there are
- * no chains, workers or waiting thread. A sample's name and number are computed only on request.
+ * resident.c decides once whether a program qualifies. The consumer's own thread launches the kernel when it asks for a batch (resident_run.c), so there
+ * are no chains, workers or waiting thread. A sample's name and number are computed only on request.
  *
  * On the cores, the same recipes run sample by sample in the ordinary chains, but no calls of operators are prepared, which would take most of the time for
  * small images.
  *
- * A program qualifies if it is one fused level with a reader whose images are in memory (stk_reader_def.resident), and if everything fits into the
- * pipeline's limit of GPU memory, where it runs on the GPU. All values in the slot must be on the GPU, or all on the cores. Each value must follow from the
- * sample's id, so that a table can be made of it, or be one pass over the reader's images, all of whose operators recipes support. Every other program takes
- * the ordinary path, with the same results. */
+ * A program qualifies if it is one fused level with a reader whose images are in memory (stk_reader_def.resident). On the GPU, everything must also fit
+ * into the pipeline's limit of GPU memory. All values in the slot must be on the GPU, or all on the cores. Each of these values must depend only on the
+ * sample's id, so that a table can be made of it, or be the result of one pass over the reader's images, all of whose operators recipes support. Every
+ * other program runs through the ordinary chains, with the same results. */
 #ifndef STK_EXEC_RESIDENT_H
 #define STK_EXEC_RESIDENT_H
 
@@ -31,7 +31,8 @@ struct stk_resident_view {
 
 struct stk_resident {
 	struct stk_gpu_device *dev;
-	stk_gpu_stream streams[STK_RESIDENT_STREAMS]; /* batches use them in turn, since a kernel mostly waits for its reads and draws */
+	stk_gpu_stream streams
+		[STK_RESIDENT_STREAMS]; /* batches use them in turn, so that kernels overlap: each mostly waits for its reads and draws */
 	stk_gpu_kernel kernel;
 	struct stk_resident_view views[STK_RESIDENT_VIEWS];
 	int32_t n_views, n_tables;

@@ -153,7 +153,7 @@ static bool arrived(struct stk_record *r)
 	const struct stk_pipeline *p = r->pipeline;
 	struct stk_error err = {0};
 	bool ready = true;
-	if (r->result.kind) /* without work on the GPU */
+	if (r->result.kind) /* the batch has failed, so there is nothing to wait for */
 		return true;
 	if (stk__slot_is_written(r->slot, &ready, &err)) {
 		fails(r, &err);

@@ -230,7 +230,7 @@ bool stk__exec_work(struct stk_pool_client *client, int32_t worker)
 	pthread_mutex_lock(&p->lock);
 	int64_t open = p->flight.next_open;
 	bool any = p->run.started && !p->run.stopping && !stk__cancelled(&p->run.halt) && take_unit(p, &u);
-	bool ahead = stk__fetch_runs_ahead(p) && p->flight.next_open > open; /* the opened batch moves the window for reading ahead */
+	bool ahead = stk__fetch_runs_ahead(p) && p->flight.next_open > open; /* an opened batch allows requests for later batches */
 	bool more = false;                                                   /* true if ready work remains for another worker */
 	for (int64_t k = p->flight.next_deliver; any && k < p->flight.next_open && !more; k++)
 		more = stk__record(p, k)->ready.count > 0;

@@ -149,7 +149,8 @@ static enum stk_status need(
 	return STK_OK;
 }
 
-/* Returns the address of the first byte that a job reads of a source: windows may begin outside of the source. Returns 0 if the job reads nothing of it. */
+/* Returns the address of the first byte of a source that a job reads, since j->src may be an address outside of the source. Returns 0 if the job reads
+ * nothing of it. */
 static uintptr_t first_byte_read(const struct stk_job *j, int32_t source)
 {
 	uintptr_t at = (uintptr_t)j->src[source];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs whose samples become known only while they are read (format/survey.h): decides which batches can be planned, and ends such runs. */
+ * Handles runs whose samples become known only while they are read (format/survey.h): decides which batches can be planned, and when such a run ends. */
 #include "exec/exec.h"
 
 #include "format/survey.h"
@@ -85,8 +85,8 @@ static int64_t position_of(const struct stk_pipeline *p, int64_t k)
 	return p->order.start_position + k * p->order.batch;
 }
 
-/* Returns whether batch k can be planned: the search has ended or failed; or at least STK_ORDER_FIRST samples are known, and the whole batch after this one,
- * so that this one is not the epoch's last. */
+/* Returns whether batch k can be planned. It can if the search has ended or failed. Before that, at least STK_ORDER_FIRST samples must be known, and all
+ * samples of the batch after this one, which shows that this one is not the epoch's last. */
 bool stk__surveyed_plans(struct stk_pipeline *p, int64_t k)
 {
 	struct stk_surveyed *v = p->parts.surveyed;

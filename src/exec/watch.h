@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Answers requests of other processes about this context's pipelines (stoker/watch.h). A thread waits for requests as long as the context has a pipeline.
- * The answers contain only counters that are kept anyway. */
+ * The answers contain only what the pipelines record anyway: settings, counters and messages of bad samples. */
 #ifndef STK_EXEC_WATCH_H
 #define STK_EXEC_WATCH_H
 
