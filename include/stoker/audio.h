@@ -4,7 +4,7 @@
  *
  * A frame is the samples of all channels at one instant; positions are counted in frames. Stoker itself decodes FLAC and WAV (RIFF, RF64 and
  * BW64): PCM of 8 to 32 bits, float32, float64, A-law and mu-law. Vorbis, Opus, MP3, AAC and others are decoded by FFmpeg's libraries, which are loaded when
- * the first such file is opened; the encoder's delay and padding are left out. */
+ * the first such file is opened. The silence that encoders add at both ends of a sound (delay and padding) is left out. */
 #ifndef STOKER_AUDIO_H
 #define STOKER_AUDIO_H
 
@@ -46,10 +46,10 @@ struct stk_audio_request {
 /* An open sound file. One thread at a time may use it. */
 struct stk_audio;
 
-/* Opens a file and reads its header. For WAV and FLAC files, also in a store, only the header and the requested windows are read, so that memory does not
- * depend on the file's size. A file in another format that does not state exactly how many frames it has is decoded when it is opened. Its samples stay in
- * memory up to 128 MiB; windows of a longer sound are decoded again. Objects in other formats, and objects whose size the store does not report, are fetched
- * as a whole. STK_NOT_FOUND, STK_IO: the file cannot be read. STK_CORRUPT: the file is damaged, cut off, or not a sound. STK_UNSUPPORTED: Stoker does not
+/* Opens a file and reads its header. Of WAV and FLAC files, also of those in a store, only the header and the requested windows are read, so that the memory in
+ * use does not depend on the file's size. Objects in other formats, and objects whose size the store does not report, are fetched as a whole. A file in another
+ * format that does not state exactly how many frames it has is decoded here, in order to count them. Its samples are kept for stk_audio_read if they take at
+ * most 128 MiB. STK_NOT_FOUND, STK_IO: the file cannot be read. STK_CORRUPT: the file is damaged, cut off, or not a sound. STK_UNSUPPORTED: Stoker does not
  * decode this kind of sound; the message says how to convert it. STK_INVALID: the request is invalid. STK_CANCELLED: `interrupted` returned true. STK_LIMIT,
  * STK_NO_MEMORY. *out is NULL after an error. */
 STK_API STK_MUST_USE enum stk_status stk_audio_open(
@@ -58,7 +58,7 @@ STK_API STK_MUST_USE enum stk_status stk_audio_open(
 /* Decodes `count` frames from frame `first` on. dtype: STK_FLOAT (integers are divided by 2^(bits - 1)), STK_INT16 or STK_INT32 (the most
  * significant bits; floats are scaled, rounded and saturated). mono: writes the mean of the channels. `to` gets count x channels samples,
  * interleaved, or count samples with `mono`; `bytes` is their size. STK_INVALID: the window is outside of the file, or another argument is
- * wrong. STK_IO, STK_CORRUPT: the file cannot be read, or changed. STK_CANCELLED, STK_NO_MEMORY. */
+ * wrong. STK_IO, STK_CORRUPT: the file cannot be read, is damaged, or has changed since it was opened. STK_CANCELLED, STK_NO_MEMORY. */
 STK_API STK_MUST_USE enum stk_status stk_audio_read(
 	struct stk_audio *a, int64_t first, int64_t count, enum stk_dtype dtype, bool mono, void *to, size_t bytes, struct stk_error *err);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A finished batch: tensors over the pipeline's memory. It belongs to the consumer, who may write to it and keep it, also after the pipeline is
- * destroyed. The memory of an output is reused when the last reference to the batch and the last tensor over the output are gone. Batches that are
- * kept while the pipeline runs count against its held_limit. Outputs never alias each other. */
+ * A finished batch, whose tensors lie in memory of the pipeline. It belongs to the consumer, who may write to it and keep it, also after the pipeline is
+ * destroyed. The memory of an output is reused when the last reference to the batch and the last tensor made of the output are gone. Batches that are
+ * kept while the pipeline runs count against its held_limit. No two outputs share memory. */
 #ifndef STOKER_BATCH_H
 #define STOKER_BATCH_H
 
@@ -20,7 +20,7 @@ struct stk_sample {
 	int64_t id;              /* index in the data set; -1 without a reader */
 	const char *uri;         /* path or URI of the sample's file or object; "" if the sample has none */
 	bool padded;             /* true if the sample repeats another one to fill up the batch */
-	int32_t replaced;        /* number of attempts to replace a bad sample; 0: this sample was drawn first */
+	int32_t replaced;        /* number of bad samples that were drawn for this position before this one */
 };
 
 /* The samples of one output. dense: all samples have the same shape and are contiguous in `data`; desc then describes each of them. */
@@ -30,7 +30,7 @@ struct stk_tensor_list {
 	bool dense;
 	void *data;
 	struct stk_desc desc; /* describes each sample; if not dense, extents in which samples differ are -1 */
-	int32_t device_id;    /* -1: host memory; otherwise data are addresses on that GPU, and their contents are complete */
+	int32_t device_id;    /* -1: host memory; otherwise the data lie on that GPU, and all writes to them have finished */
 };
 
 STK_API struct stk_batch *stk_batch_ref(struct stk_batch *batch);

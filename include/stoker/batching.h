@@ -9,8 +9,8 @@
  * of the context that is current, work is enqueued there and nothing waits for it, so that calls can be captured into a CUDA graph. On the CPU
  * `stream` is ignored and the work is done on return. Any thread may call, also several at a time with one handle.
  *
- * Bad indices never crash: reads give the filler, writes are dropped, and each adds one to *refused (in the device's memory; NULL: not
- * counted). Where a function differs, its comment says so.
+ * A bad index never causes an access outside of an array: a read gives the filler, and a write is dropped. Each bad index adds one to *refused, a counter in
+ * the device's memory; with NULL they are not counted. Where a function differs, its comment says so.
  *
  * Errors of all functions. STK_INVALID: an extent is negative or too large (items and indices are below 2^31), or the size in bytes of an element or index
  * is not one of those listed. STK_NO_MEMORY: on the CPU, scratch memory. STK_LIMIT: on CUDA, more blocks than a launch can have. STK_CUDA: a call of the
@@ -46,15 +46,15 @@ struct stk_indices {
 /* out[b, p, j, :] = source[b, p, index[b, j], :]. If there is no such item (padding of the index, or a bad index), the result is base[b, p, j, :], or the
  * filler if base is NULL. */
 struct stk_gather {
-	int64_t batch, outer, inner; /* inner: number of elements of one item */
+	int64_t batch, outer, inner; /* extents of `source`; inner: number of elements of one item */
 	int32_t element;             /* size in bytes of an element: 1, 2, 4, 8 or 16 */
 	int32_t exact;               /* 1: a negative or too large index means "no item", and does not count as refused */
 	const void *source;
 	int64_t source_items;
 	const int64_t *source_sizes; /* (batch) or NULL */
 	struct stk_indices index;
-	/* The origin that stk_ragged_scatter wrote, (batch, source_items), or NULL. With it, entry j reads the source only if winner[b, index[b, j]] == j;
-	 * otherwise it gets base or the filler. */
+	/* For the gradient of a scatter: the array `origin` that stk_ragged_scatter wrote, (batch, source_items), or NULL. With it, entry j reads the source
+	 * only if winner[b, index[b, j]] == j, that is if item j was not overwritten by a later one; otherwise it gets base or the filler. */
 	const int32_t *winner;
 	const void *base;
 	uint8_t filler[16]; /* the bytes of one element */
@@ -194,11 +194,12 @@ struct stk_cost {
 /* STK_LIMIT: also if box_values is above STK_COST_MAX_BOX. STK_SHAPE: box_values is too small for GIoU. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_cost(struct stk_ragged *r, const struct stk_cost *c, void *stream, struct stk_error *err);
 
-/* Gaussian heatmaps: map[y, x] = max(map[y, x], k exp(-(dx^2 + dy^2) / (2 sigma^2))) over the square of half-width radius around each centre,
- * sigma = (2 radius + 1) / sigma_factor. Parts outside the map are cut off; a negative radius draws nothing.
+/* Gaussian heatmaps: map[y, x] = max(map[y, x], k exp(-(dx^2 + dy^2) / (2 sigma^2))), where (dx, dy) is the distance from a centre and
+ * sigma = (2 radius + 1) / sigma_factor. Each centre changes only the square of half-width `radius` around it, as far as this is inside the map; a negative
+ * radius draws nothing.
  *
- * Lists: (lists, targets) centres. With map_index NULL list i belongs to map group i and label (if any) picks the map in it; else there is one
- * list, and map_index picks the map. */
+ * The maps form groups of `classes` maps each. If map_index is NULL, there is a list of targets for each group, and a target's label chooses the map in its
+ * group (without labels: map 0). Otherwise there is one list for all groups, and map_index chooses the group of each target. */
 struct stk_heatmap {
 	float *map; /* (groups, classes, height, width) */
 	int64_t groups, classes, height, width;
@@ -207,7 +208,7 @@ struct stk_heatmap {
 	const void *centers;   /* (lists, targets, 2) as x, y */
 	const void *radii;     /* (lists, targets) */
 	const void *labels;    /* (lists, targets) or NULL */
-	const void *map_index; /* (targets) or NULL */
+	const void *map_index; /* (targets): number of the target's group; or NULL */
 	int32_t bytes[4];      /* size in bytes, 4 or 8, of an integer in centers, radii, labels, map_index */
 	float sigma_factor, k;
 	int32_t accumulate; /* 1: takes the maximum with the maps' old values; 0: clears the maps first */
@@ -216,8 +217,9 @@ struct stk_heatmap {
 STK_API STK_MUST_USE enum stk_status stk_ragged_heatmap(
 	struct stk_ragged *r, const struct stk_heatmap *h, void *stream, struct stk_error *err);
 
-/* Lengths of polylines, and points at distances from their beginnings. Distances are clamped to the polyline, and need not be sorted. Lengths
- * are summed in float64. Out is 0 for the padding after sample_sizes, and NaN for a NaN distance and for a polyline without points. */
+/* Lengths of polylines, and points on them at given distances from their first point, measured along the line. A distance below 0 or above the length gives
+ * the first or last point. Distances need not be sorted. Lengths are summed in float64. `out` is 0 for the padding after sample_sizes, and NaN for a NaN
+ * distance and for a polyline without points. */
 struct stk_polyline {
 	enum stk_dtype dtype; /* type of all data: FLOAT16, BFLOAT16, FLOAT or FLOAT64 */
 	int32_t relative;     /* 1: distances are fractions of each polyline's length */

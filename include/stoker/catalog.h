@@ -29,13 +29,13 @@ enum stk_arg_flags {
 	STK_REQUIRED = 2,
 	STK_ACCEPTED = 4,   /* the argument is accepted for compatibility with DALI, but has no effect */
 	STK_SCALAR_OK = 8,  /* a list argument that may also be a single value */
-	STK_SHAPED = 16,    /* a list argument that may be an array of several dims, which a node gives */
+	STK_SHAPED = 16,    /* a list argument that a node may give as a tensor of several dims, whose shape the operator sees too */
 	STK_PER_FRAME = 32, /* with STK_PER_SAMPLE: for sequences also one value per frame, from a node whose layout begins with F */
 	STK_INFINITE = 64,  /* a float that may be infinite; without this flag, infinities and values beyond float32's range are refused */
 	STK_NAN = 128,      /* a float that may be NaN if the operator's first output is of floats; without this flag, NaN is refused */
 };
 
-/* One argument, as documented. */
+/* Describes one argument of an operator. */
 struct stk_arg_info {
 	const char *name;
 	const char *type; /* "bool", "int", "float", "str", "DType", "ImageType", "Interp", "list[int]", ... */

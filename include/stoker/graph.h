@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Builds a graph of operators. A graph belongs to one thread while it is built. It may be destroyed once a pipeline has been made from it.
+ * Builds a graph of operators. Only one thread at a time may use a graph while it is built. It may be destroyed once a pipeline has been made from it.
  *
  *     struct stk_node file = {0}, image = {0};
  *     const struct stk_arg root[] = {stk_arg_string("file_root", dir), stk_arg_bool("random_shuffle", true)};
@@ -106,12 +106,12 @@ struct stk_condition {
 
 struct stk_graph_options {
 	const char *name;       /* the operator's name in the graph ("Reader"); NULL: a name is made from its number. The name selects the
-	                    * operator's random stream, so do not change it */
+	                    * operator's random stream, so an operator with another name draws other random numbers */
 	const char *where;      /* the user's line ("train.py:31"), for messages; or NULL */
 	enum stk_device device; /* decoders on the GPU read files on the cores: DALI's "mixed" */
-	/* The branches that contain the operator, the outermost first. Its outputs may be read only in this branch, and by the operator "_merge" after it,
-	 * which takes a predicate and the values of both branches and makes one value that all samples have. Readers and external_source run for all
-	 * samples. */
+	/* The branches that contain the operator, the outermost first. Its outputs may be read only in the innermost of them, and after it by the operator
+	 * "_merge", which takes a predicate and the values of both branches and makes one value that all samples have. Readers and external_source run for
+	 * all samples. */
 	const struct stk_condition *when;
 	size_t n_when;
 };
@@ -150,9 +150,9 @@ struct stk_feed_request {
 /* A struct in which a source may describe a sample in addition to its tensors. An empty struct, {0}, says nothing. */
 struct stk_fed_sample {
 	const char *uri; /* the sample's name in messages, for example the path of its file; NULL: it has no name */
-	/* The reason why this sample does not exist; NULL: it exists. The pipeline's on_error policy treats it like a sample that could not be decoded. The
-	 * source must still give tensors for it, of the same type and number of dimensions as the others; their values are not read. In a pipeline that also
-	 * has a reader, and under STK_ON_ERROR_REPLACE, it ends the batch with an error. */
+	/* The reason why the source could not make this sample; NULL: it could. The pipeline's on_error policy then treats the sample like one that could not
+	 * be decoded. The source must still give tensors for it, of the same type and number of dimensions as the others; their values are not read. In a
+	 * pipeline that also has a reader, and under STK_ON_ERROR_REPLACE, the batch fails instead. */
 	const char *failure;
 	int64_t id; /* the sample's number in the source's data; used only if `numbered` is true */
 	bool numbered;
@@ -166,15 +166,15 @@ struct stk_feed {
 	bool *on_gpu;
 	/* [i], allocated by the caller, all empty; NULL for a function. Texts must stay alive until release(release_user) is called. */
 	struct stk_fed_sample *samples;
-	int32_t count; /* number of samples given; at first the number of requested samples. A source may lower it for a shorter batch;
-	                * all sources of a pipeline must give the same number */
+	int32_t count; /* number of samples; set by the caller to the number requested. A source may lower it for a shorter batch; all
+	                * sources of a pipeline must set the same number */
 	bool last;     /* in a pipeline without a reader: this is the epoch's last batch. If no batch sets it, the epoch ends when pull
 	            * returns STK_END */
 	void (*release)(void *user);
 	void *release_user;
 };
-/* The positions in an epoch at which a restored run may begin. They follow from the numbers on which the result of pull depends. States with other positions
- * are refused. */
+/* On what the result of a source's pull depends, and hence the positions of an epoch from which a saved state can be restored. States with other positions are
+ * refused. */
 enum stk_seek {
 	STK_SEEK_NONE,     /* pull depends on earlier calls of the epoch, like a restarting iterator: only at the start of an epoch */
 	STK_SEEK_BATCH,    /* pull depends on request.epoch, batch and index: after any whole batch */
@@ -191,8 +191,9 @@ struct stk_source_callbacks {
 	void *user;
 	bool per_sample; /* each call of pull requests one sample (request.index >= 0); otherwise a whole batch (index -1) */
 	enum stk_seek seek;
-	/* Without a reader: with several ranks, each rank's source gives only its share (shard) of the batches of the epoch's global sequence: batch number
-	 * shard_id and then every shards-th one. Positions are those in the global sequence. shards 0 stands for 1. */
+	/* Only in a pipeline without a reader, for training with several ranks: the rank's source gives only its share (shard) of the epoch's batches, which are
+	 * those with the numbers shard_id, shard_id + shards, shard_id + 2 shards and so on. Positions in the epoch count the samples of all ranks. shards 0
+	 * stands for 1. */
 	int32_t shards, shard_id;
 };
 /* Sets the callbacks of an external_source or a python_function. The graph owns them from then on, even if the call fails. STK_INVALID: the node is of

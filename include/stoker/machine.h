@@ -49,7 +49,7 @@ struct stk_gpu_info {
 	int64_t memory;       /* size of the GPU's memory in bytes */
 	int32_t major, minor; /* compute capability */
 	int32_t processors;   /* number of multiprocessors */
-	int32_t cpus_near;    /* number of CPUs that are near the GPU; 0: unknown */
+	int32_t cpus_near;    /* number of CPUs on the GPU's NUMA node, including those that this process may not use; 0: unknown */
 	char cpus[96];        /* the near CPUs that this process may use: "0-15,32-47"; "" for none; ends in "..." if cut */
 };
 /* Describes GPU number i. STK_INVALID: no GPU has that number. STK_NOT_FOUND, STK_STATE, STK_CUDA: no driver can be used. Starts CUDA, see stk_cuda_info. */

@@ -42,7 +42,8 @@ STK_API void stk_nuscenes_close(struct stk_nuscenes_view *v); /* accepts NULL */
 STK_API STK_MUST_USE enum stk_status stk_nuscenes_describe(
 	const struct stk_nuscenes_view *v, struct stk_nuscenes_info *info, struct stk_error *err);
 
-/* Samples, cameras and labels are numbered from 0; stk_nuscenes_info has their counts. For a number out of range, or a NULL, functions return -1, 0 or NULL. */
+/* Samples, cameras and labels are numbered from 0; stk_nuscenes_info has their counts. If a number is out of range or the data set is NULL, the functions below
+ * return -1, 0 or NULL. */
 /* Returns the first sample of sequence i. For i equal to `sequences`, returns the number of samples. */
 STK_API int64_t stk_nuscenes_sequence(const struct stk_nuscenes_view *v, int64_t i);
 /* Return names, which are valid while the data set is open. stk_nuscenes_class: the name of a label. */

@@ -32,7 +32,7 @@ enum stk_decoding { STK_DECODE_AUTO, STK_DECODE_GPU, STK_DECODE_CORES };
 struct stk_pipeline_config {
 	size_t size; /* sizeof(struct stk_pipeline_config) */
 	int32_t batch_size;
-	int32_t prefetch;  /* number of finished batches ahead of the consumer; 0: 2 */
+	int32_t prefetch;  /* number of batches that are made before the consumer asks for them; 0: 2 */
 	int32_t device_id; /* the GPU, by CUDA's number among the visible GPUs, that runs operators placed on a GPU; -1: all operators
 	                    * run on the cores */
 	uint64_t seed;     /* seed of augmentation; the order of samples has its own seed (a reader's shuffle_seed) */
@@ -43,7 +43,7 @@ struct stk_pipeline_config {
 	/* Maximum number of bytes that one sample may need while a worker processes it: for its file, the decoder, the values between operators and the
 	 * operators' scratch memory. The need is estimated from the header or the file's size before memory is allocated; if it is too large, the sample
 	 * fails with STK_LIMIT. Each thread uses at most this much for samples, and the process about 16 MiB more; not counted are batches, bytes that are
-	 * read ahead, and the copy of an array of the user's that ends at the end of a memory page. An output larger than this is refused too. 0: 2 GiB */
+	 * read ahead, and the copy that is made of a user's array if it ends at the end of a memory page. An output larger than this is refused too. 0: 2 GiB */
 	size_t memory_limit;
 	/* Maximum number of bytes on the GPU that only serve speed. Half of them are for files that the GPU decodes (the cores decode a file that needs
 	 * more), and half for batches under way in addition to `prefetch`. If the pipeline keeps its data set on the GPU instead, this limits the size of
@@ -58,13 +58,13 @@ struct stk_pipeline_config {
 	 * needs it. In the latter case one sample at a time may exceed the limit; on a GPU, or if operators need whole batches, that whole batch may. 0: 32
 	 * MiB, or 160 MiB for a remote source */
 	size_t read_bytes;
-	/* The consumer may keep batches. If there are more than about 16, they need additional memory. This limits the additional memory in bytes,
-	 * separately for the host and the GPU. At the limit stk_pipeline_next returns STK_LIMIT until the consumer releases batches. 0: half of the memory
-	 * that is free there at that time. */
+	/* Limits the memory of batches that the consumer keeps. The first ones, about 16, lie in the pipeline's slots and do not count. The limit is in bytes,
+	 * and holds separately for the host and the GPU. At the limit stk_pipeline_next returns STK_LIMIT until the consumer releases batches. 0: half of
+	 * the memory that is free there at that time. */
 	size_t held_limit;
 	int32_t max_batches;         /* maximum number of batches that are being made or are kept; more give STK_LIMIT. 0: no limit */
 	const char *trace;           /* path of a Chrome trace to write when the pipeline ends; NULL: no trace */
-	bool lenient;                /* strict=False: accepts JPEG data about which libjpeg-turbo only warns */
+	bool lenient;                /* accepts JPEG data about which libjpeg-turbo only warns (strict=False in Python) */
 	bool no_fuse;                /* operators are not fused; the same as STOKER_FUSE=0 */
 	struct stk_storage *storage; /* reads objects that are not local files; the pipeline takes its own reference. NULL: the context's */
 	/* Called every 50 ms, on the calling thread, while stk_pipeline_create waits for a store's listing. If it returns true, stk_pipeline_create returns
@@ -127,7 +127,7 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_destroy_within(struct stk_pipe
 struct stk_reader_meta {
 	/* Counts of samples and steps are -1 while they are not known: in the first epoch over tars in a store that have no index. */
 	int64_t samples; /* in the whole data set, even if `indices` selects only some of them */
-	/* Numbers of samples of all shards together. epoch_size_padded: the number if each shard is as long as the longest, as with pad_last_batch. */
+	/* Numbers of samples of an epoch, all shards together. epoch_size_padded: the number if each shard is as long as the longest, as with pad_last_batch. */
 	int64_t epoch_size, epoch_size_padded;
 	int32_t shards, shard_id;
 	int64_t steps;                              /* number of batches that this rank gets in the current epoch */

@@ -66,9 +66,9 @@ struct stk_error {
 STK_API const char *stk_status_name(enum stk_status status);
 STK_API const char *stk_status_text(enum stk_status status);
 
-/* Changes a text in place so that it can be shown to anyone, as the messages of this library can be; `capacity` is the size of its memory, and text that no
- * longer fits is cut. URLs lose user, password and query, parameters such as X-Amz-Signature lose their values, and control characters become \xNN, a line
- * break \n. Does nothing if the text is NULL. Any thread. */
+/* Removes secrets from a text in place, so that it can be shown to anyone; this library's own messages need no such treatment. URLs lose user, password and
+ * query, and parameters such as X-Amz-Signature lose their values. Control characters become \xNN, and a line break becomes \n. capacity: size of the text's
+ * memory; what no longer fits is cut. Does nothing if the text is NULL. Any thread. */
 STK_API void stk_text_make_safe(char *text, size_t capacity);
 
 #ifdef __cplusplus

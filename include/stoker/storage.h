@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A storage holds the settings and connections for objects that are not on a local disk. Its settings of object stores take precedence over the environment
- * and AWS's files, which supply the missing ones. Pipelines that share a storage share its connections. A pipeline without a storage uses the context's,
- * which has only the settings of the environment. */
+ * A storage holds the settings and connections for objects that are not on a local disk. Settings that its creator leaves out are taken from the environment
+ * and from AWS's files. Pipelines that share a storage share its connections. A pipeline without a storage uses the context's, which has only the settings of
+ * the environment. */
 #ifndef STOKER_STORAGE_H
 #define STOKER_STORAGE_H
 
@@ -48,14 +48,14 @@ struct stk_storage_config {
 	const char *ca_bundle; /* file of the certificates that are trusted */
 	const char *proxy;     /* "http://HOST:PORT"; "": no proxy, whatever the environment says */
 	int32_t threads;       /* number of threads that transfer http:// and s3:// objects, at most 16; default 2 */
-	int32_t requests;      /* maximum number of requests under way; default 2048, or fewer, since connections use at most half of the
-	                   * files that the process may open */
+	int32_t requests;      /* maximum number of requests under way; default 2048, or fewer if the process may not open twice as many
+	                   * files, because connections use at most half of them */
 	int32_t retries;    /* number of retries of a request that fails in the store or the network; default 10, but fewer until a server
 	                  * has answered once; -1: no retries */
 	int64_t connect_ms; /* time limit of connecting; default 5 000. This limit and the next two are at most 1e9 */
 	int64_t first_byte_ms; /* time limit from the beginning of a request to the first byte of its answer; default 20 000 */
 	int64_t stall_ms;      /* a request fails if less than 4 KiB of its body arrive in this time; default 10 000 */
-	bool no_hedging;       /* does not send a second request if an answer takes longer than nearly all others */
+	bool no_hedging;       /* true: a request whose answer takes longer than nearly all others is not sent a second time */
 	/* A folder in which objects are cached on this host, for all its processes; it is created if it does not exist. "memory": a folder in /dev/shm that
 	 * only this user can read. NULL: no cache. Many processes may use it at the same time. It is filled up to cache_limit bytes (0: four fifths of the
 	 * free space and the bytes of the cache together). After it has been opened, its failures are never errors. */
@@ -97,7 +97,7 @@ struct stk_storage_report {
 	double first_ms, answer_ms;     /* time of the first request, with connecting, and median of five others; 0: no answer */
 	int64_t clock_s;                /* the store's clock minus this machine's clock, in seconds; INT64_MIN: unknown */
 	bool listed;                    /* true if the bucket may be listed */
-	bool found;                     /* true if the object exists, or an object whose name begins with that prefix */
+	bool found;                     /* true if the URI's object exists, or an object whose name begins like it */
 };
 /* Sends a few small requests and waits for the answers. Fails if a pipeline's requests would, or if `uri` is local; fills the report as far as it can. */
 STK_API STK_MUST_USE enum stk_status stk_storage_probe(
@@ -113,8 +113,8 @@ struct stk_storage_object {
 enum { STK_STORAGE_SLACK = 64 };
 /* Reads `length` bytes at `offset` of a remote object and waits for them. `data` must have room for length + STK_STORAGE_SLACK bytes. Large ranges are read
  * as several pieces at the same time. `object` is filled on success and may be NULL. STK_CORRUPT: the object ends before the range does. STK_UNSUPPORTED:
- * the path is local. The settings of the environment are those that the last stk_storage_find or the last pipeline has read. May be called by several
- * threads at the same time. */
+ * the path is local. Does not read the environment itself, but uses the settings that the last stk_storage_find, or the creation of the last pipeline, has
+ * read from it. May be called by several threads at the same time. */
 STK_API STK_MUST_USE enum stk_status stk_storage_read(struct stk_storage *s, const char *uri, int64_t offset, size_t length, void *data,
 	struct stk_storage_object *object, struct stk_error *err);
 /* Like stk_storage_read, for an object whose version is known: `known` was filled by an earlier read of this object. The storage's cache on disk may supply

@@ -30,8 +30,8 @@ extern "C" {
 	X(BOOL, 11, 1, "bool")                                                                                                             \
 	X(BFLOAT16, 12, 2, "bfloat16")
 
-/* Element types of enumeration values, which random.choice and constant return: 32-bit numbers, for arguments of that enumeration. Operators that compute
- * refuse such tensors; cast converts them to int32. */
+/* Element types of the constants of an enumeration, which the operators random.choice and constant can return, and which other operators take as arguments of
+ * that enumeration. They are stored as 32-bit numbers. Operators that compute refuse such tensors; the operator cast converts them to int32. */
 #define STK_ENUMERATION_LIST(X)                                                                                                            \
 	X(IMAGE_TYPE, 20, 4, "image type")                                                                                                 \
 	X(DATA_TYPE, 21, 4, "data type")                                                                                                   \
@@ -71,7 +71,8 @@ struct stk_tensor {
 STK_API size_t stk_dtype_size(enum stk_dtype dtype);
 STK_API const char *stk_dtype_name(enum stk_dtype dtype);
 
-/* Return the number of elements, and their total size in bytes; 0-d tensors have one element. -1: an extent is unknown, or the product overflows. */
+/* Return the number of elements of a tensor, and their total size in bytes; a tensor without dims has one element. -1: an extent is unknown, or the result is
+ * above 2^63 - 1. */
 STK_API int64_t stk_desc_elements(const struct stk_desc *desc);
 STK_API int64_t stk_desc_bytes(const struct stk_desc *desc);
 

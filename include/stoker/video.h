@@ -24,7 +24,8 @@ struct stk_video_request {
 	struct stk_storage *storage; /* for URIs; NULL: the settings of the environment */
 	const void *data;            /* the file's bytes, which must stay valid until the video is closed */
 	int64_t bytes;               /* size of the file, if data or read is set */
-	/* Reads exactly n bytes at `offset`. Called on the calling thread, during calls of this header's functions. On failure it fills err->message. */
+	/* Reads exactly n bytes of the file at `offset`. Called only during calls of this header's functions, on the thread that made the call. On failure it
+	 * fills err->message. */
 	enum stk_status (*read)(void *user, int64_t offset, void *to, size_t n, struct stk_error *err);
 	void *read_user;
 	int32_t stream; /* number of the stream, or -1 for the first video stream */
@@ -80,7 +81,7 @@ STK_API STK_MUST_USE enum stk_status stk_video_read(struct stk_video *v, const i
 
 /* The video decoder of a GPU. It keeps the driver's decoders from one video to the next, because making and destroying them takes long. Any thread. */
 struct stk_video_device;
-/* Opens the decoder of GPU number `device`. Fails as stk_pipeline_create does if the GPU cannot be used. */
+/* Opens the decoder of GPU number `device`. If the GPU cannot be used, returns the error that stk_pipeline_create returns in that case. */
 STK_API STK_MUST_USE enum stk_status stk_video_device_open(int32_t device, struct stk_video_device **out, struct stk_error *err);
 /* Closes the decoder, or does nothing for NULL. Videos that use the device keep it open. */
 STK_API void stk_video_device_close(struct stk_video_device *d);
