@@ -4,8 +4,9 @@
  * without flags make it faster. Both define ENTROPY_NAME(name), and ENTROPY_PLACE(row, column), the layout of coefficients.
  *
  * A refill is one unaligned load without a branch (after Fabian Giesen, "Reading bits in far too many ways", 2018). After it all 64 bits of the window are
- * from the stream, and 56 to 63 of them are counted. A lookup's index needs only the topmost bits, so a refill can be placed between the computation of the
- * lookup's address and its use. There it costs no time: the chain that limits speed is then index, load, shift. This is correct under two conditions:
+ * from the stream, and `count` is 56 to 63. A lookup's index needs only the topmost bits, so a refill can be placed between the computation of the lookup's
+ * address and its use. There it costs no time: the chain of dependent instructions, which limits the speed, is then only index, load, shift. This is
+ * correct under two conditions:
  *     - the code after a refill uses at most 56 counted bits: a DC difference (16 + 11) and a lookup (11 + 15), or two lookups;
  *     - enough bits remain for the next index: 64 - 27 - 26 = 11.
  * The functions that skip coefficients refill for each lookup, since a lookup may take 12 + 15 bits. */

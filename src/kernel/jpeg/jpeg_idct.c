@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Transforms the eight values in[0], in[step], in[2 * step] and so on, and stores them at the same indices of out, scaled by 2^(13 - shift). */
+/* Transforms the eight values in[0], in[step], in[2 * step] and so on, and stores the results at the same indices of out, scaled by 2^(13 - shift). */
 static void transform(const int16_t *in, int16_t *out, int step, int shift)
 {
 	int16_t x[8];

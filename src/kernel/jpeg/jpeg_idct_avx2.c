@@ -47,7 +47,7 @@ STK__IDCT_INLINE void transform_rows(const __m256i rows[8], __m256i columns[8])
 		columns[i] = _mm256_srai_epi16(_mm256_blend_epi16(_mm256_srli_epi32(low[i], 16), high[i], 0xaa), ROW_SHIFT - 16);
 }
 
-/* Returns a register in which a half has all bits set if its block has no coefficients below the first row. */
+/* Returns a register in which each half has all bits set if all coefficients of its block below the first row are 0, and otherwise no bits. */
 STK__IDCT_INLINE __m256i flat_halves(const __m256i coefficients[8])
 {
 	__m256i ac = _mm256_srli_epi32(_mm256_or_si256(coefficients[0], coefficients[1]), 16); /* keeps row 4 and drops row 0 */
@@ -57,8 +57,8 @@ STK__IDCT_INLINE __m256i flat_halves(const __m256i coefficients[8])
 	return _mm256_and_si256(zero, _mm256_shuffle_epi32(zero, _MM_SHUFFLE(1, 0, 3, 2)));
 }
 
-/* Stores columns of samples as rows, row y of block i at out[i] + y * stride[i]. The words of x[k] are column k of rows 0 4 1 5 2 6 3 7. Packing first
- * halves the work. */
+/* Stores columns of samples as rows, row y of block i at out[i] + y * stride[i]. The words of x[k] are the samples of column k in rows 0 4 1 5 2 6 3 7.
+ * Packs words to bytes before it transposes them, since this halves the work. */
 STK__IDCT_INLINE void store_columns(const __m256i x[8], uint8_t *const out[2], const ptrdiff_t stride[2])
 {
 	const __m256i middle = _mm256_set1_epi8(-128);

@@ -2,9 +2,10 @@
  *
  * Functions that the AVX2 inverse DCTs share. These transform two blocks, one in each half of a register.
  *
- * Values that are multiplied together are in adjacent words: rows 0 4, 2 6, 7 1, 3 5. Coefficients are stored in that order (jpeg_layout.h). Their columns
- * are in the same order, so transposing double words after the first pass produces that order for the second. On most processors shuffles and shifts share
- * two of four execution ports, so avoiding them is what makes this code fast. */
+ * The instruction that does most of the work multiplies adjacent words and adds the two products. So values whose products are added are in adjacent words:
+ * rows 0 4, 2 6, 7 1, 3 5. Coefficients are stored in that order (jpeg_layout.h). Their columns are in the same order, so transposing double words after
+ * the first pass produces that order for the second. On most processors shuffles and shifts share two of four execution ports, so avoiding them is what
+ * makes this code fast. */
 #ifndef STK_KERNEL_JPEG_IDCT_AVX2_H
 #define STK_KERNEL_JPEG_IDCT_AVX2_H
 

@@ -19,7 +19,8 @@ STK__IDCT_INLINE void transform(__m256i x04, __m256i x26, __m256i x71, __m256i x
 	out[3] = _mm256_srai_epi32(_mm256_sub_epi32(t10, odd2), shift);
 }
 
-/* Returns a register in which a half has all bits set if its block has no coefficients below the first row, apart from row 4, which has no effect. */
+/* Returns a register in which each half has all bits set if all coefficients of its block below the first row are 0, apart from row 4, which has no effect.
+ * Otherwise the half has no bits set. */
 STK__IDCT_INLINE __m256i flat_halves(const __m256i *coefficients)
 {
 	__m256i ac = coefficients[2];

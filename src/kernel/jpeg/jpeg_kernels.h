@@ -7,8 +7,8 @@
 
 #include "kernel/jpeg/jpeg_tables.h"
 
-/* Coefficients are stored in pairs of blocks, in the layout of stk_jpeg_kernels.position_of. Each pair is followed by unused memory, to which values are stored
- * that must not have an effect. */
+/* Coefficients are stored in pairs of blocks, in the layout of stk_jpeg_kernels.position_of. Each pair is followed by unused memory, from index
+ * STK_JPEG_PAIR_NOWHERE on. The decoders need no branch for a value that does not belong to a block: they store it there. */
 enum {
 	STK_JPEG_PAIR = 144, /* distance between pairs, in int16_t */
 	STK_JPEG_PAIR_NOWHERE = 128,
@@ -57,8 +57,8 @@ struct stk_jpeg_kernels {
 	 * (jpeg_layout.h). */
 	const uint8_t *position_of;
 
-	/* Copies entropy-coded bytes without the 0 that follows each FF [B.1.1.5], until `capacity` bytes or up to 32 more are written, or a marker or the
-	 * end is reached. */
+	/* Copies entropy-coded bytes without the 0 that follows each FF [B.1.1.5], until at least `capacity` bytes are written, or a marker or the end is
+	 * reached. dst must have space for `capacity` + 32 bytes. */
 	struct stk_jpeg_unstuffed (*unstuff)(const uint8_t *src, size_t size, uint8_t *dst, size_t capacity);
 
 	/* Decodes n blocks into coefficients, which are stored in pairs; zeros are not stored. STK_JPEG_MCU_BYTES bytes must be readable at bits->next.

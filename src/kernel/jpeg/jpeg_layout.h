@@ -8,8 +8,8 @@
 /* Plain C: row by row, with the rows of both blocks alternating. */
 #define STK_JPEG_PLACE_C(row, column) (16 * (row) + (column))
 
-/* AVX2: an order in which the inverse DCT of two blocks needs no shuffles. Each 16 words hold 4 columns of two rows that are multiplied together: 8 words
- * for each block. */
+/* AVX2: an order in which the inverse DCT of two blocks needs no shuffles. Each group of 16 words has 4 columns of two rows whose products are added: 8
+ * words of the first block, then 8 words of the second. */
 #define STK_JPEG_PLACE_AVX2(row, column) (STK_JPEG_AVX2_ROW_##row + STK_JPEG_AVX2_COLUMN_##column)
 enum {
 	STK_JPEG_AVX2_ROW_0 = 0,

@@ -15,7 +15,7 @@
 enum stk_jpeg_color { STK_JPEG_GRAY, STK_JPEG_YCBCR, STK_JPEG_RGB, STK_JPEG_CMYK, STK_JPEG_YCCK, STK_JPEG_UNKNOWN };
 
 /* A table as stored in a DHT segment [B.2.4.2]: the number of codes of each length 1..16, then the symbols in the order of their codes. values past the sum
- * of counts are 0, so that equal tables have equal bytes. Whether the codes overflow their length is not checked here. */
+ * of counts are 0, so that equal tables have equal bytes. The counts may be invalid; stk__jpeg_huffman_valid (codec/jpeg_header.h) checks them. */
 struct stk_jpeg_huffman {
 	uint8_t counts[16];
 	uint8_t values[256];
@@ -65,8 +65,8 @@ struct stk_jpeg_scan {
 	struct stk_jpeg_component component[3];
 	uint8_t block_size[3]; /* samples along a side of a component's blocks: `scale`, or up to 8 for subsampled components */
 	uint8_t upsample[3];   /* enum stk_jpeg_upsample */
-	uint8_t block_component[STK_JPEG_MAX_BLOCKS];                       /* each block of an MCU, in coded order: its component */
-	uint8_t block_x[STK_JPEG_MAX_BLOCKS], block_y[STK_JPEG_MAX_BLOCKS]; /* its position in the MCU, in blocks */
+	uint8_t block_component[STK_JPEG_MAX_BLOCKS];                       /* for each block of an MCU, in coded order: its component */
+	uint8_t block_x[STK_JPEG_MAX_BLOCKS], block_y[STK_JPEG_MAX_BLOCKS]; /* position in the MCU of each block, in blocks */
 };
 
 /* A window in a scan. MCUs mcu_x0 .. mcu_x1-1 by mcu_y0 .. mcu_y1-1 contain every sample that the window's pixels depend on, including the neighbours that

@@ -75,8 +75,8 @@ static void fill_pairs(struct stk_jpeg_ac_table *t, uint32_t at, uint32_t count,
 	memset(t->pair_length + at, e.length, count);
 }
 
-/* Fills the entries whose index begins with symbol `first` and the extra bits of its coefficient `value`; they begin at `at`. left: number of bits of the index
- * that follow. Makes one run of entries for each second code that fits into these bits; the other entries have only `first`. */
+/* Fills the entries whose index begins with the code of `first` and the extra bits of its coefficient `value`. These entries begin at `at`; `left` bits of
+ * the index follow the extra bits. Makes one run of entries for each second code that fits into these bits; the other entries have only `first`. */
 static void fill_seconds(
 	struct stk_jpeg_ac_table *t, const struct code_list *list, const struct code *first, int32_t value, uint32_t at, uint32_t left)
 {

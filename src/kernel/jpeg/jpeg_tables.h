@@ -2,9 +2,9 @@
  *
  * Huffman tables for decoding several symbols with one lookup (ITU-T T.81 annexes C and F).
  *
- * AC symbols of photographs are short: a code and its extra bits take 5.5 bits on average. So one lookup of 11 bits yields, if they fit, a whole first
- * coefficient (including its value) and the code of a second, whose extra bits the decoder extracts by arithmetic. Entries are made so that the decoder
- * needs no branch to use them: a coefficient that an entry lacks is stored in a slot outside of the block. */
+ * AC symbols of photographs are short: a code and its extra bits take 5.5 bits on average. So one lookup with an index of 11 bits yields a whole first
+ * coefficient (including its value) and the code of a second one, if both fit into the index. The decoder extracts the second one's extra bits by
+ * arithmetic. It needs no branch to use an entry: a coefficient that the entry lacks is stored outside of the block. */
 #ifndef STK_KERNEL_JPEG_TABLES_H
 #define STK_KERNEL_JPEG_TABLES_H
 
@@ -55,7 +55,8 @@ struct stk_jpeg_dc_entry {
 };
 
 struct stk_jpeg_dc_table {
-	uint8_t length[1 << STK_JPEG_DC_BITS]; /* number of bits of the code and its extra bits; 0 as in stk_jpeg_ac_entry */
+	/* number of bits of the code and its extra bits; 0: the code is longer than the index or does not exist */
+	uint8_t length[1 << STK_JPEG_DC_BITS];
 	struct stk_jpeg_dc_entry entry[1 << STK_JPEG_DC_BITS];
 	struct stk_jpeg_codes codes;
 };
@@ -83,7 +84,7 @@ void stk__jpeg_ac_table_build(struct stk_jpeg_ac_table *t, const struct stk_jpeg
 /* Builds skip_length and skip_advance, which are only needed to decode windows. */
 void stk__jpeg_ac_table_build_skip(struct stk_jpeg_ac_table *t, const struct stk_jpeg_huffman *h);
 void stk__jpeg_dc_table_build(struct stk_jpeg_dc_table *t, const struct stk_jpeg_huffman *h);
-/* Builds the table of an AC scan of a progressive image; for refinements, `first` must not be used. */
+/* Builds the table of an AC scan of a progressive image. For a refinement, `first` is not filled and must not be used. */
 void stk__jpeg_band_table_build(struct stk_jpeg_band_table *t, const struct stk_jpeg_huffman *h, bool refinement);
 
 #endif
