@@ -38,7 +38,7 @@ STK_HD int64_t stk__jpeg_distortion_values(const struct stk_jpeg_distortion *j, 
 
 /* ---- samples ---- */
 
-/* Returns Y, Cb or Cr (component 0, 1 or 2) of a pixel of RGB. */
+/* Returns Y, Cb or Cr (component 0, 1 or 2) of an RGB pixel. */
 STK_HD int32_t stk__jpeg_of_rgb(const uint8_t *p, int component)
 {
 	switch (component) {
@@ -51,7 +51,8 @@ STK_HD int32_t stk__jpeg_of_rgb(const uint8_t *p, int component)
 	}
 }
 
-/* Returns sample (x, y) of a component's plane. Outside of the image the outermost pixels repeat: columns before chroma is halved, rows after that. */
+/* Returns sample (x, y) of a component's plane. Outside of the image, the outermost column of pixels is repeated before chroma is halved, and the outermost
+ * row of samples afterwards, as in libjpeg. */
 STK_HD uint8_t stk__jpeg_sample(const struct stk_jpeg_distortion *j, const uint8_t *frame, int component, int32_t x, int32_t y)
 {
 	const uint8_t *row;
@@ -75,8 +76,8 @@ STK_HD uint8_t stk__jpeg_sample(const struct stk_jpeg_distortion *j, const uint8
 #define STK_DCT(name) stk__jpeg_##name
 #include "kernel/jpeg_distortion/jpeg_distortion_dct.h"
 
-/* Returns a coefficient x, which has 3 bits of fraction, rounded to the nearest multiple of q, halves away from 0. Division in float32 is exact enough
- * here: no quotient of such integers rounds up to the next integer. */
+/* Rounds coefficient x, which has 3 bits of fraction, to the nearest multiple of q, halves away from 0, and returns it without bits of fraction. A division
+ * in float32 is exact enough: no quotient of these integers is rounded up to the next integer. */
 STK_HD int32_t stk__jpeg_quantise(int32_t x, int32_t q)
 {
 	int32_t size = (x < 0 ? -x : x) + 4 * q, multiple = (int32_t)((float)size / (float)(8 * q)) * q;

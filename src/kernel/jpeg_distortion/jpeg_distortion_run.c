@@ -33,7 +33,8 @@ static void chroma_row(uint8_t *restrict blue, uint8_t *restrict red, const uint
 	}
 }
 
-/* Sets out[0 .. n - 1] to the means of 2 x 2 values of two rows; the rounding alternates, so n must be even. */
+/* Sets out[0 .. n - 1] to the means of 2 x 2 values of two rows. n must be even, since 1 and 2 are added in turn before the sums are divided by 4, as in
+ * libjpeg. */
 static void halve_row(uint8_t *restrict out, const uint8_t *restrict top, const uint8_t *restrict bottom, int n)
 {
 	for (int x = 0; x < n; x += 2)
@@ -129,7 +130,8 @@ static void distort_plane(uint8_t *plane, int32_t wide, int32_t high, const uint
 
 /* ---- pixels ---- */
 
-/* Makes 2 * columns values of chroma of a row of pixels. near, far: the nearest and the second nearest row of samples; sums: memory for columns + 2 values. */
+/* Makes one chroma component of 2 * columns pixels of a row. near, far: the nearest and the second nearest row of samples, of `columns` samples each; sums:
+ * memory for columns + 2 values. */
 static void widen_row(uint8_t *restrict out, const uint8_t *near, const uint8_t *far, int16_t *restrict sums, int32_t columns)
 {
 	for (int32_t x = 0; columns <= 2 && x < columns; x++)
