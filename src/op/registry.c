@@ -30,8 +30,8 @@ unsigned stk__op_classes(const struct stk_op_def *def, const void *args, const s
 	return def->classify ? def->classify(args, in) : def->classes;
 }
 
-/* Sets *out to entry *k of a table, where groups count with their entries; adds `base` to its offset. If the table has at most *k entries, subtracts their
- * number from *k and returns false. */
+/* Sets *out to entry *k of a table, in which the entries of a group count one by one, and adds `base` to the offset of *out. If the table has at most *k
+ * entries, subtracts their number from *k and returns false. */
 static bool arg_at(const struct stk_arg_def *table, size_t base, int32_t *k, struct stk_arg_def *out)
 {
 	for (; table && table->name; table++) {

@@ -76,8 +76,8 @@ static enum stk_status check_given(const struct stk_call *call, struct stk_error
 	return STK_OK;
 }
 
-/* Sets *r to the rates of input and output, up to a common factor, for n samples. Fails if a rate is not valid, or the input is empty and the output is
- * not. */
+/* Sets *r to the rates of an input of n samples and of its output, up to a common factor. Fails if a rate is not valid, or if the input is empty and the
+ * output is not. */
 static enum stk_status rates_of(const struct audio_resample *a, int64_t n, struct rates *r, struct stk_error *err)
 {
 	if (stk__int_given(a->out_length)) {

@@ -154,8 +154,8 @@ static enum stk_status collect(void *user, const uint8_t *samples, int64_t frame
 	return STK_OK;
 }
 
-/* Decodes the window of an open stream to memory of the sample's chain, which state->decoded then refers to, and sets the window's fields of *state to the
- * frames that the file really has. */
+/* Decodes the window of an open stream to the worker's scratch memory, to which state->decoded then points. Sets the numbers of frames in *state to what
+ * the file really has. */
 static enum stk_status decode_stream(const struct stk_call *call, struct stk_sound_stream *stream, const struct stk_sound_want *want,
 	struct stk_sound_state *state, struct stk_error *err)
 {

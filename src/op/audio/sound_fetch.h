@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Finds the bytes of an object in a store that a window of its sound needs. A reader fetches them as parts: first the head of a WAV, then the start of the file
- * if its header is longer, then the bytes of the window. The whole object is fetched at once if it is small or a local file, or if no window is wanted. */
+ * Chooses which bytes of a sound file in an object store are fetched for a window of the sound. A reader fetches them as parts: first the head of a WAV,
+ * then the start of the file if its header is longer, then the bytes of the window. The whole object is fetched at once if it is small or a local file, or
+ * if no window is wanted. */
 #ifndef STK_OP_SOUND_FETCH_H
 #define STK_OP_SOUND_FETCH_H
 

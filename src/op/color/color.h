@@ -13,7 +13,8 @@ struct stk_color {
 	float contrast;
 };
 
-/* Sets the output's desc to the input's, with type dtype unless that is -1. Returns an error unless there are 3 channels and pixels may have both types. */
+/* Sets the output's desc to the input's, with type dtype unless that is -1. Returns an error if the image does not have 3 channels, or if pixels cannot
+ * have its type or the output's. */
 enum stk_status stk__color_infer(const struct stk_call *call, int32_t dtype, struct stk_error *err);
 /* Computes the 3 x 3 matrix, row by row, that changes hue and saturation of (red, green, blue). */
 void stk__color_matrix(const struct stk_color *color, float out[9]);

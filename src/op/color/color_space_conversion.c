@@ -40,7 +40,7 @@ static enum stk_status csc_infer(const struct stk_call *call, struct stk_error *
 	return STK_OK;
 }
 
-/* A map of colours, x -> m x + b, from RGB to another colour space or from there to RGB. */
+/* An affine map of colours, x -> m x + b, from RGB to another colour space or from another space to RGB. */
 struct space {
 	double m[9], b[3];
 };
@@ -87,7 +87,7 @@ static void csc_lower(const struct stk_call *call, struct stk_pass *pass)
 	const struct csc *a = call->args;
 	if (a->image_type == a->output_type)
 		return;
-	/* Only luma, scaled to the full range. Conversion by way of RGB would saturate. */
+	/* Scales luma to the full range. A conversion by way of RGB would saturate strong colours, and so change their gray. */
 	if (a->image_type == STK_YCBCR && a->output_type == STK_GRAY) {
 		static const float luma_only[3] = {1, 0, 0};
 		float scale = (float)(255. / 219), bias = (float)(-16 * 255. / 219);

@@ -12,7 +12,8 @@ struct stk_intensity {
 	float center; /* value that contrast leaves unchanged; NAN: the default of the input's type */
 };
 
-/* Sets the output's desc to the input's, with type dtype unless that is -1. Fails if the input is not an image, or pixels may not have one of the types. */
+/* Sets the output's desc to the input's, with type dtype unless that is -1. Fails if the input is not an image, or if pixels cannot have its type or the
+ * output's. */
 enum stk_status stk__intensity_infer(const struct stk_call *call, int32_t dtype, struct stk_error *err);
 void stk__intensity_lower(const struct stk_intensity *i, int32_t dtype, struct stk_pass *pass);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Shared by the image decoders: DALI's arguments, reading the header, and the conversion of the file's pixels to the wanted type. An operator of the family has
- * struct stk_decode_args as its first member and struct stk_decode_state as its state; it only has to set the window to keep. */
+ * Shared by the image decoders: DALI's arguments, reading the header, and the conversion of the file's pixels to the wanted type. Each decoder has struct
+ * stk_decode_args as the first member of its arguments and struct stk_decode_state as its state, and only has to set the window to keep. */
 #ifndef STK_OP_DECODE_H
 #define STK_OP_DECODE_H
 
@@ -31,7 +31,7 @@ struct stk_decode_state {
  * graph is built, its height and width are -1. */
 enum stk_status stk__decode_infer(const struct stk_call *call, struct stk_error *err);
 
-/* Last step of an operator's infer: fails if state->window is empty, and sets the output's extents to those of the window. */
+/* Sets the output's extents to those of state->window, at the end of an operator's infer. Fails if the window is empty. */
 enum stk_status stk__decode_keep(const struct stk_call *call, struct stk_error *err);
 
 /* Functions for the operators' tables (struct stk_op_def): extent, encoded, fetch, lower and classify. lower cuts the window and then converts the type. */

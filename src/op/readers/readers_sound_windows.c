@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * readers.sound_windows: windows of sound files and the files' labels. Of an object of a store, only the bytes that a window needs are fetched. Loader adds
- * this reader to its graphs; users' graphs have readers.file and decoders.audio instead. */
+ * readers.sound_windows: reads windows of sound files, with their rates and labels. From an object in a store, fetches only the bytes that a window needs.
+ * Loader adds this reader to its graphs; users' graphs have readers.file and decoders.audio instead. */
 #include "format/archive_file.h"
 #include "op/audio/sound_fetch.h"
 #include "op/readers/reader_files.h"

@@ -62,7 +62,7 @@ struct tfrecord {
 	struct stk_samples samples; /* first member, so that the functions of reader_samples.h accept the struct */
 	struct stk_feature features[STK_MAX_PARTS];
 	unsigned cpu;
-	bool searched; /* the file was searched, not indexed, so the sizes of records are exact */
+	bool searched; /* true if the user gave no indexes: the files were searched, so the sizes of records are exact */
 };
 
 static enum stk_status readers_tfrecord_open(const void *args, const struct stk_access *access, void **shared, struct stk_error *err)

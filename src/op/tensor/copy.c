@@ -4,7 +4,7 @@
 
 static const struct stk_arg_def copy_args[] = {STK_ARG_END};
 
-/* The output is a view: values that leave the pipeline get memory of their own. */
+/* Makes the output a view of the input, since a value that leaves the pipeline gets memory of its own anyway. */
 static enum stk_status copy_infer(const struct stk_call *call, struct stk_error *err)
 {
 	(void)err;

@@ -122,7 +122,7 @@ static enum stk_status broadcast_lower_jobs(const struct stk_call *call, struct 
 	return stk__job_copy(jobs, value, &call->out[0], dims, out->ndim, NULL, false, err);
 }
 
-/* Fills the output by a copy of a window that lies outside of its source, so that only the fill value is written. */
+/* Fills the output with `value`, by a copy job whose window contains no element of its source: such a job writes only its fill value. */
 static enum stk_status fill_with(const struct stk_call *call, int64_t value, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct stk_tensor *out = &call->out[0];

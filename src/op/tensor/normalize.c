@@ -41,7 +41,8 @@ static const struct stk_arg_def normalize_args[] = {
 	STK_ARG_END,
 };
 
-/* reduced: bit d is set if dim d is reduced; groups: number of groups, which is the product of the other dims' extents. */
+/* The elements that share a mean form a group. reduced: bit d is set if dim d is reduced; groups: number of groups, which is the product of the other dims'
+ * extents. */
 struct reduction {
 	uint32_t reduced;
 	int64_t groups;
@@ -184,8 +185,8 @@ static enum stk_status normalize_gather(const struct stk_call *calls, int32_t co
 	return STK_OK;
 }
 
-/* Sets *given to the n->n_mean means and then the n->n_factor factors that gather measured or that the user gives: one for all groups, or one for each. A
- * number is 0 if its values must be measured on the sample; *given is NULL if both are 0. */
+/* Sets *given to an array of n->n_mean means and then n->n_factor factors, which gather has measured or the user has given. Each of the two numbers is 1
+ * (one value for all groups), the number of groups, or 0 if the job must measure the values on the sample. *given is NULL if both are 0. */
 static enum stk_status given_stats(
 	const struct stk_call *call, const struct reduction *r, struct stk_job_normalize *n, const double **given, struct stk_error *err)
 {

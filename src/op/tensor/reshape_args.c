@@ -62,7 +62,8 @@ static enum stk_status extents_from_factors(
 	return STK_OK;
 }
 
-/* Sets the shape of *out to the requested extents; a negative one must be computed. Sets *open to true if they are in a second input without data yet. */
+/* Sets the shape of *out to the requested extents; `complete` computes a negative one. Sets *open to true if the extents are in a second input, which has
+ * no data while the graph is built. */
 static enum stk_status read_extents(
 	const struct stk_reshape_args *a, const struct stk_call *call, struct stk_desc *out, bool *open, struct stk_error *err)
 {

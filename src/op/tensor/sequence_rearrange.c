@@ -20,7 +20,7 @@ static const struct stk_arg_def sequence_rearrange_args[] = {
 	STK_ARG_END,
 };
 
-/* Returns the number of frames from `i` on that follow each other in both orders. */
+/* Returns how many frames of the output, from frame `i` on, are consecutive frames of the input. */
 static int32_t run_length(struct stk_ints order, int32_t i)
 {
 	int32_t n = 1;

@@ -51,7 +51,7 @@ static void resolve_range(int64_t lo, int64_t hi, int64_t step, int64_t extent, 
 	*count = empty ? 0 : (int64_t)((span + size - 1) / size);
 }
 
-/* One subscript. open: true while the graph is built if one of its values will come sample by sample. */
+/* One subscript. open: true if one of its values is in an input, which has no data while the graph is built. */
 struct range {
 	int64_t kind, lo, hi, step;
 	bool open;

@@ -145,8 +145,8 @@ void stk__video_tally(struct stk_video_tally *t, const struct stk_video_done *be
 struct clip {
 	uint8_t *bytes; /* all frames, one after the other; in the GPU's memory if `gpu` is set */
 	struct stk_video_gpu *gpu;
-	const char *only_cores;    /* why only the cores decode although `gpu` is set; NULL: the GPU decodes too */
-	uint8_t *filled;           /* with `gpu`: a frame of the constant in host memory; NULL before the first one */
+	const char *only_cores; /* why only the cores decode although `gpu` is set; NULL: the GPU decodes too */
+	uint8_t *filled; /* with `gpu`: a frame of fill values in host memory, for copies to the GPU; NULL until the first such copy */
 	int32_t *frames, *indices; /* numbers of frames, ascending, each once; and the index in the clip of each */
 	int32_t height, width;
 };

@@ -31,13 +31,13 @@ struct stk_desc stk__clip_desc(const struct stk_video_index *x, int64_t frames, 
 /* The form in which a clip is written. */
 struct stk_clip_style {
 	enum stk_dtype dtype; /* STK_UINT8 or STK_FLOAT */
-	bool normalized;      /* floats from 0 to 1 */
-	struct stk_ints fill; /* one value, or three */
+	bool normalized;      /* floats from 0 to 1, and not from 0 to 255 */
+	struct stk_ints fill; /* value of frames that are filled: one for all channels, or one for each of the three */
 };
 /* Returns STK_INVALID unless the fill has 1 or 3 values and the type is STK_UINT8 or STK_FLOAT. */
 STK_MUST_USE enum stk_status stk__clip_check(const struct stk_clip_style *style, struct stk_error *err);
 
-/* Values of the counters of a worker's decoders. stk__video_tally adds the difference between two of these to a tally. gpu: NULL without a decoder on a GPU. */
+/* Counters of a worker's decoders at one moment. stk__video_tally adds the difference between two moments to a tally. gpu: NULL without a decoder on a GPU. */
 struct stk_video_done {
 	struct stk_video_counters cores;
 	struct stk_video_gpu_counters gpu;

@@ -120,7 +120,7 @@ static int64_t count_frames(const struct decode_video *a, const struct stk_video
 	return !(a->fps > 0) ? f->frames : count < 1 ? 1 : count > MOST_FRAMES ? (int64_t)MOST_FRAMES : (int64_t)count;
 }
 
-/* Computes the clip's beginning and end in seconds. state->frames must count at the rate fps, as before find_nearest. */
+/* Computes the clip's beginning and end in seconds. Call it before find_nearest, while state->frames still counts frames of the rate fps. */
 static void find_window(const struct decode_video *a, struct state *state)
 {
 	const struct stk_video_index *x = state->index;

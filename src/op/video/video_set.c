@@ -66,8 +66,8 @@ static enum stk_status list_files(struct stk_video_set *s, const struct stk_vide
 	return stk__file_list_create(&o, &s->files, err);
 }
 
-/* Returns the number of the frame that begins at a time or, if none does, of the previous frame, or with `up` of the next frame. Returns 0 for times before the
- * first frame; with `up`, returns the number of frames for times after the start of the last one. */
+/* Returns the number of the frame that begins at a time. If none does, returns the frame before that time or, with `up`, the frame after it. Returns 0 for
+ * times before the first frame; with `up`, returns the number of frames for times after the start of the last one. */
 static int32_t frame_at(const struct stk_video_index *x, double seconds, bool up)
 {
 	const double slack = 1e-9 * (1 + fabs(seconds));
@@ -154,8 +154,8 @@ static bool ask_access(void *user, int32_t done)
 	return !access || !access->interrupted || !access->interrupted(access->user);
 }
 
-/* Adds the file's path at the beginning of the error message, if the message lacks it, and its number among the files at its end, if there are several. Returns
- * the status. */
+/* Puts the file's path before the error message, unless the message names the file, and appends the file's number if there are several files. Returns the
+ * status. */
 static enum stk_status name_file(const struct opening *o, int32_t i, const char *path, enum stk_status status, struct stk_error *err)
 {
 	char was[600], shown[MOST_PATH];
@@ -191,7 +191,7 @@ static enum stk_status open_file(void *user, int32_t i, struct stk_error *err)
 	return STK_OK;
 }
 
-/* Opens all `count` files on several threads. STK_CANCELLED: the user interrupted it. */
+/* Opens all `count` files on several threads. Returns STK_CANCELLED if the user interrupts the call. */
 static enum stk_status open_files(struct stk_video_set *s, const struct stk_access *access, int64_t count, struct stk_error *err)
 {
 	enum { LOCAL_THREADS = 8, REMOTE_THREADS = 64 };

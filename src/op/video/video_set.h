@@ -13,9 +13,10 @@ struct stk_video_files {
 	struct stk_ints labels; /* labels of `names`. count -1: there are no labels; 0: a file's index is its label */
 };
 
-/* How the ranges of a list are read, and cut into clips. */
+/* How the ranges of frames in the user's list are understood, and how they are cut into clips. */
 struct stk_video_cut {
-	/* in frames: length of a clip; distance from clip to clip (-1: length * stride); distance from frame to frame in a clip */
+	/* length: number of frames in a clip; step: distance between the first frames of consecutive clips (0 or less: length * stride); stride: distance between
+  * consecutive frames of a clip */
 	int64_t length, step, stride;
 	enum stk_clip_pad pad; /* STK_CLIP_NONE: only whole clips */
 	bool uniform;          /* each range gives one clip: `length` frames, spread evenly over it; step, stride and pad are not used */
@@ -25,7 +26,7 @@ struct stk_video_cut {
 };
 
 struct stk_video_clip {
-	int32_t file, first; /* index of the file, and number in it of the clip's first frame */
+	int32_t file, first; /* index of the file; number that the clip's first frame has in the file */
 	int32_t begin, end;  /* the clip is cut from the frames begin to end - 1 */
 };
 
@@ -45,7 +46,7 @@ STK_MUST_USE enum stk_status stk__video_set_open(const struct stk_video_files *f
 	const struct stk_access *access, struct stk_video_set **out, struct stk_error *err);
 void stk__video_set_close(void *set); /* set: may be NULL */
 
-/* Sets out[0 .. s->cut.length - 1] to the numbers in the file of a clip's frames, or to STK_CLIP_FILL. */
+/* Sets out[0 .. s->cut.length - 1] to the numbers that a clip's frames have in the file, or to STK_CLIP_FILL. */
 void stk__video_set_frames(const struct stk_video_set *s, int64_t clip, int32_t *out);
 
 /* For struct stk_reader_def; `shared` is the set. A clip's parts are the byte ranges of its segments. */
