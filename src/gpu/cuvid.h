@@ -24,8 +24,9 @@ enum stk_cuvid_codec {
 	CUVID_AV1 = 11,
 };
 enum { CUVID_MONOCHROME = 0, CUVID_420 = 1, CUVID_422 = 2, CUVID_444 = 3 };
-/* Formats of surfaces. NV12: a plane of luma, then a plane of pairs of Cb and Cr, 8 bits per sample. P016: like NV12, but with 16 bits per sample and the
- * value in the upper bits. YUV444: three planes of 8 bits; YUV444_16: three planes of 16 bits. NV16 and P216: like NV12 and P016, for 4:2:2. */
+/* Formats of surfaces, the images in GPU memory into which the decoder writes. NV12: a plane of luma, then a plane of pairs of Cb and Cr at half the width and
+ * height, 8 bits per sample. P016: like NV12, but with 16 bits per sample and the value in the upper bits. NV16 and P216: like NV12 and P016, but with Cb and
+ * Cr at full height. YUV444: three planes of 8 bits; YUV444_16: three planes of 16 bits. */
 enum { CUVID_NV12 = 0, CUVID_P016 = 1, CUVID_YUV444 = 2, CUVID_YUV444_16 = 3, CUVID_NV16 = 4, CUVID_P216 = 5 };
 enum { CUVID_PREFER_CUVID = 4 };
 enum { CUVID_PACKET_END_OF_STREAM = 1, CUVID_PACKET_TIMED = 2, CUVID_PACKET_DISCONTINUITY = 4, CUVID_PACKET_WHOLE_PICTURE = 8 };

@@ -87,7 +87,7 @@ void stk__gpu_free(struct stk_gpu_device *dev, stk_gpu_ptr p); /* waits for the 
 STK_MUST_USE enum stk_status stk__gpu_host_alloc(struct stk_gpu_device *dev, size_t size, void **out, struct stk_error *err);
 void stk__gpu_host_free(struct stk_gpu_device *dev, void *p);
 /* Returns false if CUDA does not know the memory at the address, so that kernels cannot access it. Returns true for all other memory, and also if the driver
- * reports another error. Only for checks that find mistakes in Stoker. */
+ * reports another error. Only for checks that detect bugs of Stoker, since the answer is no guarantee. */
 bool stk__gpu_reaches(struct stk_gpu_device *dev, stk_gpu_ptr at);
 /* Sets *available to the number of bytes of device memory that are not in use by any process. */
 STK_MUST_USE enum stk_status stk__gpu_memory_free(struct stk_gpu_device *dev, size_t *available, struct stk_error *err);
@@ -108,7 +108,9 @@ enum stk_gpu_priority { STK_GPU_LOW, STK_GPU_HIGH }; /* LOW is the priority that
 STK_MUST_USE enum stk_status stk__gpu_stream_create(
 	struct stk_gpu_device *dev, enum stk_gpu_priority priority, stk_gpu_stream *out, struct stk_error *err);
 void stk__gpu_stream_destroy(struct stk_gpu_device *dev, stk_gpu_stream stream);
-STK_MUST_USE enum stk_status stk__gpu_stream_sync(struct stk_gpu_device *dev, stk_gpu_stream stream, struct stk_error *err); /* waits */
+/* Blocks the calling thread until all work queued on the stream has finished. */
+STK_MUST_USE enum stk_status stk__gpu_stream_sync(struct stk_gpu_device *dev, stk_gpu_stream stream, struct stk_error *err);
+/* Makes work that is queued on the stream from now on wait for the event. The host does not wait. */
 STK_MUST_USE enum stk_status stk__gpu_stream_wait(
 	struct stk_gpu_device *dev, stk_gpu_stream stream, stk_gpu_event event, struct stk_error *err);
 
@@ -116,9 +118,10 @@ STK_MUST_USE enum stk_status stk__gpu_event_create(struct stk_gpu_device *dev, b
 void stk__gpu_event_destroy(struct stk_gpu_device *dev, stk_gpu_event event);
 STK_MUST_USE enum stk_status stk__gpu_event_record(
 	struct stk_gpu_device *dev, stk_gpu_event event, stk_gpu_stream stream, struct stk_error *err);
-STK_MUST_USE enum stk_status stk__gpu_event_sync(struct stk_gpu_device *dev, stk_gpu_event event, struct stk_error *err); /* waits */
-/* Returns whether a CUDA graph is being captured on the stream (for the default stream: on any stream that it would wait for). During a capture only the
- * graph's own work may be queued on the stream. Returns false for a stream that was destroyed or whose device is lost. */
+/* Blocks the calling thread until the event's work has finished. */
+STK_MUST_USE enum stk_status stk__gpu_event_sync(struct stk_gpu_device *dev, stk_gpu_event event, struct stk_error *err);
+/* Returns whether a CUDA graph is being captured on the stream. While it is, only the graph's own work may be queued there. The default stream waits for other
+ * streams, so for it the result is also true if one of those is being captured. Returns false for a stream that was destroyed or whose device is lost. */
 bool stk__gpu_stream_captures(struct stk_gpu_device *dev, stk_gpu_stream stream);
 /* Sets *done to whether the work that was queued before the event was recorded has finished. An event that was never recorded counts as finished. */
 STK_MUST_USE enum stk_status stk__gpu_event_query(struct stk_gpu_device *dev, stk_gpu_event event, bool *done, struct stk_error *err);

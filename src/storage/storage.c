@@ -252,7 +252,7 @@ size_t stk_storage_counters(struct stk_storage *s, struct stk_counter *out, size
 		{"cache_limit", (double)cache.limit},
 	};
 	size_t total = sizeof all / sizeof *all;
-	total -= s->cache ? 0 : 12;
+	total -= s->cache ? 0 : 12; /* the number of rows that begin with "cache_" */
 	for (size_t i = 0; i < n && i < total; i++)
 		out[i] = all[i];
 	return total;

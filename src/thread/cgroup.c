@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The CPU quota of this process's control groups: cpu.max (v2) or cpu.cfs_quota_us and cpu.cfs_period_us (v1). The result is the least quota from the
- * process's own group up to the mount of the hierarchy. See cgroups(7) and the kernel's admin-guide/cgroup-v2. */
+ * Reads the CPU quota of this process's control groups, from cpu.max (v2) or from cpu.cfs_quota_us and cpu.cfs_period_us (v1). A quota is a number of
+ * processors, which may be a fraction. A group's quota also holds for the groups inside it, so the result is the least quota from the process's own group up
+ * to the mount of the hierarchy. See cgroups(7) and the kernel's admin-guide/cgroup-v2. */
 #include "thread/thread.h"
 
 #include <fcntl.h>

@@ -43,7 +43,7 @@ static void *run(void *user)
 	return NULL;
 }
 
-/* Calls the caller's progress function until all threads have ended. If it returns false, sets the flag `stop`, and no further item is started. */
+/* Calls crew->progress again and again until all threads have ended. If it returns false, sets the flag *crew->stop, and no further item is started. */
 static void report_progress(struct work *w)
 {
 	pthread_mutex_lock(&w->lock);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Cores near a PCI device, as the kernel reports them (Documentation/ABI/testing/sysfs-bus-pci: local_cpulist). */
+ * Finds the cores near a PCI device, which the kernel lists in sysfs (Documentation/ABI/testing/sysfs-bus-pci: local_cpulist). */
 #include "thread/thread.h"
 
 #include <ctype.h>

@@ -14,8 +14,8 @@ void stk__duty_init(struct stk_duty *d, int32_t threads, int64_t now)
 	*d = (struct stk_duty){.on = threads, .most = threads, .awake = threads, .window_ns = now, .last_ns = now};
 }
 
-/* Adds the time of awake threads since the last change, and then changes their number by `awake`. A thread that should rest counts as awake until it has
- * finished its unit of work. */
+/* Changes the number of awake threads by `awake`, and first adds to awake_ns the time that they were awake since the last change. A thread that is no longer
+ * on duty counts as awake until it has finished its unit of work. */
 static void set_awake(struct stk_duty *d, int32_t awake, int64_t now)
 {
 	d->awake_ns += d->awake * (now - d->last_ns);
@@ -36,8 +36,6 @@ void stk__duty_wakes(struct stk_duty *d, int64_t now)
 	update_all_awake_since(d, now);
 }
 
-/* Records that a thread goes to sleep. At the end of a window, also computes the load in it, and lowers the number of threads on duty to the number that was
- * needed. Only stk__duty_raise raises that number again. */
 void stk__duty_sleeps(struct stk_duty *d, int64_t now)
 {
 	set_awake(d, -1, now);

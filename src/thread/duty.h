@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STK_DUTY_WINDOW_NS 100000000 /* minimum length of a window in which awake threads are counted: some batches of a training loop */
+#define STK_DUTY_WINDOW_NS 100000000 /* minimum length of a window, over which awake threads are averaged: several batches of a training loop */
 
 struct stk_duty {
 	_Atomic int32_t on;       /* number of threads on duty, which are those with the lowest numbers */
@@ -28,7 +28,8 @@ struct stk_duty {
 void stk__duty_init(struct stk_duty *d, int32_t threads, int64_t now);
 /* Records that a thread on duty wakes. */
 void stk__duty_wakes(struct stk_duty *d, int64_t now);
-/* Records that a thread goes to sleep or to rest. At the end of a window, also lowers the number of threads on duty to the number that was needed. */
+/* Records that a thread goes to sleep or to rest. At the end of a window, also computes the load in it, and lowers the number of threads on duty to the number
+ * that was needed. Only stk__duty_raise raises that number again. */
 void stk__duty_sleeps(struct stk_duty *d, int64_t now);
 /* Returns whether all threads on duty are awake while others rest. Call it between two units of work, without the lock. If it returns false there is no need
  * to read the clock for stk__duty_busy. */

@@ -69,7 +69,8 @@ static bool must_rest(const struct pool_thread *t)
 	return t->index >= atomic_load(&t->pool->duty.on);
 }
 
-/* Waits until there may be work, or while off duty. seen: `wakes` before the worker searched for work. Returns false if the pool ends. */
+/* Waits until there may be work or, if the worker is not on duty (duty.h), until it is on duty again. seen: value of `wakes` before the worker searched for
+ * work. Returns false if the pool ends. */
 static bool wait_for_work(const struct pool_thread *t, uint64_t seen)
 {
 	struct stk_pool *pool = t->pool;
@@ -223,8 +224,8 @@ bool stk__pool_leave_within(struct stk_pool *pool, struct stk_pool_client *clien
 	return left;
 }
 
-/* Counts a wake, and returns whether a worker sleeps. A worker that goes to sleep meanwhile either sees the new count, or sleeps by the time this function
- * has taken and released the lock. */
+/* Counts a wake, and returns whether a worker sleeps. A worker that is about to sleep holds the lock from its look at the count to its wait. So once this
+ * function has taken and released the lock, that worker either has seen the new count, or waits for the signal that the caller sends next. */
 static bool count_wake(struct stk_pool *pool)
 {
 	atomic_fetch_add(&pool->wakes, 1);

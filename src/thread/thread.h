@@ -9,8 +9,8 @@
 #include <pthread.h>
 #include <sched.h>
 
-/* Starts a thread with every signal blocked (the program's handlers run on the program's own threads). name: at most 15 characters of it are shown by tools.
- * The caller must join or detach the thread. STK_SYSTEM: the system refuses. */
+/* Starts a thread with every signal blocked, so that the program's signal handlers run on the program's own threads. name: what tools show; cut to 15
+ * characters. The caller must join or detach the thread. STK_SYSTEM: the system refuses. */
 STK_MUST_USE enum stk_status stk__thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg, struct stk_error *err);
 void stk__thread_join(pthread_t thread);
 /* Initialises a condition variable whose timed waits use CLOCK_MONOTONIC, as stk__clock_ns does. */

@@ -7,7 +7,7 @@
 #define NVTX_SUPPORT_STATIC_INJECTION_LIBRARY 0
 #include <nvtx3/nvToolsExt.h>
 
-/* struct stk_ranges has no definition: a pointer to it is the handle of the domain, which is NULL if no tool listens. */
+/* Converts a handle back to NVTX's type. A struct stk_ranges never exists: the pointer itself is the handle of the NVTX domain, NULL if no tool listens. */
 static nvtxDomainHandle_t domain_of(struct stk_ranges *r)
 {
 	return (nvtxDomainHandle_t)(void *)r;

@@ -24,7 +24,7 @@ enum stk_span_kind {
 };
 
 struct stk_trace_span {
-	const char *name; /* a constant string; NULL: named after its kind and stage */
+	const char *name; /* name to show, a constant string; NULL: the span is shown by its kind and stage */
 	int64_t batch, begin_ns, end_ns;
 	int32_t first, count; /* samples of the batch: number of the first one, and how many */
 	int16_t level,
