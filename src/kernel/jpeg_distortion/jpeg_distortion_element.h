@@ -51,8 +51,8 @@ STK_HD int32_t stk__jpeg_of_rgb(const uint8_t *p, int component)
 	}
 }
 
-/* Returns sample (x, y) of a component's plane. Outside of the image, the outermost column of pixels is repeated before chroma is halved, and the outermost
- * row of samples afterwards, as in libjpeg. */
+/* Returns sample (x, y) of a component's plane. As in libjpeg, the last column of pixels is repeated outside of the image before chroma is halved, and the
+ * last row of samples afterwards. If the height is odd, the last row of pixels counts twice. */
 STK_HD uint8_t stk__jpeg_sample(const struct stk_jpeg_distortion *j, const uint8_t *frame, int component, int32_t x, int32_t y)
 {
 	const uint8_t *row;
