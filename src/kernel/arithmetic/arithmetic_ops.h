@@ -5,7 +5,7 @@
  *     UNARY(name, kind, for integers, for doubles)      function of a
  * kind determines the type of the result: SAME: the type to which the operands are promoted, not defined if all are bools; ANY: the same, also for bools; BITS:
  * the same, defined only for integers and bools; BOOLEAN: bool; REAL: the promoted type, or float32 if that is an integer type; not defined if all operands are
- * bools. T is int64_t or uint64_t in the expressions for integers. Integers wrap around as in the type of the result. */
+ * bools. T is int64_t or uint64_t in the expressions for integers. Integer results wrap around to the range of their type. */
 #ifndef BINARY
 #define BINARY(name, kind, whole, real)
 #endif
