@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weighted sums along one dimension of a float32 tensor: the product with a matrix. Of each row of the matrix, only the range of elements that may differ from
- * 0 is stored, as a band. A sum begins at 0 and adds the products in the order of the weights. */
+ * Weighted sums along one dimension of a float32 tensor: the product with a matrix. Each row of the matrix is stored as a band: the range of its elements
+ * that may differ from 0. A sum begins at 0 and adds the products in the order of the weights. */
 #ifndef STK_KERNEL_BANDS_H
 #define STK_KERNEL_BANDS_H
 

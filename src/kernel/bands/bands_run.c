@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Weighted sums along a dimension on the CPU. A column is the elements along that dimension at one outer and one inner index. Each lane of a vector computes
- * another column: of the same outer index if `inner` is at least the number of lanes, otherwise of any. */
+ * Weighted sums along a dimension on the CPU. A column is the elements along that dimension at one outer and one inner index. Each lane of a vector
+ * computes a different column. If `inner` is at least the number of lanes, the columns in a vector have the same outer index. */
 #include "kernel/bands/bands_lanes.h"
 
 enum { SETS = 4, WIDE = SETS * STK_LANES };

@@ -71,7 +71,7 @@ STK_LANES_INLINE void stk__lanes_load4(stk_lanes to[4], const float *const rows[
 }
 #endif
 
-/* Reads n elements of each of eight rows: to[k] gets element k of all rows, times factors[k] unless that is NULL. */
+/* Reads n elements of each of eight rows: to[k] gets element k of all rows, multiplied by factors[k] unless `factors` is NULL. */
 STK_LANES_INLINE void stk__lanes_load_rows(stk_lanes *to, const float *const rows[STK_LANES], int64_t n, const float *factors)
 {
 	int64_t k = 0;
