@@ -28,7 +28,7 @@ static inline int64_t clamp(int64_t x, int64_t low, int64_t high)
 	return x < low ? low : x > high ? high : x;
 }
 
-/* Finds the indices of the output along d, from *begin to *end - 1, whose source index is from 0 to d->limit - 1. */
+/* Sets *begin and *end such that exactly the output indices *begin .. *end - 1 along d read a source index from 0 to d->limit - 1. */
 static inline void find_inside(const struct stk_copy_dim *d, int64_t *begin, int64_t *end)
 {
 	*begin = 0;

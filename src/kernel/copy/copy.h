@@ -14,15 +14,15 @@ struct stk_job_copy {
 STK_PARAMS_FIT(stk_job_copy);
 
 /* One dimension of a copy's output; the outermost is first. Index i of the output reads index start + step * i of a dimension of the source. If that is
- * outside of 0 .. limit - 1, the output gets the fill value. `src` is the stride of the source dimension: a transposition is an order of these strides. */
+ * outside of 0 .. limit - 1, the output gets the fill value. `src` is the stride of the source dimension; a transposition only permutes these strides. */
 struct stk_copy_dim {
 	int64_t size;               /* number of indices in the output; may be 0 */
 	int64_t start, step, limit; /* step may be negative or 0 (repeats) */
 	int64_t dst, src;           /* strides in elements; any sign */
 };
 
-/* Computes dims[0 .. ndim - 1] for a dense source of `shape` and a dense output of shape `size`. order: the source dimension of each output dimension; NULL:
- * the same one. start, step: values for each output dimension; NULL: 0, and 1. */
+/* Computes dims[0 .. ndim - 1] for a dense source of `shape` and a dense output of shape `size`. order: the source dimension of each output dimension;
+ * NULL: the same dimension. start, step: values for each output dimension; NULL: all starts are 0, or all steps are 1. */
 void stk__copy_dims(struct stk_copy_dim *dims, int ndim, const int64_t *shape, const int *order, const int64_t *start, const int64_t *step,
 	const int64_t *size);
 
@@ -31,8 +31,8 @@ void stk__copy_dims(struct stk_copy_dim *dims, int ndim, const int64_t *shape, c
 STK_MUST_USE enum stk_status stk__job_copy(struct stk_jobs *jobs, const struct stk_tensor *in, const struct stk_tensor *out,
 	const struct stk_copy_dim *dims, int ndim, const void *fill, bool convert, struct stk_error *err);
 
-/* Parameters of a copy from a dense source to an output of the same type: rows of `length` elements become `stride` elements apart in the output, beginning
- * with its element `first`. Concatenation along a dimension makes one such job for each input. */
+/* Parameters of a copy without conversion. `count` rows of `length` elements, which are contiguous in the source, are stored `stride` elements apart in the
+ * output, from its element `first` on. Concatenation along a dimension makes one such job for each input. */
 struct stk_job_rows {
 	int64_t count, length, first, stride;
 };

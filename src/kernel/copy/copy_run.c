@@ -33,8 +33,8 @@ static void fill_all(const struct copy *c, int at, uint8_t *dst, int64_t begin, 
 		stk__job_put(dst, d->dst, c->fill, 0, end - begin, c->element);
 }
 
-/* Converts n elements, which are src_step and become dst_step bytes apart. Elements that are not contiguous are gathered before the conversion and
- * scattered after it. This is a separate function, so that its buffers are not on the stack of other copies. */
+/* Converts n elements that are src_step bytes apart, and stores them dst_step bytes apart. Elements that are not contiguous are gathered before the
+ * conversion and scattered after it. This is a separate function, so that its buffers are not on the stack of other copies. */
 static __attribute__((noinline)) void convert_run(
 	const struct stk_job *job, uint8_t *dst, int64_t dst_step, const uint8_t *src, int64_t src_step, int64_t n)
 {
@@ -78,8 +78,8 @@ static void copy_dim(const struct copy *c, int at, uint8_t *dst, const uint8_t *
 	fill_all(c, at, dst, d->end, d->size);
 }
 
-/* Merges the innermost dimension into one element of at most 16 bytes, if it is contiguous in source and output, as an image's channels are, and no
- * element is converted. */
+/* Turns the innermost dimension, for example the channels of an image, into a single element of at most 16 bytes. Does nothing if elements are converted,
+ * or if the dimension is longer, has outputs that are fill, or is not contiguous in source and output. */
 static void join_elements(struct copy *c)
 {
 	const struct stk_job_dim *inner = &c->job->dim[c->ndim - 1];
