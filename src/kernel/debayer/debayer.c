@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Demosaicing on the CPU. The usual method, BILINEAR, works on rows: it computes all means at each pixel and selects those that the pixel's colour
- * needs with masks, so that there are no branches. debayer_avx2.c compiles this file again for wide registers. */
+ * Demosaicing on the CPU. The usual method, BILINEAR, is computed row by row without branches: at each pixel all means are computed, and masks select those
+ * that the pixel's colour needs. debayer_avx2.c compiles this file again for wide registers. */
 #include "kernel/debayer/debayer.h"
 
 #include <string.h>
 
 enum { PART = 512 }; /* maximum number of pixels that NAME_part makes */
 
-/* NAME_part makes output pixels begin .. begin + n - 1 of a row, NAME_of a row, and NAME an image. Pixels with (x & 1) == phase have the row's own colour in
- * the sensor's data, the others have green. own: index of the row's own colour in an output pixel; the third colour has index 2 - own. `sum` is a type that
- * holds the sum of four values. */
+/* NAME_part makes output pixels begin .. begin + n - 1 of a row, NAME_of a row, and NAME an image. In the sensor's data, a row has green pixels and pixels
+ * of one other colour, the row's own: red or blue. (x & 1) == phase for the pixels of the own colour. own: index of this colour in an output pixel; the
+ * third colour has index 2 - own. `sum` is a type that holds the sum of four values. */
 #define ROW(name, type, sum)                                                                                                               \
 	static inline __attribute__((always_inline)) void name##_part(type *restrict out, const type *restrict north,                      \
 		const type *restrict row, const type *restrict south, int begin, int n, int phase, int own)                                \

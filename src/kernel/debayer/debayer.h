@@ -18,7 +18,8 @@ enum stk_debayer_method {
 	STK_DEBAYER_GRAY   /* one channel: the luma of BILINEAR */
 };
 
-/* The parameters. Images are dense. blue_x: 0 if the blue pixels are in odd columns, counted from 0, 1 if they are in even ones. blue_y: the same for rows. */
+/* The parameters. Images are dense. blue_x: 0 if the blue pixels are in columns with odd indices, 1 if they are in columns with even indices. blue_y: 0 or
+ * 1 for rows with odd or even indices. */
 struct stk_debayer {
 	int32_t width, height;
 	int32_t method, blue_x, blue_y;

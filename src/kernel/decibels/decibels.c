@@ -21,8 +21,8 @@ enum stk_status stk__job_decibels(struct stk_jobs *jobs, const struct stk_decibe
 
 /* ---- on the GPU ---- */
 
-/* Indices of the kind's launches; with STK_LAUNCH_decibels added, indices among all kinds' launches. LARGEST finds the largest value of each tensor that is
- * measured relative to it, OUTPUTS makes the outputs. */
+/* Indices of the kind's launches; with STK_LAUNCH_decibels added, indices among all kinds' launches. LARGEST finds the largest value of each tensor whose
+ * reference is that value, OUTPUTS makes the outputs. */
 enum { LARGEST, OUTPUTS };
 static const struct stk_job_launch launches[] = {
 	[LARGEST] = {"decibels_gpu", "job_decibels_largest", 0},
