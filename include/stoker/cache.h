@@ -18,7 +18,7 @@ struct stk_cache_entry {
 		*uri; /* the object's URI, without the query of a URL; "" if the entry is too damaged to have one; valid during the call */
 	int64_t offset, length; /* the requested range; length -1: to the object's end */
 	int64_t bytes;
-	int64_t used; /* time of the last recorded use in seconds since 1970; a storage records only its first use of an entry */
+	int64_t used; /* time of the last recorded use, in seconds since 1970. While any process has the cache open, only the first use is recorded */
 	bool damaged; /* true if the entry's name, size or header is wrong; in stk_cache_verify also if its contents are wrong */
 };
 

@@ -14,7 +14,7 @@ struct stk_access {
 	/* Called from time to time while a function waits, on the thread that makes the pipeline; true ends the wait with STK_CANCELLED. May be NULL. */
 	bool (*interrupted)(void *user);
 	void (*listed)(void *user,
-		int64_t entries); /* called ten times a second on the same thread; entries: objects and folders so far; may be NULL */
+		int64_t entries); /* called ten times a second on the same thread; entries: number of objects and folders listed so far; may be NULL */
 	void *user;
 	/* Receives warnings about behaviour that may be unexpected; called by one thread at a time. May be NULL. */
 	void (*notice)(void *user, const char *text);

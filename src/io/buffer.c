@@ -90,8 +90,8 @@ static size_t mapped_bytes(size_t capacity)
 	return sizeof(struct stk_buffer) + capacity + SLACK;
 }
 
-/* Frees the buffers of a list linked by `older`, and returns their memory to the system. (malloc would keep some for each thread, which adds up over the
- * many threads that read.) */
+/* Frees the buffers of a list linked by `older`. Each buffer is a mapping of its own, so its memory goes back to the system at once. malloc would keep some of
+ * it for each thread, which adds up over the many threads that read. */
 static void free_list(struct stk_buffer *b)
 {
 	while (b) {

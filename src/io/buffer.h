@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The pool from which stk__buffer_take takes buffers. Any thread. */
+ * A pool of buffers for the bytes of requests. Each io has one, from which stk__buffer_take (io.h) takes buffers. Any thread. */
 #ifndef STK_IO_BUFFER_H
 #define STK_IO_BUFFER_H
 
@@ -20,7 +20,7 @@ struct stk_buffer_pool {
 	unsigned count, window_count;        /* number of buffers in use: now, and the maximum in this window */
 	unsigned takes;                      /* number of takes in this window */
 	uint64_t gives;                      /* number of releases so far */
-	bool closed;                         /* true if the io was destroyed: a release frees its buffer, the last one also the pool */
+	bool closed; /* true after stk__buffer_pool_close: each release then frees its buffer, and the last one also frees the pool */
 };
 
 struct stk_buffer_pool *stk__buffer_pool_create(void); /* returns NULL if memory is short */

@@ -124,7 +124,8 @@ static bool is_good(const struct stk_request *r, const struct entry *e, uint64_t
 	       stk__xxh64(e->data, e->size, 0) == e->head.bytes_hash;
 }
 
-/* Sets the time of the entry's last use, which is the file's time of change, to now if the entry was last used before this run began. */
+/* Sets the file's modification time, which records the entry's last use, to the present time. Does so only if the entry was last used before the cache's
+ * present run (cache_disk.h) began, since nothing depends on later uses. */
 static void mark_used(struct stk_cache *c, int fd, const struct stat *st)
 {
 	if (c->disk.fd >= 0 && st->st_mtime < c->disk.begin_sec)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The folder of a cache: opening it, runs, claims, and the limit. */
+ * Opens the folder of a cache, reads and writes its entries, removes old ones, and locks claims. */
 #include "io/cache_disk.h"
 
 #include "base/clock.h"
@@ -37,7 +37,8 @@ enum {
 static const char tag_text[] =
 	"Signature: 8a477f597d28d172789f06886806bc55\n# A cache of Stoker's (stoker cache clear removes what it holds).\n";
 
-/* The first bytes of the file `state`. */
+/* The first bytes of the file `state`. used: total size of the entries, finished or reserved, in bytes. begun, begun_last: times at which this run and the
+ * previous one began, in seconds since 1970. */
 struct page {
 	char magic[8];
 	uint64_t used;
@@ -363,7 +364,7 @@ static bool open_state(struct stk_cache_disk *d, char why[200])
 	return ok;
 }
 
-/* Returns whether stk__cache_write gives such a name to an unfinished file: three numbers with "-" between them. *size: set to the last number. */
+/* Returns whether the name has the form PID-N-SIZE, which stk__cache_write gives to unfinished entries. Sets *size to the last number. */
 static bool is_unfinished(const char *name, uint64_t *size)
 {
 	int dashes = 0;
@@ -602,7 +603,8 @@ static int by_use(const void *a, const void *b)
 	return (x->used > y->used) - (x->used < y->used);
 }
 
-/* Removes entries last used before `before` (seconds since 1970), the oldest first, until the total of their sizes, which it returns, reaches `wanted`. */
+/* Removes entries whose last use was before `before`, in seconds since 1970. Removes the least recently used ones first, until `wanted` bytes are free. Returns
+ * the total size of the removed entries. */
 static uint64_t remove_old(struct stk_cache_disk *d, int64_t before, uint64_t wanted)
 {
 	struct olds o = {.before = before};
@@ -618,7 +620,8 @@ static uint64_t remove_old(struct stk_cache_disk *d, int64_t before, uint64_t wa
 	return freed;
 }
 
-/* If room is missing, removes old entries of at least a twentieth of the limit. If it finds too few, this process never looks for old entries again. */
+/* If room is missing, removes old entries of at least a twentieth of the limit, so that the folder need not be searched for each new entry. If it finds too
+ * few, this process never searches for old entries again. */
 bool stk__cache_reserve(struct stk_cache_disk *d, uint64_t bytes)
 {
 	if (d->read_only || bytes > d->limit)

@@ -111,8 +111,9 @@ static const struct stk_certificates *read_certificates(const char *file, struct
 	return *kept = k;
 }
 
-/* Passes the text of a file of certificates to libcurl. (TLS libraries would open the file so that child processes inherit it, and would wait for a FIFO.)
- * Returns false if the file cannot be read, or if this libcurl takes no certificates from memory; then libcurl opens the file, or reports why it cannot. */
+/* Passes the text of a file of certificates to libcurl. If libcurl opened the file itself, child processes would inherit the descriptor, and a FIFO would block
+ * it. Returns false if the file cannot be read, or if this libcurl takes no certificates from memory; the caller then passes the file's name, so that libcurl
+ * opens the file or reports why it cannot. */
 static bool trust_text(const struct stk_curl *c, CURL *easy, const char *file, struct stk_certificates **kept)
 {
 #if LIBCURL_VERSION_NUM >= 0x074d00

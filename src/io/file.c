@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Threads that wait for local files, so that workers need not wait. */
+ * Reads local files on threads of its own, so that workers do not wait for the disk. */
 #include "io/file.h"
 
 #include "base/error.h"

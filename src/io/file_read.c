@@ -198,7 +198,8 @@ static enum stk_status size_changed(const struct file_read *f, int64_t before, i
 		(long long)(r->offset + before), (long long)(r->offset + now));
 }
 
-/* Enlarges a full buffer when the end of the file has not been reached. Uses the size from fstat, which is too small for a file that grows or is in /proc. */
+/* Enlarges a full buffer when the end of the file has not been reached: to the size that fstat reports or, if that is too small, as for a file that grows or is
+ * in /proc, by half. */
 static enum stk_status grow(struct file_read *f)
 {
 	int64_t before = f->expected;
@@ -291,7 +292,8 @@ static enum stk_status open_and_read(struct file_read *f)
 	return status;
 }
 
-/* Adapts the size of the first buffer for the next file: to this file's size and one byte if that is larger, otherwise a little less than before. */
+/* Adapts the size of the first buffer for the next file, so that a file is usually read without fstat: raises it to one byte more than this file has, or lowers
+ * it by a 64th of the unused part. */
 static void update_first_buffer(struct stk_file_habits *h, size_t used)
 {
 	size_t size = atomic_load_explicit(&h->size, memory_order_relaxed);

@@ -431,7 +431,7 @@ enum stk_status stk__io_check_size(struct stk_request *r, struct stk_error *err)
 		stk__uri_shown(r->uri), r->uri, (long long)r->got.size, (long long)r->expected.size);
 }
 
-/* Checks that the object has the size that the listing or index states. Otherwise releases the bytes, which are only a part or of another version. */
+/* Checks that the object has the size that the listing or index states. Otherwise releases the bytes, since some are missing or all are of another version. */
 static enum stk_status check_whole(struct stk_request *r)
 {
 	const bool whole = !r->offset && r->length < 0;

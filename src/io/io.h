@@ -33,8 +33,8 @@ struct stk_admission {
 	/* Returns whether the request may hold buffers of `bytes` bytes in total. If false, the source stops reading and asks again when
 	 * stk__io_admission_changed is called, and a few times a second. A smaller number than before is always admitted. Any thread. */
 	bool (*admit)(struct stk_admission *a, struct stk_request *r, size_t bytes);
-	/* The caller waits for its requests whose `turn` is at most this number. After a refusal of one request, the source asks again for all of these, and
-	 * for none of the caller's others, so that small requests do not overtake a large one. */
+	/* The caller cannot continue until its requests whose `turn` is at most this number have ended. After a refusal, the source still asks for these
+	 * requests, but for none of the caller's others, so that small requests do not overtake a large one. */
 	_Atomic int64_t awaited;
 };
 
@@ -69,7 +69,7 @@ struct stk_request {
 	struct {                   /* the version that the caller expects; a cached entry that differs is stale */
 		int64_t size;      /* the object's size in bytes; 0: not known */
 		uint64_t tag;      /* hash of its ETag; 0: not known */
-		bool pinned;       /* true if another tag is an error, not a newer version; also for local files that have a tag */
+		bool pinned;       /* true: the request fails if the object, which may be a local file, has another tag */
 	} expected;
 	/* check: returns an error if the bytes are wrong; bytes of a source then make the request fail with that error, and bytes of the cache are read from
 	 * the source instead. May be NULL. before: for local files, number of bytes before `offset` that are read too, for `check` only: at most

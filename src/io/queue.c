@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "io/queue.h"
 
-/* Joins two heaps, of which either may be NULL, and returns the root. The root that becomes a child gets a new sibling. */
+/* Joins two heaps, of which either may be NULL, and returns the root. The root with the later deadline becomes the first child of the other. */
 static struct stk_request *join_heaps(struct stk_request *a, struct stk_request *b)
 {
 	if (!a || !b)
@@ -23,7 +23,8 @@ void stk__queue_push(struct stk_request_queue *q, struct stk_request *r)
 	q->root = join_heaps(q->root, r);
 }
 
-/* Joins a node's children in two passes, and returns the root: in pairs from the left, then the pairs from the right. */
+/* Joins a node's children, a list that begins with `child`, into one heap and returns its root. Two passes keep the heap shallow: the first joins pairs from
+ * left to right, the second joins the pairs from right to left. */
 static struct stk_request *join_children(struct stk_request *child)
 {
 	struct stk_request *pairs = NULL, *root = NULL;

@@ -16,9 +16,9 @@ void stk__retry_init(struct stk_retry *t, void (*again)(void *user, struct stk_r
 	pthread_mutex_init(&t->lock, NULL);
 }
 
-/* Calls t->retry for the parked requests that are admitted now, and for those that were cancelled. If a caller's admission refuses a request, does not try
- * that caller's requests with later deadlines, unless the caller waits for them; after refusals by CALLERS admissions, tries only such requests. Call with the
- * lock held; it is released meanwhile. */
+/* Calls t->retry for the parked requests that are admitted now, and for those that were cancelled, in the order of their deadlines. Once a caller's admission
+ * has refused a request, asks it only about requests for which the caller waits (stk__request_awaited). Once CALLERS admissions have refused, does so for all
+ * callers. Call with the lock held; it is released meanwhile. */
 static void ask_parked(struct stk_retry *t)
 {
 	struct stk_request_queue rest = {0};

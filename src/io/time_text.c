@@ -76,8 +76,8 @@ static bool is_date(const struct parts *p)
 	return p->day <= length && p->hour < 24 && p->minute < 60 && p->second <= 60;
 }
 
-/* Converts a date of the proleptic Gregorian calendar to seconds since 1970. Years begin in March here, so that the leap day is the last of a
- * year; 400 years are added so that no dividend is below 0, where division would round up. */
+/* Converts a date of the proleptic Gregorian calendar to seconds since 1970. Years begin in March here, so that the leap day is the last of a year. Adds 400
+ * years (146097 days), so that no dividend is below 0, where division would round up. 719468 is the number of days from 1 March of year 0 to 1970. */
 static int64_t seconds_of(const struct parts *p)
 {
 	const int64_t year = p->year + 400 - (p->month <= 2), month = (p->month + 9) % 12;

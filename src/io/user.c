@@ -162,8 +162,8 @@ static void release_unsized(struct user_source *s)
 	}
 }
 
-/* Calls the user's function for r, and ends r with the result. If r is cancelled during the call, r and its URI may be freed. Call with the lock held; it is
- * released meanwhile. */
+/* Calls the user's function for r, and ends r with the result. The function gets a copy of the URI, because r and its URI may be freed if r is cancelled during
+ * the call. Call with the lock held; it is released meanwhile. */
 static void run_job(struct user_source *s, struct stk_request *r)
 {
 	struct job job = {.next = s->jobs, .r = r, .is_whole_object = r->length < 0}, **at;

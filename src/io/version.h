@@ -10,7 +10,7 @@
 
 struct stk_object;
 
-/* Returns a 64-bit hash of an ETag without its quotes and marks; 0 for no ETag. */
+/* Returns a 64-bit hash of an ETag without its quotes and without the prefix W/ of weak ETags; 0 if nothing is left. */
 uint64_t stk__etag_hash(const char *etag);
 
 /* Returns a 64-bit hash, never 0, that differs between versions of a local file. `modified_ns`: time of the last change of its bytes. The number of the inode
