@@ -23,7 +23,8 @@ struct stk_batch {
 	int32_t count, n_outputs;
 	struct stk_tensor_list *lists;
 	struct stk_sample *samples;
-	bool places_later; /* true if epoch, position and id of the samples are computed on request; sample i is then number `first` + i of batch k of `order` */
+	bool places_later; /* true if epoch, position and id of the samples are computed on request; sample i is then number `first` + i of batch k of
+	                    * `order` */
 	struct stk_order order;
 	int64_t k;
 	int32_t first;

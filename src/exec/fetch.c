@@ -35,8 +35,8 @@ enum stk_fetch_turn stk__fetch_order_next(struct stk_sample_state *s, int32_t ch
 		s->waiting |= 1ull << chain;
 		return STK_FETCH_WAITS;
 	}
-	/* A sample of the next batch to be delivered is read even if the window is full: the requests that fill the window may wait for buffers that later batches
-  * hold, and those batches cannot be delivered before this one. */
+	/* A sample of the next batch to be delivered is read even if the window is full: the requests that fill the window may wait for buffers that later
+	 * batches hold, and those batches cannot be delivered before this one. */
 	const struct stk_pipeline *p = s->record->pipeline;
 	const bool needed = s->record->k <= p->flight.next_deliver;
 	if (fresh && !needed && f->may_read_ahead && f->in_flight && stk__fetch_is_full(p)) {

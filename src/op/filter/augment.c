@@ -103,8 +103,8 @@ static bool keeps(struct step step)
 	return step.operation == IDENTITY || (step.operation >= BRIGHTNESS && step.operation <= SHARPNESS && step.magnitude == 1);
 }
 
-/* Checks the operation that `row` chooses and, if it changes nothing, makes the output a view of the input. While the graph is built and `row` will come sample
- * by sample, checks all operations of the lists. While it is built and one of the lists will come sample by sample, checks nothing. */
+/* Checks the operation that `row` chooses and, if it changes nothing, makes the output a view of the input. Arguments that vary from sample to sample have
+ * no values while the graph is built: if only `row` varies, checks all operations of the lists instead; if one of the lists varies, checks nothing. */
 static enum stk_status infer_step(const struct stk_call *call, struct stk_error *err)
 {
 	const struct augment *a = call->args;

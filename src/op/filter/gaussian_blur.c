@@ -35,7 +35,7 @@ static enum stk_status window_of(const struct gaussian_blur *a, int32_t i, struc
 {
 	double sigma = a->sigma.v[a->sigma.count == 1 ? 0 : i];
 	int64_t size = a->window_size.v[a->window_size.count == 1 ? 0 : i];
-	if (!(sigma >= 0) || size < 0) /* the table's range does not apply to per-sample values */
+	if (!(sigma >= 0) || size < 0) /* the ranges in gaussian_blur_args are not checked for values that vary from sample to sample */
 		return stk__fail(err, STK_INVALID, "sigma and window_size cannot be negative: they are %g and %lld for spatial dim %d",
 			sigma, (long long)size, i);
 	if (sigma == 0 && size == 0)

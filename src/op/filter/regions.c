@@ -88,8 +88,8 @@ static void store_fill(uint8_t *to, enum stk_dtype dtype, float value)
 	stk__convert(to, dtype, &value, STK_FLOAT, 1);
 }
 
-/* Sets e->ndim and e->shape so that the last dim with bounds and all dims after it, which regions contain whole, are one dim. Returns the number of elements in
- * one step along the last dim with bounds. */
+/* Sets e->ndim and e->shape to those of the tensor, except that the last dim with bounds is joined with the dims after it, all of whose elements are in a
+ * region. Returns the number of elements in one step along the last dim with bounds. */
 static int64_t join_dims(const struct stk_desc *in, const int32_t *axes, int32_t n, struct stk_pointwise_erase *e)
 {
 	int64_t run = 1;

@@ -45,8 +45,8 @@ bool stk__bbox_stays(const struct stk_bbox_search *s, const struct stk_span_box 
 	return inside > 0 && inside / all >= (double)s->prune;
 }
 
-/* Returns the share of the box that lies in the window (for a box without area: 1 if the window contains its centroid, else 0), or, without s->overlap, the IoU
- * (intersection over union) of window and box. */
+/* Returns a measure of how much of the box is in the window. With s->overlap, this is the share of the box that lies in the window; for a box without area,
+ * 1 if the window contains its centroid, else 0. Without s->overlap, it is the IoU (intersection over union) of window and box. */
 static double metric(const struct stk_bbox_search *s, const struct stk_span_box *window, const struct stk_span_box *box)
 {
 	double inside = common_volume(window, box, s->ndim), own = volume_of(box, s->ndim);
@@ -56,7 +56,7 @@ static double metric(const struct stk_bbox_search *s, const struct stk_span_box 
 	return all > 0 ? inside / all : 0;
 }
 
-/* Returns the smallest metric of all boxes if s->all_boxes is set, otherwise the largest. */
+/* Returns the smallest metric of all boxes if s->all_boxes is set, otherwise the largest; 1 if there are no boxes. */
 static double metric_of_all(const struct stk_bbox_search *s, const struct stk_span_box *window)
 {
 	double result = s->all_boxes ? 1 : 0;

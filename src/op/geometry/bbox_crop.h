@@ -40,7 +40,7 @@ struct stk_bbox_found {
 STK_MUST_USE enum stk_status stk__bbox_search(
 	const struct stk_bbox_search *s, struct stk_random *r, struct stk_bbox_found *out, struct stk_error *err);
 
-/* Returns whether a box stays in a window, by its centroid or by the share of its area. */
+/* Returns whether a box is kept if the window is cropped. This depends on its centroid or on the share of its area in the window (s->prune). */
 bool stk__bbox_stays(const struct stk_bbox_search *s, const struct stk_span_box *window, const struct stk_span_box *box);
 
 #endif

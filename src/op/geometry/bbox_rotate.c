@@ -85,11 +85,12 @@ static void rotate_point(const struct box_rotation *t, double x, double y, doubl
 		out[i] = t->map.m[i][0] * (x - t->in[0] / 2) + t->map.m[i][1] * (y - t->in[1] / 2) + t->out[i] / 2;
 }
 
-/* Replaces a box (left, top, right, bottom, in pixels) by the box of the rotated box, as `mode` defines it. */
+/* Replaces a box (left, top, right, bottom, in pixels) by the upright box that stands for it after the rotation; `mode` defines its extents. */
 static void rotate_box(const struct box_rotation *t, const char *mode, double box[4])
 {
 	double centre[2], half[2], fixed[2] = {(box[2] - box[0]) / 2, (box[3] - box[1]) / 2};
-	bool lies = fabs(t->map.m[0][0]) < fabs(t->map.m[0][1]); /* a quarter turn is nearer: swaps width and height */
+	bool lies = fabs(t->map.m[0][0]) <
+		    fabs(t->map.m[0][1]); /* true if the angle is nearer to a quarter turn than to none, so that width and height swap */
 	rotate_point(t, (box[0] + box[2]) / 2, (box[1] + box[3]) / 2, centre);
 	for (int i = 0; i < 2; i++) {
 		double around = fabs(t->map.m[i][0]) * fabs(fixed[0]) + fabs(t->map.m[i][1]) * fabs(fixed[1]),

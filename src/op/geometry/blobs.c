@@ -69,7 +69,7 @@ enum stk_status stk__blobs_find(const int32_t *labels, const struct stk_desc *d,
 	out->count = 0;
 	if (!out->v)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for %d blobs", roots);
-	for (int32_t i = 0; i < n; i++, step(d, index)) { /* the blob's root, its first element, has the blob's number, encoded */
+	for (int32_t i = 0; i < n; i++, step(d, index)) { /* the parent of a blob's first element becomes -2 - (the blob's number) */
 		if (parent[i] == -1)
 			continue;
 		if (parent[i] == i) {

@@ -5,9 +5,9 @@
 
 #include "op/geometry/affine.h"
 
-/* Sets out[] to the extents x, y (and z) of the smallest canvas that contains the whole rotated image of extents in[]. rotation: maps the canvas to the image.
- * As in DALI, an extent of the canvas is odd if the extent of the image's axis that is nearest in direction is odd, and else even: so the image's centre stays
- * at a pixel's centre or edge. */
+/* Sets out[] to the extents x, y (and z) of the smallest canvas that contains the whole rotated image of extents in[]. rotation: maps the canvas to the
+ * image. As in DALI, each extent of the canvas is odd or even like the extent of that axis of the image which is nearest in direction. So the image's
+ * centre stays at a pixel's centre or edge. */
 void stk__canvas(const struct stk_affine *rotation, const int64_t *in, int64_t *out);
 
 /* Returns degrees converted to radians, rounded to float32 as in DALI: at 45 degrees this rounding decides which axis is nearest. */

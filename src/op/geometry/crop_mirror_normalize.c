@@ -103,8 +103,8 @@ static enum stk_status check_dtype(const struct cmn *c, struct stk_error *err)
 	}
 }
 
-/* Writes the output's layout to `order`: output_layout or, if that is empty, the input's layout. It must contain the input's dims, and C if the image has none.
- * A leading F is optional. STK_UNSUPPORTED: an order other than F and D as in the input, H directly before W, and C anywhere. */
+/* Writes the output's layout to `order`: output_layout or, if that is empty, the input's layout. It must contain the input's dims, and C even if the image
+ * has no such dim. A leading F is optional. Returns STK_UNSUPPORTED unless W follows H directly, and F and D come before H in the input's order. */
 static enum stk_status order_of(
 	const struct cmn *c, const struct stk_desc *in, const struct stk_dims *dims, char order[STK_MAX_DIMS + 2], struct stk_error *err)
 {

@@ -132,7 +132,7 @@ static int32_t region_count(const struct stk_call *call)
 	return by_ids(call) ? ((const struct multi_paste *)call->args)->in_ids.count : call->n_in;
 }
 
-/* Reads the regions into the call's scratch memory. canvas has the output's extents. */
+/* Reads the regions from the arguments into the call's scratch memory. canvas: the output's desc. */
 static enum stk_status read_regions(const struct stk_call *call, const struct stk_desc *canvas, struct region **out, struct stk_error *err)
 {
 	const struct multi_paste *a = call->args;
@@ -231,7 +231,7 @@ static int32_t subtract(struct area *areas, int32_t n, const struct area *by, st
 	return left;
 }
 
-/* Fills one area of the canvas from a region, or with the fill value if region is NULL. */
+/* Fills one area of the canvas from region `r`, or with 0 if `r` is NULL. */
 static enum stk_status fill_area(
 	const struct stk_call *call, const struct area *area, const struct region *r, struct stk_jobs *jobs, struct stk_error *err)
 {

@@ -48,7 +48,8 @@ static const struct stk_arg_def pad_args[] = {
 	STK_ARG_END,
 };
 
-/* Fails if `shape` or `align` has neither one value nor one for each of n axes. While a graph is built, per-sample arguments are not checked. */
+/* Fails unless `shape` and `align`, if given, have one value or one for each of n axes. While a graph is built, does not check arguments that vary from
+ * sample to sample. */
 static enum stk_status check_counts(const struct stk_call *call, int32_t n, struct stk_error *err)
 {
 	const struct pad *a = call->args;
@@ -66,7 +67,8 @@ static int64_t extent_of_axis(const struct pad *a, int32_t i)
 	return extent > 0 ? extent : -1;
 }
 
-/* Returns the padded extent of the i-th axis, or -1 if its extent is not known (-1). largest: the batch's largest extent of that axis. */
+/* Returns the padded extent of the i-th axis, whose own extent is `extent`; -1 if `extent` is -1, which means that it is not known. largest: the batch's
+ * largest extent of that axis. */
 static int64_t padded(const struct pad *a, int32_t i, int64_t extent, int64_t largest)
 {
 	int64_t want = extent_of_axis(a, i) < 0 ? largest : extent_of_axis(a, i), to = want > extent ? want : extent;

@@ -65,8 +65,8 @@ static int32_t random_bbox_crop_outputs(const void *args)
 	return 3 + ((const struct random_bbox_crop *)args)->output_bbox_indices;
 }
 
-/* coordinate[k] is the meaning of a box's k-th value: d stands for the box's start along dim d, ndim + d for its end along dim d, or, with `extents`, for its
- * extent. */
+/* The order of a box's values. coordinate[k] is what the k-th value stands for: d for the start along dim d; ndim + d for the end along dim d or, with
+ * `extents`, for the extent along dim d. */
 struct box_layout {
 	int32_t ndim, coordinate[2 * STK_BBOX_DIMS];
 	bool extents;

@@ -93,7 +93,7 @@ static enum stk_status random_crop_infer(const struct stk_call *call, struct stk
 		return e;
 	const int32_t dim[2] = {dims.w, dims.h};
 	struct stk_random random = call->random;
-	for (int axis = 1; axis >= 0; axis--) { /* y is drawn first */
+	for (int axis = 1; axis >= 0; axis--) { /* y is drawn first, as random_crop_recipe states too */
 		int32_t d = dim[axis];
 		s->window.start[d] =
 			stk__random_below(&random, position_count(&m, axis, s->in.shape[d], s->window.extent[d])) - m.before[axis];

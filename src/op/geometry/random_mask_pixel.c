@@ -38,7 +38,8 @@ static enum stk_status mask_pixel_infer(const struct stk_call *call, struct stk_
 	return STK_OK;
 }
 
-/* Sets *at to the index of marked pixel number `skip`, counted from 0; skip -1: of the last one. Returns the number of marked pixels up to this one. */
+/* Sets *at to the index of marked pixel number `skip`, counted from 0 or, if skip is -1, to that of the last marked pixel. Returns the number of marked
+ * pixels up to and including that one. */
 static int64_t scan(const struct stk_call *call, int64_t skip, int64_t *at)
 {
 	enum { PART = 512 };

@@ -175,7 +175,7 @@ static const struct stk_blob *draw_blob(const struct object_bbox *a, const struc
 	return n ? of[drawn] : NULL;
 }
 
-/* Draws a class that is not yet `gone`, by weight, and returns its index; -1: all others have weight 0. */
+/* Draws one of the classes that are not `gone`, with chances in proportion to their weights. Returns its index, or -1 if all of them have weight 0. */
 static int32_t draw_class(const struct classes *c, const bool *gone, struct stk_random *r)
 {
 	double total = 0, share = stk__random_double(r);

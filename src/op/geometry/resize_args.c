@@ -198,8 +198,8 @@ static enum stk_status read_region(
 	return STK_OK;
 }
 
-/* Returns the scale that all axes share, in the modes that keep the aspect ratio and fit the image into or around the given extents. No
- * output extent then exceeds its limit. */
+/* Returns the scale of all axes, in the modes that keep the aspect ratio and fit the image into or around the given extents: the smallest scale of the
+ * given extents or, for MODE_NOT_SMALLER, the largest, lowered so that no output extent exceeds its limit. */
 static double common_scale(const struct request *r, const double *scale, const bool *given, const float *extent)
 {
 	double common = 0;
@@ -279,8 +279,8 @@ static double whole_extent(float size, char rounding)
 	return pixels < 1 ? 1 : pixels;
 }
 
-/* Computes one axis of the result. exact_scale: if rounding changes the extent `size`, the region changes in the same ratio, about its point at x->alignment
- * or, without that, about its centre; otherwise the whole region becomes the rounded extent. */
+/* Sets x->out, x->begin and x->end of dim d. If rounding changes the extent `size` and exact_scale is set, the region grows or shrinks in the same ratio,
+ * about its point at x->alignment or, if that is NULL, about its centre. Without exact_scale the region stays as it is. */
 static void finish(struct stk_extents *x, bool exact_scale, float size, const struct region *r, int32_t d, bool flip)
 {
 	double lo = r->lo[d], hi = r->hi[d], pixels = whole_extent(size, x->rounding);

@@ -42,7 +42,7 @@ struct stk_extents {
 /* Sets x->out, x->begin and x->end as far as they are known. region_open: the region's arguments have a value for each sample, which is not known yet. */
 enum stk_status stk__extents_of_args(const struct stk_extent_args *a, bool region_open, struct stk_extents *x, struct stk_error *err);
 
-/* Returns whether the extents will come sample by sample. a: must be part of call->args. */
+/* Returns whether an argument that determines the extents varies from sample to sample. a: must be part of call->args. */
 bool stk__extents_open(const struct stk_call *call, const struct stk_extent_args *a);
 
 /* Fills out_w, out_h and the region of `out` for an image of w x h pixels (-1: not known yet). Fills the extents that are known even then, and sets the

@@ -42,7 +42,7 @@ static enum stk_status keep_window(const struct stk_call *call, struct stk_error
 	return STK_OK;
 }
 
-/* The mirrored window of a resized tensor corresponds to a region of the input, which is resized directly to the window's extents. */
+/* Finds the region of the input that corresponds to the mirrored window of the resized tensor. This region is resized directly to the window's extents. */
 static enum stk_status infer_volume(const struct stk_call *call, struct stk_error *err)
 {
 	const struct resize_crop_mirror *a = call->args;

@@ -182,7 +182,8 @@ static enum stk_status resolve_window(const struct bounds *b, int64_t extent, in
 	if (b->end.is_set)
 		to = resolve(b->end, extent);
 	else if (b->start.is_set && b->start.relative && b->shape.is_set && b->shape.relative)
-		to = (b->start.value + b->shape.value) * (double)extent; /* adds first: .3 + .7 is 1 */
+		to = (b->start.value + b->shape.value) *
+		     (double)extent; /* adds the fractions first, so that .3 and .7 give the whole extent */
 	else if (b->shape.is_set)
 		to = from + resolve(b->shape, extent);
 	if (!(fabs(from) <= 0x1p40 && fabs(to) <= 0x1p40))
@@ -200,8 +201,8 @@ static bool is_open(const struct stk_call *call, const struct stk_slice_args *a)
 	       stk__varies(call, &a->rel_start) || stk__varies(call, &a->rel_end) || stk__varies(call, &a->rel_shape);
 }
 
-/* An empty list means all dims. Without axes and axis_names, the axes are the dims of width and height. If the tensor has no layout, and none is assumed for
- * its number of dims, the axes are 1 and 0, or only 0 if the tensor has one dim. */
+/* Treats an empty list as all dims. Without axes and axis_names, the axes are the dims of width and height. If the tensor has no layout, and none is
+ * assumed for its number of dims, the axes are 1 and 0, or only 0 if the tensor has one dim. */
 int32_t stk__slice_axes(const struct stk_slice_args *a, const struct stk_desc *desc, int32_t axes[STK_MAX_DIMS], struct stk_error *err)
 {
 	if (a->axes.count == 0 || (a->axes.count < 0 && a->axis_names && !a->axis_names[0])) {

@@ -20,7 +20,8 @@ enum stk_status stk__window_of_slice(const struct stk_slice_args *a, const struc
 /* Finds the dims to which the bounds apply: all if the list of axes is empty, W and H if none is given. Returns their number, or minus the status. */
 int32_t stk__slice_axes(const struct stk_slice_args *a, const struct stk_desc *desc, int32_t axes[STK_MAX_DIMS], struct stk_error *err);
 
-/* Resolves axes or axis_names against a desc; fails if both are given. Returns their number (0 if neither is given), or minus the status on failure. */
+/* Sets out[] to the dims that axes or axis_names list; fails if both are given. Returns their number (0 if neither is given), or minus the status on
+ * failure. */
 int32_t stk__axes_of(
 	struct stk_ints axes, const char *axis_names, const struct stk_desc *desc, int32_t out[STK_MAX_DIMS], struct stk_error *err);
 

@@ -15,8 +15,8 @@ struct stk_video_files {
 
 /* How the ranges of frames in the user's list are understood, and how they are cut into clips. */
 struct stk_video_cut {
-	/* length: number of frames in a clip; step: distance between the first frames of consecutive clips (0 or less: length * stride); stride: distance between
-  * consecutive frames of a clip */
+	/* length: number of frames in a clip; step: distance between the first frames of consecutive clips (0 or less: length * stride); stride: distance
+	 * between consecutive frames of a clip */
 	int64_t length, step, stride;
 	enum stk_clip_pad pad; /* STK_CLIP_NONE: only whole clips */
 	bool uniform;          /* each range gives one clip: `length` frames, spread evenly over it; step, stride and pad are not used */
