@@ -24,7 +24,7 @@ bool stk__flac_block_read(const uint8_t *p, size_t n, int32_t rate, int32_t bits
 
 /* A decoder of blocks, and the blocks that it holds. */
 struct stk_flac_decoder {
-	struct stk_flac_bits bits; /* first, since more() in flac_frame.c casts its address to the decoder's */
+	struct stk_flac_bits bits; /* must be the first member, since more() in flac_frame.c casts its address to the decoder's */
 	const struct stk_sound_bytes *bytes;
 	const struct stk_sound_info *info;
 	const struct stk_flac_loops *loops;
@@ -35,7 +35,7 @@ struct stk_flac_decoder {
 	uint32_t checksum;       /* checksum of the block's bytes before `unsummed`; 0 at the end of an undamaged block */
 	enum stk_status failed;  /* why bytes could not be read; STK_OK: no read has failed */
 	struct stk_error *err;
-	/* Blocks that were read and have residuals instead of samples, until stk__flac_finish. */
+	/* Blocks that were read, and whose residuals stk__flac_finish will turn into samples. */
 	struct stk_flac_block_memory {
 		struct stk_flac_block block;
 		int32_t *plane[STK_FLAC_MAX_CHANNELS];
@@ -48,13 +48,15 @@ struct stk_flac_decoder {
 	size_t capacity, side_capacity; /* number of samples that fit in a plane, and in `side` */
 };
 
-/* Prepares *d; allocates nothing. `bytes`, `info` and `err`, which gets later calls' errors, must outlive *d. cpu: features that loops may use. */
+/* Prepares *d; allocates nothing. Later calls store their errors in `err`. `bytes`, `info` and `err` must outlive *d. cpu: features of the processor that
+ * loops may use. */
 void stk__flac_begin(struct stk_flac_decoder *d, const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, unsigned cpu,
 	struct stk_error *err);
 void stk__flac_end(struct stk_flac_decoder *d);
 
-/* Reads the block at offset `at` to d->block, and as the last one of d->blocks, in which there must be room; sets *next to the offset of its end. STK_CORRUPT,
- * without a message: there is no block, or it is damaged. STK_END: the file ends in it. STK_NO_MEMORY, or the failure of reading, with a message. */
+/* Reads the block at offset `at`: sets d->block to its header, appends it to d->blocks, which must have room, and sets *next to the offset of its end.
+ * STK_CORRUPT, without a message: no block begins at `at`, or it is damaged. STK_END, without a message: the file ends inside the block. STK_NO_MEMORY, or
+ * the failure of reading, with a message. */
 STK_MUST_USE enum stk_status stk__flac_decode(struct stk_flac_decoder *d, uint64_t at, uint64_t *next);
 /* Returns how many blocks the decoder can hold. When it holds this number of blocks, call stk__flac_finish. The number is above 1 for few channels, since up to
  * STK_FLAC_TOGETHER channels are predicted faster together than one by one. */
@@ -68,13 +70,14 @@ void stk__flac_finish(struct stk_flac_decoder *d);
 STK_MUST_USE enum stk_status stk__flac_find(
 	const struct stk_sound_bytes *bytes, const uint8_t *head, size_t n, uint64_t *at, struct stk_error *err);
 
-/* Does what stk__sound_peek does, for a FLAC file whose signature is at `at`. Checks the length in the file's header with the last block's header. Searches
- * for the file's end if that is not possible, if the two differ, if the header has no length, or if `lenient` is set. The search decodes some blocks, or
- * all if blocks do not state the number of their first frame. If bytes->costly is set, the length in the header is not checked. */
+/* Does what stk__sound_peek does, for a FLAC file whose signature is at `at`. Compares the number of frames in the file's header with the end of the last
+ * block, unless bytes->costly is set. Searches for the file's end if the two differ, if they cannot be compared, if the header states no number, or if
+ * `lenient` is set. The search decodes some blocks, or all blocks if their headers do not say at which frame they begin. */
 STK_MUST_USE enum stk_status stk__flac_peek(
 	const struct stk_sound_bytes *bytes, uint64_t at, bool lenient, struct stk_sound_info *info, struct stk_error *err);
 
-/* Does what stk__sound_span does, for FLAC. STK_UNSUPPORTED: blocks do not state the number of their first frame, or the number of frames is not known. */
+/* Does what stk__sound_span does, for FLAC. STK_UNSUPPORTED: the headers of blocks do not say at which frame they begin, or the number of frames is not
+ * known. */
 STK_MUST_USE enum stk_status stk__flac_span(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, int64_t first,
 	int64_t count, uint64_t margin, uint64_t *from, uint64_t *to);
 /* Does what stk__sound_read does, for FLAC. */

@@ -147,7 +147,7 @@ static enum stk_status read_predictor(struct stk_flac_bits *b, struct stk_flac_p
 	return STK_OK;
 }
 
-/* Computes samples from the residuals x of a channel with 33 bits: all their bits in d->side, and the lower 32 bits in x. */
+/* Computes the samples of a channel with 33 bits from the residuals in x. Stores them in d->side, and their lower 32 bits in x. */
 static void predict_side(struct stk_flac_decoder *d, const struct stk_flac_predictor *p, int32_t *x, int32_t n)
 {
 	int64_t *side = d->side;
@@ -162,7 +162,8 @@ static void predict_side(struct stk_flac_decoder *d, const struct stk_flac_predi
 
 static const struct stk_flac_predictor fixed[] = {{0, 0, {0}}, {1, 0, {1}}, {2, 0, {2, -1}}, {3, 0, {3, -3, 1}}, {4, 0, {4, -6, 4, -1}}};
 
-/* Reads one channel of `bits` bits to its plane: residuals, or samples if the channel has no predictor or has 33 bits. d->side also gets samples of 33 bits. */
+/* Reads one channel with `bits` bits a sample into its plane, as residuals. Stores samples instead if the channel has no predictor, or if `bits` is 33: then
+ * they go to d->side, and their lower 32 bits to the plane. */
 static enum stk_status read_subframe(struct stk_flac_decoder *d, int32_t bits, struct stk_flac_block_memory *held, int32_t channel)
 {
 	struct stk_flac_bits *b = &d->bits;
@@ -222,7 +223,8 @@ int32_t stk__flac_max_blocks(const struct stk_flac_decoder *d)
 	return wide || d->info->channels > STK_FLAC_TOGETHER / 2 ? 1 : STK_FLAC_TOGETHER / d->info->channels;
 }
 
-/* Makes the planes of d->blocks large enough for this block, without losing their contents. Also d->side, if this block has a side of 33 bits. */
+/* Makes the planes of d->blocks large enough for d->block, and keeps their contents. Also makes d->side large enough, if d->block has a side channel with 33
+ * bits. */
 static enum stk_status allocate_planes(struct stk_flac_decoder *d)
 {
 	const size_t n = (size_t)d->block.frames, channels = (size_t)d->info->channels;
@@ -253,8 +255,9 @@ static enum stk_status allocate_planes(struct stk_flac_decoder *d)
 	return STK_OK;
 }
 
-/* Computes left and right from the side (left - right) and the other channel: left, right, or the middle, (left + right) >> 1. The bit that the middle lost
- * is the side's lowest bit. The results fit in 32 bits, so arithmetic modulo 2^32 is enough, except for a side of 33 bits. */
+/* Computes left and right in place. One channel stores the side signal, left - right; the other one stores left, right, or the middle signal, (left + right)
+ * >> 1. The bit that this shift drops equals the lowest bit of the side signal. The results fit in 32 bits, so arithmetic modulo 2^32 is enough, except for
+ * a side signal of 33 bits. */
 static void separate(const struct stk_flac_block_memory *held, const int64_t *side)
 {
 	const struct stk_flac_block *block = &held->block;

@@ -91,7 +91,7 @@ static void to_float(enum stk_pcm kind, const uint8_t *p, int64_t n, float *to)
 	}
 }
 
-/* Converts n integers, or samples of G.711, to int16; the caller converts floats by way of to_float. */
+/* Converts n samples to int16. They must not be floats, which convert_blocks converts through to_float. */
 static void to_int16(enum stk_pcm kind, const uint8_t *p, int64_t n, int16_t *to)
 {
 	switch (kind) {

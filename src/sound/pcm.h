@@ -5,7 +5,7 @@
  *     integers to others  the most significant bits stay: wider samples are truncated, narrower ones are followed by zeros
  *     A-law, mu-law       to the 16-bit values of ITU-T G.711, then as above
  *     floats to integers  times 2^15 - 1 or 2^31 - 1, rounded to nearest with halves away from zero, saturating; NaN gives 0
- *     the mean of several channels  computed in float32, then as floats
+ *     the mean of several channels  computed in float32, then converted like floats
  * Apart from floats to integers, these are libsndfile's values. */
 #ifndef STK_SOUND_PCM_H
 #define STK_SOUND_PCM_H

@@ -32,7 +32,7 @@ struct stk_sound_blocks {
 	uint32_t seek_points;
 	int32_t least, most; /* minimum and maximum number of frames of a block, as the header says; the last block may have fewer */
 	uint64_t first;      /* number in the first block's header: above 0 in a part cut out of another file; 0 if the header is damaged */
-	bool placed;         /* the number of a block's first frame follows from its header */
+	bool placed;         /* true if the header of a block says at which frame of the file the block begins */
 };
 
 /* Facts about a sound file from its header. */
@@ -43,7 +43,7 @@ struct stk_sound_info {
 	int32_t rate; /* frames per second, at least 1 */
 	int32_t channels, bits;
 	int64_t frames; /* number of frames in the file; -1: unknown (only from stk__stream_open) */
-	/* Estimate of the number of frames by the container's length, if `frames` is -1; the file may have more or fewer. -1: no estimate. */
+	/* If `frames` is -1: an estimate from the container's duration, which may be too high or too low; -1 if there is no estimate. */
 	int64_t expected;
 	int64_t missing;      /* if the file was opened as lenient: number of frames that the header states but that are not in the file */
 	uint64_t begin;       /* WAV: offset of the first frame; FLAC: of the first block; others: 0 */
@@ -54,10 +54,10 @@ struct stk_sound_info {
 
 enum { STK_SOUND_MAX_CHANNELS = 1024 };
 
-/* Reads the header; reads no samples and allocates nothing, except to find the end of a FLAC file (flac.h says when). A file that
- * ends before its header says is STK_CORRUPT, or with `lenient` has `missing` frames.
- * STK_CORRUPT: not a sound file, or damaged. STK_UNSUPPORTED: a sound of a kind that is not decoded; the message says how to convert it. STK_LIMIT: more
- * than STK_SOUND_MAX_CHANNELS channels, or more than 4096 sections or chunks before the samples. */
+/* Reads the header of a WAV or FLAC file into *info. Decodes samples and allocates memory only to find the end of a FLAC file (flac.h says when). If the
+ * file is shorter than its header says, returns STK_CORRUPT, or with `lenient` sets info->missing.
+ * STK_CORRUPT: also, not a sound file, or damaged. STK_UNSUPPORTED: a sound of a kind that is not decoded; the message says how to convert it. STK_LIMIT:
+ * more than STK_SOUND_MAX_CHANNELS channels, or more than 4096 sections or chunks before the samples. */
 STK_MUST_USE enum stk_status stk__sound_peek(
 	const struct stk_sound_bytes *bytes, bool lenient, struct stk_sound_info *info, struct stk_error *err);
 
@@ -68,12 +68,12 @@ struct stk_sound_window {
 	void *to;                        /* memory for `count` frames of all channels, interleaved, or of one channel with `mono` */
 	const struct stk_cancel *cancel; /* if it is set, decoding ends with STK_CANCELLED; nullable */
 	unsigned cpu;                    /* features of the processor that loops may use (base/cpu.h) */
-	bool lenient;                    /* damaged blocks of a FLAC file are silent; otherwise STK_CORRUPT */
+	bool lenient;                    /* true: damaged blocks of a FLAC file become zeros; false: they fail with STK_CORRUPT */
 };
 
-/* Finds which bytes of the file, from *from to *to - 1, are needed to decode `count` frames from frame `first` on, besides the header. They are exact for WAV.
- * For FLAC they follow from the seek table, which this function reads; without a seek table they are estimated from the file's size, with `margin` bytes
- * added on both sides. If the status is not OK, the bytes are not known. */
+/* Finds which bytes of the file, from *from to *to - 1, are needed to decode `count` frames from frame `first` on, besides the header. They are exact for
+ * WAV. For FLAC they follow from the seek table, which this function reads; without a seek table they are estimated from the file's size, with `margin`
+ * bytes added on both sides. On failure, *from and *to are not set. */
 STK_MUST_USE enum stk_status stk__sound_span(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, int64_t first,
 	int64_t count, uint64_t margin, uint64_t *from, uint64_t *to);
 
@@ -82,7 +82,7 @@ STK_MUST_USE enum stk_status stk__sound_span(const struct stk_sound_bytes *bytes
 STK_MUST_USE enum stk_status stk__sound_read(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info,
 	const struct stk_sound_window *window, struct stk_error *err);
 
-/* Returns whether an ending of file names, like "wav", belongs to a format that this build decodes. Upper and lower case are equal. */
+/* Returns whether an ending of file names, like "wav", belongs to a format that this build decodes. Ignores case. */
 bool stk__sound_ending(const char *ending);
 
 /* ---- wav.c ---- */

@@ -34,7 +34,7 @@ struct stk_sound_stream {
 	bool jumped;  /* packets were left out, so `at` follows from the frames' times */
 	bool has_read_packet;
 	int64_t at;      /* number of the next frame of samples, or of the first one in `frame` if `pending` */
-	int64_t start;   /* time of the first packet, in time bases */
+	int64_t start;   /* time of the first packet, in units of the stream's time base */
 	int64_t delay;   /* number of samples at the start that the file says to skip */
 	uint8_t *block;  /* memory for the interleaved samples of a planar `frame` */
 	size_t capacity; /* size of `block` in bytes */
@@ -120,7 +120,7 @@ static double seconds(const struct stk_sound_stream *s)
 	return s->info.rate ? (double)s->at / s->info.rate : 0;
 }
 
-/* Returns the number of the sample at a time (in time bases), counted from the first sample after the encoder's delay. */
+/* Returns the number of the sample at `time`, which is in units of the stream's time base, counted from the first sample after the encoder's delay. */
 static int64_t sample_number(const struct stk_sound_stream *s, int64_t time)
 {
 	const AVRational tb = s->stream->time_base;
@@ -307,7 +307,7 @@ void stk__stream_close(struct stk_sound_stream *s)
 	stk__free(s);
 }
 
-/* Returns the number of frames in FLAC's STREAMINFO; -1 if that does not state it, or if the sound is not FLAC. */
+/* Returns the number of frames that FLAC's STREAMINFO states; -1 if it states none, or if the sound is not FLAC. */
 static int64_t flac_frames(const AVCodecParameters *p)
 {
 	enum { STREAMINFO = 34 };
@@ -318,7 +318,8 @@ static int64_t flac_frames(const AVCodecParameters *p)
 	return n ? n : -1;
 }
 
-/* Returns Stoker's name, which stays valid after an unload, for a container that FFmpeg calls `name`; "media" for containers without one. */
+/* Returns Stoker's name for the container that FFmpeg calls `name`, or "media" if Stoker has no name for it. The result is a constant, so it stays valid
+ * after FFmpeg has been unloaded. */
 static const char *format_of(const char *name)
 {
 	static const char *const names[] = {"flac", "ogg", "mp3", "mp4", "matroska", "aac", "wav", "aiff", "au", "caf", "mpegts", "avi"};
@@ -341,8 +342,8 @@ static const char *coding_of(enum AVCodecID id)
 	return "other";
 }
 
-/* Sets *end to the number of frames of an Ogg Vorbis file, from the position in its last page: FFmpeg returns the whole last block if all samples are in one
- * page. Sets *end to INT64_MAX for all other files, and if the number is unknown. */
+/* Sets *end to the number of frames of an Ogg Vorbis file, which is the position in its last page. FFmpeg does not cut the last block at that position if
+ * all samples are in one page. Sets *end to INT64_MAX for all other files, and if the number is unknown. */
 static enum stk_status find_vorbis_end(const struct stk_sound_stream *s, int64_t *end, struct stk_error *err)
 {
 	enum { PAGE = 27 + 255 + 255 * 255, HEADER = 27 }; /* the largest page */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sounds that libavcodec decodes: Vorbis, Opus, MP3, AAC and others, in any container that Stoker reads. This header names nothing of FFmpeg's, so other
- * layers include it in builds without FFmpeg too, in which every such sound is STK_UNSUPPORTED.
+ * Sounds that libavcodec decodes: Vorbis, Opus, MP3, AAC and others, in any container that Stoker reads. This header uses no type of FFmpeg, so that other
+ * layers can include it in builds without FFmpeg, in which stk__sound_library_create returns STK_UNSUPPORTED.
  *
  * Frames are counted without the encoder's delay and padding, as far as the file states them. A window has the samples that decoding everything and then
  * cropping gives, bit for bit. Packets before the window are decoded too, except in FLAC and MP3, where decoding can begin close to the window. */
@@ -10,9 +10,9 @@
 
 #include "sound/sound.h"
 
-/* FFmpeg's libraries, loaded. Any thread; must outlive the streams that it opens. */
+/* The loaded libraries of FFmpeg. Several threads may use them at once. Must outlive the streams that are opened with them. */
 struct stk_sound_library;
-bool stk__sound_library_built(void); /* whether this build can load FFmpeg's libraries */
+bool stk__sound_library_built(void); /* returns whether this build can load FFmpeg's libraries */
 STK_MUST_USE enum stk_status stk__sound_library_create(struct stk_sound_library **out, struct stk_error *err);
 void stk__sound_library_destroy(struct stk_sound_library *l); /* accepts NULL */
 
@@ -20,8 +20,8 @@ void stk__sound_library_destroy(struct stk_sound_library *l); /* accepts NULL */
 struct stk_sound_stream;
 
 /* Opens the file, chooses its first audio stream and decodes its first frame. info->frames is -1 if the file does not say exactly how many there are.
- * `bytes` must outlive the stream. lenient: for stk__stream_decode. STK_CORRUPT: damaged. STK_UNSUPPORTED: not a sound, or FFmpeg's libraries are missing.
- * STK_LIMIT, STK_NO_MEMORY. */
+ * `bytes` must outlive the stream. `lenient` applies to all later calls of stk__stream_decode. STK_CORRUPT: damaged. STK_UNSUPPORTED: not a sound, or FFmpeg
+ * has no decoder for it. STK_LIMIT: more than STK_SOUND_MAX_CHANNELS channels. STK_NO_MEMORY. */
 STK_MUST_USE enum stk_status stk__stream_open(struct stk_sound_library *l, const struct stk_sound_bytes *bytes, bool lenient,
 	struct stk_sound_stream **out, struct stk_sound_info *info, struct stk_error *err);
 void stk__stream_close(struct stk_sound_stream *s); /* accepts NULL */

@@ -116,7 +116,7 @@ static enum stk_status read_chunks(struct wav *w, const struct stk_sound_bytes *
 
 /* ---- format and size ---- */
 
-/* Returns the name of the coding with this registered number, for the message that it is not decoded. */
+/* Returns the name of the coding that has this number in Microsoft's registry; "unknown" if it is not in the table. For error messages. */
 static const char *coding_name(uint32_t tag)
 {
 	static const struct {
@@ -148,7 +148,7 @@ static enum stk_status find_coding(const struct wav *w, struct stk_sound_info *i
 	case TAG_ALAW:
 	case TAG_MULAW:
 		info->coding = w->tag == TAG_ALAW ? "alaw" : "mulaw";
-		known = w->bits == 8 || w->bits == 0; /* old headers have no bits */
+		known = w->bits == 8 || w->bits == 0; /* a fmt chunk of less than 16 bytes does not state the bits */
 		info->pcm = w->tag == TAG_ALAW ? STK_PCM_ALAW : STK_PCM_MULAW;
 		break;
 	default:
@@ -181,7 +181,8 @@ static enum stk_status check_fmt(const struct wav *w, struct stk_sound_info *inf
 	return STK_OK;
 }
 
-/* Guesses what follows a data chunk of size 0. *follows: true if the bytes look like another chunk or are too few for one; false: samples. */
+/* Guesses what follows a data chunk of size 0. Sets *follows to true if the next bytes look like the header of another chunk, or are too few for one; to
+ * false if they must be samples. */
 static enum stk_status chunk_follows(const struct wav *w, const struct stk_sound_bytes *bytes, bool *follows, struct stk_error *err)
 {
 	const uint8_t *p = NULL;
@@ -198,7 +199,8 @@ static enum stk_status chunk_follows(const struct wav *w, const struct stk_sound
 	return STK_OK;
 }
 
-/* Sets info->begin, info->frames and info->missing. STK_CORRUPT, unless `lenient`: frames are missing, or the header states 0 bytes and samples follow. */
+/* Sets info->begin, info->frames and info->missing. If `lenient` is false, returns STK_CORRUPT for a file that lacks frames, and for one whose header states
+ * 0 bytes although samples follow. */
 static enum stk_status count_frames(
 	const struct wav *w, const struct stk_sound_bytes *bytes, bool lenient, struct stk_sound_info *info, struct stk_error *err)
 {
