@@ -71,8 +71,8 @@ static uint32_t sum_luma(const struct part *p)
 	return sum;
 }
 
-/* Runs steps begin .. end - 1 on a frame, and stores the result in dst if there are such steps. mean: the mean luma before the contrast step; only used if that
- * is one of them. Returns the sum of the luma of the result if end < e->n, otherwise 0. */
+/* Runs steps begin .. end - 1 on a frame, and stores the result in dst if there are such steps. mean: the mean luma before the contrast step; used only if
+ * the contrast step is among these steps. Returns the sum of the luma of the result if end < e->n, otherwise 0. */
 static uint64_t run_steps(const struct stk_enhance *e, const uint8_t *src, uint8_t *dst, int32_t begin, int32_t end, int32_t mean)
 {
 	int64_t pixels = (int64_t)e->width * e->height;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Changes colours and sharpness exactly like Pillow (ImageEnhance), which torchvision's transforms use for PIL images. Each step except hue mixes the image
- * with a degenerate version: black, its mean luma, its luma, or the smoothed image. Values are bytes between steps.
+ * with a degenerate version: with black for brightness, its mean luma for contrast, its luma for saturation, and the smoothed image for sharpness. Values
+ * are bytes between steps.
  *
- * Contrast needs the mean luma of the whole image after the steps before it. So a job first sums the luma of each frame, and then makes the pixels.
- * On the GPU, kernel/image/image.h makes images of one or three channels, and enhance_gpu.cu sharpens images with other numbers of channels. Sums are integers,
- * so their order does not matter. */
+ * Contrast needs the mean luma of the whole image, with the earlier steps applied. So a job first sums the luma of each frame, and then makes the pixels.
+ * On the GPU, kernel/image/image.h makes images of one or three channels, and enhance_gpu.cu sharpens images with other numbers of channels. Sums are of
+ * integers, so they do not depend on the order in which threads add. */
 #ifndef STK_KERNEL_ENHANCE_H
 #define STK_KERNEL_ENHANCE_H
 
@@ -144,7 +145,8 @@ STK_HD uint8_t stk__enhance_sharpen(const struct stk_enhance *e, const uint8_t *
 	return (uint8_t)stk__enhance_mix(stk__enhance_smooth(around - src[i], src[i]), src[i], e->step[0].factor);
 }
 
-/* Makes pixel i, counted over all frames; for sharpness, value i instead. means: the mean luma of each frame before the contrast step; unused without one. */
+/* Makes pixel i, counted over all frames; for sharpness, value i instead. means: the mean luma of each frame before the contrast step; unused if there is
+ * no such step. */
 STK_HD void stk__enhance_one(const struct stk_enhance *e, const uint8_t *src, uint8_t *dst, const int32_t *means, uint32_t i)
 {
 	int32_t p[3];
