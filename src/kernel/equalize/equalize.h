@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Equalisation of histograms, for each channel of an image or adaptively (CLAHE: K. Zuiderveld, "Contrast limited adaptive histogram equalization", Graphics
- * Gems IV, 1994). Adaptive equalisation cuts an image into tiles, makes a table for each tile, and mixes each pixel from the results of the four nearest
- * tiles. Tables and rounding are those of OpenCV (equalizeHist, CLAHE), which DALI's operators use, or of Pillow (enum stk_equalize_table).
+ * Equalisation of histograms, for each channel of an image or adaptively (CLAHE: K. Zuiderveld, "Contrast limited adaptive histogram equalization",
+ * Graphics Gems IV, 1994). Adaptive equalisation cuts an image into tiles, makes a table for each tile, and mixes each pixel from the results of the four
+ * nearest tiles. Tables and rounding are those of OpenCV (equalizeHist, CLAHE), which DALI's operators use, or of Pillow (enum stk_equalize_table).
  *
  * There are two phases: first the tables (one for each tile, or for each plane and channel) in work memory, then the pixels. On the GPU, images of one or
  * three channels without tiles run in the launches of kernel/image/image.h. For others, the first phase has a thread block per table, and in the second a
- * thread makes one value at a time, or one pixel if only its lightness is equalised (equalize_gpu.cu). Counts are integers, so their order does not matter. */
+ * thread makes one value at a time, or one pixel if only its lightness is equalised (equalize_gpu.cu). Counts are integers, so they do not depend on the
+ * order in which threads count. */
 #ifndef STK_KERNEL_EQUALIZE_H
 #define STK_KERNEL_EQUALIZE_H
 

@@ -24,8 +24,8 @@ STK_HD int64_t stk__equalize_outputs(const struct stk_equalize *e)
 	return e->outer * e->height * e->width * (e->lightness ? 1 : e->channels);
 }
 
-/* Returns the value of pixel (x, y) that is counted and mapped: a channel, or the lightness. plane: index over frames and channels; with lightness, over
- * frames. */
+/* Returns the value of pixel (x, y) that is counted and mapped: a channel, or the lightness. plane: frame * channels + channel; if only the lightness is
+ * equalised, the frame. */
 STK_HD uint8_t stk__equalize_value(const struct stk_equalize *e, const struct stk_equalize_data *d, int64_t plane, int32_t x, int32_t y)
 {
 	int64_t frame = e->lightness ? plane : plane / e->channels, channel = e->lightness ? 0 : plane % e->channels;

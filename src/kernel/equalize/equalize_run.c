@@ -89,7 +89,7 @@ static void make_tables(const struct stk_equalize *e, const struct plane *p, uin
 	}
 }
 
-/* Data about columns of pixels: the offsets of the tables of the tile to the left and of the tile to the right, and the weight of the right one. */
+/* For each of some columns of pixels: offsets of the tables of the two nearest tiles, to the left and to the right, and the weight of the right tile. */
 enum { COLUMNS = 256 };
 struct columns {
 	int32_t left[COLUMNS], right[COLUMNS];

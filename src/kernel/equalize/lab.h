@@ -10,8 +10,8 @@
 
 #include <stdint.h>
 
-/* Lengths of the tables of cube roots (for 0 .. 1.5) and of linear light (for 0 .. 1). Fixed-point numbers have these numbers of fraction bits: 3 for linear
- * light (0 .. 255) and XYZ, 15 for cube roots; in the inverse conversion, 14 for XYZ and 12 for linear light. */
+/* Lengths of the tables `root` (for t in 0 .. 1.5) and `srgb` (for linear light in 0 .. 1). Fixed-point numbers have these numbers of fraction bits: 3 for
+ * linear light (0 .. 255) and XYZ, 15 for cube roots; in the inverse conversion, 14 for XYZ and 12 for linear light. */
 enum { STK_LAB_ROOTS = 256 * 3 / 2 * 8, STK_LAB_LIGHTS = 4096 };
 
 struct stk_lab_tables {
