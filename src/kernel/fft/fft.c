@@ -44,7 +44,7 @@ struct complex {
 	double re, im;
 };
 
-/* Returns exp(-2 pi i k / n). Multiples of a quarter are exact. */
+/* Returns exp(-2 pi i k / n). The result is exact if it is 1, -1, i or -i. */
 static struct complex unit(int64_t k, int64_t n)
 {
 	static const struct complex quarters[] = {{1, 0}, {0, -1}, {-1, 0}, {0, 1}};
@@ -86,7 +86,7 @@ static struct complex *transform(struct complex *x, struct complex *other, const
 	return x;
 }
 
-/* Writes the chirp and the transformed kernel of Bluestein's method to tables. STK_NO_MEMORY is its only failure. */
+/* Writes the chirp and the transformed kernel of Bluestein's method to tables. Fails only if memory runs out (STK_NO_MEMORY). */
 static enum stk_status chirp_tables(const struct stk_fft *f, float *tables, struct stk_error *err)
 {
 	int64_t n = f->complex, padded = f->padded;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The arithmetic of transforms (fft.h), for C and CUDA. The including file defines STK_FFT_VALUE, the type of a number: float for one signal, or a vector of
- * floats for several signals, each in its lane. Complex numbers are pairs of such values.
+ * The arithmetic of transforms (fft.h), for C and CUDA. The including file defines STK_FFT_VALUE, the type of a number: float for one signal, or a vector
+ * of floats for several signals, each in its lane. Complex numbers are pairs of such values.
  *
- * To transform a signal: fill x with `complex` numbers. With Bluestein's method, multiply each by the chirp, and fill up to `padded` with zeros. Then run all
- * stages, each from x to y and the next one from y to x; the order of butterflies within a stage does not matter. With Bluestein's method,
- * stk__fft_convolve each number, run the stages again, and stk__fft_unchirp the first `complex` numbers. At last, stk__fft_powers gives the spectrum. */
+ * To transform a signal, fill x with f->complex numbers. With Bluestein's method, call stk__fft_chirp for each of them, and append zeros up to f->padded
+ * numbers. Then run all stages, each from x to y and the next one from y to x; the order of butterflies within a stage does not matter. With Bluestein's
+ * method, call stk__fft_convolve for each number, run the stages again, and call stk__fft_unchirp for the first f->complex numbers. At last,
+ * stk__fft_powers gives the spectrum. */
 #ifndef STK_KERNEL_FFT_STEPS_H
 #define STK_KERNEL_FFT_STEPS_H
 
@@ -25,7 +26,7 @@ typedef uint32_t stk_fft_index;      /* large enough for all lengths, and faster
 typedef int64_t stk_fft_index;
 #endif
 
-/* Maps number i to its index in memory. The GPU leaves gaps, so that threads access different banks. */
+/* Maps the index of a number to its index in memory. The GPU leaves gaps, so that threads access different banks of shared memory. */
 #ifndef STK_FFT_PLACE
 #define STK_FFT_PLACE(i) (i)
 #endif
@@ -117,8 +118,8 @@ STK_FFT_INLINE void stk__fft_radix4(const stk_fft_complex *x, stk_fft_complex *y
 	stk__fft_put(y, at, 4, made);
 }
 
-/* Does the work of two stages of radix 4 on sixteen numbers, for a butterfly of radix 16: from[e] is the element that stk__fft_get returns for a stage of the
- * first stage's length and radix 16, and made[e] is the butterfly's result e. at: the position in the first stage, with p below m / 4. */
+/* Computes a butterfly of radix 16, which does the work of two stages of radix 4. from: its elements, as stk__fft_get returns them if m is a quarter of
+ * at->m; made: its results. at: position in the first of the two stages, with p below m / 4. */
 STK_FFT_INLINE void stk__fft_sixteen(const stk_fft_complex from[16], const struct stk_fft_at *at, stk_fft_complex made[16])
 {
 	stk_fft_complex between[4][4], four[4];
