@@ -15,7 +15,7 @@ enum { STK_FLAC_MAX_ORDER = 32, STK_FLAC_MAX_CHANNELS = 8, STK_FLAC_MAX_BLOCK = 
 struct stk_flac_bits {
 	uint64_t cache;         /* the next bits, from the most significant on */
 	int32_t count;          /* number of bits of the cache that may be consumed */
-	int32_t zeros;          /* number of zeros that were appended after the last byte */
+	int32_t zeros;          /* number of 0 bits that were appended after the last byte */
 	const uint8_t *p, *end; /* start and end of the piece's bytes that are not in the cache */
 	/* Called if fewer than 8 bytes of the piece are left: adds these, then those of the next piece, until at least 57 bits are in the cache. */
 	void (*more)(struct stk_flac_bits *b);
@@ -34,7 +34,7 @@ static inline uint64_t stk__flac_load(const uint8_t *p)
 	return __builtin_bswap64(v);
 }
 
-/* Makes at least 56 bits available. The cache may have more bits than `count`; they are equal to those that are loaded again. */
+/* Makes at least 56 bits available. The cache may contain more bits than `count`; these are loaded again, and an OR of equal bits does not change them. */
 static inline void stk__flac_refill(struct stk_flac_bits *b)
 {
 	if (b->end - b->p < 8) {

@@ -8,8 +8,8 @@
 
 /* ---- residuals ---- */
 
-/* The largest parameters for which four, three or two Rice codes are read from the cache at once: 56 bits hold that many codes, and leave some for their
- * leading zeros. Codes with larger parameters than the last one may have over 32 bits. */
+/* The largest parameters for which four, three or two Rice codes are read from the cache at once: 56 bits hold that many codes, and leave some bits for
+ * their leading zeros. Codes with larger parameters are read one by one. */
 enum { PARAMETER_OF_FOUR = 9, PARAMETER_OF_THREE = 14, PARAMETER_OF_TWO = 24 };
 
 static inline int32_t unfold(uint32_t v)
@@ -17,7 +17,7 @@ static inline int32_t unfold(uint32_t v)
 	return (int32_t)(v >> 1 ^ (0 - (v & 1)));
 }
 
-/* Reads one Rice code of any length to *to. Returns false as stk__flac_unary does. */
+/* Reads one Rice code of any length, and stores its signed value in *to. Returns false if the code is too long or the bytes end. */
 static bool read_code(struct stk_flac_bits *b, int32_t parameter, int32_t *to)
 {
 	uint32_t high;
@@ -27,8 +27,9 @@ static bool read_code(struct stk_flac_bits *b, int32_t parameter, int32_t *to)
 	return true;
 }
 
-/* Reads at most n Rice codes in groups of `each`. Ends if fewer than `each` are left, if the piece has fewer than 8 bytes, or if the cache does not have all
- * bits of a group. Returns the number of codes that were read. Stores each code's folded value plus 1 << parameter, the one bit before its low part. */
+/* Reads at most n Rice codes in groups of `each`. Ends if fewer than `each` are left, if the piece has fewer than 8 bytes, or if the cache does not have
+ * all bits of a group. Returns the number of codes that were read. Stores the value of each code before `unfold`, plus 1 << parameter: the bit that ends
+ * the leading zeros has not been removed. */
 static inline __attribute__((always_inline)) int32_t read_together(
 	struct stk_flac_bits *from, int32_t parameter, int32_t *to, int32_t n, const int32_t each)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The kind of job that runs jobs over images of bytes on the GPU, which it claims from other kinds. */
+ * The kind of job that claims jobs over images of bytes from other kinds, and runs them on the GPU in its own launches. */
 #include "kernel/image/image.h"
 
 #include "kernel/job/job_kind.h"
