@@ -26,8 +26,8 @@ const char *stk_status_text(enum stk_status status)
 	return (unsigned)status < sizeof statuses / sizeof *statuses ? statuses[status].text : "unknown status";
 }
 
-/* The size of the buffer in which secrets are removed from a text, before the text is cut to the size of its member of struct stk_error: a password is found
- * only by the @ after it, which the cut may remove. */
+/* Size in bytes of the buffer in which secrets are removed from a text. This happens before the text is cut to fit struct stk_error, because a password is
+ * recognised by the @ after it, which the cut could remove. */
 enum { LONGEST = 8192 };
 
 static void set_message(struct stk_error *err, enum stk_status code, const char *fmt, va_list ap)

@@ -20,8 +20,9 @@ STK_MUST_USE enum stk_status stk__fail_errno(struct stk_error *err, int errnum, 
 /* Fails with STK_LIMIT because a sample takes more than memory_limit. need: number of bytes that are known to be needed so far. */
 STK_MUST_USE enum stk_status stk__fail_memory_limit(struct stk_error *err, size_t need, size_t limit);
 
-/* Returns the number of bytes of a URI that a message may show: all, unless it begins with http:// or https://. Of such a URI, the part before the query,
- * which can contain a signature that gives everyone access to the object; if a user's name, perhaps with a password, precedes the host, only the scheme. */
+/* Returns the number of bytes, from the beginning of a URI, that a message may show. Of a URI that begins with http:// or https://, this is the part before the
+ * query, because a query can contain a signature that gives everyone access to the object; or only the scheme, if a user's name, perhaps with a password,
+ * precedes the host. Other URIs may be shown whole. */
 int stk__uri_shown(const char *uri);
 
 /* Returns whether a message contains the name of a file. A name with a dot or a slash counts anywhere in the message. Any other name may also be a word of

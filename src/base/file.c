@@ -161,8 +161,8 @@ static bool open_folder(struct stk_new_file *f, const char *path)
 	return f->folder >= 0;
 }
 
-/* Returns whether the file may be written although its name is in use: a regular file or a link is replaced. Returns true also if the name is free;
- * otherwise false, with errno set. *keeps: set to whether a regular file of this user is replaced; *mode is then set to that file's mode. */
+/* Returns whether a file may get the name f->name: the name is free, or it belongs to a regular file or a link, which the new file replaces. Otherwise returns
+ * false and sets errno. Sets *keeps if the new file replaces a regular file of this user, and then sets *mode to that file's mode. */
 static bool may_replace(const struct stk_new_file *f, mode_t *mode, bool *keeps)
 {
 	struct stat st;

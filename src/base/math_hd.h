@@ -58,7 +58,7 @@ STK_HD double stk__math_log(double x)
 	return k * STK__LN2_HI - ((half - (s * (half + 2 * series) + k * STK__LN2_LO)) - f);
 }
 
-/* For smaller |x|, the parts of pi/2 are precise enough to reduce the argument. */
+/* Below this |x|, the three parts of pi/2 are precise enough to reduce the argument of a sine or cosine. */
 #define STK__MATH_REDUCIBLE 1e5
 
 /* Sets *r so that x = n * pi/2 + *r with |*r| <= pi/4, and returns n mod 4. */

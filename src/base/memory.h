@@ -24,7 +24,8 @@ void stk__free(void *p);
 void *stk__map(size_t size);
 void stk__unmap(void *p, size_t size);
 
-/* Returns the number of times that the functions above were asked for memory since the process started; tests show that a warm pipeline adds none. */
+/* Returns the number of times that the functions above were asked for memory since the process started. Tests use it to check that a pipeline allocates nothing
+ * after its first batches. */
 uint64_t stk__alloc_count(void);
 
 /* Deliberate faults, in builds with -Dfaults=true: the Nth call of stk__fault with this kind, counted from 0 since the fault was set, returns true, and the

@@ -70,11 +70,12 @@ static const char *after_colon(const char *host, size_t n)
 	return NULL;
 }
 
-/* At this size in bytes or more, text before the first slash is not a host or bucket, but credentials whose @ was cut off with the end of a long URL. */
+/* Text of more bytes than this before the first slash is not a host or bucket, but credentials whose @ was cut off with the end of a long URL. */
 enum { NO_HOST = 180 };
 
-/* Returns the offset after the last @ among the first `look` bytes; among the first `authority` bytes an encoded @ counts too. Without such an @, an encoded
- * one counts anywhere in `look`. If these bytes have no @ at all, returns 0, or the size of the whole word if they are too many for a host. */
+/* Returns the offset at which credentials before a host or bucket end: after the last @ in the first `look` bytes. In the first `authority` bytes an encoded @
+ * (%40) counts like a plain one, and after them only if no other @ was found. Without any @ returns 0, or the size of the whole word if `look` is above
+ * NO_HOST. */
 static size_t find_user_end(const char *host, size_t look, size_t authority)
 {
 	size_t end = 0, encoded = 0;
@@ -105,8 +106,8 @@ static size_t find_user_with_spaces(const char *host, bool is_bucket)
 	return host[at] == '@' && !(next && next < host + at) ? at + 1 : 0;
 }
 
-/* Removes "user:password@" at `host`; if not `any`, only if it has a password. If a password contains a slash, the host seems to end at that slash; but then
- * the text after the colon is not a port. */
+/* Removes "user:password@" at `host`, and also "user@" if `any` is set. A password may contain a slash, at which the host then seems to end. If so, the text
+ * between colon and slash is not a port, and the @ is searched for in the whole word. */
 static void remove_user(char *host, bool any)
 {
 	static const char ours[] = "NAME:PASSWORD@"; /* begins the advice in Stoker's own message about proxies */
@@ -122,8 +123,8 @@ static void remove_user(char *host, bool any)
 		cut_out(host, host + find_user_end(host, look, authority));
 }
 
-/* Removes all up to an @ before the first slash: a bucket's name has no @, but users write credentials before it. (Keys may have an @.) After a colon, which
- * only the names of a few stores have, the secret may contain slashes. */
+/* Removes credentials that a user has written before a bucket's name: all up to an @ before the first slash. An @ after the slash belongs to an object's key
+ * and stays, unless there is a colon before the slash, which few stores allow in names: then the @ may end a secret that contains slashes. */
 static void remove_user_of_bucket(char *bucket)
 {
 	const size_t n = word_size(bucket), slash = strcspn(bucket, "/"), authority = slash < n ? slash : n;

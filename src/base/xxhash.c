@@ -38,7 +38,7 @@ static uint64_t merge(uint64_t h, uint64_t lane)
 	return (h ^ mix(0, lane)) * P1 + P4;
 }
 
-/* Hashes as many whole blocks of 32 bytes as there are, into four sums, and returns the sums combined. Moves *at to their end. This loop decides the speed. */
+/* Hashes the whole blocks of 32 bytes of a text with four independent sums, and returns the sums combined. Moves *at to the end of the last whole block. */
 static uint64_t stripes(const uint8_t **at, const uint8_t *end, uint64_t seed)
 {
 	uint64_t a = seed + P1 + P2, b = seed + P2, c = seed, d = seed - P1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The global sequence of an epoch, distributed to ranks batch by batch. */
+ * Distributes the global sequence of an epoch to the ranks, batch by batch. */
 #include "order/order.h"
 
 #include "base/error.h"

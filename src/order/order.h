@@ -35,9 +35,9 @@ struct stk_order {
 	int64_t size;  /* number of samples in the data set, at least 1; STK_ORDER_UNKNOWN while the reader is still counting them */
 	uint64_t seed; /* seed of the order only; equal on all ranks */
 	bool shuffle;  /* true: each epoch is shuffled; false: samples are in order */
-	/* Samples are numbered in the order in which the reader finds them (format/survey.h): a position is the sample's number, `shuffle` shuffles only the
-	 * archives, and there is one epoch. Callers may only ask for known batches: batches after which another whole batch is known, or any batch once all samples
-	 * are known. */
+	/* True if the reader searches its archives for samples while they are read (format/survey.h). Samples are then numbered in the order in which it finds
+	 * them, a position is the sample's number, `shuffle` shuffles only the archives, and there is one epoch. Callers may only ask for batches after which
+	 * another whole batch is known, or for any batch once all samples are known. */
 	bool as_met;
 	int64_t block;       /* with shuffle: number of neighbouring samples that stay together, in order; 0 or 1: each sample is
 		        * shuffled separately */
@@ -79,7 +79,7 @@ struct stk_shuffle stk__order_shuffle(const struct stk_order *o, int64_t epoch);
  * its first sample. */
 int64_t stk__order_steps(const struct stk_order *o, int64_t epoch);
 
-/* The step of the run in which a batch is made. stk__order_batch returns it for batch k, which continues through epochs. */
+/* The step at which a batch is made. stk__order_batch returns it for batch number k of the run; k is not reset at the end of an epoch. */
 struct stk_order_step {
 	int64_t epoch, step; /* step 0 is the first of this run */
 	int32_t count;       /* number of samples of the batch */
@@ -111,8 +111,9 @@ int64_t stk__order_consumed(const struct stk_order *o, int64_t epoch, int64_t st
 enum { STK_ORDER_FIRST = 16 };
 struct stk_place stk__order_replacement(const struct stk_order *o, const struct stk_place *place, int attempt);
 
-/* Returns the place of another data set's sample when the leading one is at `place`. Both data sets count all their samples through epochs: the shorter one
- * starts its next epoch earlier, one of equal size is always at the same position. This holds for any number of ranks, repeats and replacements. */
+/* Returns the place of the sample of another data set, `o`, that goes with the leading data set's sample at `place`. Counted through all epochs, the n-th sample
+ * of one goes with the n-th of the other: a shorter data set starts its next epoch earlier, and one of equal size is always at the same position. This holds
+ * for any number of ranks, and for repeats and replacements. */
 struct stk_place stk__order_follow(const struct stk_order *o, const struct stk_order *leading, const struct stk_place *place);
 
 #endif
