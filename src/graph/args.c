@@ -289,7 +289,8 @@ static void set_absent(const struct stk_arg_def *def, void *args)
 
 enum { MAX_DEFAULT_LIST = 32 };
 
-/* Converts a default's JSON to a value; a list's elements are written to `numbers` and `strings`. Returns false for null, objects and longer lists. */
+/* Converts a default's JSON to a value; a list's elements are written to `numbers` and `strings`, which have room for MAX_DEFAULT_LIST. Returns false for null,
+ * objects and longer lists. */
 static bool value_of_json(const json_t *j, struct stk_arg *v, double *numbers, const char **strings)
 {
 	if (json_is_boolean(j))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Descriptions and checks for operators that run once for each frame of their sequences. */
+ * Converts and checks descriptions for operators that run once for each frame of a sequence. */
 #include "graph/graph.h"
 #include "op/dims.h"
 
@@ -14,7 +14,7 @@ void stk__frame_of_sequence(struct stk_tensor *t, int64_t k)
 {
 	struct stk_desc *d = &t->desc;
 	memmove(d->layout, d->layout + 1, sizeof d->layout - 1);
-	if (d->layout[0] && strspn(d->layout, "*") == strlen(d->layout)) /* per_frame names only the dim of frames */
+	if (d->layout[0] && strspn(d->layout, "*") == strlen(d->layout)) /* the sequence's layout named only the dim of frames */
 		d->layout[0] = '\0';
 	if (d->ndim < 0)
 		return;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Fusion: decides which operators of a chain make one pass over an image. It reads the operators' struct stk_op_def (lower, classes), never their names.
  *
- * An operator joins the pass of the operator that makes its input if no other operator reads that value, both have lower and run in one branch on one device,
- * and its steps fit into the pass (stk__pass_joins). The job of an operator without a pass may run as part of the next operator's job, so that its result is
- * not stored. Fusion changes no value, so every choice in this file affects only speed. */
+ * An operator joins the pass of the operator that makes its input if no other operator reads that input, both have a function `lower`, both run in the same
+ * branch and on the same device, and its steps fit into the pass (stk__pass_joins). The job of an operator without a pass may run as part of the next
+ * operator's job, so that its result is not stored. Fusion changes no value, so every choice in this file affects only speed. */
 #include "graph/program.h"
 
 #include <string.h>

@@ -50,8 +50,8 @@ struct stk_graph {
 
 struct stk_graph *stk__graph_ref(struct stk_graph *g);
 
-/* Makes room for one more element in an array that has `count` elements of `size` bytes, and updates *capacity, the number of elements that fit. Returns false
- * if memory is short; the array is then unchanged. */
+/* Makes room for one more element in an array that has `count` elements of `size` bytes and room for *capacity. If the array grows, updates *array and
+ * *capacity. Returns false if memory is short; the array is then unchanged. */
 bool stk__grow(void **array, size_t count, size_t *capacity, size_t size);
 /* Returns zeroed memory that lives as long as the graph, or NULL if memory is short. stk__graph_strdup copies a string to such memory. */
 void *stk__graph_alloc(struct stk_graph *g, size_t size);
@@ -81,7 +81,7 @@ enum stk_status stk__arg_set_default(struct stk_graph *g, const struct stk_arg_d
 /* Fails unless input i of an operator may have this type. Enumerations do not count as numbers: they pass only through operators that move elements, and
  * to arguments of their kind. */
 enum stk_status stk__input_takes(const struct stk_op_def *def, int32_t i, enum stk_dtype dtype, struct stk_error *err);
-/* Fails unless values of this type may be given for the argument, sample by sample. Only arguments that are enumerations accept enumerations. */
+/* Fails if values of this type must not be given for the argument sample by sample: constants of an enumeration suit only arguments of that enumeration. */
 enum stk_status stk__arg_takes(const struct stk_arg_def *def, enum stk_dtype dtype, struct stk_error *err);
 /* Sets an argument for one sample from a tensor, which must not be a sequence of frames. A list takes a tensor of any shape, element by element; other
  * arguments take a tensor of one element. memory: the sample's arena, which holds lists. */

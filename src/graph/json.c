@@ -157,8 +157,8 @@ static bool number_of_json(const json_t *j, double *out)
 	       (text && json_object_size(j) == 1 && (strcmp(text, "nan") == 0 || strcmp(text, "inf") == 0 || strcmp(text, "-inf") == 0));
 }
 
-/* Reads a list of texts or of numbers to *out. Sets *memory to the list's memory, which the caller frees. Returns false for other lists, or if memory is
- * short. */
+/* Reads a list of texts or of numbers into *out. Sets *memory to the list's memory, which the caller frees. Returns false if the list has anything else, or if
+ * memory is short. */
 static bool list_of_json(const char *name, const json_t *j, struct stk_arg *out, void **memory)
 {
 	size_t n = json_array_size(j);

@@ -65,9 +65,9 @@ static enum stk_status make_nodes(struct stk_program *p, struct stk_error *err)
 	return STK_OK;
 }
 
-/* Marks predicates and the nodes that they are computed from, which run first in their chains. So when memory for a value is chosen, it is known which
- * branches the sample takes, and the value that a merge chooses can be written directly to the merged value's memory: sets stk_value.merge where that is
- * possible. Also ends the cloning of nodes in branches whose values a gather reads. */
+/* Sets `decides` of predicates and of the nodes from which they are computed, so that these run first in their chains. Which branches a sample takes is then
+ * known before memory for the values in the branches is chosen, and the value that a merge will choose can be written directly to the merged value's memory:
+ * sets stk_value.merge where that is possible. Clears `cloned` of nodes in branches if a gather reads their values. */
 static void find_branches(struct stk_program *p)
 {
 	for (int32_t i = p->n_nodes - 1; i >= 0 && p->branches; i--) {
@@ -107,8 +107,8 @@ static enum stk_status check_sides(const struct stk_program *p, const struct stk
 		on_gpu, on_cores);
 }
 
-/* Fails if a value on the GPU is read on the cores: as an input, an argument or a condition. Operators that fetch, or read only descriptions, may have
- * such inputs. Also checks the inputs of merges. */
+/* Fails if a value on the GPU is read on the cores: as an input, an argument or a condition. Allows it as the input of operators that copy it from the GPU or
+ * read only its description. Also checks the inputs of merges. */
 static enum stk_status check_places(const struct stk_program *p, struct stk_error *err)
 {
 	for (int32_t i = 0; i < p->n_nodes; i++) {

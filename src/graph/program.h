@@ -3,7 +3,8 @@
  * A program: a graph compiled for execution. Immutable, shared by workers.
  *
  *   level    all of a batch's work between two barriers; the levels of a batch run one after the other, batches overlap freely
- *   chain    operators that run on one core, one sample at a time, while its data is in cache; the chains of a level are independent (six cameras)
+ *   chain    operators that run on one core, one sample at a time, while its data is in cache; the chains of a level, such as one for each of six cameras,
+ *            are independent
  *   group    inside a chain: one operator, or several that make one pass over an image
  *
  * There are barriers only before and after a gather, which needs all samples of the batch, and before operators that read what a user's callback returns.
@@ -53,8 +54,8 @@ struct stk_program_node {
 	/* chain: number in its level. A cloned node has the level and chain that write its values to the slot. chain is -1 for callbacks, for nodes that never
 	 * run, and for cloned nodes whose values are not in the slot. */
 	int32_t level, chain;
-	int32_t reader;  /* index among the readers; -1: not a reader */
-	int32_t origin;  /* index of the reader that the node is, or that its first input with a reader comes from; -1: no reader */
+	int32_t reader; /* index among the readers; -1: not a reader */
+	int32_t origin; /* index of the reader from which its data comes: the node itself, or the origin of its first input that has one; -1: no reader */
 	int32_t gathers; /* index among the nodes that gather, in the level before their own; -1: the node does not gather */
 };
 

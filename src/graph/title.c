@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The names of operators in messages. */
+ * Makes the names of operators for messages. */
 #include "graph/graph.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Branches: which operators run for which samples. Checked while the graph is built: an operator that reads a value which does not exist for all its samples
- * is refused here, so that no check is needed at run time. */
+ * Checks branches while the graph is built. An operator in a branch runs only for the samples that take the branch. An operator that reads a value which does
+ * not exist for all its samples is refused here, so that no check is needed at run time. */
 #include "graph/graph.h"
 
 #include <stdio.h>
