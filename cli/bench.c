@@ -62,7 +62,7 @@ static double samples_made(struct stk_pipeline *p)
 static bool look_at_threads(double *waited)
 {
 	DIR *d = opendir("/proc/self/task");
-	const long self = syscall(SYS_gettid); /* gettid() is from glibc 2.30 on */
+	const long self = syscall(SYS_gettid); /* glibc has gettid() only since version 2.30 */
 	bool busy = false;
 	*waited = 0;
 	for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
@@ -90,14 +90,16 @@ static bool look_at_threads(double *waited)
 }
 
 /* Waits until the pipeline has filled its slots and is idle, so that a slice measures only its own work. Returns the time at which it became idle. Idle
- * means that little CPU time is used and that no thread is ready to run: on a busy machine, such a thread may get no CPU time for a while. */
+ * means that little CPU time is used and that no thread is ready to run. The first does not suffice: on a busy machine, a thread that is ready may get no
+ * CPU time for a while. */
 static double wait_idle(void)
 {
 	const struct timespec nap = {.tv_nsec = 5 * 1000 * 1000};
 	double waited, began = wall_seconds();
 	for (double before = cpu_seconds();;) {
 		nanosleep(&nap, NULL);
-		const double used = cpu_seconds() - before; /* without the time of look_at_threads: over 1 ms for many threads */
+		/* Measured before look_at_threads, which itself takes over 1 ms if there are many threads. */
+		const double used = cpu_seconds() - before;
 		if (!look_at_threads(&waited) && used < 0.001)
 			return began;
 		began = wall_seconds();
@@ -114,7 +116,7 @@ static enum stk_status take_images(struct bench *b, double seconds, int64_t *tak
 	for (*taken = 0; *taken == 0 || wall_seconds() < until;) {
 		struct stk_batch *batch = NULL;
 		enum stk_status status = next_batch(&b->session, &batch, err);
-		if (status == STK_END && ++ends < 3) /* three in a row mean that epochs have no batches */
+		if (status == STK_END && ++ends < 3) /* three ends in a row mean that epochs have no batches */
 			continue;
 		ends = 0;
 		if (status != STK_OK)
@@ -133,7 +135,7 @@ static enum stk_status run_ours(struct bench *b, double seconds, struct slice *s
 	double wall = wall_seconds(), cpu = cpu_seconds(), made = samples_made(b->session.pipeline);
 	int64_t faults = page_faults();
 	enum stk_status status = take_images(b, seconds, &slice->images, err);
-	/* Does not wait for idle workers if there is a store: the store would answer during the wait, in time that is not counted. */
+	/* Does not wait until the workers are idle if there is a store: it would answer requests during the wait, which is not part of the slice's time. */
 	slice->wall = (store_snapshot(b->session.pipeline).requests > 0 ? wall_seconds() : wait_idle()) - wall;
 	slice->cpu = cpu_seconds() - cpu;
 	slice->made = samples_made(b->session.pipeline) - made;
@@ -216,7 +218,8 @@ static enum stk_status run_rounds(struct bench *b, double seconds, bool quiet, s
 	const double began = wall_seconds();
 	for (b->rounds = 0; status == STK_OK && b->rounds < (int)rounds;) {
 		struct slice *ours = &b->ours[b->rounds], *theirs = &b->theirs[b->rounds];
-		if (b->rounds >= LEAST_ROUNDS && wall_seconds() - began > seconds) /* batches take longer than slices should */
+		/* A batch can take longer than a slice should, so the time can be over before all rounds are done. */
+		if (b->rounds >= LEAST_ROUNDS && wall_seconds() - began > seconds)
 			break;
 		status = run_ours(b, share, ours, err);
 		if (status != STK_OK)

@@ -14,8 +14,8 @@
 struct visit {
 	struct progress progress;
 	int64_t seen;
-	bool prints,
-		removed; /* prints: entries are printed as text, not JSON; removed: the command is `verify`, which deletes damaged entries */
+	/* prints: entries are printed as text, not JSON. removed: the command is `verify`, which deletes damaged entries. */
+	bool prints, removed;
 	json_t *list;
 };
 
@@ -83,8 +83,8 @@ static int show_cache(const struct settings *s, const char *what)
 	const bool lists = !strcmp(what, "list"), verifies = !strcmp(what, "verify");
 	struct stk_cache_facts facts = {.size = sizeof(facts)};
 	struct stk_error err = {0};
-	if (strcmp(s->args[1], "memory") &&
-		!source_is_there("cache", s->args[1])) /* "memory" is not a path: the library chooses the folder in /dev/shm */
+	/* "memory" is not a path: the library chooses the folder in /dev/shm. */
+	if (strcmp(s->args[1], "memory") && !source_is_there("cache", s->args[1]))
 		return EXIT_PROBLEM;
 	struct visit v = {.prints = !s->json, .removed = verifies, .list = lists && s->json ? json_array() : NULL};
 	enum stk_status status;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ceiling that `stoker bench` compares with: reads files and decodes random windows of them with libjpeg-turbo, and does nothing else. The
- * windows follow the distribution of decoders.image_random_crop (area 0.08 to 1, aspect 3/4 to 4/3). Decoding settings are stoker's: accurate
- * DCT, fancy upsampling, RGB (files with four channels: CMYK); lines above the window are skipped, those below are not read, columns outside are cropped. */
+ * Measures the rate that `stoker bench` compares Stoker with: reads files and decodes random windows of them with libjpeg-turbo, and does nothing else. The
+ * windows follow the distribution of decoders.image_random_crop (area 0.08 to 1, aspect 3/4 to 4/3). Decoding settings are stoker's: accurate DCT, fancy
+ * upsampling, RGB (files with four channels: CMYK); lines above the window are skipped, those below are not read, columns outside are cropped. */
 #ifndef STOKER_CLI_CEILING_H
 #define STOKER_CLI_CEILING_H
 
@@ -14,7 +14,7 @@ struct ceiling {
 	char **paths; /* paths of the JPEG files, which ceiling_close frees */
 	size_t count, capacity;
 	int32_t threads;
-	int64_t next; /* number of the next image; it grows without end, so that each pass over the files draws other windows */
+	int64_t next; /* number of the next image, which also seeds its window; later runs continue it, so that a file gets other windows */
 };
 
 /* Lists the JPEG files under a folder. Returns false if it finds no files or memory is short. */

@@ -37,7 +37,7 @@ enum option_kind { OPTION_FLAG, OPTION_INT, OPTION_FLOAT, OPTION_TEXT };
 
 struct option {
 	const char *name; /* without the dashes; NULL ends a table */
-	char letter;      /* "-j"; 0: none */
+	char letter;      /* letter of the short form, such as 'j' for -j; 0: there is none */
 	enum option_kind kind;
 	size_t offset;     /* offset of the option's member in struct settings */
 	double min, max;   /* range of a number */
@@ -146,13 +146,13 @@ int fail_text(const char *command, const char *fmt, ...) __attribute__((format(p
 /* Prints "stoker COMMAND: interrupted: message" on stderr and returns EXIT_INTERRUPTED. */
 int stopped_text(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Prints a message after stk_text_make_safe: the user may have given a URL with a signature as any argument. */
+/* Prints a message without secrets (stk_text_make_safe): any argument may be a URL that contains a signature. */
 void print_without_secrets(FILE *to, const char *fmt, va_list list) __attribute__((format(printf, 2, 0)));
 
-/* Prints a part of a line on stdout after stk_text_make_safe; line breaks become \n. */
+/* Prints a part of a line on stdout, without secrets, and with \n in place of each line break (stk_text_make_safe). */
 void print_safe(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* Formats a text and passes it to stk_text_make_safe. The caller frees it with free; NULL if memory is short. Secrets are removed before a caller cuts the
- * text: half a URL may no longer show where its password ends. */
+/* Formats a text, and removes secrets from it (stk_text_make_safe). The caller frees the result with free; it is NULL if memory is short. Secrets must be
+ * removed before the caller shortens the text, because in half a URL the end of its password may be missing. */
 char *format_safe(const char *fmt, va_list list) __attribute__((format(printf, 1, 0)));
 
 #endif

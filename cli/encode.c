@@ -70,7 +70,7 @@ struct words {
 	size_t count, used;
 };
 
-/* Formats a text, and appends the words in it, which blanks separate. */
+/* Formats a text, splits it at its blanks, and appends the words. Words after the first MOST_WORDS are dropped. */
 __attribute__((format(printf, 2, 3))) static void add(struct words *w, const char *fmt, ...)
 {
 	va_list list;
@@ -105,7 +105,7 @@ static void add_codec(struct words *w, const struct encoder_settings *s)
 	} else {
 		add(w, "-c:v libvpx-vp9 -row-mt 1 -b:v 0 -auto-alt-ref 0 -g %lld -keyint_min %lld -crf %lld", gop, gop, quality);
 	}
-	if (!s->lossless) /* the stream must name the matrix that converted its pixels from RGB */
+	if (!s->lossless) /* the stream must say which matrix converted its pixels from RGB: decoders guess it otherwise */
 		add(w, "-vf scale=out_color_matrix=bt709:out_range=tv -pix_fmt yuv420p -colorspace bt709 -color_primaries bt709 -color_trc "
 		       "bt709 -color_range tv");
 	if (s->threads)
@@ -138,8 +138,8 @@ struct encoder *encoder_start(const struct encoder_settings *s, int32_t width, i
 	snprintf(size, sizeof size, "%dx%d", width, height);
 	add(&w, "ffmpeg -nostdin -v error -y -f rawvideo -pix_fmt rgb24 -s %s -r %g -i pipe:0", size, s->rate);
 	add_codec(&w, s);
-	add(&w, "-movflags +faststart -f mp4 /proc/self/fd/%d",
-		OUTPUT); /* ffmpeg opens this name twice: to write, and to move the index forward */
+	/* ffmpeg opens this name twice: once to write the file, and once more for +faststart, which moves the file's index to the front. */
+	add(&w, "-movflags +faststart -f mp4 /proc/self/fd/%d", OUTPUT);
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
 	posix_spawn_file_actions_init(&actions);

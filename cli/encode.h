@@ -32,9 +32,10 @@ struct encoder_error {
 struct encoder;
 /* Starts ffmpeg, which writes an MP4 file to the descriptor `out`; the caller closes `out`. Returns NULL on failure. */
 struct encoder *encoder_start(const struct encoder_settings *s, int32_t width, int32_t height, int out, struct encoder_error *err);
-/* Adds a picture: width x height pixels of RGB, 3 bytes each. Returns false if writing fails, as when ffmpeg has ended, or if a signal came. */
+/* Adds a picture: width x height pixels of RGB, 3 bytes each. Returns false if ffmpeg has ended, if writing fails, or if the user has interrupted the
+ * command. */
 bool encoder_add(struct encoder *e, const void *pixels, struct encoder_error *err);
-/* Ends the video, waits until ffmpeg has written the file, and frees the encoder. Returns false if ffmpeg failed or a signal came. */
+/* Ends the video, waits until ffmpeg has written the file, and frees the encoder. Returns false if ffmpeg failed or the user has interrupted the command. */
 bool encoder_finish(struct encoder *e, struct encoder_error *err);
 /* Ends ffmpeg at once and frees the encoder. Accepts NULL. */
 void encoder_stop(struct encoder *e);

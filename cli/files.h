@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Files in folders that other users may write to. Reading never waits for the writer of a FIFO, and writing follows no link. */
+ * Reads and writes files safely in folders that other users can write to: opening a file never waits for the writer of a FIFO, and writing follows no link. */
 #ifndef STOKER_CLI_FILES_H
 #define STOKER_CLI_FILES_H
 
@@ -7,7 +7,8 @@
 #include <stddef.h>
 #include <sys/stat.h>
 
-/* Opens a regular file for reading, and sets *st to its properties. Returns -1 with errno set: EISDIR for a folder, EINVAL for a FIFO, a socket or a device. */
+/* Opens a regular file for reading, and sets *st to its properties. Returns its descriptor, or -1 with errno set: EISDIR for a folder, EINVAL for a FIFO, a
+ * socket or a device. */
 int open_regular(const char *path, struct stat *st);
 /* Opens a file as open_regular does, but does not return its properties. Also opens pipes and terminals if their names are in /dev (except /dev/shm) or in
  * /proc, such as /dev/stdin or the /dev/fd/63 of a shell. */

@@ -113,8 +113,8 @@ static int index_tree(const struct settings *s, struct stk_storage *storage)
 	struct search search = {.files = 0};
 	const struct stk_index_options o = {
 		.size = sizeof(o), .root = s->args[0], .path = path, .storage = storage, .progress = on_entries, .user = &search};
-	if (strstr(s->args[0],
-		    "://")) /* the library reports no progress while it lists a local folder, so only an uncaught Ctrl-C can end that */
+	/* While the library lists a local folder, it reports no progress, so only a Ctrl-C that is not caught can end the command. */
+	if (strstr(s->args[0], "://"))
 		catch_interrupts();
 	progress_begin(&search.bar, "objects listed", 0, s->quiet);
 	const enum stk_status status = stk_index_write(&o, &info, &err);

@@ -195,7 +195,7 @@ static const char *class_name(struct stk_pipeline *p, const struct census *c, in
 	return name;
 }
 
-/* Returns whether label i is a class. In tars, a label that no sample has is not one. */
+/* Returns whether label i is a class. In tars, a label that no sample has is not a class. */
 static bool is_class(const struct census *c, int64_t i)
 {
 	return !c->tars || c->of_class[i];

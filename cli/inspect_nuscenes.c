@@ -26,7 +26,7 @@ static const char *file_name(const struct stk_nuscenes_view *v, int32_t k)
 	return k < CAMERAS ? stk_nuscenes_camera(v, k) : "LIDAR_TOP";
 }
 
-/* Copies a field, a scalar or an array of at most `capacity` bytes, to `out`. Returns its number of elements, or -1 on an error. */
+/* Copies a field of at most `capacity` bytes, which is a scalar or an array, to `out`. Returns its number of elements, or -1 on an error. */
 static int64_t take(const struct stk_nuscenes_view *v, int64_t sample, const char *field, void *out, size_t capacity, struct stk_error *err)
 {
 	struct stk_desc desc;

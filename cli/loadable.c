@@ -50,7 +50,8 @@ static bool list(struct search *s, int64_t first, int64_t count)
 	return status == STK_OK;
 }
 
-/* Stores the message of s->err once, without the operator's name at its end: the user did not write that operator. */
+/* Stores the message of s->err, unless an equal message is stored. Removes the operator's name from the end of the message, since the user did not write
+ * that operator. */
 static void keep_problem(struct search *s)
 {
 	char *text = s->err.message;

@@ -16,7 +16,8 @@ struct loadable {
 	char problems[LOADABLE_PROBLEMS][1024];
 };
 
-/* Lists the session's source again by Loader's rules. If that fails for a local source, lists smaller groups of classes to find each one at fault. */
+/* Lists the session's source again by Loader's rules. If that fails for a local source, lists smaller and smaller groups of classes, to find every class at
+ * fault. */
 void loadable_look(struct loadable *l, struct session *session, const char *source);
 
 #endif

@@ -103,7 +103,7 @@ static const struct option *find_option(const struct command *command, const cha
 	return NULL;
 }
 
-/* Returns whether a text that strtod accepts is a decimal number: strtod also accepts leading blanks and hexadecimal numbers. */
+/* Returns false if a text begins with a blank or is a hexadecimal number: strtod accepts both, and the options do not. */
 static bool is_decimal(const char *text)
 {
 	return !isspace((unsigned char)text[0]) && !strpbrk(text, "xX");
@@ -136,7 +136,8 @@ static int no_option(const struct command *command, const char *arg)
 	for (const struct option *o = command->options; o->name; o++) {
 		const size_t apart = letters_apart(name, o->name);
 		const size_t least_size = strlen(name) < strlen(o->name) ? strlen(name) : strlen(o->name);
-		const bool begins = least_size >= 3 && !strncmp(o->name, name, least_size); /* "thread" or "batch-size" */
+		/* One name begins with the other, as "thread" for --threads or "batch-size" for --batch. */
+		const bool begins = least_size >= 3 && !strncmp(o->name, name, least_size);
 		if ((apart < least && apart < strlen(name)) || (begins && !meant)) {
 			least = apart < least ? apart : least;
 			meant = o;
@@ -297,8 +298,8 @@ void print_wrapped(FILE *to, const char *text, int at, int indent)
 	const int width = help_width();
 	for (bool more = true; more; at = 0) {
 		const size_t length = strcspn(text, "\n");
-		const size_t name =
-			strcspn(text, " "); /* the length of "warm" in "warm    reads ..."; the meaning after it has its own column */
+		/* The length of the line's first word, which is a name if several blanks follow it; the text after the blanks is then a column of its own. */
+		const size_t name = strcspn(text, " ");
 		const size_t gap = name < length ? strspn(text + name, " ") : 0;
 		print_line(to, text, length, at, gap > 1 ? (int)(name + gap) : indent, width);
 		more = text[length] == '\n';

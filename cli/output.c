@@ -24,7 +24,7 @@ static size_t sequence(const char *text)
 		if ((t[i] & 0xc0) != 0x80)
 			return 0;
 	}
-	const bool longer = (t[0] == 0xe0 && t[1] < 0xa0) || (t[0] == 0xf0 && t[1] < 0x90);    /* a shorter sequence exists */
+	const bool longer = (t[0] == 0xe0 && t[1] < 0xa0) || (t[0] == 0xf0 && t[1] < 0x90);    /* a shorter one exists for the character */
 	const bool outside = (t[0] == 0xed && t[1] >= 0xa0) || (t[0] == 0xf4 && t[1] >= 0x90); /* a surrogate, or above Unicode's range */
 	return longer || outside ? 0 : n;
 }

@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A byte 0xNN that is not part of valid UTF-8 is printed as \udcNN. Python's json.loads followed by os.fsencode turns that into the same byte again. Keys are
- * printed in the same way. */
+/* Returns a text as JSON. A byte 0xNN that is not part of valid UTF-8 is printed as \udcNN, which Python's json.loads followed by os.fsencode turns into the
+ * same byte again. Keys are printed in the same way. */
 json_t *text_json(const char *value);
 void put_text(json_t *object, const char *key, const char *value);
 void put_int(json_t *object, const char *key, int64_t value);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stoker pack: writes a folder of class folders as tars. The Python package's command packs tables (_table_pack.py), with the help of this file. */
+ * stoker pack: writes a folder of class folders as tars. Tables are packed by the Python package's command (_table_pack.py); only its options and its help
+ * text are in this file. */
 #include "command.h"
 #include "output.h"
 #include "progress.h"

@@ -239,7 +239,7 @@ static bool prepare_folder(struct packing *p)
 
 /* ---- a video ---- */
 
-/* Decodes an image to p->pixels. The first one of a video sets p->width and p->height; refuses others of another size. */
+/* Decodes an image to p->pixels. The first image of a video sets p->width and p->height; later images of another size are refused. */
 static bool load_image(struct packing *p, int64_t sample, int32_t camera)
 {
 	char path[PATH];

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ImageNet's statistics, in units of 0..255. */
+/* Mean and standard deviation of ImageNet's pixels for each channel, in units of 0..255. */
 static const double imagenet_mean[3] = {123.675, 116.28, 103.53}, imagenet_std[3] = {58.395, 57.12, 57.375};
 
 static void print_log(void *user, enum stk_log_level level, const char *text)
@@ -294,7 +294,7 @@ static enum stk_status build_train_graph(
 		stk_arg_list("std", STK_VALUE_FLOATS, imagenet_std, 3), stk_arg_string("output_layout", "CHW")};
 	if (status == STK_OK)
 		status = add(g, "crop_mirror_normalize", &image, normalize, 4, err);
-	if (status == STK_OK && s->device && !view) /* captions are written on the cores */
+	if (status == STK_OK && s->device && !view) /* in GRAPH_VIEW the labels stay in host memory, where captions are written */
 		status = add_at(g, "copy", STK_DEVICE_GPU, &label, NULL, 0, err);
 	if (status == STK_OK)
 		status = stk_graph_output(g, image, err);

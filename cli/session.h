@@ -24,14 +24,14 @@ struct session {
 /* The variants of the standard graph, by their outputs. */
 enum graph_kind {
 	GRAPH_TRAIN, /* random crop, resized to --size (224 x 224), random flip, normalised float CHW; labels. For a folder of sounds: 80 log-mel bands */
-	GRAPH_VIEW,  /* the same, then the file's shape, the anchor and shape of the drawn window, and the flip. Bad samples are skipped */
+	GRAPH_VIEW, /* the outputs of GRAPH_TRAIN, then the file's shape, the anchor and shape of the drawn window, and the flip. Bad samples are skipped */
 	GRAPH_BYTES, /* the files' bytes and labels, in order. Bad samples are skipped and counted */
 	GRAPH_DECODE_CHECK /* images, decoded completely, in order, reduced to 16 x 16; labels; the files' bytes. Bad samples are skipped and counted */
 };
 
-/* Makes the pipeline of a JSON file, or the standard pipeline of that kind over another source: a folder of classes, of images or of sounds, an index, tars, a
- * prefix of a bucket's keys, one image or, for GRAPH_BYTES, a text file that lists images. On an error, prints it and returns false.
- * Call close_session in either case. */
+/* Makes the pipeline of a JSON file, or the standard pipeline of this kind over another source: a folder of classes, of images or of sounds, an index, tars,
+ * a prefix of a bucket's keys, one image or, for GRAPH_BYTES, a text file that lists images. On an error, prints it and returns false. Call close_session in
+ * either case. */
 bool open_session(struct session *session, const char *command, const char *source, enum graph_kind kind, const struct settings *s);
 void close_session(struct session *session);
 
@@ -58,7 +58,7 @@ char *read_text_file(const char *path, size_t *size, struct stk_error *err);
 
 /* Returns true for any folder, an index, tars, or a prefix of a bucket's keys; false for one image, a pipeline or a list. */
 bool is_tree(const char *source);
-bool is_pipeline(const char *path); /* returns whether the path ends as the JSON file of a pipeline does */
+bool is_pipeline(const char *path); /* returns whether the path ends in .json, as pipelines' files do */
 /* Returns whether the source is one that `run` and `explain` take: a pipeline, or a data set for which the usual training pipeline is made. Otherwise prints
  * what they take. */
 bool makes_pipeline(const char *command, const char *source);

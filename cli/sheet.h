@@ -24,7 +24,8 @@ struct sheet_scale {
 bool sheet_takes(const struct stk_desc *desc);
 
 /* Allocates a sheet with cells for `count` pictures. A cell has room for the largest picture of the list, of which at most 256 x 256 pixels are drawn, and
- * below it for `lines` lines of text of `letters` letters. columns 0 makes about as many rows as columns. Call sheet_destroy in any case. */
+ * below it for `lines` lines of text of `letters` letters. columns 0 makes about as many rows as columns. Returns false if memory is short. Call
+ * sheet_destroy in any case. */
 bool sheet_create(struct sheet *sheet, const struct stk_tensor_list *list, int32_t count, int32_t columns, int32_t lines, int32_t letters);
 /* Returns the maximum number of bytes that a sheet of `count` pictures of size x size needs while it is written as PNG. */
 int64_t sheet_bytes(int64_t count, int64_t size);

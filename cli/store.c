@@ -50,8 +50,8 @@ struct store_snapshot store_snapshot(struct stk_pipeline *p)
 static enum bound bound_of(const struct store_snapshot *a, const struct store_snapshot *b, int32_t threads)
 {
 	const double seconds = b->at - a->at, requests = b->requests - a->requests;
-	const double under_way =
-		seconds > 0 ? requests / seconds * b->latency_ms / 1e3 : 0; /* mean number of requests under way, by Little's law */
+	/* The mean number of requests under way, by Little's law. */
+	const double under_way = seconds > 0 ? requests / seconds * b->latency_ms / 1e3 : 0;
 	if (b->busy_ns - a->busy_ns > 0.8e9 * threads * seconds)
 		return BOUND_CORES;
 	if (b->slowdowns > a->slowdowns)

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The answers of all processes at one time. */
+/* Facts about the running pipelines of all processes at one time, as stk_watch reports them. */
 struct snapshot {
 	json_t *processes;
 	double at; /* time of the snapshot in seconds (wall_seconds) */
@@ -20,7 +20,7 @@ struct snapshot {
 /* The work of one pipeline between two snapshots. Rates are per second. */
 struct row {
 	int64_t pid, context, id, epoch, bad_samples;
-	const char *rank; /* RANK of the process; NULL: it has none */
+	const char *rank; /* environment variable RANK of the process; NULL: it has none */
 	double batches, samples, cores, reads, megabytes, retries;
 	double waiting;    /* fraction of the time in which the training loop waited for a batch */
 	double gpu_share;  /* fraction of the decoded images that the GPU decoded; NaN: nothing was decoded */
@@ -54,7 +54,7 @@ static double counter(const json_t *pipeline, const char *name)
 	return number(json_object_get(pipeline, "counters"), name);
 }
 
-/* Returns the pipeline of the earlier snapshot that is the same as `pipeline` of `process`, or NULL. */
+/* Finds a pipeline of a process in the earlier snapshot. Returns its entry there; NULL: it was not running yet. */
 static const json_t *find_earlier(const struct snapshot *before, const json_t *process, const json_t *pipeline)
 {
 	size_t i, k;

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LARGEST = 256 }; /* maximum length of a picture's longer side in pixels, as on other sheets */
+enum { LARGEST = 256 }; /* maximum length of a picture's longer side in pixels; sheet.c draws no larger pictures either */
 
 /* The frames that are drawn. */
 struct shots {
@@ -117,7 +117,7 @@ static int draw(const struct shots *f, const struct settings *s)
 	const struct sheet_scale scale = {{1, 1, 1}, {0, 0, 0}, false};
 	const char *path = s->output ? s->output : "view.png";
 	struct stk_tensor_list list = {.count = 0, .device_id = -1};
-	struct stk_tensor *ok = calloc((size_t)f->count, sizeof(*ok)); /* the sheet's cells are as large as the largest of these */
+	struct stk_tensor *ok = calloc((size_t)f->count, sizeof(*ok)); /* the pictures of the frames that could be decoded */
 	struct sheet sheet = {0};
 	char text[1024];
 	int32_t letters = 0;
