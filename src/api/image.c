@@ -68,8 +68,8 @@ void stk_image_decoder_destroy(struct stk_image_decoder *d)
 	stk__free(d);
 }
 
-/* Sets d->data and d->size to the file's bytes, followed by the slack that decoders may read. Reads the file, or uses the caller's bytes, which are copied
- * unless the memory after them is readable. */
+/* Sets d->data and d->size to the file's bytes. Reads the file, or uses the caller's bytes. Decoders may read STK_ARENA_SLACK bytes more, so the caller's bytes
+ * are copied unless the memory after them is readable. */
 static enum stk_status take_bytes(struct stk_image_decoder *d, struct stk_error *err)
 {
 	const struct stk_image_request *q = &d->request;

@@ -92,8 +92,8 @@ size_t stk_nuscenes_file(const struct stk_nuscenes_view *v, int64_t sample, int3
 	return stk__nuscenes_path(v, sample, camera, out, capacity);
 }
 
-/* Sets *count to the number of the field's rows, or of the token's characters. If the field is about boxes in an image, *count has all boxes that the camera
- * sees, which are stored in *seen; the caller frees *seen. */
+/* Sets *count to the number of the field's rows; for a token, to the number of its characters. If the field is about boxes in an image, *count is the number of
+ * boxes that the camera sees, and *seen lists them; the caller frees *seen. */
 static enum stk_status count_rows(const struct stk_nuscenes_view *v, int64_t id, int32_t camera, enum stk_nuscenes_field f, int64_t *count,
 	struct stk_nuscenes_seen **seen, struct stk_error *err)
 {

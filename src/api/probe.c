@@ -85,8 +85,8 @@ static enum stk_status ask_first(
 	return status;
 }
 
-/* Returns whether the URI itself names an object that may be read. Called if the bucket could not be listed. key: the URI from the slash after the bucket
- * on; if that has no more characters, returns false. */
+/* Returns whether the URI names an object that may be read. Called if the bucket could not be listed. key: the rest of the URI after the bucket, which begins
+ * with a slash or is empty. */
 static bool is_there(struct stk_io *io, const char *uri, const char *key)
 {
 	enum stk_status status = STK_NOT_FOUND;

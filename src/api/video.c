@@ -305,9 +305,9 @@ static enum stk_status copy_frames(const struct reading *r, const struct asked *
 	return s;
 }
 
-/* Returns whether the next call will probably want frames soon after those of this one, so that the decoder should continue from them. The decoder then
- * decodes all packets, even of pictures to which no other refers, since the next call may want them. If the caller leaves out most of the frames from one
- * key frame to the next, it costs less to begin at a key frame again. On the cores this also holds for a call that leaves out frames between others. Also
+/* Returns whether the next call will probably want frames soon after those of this one, so that the decoder should continue from them. The decoder then decodes
+ * all packets, even of pictures to which no other refers, since the next call may want them. If the caller leaves out most of the frames from one key frame to
+ * the next, or on the cores any frame between the first and the last of this call, it costs less to begin at a key frame again, and the result is false. Also
  * updates v->steps. */
 static bool reads_on(struct reading *r, const struct asked *asked)
 {
