@@ -11,7 +11,7 @@
 
 #define STK_GAUSSIAN_TABLE 128
 
-/* Returns exp(-d^2 scale), from the table if d is below its length. */
+/* Returns exp(-d^2 scale), from the table if |d| is below STK_GAUSSIAN_TABLE. */
 static inline double stk__gaussian_at(const double *table, int64_t d, double scale)
 {
 	d = d < 0 ? -d : d;

@@ -40,7 +40,8 @@ static inline void find_inside(const struct stk_copy_dim *d, int64_t *begin, int
 			*end = 0;
 		return;
 	}
-	/* number of source indices from the start to the first valid one, and to the end of the valid ones, in the direction of the step */
+	/* before: number of source indices from the start to the first valid index; after: to the end of the valid indices; both in the direction of the
+	 * step */
 	int64_t step = d->step > 0 ? d->step : -d->step;
 	int64_t before = d->step > 0 ? -d->start : d->start - (d->limit - 1);
 	int64_t after = d->step > 0 ? d->limit - d->start : d->start + 1;
@@ -83,7 +84,7 @@ enum stk_status stk__job_copy(struct stk_jobs *jobs, const struct stk_tensor *in
 	return STK_OK;
 }
 
-/* Makes a job that runs later. This is a separate function, so that its arrays are not on the stack of copies that run at once. */
+/* Makes a job for the GPU. This is a separate function, so that copies on the CPU need no stack for its arrays. */
 static __attribute__((noinline)) enum stk_status keep_rows(struct stk_jobs *jobs, const struct stk_tensor *in, const struct stk_tensor *out,
 	const struct stk_job_rows *rows, struct stk_error *err)
 {

@@ -43,7 +43,7 @@ STK_MUST_USE enum stk_status stk__job_copy_rows(struct stk_jobs *jobs, const str
 STK_MUST_USE enum stk_status stk__job_copy_all(
 	struct stk_jobs *jobs, const struct stk_tensor *in, const struct stk_tensor *out, bool convert, struct stk_error *err);
 
-/* Copies `bytes` bytes to `to`; source and target must not overlap. Makes a job for each 2^30 bytes. */
+/* Copies `bytes` bytes to `to`; source and target must not overlap. A job copies at most 2^30 bytes, so larger copies are made of several jobs. */
 STK_MUST_USE enum stk_status stk__job_copy_bytes(struct stk_jobs *jobs, const void *from, void *to, int64_t bytes, struct stk_error *err);
 
 #endif

@@ -95,7 +95,7 @@ STK_HD void stk__debayer_one(const struct stk_debayer *b, const void *src, void 
 
 STK_PARAMS_FIT(stk_debayer);
 
-/* Makes a job that makes `out`, of one or three channels (b->method), from all frames of `in`. */
+/* Makes a job that demosaics all frames of `in`. `out` has one or three channels (b->method). */
 STK_MUST_USE enum stk_status stk__job_debayer(struct stk_jobs *jobs, const struct stk_debayer *b, const struct stk_tensor *in,
 	const struct stk_tensor *out, struct stk_error *err);
 

@@ -43,13 +43,13 @@ STK_HD float stk__decibels_float(uint32_t bits)
 }
 
 /* Returns the binary logarithm of a number that is not negative, with an absolute or relative error of at most 1.5e-7. Writes x as m * 2^e, with m from
- * sqrt(1/2) to sqrt(2), and sums log m = 2 atanh((m - 1) / (m + 1)). The loop on the CPU does the same in lanes. */
+ * sqrt(1/2) to sqrt(2), and computes log m = 2 atanh((m - 1) / (m + 1)) with a polynomial. The loop on the CPU does the same in lanes. */
 STK_HD float stk__decibels_log2(float x)
 {
 	bool small = x < 0x1p-126f;
 	float scaled = small ? x * 0x1p24f : x;
 	uint32_t bits = stk__decibels_bits(scaled), shifted = bits - 0x3f3504f3u;   /* subtracts the bits of sqrt(1/2) */
-	int32_t exponent = (int32_t)(shifted >> 23) - (shifted >> 31 ? 1 << 9 : 0); /* the same as an arithmetic shift of a signed number */
+	int32_t exponent = (int32_t)(shifted >> 23) - (shifted >> 31 ? 1 << 9 : 0); /* the arithmetic shift (int32_t)shifted >> 23 */
 	float m = stk__decibels_float(bits - ((uint32_t)exponent << 23)), t = (m - 1) / (m + 1), z = t * t;
 	float series = 2.88539008f + z * (0.961796694f + z * (0.577078016f + z * (0.412198583f + z * 0.320598898f)));
 	float result = (float)(exponent - (small ? 24 : 0)) + t * series;

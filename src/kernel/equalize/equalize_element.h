@@ -50,7 +50,7 @@ STK_HD uint8_t stk__equalize_round(float x)
 	return (uint8_t)(whole < 255 ? whole : 255);
 }
 
-/* Limits each count to `limit`, and distributes the counts above the limit evenly over all bins. */
+/* Limits each count to `limit`, and distributes what was cut off evenly over all bins. Counts may thereby exceed the limit again. */
 STK_HD void stk__equalize_clip(int32_t *counts, int32_t limit)
 {
 	int32_t cut = 0;
@@ -178,7 +178,7 @@ STK_HD uint8_t stk__equalize_mix(
 	return stk__equalize_blend(above[left], above[right], below[left], below[right], across.share, along.share);
 }
 
-/* Makes value i, or with lightness pixel i, from the tables. */
+/* Makes value i of the output from the tables, or pixel i if only the lightness is equalised. */
 STK_HD void stk__equalize_one(const struct stk_equalize *e, const struct stk_equalize_data *d, uint32_t i)
 {
 	uint32_t inner = e->lightness ? 1 : (uint32_t)e->channels, pixel = i / inner, channel = i - pixel * inner;

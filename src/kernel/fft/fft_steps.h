@@ -229,8 +229,8 @@ STK_FFT_INLINE int32_t stk__fft_partner(const struct stk_fft *f, int32_t k)
 	return f->n % 2 || other == k ? -1 : other;
 }
 
-/* Computes the squared magnitudes of bin k and of its partner from numbers k and `complex` - k of the transform's result; n must be even. For k = 0, both
- * numbers are number 0. */
+/* Computes the squared magnitudes of bin k and of its partner. z and other: numbers k and f->complex - k of the transform's result; for k = 0, both are
+ * number 0. f->n must be even. */
 STK_FFT_INLINE void stk__fft_power_pair(const struct stk_fft *f, const float *tables, int32_t k, const stk_fft_complex *z,
 	const stk_fft_complex *other, stk_fft_value *first, stk_fft_value *second)
 {

@@ -154,7 +154,8 @@ static void run_width(const struct run *r, float *to)
 	}
 }
 
-/* Returns the address in the ring of row `row`, for term t, of the volume that begins at `volume`. Loads the row first if it is not in the ring. */
+/* Returns the address of a row in the ring. Loads the row first if it is not there. volume: the first value of the input volume; row: index of the row in
+ * the volume; t: the term whose result is returned if rows are filtered along the width. */
 static const float *kept_row(const struct run *r, const uint8_t *volume, int64_t row, int t)
 {
 	const struct stk_filter *f = r->f;

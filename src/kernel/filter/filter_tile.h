@@ -21,7 +21,7 @@ enum stk_filter_tiling {
 
 enum {
 	STK_FILTER_TILE_WARPS = 10,
-	STK_FILTER_TILE_RUN = 5,                              /* number of outputs that a lane makes in a row, all of one channel */
+	STK_FILTER_TILE_RUN = 5,                              /* number of adjacent outputs of one channel that a lane makes */
 	STK_FILTER_TILE_DEEP = 8,                             /* number of outputs that a thread makes at a time in a column */
 	STK_FILTER_TILE_VALUES = 32 * STK_FILTER_TILE_RUN,    /* maximum number of outputs of a warp in a row */
 	STK_FILTER_TILE_THREADS = 2 * STK_FILTER_TILE_VALUES, /* two threads per column */

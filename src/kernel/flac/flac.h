@@ -92,7 +92,7 @@ struct stk_flac_task {
 enum { STK_FLAC_TOGETHER = 4 /* number of subframes of equal length that are best predicted together */ };
 
 struct stk_flac_loops {
-	/* Reads the coded residual of a subframe to to[order .. block - 1]. Returns false if it is invalid, or if the bytes end. */
+	/* Reads the coded residuals of a subframe, and stores them in to[order .. block - 1]. Returns false if they are invalid, or if the bytes end. */
 	bool (*residual)(struct stk_flac_bits *b, int32_t *to, int32_t block, int32_t order);
 	/* Replaces the residuals of `count` subframes by samples. Samples that exceed 32 bits wrap around. */
 	void (*predict)(const struct stk_flac_task *tasks, int32_t count);

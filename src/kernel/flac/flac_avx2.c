@@ -17,12 +17,12 @@ __attribute__((target("pclmul"))) static inline __m128i move_up(__m128i a, __m12
 	return _mm_xor_si128(_mm_clmulepi64_si128(a, powers, 0x11), _mm_clmulepi64_si128(a, powers, 0x00));
 }
 
-/* Returns a checksum that continues `sum` with n bytes, by the method of Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ"
- * (Intel, 2009): replaces the bytes by sixteen that have the same checksum. */
+/* Returns the checksum of the bytes whose checksum is `sum`, followed by n more bytes, by the method of Gopal et al., "Fast CRC Computation for Generic
+ * Polynomials Using PCLMULQDQ" (Intel, 2009): replaces the bytes by sixteen that have the same checksum. */
 __attribute__((target("pclmul"))) static uint32_t checksum_clmul(uint32_t sum, const uint8_t *p, size_t n)
 {
 	enum { LANES = 4, EACH = 16 };
-	const __m128i by_lanes = _mm_set_epi64x(0x1446, 0x8107), by_one = _mm_set_epi64x(0x1666, 0x106); /* by 512 and by 128 bits */
+	const __m128i by_lanes = _mm_set_epi64x(0x1446, 0x8107), by_one = _mm_set_epi64x(0x1666, 0x106); /* n = 512 and n = 128 */
 	__m128i a[LANES];
 	uint8_t last[EACH];
 	if (n < LANES * EACH)

@@ -183,7 +183,7 @@ static void predict_linear(const struct stk_flac_predictor *p, int32_t bits, int
  * 0, so the residuals are these differences, and adding them up k times gives the samples. */
 static void predict_fixed(int32_t order, int32_t *x, int32_t n)
 {
-	uint32_t d[4] = {0}; /* the previous sample, and its differences */
+	uint32_t d[4] = {0}; /* the previous sample, and its first, second and third differences */
 	uint32_t last[4];
 	if (order == 0 || n <= order)
 		return;

@@ -45,8 +45,8 @@ static bool reads_nearest(const struct stk_transform *t)
 	return near;
 }
 
-/* Returns whether the job is a transform that reads more than the nearest pixel or is too large for 32 bits, or enhances an image by a change of hue or with a
- * number of steps other than one. Such jobs need more registers, so they have a launch of their own. */
+/* Returns whether the job needs so many registers that it has a launch of its own: a transform that reads more than the nearest pixel or is too large for
+ * 32 bits, or an enhancement that changes the hue or does not have exactly one step. */
 static bool mixes(const struct stk_job *job)
 {
 	return (job->kind == STK_JOB_transform && !reads_nearest(&STK_PARAMS(stk_transform, job))) ||

@@ -4,8 +4,8 @@
  * job needs properties of a whole frame (its histograms or its mean luma), one launch measures them, and the next makes the pixels. Automatic augmentation
  * makes a different kind of job for each sample of a batch; in common launches the samples run at the same time instead of kind by kind.
  *
- * A thread block works on STK_JOB_IMAGE_VALUES values of a frame, or on the largest number of pixels that have no more values. The counts and sums of a
- * frame are added up from those of its blocks by the block that finishes last. */
+ * A thread block works on STK_JOB_IMAGE_VALUES values of a frame, or on the largest number of pixels that have no more values. The block that finishes last
+ * in a frame adds up the counts or sums of all blocks of the frame. */
 #ifndef STK_KERNEL_IMAGE_H
 #define STK_KERNEL_IMAGE_H
 
@@ -26,7 +26,8 @@ struct stk_job_image {
 	uint32_t measured;
 };
 
-/* Returns the description of a job over images of bytes. Kernels call this too, and device code has no tables of functions, so it compares kinds. */
+/* Returns the description of a job over images of bytes. Compares kinds instead of calling a function of the kind, since kernels call this too, and device
+ * code has no tables of functions. */
 STK_HD struct stk_job_image stk__job_image(const struct stk_job *job)
 {
 	struct stk_job_image im;

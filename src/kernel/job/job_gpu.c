@@ -204,7 +204,7 @@ static bool joins(struct stk_job_gpu *b, const struct stk_job *job)
 	if ((int64_t)(run->jobs + 1) * job->n > STK_JOB_MOST || !same_but_addresses(first, job))
 		return false;
 	next.dst_step = job->dst - run->dst;
-	if (next.dst_step != job->n * stk__job_size(job->dst_dtype)) /* a flat job has no gaps; this refuses most other jobs */
+	if (next.dst_step != job->n * stk__job_size(job->dst_dtype)) /* the outputs of a flat job have no gaps */
 		return false;
 	next.dst = job->dst;
 	for (int k = 0; k < STK_JOB_SOURCES; k++) {

@@ -43,7 +43,7 @@ static uint8_t clamp(int v)
 	return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
 }
 
-/* 1.402, 1.772, 0.34414 and 0.71414 times 2^16. */
+/* The factors 1.402, 1.772, 0.34414 and 0.71414 of the formulas, times 2^16. */
 enum { CR_RED = 91881, CB_BLUE = 116130, CB_GREEN = 22554, CR_GREEN = 46802, HALF = 32768 };
 
 void stk__jpeg_ycc_to_rgb_c(uint8_t *dst, const uint8_t *y, const uint8_t *cb, const uint8_t *cr, int n, bool bgr)

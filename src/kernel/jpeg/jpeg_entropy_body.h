@@ -48,7 +48,8 @@ ALWAYS_INLINE int64_t value_of(uint64_t t, uint64_t shift, int64_t bias)
 	return (int64_t)(t >> shift) + (~((int64_t)t >> 63) & bias);
 }
 
-/* Decodes a code that is longer than the `bits` of a lookup's index. Sets *length and returns the symbol, or returns -1 if the code does not exist. */
+/* Decodes a code of more than `bits` bits, which a lookup with an index of `bits` bits cannot find. Sets *length and returns the symbol, or returns -1 if
+ * the code does not exist. */
 NEVER_INLINE int long_code(uint64_t window, const struct stk_jpeg_codes *c, uint32_t bits, uint32_t *length)
 {
 	uint32_t prefix = (uint32_t)(window >> 48);

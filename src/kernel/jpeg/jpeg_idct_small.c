@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Inverse DCT to 4x4, 2x2 and 1x1 samples in plain C, for images decoded at a fraction of their size. The results equal those of libjpeg's jidctred: outputs
- * of the transform of jpeg_idct.c, averaged over 2x2, 4x4 or 8x8 samples. Coefficients that cancel in the average are not used. The shifts include the
- * division for the average. */
+ * Inverse DCT to 4x4, 2x2 and 1x1 samples in plain C, for images decoded at a fraction of their size. The results equal those of libjpeg's jidctred:
+ * outputs of the transform of jpeg_idct.c, averaged over 2x2, 4x4 or 8x8 samples. Coefficients that cancel in the average are not used. Each pass shifts
+ * its results right by more bits than in jpeg_idct.c: these bits are the division for the average. */
 #include "kernel/jpeg/jpeg_idct.h"
 #include "kernel/jpeg/jpeg_kernels.h"
 #include "kernel/jpeg/jpeg_layout.h"

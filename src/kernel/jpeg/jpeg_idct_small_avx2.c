@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Transforms four columns. x04, x26, x71 and x35: pairs of rows, of which row 4 has no effect. out: four rows, shifted. */
+/* Transforms four columns. x04, x26, x71 and x35: pairs of rows, of which row 4 has no effect. out: four rows, rounded and shifted right by `shift` bits. */
 STK__IDCT_INLINE void transform(__m256i x04, __m256i x26, __m256i x71, __m256i x35, const int shift, __m256i out[4])
 {
 	__m256i t0 = _mm256_add_epi32(stk__idct_dot_avx2(x04, 16384, 0), _mm256_set1_epi32(1 << (shift - 1)));
@@ -62,7 +62,7 @@ void stk__jpeg_idct_4_avx2(const int16_t *pair, const uint16_t *quant, uint8_t *
 	store_columns(low, out, stride);
 }
 
-/* Transforms four columns to two rows, shifted. x04, x71 and x35: pairs of rows, of which row 4 has no effect. */
+/* Transforms four columns to two rows, which are rounded and shifted right by SHIFT bits. x04, x71 and x35: pairs of rows, of which row 4 has no effect. */
 STK__IDCT_INLINE void transform_2(__m256i x04, __m256i x71, __m256i x35, __m256i out[2])
 {
 	enum { SHIFT = COLUMN_SHIFT + 2 };
@@ -88,7 +88,7 @@ void stk__jpeg_idct_2_avx2(const int16_t *pair, const uint16_t *quant, uint8_t *
 	__m256i even =
 		_mm256_add_epi32(_mm256_slli_epi32(_mm256_unpacklo_epi32(first[0], first[1]), 15), _mm256_set1_epi32(1 << (SHIFT - 1)));
 	__m256i odd = _mm256_madd_epi16(_mm256_packs_epi32(rest[0], rest[1]), weights);
-	odd = _mm256_hadd_epi32(odd, odd); /* for both rows */
+	odd = _mm256_hadd_epi32(odd, odd); /* the odd parts of both rows */
 	__m256i left = _mm256_srai_epi32(_mm256_add_epi32(even, odd), SHIFT), right = _mm256_srai_epi32(_mm256_sub_epi32(even, odd), SHIFT);
 	__m256i words = _mm256_packs_epi32(_mm256_unpacklo_epi32(left, right), _mm256_setzero_si256());
 	__m256i bytes = _mm256_add_epi8(_mm256_packs_epi16(words, words), _mm256_set1_epi8(-128));

@@ -69,8 +69,8 @@ struct stk_jpeg_kernels {
 
 	/* Decode blocks from..to-1 of a row of a component in an AC scan of a progressive image: band_first in the first scan of these coefficients
 	 * [G.1.2.2], band_refine in a refinement [G.1.2.3]. For each block, 256 bytes must be readable at bits->next. masks: for each block a mask of the
-	 * AC coefficients that are not zero, bit 63 - k for position k; read and updated. coefficients: address of those of block 0, or NULL if only masks
-	 * are needed. Return 0, or -1 if the data are damaged or have a form that no encoder writes. */
+	 * AC coefficients that are not zero, bit 63 - k for position k; read and updated. coefficients: address of the coefficients of block 0, or NULL if
+	 * only masks are needed. Return 0, or -1 if the data are damaged or have a form that no encoder writes. */
 	int (*band_first)(struct stk_jpeg_bits *bits, struct stk_jpeg_band *band, uint64_t *masks, int16_t *coefficients, int from, int to);
 	int (*band_refine)(
 		struct stk_jpeg_bits *bits, struct stk_jpeg_band *band, uint64_t *masks, int16_t *coefficients, int from, int to);

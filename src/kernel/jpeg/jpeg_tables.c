@@ -116,13 +116,13 @@ void stk__jpeg_ac_table_build(struct stk_jpeg_ac_table *t, const struct stk_jpeg
 
 /* ---- skipping ---- */
 
-/* Tables of numbers of bits and of advances, both with one entry for each index. */
+/* For each index of a lookup: the number of bits, and of positions to advance, that all symbols in the entry take together. */
 struct runs {
 	uint8_t *length, *advance;
 };
 
-/* Sets `count` entries to the symbol c followed by the symbols of the same entry of `rest`, or to only c if both together would exceed position 63 even from
- * position 1. */
+/* Sets `count` entries to the symbol c followed by the symbols of the same entry of `rest`, or to only c if all of them together would pass position 63
+ * even if c is the first symbol of a block. */
 static void join(struct runs to, struct runs rest, const struct code *c, uint32_t count)
 {
 	uint8_t used = (uint8_t)(c->bits + c->size), limit = (uint8_t)(64 - c->advance);
@@ -133,7 +133,7 @@ static void join(struct runs to, struct runs rest, const struct code *c, uint32_
 	}
 }
 
-/* Fills the entries that begin with code c. levels[v], the entries for indices of v bits, must be complete for all v below bits. */
+/* Fills the entries whose index of `bits` bits begins with code c. levels[v], the entries for indices of v bits, must be complete for all v below bits. */
 static void fill_runs(struct runs to, const struct runs *levels, uint32_t bits, const struct code *c)
 {
 	uint32_t width = 1u << (bits - c->bits), used = (uint32_t)c->bits + c->size;
@@ -192,7 +192,7 @@ void stk__jpeg_dc_table_build(struct stk_jpeg_dc_table *t, const struct stk_jpeg
 
 /* ---- bands ---- */
 
-/* Fills all entries of a code, for a first scan. at: the first of them. */
+/* Fills the entries for code c in a table for first scans. at: the first of these entries. */
 static void fill_first(struct stk_jpeg_band_entry *at, const struct code *c)
 {
 	uint32_t left = STK_JPEG_BAND_BITS - c->bits;

@@ -23,7 +23,7 @@ enum {
 struct stk_jpeg_ac_entry {
 	uint8_t length;       /* number of bits used; 0: the code is longer than the index or does not exist (advance is 64 then) */
 	uint8_t advance;      /* number of positions to advance, including END */
-	uint8_t first_at;     /* 64 if there is only one coefficient: its store then goes outside of the block */
+	uint8_t first_at;     /* 64 if there is no first coefficient: first_value is then stored outside of the block */
 	uint8_t second_bits;  /* number of bits before the second coefficient's extra bits */
 	uint8_t second_shift; /* 64 - number of extra bits of the second coefficient; 63 if it has none */
 	int8_t first_value;
@@ -45,7 +45,7 @@ struct stk_jpeg_ac_table {
 	/* For skipping: number of bits and advance of the symbols that fit into SKIP_BITS bits. The first one's extra bits need not fit.
 	 * The advance is 255 if not even the code of the first symbol fits. */
 	uint8_t skip_length[1 << STK_JPEG_SKIP_BITS], skip_advance[1 << STK_JPEG_SKIP_BITS];
-	uint8_t first_length[1 << STK_JPEG_PAIR_BITS]; /* number of bits of only the first coefficient of a pair */
+	uint8_t first_length[1 << STK_JPEG_PAIR_BITS]; /* number of bits of the first symbol of a pair, without the second */
 	struct stk_jpeg_codes codes;
 };
 

@@ -158,7 +158,7 @@ struct stk_jpeg_gpu_scan {
 	/* successive approximation: high is 0 in a first scan, in a refinement the lowest bit that was known before; low is the lowest bit that is known
 	 * afterwards */
 	uint8_t high, low;
-	uint8_t single, component; /* single: 1 if the scan has only one component, `component` */
+	uint8_t single, component; /* single: 1 if the scan has only one component; component: index of this component */
 	uint8_t parts;             /* number of blocks in a unit */
 	/* for each block of a unit: its index in the MCU, and the index in `table` of its table */
 	uint8_t part[STK_JPEG_MAX_BLOCKS], slot[STK_JPEG_MAX_BLOCKS];
@@ -198,7 +198,7 @@ struct stk_jpeg_gpu_view {
 	/* Results. The host first sets flags and n_stragglers to 0 and marker to ~0. Memory is reused after the last phase that reads it: coef may take the
 	 * memory of raw, planes the memory of the arrays from kept to starts, and rgb the memory of coef. */
 	uint32_t *flags;        /* for each image: the reasons why the CPU must decode it, or 0 */
-	uint32_t *host_flags;   /* a copy of flags in host memory; kernel jpeg_gpu_color writes it, and the waiting thread reads it */
+	uint32_t *host_flags;   /* copy of flags in host memory, from kernel jpeg_gpu_color for the thread that waits for the batch */
 	uint32_t *n_stragglers; /* number of entries in stragglers; only used by the kernels */
 	uint32_t *marker;       /* for each bitstream: offset from src of the first marker, or more than src_size if it has no marker */
 	uint32_t *kept;         /* for each chunk: number of bytes that remain after unstuffing */

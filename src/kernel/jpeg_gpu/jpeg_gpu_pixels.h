@@ -151,8 +151,7 @@ STK_HD void stk__jpeg_gpu_rgb(const uint8_t *planes, const struct stk_jpeg_gpu_i
 	stk__jpeg_gpu_convert(im->type == STK_GRAY ? STK_JPEG_GRAY : im->color, first, second, third, rgb);
 }
 
-/* Returns the bytes of an output pixel of this type (enum stk_image_type) in the order in which they are stored. For GRAY only the first byte is
- * meaningful. */
+/* Returns an output pixel of this type (enum stk_image_type) as an integer, whose lowest byte is stored first. For GRAY only this byte is meaningful. */
 STK_HD uint32_t stk__jpeg_gpu_pixel(uint32_t type, const uint32_t rgb[3])
 {
 	int32_t c[3] = {(int32_t)rgb[0], (int32_t)rgb[1], (int32_t)rgb[2]};

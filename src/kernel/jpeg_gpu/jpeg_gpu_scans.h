@@ -10,8 +10,8 @@
  * limit. */
 #define STK_JPEG_GPU_PREDICTION_LIMIT (1 << 28)
 
-/* Finds the symbol whose code begins the 32 bits `ahead` and has at most `longest` bits. Returns symbol | length of the code << 8, or 0 if no code matches
- * [F.2.2.3]. */
+/* Finds the symbol whose code is at the start of the 32 bits `ahead`, among codes of at most `longest` bits. Returns symbol | length of the code << 8, or 0
+ * if no code matches [F.2.2.3]. */
 STK_HD uint32_t stk__jpeg_gpu_symbol(const struct stk_jpeg_huffman *table, uint32_t ahead, uint32_t longest)
 {
 	uint32_t first = 0, index = 0;
