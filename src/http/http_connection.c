@@ -183,8 +183,8 @@ static struct stk_dialer *take_dialer(struct stk_http_loop *l)
 	return d;
 }
 
-/* Ends the dialer's work on its connection, and makes the dialer available for another connection. Frees a dialer if more than KEPT_DIALERS are unused then.
- * curl closes the sockets that it still has. */
+/* Ends the dialer's work on its connection, whose socket curl closes unless take_socket has taken it. Makes the dialer available for another connection, and
+ * frees a dialer if more than KEPT_DIALERS are unused then. */
 static void close_dialer(struct stk_http_loop *l, struct stk_dialer *d)
 {
 	l->source->curl.curl_multi_remove_handle(d->multi, d->curl_handle);
@@ -243,9 +243,9 @@ static void close_connection(struct stk_connection *c)
 	stk__free(c);
 }
 
-/* Takes the socket of a plain connection from curl: closes the dialer, and curl's call of close_socket then leaves this socket open. (An older curl makes
- * that call only when it opens the next connection.) A duplicate of the descriptor would work too, but leave a gap in the numbers below it, from which
- * other code concludes how many files are open. */
+/* Gets the socket of a connection that curl has opened, and watches it. The socket of a plain connection is taken from curl: closes the dialer, and curl's call
+ * of close_socket, which an older curl makes only when it opens the next connection, then leaves this socket open. A duplicate of the descriptor would work
+ * too, but its number would be higher and leave a gap, and other code concludes from the lowest free number how many files are open. */
 static CURLcode take_socket(struct stk_connection *c)
 {
 	struct stk_http_loop *l = c->loop;

@@ -71,9 +71,9 @@ void stk__connection_watch_reads(struct stk_connection *c, bool on);
 /* Sets the number of received bytes from which the connection counts as readable. At the end of the input and on errors it is readable at once. */
 void stk__connection_await(struct stk_connection *c, int bytes);
 
-/* Returns whether a request that begins now finds a connection or may open one. Counts the descriptors: one for a socket, and two for its dialer, which a
- * TLS connection keeps. Unless a connection is idle, returns false while several names are being resolved, and for a moment after no descriptor
- * was free; otherwise the loop's first connection may always be opened. */
+/* Returns whether a request that begins now finds an idle connection or may open a new one. A new one needs a descriptor for its socket and two for its dialer,
+ * which a TLS connection keeps; the loop's first connection may be opened even if these are not free. No connection may be opened while several names are
+ * being resolved, or for a moment after no descriptor was free. */
 bool stk__connections_have_room(struct stk_http_loop *l, int64_t now);
 
 /* For the loop. stk__connection_event handles an event of a descriptor. stk__connection_timers continues to open connections whose timers have run out.

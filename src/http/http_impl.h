@@ -83,7 +83,7 @@ struct stk_http_source {
 	pthread_mutex_t pieces; /* guards the pieces of large requests (io/io_split.h) */
 	pthread_mutex_t lock;   /* guards all members below */
 	struct stk_request_queue queue;
-	int64_t search_ns; /* time from which the queue is searched for awaited requests while the limit is reached */
+	int64_t search_ns; /* while the limit is reached: time of the next search of the queue for a request that its caller waits for */
 	struct stk_http_account *account;
 	pthread_t keeper; /* the thread that renews keys before they expire */
 	pthread_cond_t keeper_wake;
@@ -112,7 +112,7 @@ struct stk_http_source {
 	_Atomic int64_t clock_s;        /* servers' clock minus this machine's in seconds, by the last answer; INT64_MIN: not known */
 	_Atomic uint64_t endpoint_hash; /* hash of the current account's endpoint */
 	_Atomic bool heard; /* true if a server has answered: if one is silent later, the settings are probably not the reason */
-	/* Maximum number of retries before any answer: of a request that could not be sent or got an invalid answer; of one that timed out. */
+	/* Maximum number of retries as long as no server has answered. unheard_waits: for requests that timed out; unheard_retries: for others. */
 	int32_t unheard_retries, unheard_waits;
 	/* One bit for each bucket or host, by hash: set if an object of it was read, so that a 403 concerns the object and not the credentials. */
 	_Atomic uint64_t read_well;
@@ -130,7 +130,7 @@ struct stk_transfer {
 	struct stk_request *r;             /* the request; if several were joined, the first (r->http.joined is the next) */
 	struct stk_connection *connection; /* NULL: the transfer has no connection */
 	struct stk_http_loop *loop;
-	int64_t window_ns;     /* time from which on `window_bytes` counts: a stall is measured in windows */
+	int64_t window_ns;     /* beginning of the present time window, at whose end stk__transfer_check_pace looks for a stall */
 	int64_t awaited_ns;    /* time since which the transfer waits for more than one byte of the body */
 	uint8_t resumes;       /* number of times that the rest of a cut body was requested */
 	uint8_t hedges;        /* number of second transfers for the request */
@@ -244,8 +244,9 @@ struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_lo
 bool stk__http_may_begin(const struct stk_http_source *s, const struct stk_request *r);
 /* Puts requests that found no free descriptor back into the queue. One that has waited for a descriptor for longer than first_byte_ms fails. */
 void stk__http_requeue(struct stk_http_source *s, struct stk_http_loop *l, struct stk_request *r, int64_t now);
-/* Returns whether one more second transfer may begin (then counts it; call stk__http_end_hedge once): in total at most four plus a twentieth of the requests so
- * far, at a time at most two plus a twentieth of those under way, none with no_hedging or for five seconds after a server asked for fewer requests. */
+/* Returns whether one more second transfer may begin. If so, counts it; the caller then calls stk__http_end_hedge once. The total number is limited to four plus
+ * a twentieth of all requests so far, and the number at a time to two plus a twentieth of the requests under way. None may begin with no_hedging, or within
+ * five seconds after a server asked for fewer requests. */
 bool stk__http_begin_hedge(struct stk_http_source *s, int64_t now);
 void stk__http_end_hedge(struct stk_http_source *s);
 /* Notes that the loop is awake and asks for the next request itself. */

@@ -123,8 +123,8 @@ static void begin(struct stk_http_loop *l, struct stk_request *r)
 		end(t, status);
 }
 
-/* Starts a second transfer (twin) for the request of a late transfer. If a twin exists already and is late too, drops the transfer of the two that has
- * waited for less time, and returns true. If the new twin cannot be started, this is no error. */
+/* Starts a second transfer (twin) for the request of a late transfer, if possible. If a twin exists already, it is late too: then first drops the transfer of
+ * the two that has waited for less time. Returns whether a transfer was dropped. */
 static bool hedge(struct stk_transfer *t, int64_t now)
 {
 	struct stk_http_source *s = t->loop->source;
@@ -199,8 +199,8 @@ static int by_deadline(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Asks again to admit the transfers that wait for memory, the earliest deadline first. After a refusal, later transfers of the same caller wait too, so that
- * small transfers do not overtake a large one, except those that the caller waits for. */
+/* Asks again to admit the transfers that wait for memory, the earliest deadline first. After a refusal, asks about no later transfer of the same caller, so
+ * that small transfers do not overtake a large one, unless the caller cannot continue without it (stk__request_awaited). */
 static void retry_admission(struct stk_http_loop *l)
 {
 	enum { MOST = 2048, CALLERS = 16 };

@@ -75,7 +75,8 @@ static bool admit(struct stk_transfer *t, size_t bytes)
 	if (!t->waits_for_memory) {
 		t->waits_for_memory = true;
 		atomic_fetch_add(&t->loop->waiting_for_memory, 1);
-		stk__connection_watch_reads(t->connection, false); /* has no effect if the transfer waited before */
+		stk__connection_watch_reads(
+			t->connection, false); /* has no effect if they are unwatched already, since the transfer waited before */
 	}
 	return false;
 }
@@ -379,7 +380,8 @@ static void *find_destination(const struct stk_transfer *t, bool *direct, size_t
 		*capacity = p->content_left >= 0 && (uint64_t)p->content_left < left ? (size_t)p->content_left : left;
 		return t->data + t->used;
 	}
-	const bool large = t->length < 0 || t->length > SMALL; /* few bytes together with the header, the rest directly */
+	/* a large body: reads little with the header, so that most of the body goes directly into its memory */
+	const bool large = t->length < 0 || t->length > SMALL;
 	*capacity = p->state == STK_RESPONSE_IN_HEAD && large ? HEAD : STK_HTTP_SCRATCH;
 	if (is_object_data(t) && t->data && t->expected < 0 && t->capacity - t->used < *capacity)
 		*capacity = t->capacity - t->used;

@@ -50,7 +50,8 @@ void stk__proxies_clear(struct stk_proxies *p)
 
 /* ---- hosts without a proxy ---- */
 
-/* Returns whether an address, binary and of this family, is in the network of a pattern like "10.0.0.0/8", or equals a pattern without a slash. */
+/* Returns whether an address, in binary form, is in the network that a pattern such as "10.0.0.0/8" describes, or equals a pattern without a slash. family:
+ * AF_INET or AF_INET6. */
 static bool in_network(int family, const uint8_t address[16], const char *pattern, size_t n)
 {
 	char text[64];
@@ -151,7 +152,7 @@ static void authorize(struct stk_text *out, const char *user, size_t n)
 	stk__text_add(out, "\r\n");
 }
 
-/* Directs the route to an HTTP proxy, as a server that receives requests with whole URLs: libcurl does not know that it is a proxy. */
+/* Directs the route to an HTTP proxy. libcurl connects to it like to a server and does not know that it is a proxy; the requests contain whole URLs instead. */
 static void use_http_proxy(struct stk_route *r, const char *proxy)
 {
 	const char *scheme = strstr(proxy, "://"), *rest = scheme ? scheme + 3 : proxy;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A transfer of one request to a server: composes the request, begins and ends it. */
+ * Begins the transfer of a request to a server: finds its target, composes it and sends it. Also checks the pace of transfers. */
 #include "http/http_connection.h"
 
 #include "base/clock.h"

@@ -175,8 +175,8 @@ enum stk_status stk__http_fail_short(const struct stk_transfer *t)
 		(long long)(t->first + t->length), (long long)t->length, (long long)t->first);
 }
 
-/* Returns whether to request the rest of a cut body at once: bytes have arrived since the last try, and this happens at most STK_HTTP_RESUMES times, which
- * this function counts. */
+/* Returns whether to request the rest of a cut body at once, and counts it: bytes must have arrived since the last try, and the rest may be requested at most
+ * STK_HTTP_RESUMES times. */
 static bool may_resume(struct stk_transfer *t)
 {
 	bool ok = t->response.message.status == 200 || t->response.message.status == 206;
