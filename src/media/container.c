@@ -40,7 +40,8 @@ static int read_bytes(void *user, uint8_t *to, int n)
 {
 	enum { CALL = 256 }; /* cost of a call in addition to its bytes */
 	struct stk_container *c = user;
-	/* A truncated file may list packets after its end. Zeros replace their bytes; only if their frames are wanted is that reported. */
+	/* With `blank`, the bytes of packets are not needed, so zeros replace them, also for packets that lie after the end of a truncated file. These are
+	 * an error only when one of their frames is wanted. */
 	const int64_t left = c->blank ? n : c->in->size - c->at;
 	if (c->status)
 		return AVERROR_EXTERNAL;
@@ -176,13 +177,13 @@ static enum stk_status open_format(struct stk_container *c, struct stk_error *er
 	c->format->format_whitelist = memcpy(formats, FORMATS, n);
 	const bool listed = is_listed(c);
 	int code = c->f->avformat_open_input(&c->format, NULL, NULL, NULL);
-	if (code == AVERROR(ENOMEM) && !c->status) /* a fault of the file and not of the machine, whose failures end a pipeline */
+	if (code == AVERROR(ENOMEM) && !c->status) /* caused by the file: STK_NO_MEMORY would end the pipeline */
 		return stk__fail(err, STK_LIMIT, "the file has more than %d streams, or its header asks for more memory than there is",
 			STK_MEDIA_MOST_STREAMS);
 	if (code < 0)
 		return fail_to_open(c, code, err);
-	if (is_format(c, "mp4") ||
-		is_format(c, "matroska")) /* these formats' headers describe the streams, so FFmpeg does not have to parse packets */
+	/* The headers of these formats describe the streams, so FFmpeg does not have to parse packets. */
+	if (is_format(c, "mp4") || is_format(c, "matroska"))
 		c->format->flags |= AVFMT_FLAG_NOPARSE | AVFMT_FLAG_NOFILLIN;
 	else if ((code = c->f->avformat_find_stream_info(c->format, NULL)) < 0)
 		return failed(c, code, "the streams of the file cannot be read", err);

@@ -28,7 +28,8 @@ const AVFormatContext *stk__container_format(const struct stk_container *c);
 STK_MUST_USE enum stk_status stk__container_choose(
 	struct stk_container *c, enum AVMediaType kind, int wanted, AVStream **out, struct stk_error *err);
 
-/* Returns whether stk__container_next returns packets with their offset and size but without their bytes. It does if the file's headers list the packets. */
+/* Returns whether stk__container_next gives only the offsets and sizes of packets, without their bytes. It does if the file's headers list all packets,
+ * since listing them then needs no other reads. */
 bool stk__container_blank(const struct stk_container *c);
 /* Makes stk__container_next always read the bytes of packets. Call it before the first packet is read. */
 void stk__container_read_bytes(struct stk_container *c);

@@ -7,9 +7,9 @@
 struct stk_yuv_matrix stk__yuv_matrix(double red, double blue, bool full, int bits)
 {
 	const double green = 1 - red - blue, one = 65536;
-	/* 2^16 times a colour's change per step of 8-bit luma (y), and of 8-bit chroma before the factors below (c) */
+	/* Factors that stretch luma (y) and chroma (c) from their range in the stream to 0..255, times 2^16. */
 	const double y = full ? one : one * 255 / 219, c = full ? one : one * 255 / 224;
-	/* In full range the largest value is 2^bits - 1, which is not 255 times a power of two. */
+	/* Stretches samples of more than 8 bits in full range, whose largest value is 2^bits - 1 instead of 255 times a power of two. */
 	const double wide = full ? 255.0 * (1 << (bits - 8)) / ((1 << bits) - 1) : 1;
 	return (struct stk_yuv_matrix){
 		.luma = (int32_t)lrint(y * wide),

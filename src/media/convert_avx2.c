@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Converts rows of pictures with AVX2, 16 pixels at a time. The products with chroma are computed once for two pixels. */
+ * Converts rows of pictures with AVX2, 16 pixels at a time. Two neighbouring pixels share a chroma sample, so its products are computed once for both. */
 #include "media/convert.h"
 
 #include <immintrin.h>

@@ -113,8 +113,8 @@ static enum stk_status open_context(struct stk_video_decoder *d, const struct st
 	d->context->log_level_offset = 1000; /* suppresses FFmpeg's messages, even if the process has turned them on */
 	d->context->max_pixels = d->limits.max_pixels > 0 ? d->limits.max_pixels : (int64_t)1 << 28;
 	d->context->flags |= d->limits.lenient ? AV_CODEC_FLAG_OUTPUT_CORRUPT : 0;
-	/* H.264 does not need EXPLODE, since its decoder marks pictures that it has repaired. EXPLODE would also refuse intact pictures if references that
-	 * they do not use are missing, as after the key frame of an open group. */
+	/* AV_EF_EXPLODE makes libavcodec refuse damaged pictures. H.264 does not need it, since its decoder marks pictures that it has repaired. There it
+	 * would also refuse intact pictures if references that they do not use are missing, as after the key frame of an open group. */
 	d->context->err_recognition = d->limits.lenient || x->parameters->codec_id == AV_CODEC_ID_H264 ? 0 : AV_EF_EXPLODE;
 	const int code = d->f.avcodec_open2(d->context, codec, NULL);
 	d->serial = x->serial;

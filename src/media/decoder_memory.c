@@ -73,7 +73,7 @@ size_t stk__video_decode_memory(const struct stk_video_index *x)
 	enum { ALIGN = 64, OWN = 1 << 20 };
 	const AVCodecParameters *p = x->parameters;
 	const size_t width = ((size_t)p->width + ALIGN - 1) / ALIGN * ALIGN, height = ((size_t)p->height + ALIGN - 1) / ALIGN * ALIGN;
-	const size_t frames = (size_t)references(p) + (size_t)p->video_delay +
-			      2; /* 2 more: the frame that is being decoded, and the one that was returned last */
+	/* 2 more: the frame that is being decoded, and the one that was returned last. */
+	const size_t frames = (size_t)references(p) + (size_t)p->video_delay + 2;
 	return OWN + width * height * (size_t)bits_of(x) / 8 * frames + (size_t)x->largest;
 }

@@ -18,8 +18,8 @@ struct library {
 	size_t count;
 };
 
-/* Opens a library, or returns NULL. suffix: "-stoker" for the copy in a wheel, "" for the system's. NODELETE, since libraries that FFmpeg depends on
- * register functions that run at the end of the process. */
+/* Opens a library, or returns NULL. suffix: "-stoker" for the copy in a wheel, "" for the system's. RTLD_NODELETE keeps the library mapped after dlclose,
+ * since libraries that FFmpeg depends on register functions that run at the end of the process. */
 static void *open_library(const struct library *l, const char *suffix)
 {
 	char file[64];
@@ -27,7 +27,7 @@ static void *open_library(const struct library *l, const char *suffix)
 	return dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 }
 
-/* Finds the functions of a library, which is opened unless *handle is the open library. */
+/* Opens a library, unless *handle is the open library already, and finds its functions. */
 static enum stk_status load_library(void **handle, const struct library *l, const char *suffix, struct stk_error *err)
 {
 	if (!*handle)
@@ -62,8 +62,8 @@ static enum stk_status load_all(struct stk_ffmpeg *f, struct stk_error *err)
 	const struct library format = {
 		"libavformat", NUMBER_TEXT(LIBAVFORMAT_VERSION_MAJOR), format_names, format_slots, COUNT(format_names)};
 #undef COUNT
-	/* A wheel holds all three libraries, so the first decides for the others. Each name that is not found costs a search through all directories, and
-	 * each video that is opened comes here. */
+	/* A wheel holds all three libraries, so the first decides for the others. Trying both names for each would be slow: a name that is not found costs a
+	 * search through all directories, and this function runs for each video that is opened. */
 	f->util = open_library(&util, "-stoker");
 	const char *suffix = f->util ? "-stoker" : "";
 	enum stk_status s = load_library(&f->util, &util, suffix, err);

@@ -91,7 +91,7 @@ static enum stk_status list_frames(struct stk_video_index *x, struct stk_error *
 
 /* ---- facts about the video ---- */
 
-/* Returns the length of a vector. (hypot would make the library need glibc 2.35.) */
+/* Returns the length of a vector. Used instead of hypot, with which the library would need glibc 2.35. */
 static double length(double x, double y)
 {
 	return sqrt(x * x + y * y);

@@ -31,7 +31,7 @@ struct column {
 
 struct head {
 	char magic[8];
-	uint32_t version, avformat, avcodec; /* an index by other versions is not used: they may read the file differently */
+	uint32_t version, avformat, avcodec; /* an index of other versions is not used, since they may read the file differently */
 	int32_t stream, rotation, listed;
 	int32_t count, tb_num, tb_den, reorder;
 	int64_t kept;
@@ -94,8 +94,8 @@ static void put_column(const struct stk_packets *p, int column, const struct col
 {
 	for (int32_t i = 0; i < p->count && c->width; i++) {
 		const uint64_t v = (uint64_t)value_of(p, column, i) - (uint64_t)c->least;
-		memcpy(to + (size_t)i * (size_t)c->width, &v,
-			(size_t)c->width); /* copies the lowest bytes of v; the library is only built for little-endian machines */
+		/* Copies the lowest bytes of v: the library is only built for little-endian machines. */
+		memcpy(to + (size_t)i * (size_t)c->width, &v, (size_t)c->width);
 	}
 }
 

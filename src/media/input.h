@@ -26,7 +26,8 @@ struct stk_media_input {
 
 /* Reads n bytes. STK_CORRUPT if the file ends before that. */
 STK_MUST_USE enum stk_status stk__media_read(const struct stk_media_input *in, int64_t offset, void *to, size_t n, struct stk_error *err);
-STK_MUST_USE enum stk_status stk__media_check(const struct stk_media_input *in, struct stk_error *err); /* STK_CANCELLED if interrupted */
+/* Returns STK_CANCELLED if in->interrupted returns true. */
+STK_MUST_USE enum stk_status stk__media_check(const struct stk_media_input *in, struct stk_error *err);
 
 /* Identifies a version of a file: a local file by its size, times and inode, an object by its size and ETag. */
 struct stk_media_version {

@@ -39,12 +39,11 @@ struct stk_nvdec_session {
 		stk_gpu_event done;
 	} mapped[OUTPUTS];
 	uint64_t maps, unmaps;
-	int32_t pending
-		[MOST_SURFACES]; /* indices of the surfaces with wanted pictures that have not been taken yet, in the order of decoding */
+	/* Indices of the surfaces with wanted pictures that have not been taken yet, in the order of decoding. */
+	int32_t pending[MOST_SURFACES];
 	int32_t n_pending, packets;
-	/* The next members describe the packet that is being parsed. */
-	int32_t decoded_surface,
-		shown_surface; /* index of the surface of the packet's last picture, and of the one that it shows; -1: none */
+	/* For the packet that is being parsed: index of the surface of its last picture, and of the picture that it shows; -1: none. */
+	int32_t decoded_surface, shown_surface;
 	/* skip: the packet's picture is not decoded; unflushed: packets have been sent since the last end of stream */
 	bool skip, unflushed;
 	bool broken;            /* a call of the decoder has failed */

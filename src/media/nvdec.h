@@ -37,12 +37,13 @@ enum { STK_NVDEC_MORE_SURFACES = 10 }; /* number of surfaces of a session in add
 enum { STK_NVDEC_SESSIONS = 64 };
 STK_MUST_USE enum stk_status stk__nvdec_take(struct stk_nvdec *n, enum stk_cuvid_codec codec, int32_t width, int32_t height,
 	struct stk_nvdec_session **out, struct stk_error *err);
-/* Gives a session back, for use with other videos. Call stk__nvdec_take_below first. A broken session is destroyed. Accepts NULL. */
+/* Gives a session back, for use with other videos. Call stk__nvdec_take_below first, so that none of its pictures is still in use. A broken session is
+ * destroyed. Accepts NULL. */
 void stk__nvdec_give(struct stk_nvdec *n, struct stk_nvdec_session *s);
 /* Returns whether a call of the session's decoder or parser has failed. Such a session cannot be used any more. */
 bool stk__nvdec_broken(const struct stk_nvdec_session *s);
 
-/* The destination of a run's pictures. A run decodes packets, from a key packet on. */
+/* A run decodes packets in order, from a key packet on. This is the destination of its pictures. */
 struct stk_nvdec_run {
 	/* Called once for each wanted picture, with the number that was passed to stk__nvdec_send, in the order of decoding. The planes are device
 	 * addresses, which are valid for work that is queued on `stream` during the call; `matrix` is not set. If it returns an error, the run ends, and the
@@ -65,8 +66,8 @@ void stk__nvdec_continue(struct stk_nvdec_session *s, const struct stk_nvdec_run
  * picture refers to it. hidden: the packet may show no picture; otherwise it must show one. */
 STK_MUST_USE enum stk_status stk__nvdec_send(
 	struct stk_nvdec_session *s, const uint8_t *data, size_t size, int32_t number, bool skip, bool hidden, struct stk_error *err);
-/* Passes the picture of an earlier packet to run->take if a surface still contains it; sets *held to whether one does. packet: index among the packets sent
- * since stk__nvdec_begin. */
+/* Passes the picture of an earlier packet to run->take if a surface still contains it. Sets *held to whether this is so. packet: index among the packets
+ * sent since stk__nvdec_begin. */
 STK_MUST_USE enum stk_status stk__nvdec_take_if_decoded(
 	struct stk_nvdec_session *s, int32_t packet, int32_t number, bool *held, struct stk_error *err);
 bool stk__nvdec_holds(const struct stk_nvdec_session *s, int32_t packet);

@@ -214,8 +214,8 @@ static void plan_ahead(struct stk_video_gpu_call *n, const struct stk_segment *s
 		struct stk_video_ahead *unused = NULL;
 		for (int32_t i = 0; i < STK_VIDEO_AHEAD; i++)
 			unused = g->ahead[i].frame < 0 ? &g->ahead[i] : unused;
-		if (!unused || packet < g->next ||
-			find_ahead(g, packet)) /* a sent packet's picture stays in a surface until the surface is needed */
+		/* The picture of a packet that has been sent needs no entry: it stays in a surface until the engine needs that surface. */
+		if (!unused || packet < g->next || find_ahead(g, packet))
 			continue;
 		unused->frame = f;
 		unused->packet = packet;
