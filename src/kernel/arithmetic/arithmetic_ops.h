@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The functions of element-wise arithmetic, one per line, sorted. A value is computed as int64, as uint64 (if that is its type) or as double. A function
- * that is not defined for one of them has NONE there.
- *     BINARY(name, kind, for integers, for doubles)     function of a and b
- *     UNARY(name, kind, for integers, for doubles)      function of a
- * kind determines the type of the result: SAME: the type to which the operands are promoted, not defined if all are bools; ANY: the same, also for bools; BITS:
- * the same, defined only for integers and bools; BOOLEAN: bool; REAL: the promoted type, or float32 if that is an integer type; not defined if all operands are
- * bools. T is int64_t or uint64_t in the expressions for integers. Integer results wrap around to the range of their type. */
+ * The functions of element-wise arithmetic, one per line, sorted. A result is computed as int64, as uint64 (if the operands have that type) or as double.
+ *     BINARY(name, kind, expression for integers, expression for doubles)     function of a and b
+ *     UNARY(name, kind, expression for integers, expression for doubles)      function of a
+ * An expression is NONE if the function is not defined for integers, or for doubles. In the expressions for integers, T is int64_t or uint64_t. Integer results
+ * wrap around to the range of their type. kind determines the type of the result:
+ *     SAME     the type to which the operands are promoted; the function is not defined if all operands are bools
+ *     ANY      the type to which the operands are promoted
+ *     BITS     the type to which the operands are promoted; the function is defined only for integers and bools
+ *     BOOLEAN  bool
+ *     REAL     the type to which the operands are promoted, or float32 if that is an integer type; the function is not defined if all operands are bools */
 #ifndef BINARY
 #define BINARY(name, kind, whole, real)
 #endif

@@ -46,7 +46,7 @@ STK_HD void stk__bands_one(const struct stk_job *job, uint32_t i)
 STK_MUST_USE enum stk_status stk__job_bands(struct stk_jobs *jobs, const struct stk_bands *p, const void *table,
 	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
 
-/* Runs the job on the CPU. job->work must have space for `bins` + `rows` vectors of eight floats. _avx2: the same source, compiled for AVX2. */
+/* Runs the job on the CPU. job->work must have space for `bins` + `rows` vectors of eight floats. The _avx2 function is the same source, compiled for AVX2. */
 void stk__bands_run(const struct stk_job *job);
 void stk__bands_run_avx2(const struct stk_job *job);
 

@@ -26,7 +26,7 @@ struct stk_debayer {
 	bool wide; /* true if values are uint16, false if they are uint8 */
 };
 
-/* Makes all pixels on the CPU. pixels: total number of pixels of all frames. _avx2: the same source, compiled for AVX2. */
+/* Makes all pixels on the CPU. pixels: total number of pixels of all frames. The _avx2 function is the same source, compiled for AVX2. */
 void stk__debayer_run(const struct stk_debayer *b, const void *src, void *dst, int64_t pixels);
 void stk__debayer_run_avx2(const struct stk_debayer *b, const void *src, void *dst, int64_t pixels);
 

@@ -17,7 +17,7 @@ STK_PARAMS_FIT(stk_decibels);
 STK_MUST_USE enum stk_status stk__job_decibels(struct stk_jobs *jobs, const struct stk_decibels *p, const struct stk_tensor *in,
 	const struct stk_tensor *out, struct stk_error *err);
 
-/* Run a job on the CPU. _avx2: the same source, compiled for AVX2. */
+/* Run a job on the CPU. The _avx2 function is the same source, compiled for AVX2. */
 void stk__decibels_run(const struct stk_job *job);
 void stk__decibels_run_avx2(const struct stk_job *job);
 

@@ -160,7 +160,7 @@ STK_HD void stk__enhance_one(const struct stk_enhance *e, const uint8_t *src, ui
 		dst[(int64_t)i * e->channels + c] = (uint8_t)p[c];
 }
 
-/* Makes all frames on the CPU. _avx2: the same source, compiled for AVX2. */
+/* Makes all frames on the CPU. The _avx2 function is the same source, compiled for AVX2. */
 void stk__enhance_run(const struct stk_enhance *e, const uint8_t *src, uint8_t *dst);
 void stk__enhance_run_avx2(const struct stk_enhance *e, const uint8_t *src, uint8_t *dst);
 

@@ -17,7 +17,8 @@ struct stk_flac_bits {
 	int32_t count;          /* number of bits of the cache that may be consumed */
 	int32_t zeros;          /* number of 0 bits that were appended after the last byte */
 	const uint8_t *p, *end; /* start and end of the piece's bytes that are not in the cache */
-	/* Called if fewer than 8 bytes of the piece are left: adds these, then those of the next piece, until at least 57 bits are in the cache. */
+	/* Called if fewer than 8 bytes of the piece are left. Adds these bytes, those of the next piece, and 0 bits after the last byte, until at least 57
+	 * bits are in the cache. */
 	void (*more)(struct stk_flac_bits *b);
 };
 

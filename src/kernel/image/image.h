@@ -22,7 +22,7 @@ struct stk_job_image {
 	int32_t pixels, channels; /* number of pixels of a frame, and of channels of a pixel; a lookup takes each value as a pixel */
 	int32_t block_pixels;     /* number of pixels that a thread block makes */
 	uint32_t blocks;          /* number of thread blocks of a frame */
-	/* number of words that a block measures: counts of each channel's values, their extremes, or a sum; 0 if nothing is measured */
+	/* number of words that a thread block measures: counts of each channel's values, their extremes, or a sum; 0 if nothing is measured */
 	uint32_t measured;
 };
 
