@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * http://, https://, s3:// and gs:// as sources of bytes: a few threads, each with hundreds of requests under way. libcurl opens connections and encrypts TLS.
+ * Reads objects of http://, https://, s3:// and gs:// with a few threads, each of which has hundreds of requests under way. libcurl opens connections and
+ * encrypts TLS.
  *
  * A request for a whole object is one GET, any other a GET of a range. If a body ends early, a request for the remaining range follows, if the ETag shows that
  * the object is unchanged. 404 (unless the bucket is missing), 410, a range that ends after the object, and a 403 for one object of a bucket from which others
@@ -12,7 +13,7 @@
 
 enum { STK_HTTP_THREADS = 16 }; /* maximum number of threads of a source */
 
-/* Settings of the source. 0 in a number means its default. */
+/* Settings of the source. A number that is 0 stands for its default. */
 struct stk_http_settings {
 	const struct stk_aws_given
 		*given; /* settings that take precedence over the environment; must live as long as the source. NULL: none */

@@ -216,7 +216,8 @@ static bool set_up(struct stk_connection *c, const struct stk_route *to)
 	code |= curl->curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)s->settings.connect_ms);
 	code |= curl->curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
 	code |= curl->curl_easy_setopt(e, CURLOPT_DNS_SHUFFLE_ADDRESSES, 1L);
-	code |= curl->curl_easy_setopt(e, CURLOPT_USERAGENT, "stoker/" STK_VERSION); /* sent to a proxy */
+	code |= curl->curl_easy_setopt(
+		e, CURLOPT_USERAGENT, "stoker/" STK_VERSION); /* libcurl sends it to a proxy when it asks for a tunnel */
 	code |= curl->curl_easy_setopt(e, CURLOPT_SHARE, c->loop->curl_share);
 #if LIBCURL_VERSION_NUM >= 0x075500
 	curl->curl_easy_setopt(

@@ -244,9 +244,9 @@ struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_lo
 bool stk__http_may_begin(const struct stk_http_source *s, const struct stk_request *r);
 /* Puts requests that found no free descriptor back into the queue. One that has waited for a descriptor for longer than first_byte_ms fails. */
 void stk__http_requeue(struct stk_http_source *s, struct stk_http_loop *l, struct stk_request *r, int64_t now);
-/* Returns whether one more second transfer may begin. If so, counts it; the caller then calls stk__http_end_hedge once. The total number is limited to four plus
- * a twentieth of all requests so far, and the number at a time to two plus a twentieth of the requests under way. None may begin with no_hedging, or within
- * five seconds after a server asked for fewer requests. */
+/* Returns whether one more second transfer may begin. If so, counts it; the caller then calls stk__http_end_hedge once. The total number is limited to four
+ * plus a twentieth of all requests so far, and the number at a time to two plus a twentieth of the requests under way. None may begin with no_hedging, or
+ * within five seconds after a server asked for fewer requests. */
 bool stk__http_begin_hedge(struct stk_http_source *s, int64_t now);
 void stk__http_end_hedge(struct stk_http_source *s);
 /* Notes that the loop is awake and asks for the next request itself. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Accounts: the settings of a store, read from the environment when a pipeline is made, and its issued keys, which a thread renews in time. */
+ * Reads accounts, which are the settings and keys of a store, from the environment when a pipeline is made. A thread renews issued keys before they expire. */
 #include "aws/aws_issue.h"
 #include "aws/google.h"
 #include "http/http_impl.h"
@@ -13,7 +13,8 @@
 
 #include <string.h>
 
-/* EARLY_S: seconds before their expiry at which keys are renewed. AGAIN_S: wait after a failure. SOON_S: wait after a store has refused the keys. */
+/* EARLY_S: number of seconds before the keys expire at which they are renewed. AGAIN_S: minimum time in seconds between two attempts to renew them. SOON_S: the
+ * same after a store has refused the keys. */
 enum { EARLY_S = 600, AGAIN_S = 30, SOON_S = 2 };
 
 struct stk_http_account *stk__http_read_account(const struct stk_http_settings *settings)

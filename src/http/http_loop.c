@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A thread of the HTTP source: runs transfers and their connections, with epoll. */
+ * Runs transfers and their connections on a thread of the HTTP source, with epoll. */
 #include "http/http_connection.h"
 
 #include "base/clock.h"

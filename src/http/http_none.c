@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The source of http://, s3:// and gs:// in a build without libcurl: fails every request with a message that says so. */
+ * Implements http.h in a build without libcurl: every request fails with a message that says so. */
 #include "http/http.h"
 
 #include "base/error.h"

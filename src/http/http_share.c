@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * State that the loops of a source share: waiting requests, the limit of requests under way, and facts about stores. */
+ * Keeps the state that the loops of a source share: waiting requests, the limit of requests under way, and what answers have shown about stores. */
 #include "http/http_connection.h"
 
 #include "base/clock.h"

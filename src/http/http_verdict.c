@@ -25,7 +25,7 @@ static void find_element(const struct stk_transfer *t, const char *name, char *o
 		*c = (unsigned char)*c < ' ' ? ' ' : *c;
 }
 
-/* Stops further retries after the second one: this kind of failure rarely goes away, but for example a permission may just have been granted. */
+/* Allows only two retries. Failures of this kind rarely go away, but for example a permission may have been granted a moment ago. */
 static void limit_retries(struct stk_transfer *t)
 {
 	t->r->no_retry |= t->r->retries >= 2;
@@ -222,7 +222,7 @@ static bool server_lacks_tls(CURLcode code, const char *why)
 	return met;
 }
 
-/* Returns advice about a failed connection, as the end of a message, and limits retries if they are useless. */
+/* Returns advice about a failed connection, as the end of a message. Limits the retries if a setting or the server is probably wrong. */
 static const char *advise(struct stk_transfer *t, CURLcode code, const char *why)
 {
 	const bool plain = strncmp(t->target.url.s, "http://", 7) == 0;
