@@ -81,7 +81,7 @@ static const struct {
 	[STK_GOOGLE_METADATA] = {stk__google_ask_metadata, "Google's metadata server"},
 };
 
-/* Obtains keys from an issuer. For a role, first obtains the keys of its base. */
+/* Obtains keys from an issuer. For a role, first obtains the keys of the base issuer, which sign the request. */
 static enum stk_status issue(
 	const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_aws_fresh *out, struct stk_error *err)
 {

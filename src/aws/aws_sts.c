@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Obtains the keys of a role from STS, by a web identity's token or by other keys. */
+ * Obtains the keys of a role from STS, with a web identity's token or with a request that other keys sign. */
 #include "aws/aws_ask.h"
 
 #include "aws/sigv4.h"

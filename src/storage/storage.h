@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The inside of a storage: an io with all its sources, and the settings with which they were made. */
+ * The library's own functions for storages. A storage consists of an io with all its sources, and of the settings with which they were made. */
 #ifndef STK_STORAGE_STORAGE_H
 #define STK_STORAGE_STORAGE_H
 

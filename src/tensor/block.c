@@ -65,7 +65,7 @@ bool stk__uses_ended(struct stk_gpu_device *dev, struct stk_uses *u)
 		return true;
 	for (int32_t i = 0; i < u->n_waits && done; i++)
 		if (u->uses[i].event && stk__gpu_event_query(dev, u->uses[i].event, &done, NULL))
-			done = false; /* the error is reported by the later wait for the event */
+			done = false; /* the next writer's wait for the event reports the error */
 	stk__gpu_leave(dev);
 	if (done)
 		u->n_waits = 0;

@@ -80,7 +80,7 @@ struct stk_block {
 	struct stk_uses uses; /* valid if the block belongs to no slot; otherwise `uses` of the slot is valid */
 };
 
-/* Where the blocks of a ring take their memory from. */
+/* The source of the memory of a ring's blocks. */
 struct stk_block_source {
 	struct stk_gpu_device *dev; /* NULL: only host memory */
 	struct stk_shared_pool shared;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Holds on parts of slots, and the return of a part when its last holder drops it. */
+ * Counts the holds on parts of slots, and returns a part to the ring when its last holder drops it. */
 #include "tensor/slot_impl.h"
 
 #include <unistd.h>
@@ -33,7 +33,8 @@ static void free_slot(struct stk_ring *r, struct stk_slot *s)
 	atomic_fetch_sub(&r->n_out, 1);
 }
 
-/* Calls the ring's on_return callback if a taker waits for a slot. Call with the lock held: then stk__ring_release_owner waits for the callback to return. */
+/* Calls the ring's on_return callback if a taker waits for a slot. Call with the lock held, so that stk__ring_release_owner cannot return while the callback
+ * runs. */
 static void call_on_return(struct stk_ring *r)
 {
 	if (atomic_exchange(&r->taker_waits, false) && r->on_return)

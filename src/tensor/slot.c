@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One slot: its parts, the placing of samples in it, and the order between its writers and readers. */
+ * Makes the parts of a slot, places samples in it, and makes its writers wait for its readers. */
 #include "tensor/slot_impl.h"
 
 #include <string.h>

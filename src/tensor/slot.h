@@ -42,7 +42,8 @@
 struct stk_slot_value {
 	struct stk_tensor *samples; /* array of `batch` samples, owned by the face */
 	struct stk_desc expected;   /* shape of a sample; ndim -1: no shape is expected */
-	uint8_t *region;            /* memory of batch * sample_bytes bytes; NULL without an expected shape, or above sample_limit */
+	uint8_t *
+		region; /* memory of batch * sample_bytes bytes; NULL if no shape is expected, or if sample_bytes is above the ring's sample_limit */
 	int64_t sample_bytes;
 	size_t extra_bytes; /* capacity in bytes for samples of other shapes, after the region */
 	struct stk_block *block;
