@@ -21,8 +21,8 @@ enum stk_archive_kind { STK_ARCHIVE_TAR, STK_ARCHIVE_TFRECORD };
 
 struct stk_archive_index {
 	char *path; /* path or URI of the archive */
-	int64_t size, modified_ns,
-		changed_ns; /* size of the archive; for a local file also the times and the inode as in stk_archive_file; 0: not known */
+	/* Size of the archive; for a local file also the times and the inode, as in stk_archive_file; 0: not known. */
+	int64_t size, modified_ns, changed_ns;
 	uint64_t inode;
 	char version[128];    /* for an object: ETag or another text that differs between versions; "" if not known */
 	uint64_t header_hash; /* hash of the first and the last header */
@@ -42,9 +42,9 @@ STK_MUST_USE enum stk_status stk__archive_index_scan(enum stk_archive_kind kind,
 /* Calls `found` for each member, in order. */
 STK_MUST_USE enum stk_status stk__archive_index_each(
 	const struct stk_archive_index *x, stk_archive_found *found, void *user, struct stk_error *err);
-/* Returns whether x is an index of this archive in its present state: with the same size and, for an object, the same version; for a local file, the same
- * times and inode. For an object without a version, and for a local copy whose time of modification is unchanged or unknown, it is enough that the first and
- * the last header are the same, and in a copy also some between them. */
+/* Returns whether x is an index of this archive in its present state. The sizes must be equal; for an object also the versions; for a local file also the
+ * times and the inode. If an object's version is not known, its first and its last header are compared instead. A local file whose time of modification is
+ * the same or not known, but not its time of change and its inode, may be a copy: then these two headers and some between them are compared. */
 bool stk__archive_index_fits(enum stk_archive_kind kind, const struct stk_archive_index *x, struct stk_archive_file *f);
 
 /* Writes the beginning of an index file. Call stk__archive_index_put for each archive next, and then stk__put_hash. */

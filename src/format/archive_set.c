@@ -16,8 +16,8 @@
 /* Maximum numbers of threads that open archives: large for objects, since each thread waits for the store; small for files. PIECES: maximum number of
  * requests of 1 MiB that all threads together may have in flight. */
 enum { LOCAL_THREADS = 8, REMOTE_THREADS = 64, PIECES = 128 };
-static const int64_t jump_of_all =
-	32 << 20; /* sum of the `jump` (struct stk_archive_pace) of all archives that are read at the same time */
+/* Sum of the `jump` (struct stk_archive_pace) of all archives that are read at the same time, in bytes. */
+static const int64_t jump_of_all = 32 << 20;
 
 struct opening {
 	const struct stk_access *access;
@@ -57,7 +57,7 @@ static enum stk_status search(struct opening *o, struct stk_archive_file *f, str
 	} else {
 		stk__free(found.path);
 		found.path = x->path;
-		/* an index from before the archive was copied gets the copy's times and inode */
+		/* The archive was copied after its index had been made. The index gets the copy's times and inode, so that the next run accepts it at once. */
 		if (!f->io && found.modified_ns && (found.changed_ns != f->changed_ns || found.inode != f->inode)) {
 			found.changed_ns = f->changed_ns;
 			found.inode = f->inode;

@@ -217,7 +217,7 @@ static enum stk_status paint_polygon(
 {
 	const struct stk_coco_image *image = p->image;
 	struct turns t = {.width = image->width, .height = image->height, .x0 = image->width};
-	/* The distance between two samples must fit in an int. */
+	/* The second limit makes the distance between any two samples fit in an int. */
 	double farthest = fmin(1000 + 4.0 * (image->width > image->height ? image->width : image->height), INT_MAX / (2 * SCALE));
 	for (int64_t i = 0; i < 2 * count; i++)
 		if (!(fabs((double)vertices[i]) <= farthest))
@@ -226,8 +226,8 @@ static enum stk_status paint_polygon(
 	if (!put_outline(&t, vertices, count, p->cancel) || t.count == 0)
 		return STK_OK;
 	p->crossings_left -= t.count;
-	int64_t bits = (int64_t)(t.x1 - t.x0) * image->height + 1,
-		words = bits / 64 + 1; /* one more bit, since a run may end after the last pixel */
+	/* One more bit than pixels, since a run may end after the last pixel. */
+	int64_t bits = (int64_t)(t.x1 - t.x0) * image->height + 1, words = bits / 64 + 1;
 	if (p->crossings_left < 0)
 		return fail_work("outlines that are several times as long as the image has pixels", id, image, err);
 	if (!cover(p, bits))

@@ -83,9 +83,8 @@ enum stk_status stk_index_write(const struct stk_index_options *options, struct 
 		err);
 	if (status)
 		return status;
-	char *whole = stk__is_object(l->root)
-			      ? NULL
-			      : realpath(stk__file_path(l->root), NULL); /* absolute, since the working directory may change */
+	/* The index names the root by its absolute path, since later runs may have another working directory. */
+	char *whole = stk__is_object(l->root) ? NULL : realpath(stk__file_path(l->root), NULL);
 	put_list(&o, l, whole ? whole : l->root);
 	free(whole);
 	if (o.failed)

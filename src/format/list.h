@@ -22,7 +22,7 @@ struct stk_file_list {
 	int32_t *labels;                 /* [file]: label; NULL: the label is the folder's number */
 	struct stk_list_folder *folders; /* class folders; none if the caller gives the labels */
 	int64_t folder_count, folder_capacity;
-	size_t root_length; /* length of the folder, not part of digests, that starts all names if all are absolute paths or URIs */
+	size_t root_length; /* if all names are absolute paths or URIs: length of the folder with which all begin, and which digests leave out; otherwise 0 */
 	uint64_t fingerprint, old_fingerprint;
 	bool sized;      /* true if sizes and ETags of files follow their names */
 	int64_t skipped; /* number of files and folders of the tree that were found but not used */
@@ -78,7 +78,7 @@ STK_MUST_USE enum stk_status stk__listed_size(
 
 /* Reads a whole file, by path or URI. Free *out with stk__free; 64 bytes after the end are readable. STK_LIMIT: the file has more than `limit` bytes. */
 STK_MUST_USE enum stk_status stk__read_whole(const char *path, size_t limit, uint8_t **out, size_t *size, struct stk_error *err);
-/* Like stk__read_whole, but with a pipeline's storage, while that pipeline is made. access: may be NULL. */
+/* Like stk__read_whole, but reads with the storage of the pipeline that is being made. access: may be NULL. */
 STK_MUST_USE enum stk_status stk__access_read(
 	const struct stk_access *access, const char *path, size_t limit, uint8_t **out, size_t *size, struct stk_error *err);
 /* Writes a file completely or not at all: writes to another name first, then renames the file to `path`. what: a noun for messages, such as "index". */

@@ -33,12 +33,8 @@ struct walk {
 	struct stk_error *err;
 };
 
-enum kind {
-	KIND_FILE,
-	KIND_FOLDER,
-	KIND_OTHER,
-	KIND_LOST
-}; /* KIND_LOST: a link to a missing target, or an entry that was removed meanwhile */
+/* KIND_LOST: a link to a missing target, or an entry that was removed meanwhile. */
+enum kind { KIND_FILE, KIND_FOLDER, KIND_OTHER, KIND_LOST };
 
 static enum kind kind_of(int folder, const struct dirent64 *e)
 {
@@ -145,7 +141,8 @@ static enum stk_status add_folder(struct walk *w, int folder, const struct diren
 static enum stk_status visit_class(struct walk *w, int folder, const char *name, const struct dirent64 *e)
 {
 	bool wanted = stk__list_wants(w->options, e->d_name);
-	bool asks = wanted || e->d_type == DT_DIR || (w->options->nested && e->d_type != DT_REG); /* other kinds have no effect */
+	bool asks = wanted || e->d_type == DT_DIR ||
+		    (w->options->nested && e->d_type != DT_REG); /* the kind of any other entry does not matter, so that it needs no stat */
 	enum kind kind = asks ? kind_of(folder, e) : KIND_FILE;
 	if (wanted && (kind == KIND_FILE || kind == KIND_LOST))
 		return add_entry(w, w->list, e->d_name);

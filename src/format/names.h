@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Names of files without labels: those of a folder, the lines of a list, and the expansion of paths with braces and globs. */
+ * Lists names of files without labels: those in a folder, the lines of a text file, or the paths that braces and globs stand for. */
 #ifndef STK_FORMAT_NAMES_H
 #define STK_FORMAT_NAMES_H
 

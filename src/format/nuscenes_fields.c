@@ -153,7 +153,7 @@ static float *put_box(const struct stk_nuscenes_object *o, enum stk_nuscenes_fie
 						       : (float)(to_lidar->turn[3 * i] * (double)o->velocity[0] +
 								 to_lidar->turn[3 * i + 1] * (double)o->velocity[1]);
 	if (f == STK_NUSC_VELOCITIES)
-		*out++ = 0; /* the velocity has no vertical part, but is rotated as a vector of space */
+		*out++ = 0; /* z, which the annotations do not give */
 	return out;
 }
 

@@ -10,9 +10,8 @@ enum { STK_NO_CAMERA = -1, STK_LIDAR = -2 };
 
 struct stk_load_scene {
 	struct stk_nuscenes_scene scene;
-	int64_t row, first, last,
-		count; /* row: number of the scene's row in its table; first, last: token numbers of its first and last sample; count:
-		        * number of its samples */
+	/* row: number of the scene's row in its table. first, last: token numbers of its first and last sample. count: number of its samples. */
+	int64_t row, first, last, count;
 };
 
 struct stk_load_sample {

@@ -144,7 +144,7 @@ static enum stk_status check_chain(const struct stk_load *l, int64_t id)
 	return STK_OK;
 }
 
-/* Computes the velocity as the devkit does: from the previous to the next annotation, as far as they exist. It is unknown if neither exists, or if
+/* Computes the velocity as NuScenes' devkit does: from the previous to the next annotation, as far as they exist. It is unknown if neither exists, or if
  * more than 1.5 s lie between the two annotations, or more than 3 s if both exist. */
 static void find_velocity(const struct stk_load *l, int64_t id)
 {

@@ -23,7 +23,8 @@ struct table {
 	int fd;             /* -1: the window contains the whole table */
 	bool ended;
 	const struct stk_column *columns;
-	int32_t count, next; /* next: index of the column to compare the next key with first, since rows have one order of keys */
+	int32_t count,
+		next; /* next: index of the column with which the next key is compared first, since most rows have the same order of keys */
 	char (*texts)[STK_LONGEST_TEXT];
 	struct stk_row row;
 };
@@ -310,7 +311,8 @@ enum stk_status stk__tokens_number(struct stk_tokens *t, const char *text, size_
 		return stk__fail(err, STK_LIMIT, "a table has more than %d rows", INT32_MAX);
 	if ((s = stk__rows_grow(&t->at, &t->at_capacity, t->count + 1, sizeof *t->at, err)))
 		return s;
-	if (t->capacity - t->used < n + 1 + STK_LONGEST_TEXT) { /* comparisons read up to STK_LONGEST_TEXT bytes */
+	/* slot_of compares up to STK_LONGEST_TEXT bytes from the beginning of each text, so as many bytes must follow the last one. */
+	if (t->capacity - t->used < n + 1 + STK_LONGEST_TEXT) {
 		uint64_t capacity = t->capacity + t->capacity / 4 + 2 * STK_LONGEST_TEXT + n;
 		char *texts = stk__realloc(t->texts, capacity);
 		if (!texts)

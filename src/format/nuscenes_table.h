@@ -7,7 +7,8 @@
 
 enum stk_column_kind { STK_COLUMN_TEXT, STK_COLUMN_WHOLE, STK_COLUMN_REALS, STK_COLUMN_FLAG };
 
-/* A member that is read from each row; other members are skipped. REALS: exactly `count` numbers, which may be in lists of lists; `empty`: or no number. */
+/* A member that is read from each row; other members are skipped. REALS: exactly `count` numbers, which may be in lists of lists. empty: a list without
+ * numbers is accepted too. */
 struct stk_column {
 	const char *name;
 	enum stk_column_kind kind;

@@ -32,7 +32,7 @@ struct planning {
 	const struct stk_file_list_options *images; /* filters for the names of images */
 	struct stk_error *err;
 	int64_t *samples; /* indices of the files that are images */
-	bool *used;       /* [file]: true if the plan has the file, which occurs once for each image to which it belongs */
+	bool *used;       /* [file]: true if the plan contains the file; a file that belongs to several images counts once in plan->files */
 	size_t root;      /* length of the part of a path before the class folder */
 };
 

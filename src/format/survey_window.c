@@ -84,9 +84,8 @@ static bool request_piece(struct stk_window *w, struct stk_stretch *t)
 		return false;
 	p->begin = t->requested_to;
 	p->end = t->requested_to + (left < PIECE ? left : PIECE);
-	const int64_t needed =
-		/* time at which the search will reach this piece, if the store keeps its present rate */
-		now + stk__io_pace_ns(w->requests.io) * (int64_t)(w->bytes / PIECE);
+	/* Time at which the search will reach this piece, if the store keeps its present rate. */
+	const int64_t needed = now + stk__io_pace_ns(w->requests.io) * (int64_t)(w->bytes / PIECE);
 	w->deadline = needed > w->deadline ? needed : w->deadline + 1;
 	p->request = (struct stk_request){.uri = t->uri,
 		.uncached = true,

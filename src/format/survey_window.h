@@ -22,7 +22,7 @@ struct stk_stretch {
 	struct stk_piece *first;  /* pieces in the order of their offsets, with gaps where bytes were not kept */
 	int64_t requested_to;     /* offset of the first byte that was not requested yet */
 	int64_t cursor;           /* offset up to which the tar was searched */
-	int64_t settled;          /* samples that begin before this offset are in the table */
+	int64_t settled;          /* samples that begin before this offset are in the table of samples */
 };
 
 struct stk_window {

@@ -204,7 +204,8 @@ static enum stk_status check_kind(const struct scan *t)
 	return STK_OK;
 }
 
-/* Returns the error for an archive that does not begin with a header: about the file's kind if its first bytes show that, else `else_what`. */
+/* Returns the error that no header begins at t->at. At the beginning of the archive, the message names the file's kind if its first bytes show it; otherwise
+ * it is `else_what`. */
 static enum stk_status no_tar(const struct scan *t, const char *else_what)
 {
 	struct stk_foreign kind;
@@ -235,7 +236,8 @@ static enum stk_status take_entry(struct scan *t, const uint8_t *h, int64_t *siz
 		return take_attributes(t, *size);
 	if (type == 'L')
 		return take_long_name(t, *size);
-	if (type == 'K' || type == 'g') /* no effect: a link's target, or attributes of all files, which have neither a name nor a size */
+	if (type == 'K' ||
+		type == 'g') /* no effect: K is the target of a link; g has attributes of all files, but neither names nor sizes */
 		return STK_OK;
 	if (type == 'S')
 		return refuse_sparse(t);

@@ -22,10 +22,8 @@ static enum stk_status write_all(const struct stk_archives *a, const char *path,
 	char whole[PATH_MAX];
 	stk__archive_index_begin(&o, STK_ARCHIVE_TAR, a->count);
 	for (int32_t i = 0; i < a->count; i++) {
-		const char *tar = a->at[i].path,
-			   *real = stk__is_object(tar)
-					   ? NULL
-					   : realpath(stk__file_path(tar), whole); /* absolute: the index may be in any folder */
+		/* The index may be moved to any folder, so it names local tars by their absolute paths. */
+		const char *tar = a->at[i].path, *real = stk__is_object(tar) ? NULL : realpath(stk__file_path(tar), whole);
 		stk__archive_index_put(&o, &a->at[i], real ? real : tar);
 	}
 	stk__put_hash(&o);
@@ -147,8 +145,8 @@ static enum stk_status check_first_sample(const struct stk_tar_index_options *o,
 	return s;
 }
 
-/* Returns the index of the first tar that has no index on this host; -1: all have one, or some tar is a local file. If the store has an index for that tar,
- * the others probably have one too. */
+/* Returns the index of the first tar that has no index on this host; -1: all have one, or some tar is a local file. This tar stands for all: if the store
+ * has an index for it, the others probably have one too. */
 static int32_t first_without(const struct stk_names *tars)
 {
 	int32_t first = -1;

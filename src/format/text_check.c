@@ -6,11 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
-enum {
-	DEEPEST = 512,
-	LONGEST_WHOLE = 4300
-}; /* DEEPEST is below Python's recursion limit; LONGEST_WHOLE is Python's limit for the
-					       * digits of a whole number */
+/* DEEPEST is below Python's recursion limit; LONGEST_WHOLE is Python's limit for the digits of a whole number. */
+enum { DEEPEST = 512, LONGEST_WHOLE = 4300 };
 
 struct text {
 	const uint8_t *at, *end;

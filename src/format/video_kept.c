@@ -38,8 +38,8 @@ static bool find_names(const char *video, int32_t stream, struct names *n)
 	char key[PATH_MAX + 32];
 	if (!stk__kept_name(video, n->whole))
 		return false;
-	snprintf(key, sizeof key, "video %d %s", stream,
-		n->whole); /* only this hash contains the query of a URL, which can contain a signature */
+	/* Only the file's name, which is a hash of the key, depends on the query of a URL: the query can contain a signature, which must not be stored. */
+	snprintf(key, sizeof key, "video %d %s", stream, n->whole);
 	n->whole[stk__uri_shown(n->whole)] = '\0';
 	return stk__kept_path(key, n->path);
 }
@@ -75,7 +75,7 @@ static struct stk_video_index *load(const struct names *n, const struct stk_medi
 	return x;
 }
 
-/* Returns whether the index may be stored: a file that was just changed may change again without another time of change. */
+/* Returns whether the index may be stored: a file that has changed less than 0.1 s ago may change again without getting another time of change. */
 static bool is_settled(const struct stk_media_version *of)
 {
 	const int64_t moment = 100000000;

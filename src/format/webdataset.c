@@ -320,7 +320,8 @@ enum stk_status stk__webdataset_parse_index(const struct stk_webdataset_options 
 
 /* ---- all archives ---- */
 
-/* Returns whether the archives have files with one of the endings, even if they did not become parts. Also true if `components` is full. */
+/* Returns whether the archives have files with one of the endings, even if they did not become parts. Also returns true if `components` is full, since such
+ * files may not have been counted. */
 static bool is_there(const struct stk_components *components, const char *alternatives, bool ignore_case)
 {
 	bool found = components->more;

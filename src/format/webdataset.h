@@ -12,7 +12,7 @@
  * SKIP: the sample is left out. ERROR: this is an error, and so is a second file of a sample with the same ending. */
 enum stk_missing { STK_MISSING_DEFAULT, STK_MISSING_EMPTY, STK_MISSING_SKIP, STK_MISSING_ERROR };
 
-/* The components that samples have; at most as many as fit, and long names are cut. All zero: empty. */
+/* The components of samples, with their numbers of files. Keeps the first 48 components, and cuts long names. All zero: empty. */
 struct stk_components {
 	struct stk_component {
 		char ending[48];
@@ -46,10 +46,11 @@ struct stk_webdataset_options {
 /* Opens the tars, and fills *out with their samples, tar after tar. Passes warnings to access->notice. */
 STK_MUST_USE enum stk_status stk__webdataset_open(const struct stk_webdataset_options *o, struct stk_samples *out, struct stk_error *err);
 
-/* Adds an archive's samples from its index's text to `t`, which was made for o's archives. components: of all archives, for messages. */
+/* Parses the text of an archive's index, whose name in messages is `path`, and adds its samples to `t`, which was created for o->paths. Counts their files
+ * in *components, which collects those of all archives. */
 STK_MUST_USE enum stk_status stk__webdataset_parse_index(const struct stk_webdataset_options *o, int32_t archive, const char *text,
 	size_t size, const char *path, struct stk_samples *t, struct stk_components *components, struct stk_error *err);
-/* Like stk__webdataset_parse_index, but from the results of a search of the archive. */
+/* Does the same from the members that a search of the archive has found. */
 STK_MUST_USE enum stk_status stk__webdataset_add(const struct stk_webdataset_options *o, int32_t archive,
 	const struct stk_archive_index *index, struct stk_samples *t, struct stk_components *components, struct stk_error *err);
 
