@@ -98,7 +98,7 @@ static enum stk_status check_hash(const uint8_t *data, size_t n, const char *pat
 	return STK_OK;
 }
 
-/* Sets the list's root to that of the index, unless the user gave a folder along with the index, because the files may have moved. */
+/* Sets the list's root to the one that the index states, unless the user gave a folder along with the index: the files may have moved to that folder. */
 static enum stk_status take_root(struct reading *r, struct stk_error *err)
 {
 	char root[STK_CODED_LONGEST];

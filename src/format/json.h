@@ -35,8 +35,8 @@ bool stk__json_null(struct stk_json *j);         /* consumes null if it is the n
  * the buffer. Not NUL-terminated. */
 STK_MUST_USE enum stk_status stk__json_view(struct stk_json *j, char *buffer, size_t capacity, const char **text, size_t *n);
 STK_MUST_USE enum stk_status stk__json_real(struct stk_json *j, double *out);
-STK_MUST_USE enum stk_status stk__json_whole(
-	struct stk_json *j, int64_t *out); /* reads a whole number from -2^53 to 2^53; accepts 1.0 and 1e3 */
+/* Reads a whole number from -2^53 to 2^53; accepts 1.0 and 1e3. */
+STK_MUST_USE enum stk_status stk__json_whole(struct stk_json *j, int64_t *out);
 STK_MUST_USE enum stk_status stk__json_bool(struct stk_json *j, bool *out);
 STK_MUST_USE enum stk_status stk__json_skip(struct stk_json *j); /* skips any value */
 

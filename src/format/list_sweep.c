@@ -198,9 +198,10 @@ static enum kind kind_of(int c)
 	return c >= '0' && c <= '9' ? DIGIT : c >= 'a' && c <= 'z' ? SMALL : c >= 'A' && c <= 'Z' ? CAPITAL : SIGN;
 }
 
-/* Finds at most `most` keys at which to cut the stretch, in ascending order, and returns their number. Each is a beginning of the page's last key in which
- * the last character is replaced by a larger one of the same kind that names in this listing use. The replaced character is at most the first one in which
- * the page's own keys differ, since cuts further to the right would be within a page. No cut is inside a folder that is listed as one entry. */
+/* Finds at most `most` keys at which to cut the stretch, in ascending order, and returns their number. A cut is made from the last key of the page: one of
+ * its characters is replaced by a larger one of the same kind that names in this listing use, and the characters after it are left out. Only characters up
+ * to the first one in which the page's keys differ are replaced, since cuts further to the right would be within a page. No cut is inside a folder that is
+ * listed as one entry. */
 static int find_cuts(const struct stretch *t, char (*cuts)[STK_S3_LONGEST_KEY + 2], int most)
 {
 	const struct stk_sweep *s = t->run->sweep;
@@ -308,8 +309,8 @@ static bool begin_sets(struct stretch *t)
 	       (grow_set(&t->objects_seen) && set_fill(&t->objects_seen, &t->objects) && set_fill(&t->folders_seen, &t->folders));
 }
 
-/* Decides about a key or a folder. *take: set to whether it is new and belongs to this stretch. `before`: the previous entry of the same kind on this page.
- * A store that keeps the order of keys repeats no name; another store may repeat a folder, but a repeated object would be two samples. */
+/* Sets *take to whether a key or a folder of the current page is new and belongs to this stretch. `before`: the previous entry of the same kind on this
+ * page. A store that keeps the order of keys repeats no name; another store may repeat a folder, but a repeated object would be two samples. */
 static enum stk_status take_in(struct stretch *t, const char *key, bool folder, struct stk_text *before, bool *take, struct stk_error *err)
 {
 	const size_t base = strlen(t->whole->prefix);
@@ -460,7 +461,7 @@ static struct stretch *next_waiting(struct run *r)
 	return t;
 }
 
-/* Removes the waiting stretches of a spoilt prefix. */
+/* Removes the stretches of a prefix from the list of those that wait for their next request. */
 static void drop_waiting(struct run *r, const struct whole *w)
 {
 	for (struct stretch **at = &r->waiting; *at;) {

@@ -141,8 +141,8 @@ static enum stk_status add_folder(struct walk *w, int folder, const struct diren
 static enum stk_status visit_class(struct walk *w, int folder, const char *name, const struct dirent64 *e)
 {
 	bool wanted = stk__list_wants(w->options, e->d_name);
-	bool asks = wanted || e->d_type == DT_DIR ||
-		    (w->options->nested && e->d_type != DT_REG); /* the kind of any other entry does not matter, so that it needs no stat */
+	/* The kind of any other entry does not matter, so that it needs no stat. */
+	bool asks = wanted || e->d_type == DT_DIR || (w->options->nested && e->d_type != DT_REG);
 	enum kind kind = asks ? kind_of(folder, e) : KIND_FILE;
 	if (wanted && (kind == KIND_FILE || kind == KIND_LOST))
 		return add_entry(w, w->list, e->d_name);

@@ -29,7 +29,7 @@ static void skip_blanks(struct text *t)
 		t->at++;
 }
 
-/* Consumes the character if it comes next, after blanks. Returns whether it did. */
+/* Skips blanks. Consumes `c` if it is the next character, and returns whether it was. */
 static bool consume(struct text *t, char c)
 {
 	skip_blanks(t);

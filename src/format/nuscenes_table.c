@@ -23,8 +23,8 @@ struct table {
 	int fd;             /* -1: the window contains the whole table */
 	bool ended;
 	const struct stk_column *columns;
-	int32_t count,
-		next; /* next: index of the column with which the next key is compared first, since most rows have the same order of keys */
+	/* next: index of the column with which the next key is compared first, since most rows have the same order of keys. */
+	int32_t count, next;
 	char (*texts)[STK_LONGEST_TEXT];
 	struct stk_row row;
 };

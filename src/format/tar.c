@@ -236,8 +236,8 @@ static enum stk_status take_entry(struct scan *t, const uint8_t *h, int64_t *siz
 		return take_attributes(t, *size);
 	if (type == 'L')
 		return take_long_name(t, *size);
-	if (type == 'K' ||
-		type == 'g') /* no effect: K is the target of a link; g has attributes of all files, but neither names nor sizes */
+	/* K is the target of a link; g has attributes of all files, but neither names nor sizes. */
+	if (type == 'K' || type == 'g')
 		return STK_OK;
 	if (type == 'S')
 		return refuse_sparse(t);
