@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The storage and the user's callbacks that functions need to read objects while a pipeline is made. */
+ * Passes the storage and the user's callbacks to functions that read objects while a pipeline is made. */
 #ifndef STK_IO_ACCESS_H
 #define STK_IO_ACCESS_H
 

@@ -11,9 +11,9 @@
 enum {
 	SLACK = 64,
 	SMALLEST = 4096,
-	WINDOW = 256,   /* minimum number of takes in a window */
-	TURNS = 8,      /* a window also has at least TURNS takes for each buffer of its peak `window_count` */
-	LARGER = 4,     /* maximum number of classes by which an idle buffer for a request may be too large: a factor of two */
+	WINDOW = 256, /* minimum number of takes in a window, over which the peak use is measured */
+	TURNS = 8,    /* a window also has at least TURNS takes for each buffer that was in use at its peak */
+	LARGER = 4,   /* number of classes by which an idle buffer may be too large for a request that gets it; four are a factor of two */
 	SPARE = 8 << 20 /* number of bytes of idle buffers that may be kept in addition to the peak use */
 };
 

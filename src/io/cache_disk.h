@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A cache of objects in a folder, shared by the processes of a host without a daemon:
+ * A cache of objects in a folder. The processes of a host share it, without a daemon:
  *
  *   DIR/CACHEDIR.TAG     marks the folder as a cache, for backup programs by its first line and for Stoker by its second; a folder without it is not touched
  *   DIR/state            a page that all processes share: total size of the entries, and when the last two runs began

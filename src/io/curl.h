@@ -65,15 +65,15 @@ struct stk_curl {
 STK_MUST_USE enum stk_status stk__curl_load(struct stk_curl *c, struct stk_error *err);
 void stk__curl_unload(struct stk_curl *c);
 
-/* Calls curl_multi_init and marks its descriptors close-on-exec. Each multi handle has two, to which curl_multi_wakeup writes. NULL: no
- * memory or no descriptor. */
+/* Calls curl_multi_init, and marks the new handle's two descriptors, through which curl_multi_wakeup works, as close-on-exec. NULL: no memory or no
+ * descriptor. */
 enum { STK_CURL_MULTI_FDS = 2 };
 CURLM *stk__curl_multi(const struct stk_curl *c);
 /* Returns the number that the next descriptor will get; -1 if none is free. So at least that many descriptors are open. */
 int stk__lowest_free_fd(void);
 /* Marks close-on-exec the pair of sockets through which curl's resolver thread wakes the handle. `end` is the socket that curl watches. */
 void stk__curl_close_on_exec(const struct stk_curl *c, int end);
-/* CURLOPT_OPENSOCKETFUNCTION that makes sockets close-on-exec. */
+/* Opens a socket that is close-on-exec; for CURLOPT_OPENSOCKETFUNCTION. */
 curl_socket_t stk__curl_open_socket(void *user, curlsocktype purpose, struct curl_sockaddr *address);
 
 /* The text of certificate files, shared by connections, as a linked list. Each file is read once, and again if it changes. */

@@ -10,7 +10,7 @@
 
 /* Statistics of earlier reads. Any thread may change them without a lock, since they affect only speed. */
 struct stk_file_habits {
-	_Atomic size_t size;     /* size of the next file's first buffer in bytes, adapted to recent files; 0: none was read */
+	_Atomic size_t size;     /* size of the next file's first buffer in bytes, adapted to recent files; 0: no file was read yet */
 	_Atomic unsigned misses; /* number of consecutive reads that could have blocked */
 	/* number of calls of stk__file_read_now that found 16 misses in a row; only every 32nd of these calls tries to read */
 	_Atomic unsigned skipped;

@@ -28,13 +28,13 @@ struct stk_io {
 	struct stk_histogram latency, wait; /* for remote requests: time from beginning to end, and time from submission to beginning */
 	_Atomic uint64_t remote, remote_bytes, retries;
 	_Atomic uint64_t requests, completed, failed, bytes, tried_now;
-	/* Number of submitted requests that have not ended; destroy waits until it is 0. It is guarded by the lock rather than atomic,
-	 * because the thread that ends the last request must not touch io after destroy continues. */
+	/* The lock guards the members below. under_way: number of submitted requests that have not ended; destroy waits until it is 0. It is not atomic, because
+	 * the thread that ends the last request must not touch io after destroy continues. */
 	pthread_mutex_t lock;
 	pthread_cond_t idle;
 	uint64_t under_way;
-	/* For remote requests. since_ns, ended: the time at which the present window began, and the number of requests that have ended in it. pace_ns: the
-	 * time of earlier windows, divided by the number of requests that ended in them. */
+	/* For remote requests. since_ns, ended: the time at which the present window began, and the number of requests that have ended in it. pace_ns: mean time
+	 * between the ends of two requests in earlier windows, of which recent ones have more weight; 0: no window has ended. */
 	int64_t since_ns, ended, pace_ns;
 };
 

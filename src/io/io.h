@@ -61,10 +61,10 @@ struct stk_request {
 	uint8_t *(*allocate)(void *allocate_user, size_t size);
 	void *allocate_user;
 	struct stk_admission *admission; /* asked before memory is allocated; NULL: no limit */
-	int64_t turn;                    /* compared with admission->awaited */
-	bool exact_size; /* only with `allocate`: the source must not write after `size` bytes, since that memory is in use; for the
-			  * pieces of io_split.c */
-	bool uncached;   /* true if the bytes are neither read from a cache nor stored in one */
+	int64_t turn;                    /* number by which the caller waits for its requests; see admission->awaited */
+	bool exact_size; /* only with `allocate`, for the pieces of io_split.c: the source must write nothing after `size` bytes, because the memory there
+			  * belongs to the next piece */
+	bool uncached;             /* true if the bytes are neither read from a cache nor stored in one */
 	struct stk_object *object; /* filled by remote sources, with the bytes; nullable */
 	struct {                   /* the version that the caller expects; a cached entry that differs is stale */
 		int64_t size;      /* the object's size in bytes; 0: not known */
@@ -254,7 +254,7 @@ bool stk__buffer_share(struct stk_buffer *b);
 
 /* Installs a cache, which io owns from then on. Call before the first request. */
 void stk__io_use_cache(struct stk_io *io, const struct stk_io_cache_ops *ops, void *cache);
-/* Passes r to its source; for caches. */
+/* Passes r to its source. A cache calls this for requests that it cannot answer. */
 void stk__io_fetch(struct stk_io *io, struct stk_request *r);
 /* Submits r again at the time due_ns (stk__clock_ns). Returns false if r cannot wait because it is cancelled or io ends. */
 bool stk__io_submit_at(struct stk_io *io, struct stk_request *r, int64_t due_ns);

@@ -24,8 +24,8 @@ struct stk_split {
 	struct stk_buffer *buffer; /* buffer of the whole request; NULL if the caller provides the memory */
 	uint8_t *data;
 	int pieces_left,
-		refs; /* numbers of unfinished pieces, plus one until stk__split_begin ends, and of users of the struct; guarded by the
-		       * lock */
+		refs; /* pieces_left: number of unfinished pieces, plus one until stk__split_begin ends; refs: number of users of the struct. The lock
+		       * guards both */
 	enum stk_status status;  /* status of the first piece that failed */
 	bool object_fails;       /* object_fails of the first piece that failed */
 	struct stk_error *error; /* error of the first piece that failed; NULL: no memory for it */
@@ -89,8 +89,8 @@ static void end_split(struct stk_split *s)
 	stk__io_finish(io, r, status); /* may let another thread destroy io */
 }
 
-/* Releases `refs` references, and counts one part as ended. After the last part, ends the whole request. After the unlock, only the thread with the last
- * part may use s and io: that thread may end the request, and then io may be destroyed. */
+/* Releases `refs` references, and lowers pieces_left by one. The thread that lowers it to 0 ends the whole request. Other threads must not use s or io after
+ * the unlock, because io may be destroyed once the request has ended. */
 static void end_part(struct stk_split *s, int refs)
 {
 	pthread_mutex_lock(s->lock);

@@ -46,7 +46,7 @@ struct user_source {
 	void *user;
 	char *schemes;
 	struct stk_served served; /* its lock guards all members below */
-	int refs;                 /* references of io and the threads */
+	int refs;                 /* number of references: one of io, and one of each thread */
 	/* Waiting requests for whole objects of unknown size. Until the first object has arrived, at most BLIND calls for whole objects may run. */
 	struct stk_request_queue unsized;
 	struct job *jobs;   /* running jobs */
@@ -217,8 +217,9 @@ static enum stk_status push(struct user_source *s, struct stk_request *r)
 	return status;
 }
 
-/* Asks whether the bytes of a whole object are admitted: its size in a listing, or otherwise the mean size of recent objects. This must happen before the
- * call, which cannot be stopped. If neither number is known, admits up to BLIND requests at a time without asking. Returns false if r waits or has ended. */
+/* Asks whether as many bytes are admitted as a whole object probably has: its size in a listing, or otherwise the mean size of recent objects. This must happen
+ * before the call, which cannot be stopped. If neither number is known, admits up to BLIND requests at a time without asking. Returns false if r waits or has
+ * ended. */
 static bool admit(struct user_source *s, struct stk_request *r)
 {
 	pthread_mutex_lock(&s->served.lock);

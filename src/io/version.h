@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The texts that distinguish versions of an object: an ETag, or the time of the last change. */
+ * Hashes and compares the texts that distinguish versions of an object: an ETag, or the time of the last change. */
 #ifndef STK_IO_VERSION_H
 #define STK_IO_VERSION_H
 

@@ -112,8 +112,8 @@ enum { STK_ORDER_FIRST = 16 };
 struct stk_place stk__order_replacement(const struct stk_order *o, const struct stk_place *place, int attempt);
 
 /* Returns the place of the sample of another data set, `o`, that goes with the leading data set's sample at `place`. Counted through all epochs, the n-th
- * sample of one goes with the n-th of the other: a shorter data set starts its next epoch earlier, and one of equal size is always at the same position. This holds
- * for any number of ranks, and for repeats and replacements. */
+ * sample of one goes with the n-th of the other: a shorter data set starts its next epoch earlier, and one of equal size is always at the same position. This
+ * holds for any number of ranks, and for repeats and replacements. */
 struct stk_place stk__order_follow(const struct stk_order *o, const struct stk_order *leading, const struct stk_place *place);
 
 #endif
