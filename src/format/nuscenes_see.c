@@ -207,8 +207,8 @@ static bool see_object(
 {
 	const double *row = to_camera->turn + 6, *place = o->pose.at;
 	double middle[3];
-	if (!(row[0] * place[0] + row[1] * place[1] + row[2] * place[2] + to_camera->at[2] >
-		    0)) /* rejects quickly the half of all objects that are not in front of the camera */
+	/* Rejects the objects that are not in front of the camera, about half of them, before anything else is computed. */
+	if (!(row[0] * place[0] + row[1] * place[1] + row[2] * place[2] + to_camera->at[2] > 0))
 		return false;
 	stk__rigid_apply(to_camera, place, middle);
 	if (!may_be_seen(v, middle, o->size))

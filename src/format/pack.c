@@ -107,7 +107,7 @@ static bool is_part(const char *name)
 	return strncmp(name, "shards-", 7) == 0 && strstr(name, ".tar.") && n > 5 && strcmp(name + n - 5, ".part") == 0;
 }
 
-/* Removes partial tars of runs that were killed. Another process that is still writing a tar has locked it. */
+/* Removes partial tars of runs that were killed. Partial tars that another process is still writing are locked, and stay. */
 static void remove_parts(const char *folder)
 {
 	struct stat st;
@@ -117,7 +117,7 @@ static void remove_parts(const char *folder)
 		if (fd < 0)
 			continue;
 		if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() && !flock(fd, LOCK_EX | LOCK_NB))
-			unlinkat(dirfd(dir), e->d_name, 0); /* a file that stays only takes space */
+			unlinkat(dirfd(dir), e->d_name, 0); /* a failure is ignored, since the file only takes space */
 		close(fd);
 	}
 	if (dir)

@@ -31,8 +31,9 @@ STK_MUST_USE enum stk_status stk__survey_begin(struct stk_survey *s, const struc
 /* Ends the search within milliseconds, and releases everything except the table. Has no effect if the search has not begun. */
 void stk__survey_end(struct stk_survey *s);
 
-/* Returns the number of known samples. all: the search has ended, so that no more will follow; failed: the search's status; if that is a failure, fills
- * *err (may be NULL). If fewer than `want` samples are known, `more` is called when enough are. starved: the caller reads no samples until then. */
+/* stk__survey_known returns the number of samples that are known so far. all: the search has ended, so that no more will follow. failed: the search's
+ * status; if that is a failure, fills *err (may be NULL). If fewer than `want` samples are known, plan->more is called when enough are. starved: the caller
+ * reads no samples until then. */
 struct stk_survey_known {
 	int64_t samples;
 	bool all;

@@ -47,7 +47,7 @@ enum stk_status stk__tfrecord_parse_index(
 	return s;
 }
 
-/* Fails unless an index without records belongs to an empty file; otherwise the file's records would be missing without a message. */
+/* Fails if the file at `path`, whose index has no records, is not empty: its records would be missing without a message. */
 static enum stk_status check_empty(const struct stk_access *access, const char *index, const char *path, struct stk_error *err)
 {
 	uint8_t *data = NULL;

@@ -37,7 +37,8 @@ static bool grow(struct stk_video_list *l)
 	return names && labels && starts && ends;
 }
 
-/* Returns the next word of the text at *at, which ends with a NUL written into the text, and moves *at after it. Returns NULL if there are no more words. */
+/* Returns the next word of the text at *at, and moves *at after it. Writes a NUL into the text at the end of the word. Returns NULL if there are no more
+ * words. */
 static char *next_word(char **at)
 {
 	char *word = *at + strspn(*at, BLANKS);
