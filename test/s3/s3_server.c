@@ -30,7 +30,7 @@ struct connection {
 	struct s3_text head;  /* status line, header lines, and bodies that are not objects */
 	uint8_t *body;        /* a copy of the requested part of the object */
 	size_t body_size, at; /* body_size: number of bytes to send of `body`; at: number of bytes sent of `head` and `body` together */
-	int64_t due_ns;       /* time at which WAIT ends, or at which the next drop is sent */
+	int64_t due_ns;       /* time at which the state WAIT ends, including the pause before the next drop of a slow body */
 	bool close, reset, hang, drops;
 };
 
@@ -130,7 +130,7 @@ static void plant(struct s3_server *s, struct connection *c, struct s3_object *o
 	o->size -= fault == S3_CHANGE && s->knobs[S3_UNTAGGED] == 2;
 	if (fault > S3_P403 && fault != S3_LENGTH && fault != S3_SILENT)
 		return;
-	if (fault == S3_LENGTH) { /* inserts a 9 before the first digit of Content-Length */
+	if (fault == S3_LENGTH) { /* makes the header announce a longer body: inserts a 9 before the first digit of Content-Length */
 		const size_t n = c->head.n;
 		s3_text_add(&c->head, "\n"); /* makes room for one more character */
 		char *length = strstr(c->head.s, "Content-Length: ") + 16;
@@ -261,7 +261,8 @@ static bool refuse_portal(struct s3_server *s, struct connection *c, const char 
 	return true;
 }
 
-/* Acts as an instance's metadata service under latest/. As in version 2, a PUT returns a token, which other requests must send. Returns whether it refused. */
+/* Acts as the metadata service of an EC2 instance, version 2 (IMDSv2), for names under latest/: a PUT returns a token, and other requests must send that
+ * token. Returns whether it refused the request. */
 static bool refuse_metadata(struct s3_server *s, struct connection *c, const char *method, const char *name, const char *headers)
 {
 	const struct s3_object *token = s3_store_find(&s->store, "latest/api/token");
@@ -319,8 +320,8 @@ static void drop(struct s3_server *s, struct connection *c)
 		s->under_way--;
 		pthread_mutex_unlock(&s->lock);
 	}
-	epoll_ctl(
-		s->epoll, EPOLL_CTL_DEL, c->fd, NULL); /* without this, a child between fork and exec may keep the file in the epoll set */
+	/* A child between fork and exec may still hold a copy of the descriptor, so close may not remove it from the set. */
+	epoll_ctl(s->epoll, EPOLL_CTL_DEL, c->fd, NULL);
 	close(c->fd);
 	free(c->head.s);
 	free(c->body);

@@ -18,9 +18,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { SLICE = 7 }; /* the server sends responses in pieces of this many bytes */
+enum { SLICE = 7 }; /* the server sends each response in pieces of this many bytes, so that the client must join them */
 
-/* A server that answers the n-th request with the n-th response, and closes the connection after a response that says so. */
+/* A server that answers the n-th request with the n-th text. It closes the connection after a text that contains "close", or HTTP/1.0 without
+ * "Keep-Alive". */
 struct script {
 	int listener, port;
 	pthread_t thread;
@@ -323,7 +324,8 @@ static void test_ranges_and_listed_sizes(void **state)
 	}
 }
 
-/* The end of a connection ends a body without a length; a reset of the connection is an error. */
+/* If a body has no length, it ends when the server closes the connection. If the server resets the connection instead, the body may be cut, so the request
+ * fails. */
 static void test_a_reset_is_no_end(void **state)
 {
 	(void)state;
@@ -339,7 +341,8 @@ static void test_a_reset_is_no_end(void **state)
 		snprintf(uri, sizeof uri, "http://127.0.0.1:%d/", s.port);
 		struct stk_request r =
 			ask_for(io, (struct stk_request){.uri = uri, .offset = range ? 3 : 0, .length = range ? 10 : -1}, &err);
-		if (r.status != (k < 3 && !range ? STK_IO : STK_OK)) /* a range was complete before the reset */
+		/* The length of a range is known, so the range was complete before the reset. */
+		if (r.status != (k < 3 && !range ? STK_IO : STK_OK))
 			fail_msg("%s: %s, \"%s\"", answers[k % 3], stk_status_name(r.status), err.message);
 		assert_true(r.status ? strstr(err.message, "reset") != NULL : r.size == 10);
 		stk__buffer_release(r.buffer);
@@ -391,7 +394,7 @@ static void test_connections_are_kept(void **state)
 	}
 }
 
-/* A body of unknown length moves to larger memory as it grows. */
+/* The client does not know this body's length in advance, so it must move the body to larger memory several times. */
 static void test_a_body_that_grows(void **state)
 {
 	enum { LENGTH = 300000, CHUNK = 6000 };

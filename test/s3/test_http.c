@@ -318,8 +318,9 @@ static void test_faults_are_got_over(void **state)
 	}
 }
 
-/* The server never answers some requests. The client sends each a second time, and gets an answer long before the time limit. If the server does not answer
- * several second requests either, as on a busy machine, no more are sent, and a request may reach the limit: without second requests, 15 would. */
+/* The server never answers some requests. The client repeats each of them long before the time limit of 20 s, and the repetition is answered. If several
+ * repetitions stay unanswered too, as on a busy machine, the client sends no more of them. So up to 3 of the 300 requests may reach the limit; without
+ * repetitions about 15 would. */
 static void test_late_answers_are_hedged(void **state)
 {
 	(void)state;
@@ -399,7 +400,7 @@ static void test_errors_are_named(void **state)
 	stk__io_destroy(io);
 }
 
-/* The client sends a session's token signed, and learns the bucket's region from the server's refusal. */
+/* The client signs the token of a session together with the request. It learns the bucket's region from the server's refusal. */
 static void test_token_and_region(void **state)
 {
 	(void)state;

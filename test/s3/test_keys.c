@@ -24,7 +24,7 @@
 #define FAR 4000000000
 
 static struct s3_server *server, *issuing,
-	*sts; /* the store; a server that gives keys to all clients; a server that gives keys only for a signature by BASE_KEY */
+	*sts; /* server: the store; issuing: gives keys to every client; sts: gives keys only if BASE_KEY signed the request */
 static char home[64];
 static const struct stk_http_settings quick = {
 	.connect_ms = 2000, .first_byte_ms = 20000, .stall_ms = 10000, .retries = 30, .backoff_ms = 5, .most_backoff_ms = 50};
@@ -230,7 +230,7 @@ static void test_services(void **state)
 	snprintf(text, sizeof text,
 		"[default]\ncredential_process = printf '{\"AccessKeyId\": \"%s\", \"SecretAccessKey\": \"%s\"}\\0more'\n", KEY, SECRET);
 	put_file("config", text);
-	check_failure("credential_process prints no JSON object"); /* NUL does not end the output */
+	check_failure("credential_process prints no JSON object"); /* refused because of the NUL, although the JSON before it is valid */
 	check_storage_ends_without_new_keys();
 	put_file("config", "");
 	put_keys("keys/container", SECRET, FAR);
@@ -273,7 +273,7 @@ static void test_web_identity(void **state)
 	assert_non_null(f);
 	assert_int_equal(fwrite("a.to\0ken", 1, 8, f), 8);
 	fclose(f);
-	check_failure("is no text"); /* the part before the NUL is not sent */
+	check_failure("is no text"); /* refused because of the NUL; the text before it is not sent as a token */
 	setenv("AWS_WEB_IDENTITY_TOKEN_FILE", "/nowhere", 1);
 	check_failure("the token of the web identity, /nowhere, cannot be read");
 }
@@ -309,7 +309,8 @@ static void test_roles_of_profiles(void **state)
 	setenv("AWS_PROFILE", "own", 1);
 	check_good();
 	setenv("AWS_PROFILE", "far", 1);
-	put_sts(sts, BASE_KEY, BASE_SECRET); /* "far" needs two requests to STS; each gives BASE_KEY, which the store refuses */
+	/* "far" needs the keys of another role, so it asks STS twice. Both answers are BASE_KEY, which the store refuses. */
+	put_sts(sts, BASE_KEY, BASE_SECRET);
 	uint64_t asked = s3_server_counts(sts).requests;
 	check_failure("403 InvalidAccessKeyId");
 	assert_int_equal(s3_server_counts(sts).requests, asked + 2);
@@ -368,7 +369,8 @@ static void test_single_sign_on(void **state)
 	check_failure("the profile \"half\" is one of single sign-on without sso_account_id");
 	setenv("AWS_PROFILE", "lost", 1);
 	check_failure("without an sso_start_url in its section sso-session none");
-	setenv("AWS_PROFILE", "role", 1); /* the base of a role may use single sign-on too: STS does not know the keys that this gives */
+	/* These keys come from single sign-on; STS does not know them, so it refuses to give the keys of the role. */
+	setenv("AWS_PROFILE", "role", 1);
 	put_token("work", "tOkEn-1", FAR, "");
 	check_failure("gives none for the role arn:aws:iam::1:role/r (status 403, InvalidAccessKeyId)");
 }
@@ -398,7 +400,7 @@ static void test_a_session_is_renewed(void **state)
 	free(kept);
 	uint64_t asked = s3_server_counts(issuing).requests;
 	check_good();
-	assert_int_equal(s3_server_counts(issuing).requests, asked + 1); /* the new token is valid for an hour */
+	assert_int_equal(s3_server_counts(issuing).requests, asked + 1); /* the second read found that the new token is still valid */
 }
 
 /* ---- renewal ---- */

@@ -103,8 +103,8 @@ static void test_large_ranges_are_split(void **state)
 	free(object);
 }
 
-/* Which requests share a response: ranges of one object that are close together and follow each other in turn, up to the bytes that a connection transfers
- * during the store's latency. */
+/* Requests share one response if they ask for ranges of one object, are next to each other in the queue, the ranges are in ascending order, and at most
+ * 64 KB lie between two of them. The response is limited to the bytes that a connection transfers during the store's latency. */
 static void test_neighbours_are_joined(void **state)
 {
 	enum { N = 12, KB = 1 << 10 };
@@ -115,11 +115,12 @@ static void test_neighbours_are_joined(void **state)
 		bool alone;
 		int leads; /* index of the first request of the group that this request must be in */
 	} cases[N] = {{"s3://b/a", 512, 100, 0, false, 0}, {"s3://b/a", 1024, 1000, 0, false, 0},
-		{"s3://b/a", 1024, 10, 0, false, 0}, /* the same bytes again */
-		{"s3://b/a", 2024 + 64 * KB, 100, 0, false, 0}, {"s3://b/a", 2124 + 128 * KB + 1, 100, 0, false, 4}, /* too far away */
+		{"s3://b/a", 1024, 10, 0, false, 0}, /* a part of the previous range */
+		/* The second of these ranges begins more than 64 KB after the first one ends. */
+		{"s3://b/a", 2024 + 64 * KB, 100, 0, false, 0}, {"s3://b/a", 2124 + 128 * KB + 1, 100, 0, false, 4},
 		{"s3://b/b", 150 * KB, 100, 0, false, 5}, {"s3://b/b", 149 * KB, 100, 0, false, 6}, /* before the previous range */
-		{"s3://b/b", 150 * KB, 4096 * KB, 0, false, 7},                                     /* too much */
-		{"s3://b/b", 4246 * KB, 100, 99, false, 8},                                         /* over its limit */
+		{"s3://b/b", 150 * KB, 4096 * KB, 0, false, 7},                                     /* the response would be too large */
+		{"s3://b/b", 4246 * KB, 100, 99, false, 8},                                         /* larger than its own max_bytes */
 		{"s3://b/b", 4247 * KB, 100, 0, true, 9},                                           /* must have its own request */
 		{"s3://b/b", 4248 * KB, -1, 0, false, 10},                                          /* up to the object's end */
 		{"s3://b/b", 4249 * KB, 100, 0, false, 11}};
@@ -127,7 +128,7 @@ static void test_neighbours_are_joined(void **state)
 	struct stk_request r[N] = {0};
 	(void)state;
 	for (int k = 0; k < N; k++) {
-		int i = (7 * k) % N; /* the requests are added in a different order than their turns */
+		int i = (7 * k) % N; /* adds the requests in another order than that of their deadlines */
 		r[i] = (struct stk_request){.uri = cases[i].uri,
 			.offset = cases[i].offset,
 			.length = cases[i].length,

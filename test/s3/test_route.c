@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Routes of requests: which hosts use a proxy, and which proxies stand in for the server itself. */
+ * Routes of requests: which hosts are reached through a proxy, and for which of them the request itself goes to the proxy, as with plain HTTP. */
 #include "test.h"
 
 #include "http/http_route.h"

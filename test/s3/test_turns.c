@@ -86,8 +86,8 @@ static void await(struct log *log, int done)
 	pthread_mutex_unlock(&log->lock);
 }
 
-/* Uses one connection, so that responses come in the order in which requests went out. One pipeline has made all requests that it may when a second one
- * begins, and both consumers are equally fast: from then on the pipelines take turns. */
+/* The deadlines of two pipelines' requests alternate. Each pipeline submits its requests in a random order while the only connection is busy. The
+ * responses come in the order of the deadlines: the pipelines take turns. */
 static void test_two_pipelines_take_turns(void **state)
 {
 	static struct asked first, asked[2][EACH];
@@ -124,7 +124,7 @@ static void test_two_pipelines_take_turns(void **state)
 
 /* ---- a pipeline that is paused ---- */
 
-/* An admission that counts the requests that ask it, and refuses them while `full` is set. */
+/* A limit on memory. While `full` is set, it refuses all requests, and counts in `asked` how many different requests it has refused. */
 struct window {
 	struct stk_admission admission;
 	_Atomic bool full;
@@ -136,7 +136,7 @@ static bool admit(struct stk_admission *a, struct stk_request *r, size_t bytes)
 	struct window *w = (struct window *)(void *)a;
 	(void)bytes;
 	if (atomic_load(&w->full) && r->user && !((struct asked *)r->user)->who) {
-		((struct asked *)r->user)->who = 1; /* counted */
+		((struct asked *)r->user)->who = 1; /* marks the request as counted */
 		atomic_fetch_add(&w->asked, 1);
 	}
 	return !atomic_load(&w->full);
@@ -157,9 +157,9 @@ static void ask_admitted(struct stk_io *io, struct asked *a, struct log *log, st
 	stk__io_submit(io, &a->request);
 }
 
-/* Training is paused for an epoch of validation that reads from the same store. Training's window is full, so that as many of its requests as may be under way
- * wait for memory, and more of them are next in the queue. Each request that validation waits for begins nevertheless, also if it becomes the awaited one only
- * after it was queued. */
+/* Training is paused for an epoch of validation, which reads from the same store. Training's memory is full: LIMIT of its requests occupy the client and
+ * wait for memory, and more of them are queued before those of validation. Nevertheless each request that validation waits for is answered, even if
+ * validation begins to wait for it only after it was queued. */
 static void test_a_paused_pipeline_does_not_stop_another(void **state)
 {
 	enum { LIMIT = 4, TRAINING = 12, VALIDATION = 6 };
