@@ -31,7 +31,8 @@ enum { DECODERS = sizeof max_scans / sizeof *max_scans };
 /* The first input creates the decoders; they are never freed. */
 static struct stk_decoder *decoders[DECODERS]; /* indexed by max_scans */
 static struct stk_arena scratch;               /* shared by all decoders */
-static struct stk_jpeg_gpu_plan *roomy;        /* plans batches of many inputs in turn; each plan must depend only on its files */
+/* Is used for one batch after another, to check that a plan does not depend on earlier files. */
+static struct stk_jpeg_gpu_plan *roomy;
 static void *roomy_tables;
 
 /* Files that share a batch with the input: the first baseline file and the first progressive file of the seeds. */
@@ -172,7 +173,7 @@ static void plan_roomily(struct batch *b, bool *takes, struct stk_jpeg_gpu_view 
 	stk__jpeg_gpu_plan_view(roomy, (uintptr_t)roomy_tables, 0, 0, view);
 }
 
-/* Returns the largest number of bytes that jpeg_gpu.c copies to the GPU for files within these limits. */
+/* Returns the number of bytes that jpeg_gpu.c reserves on the GPU for files within these limits. Must use its formula. */
 static size_t raw_room(const struct stk_jpeg_gpu_plan_limits *l)
 {
 	size_t bytes = (size_t)l->bytes + l->bytes / 8 + (size_t)l->images * 1024 + 2 * RAW_SLACK;

@@ -53,7 +53,7 @@ static void check_index(const struct stk_video_index *x)
 	const struct stk_frame_table *t = stk__video_table(x);
 	if (facts->frames < 1 || facts->frames > facts->packets || t->frames != facts->frames || t->key_count < 1)
 		abort();
-	/* A changed index can claim millions of frames without having bytes for them, so only some frames are checked. */
+	/* A damaged index can claim millions of frames in a few bytes. So that no input takes long, only about 10 000 frames are checked. */
 	for (int32_t i = 0; i < t->frames; i += 1 + t->frames / 10000) {
 		const double time = stk__video_time(x, i);
 		if (t->packet_of[i] < 0 || t->packet_of[i] >= facts->packets || !isfinite(time) || !isfinite(stk__video_duration(x, i)) ||

@@ -159,8 +159,9 @@ struct maker {
 	uint64_t rng;
 	struct stk_graph *graph;
 	bool on_gpu;
-	bool passes; /* draws images, and mostly operators that can be fused; if all operators were equally likely, these would seldom follow each other */
-	int hostile; /* percentage of extreme values among numbers */
+	/* Adds only images as sources, and mostly operators that can be fused; in the other graphs, such operators seldom follow each other. */
+	bool passes;
+	int hostile; /* percentage of numeric arguments that get an extreme value */
 	struct stk_node values[MOST_VALUES];
 	int32_t n_values;
 	struct stk_condition when[MOST_NESTED + 1]; /* conditions of the nested branches to which operators are currently added */
@@ -439,7 +440,7 @@ struct stk_graph *make_random_graph(uint64_t seed, bool on_gpu)
 	static const uint8_t hostilities[] = {0, 2, 6, 30};
 	for (int i = 0; i < 4; i++)
 		test_random(&m.rng);
-	m.passes = seed % 5 == 4; /* a fifth of the graphs; does not depend on the bits of the seed that choose how a graph runs */
+	m.passes = seed % 5 == 4; /* a fifth of the graphs; seed % 5, because the lower bits of the seed choose how the graph runs */
 	m.hostile = hostilities[test_random(&m.rng) % (m.passes ? 2 : sizeof hostilities)];
 	if (stk_graph_create(&m.graph, NULL))
 		return NULL;

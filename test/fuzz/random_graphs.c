@@ -232,7 +232,7 @@ static bool same(const struct result *a, const struct result *b, bool gpu, char 
 	return true;
 }
 
-/* ---- the runs ---- */
+/* ---- running the graphs ---- */
 
 struct tally {
 	int graphs, whole, failed;
