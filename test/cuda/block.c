@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Stacks are a distance apart that is not a power of two, so that their tops do not compete for the same cache lines. */
+/* The stacks' distance is no power of two: otherwise the tops of all stacks would compete for the same cache lines. */
 enum { MOST_THREADS = 1024, WARP = 32, STACK = 128 << 10, STRIDE = STACK + 576, JUNK = 0xa5, COPIES = 64 };
 
 struct emulated emulated;
@@ -262,7 +262,8 @@ static bool run_warp(unsigned w, bool backwards)
 	return moved;
 }
 
-/* Runs the block's threads from first to last or, with `backwards`, from last to first. Most missing barriers show in one of the two orders. */
+/* Runs the block's threads from first to last or, with `backwards`, from last to first. If a barrier is missing, one of the two orders mostly gives a
+ * wrong result. */
 static void run_block(bool backwards)
 {
 	unsigned warps = (run.threads + WARP - 1) / WARP;

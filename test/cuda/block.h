@@ -47,11 +47,13 @@ void emulated_sync_block(void);
  * Returns the values of the 32 lanes, 0 for a lane that has returned; they are valid until this lane's next call. */
 const uint64_t *emulated_exchange(const char *what, uint64_t mine);
 
-/* Does the same with one bit of each lane, which is 1 if `set` is not 0. Returns the bits of all lanes; lane 0 has the lowest bit. */
+/* Exchanges one bit of each lane, which is 1 if `set` is not 0, and waits like emulated_exchange. Returns the bits of all lanes; lane 0 has the lowest
+ * bit. */
 unsigned emulated_vote(const char *what, int set);
 
-/* Implement asynchronous copies to shared memory (kernel/common/cuda.cuh). emulated_copy_commit ends a group of copies, and emulated_copy_wait waits until at
- * most `groups` of the groups that have ended are incomplete. Blocks with an odd blockIdx.x copy as late as is allowed, the others at once. */
+/* Implement asynchronous copies to shared memory (kernel/common/cuda.cuh). emulated_copy_commit ends a group of copies, and emulated_copy_wait waits until
+ * at most `groups` of the ended groups are incomplete. Blocks with an odd blockIdx.x copy as late as is allowed, so that a kernel that does not wait reads
+ * old data; the others copy at once. */
 void emulated_copy(void *to, const void *from, unsigned size);
 void emulated_copy_commit(void);
 void emulated_copy_wait(unsigned groups);

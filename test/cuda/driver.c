@@ -19,7 +19,7 @@ static _Thread_local struct {
 
 struct function {
 	const struct emulated_kernel *kernel;
-	int shared; /* most bytes of dynamic shared memory that a launch may use */
+	int shared; /* largest number of bytes of dynamic shared memory that a launch may use */
 };
 
 struct module {

@@ -116,7 +116,7 @@ void emulated_lose(int error, const char *why);
 int emulated_check_capture(const char *function);
 bool emulated_captures(const void *stream);
 
-/* ---- memory.c; call all but the last two with the lock held ---- */
+/* ---- memory.c; call with the lock held, except emulated_open_memory and emulated_close_memory ---- */
 
 /* Returns whether [at, at + size) lies in one allocation of a device. */
 bool emulated_on_device(uint64_t at, size_t size);
@@ -124,7 +124,8 @@ bool emulated_on_device(uint64_t at, size_t size);
 bool emulated_is_pinned(const void *at, size_t size);
 /* Returns the number of bytes that are still allocated on a device. */
 size_t emulated_memory_left(int device);
-/* Make the memory of all devices accessible to this process, and inaccessible again. Called around the devices' work. */
+/* Make the memory of all devices accessible to this process, and inaccessible again. Operations on streams call these around their work; at other times,
+ * an access by the process is an error, as it is with a GPU. */
 void emulated_open_memory(void);
 void emulated_close_memory(void);
 
@@ -142,7 +143,7 @@ struct operation {
 	const struct emulated_kernel *kernel;
 	struct emulated_dim grid, block;
 	struct emulated_event *event;
-	uint64_t number; /* counts the recordings of `event`: the one that this operation makes or waits for */
+	uint64_t number; /* of recordings and waits: which recording of `event` this operation makes or waits for, counted from 1 */
 	_Alignas(16) unsigned char packed[];
 };
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a C++ file of a .cu file, for the emulated driver: kernels.py IN.cu OUT.cpp OUT.d COMPILER...
+"""Turns a .cu file into a C++ file for the emulated driver: kernels.py IN.cu OUT.cpp OUT.d COMPILER...
 
-Finds the names of the kernels in the preprocessed text, because macros make some of them. Each kernel gets an entry in the linker section stk_kernels, which
-driver.c reads.
+Takes the names of the kernels from the preprocessed text, because macros make some of them. Each kernel gets an entry in the linker section stk_kernels,
+which driver.c reads.
 """
 
 import re

@@ -29,7 +29,7 @@ struct block {
 	uint8_t *at;
 	size_t size;
 	int device;    /* -1 for pinned host memory */
-	bool adjacent; /* other allocations may share its first and last page */
+	bool adjacent; /* placed without a gap, so that it may share its first and last page with other allocations */
 };
 
 struct range {

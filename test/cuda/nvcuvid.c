@@ -76,10 +76,9 @@ struct decoder {
 	struct {
 		struct run *run;
 		int packet;
-		int place; /* number of the call of cuvidDecodePicture that assigned the surface its picture */
+		int place; /* position of the surface's picture among all pictures that the user has sent to be decoded, from 1 */
 	} surfaces[SURFACES];
-	int sent,
-		done; /* sent: number of pictures to decode so far; done: largest `place` that was mapped, up to which the engine has finished */
+	int sent, done; /* sent: pictures sent to be decoded; done: largest `place` of a mapped surface; all up to it are decoded */
 	uint64_t outputs[OUTPUTS];
 };
 

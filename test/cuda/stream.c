@@ -221,7 +221,8 @@ static void drain(struct stream *s)
 
 void emulated_wait_for_device(int device)
 {
-	for (struct stream *s = streams; s; s = s->next) /* cuStreamDestroy waits before it unlinks a stream */
+	/* The list stays valid while drain releases the lock, because cuStreamDestroy waits for drain before it unlinks a stream. */
+	for (struct stream *s = streams; s; s = s->next)
 		if (s->device == device)
 			drain(s);
 }
@@ -319,7 +320,7 @@ static int submit_event(int device, void *stream, enum operation_kind kind, stru
 	return emulated_submit(device, stream, op);
 }
 
-/* Fails if flags are not 0: flags only matter while a graph is captured. */
+/* Refuses flags other than 0, which only matter while a graph is captured. */
 int cuStreamWaitEvent(void *stream, void *event, unsigned flags)
 {
 	int device = 0, result = emulated_enter(__func__, true, &device);
