@@ -19,10 +19,10 @@ struct job {
 	const struct stk_pass_kernels *k;
 	uint64_t seed;
 	bool bench;
-	const uint8_t *in;    /* random bytes */
-	const float *floats;  /* random values, including halves, very large values and NaNs */
-	const float *numbers; /* random small values, for kernels that may add several NaNs; the contract does not define the sign of the
-		          * result then */
+	const uint8_t *in;   /* random bytes */
+	const float *floats; /* random values, including halves, very large values and NaNs */
+	/* Random small values without NaNs, for kernels that may add several NaNs: the sign of such a sum is not defined. */
+	const float *numbers;
 	uint8_t *out;
 };
 

@@ -72,9 +72,8 @@ static inline void make_file(struct file *f, bool damage)
 		.three_tables = !draw(4)};
 	if (!draw(4))
 		shape.scans = draw(2) ? 1 : 10 + (int)draw(STK_JPEG_GPU_MAX_SCANS - 9);
-	if (shape.components ==
-		1) /* with other factors, libjpeg-turbo decodes v[0] rows of blocks at a time, and so may report damage that is below the
-		    * requested rows */
+	/* With other factors, libjpeg-turbo decodes v[0] rows of blocks at a time, and may report damage below the requested rows. */
+	if (shape.components == 1)
 		shape.h[0] = shape.v[0] = 1;
 	snprintf(f->name, sizeof f->name, "seed %llu", (unsigned long long)rng);
 	f->data = jpeg_reference_encode(&shape, rng, &f->size);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Writes FLAC files (RFC 9639) for tests. The encoder chooses among codings at random instead of for small files, so that rare ones occur. */
+ * Writes FLAC files (RFC 9639) for tests. The encoder chooses codings at random instead of the smallest ones, so that rare codings occur. */
 #ifndef STK_TEST_FLAC_FILES_H
 #define STK_TEST_FLAC_FILES_H
 

@@ -54,7 +54,7 @@ uint8_t *test_png_reference(struct test_file f, const struct test_png *p);
 
 /* Returns a uniform random number that depends only on *state, and advances *state. */
 uint32_t test_random(uint64_t *state);
-int test_random_in(uint64_t *state, int low, int high); /* the same, from low to high, both included */
+int test_random_in(uint64_t *state, int low, int high); /* returns a random number from low to high, both included */
 
 /* Returns the seed of a run: STOKER_TEST_SEED, or a constant. */
 uint64_t test_seed(void);

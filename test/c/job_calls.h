@@ -10,7 +10,7 @@
 
 enum { SPACE = 32 << 20, MAX_VALUES = 20000, MAX_ARGS = 10, MAX_INTS = 64 };
 
-/* A call. All its tensors are in `space`, and at the same offsets in device memory. */
+/* A call of an operator. All its tensors are in `space`, and at the same offsets in device memory. */
 struct call {
 	struct stk_graph *g;
 	struct stk_arena arena;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A source for tests, "slow://NUMBER": each request completes after a latency, of the requests that are due the latest first (with `narrow` one at a time, by
- * deadline). Objects may stall until a test calls slow_source_release, be damaged, or be available at once, and requests may fail.
- * Also has functions that make pipelines which read from such a source. */
+ * A source for tests, "slow://NUMBER": each request completes after a latency. Of the requests that are due, the latest one completes first; with
+ * `narrow`, requests complete one after another in the order of their deadlines. Objects may stall until a test calls slow_source_release, be damaged, or
+ * be available at once, and requests may fail. Also has functions that make pipelines which read from such a source. */
 #ifndef STK_TEST_SLOW_SOURCE_H
 #define STK_TEST_SLOW_SOURCE_H
 

@@ -11,7 +11,8 @@ struct pulled {
 	uint8_t bytes[BATCH][2][BYTES];
 };
 
-/* Reads the pipeline's counters. Called in callbacks, where the user's code or a garbage collector might do this. */
+/* Reads the pipeline's counters inside a callback, as the user's program or its garbage collector might. Aborts if there are none, or if there is a bad
+ * sample. */
 static void ask(const struct source *s)
 {
 	struct stk_counter counters[64];

@@ -135,7 +135,8 @@ static void test_what_is_no_image(void **state)
 	unlink(path);
 }
 
-/* Reads the file `tries` times with flipped bits or cut off. Each must give an image or an error. *refused: increased by the number of errors. */
+/* Reads the file `tries` times with flipped bits or cut off. Each of these damaged files must give an image or an error. *refused: increased by the number
+ * of errors. */
 static void damage(const struct test_file *f, const char *path, uint64_t *seed, int tries, int *refused)
 {
 	uint8_t *copy = malloc(f->size);
@@ -269,7 +270,7 @@ static void test_configurations(void **state)
 
 /* ---- JSON texts: graphs and states ---- */
 
-/* Edits a text at random; each result must be accepted, or refused with a message. */
+/* Replaces one to three random characters, mostly by others that JSON uses. */
 static void edit(char *text, size_t size, uint64_t *seed)
 {
 	static const char bytes[] = "{}[]\",:0123456789-.eE \\ntf\x01\xff";

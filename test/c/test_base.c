@@ -110,7 +110,7 @@ static void test_an_arena_keeps_to_its_limit(void **state)
 	stk__arena_destroy(&a);
 }
 
-/* The arena frees memory that it keeps for the next sample if the sum would exceed the limit; it does not touch memory in use. */
+/* If a block that is needed would exceed the limit, the arena first frees the memory that it keeps for the next sample. It does not touch memory in use. */
 static void test_an_arena_gives_back_what_is_idle(void **state)
 {
 	(void)state;

@@ -24,7 +24,7 @@ static int leases[FILES];
 static int begin(void **state)
 {
 	(void)state;
-	signal(SIGIO, SIG_IGN); /* the kernel's request to give up a lease */
+	signal(SIGIO, SIG_IGN); /* the kernel sends SIGIO to ask for a lease back; by default it would end the process */
 	strcpy(folder, "/tmp/stk-lease-XXXXXX");
 	if (!mkdtemp(folder))
 		return -1;

@@ -107,7 +107,7 @@ static void age(const struct stk_cache_disk *d, const char *uri, time_t seconds)
 	assert_int_equal(utime(path_of(d, uri), &(struct utimbuf){then, then}), 0);
 }
 
-/* The cache finds an object's bytes by its name, its store, and the range. */
+/* A cached object's key depends on its name, its store, and the range. */
 static void test_keys_differ(void **state)
 {
 	const struct stk_cache_key keys[] = {stk__cache_key("s3://b/k", 0, -1, 0), stk__cache_key("s3://b/k", 0, -1, 1),

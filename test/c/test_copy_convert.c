@@ -47,7 +47,7 @@ static void one_copy(void)
 			step[d] = between(-2, 2);
 			start[d] = between(-3, limit + 2);
 			size[d] = between(0, 9) ? between(1, 7) : 0;
-		} else { /* whole or flipped dimensions, which can be joined */
+		} else { /* dimensions that are taken whole, forwards or backwards, so that the copy can join them */
 			step[d] = next() % 3 ? 1 : -1;
 			start[d] = step[d] > 0 ? 0 : limit - 1;
 			size[d] = limit;

@@ -186,7 +186,7 @@ static void test_ranks_with_many_cores_decode_on_them(void **state)
 	assert_int_equal(follow(&m, l, 10000, 1).level.level, STK_LEVEL_MOST);
 }
 
-/* A consumer's wait while the cores take over leaves the decoding to them; a later wait gives it back to the GPU. */
+/* If the consumer waits while the cores take over the decoding, they keep it; if the consumer waits later, the GPU gets it back. */
 static void test_ranks_wait_while_the_cores_take_over(void **state)
 {
 	(void)state;
@@ -223,7 +223,7 @@ static void test_stalls_are_forgotten(void **state)
 	}
 }
 
-/* Windows at the start in which the cores are full do not count as a failed try. */
+/* If the cores are fully busy in windows before the first try, this does not count as a failed try. */
 static void test_full_cores_before_the_first_try(void **state)
 {
 	(void)state;
@@ -315,7 +315,7 @@ static struct measured follow_measured(const struct machine *m, int windows, dou
 	return c;
 }
 
-/* Cores that have the time for all files get them within 4 seconds, although a lone file seems to show that they have not. */
+/* After 4 seconds, cores that have enough time decode all files, although the time of a lone file suggests that they lack it. */
 static void test_a_lone_file_costs_more(void **state)
 {
 	(void)state;
@@ -326,7 +326,7 @@ static void test_a_lone_file_costs_more(void **state)
 	assert_int_equal(c.batches, TRIED_BATCHES);
 }
 
-/* Neither the higher cost of batches that are tried nor that of progressive files keeps files from cores that have the time for all. */
+/* Cores that have enough time decode all files, although a file takes longer in batches that are tried, and although they also decode progressive files. */
 static void test_the_cost_of_steady_work_counts(void **state)
 {
 	(void)state;
@@ -335,7 +335,8 @@ static void test_the_cost_of_steady_work_counts(void **state)
 	assert_int_equal(follow_measured(&m, 60, 1, 20).level.level, STK_LEVEL_MOST);
 }
 
-/* Cores that cannot have the time decode no batch. Those that might have it, but have not, try batches once in 256 windows. */
+/* Cores that are clearly too few never try a batch; they only decode lone files. If the time of lone files leaves a chance, batches are tried once in 256
+ * windows. */
 static void test_batches_are_tried_seldom(void **state)
 {
 	(void)state;

@@ -148,7 +148,7 @@ static struct device_run run_at_level(const struct device_graph *g, int32_t leve
 	struct stk_context *ctx = make_context(s.threads);
 	struct stk_pipeline *p = make_device_pipeline(ctx, g->make(good), &s);
 	struct stk_decode_side *side = &p->parts.device->side;
-	atomic_store(&side->window_ns, INT64_MAX); /* no window ends */
+	atomic_store(&side->window_ns, INT64_MAX); /* no window ends, so the level stays */
 	atomic_store(&side->level, level);
 	for (int epochs = 2; epochs;)
 		epochs -= !take_batch(p, &r);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * GPU faults from the emulated driver: call N of a function fails, for N = 1, 2, ... until a run has fewer than N calls; or the device is lost at operation
- * N. In each case a call returns an error with a message or the run succeeds, delivered batches are right, and the run and the clean-up end and leave nothing
- * on the device ("strict"). With -Dfaults=true the host's allocations and threads fail too. */
+ * GPU faults from the emulated driver: call N of a function fails, for N = 1, 2, ... until a run has fewer than N calls; or the device is lost at
+ * operation N. In each case a call returns an error with a message, or the run succeeds. Delivered batches are right. The run and the clean-up end, and
+ * leave nothing on the device, which the driver's option "strict" checks. With -Dfaults=true the host's allocations and threads fail too. */
 #include "test.h"
 
 #include "base/memory.h"
@@ -195,7 +195,8 @@ static void test_calls_that_fail(void **state)
 	(void)state;
 	if (!have_device() || !is_emulated())
 		skip();
-	enum { IN_FLIGHT = 6 }; /* the first calls happen before any batch is in flight */
+	/* Index of the first function that is called while batches are in flight; the functions before it are only called when a pipeline starts. */
+	enum { IN_FLIGHT = 6 };
 	static const char *const functions[] = {"cuDevicePrimaryCtxRetain", "cuModuleLoadData", "cuModuleGetFunction", "cuFuncSetAttribute",
 		"cuStreamCreateWithPriority", "cuEventCreate", "cuMemAlloc", "cuMemHostAlloc", "cuMemGetInfo", "cuMemcpyHtoDAsync",
 		"cuMemcpyDtoHAsync", "cuLaunchKernel", "cuEventRecord", "cuEventSynchronize", "cuStreamWaitEvent", "cuStreamSynchronize"};

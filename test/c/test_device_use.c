@@ -413,8 +413,7 @@ static void test_batches_that_nobody_waits_for_are_not_kept(void **state)
 		most = now > most ? now : most;
 	}
 	assert_true(most > PREFETCH + 2);
-	for (double nap_us = 2000; (now = under_way(p)) > PREFETCH; nap_us *= 1.2) /* if the number never falls, the alarm ends the
-	                                                                            * test */
+	for (double nap_us = 2000; (now = under_way(p)) > PREFETCH; nap_us *= 1.2) /* if the number never falls, the alarm ends the test */
 		for (int k = 0; k < 80; k++) {
 			run_on(p, 1);
 			usleep((useconds_t)nap_us);

@@ -454,7 +454,7 @@ static void instructions_for_global_memory_reach_no_other(void **state)
 	(void)state;
 	static struct checks c;
 #ifdef __SANITIZE_ADDRESS__
-	enum { PLACES = 3 }; /* AddressSanitizer may keep a thread's variables outside of its stack */
+	enum { PLACES = 3 }; /* leaves out the thread's variable, which AddressSanitizer may keep outside of the thread's stack */
 #else
 	enum { PLACES = 4 };
 #endif

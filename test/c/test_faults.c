@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Fault loops over small pipelines, as in SQLite's tests: allocation, read or thread start number N fails, for N = 0, 1, 2, ... until a run meets no fault;
- * then number N and all later ones fail. In each case a call returns an error with a message or the run succeeds, batches are right, and the run ends;
- * the sanitizers find leaks. Needs a build with -Dfaults=true. */
+ * Fault loops over small pipelines, as in SQLite's tests: allocation, read or thread start number N fails, for N = 0, 1, 2, ... until a run meets no
+ * fault; then number N and all later ones fail. In each case a call returns an error with a message, or the run succeeds. Batches are right, the run ends,
+ * and the sanitizers find no leaks. Needs a build with -Dfaults=true. */
 #include "test.h"
 
 #include "pipelines.h"

@@ -326,7 +326,8 @@ static uint64_t fingerprint_of_two(const char *first, const char *second, bool o
 	return h;
 }
 
-/* A list of absolute names is the same list after its files were moved to another folder; one of relative names does not depend on a folder. */
+/* The fingerprint of absolute names leaves out their common folder, so it stays the same after the files were moved. Relative names count from their
+ * beginning. */
 static void test_fingerprint_of_moved_files(void **state)
 {
 	(void)state;

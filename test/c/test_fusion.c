@@ -367,7 +367,8 @@ static void test_spellings_of_the_same_windows_agree(void **state)
 	/* In both graphs the operator that draws windows is named "Crop", so both draw the same windows. As in DALI, the two operators differ in what a filter
 	 * reads across a window's border: the image, or the border's pixel again. Sampling of the nearest pixel reads nothing outside the window. */
 	struct result a = run_graph(window_in_decoder), b = run_graph(window_in_resize);
-	int equal = 0; /* positions on a pixel's edge may be rounded differently, since window and image have different origins */
+	/* Number of images that are equal in both graphs; others differ where a position is on a pixel's edge, since window and image have different origins. */
+	int equal = 0;
 	for (size_t i = 0; i < FILES; i++) {
 		assert_int_equal(a.run.samples[i].id, b.run.samples[i].id);
 		equal += a.run.samples[i].hash == b.run.samples[i].hash;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Operators that depend on their whole batch: each sample's result is that of all samples of the batch together, however the graph runs. Their work stays fused
- * in passes, and a batch does not wait for all its samples if the operator does not need them. */
+ * Operators whose result for a sample depends on all samples of its batch. The results must not depend on how the graph runs. These operators are fused in
+ * passes like others, and a batch waits for all its samples only if an operator needs them. */
 #include "test.h"
 
 #include "graphs.h"
@@ -39,7 +39,7 @@ static struct stk_graph *padded(void)
 	return in.g;
 }
 
-/* Makes the same graph with two operators in sequence that need the whole batch. */
+/* Makes a graph with two operators in sequence that both need the whole batch. */
 static struct stk_graph *twice(void)
 {
 	struct begun in = begin_graph(folder);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The CUDA driver: the error without one, the image that a GPU gets, facts about GPUs, memory that runs out, and forked children. */
+ * The CUDA driver: the error on a machine without a driver, which image of the kernels a GPU gets, facts about GPUs, memory that runs out, and forked
+ * children. */
 #include "test.h"
 
 #include "gpu/driver.h"

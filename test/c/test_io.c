@@ -219,8 +219,8 @@ static void test_cached_files_need_no_thread(void **state)
 		assert_int_equal(read_one(io, path_of("f"), 0, -1, true, 90000, &err), STK_OK);
 	stk__io_counters(io, &c);
 	assert_int_equal(c.requests, 100);
-	if (c.tried_now == 0) { /* the file system does not support RWF_NOWAIT: then io must no longer try to read on the calling
-	                         * thread, but other reads must work */
+	/* The file system does not support RWF_NOWAIT. Then io must stop trying to read on the calling thread, and other reads must work. */
+	if (c.tried_now == 0) {
 		assert_true(c.threads > 0);
 		stk__io_destroy(io);
 		skip();
@@ -560,11 +560,8 @@ static void test_fault_loop(void **state)
 				met = stk__fault_passed((enum stk_fault)kind) > nth;
 				stk__fault_set((enum stk_fault)kind, -1);
 				assert_int_equal(status != STK_OK || retries, met);
-				assert_int_equal(
-					retries, met && kind != STK_FAULT_ALLOC
-							 ? 1
-							 : 0); /* a failed allocation is not an error of the source, so the read is not
-							        * tried again */
+				/* An allocation that fails is no error of the source, so the read is not tried again. */
+				assert_int_equal(retries, met && kind != STK_FAULT_ALLOC ? 1 : 0);
 				if (status)
 					assert_int_equal(err.code, status);
 				assert_true(nth < 100);

@@ -10,7 +10,7 @@
 enum { JOBS = 12 };
 
 struct batch {
-	struct stk_jobs jobs; /* must be first */
+	struct stk_jobs jobs; /* must be first, because add casts its address to that of the batch */
 	struct stk_job_gpu *gpu;
 };
 

@@ -360,8 +360,9 @@ static void test_extreme_coefficients_equal_libjpeg(void **state)
 	assert_int_equal(decode_extremes(1), 0xe08641eb61f0cd81); /* the hash of libjpeg-turbo's pixels on x86 */
 }
 
-/* Returns whether coefficients are so small that all of libjpeg-turbo's versions agree. Two passes scale the coefficients' sum by less than 1.39 each and
- * divide it by 8: samples beyond 512 wrap in plain C, and below that, sums between the passes fit in 16 bits. */
+/* Returns whether coefficients are so small that all of libjpeg-turbo's versions agree. In each of the two passes of the inverse DCT, a sum is less
+ * than 1.39 times that of the coefficients' magnitudes; after both it is divided by 8. With magnitudes of 2000 in all, sums between the passes fit in 16 bits,
+ * and samples stay below 512, beyond which plain C wraps. */
 static bool sums_fit(struct test_file f)
 {
 	enum { MOST = 2000 };
@@ -396,9 +397,9 @@ static void damage(uint64_t *r, struct test_file *f)
 	int kind = test_random_in(r, 0, 5), count = test_random_in(r, 1, kind == 0 ? 1 : 6);
 	for (int i = 0; i < count; i++) {
 		size_t at = (size_t)test_random_in(r, 2, (int)f->size - 1);
+		/* A third of the damage is in the first 700 bytes, since changes of headers have the greatest effect. */
 		if (test_random_in(r, 0, 2) == 0)
-			at = (size_t)test_random_in(r, 2, 700) % f->size; /* is in the header more often than the header's size would
-			                                                   * suggest */
+			at = (size_t)test_random_in(r, 2, 700) % f->size;
 		if (kind < 3)
 			f->data[at] ^= (uint8_t)(1 << test_random_in(r, 0, 7));
 		else if (kind == 3)

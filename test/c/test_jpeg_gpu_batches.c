@@ -63,7 +63,7 @@ static void check_window(struct stk_gpu_device *dev, const struct file *f, const
 	free(got);
 }
 
-/* Batches that share streams in turn, each stream with memory for a part of a batch. */
+/* Three batches in flight take turns on the same streams. The memory of a stream holds only a part of a batch, so each batch is decoded in several parts. */
 static void batches_in_flight_equal_libjpeg_turbo(void **state)
 {
 	enum { BATCHES = 3, MEMORY = 12 << 20 };
@@ -301,7 +301,8 @@ static void what_the_gpu_has_not_is_refused(void **state)
 	free_files(&f, 1);
 }
 
-/* The memory into which files are read: pieces that are so close to each other that one copy moves both must belong to one allocation. */
+/* The decoder copies several files at once if they are close together in memory. So if files are that close, they must be in one allocation, which one
+ * copy may read. */
 static void what_lies_close_together_may_be_copied_at_once(void **state)
 {
 	struct stk_gpu_device *dev = need_gpu(state);

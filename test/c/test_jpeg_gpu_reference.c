@@ -248,7 +248,8 @@ static void damage_to_progressive_files_is_flagged_or_harmless(void **state)
 {
 	struct tally t = made_files(*state, rounds(), draw_progressive, true);
 	print_message("%d right, %d flagged, %d refused\n", t.right, t.flagged, t.refused);
-	/* Many damaged progressive files are refused, since a segment between scans has a wrong length or EOI is missing. */
+	/* Many damaged progressive files are refused, because a segment between scans has a wrong length or EOI is
+	 * missing. So only a third of the files must be flagged. */
 	assert_true(t.flagged > rounds() / 3);
 }
 

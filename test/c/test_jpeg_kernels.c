@@ -381,7 +381,7 @@ static void test_idct(void **state)
 			worst = off > worst ? off : worst;
 		}
 	}
-	assert_true(worst > 0 && worst < 1.1); /* both passes of the kernel round */
+	assert_true(worst > 0 && worst < 1.1); /* differs from the formula by more than a half, because both passes of the kernel round */
 }
 
 /* Returns the mean of the inverse DCT over square (x, y) of side x side samples, before clamping. */

@@ -346,8 +346,8 @@ static void assert_continues(const struct stk_order *old, int64_t done, int64_t 
 	}
 }
 
-/* Stops after each step of the first epochs and continues with another number of ranks: the global sequence must be the same. If tails are dropped, the
- * sequence depends on the layout, so the run continues with the old one. */
+/* Stops after each step of the first epochs and continues with another number of ranks and another batch size: the global sequence must be the same. If
+ * tails are dropped, the sequence depends on both numbers, so the run continues with the old ones. */
 static void test_restored_run_continues(void **state)
 {
 	(void)state;

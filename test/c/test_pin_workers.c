@@ -83,8 +83,8 @@ static cpu_set_t only(int cpu)
 	return set;
 }
 
-/* Uses GPUs 0 to n - 1. Then exactly `staying` workers must be restricted to `cpus`, of which `list` is the text, and the others must be allowed on all
- * cores of the program. */
+/* Uses GPUs 0 to n - 1. Then exactly `staying` workers must be restricted to `cpus`, and the others must be allowed on all cores of the program. list:
+ * `cpus` as a text. */
 static void check(int n, const cpu_set_t *cpus, int staying, const char *list)
 {
 	const struct stk_context_config c = {.size = sizeof c, .threads = WORKERS};
@@ -163,7 +163,7 @@ static void test_ranks_share_the_cores(void **state)
 	unsetenv("LOCAL_WORLD_SIZE");
 }
 
-/* If the near cores are outside of those that the process may use, or are all of these, nothing changes. */
+/* Nothing changes if the process may use none of the cores near the GPU, or only such cores. */
 static void test_nothing_to_gain(void **state)
 {
 	(void)state;

@@ -294,8 +294,8 @@ static void test_large_settings(void **state)
 	struct stk_graph *g = new_graph();
 	struct stk_pipeline *p;
 	assert_int_equal(stk_graph_output(g, add_reader(g), NULL), STK_OK);
-	assert_int_equal(stk_pipeline_create(ctx, g, &c, &p, &err), STK_NO_MEMORY); /* the pipeline would need half a terabyte for its
-	                                                                             * records */
+	/* The pipeline would need half a terabyte for its records. */
+	assert_int_equal(stk_pipeline_create(ctx, g, &c, &p, &err), STK_NO_MEMORY);
 	assert_non_null(strstr(err.message, "prefetch (1024)"));
 	stk_graph_destroy(g);
 }

@@ -635,7 +635,7 @@ static void refused(enum stk_status s, struct stk_error *err)
 	*err = (struct stk_error){0};
 }
 
-/* Refused: sizes whose products overflow 64 bits, null pointers, and invalid enumerators. Arrays of size 0 may be null pointers. */
+/* Checks that sizes whose products overflow 64 bits, null pointers, and invalid enumerators are refused. Arrays of size 0 may be null pointers. */
 static void test_extremes(void **state)
 {
 	(void)state;

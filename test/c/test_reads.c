@@ -24,8 +24,10 @@ static int threads_now(void)
 	return n;
 }
 
-/* Counts the requests in flight: the source calls look_at_window after a request has ended, and after the pipeline has submitted the next one. So the number
- * does not depend on timing: it equals the window, unless the maximum number of samples has been read ahead. */
+/* Counts how many requests were in flight when a request ended. The source calls look_at_window after the pipeline has submitted the next request, so the
+ * counts do not depend on timing: read_requests are in flight, except when as many samples have been read ahead. least: the smallest number that counts as
+ * a full window. ends: requests that ended; full: those after which the window was full; early: those after which it was not, because enough samples had
+ * been read ahead. */
 struct window {
 	struct stk_pipeline *pipeline;
 	int least;
@@ -183,8 +185,7 @@ static void check_failure(enum stk_on_error policy, enum stk_status status)
 			stk_batch_unref(&b);
 			continue;
 		}
-		assert_int_equal(got, STK_IO); /* STK_TIMEOUT would mean that the wait timed out, after which the batch can still be
-		                                * taken */
+		assert_int_equal(got, STK_IO); /* STK_TIMEOUT would mean that only the wait ended, and that the batch can still be taken */
 		assert_int_equal(err.code, STK_IO);
 		assert_null(b);
 		assert_string_equal(err.uri, "slow://0");
@@ -232,8 +233,8 @@ static void test_bytes_ahead_are_bounded(void **state)
 	stk_context_unref(&ctx);
 }
 
-/* A slow consumer lets the window fill with bytes of batches that are not open yet, and requests wait for admission. A worker then comes to the first sample of
- * an open batch, which reading ahead has left to it because an earlier read did not block. The worker has to read the sample although the window is full. */
+/* The consumer is so slow that bytes of batches that are not open yet fill the window, and further requests must wait for memory. An earlier read did not
+ * block, so reading ahead has left the first sample of an open batch to the worker. The worker must read that sample although the window is full. */
 static void test_a_full_window_does_not_stop_the_next_batch(void **state)
 {
 	(void)state;
@@ -290,8 +291,9 @@ static int64_t latest_deadline(struct slow_source *s, int *requests)
 	return latest;
 }
 
-/* The consumer waits for a batch whose first samples are damaged and arrive late. Meanwhile bytes of later batches fill the window, and requests wait for
- * admission. The replacements are requested after the deadlines of these requests have passed, and only one of them at a time may exceed the window. */
+/* The consumer waits for a batch whose first samples are damaged and arrive late. Meanwhile bytes of later batches fill the window, and further requests
+ * wait for memory. Samples that replace the damaged ones are requested last, after the deadlines of the waiting requests. They must be read nevertheless,
+ * one at a time. */
 static void test_a_full_window_does_not_stop_replacements(void **state)
 {
 	(void)state;
@@ -389,7 +391,8 @@ static void look_at_bytes(struct slow_source *s)
 	}
 }
 
-/* Takes all batches of an epoch, some of them late. A batch may fail, if too many replacements are damaged too. Fails if none comes for a minute. */
+/* Takes all batches of an epoch, some of them late. A batch may fail, if too many replacements are damaged too. Fails the test if no batch comes for a
+ * minute. */
 static void take_epoch(struct stk_pipeline *p, unsigned first, unsigned *seed)
 {
 	const int64_t batches = (OBJECTS + p->config.batch_size - 1) / p->config.batch_size;
@@ -408,8 +411,9 @@ static void take_epoch(struct stk_pipeline *p, unsigned first, unsigned *seed)
 	assert_int_equal(k, batches);
 }
 
-/* Small windows, objects of several sizes of which some are damaged, some at hand and some late, and faults that are retried, in several pipelines of which
- * only one is consumed at a time: whatever later batches and other pipelines hold, the next batch must come. Only one sample at a time may exceed a window. */
+/* Several pipelines with small windows read from one source, and the consumer takes batches of only one at a time. Some objects are damaged, some are
+ * available at once, some come late, and some reads fail and are retried. Whatever later batches and other pipelines hold, the next batch must come. Only
+ * one sample at a time may exceed a window. */
 static void test_no_window_stops_the_next_batch(void **state)
 {
 	(void)state;
@@ -445,7 +449,8 @@ static void test_no_window_stops_the_next_batch(void **state)
 		pthread_mutex_unlock(&s->lock);
 		for (int k = 0; k < held.n; k++)
 			stk_pipeline_destroy(held.pipelines[k]);
-		if (!at_hand && held.most_over > (int64_t)(READERS * SLOW_SIZES * bytes)) /* a try that does not block needs no admission */
+		/* Reads of objects that are available at once need no admission, so they may exceed the window. */
+		if (!at_hand && held.most_over > (int64_t)(READERS * SLOW_SIZES * bytes))
 			fail_msg("seed %u: the buffers took %lld bytes more than the window", first, (long long)held.most_over);
 		most_over = !at_hand && held.most_over > most_over ? held.most_over : most_over;
 		stk_context_unref(&ctx);
@@ -453,8 +458,8 @@ static void test_no_window_stops_the_next_batch(void **state)
 	print_message("buffers exceeded a window by %lld bytes at most\n", (long long)most_over);
 }
 
-/* If the consumer takes no batch, the pipeline reads the samples of the open batches, then one window ahead of its turn, and completes the requests that
- * were in flight when that window was full. This source's data is never available at once, as on a file system without non-blocking reads. */
+/* If the consumer takes no batch, the pipeline reads the samples of the open batches and then WINDOW samples ahead. Requests that were in flight when
+ * these had been read still complete, at most WINDOW more. The source's data is never available at once, as on a file system without non-blocking reads. */
 static void test_samples_ahead_are_bounded(void **state)
 {
 	(void)state;

@@ -58,7 +58,7 @@ static void fill_batch(struct stk_gpu_device *dev, struct stk_slot *s, struct st
 	assert_ptr_equal(again, dense);
 }
 
-/* Fills batches whose shapes change, so that regions and allocated memory only sometimes fit. */
+/* Fills batches of changing shapes, so that the memory of earlier batches is large enough for only some of them. */
 static void fill_batches(struct stk_gpu_device *dev)
 {
 	const struct stk_desc unknown = {.dtype = STK_UINT8, .ndim = -1};
@@ -100,7 +100,7 @@ static void samples_lie_dense_on_a_gpu(void **state)
 
 enum { LARGE = 2 << 20, SMALL = 640 };
 
-/* Batches of two samples and two values: a large one and a small one. */
+/* Makes a ring for batches of two samples with two values each, a large one and a small one. */
 static struct stk_ring *two_values(struct stk_gpu_device *dev, int32_t limit, bool hard, size_t held_limit)
 {
 	const struct stk_desc known[] = {

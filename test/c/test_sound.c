@@ -430,8 +430,8 @@ static void no_more(struct stk_flac_bits *b)
 	}
 }
 
-/* Reads residuals with every parameter of Rice's code, of numbers that have up to `most` leading zeros, so that the cache holds several codes, one, or none. Each
- * loop must give the residuals, and must refuse the same codes without their last byte. */
+/* Reads random residuals with every parameter of Rice's code. The codes begin with up to `most` zeros, so that the reader's cache of bits holds several
+ * codes, one, or only a part of one. Each loop must give the residuals, and must refuse the same codes without their last byte. */
 static void test_flac_rice(void **state)
 {
 	enum { N = 301 };
