@@ -43,8 +43,8 @@ const char *emulated_launch(
 /* Waits for all threads of the block that have not returned. */
 void emulated_sync_block(void);
 
-/* Publishes the lane's value `mine` and waits until all lanes of the warp that have not returned do so. `what` names the instruction and must be the same for all.
- * Returns the values of the 32 lanes, 0 for a lane that has returned; they are valid until this lane's next call. */
+/* Publishes the lane's value `mine` and waits until all lanes of the warp that have not returned do so. `what` names the instruction and must be the same
+ * for all. Returns the values of the 32 lanes, 0 for a lane that has returned; they are valid until this lane's next call. */
 const uint64_t *emulated_exchange(const char *what, uint64_t mine);
 
 /* Exchanges one bit of each lane, which is 1 if `set` is not 0, and waits like emulated_exchange. Returns the bits of all lanes; lane 0 has the lowest
