@@ -17,15 +17,17 @@ extern "C" {
 
 /* The contents of a sound file's header. */
 struct stk_audio_info {
-	size_t size;        /* sizeof(struct stk_audio_info), set by the caller */
-	const char *format; /* "wav", "flac", "ogg", "mp3", "mp4", "matroska" and others, or "media"; constant */
-	const char *coding; /* "pcm", "float", "alaw", "mulaw", "flac", "vorbis", "opus", "mp3", "aac" and others, or "other"; constant */
-	int32_t rate;       /* frames per second, at least 1 */
-	int32_t channels;   /* number of channels, 1 to 1024 */
-	int32_t bits;       /* size in bits of a stored sample, or of a decoded one if the coding does not store samples of fixed size */
-	int64_t frames;     /* number of frames in the file */
-	int64_t missing;    /* number of frames that a file lacks because it was cut off; above 0 only if `lenient` is set */
-	double origin;      /* time of the first frame in seconds, on the clock that the file's video uses too; 0 for WAV and FLAC */
+	size_t size; /* sizeof(struct stk_audio_info), set by the caller */
+	const char *
+		format; /* name of the container, a constant: "wav", "flac", "ogg", "mp3", "mp4", "matroska" and others; "media" if it has no name here */
+	const char *
+		coding; /* name of the coding, a constant: "pcm", "float", "alaw", "mulaw", "flac", "vorbis", "opus", "mp3", "aac" and others, or "other" */
+	int32_t rate;     /* frames per second, at least 1 */
+	int32_t channels; /* number of channels, 1 to 1024 */
+	int32_t bits;     /* size in bits of a stored sample, or of a decoded one if the coding does not store samples of fixed size */
+	int64_t frames;   /* number of frames in the file */
+	int64_t missing;  /* number of frames that a file lacks because it was cut off; above 0 only if `lenient` is set */
+	double origin;    /* time of the first frame in seconds, on the clock that the file's video uses too; 0 for WAV and FLAC */
 };
 
 /* A request to open a sound file. Zero-initialise it. `lenient` means the same as stk_pipeline_config.lenient. */

@@ -168,8 +168,9 @@ STK_API STK_MUST_USE enum stk_status stk_ragged_assign(
 	struct stk_ragged *r, const struct stk_assign *a, void *stream, struct stk_error *err);
 
 /* Matching costs of every prediction with every target of its sample, in one pass:
- * out[o, b, g, q] = class_weight * class cost + sum_d l1_weight[d] |box - target| - giou_weight * GIoU, NaN and infinities replaced.
- * The queries are the dense dim of out, which the assignment reads fastest. out is 0 for the padding after the sizes[b] targets. */
+ * out[o, b, g, q] = class_weight * class cost + sum_d l1_weight[d] |box - target| - giou_weight * GIoU; the members nan, posinf and neginf replace such costs.
+ * The queries are the innermost dim of `out`, because the assignment is fastest if a cost is dense along its longer dim. `out` is 0 for the padding after the
+ * sizes[b] targets. */
 enum stk_cost_class { STK_COST_FOCAL, STK_COST_SOFTMAX, STK_COST_PROBABILITY };
 enum stk_box_format { STK_BOX_XYXY, STK_BOX_CXCYWH, STK_BOX_XYZWLH };
 #define STK_COST_MAX_BOX 32

@@ -127,7 +127,7 @@ STK_API enum stk_device stk_graph_node_device(const struct stk_graph *g, struct 
 /* Returns the number of outputs of an operator in the graph (1 for most). */
 STK_API int32_t stk_graph_node_outputs(const struct stk_graph *g, struct stk_node node);
 
-/* Describes a value as far as it is known before any data is read: dtype, ndim and layout; unknown extents are -1. Infers on demand. */
+/* Describes a value as far as it is known before any data is read: dtype, ndim, layout and extents; unknown extents are -1. */
 STK_API STK_MUST_USE enum stk_status stk_graph_describe(
 	struct stk_graph *g, struct stk_node node, struct stk_desc *out, struct stk_error *err);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Indexes, with which later runs can begin without listing or searching the data: indexes of a folder of class folders, local or in a bucket, which readers
- * accept as file_root or file_list; and indexes of the files inside tars. */
+ * Writes indexes, with which later runs can begin without listing or searching the data: indexes of a folder of class folders, local or in a bucket, which
+ * readers accept as file_root or file_list; and indexes of the files inside tars. */
 #ifndef STOKER_INDEX_H
 #define STOKER_INDEX_H
 

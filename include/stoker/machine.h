@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The machine as Stoker sees it, and the options of this build. Nothing is cached: each call reads the system again. Any thread. */
+ * Describes the machine as Stoker sees it, and this build. Nothing is cached: each call reads the system again. Any thread. */
 #ifndef STOKER_MACHINE_H
 #define STOKER_MACHINE_H
 
@@ -34,7 +34,7 @@ struct stk_machine {
 
 STK_API STK_MUST_USE enum stk_status stk_machine_probe(struct stk_machine *out, struct stk_error *err);
 
-/* The CUDA driver. Reading it starts CUDA in this process, after which a forked child cannot use CUDA. */
+/* Facts about the CUDA driver. stk_cuda_probe starts CUDA in this process, after which a forked child cannot use CUDA. */
 struct stk_cuda_info {
 	size_t size;       /* sizeof(struct stk_cuda_info), set by the caller */
 	int32_t driver;    /* the CUDA version that the driver supports (12000 is 12.0); 0: no driver works */
@@ -55,11 +55,11 @@ struct stk_gpu_info {
 /* Describes GPU number i. STK_INVALID: no GPU has that number. STK_NOT_FOUND, STK_STATE, STK_CUDA: no driver can be used. Starts CUDA, see stk_cuda_info. */
 STK_API STK_MUST_USE enum stk_status stk_gpu_info(int32_t i, struct stk_gpu_info *out, struct stk_error *err);
 
-/* Describes library number i of those that this build contains or loads. Returns false if i is out of range. Strings are constant. Loads libcurl if it is
- * installed. */
+/* A library that this build contains or loads: its name, its version, and for what it is used. The strings are constant. */
 struct stk_library_info {
 	const char *name, *version, *use;
 };
+/* Describes library number i; returns false if i is out of range. Loads libcurl if it is installed. */
 STK_API bool stk_library_info(size_t i, struct stk_library_info *out);
 
 #ifdef __cplusplus

@@ -45,13 +45,14 @@ struct stk_pipeline_config {
 	 * fails with STK_LIMIT. Each thread uses at most this much for samples, and the process about 16 MiB more; not counted are batches, bytes that are
 	 * read ahead, and the copy that is made of a user's array if it ends at the end of a memory page. An output larger than this is refused too. 0: 2 GiB */
 	size_t memory_limit;
-	/* Maximum number of bytes on the GPU that only serve speed. Half of them are for files that the GPU decodes (the cores decode a file that needs
-	 * more), and half for batches under way in addition to `prefetch`. If the pipeline keeps its data set on the GPU instead, this limits the size of
-	 * the set; a larger one is uploaded batch by batch. 0: a 32nd of the free memory but at least 928 MiB, or a quarter of it if that is less. */
+	/* Maximum number of bytes of GPU memory for purposes that only make the pipeline faster. Half of them are for files that the GPU decodes (the cores
+	 * decode a file that needs more), and half for batches under way in addition to `prefetch`. If the pipeline keeps its data set on the GPU instead,
+	 * this limits the size of the set; a larger one is uploaded batch by batch. 0: a 32nd of the free memory but at least 928 MiB, or a quarter of it if
+	 * that is less. */
 	size_t gpu_memory;
 	enum stk_decoding decode; /* STOKER_DECODE of the environment replaces AUTO */
-	/* Maximum number of reads in flight, at most STK_MOST_READ_REQUESTS. Together with reads that have ended but whose batch is not open yet, there are
-	 * at most twice as many. 0: 256; or 1024 for a remote source, which raises its own number of requests only as long as that brings more bytes. */
+	/* Maximum number of reads in flight, at most STK_MOST_READ_REQUESTS. Together with reads that have ended but whose batch has not begun, there are at
+	 * most twice as many. 0: 256; or 1024 for a remote source, which raises its own number of requests only as long as that brings more bytes. */
 	int32_t read_requests;
 	/* Limits the total size of the buffers for data that is read ahead. The size of a read that has not ended is estimated as the mean of recent
 	 * objects. If the buffer of a remote object would exceed the limit, the object is read later: when there is space, or when the next batch to deliver
@@ -135,7 +136,7 @@ struct stk_reader_meta {
 	bool contiguous;                            /* shards are made as in DALI: each rank has one contiguous part of the data set */
 	bool keeps;                                 /* tail="keep": an epoch's last batches may be short, or contain one repeated sample */
 	int64_t classes;                            /* number of classes; 0: unknown */
-	uint64_t fingerprint;                       /* of the data set */
+	uint64_t fingerprint;                       /* a hash by which a saved state recognises its data set */
 };
 STK_API STK_MUST_USE enum stk_status stk_pipeline_reader_meta(
 	struct stk_pipeline *p, const char *name, struct stk_reader_meta *out, struct stk_error *err);
@@ -166,8 +167,8 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_restore(struct stk_pipeline *p
 
 /* ---- bad samples, counters and spans ---- */
 
-/* Returns the number of bad samples of delivered batches, of which only the first 10 000 are kept and counted. The second function copies the error of number
- * i, oldest first, and returns false if i is out of range. */
+/* stk_pipeline_bad_samples returns the number of bad samples of delivered batches; after the first 10 000, no more are kept or counted. stk_pipeline_bad_sample
+ * copies the error of number i, in the order of their delivery, and returns false if i is out of range. */
 STK_API int64_t stk_pipeline_bad_samples(struct stk_pipeline *p);
 STK_API bool stk_pipeline_bad_sample(struct stk_pipeline *p, int64_t i, struct stk_error *out);
 
@@ -183,9 +184,9 @@ struct stk_span {
 	const char *
 		name; /* "read", "read ahead", "chain", "batch", "callback", "wait", "submit" (to the GPU), "gpu" (from submission to the GPU's end); for work
 			     of the GPU itself "upload", "passes", "arrays", "moves", and for the decoding of files "copy", "count" .. "color", "pass" */
-	int32_t stage; /* number of the stage in stk_pipeline_explain; -1: none */
+	int32_t stage; /* "chain": number of the chain in its level; "batch": number of the operator; otherwise of no meaning */
 	int32_t thread;
-	int64_t batch;        /* its number since the start of the run */
+	int64_t batch;        /* number of the batch since the start of the run */
 	int32_t first, count; /* the span's samples: `count` of them, from number `first` of the batch on */
 	int64_t begin_ns, end_ns;
 };

@@ -72,7 +72,7 @@ STK_API int64_t stk_video_shown(const struct stk_video *v, double seconds);
 STK_API STK_MUST_USE enum stk_status stk_video_range(
 	const struct stk_video *v, int64_t first, int64_t last, int64_t *offset, int64_t *length, struct stk_error *err);
 
-/* Decodes frames, in any order, also several times the same: uint8 of shape (count, height, width, 3), or (count, 3, height, width) if planar. The frames lie
+/* Decodes frames, whose numbers may be in any order and may repeat: uint8 of shape (count, height, width, 3), or (count, 3, height, width) if planar. They lie
  * in memory of the library, valid until the next call or until the video is closed. *height and *width are their size. Frames are planned together, so that
  * no packet is decoded twice. STK_INVALID: there is no such frame. STK_SHAPE: the frames have different sizes. STK_CORRUPT: a frame is damaged; the message
  * says which, and its time. STK_LIMIT: they need more than 2^35 bytes. STK_IO, STK_UNSUPPORTED, STK_CANCELLED, STK_NO_MEMORY. */
