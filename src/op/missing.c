@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Explains in messages why no operator has a certain name: DALI or another library has it, or it is misspelt. */
+ * Messages for names that no operator has. They say whether DALI has an operator of that name, what another library's operator is called here, or which
+ * name is nearest, in case of a typing error. */
 #include "op/op.h"
 
 #include "base/text.h"
@@ -46,7 +47,7 @@ static const char *advice_for(const char *name)
 	return NULL;
 }
 
-/* Returns the name in stoker of an operator that another library calls `name`; NULL: no such operator is known. */
+/* Returns what an operator that another library calls `name` is called here, or NULL if no such operator is known. */
 static const char *other_name(const char *name)
 {
 	static const char *const names[][2] = {{"reductions.avg", "reductions.mean"}, {"reductions.average", "reductions.mean"},
@@ -58,7 +59,7 @@ static const char *other_name(const char *name)
 	return NULL;
 }
 
-/* Returns true if DALI has an operator with this name or, with `group`, if the part of an operator's name before a dot is this name. */
+/* Returns whether DALI has an operator called `name`. group: returns instead whether `name` is the part before the dot in a name such as "readers.file". */
 static bool dali_has(const char *name, bool group)
 {
 	size_t n = strlen(name);

@@ -176,7 +176,8 @@ enum stk_status stk__window_copy(
 	return s;
 }
 
-/* The output elements `at` to at + size - 1 along a dim. Their source elements are start, start + step, ... */
+/* Neighbouring output elements along one dim, whose source elements are equally far apart: output at + k is read from source start + k * step, 0 <= k <
+ * size. */
 struct run {
 	int64_t at, size, start, step;
 };
@@ -192,7 +193,8 @@ static struct run next_run(int64_t at, int64_t extent, int64_t start, int32_t si
 	return r;
 }
 
-/* Copies the window run by run along dim d and the dims after it. dims: the runs that the callers have chosen for the dims before d. */
+/* Divides the window along dim d and all later dims into runs, and makes a copy job for each combination of runs. dims[0 .. d - 1] already hold the runs of
+ * earlier dims; `to` points to where they begin in the output. */
 static enum stk_status continue_dims(const struct stk_call *call, const struct stk_window *w, enum stk_border border, struct stk_jobs *jobs,
 	struct stk_copy_dim *dims, struct stk_tensor to, int32_t d, struct stk_error *err)
 {

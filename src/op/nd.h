@@ -11,7 +11,8 @@ struct stk_window {
 	int64_t start[STK_MAX_DIMS], extent[STK_MAX_DIMS];
 };
 
-/* The treatment of a window that reaches outside of the tensor: an error, no change, or a cut at the tensor's bounds (stk__window_bound). */
+/* What stk__window_bound does if a window reaches outside of the tensor. ERROR: it fails. PAD: it keeps the window, so that the operator fills in values.
+ * TRIM: it cuts the window at the tensor's bounds. */
 enum stk_bounds { STK_BOUNDS_ERROR, STK_BOUNDS_PAD, STK_BOUNDS_TRIM };
 
 struct stk_bounds_args {
@@ -25,17 +26,17 @@ enum stk_bounds stk__bounds(const struct stk_bounds_args *a);
 /* Returns the window that contains the whole tensor. */
 struct stk_window stk__window_full(const struct stk_desc *desc);
 
-/* Applies a policy to a window that reaches outside of a tensor of `desc`. STK_BOUNDS_ERROR: fails with a message that names the dim; PAD: does not change the
- * window; TRIM: cuts it at the tensor's bounds. Extents that are not known are not checked. */
+/* Applies `bounds` to a window in a tensor of `desc`. With STK_BOUNDS_ERROR the message names the dim along which the window reaches outside. Dims whose
+ * extents are not known are not checked. */
 enum stk_status stk__window_bound(struct stk_window *w, const struct stk_desc *desc, enum stk_bounds bounds, struct stk_error *err);
 
 /* Returns whether the window lies inside the tensor. */
 bool stk__window_inside(const struct stk_window *w, const struct stk_desc *desc);
 
-/* Adds the window to a pass over an image of `desc`. fill: value of the positions outside of the image, for all channels or for each. */
+/* Adds the window to a pass over an image of `desc`. fill: the value of positions outside of the image: one value, or one for each channel. */
 void stk__window_lower(const struct stk_window *w, const struct stk_desc *desc, struct stk_floats fill, struct stk_pass *pass);
 
-/* Like stk__window_lower, with a fill value for each channel of the pass. */
+/* Does the same as stk__window_lower, but takes `fill` as an array that has one value for each channel of the pass. */
 void stk__window_fill(const struct stk_window *w, const struct stk_desc *desc, const float *fill, struct stk_pass *pass);
 
 /* Returns STK_INVALID unless there is at most one fill value, or one for each channel of `out`. If the number of channels is not known, accepts any. */
@@ -49,13 +50,14 @@ unsigned stk__window_classes(bool fills, const struct stk_desc *in, int32_t dtyp
 enum stk_status stk__window_copy(
 	const struct stk_call *call, const struct stk_window *w, struct stk_floats fill, struct stk_jobs *jobs, struct stk_error *err);
 
-/* Like stk__window_copy, but positions outside of the tensor read what `border` selects, which must not be STK_BORDER_FILL. Makes one copy job for each part of
- * the window that lies in one repetition of the tensor. STK_SHAPE: the tensor is empty and the window is not. STK_LIMIT: a number is too large. */
+/* Does the same as stk__window_copy, but positions outside of the tensor get the values of elements inside, which `border` selects; STK_BORDER_FILL is not
+ * allowed. The window is divided where the step between source elements changes, such as at mirrors, and each part becomes one copy job. STK_SHAPE: the
+ * tensor is empty and the window is not. STK_LIMIT: a position or an extent is too large. */
 enum stk_status stk__window_continue(
 	const struct stk_call *call, const struct stk_window *w, enum stk_border border, struct stk_jobs *jobs, struct stk_error *err);
 
-/* For gather: fails if input 0 of the samples differs in its number of dims, or in its extent along a dim d for which bit d of `dims` is set. The message names
- * the first sample that differs from the first sample of the batch. */
+/* Fails if input 0 of the samples differs in its number of dims, or in its extent along a dim d for which bit d of `dims` is set. The message names the
+ * first sample that differs from the first sample of the batch. For an operator's gather function. */
 enum stk_status stk__gather_same(const struct stk_call *calls, int32_t count, uint32_t dims, struct stk_error *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * python_function: outputs that a user's callback makes from the inputs of a sample or of a batch. The results are copied, so that the user's memory can be
- * released at once. */
+ * python_function: calls a user's function with the inputs of a sample or of a batch, and outputs what it returns. The returned tensors are copied at once,
+ * so that the user may release their memory after the call. */
 #include "op/op.h"
 
 #include <string.h>
@@ -55,8 +55,8 @@ static struct stk_tensor result_of(const struct python_function *a, int32_t outp
 	return out;
 }
 
-/* Calls the user's function for n samples. STK_USER: it failed, or a result is not valid. After success, the caller must call feed->release, unless that
- * is NULL, when it no longer needs the results. */
+/* Calls the user's function for n samples. STK_USER: it failed, or returned something that is not valid. After success, the caller must call feed->release
+ * when it no longer needs the results; if feed->release is NULL, there is nothing to call. */
 static enum stk_status call_user(
 	const struct stk_call *calls, int32_t n, struct stk_feed *feed, const struct stk_feed_request *request, struct stk_error *err)
 {

@@ -33,8 +33,8 @@ static enum stk_status check_input(const struct stk_desc *d, int32_t ndim, struc
 	return STK_OK;
 }
 
-/* Reads the matrix from the argument or from input 1. Fails unless one of them is given and fits. Sets *m to the identity if its numbers are not known
- * yet. */
+/* Sets *m to the matrix, which is either the argument or input 1. While the graph is built its values may not be known yet: *m is then the identity. Fails
+ * if both or neither are given, or if the matrix has another shape or type. */
 static enum stk_status read_matrix(const struct stk_call *call, int32_t ndim, struct stk_affine *m, struct stk_error *err)
 {
 	const struct warp_affine *a = call->args;

@@ -68,7 +68,7 @@ enum stk_status stk__warp_begin(
 	return STK_OK;
 }
 
-/* Returns the fill rounded to the input's type, since interpolation uses it like a pixel of the input. */
+/* Returns the fill value rounded to the type of the input, since interpolation mixes it with the input's pixels as if it were one of them. */
 static float fill_in(float value, enum stk_dtype dtype)
 {
 	uint64_t pixel;
@@ -138,7 +138,8 @@ enum stk_status stk__warp_end(const struct stk_call *call, const struct stk_warp
 	return STK_OK;
 }
 
-/* Assumes that an input of unknown type has a type that passes take, so that the operator can join a pass. For samples of other types, it runs on its own. */
+/* Returns the class of a sampler, or STK_CLASS_NEVER if a pass cannot handle the type of the input or of the output. An input of unknown type is assumed to
+ * have a type that passes can handle; samples for which this turns out to be wrong are processed without a pass, by stk__warp_lower_jobs. */
 unsigned stk__warp_classify(const struct stk_warp_args *a, const struct stk_desc *in)
 {
 	if (a->dtype >= 0 && !stk__dtype_in_float((enum stk_dtype)a->dtype))

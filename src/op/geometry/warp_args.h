@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Shared by warp_affine and rotate: their arguments, and how a matrix becomes a step of a pass, or a job if a pass cannot do the work. */
+ * Shared by warp_affine and rotate: their arguments, and how a matrix becomes a step of a pass. Where a pass cannot do the work, the matrix becomes a job. */
 #ifndef STK_OP_GEOMETRY_WARP_ARGS_H
 #define STK_OP_GEOMETRY_WARP_ARGS_H
 
@@ -13,7 +13,7 @@ struct stk_warp_args {
 };
 extern const struct stk_arg_def stk__warp_group[];
 
-/* The layouts that passes take. Volumes, and types that float32 cannot hold exactly, run as jobs. */
+/* Layouts that can be processed in a pass. Volumes are processed by jobs, and so are types whose values float32 cannot hold exactly. */
 #define STK_WARP_LAYOUTS "HWC CHW HW FHWC FCHW FHW"
 
 /* Which dims of a tensor are width, height and, in volumes, depth: of.axis[0] is the width. A tensor without layout is taken as an image. */
@@ -33,15 +33,16 @@ struct stk_warp_state {
 /* Finds the dims. STK_SHAPE: desc is neither an image nor a volume, or has frames that are not its first dim. */
 enum stk_status stk__warp_dims(const struct stk_desc *desc, struct stk_warp_dims *out, struct stk_error *err);
 
-/* First half of infer: finds the dims, and sets the output's type and shape. The shape is the input's unless `size` is given. */
+/* Does the first half of an operator's infer: finds the dims, and sets the output's type and shape. The shape is the input's unless `size` is given. */
 enum stk_status stk__warp_begin(
 	const struct stk_call *call, const struct stk_warp_args *a, struct stk_warp_dims *dims, struct stk_error *err);
 
-/* Returns STK_INVALID unless the numbers of a map from the output to the image are finite: a matrix that is an input may hold other numbers, and inverses
- * can overflow. */
+/* Returns STK_INVALID unless the `count` numbers of a map from the output to the image are finite. They may not be: a matrix that is an input can hold any
+ * numbers, and inverting a matrix can overflow. */
 enum stk_status stk__check_map(const float *m, int32_t count, struct stk_error *err);
 
-/* Second half of infer, after the output's shape is known. map: maps positions in the output to positions in the input; it has dims->count dims. */
+/* Does the second half of an operator's infer, when the output's shape is known: checks the extents, and stores in call->state what lower and lower_jobs
+ * need. map: from positions in the output to positions in the input; it has dims->count dims. */
 enum stk_status stk__warp_end(const struct stk_call *call, const struct stk_warp_args *a, const struct stk_warp_dims *dims,
 	const struct stk_affine *map, struct stk_error *err);
 

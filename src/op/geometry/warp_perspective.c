@@ -55,7 +55,8 @@ static const struct stk_arg_def warp_perspective_args[] = {
 	STK_ARG_END,
 };
 
-/* Reads the matrix from the argument or from input 1. Fails unless one of them is given and fits. *known: set to whether its numbers are known. */
+/* Sets m to the matrix, which is either the argument or input 1, and *known to true. If its values are not known yet, since the graph is being built,
+ * leaves m unchanged and sets *known to false. Fails if both or neither are given, or if the matrix has another shape or type. */
 static enum stk_status read_matrix(const struct stk_call *call, double m[9], bool *known, struct stk_error *err)
 {
 	const struct warp_perspective *a = call->args;
@@ -92,7 +93,7 @@ static void multiply(const double a[9], const double b[9], double out[9])
 	memcpy(out, r, sizeof r);
 }
 
-/* Inverts m in place, or fails if m has no inverse. Divides the cofactors by the determinant, since the sign of a perspective matrix matters. */
+/* Inverts m in place, by its cofactors. STK_INVALID: m has no inverse. */
 static enum stk_status invert(double m[9], struct stk_error *err)
 {
 	double r[9];
@@ -109,7 +110,7 @@ static enum stk_status invert(double m[9], struct stk_error *err)
 	return STK_OK;
 }
 
-/* Converts the map from coordinates in which whole numbers are centres of pixels to coordinates in which they are corners. */
+/* Converts a map between positions counted from the centre of the first pixel to one between positions counted from that pixel's top left corner. */
 static void to_corners(double m[9])
 {
 	static const double back[9] = {1, 0, -0.5, 0, 1, -0.5, 0, 0, 1}, forth[9] = {1, 0, 0.5, 0, 1, 0.5, 0, 0, 1};

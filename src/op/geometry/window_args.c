@@ -36,8 +36,9 @@ const struct stk_arg_def stk__window_group[] = {
 	STK_ARG_END,
 };
 
-/* Computes the window's *start and extent *out along a dim of `size` elements (-1: not known). extent 0: the whole dim. pos: 0 (at the start) to 1 (at the
- * end). The float32 pos is multiplied in double: 0.7f * 5 is just below 3.5, and is rounded to 3. */
+/* Computes where the window starts and how large it is along one dim. size: extent of the tensor's dim; -1: not known, and *start is then 0. extent: extent
+ * of the window; 0 stands for the whole dim. pos: 0 puts the window at the start of the dim, 1 at its end. rounding: the first letter of the argument
+ * `rounding`. The product with pos is computed in double, so that 0.7f * 5, which is just below 3.5, is rounded to 3. */
 static void resolve_axis(float extent, float pos, char rounding, int64_t size, int64_t *start, int64_t *out)
 {
 	if (extent > 0)
@@ -51,8 +52,8 @@ static void resolve_axis(float extent, float pos, char rounding, int64_t size, i
 		*start = (int64_t)(rounding == 't' ? trunc(edge) : round(edge));
 }
 
-/* Sets extents[] to the window's depth, height and width, from `crop` or from crop_d, crop_h and crop_w; 0: not given. A single value of `crop` is height and
- * width. Fails if both forms are given, or if `crop` has not 1 to 3 values. */
+/* Sets extents[] to the window's depth, height and width, from `crop` or from crop_d, crop_h and crop_w. 0: not given. If `crop` has one value, it is the
+ * height and the width. Fails if both forms are given, or if `crop` is given without values or with more than three. */
 static enum stk_status read_extents(const struct stk_window_args *a, float extents[3], struct stk_error *err)
 {
 	extents[0] = a->crop_d;

@@ -21,7 +21,8 @@ int32_t stk__window_depth(const struct stk_desc *desc);
 enum stk_status stk__window_of_args(
 	const struct stk_window_args *a, const struct stk_desc *desc, struct stk_window *out, struct stk_error *err);
 
-/* Returns STK_UNSUPPORTED if the window reaches outside of dim d, frames or depth (-1: no dim): a pass cannot add frames or depth to the input. */
+/* Returns STK_UNSUPPORTED if the window reaches beyond the tensor along dim d, which holds the frames or the depth. A pass can fill in pixels around an
+ * image, but not add frames or depth. If d is -1, there is nothing to check. */
 enum stk_status stk__window_within(const struct stk_window *w, const struct stk_desc *desc, int32_t d, struct stk_error *err);
 
 #endif

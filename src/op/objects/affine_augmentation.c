@@ -92,8 +92,9 @@ static bool range_fits(const struct step *s)
 	return true;
 }
 
-/* Fails if a list of steps is not valid. The values of a selection are its options, one after the other: for each option its probability, the number of its
- * values, and these values. */
+/* Checks a list of steps, and recursively the lists inside of selections. STK_INVALID: a step is incomplete, of an unknown kind, has a wrong number of
+ * values or an empty range, or selections are nested too deeply. Each option of a selection is stored as its probability, the number of its values, and
+ * these values, which are themselves a list of steps. */
 static enum stk_status check_steps(const float *v, int32_t n, int32_t nesting, struct stk_error *err)
 {
 	enum stk_status e = STK_OK;
@@ -122,7 +123,7 @@ static enum stk_status check_steps(const float *v, int32_t n, int32_t nesting, s
 struct view {
 	double w, h;
 	struct stk_random random;
-	struct stk_affine map; /* the product of all steps so far */
+	struct stk_affine map; /* all steps so far, from positions in the original image to positions in the frame */
 };
 
 static void then(struct view *v, const struct stk_affine *step)
@@ -139,7 +140,8 @@ static void then_about_center(struct view *v, struct stk_affine *step)
 	then(v, step);
 }
 
-/* Sets *lo and *hi to the positions of the transformed image's edges along an axis. No earlier step may have rotated the image. */
+/* Sets *lo and *hi to where the image's edges are along an axis after the steps so far. Only correct if none of these steps has rotated or sheared the
+ * image. */
 static void edges(const struct view *v, int axis, double *lo, double *hi)
 {
 	double a = v->map.m[axis][2], b = a + v->map.m[axis][axis] * (axis ? v->h : v->w);

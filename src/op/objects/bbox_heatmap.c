@@ -111,7 +111,7 @@ static double clip(double v, double hi)
 	return v > 0 ? (v < hi ? v : hi) : 0; /* NaN: 0 */
 }
 
-/* A box on the heatmap. */
+/* A box after scaling to the heatmap, in the heatmap's pixels and cut at its borders. box: left, top, right, bottom; center: x, y; hw: height, width. */
 struct drawn {
 	double box[4], center[2], hw[2], area; /* area: share of the box's area that lies on the heatmap, 0 to 1 */
 };

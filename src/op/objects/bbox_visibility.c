@@ -49,7 +49,8 @@ static double clip(double v, double hi)
 	return v > 0 ? (v < hi ? v : hi) : 0; /* NaN: 0 */
 }
 
-/* Compares boxes for qsort: nearer boxes come first; of equally near boxes, the one with the higher index, which a painter would paint later. */
+/* Compares boxes for qsort. Nearer boxes come first. Of boxes at the same depth, the one with the higher index comes first, since it counts as being in
+ * front. */
 static int by_depth(const void *a, const void *b)
 {
 	const struct cell_box *p = a, *q = b;
@@ -68,7 +69,8 @@ static bool column_covered(const struct cell_box *b, const struct cell_box *over
 	return y >= b->y1;
 }
 
-/* Returns true if the n boxes over[] together cover all of b. If they cover a column, they cover all columns up to the next end of one of them. */
+/* Returns whether the n boxes over[], which are sorted by their tops, together cover all of b. It is enough to check the first column of b, and each column
+ * that follows the right edge of a box in over[]: between these columns, no covering box ends. */
 static bool covered(const struct cell_box *b, const struct cell_box *over, int64_t n)
 {
 	bool all = column_covered(b, over, n, b->x0);
@@ -77,8 +79,8 @@ static bool covered(const struct cell_box *b, const struct cell_box *over, int64
 	return all;
 }
 
-/* Sets out[] to the n boxes of v, rounded to the whole pixels that painting them would fill, with their depths. A box with a NaN becomes empty. STK_INVALID: a
- * depth is NaN. */
+/* Sets out[] to the n boxes of v, with their depths. Boxes are extended to whole pixels, so that they include each pixel that they touch, and cut at the
+ * image's borders. A box with a NaN becomes empty. STK_INVALID: a depth is NaN. */
 static enum stk_status read_boxes(
 	const double *v, const double *depths, int64_t n, const double hw[2], struct cell_box *out, struct stk_error *err)
 {
@@ -121,7 +123,7 @@ static enum stk_status hide_covered(
 			if (seen[k].x0 < b->x1 && seen[k].x1 > b->x0 && seen[k].y0 < b->y1 && seen[k].y1 > b->y0)
 				over[n_over++] = seen[k];
 		if (b->x0 >= b->x1 || b->y0 >= b->y1 || covered(b, over, n_over)) {
-			visible[b->index] = false; /* the covering boxes do not need it */
+			visible[b->index] = false; /* not added to seen[]: it hides nothing that the boxes in seen[] do not hide already */
 			continue;
 		}
 		for (at = n_seen++; at > 0 && seen[at - 1].y0 > b->y0; at--)

@@ -65,7 +65,8 @@ static enum stk_status element_condition_infer(const struct stk_call *call, stru
 		a[i] = (float)(expression);                                                                                                \
 	break
 
-/* Applies the operation `code` to a and b (to a only, if it has one operand) and stores the result in a, for each object. */
+/* Applies the operation `code` to n objects and stores the results in a. The operands of object i are a[i] and b[i]; an operation with one operand ignores
+ * b. */
 static void apply(int64_t code, float *restrict a, const float *restrict b, int64_t n)
 {
 	switch (code) {

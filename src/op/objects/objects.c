@@ -28,7 +28,9 @@ enum stk_status stk__objects_column(const struct stk_desc *desc, const char *wha
 		longer += desc->shape[d] >= 0 && desc->shape[d] != 1;
 		if (desc->shape[d] < 0)
 			*count = -1;
-		else if (*count >= 0 && desc->shape[d] != 1) /* not a product, which could overflow: two such extents fail below */
+		else if (*count >= 0 &&
+			 desc->shape[d] != 1) /* if there are two such extents, the check below fails, so they are not multiplied: the
+		                                              * product could overflow */
 			*count = desc->shape[d];
 	}
 	if (desc->ndim < 1 || longer > 1)

@@ -38,7 +38,7 @@ static enum stk_status pad_ragged_infer(const struct stk_call *call, struct stk_
 	return STK_OK;
 }
 
-/* Fails unless all extents but the first of input k of sample i equal those of the batch's first sample. */
+/* Fails unless input k has the same shape in sample i as in the first sample of the batch, apart from the first extent, which may differ. */
 static enum stk_status same_rows(const struct stk_call *calls, int32_t i, int32_t k, struct stk_error *err)
 {
 	const struct stk_desc *first = &calls[0].in[k].desc, *d = &calls[i].in[k].desc;
@@ -86,7 +86,7 @@ static enum stk_status pad_ragged_lower_jobs(const struct stk_call *call, struct
 		const int64_t in_size = in->shape[0] * inner, out_size = out->shape[0] * inner;
 		const struct stk_copy_dim all = {.size = out_size, .step = 1, .limit = in_size, .dst = 1, .src = 1};
 		s = stk__job_copy(jobs, &call->in[k], &call->out[k], &all, 1, in_size < out_size ? zero : NULL, false, err);
-		/* this copy reads no element: it only writes the fill value */
+		/* a limit of 0 makes this copy read nothing: it only writes the fill value, which is the extent */
 		const struct stk_copy_dim none = {.size = 1, .step = 1, .limit = 0, .dst = 1, .src = 1};
 		if (s == STK_OK)
 			s = stk__job_copy(jobs, &size, &size, &none, 1, &in->shape[0], false, err);

@@ -77,7 +77,8 @@ static bool invert(double h[H][H], int32_t n)
 	return true;
 }
 
-/* Reads the transform as a square matrix of *n rows, for homogeneous coordinates. Inverts it if the argument `inverse` is set; fails if it has no inverse. */
+/* Sets h to the transform, extended by a last row of zeros and a one to a square matrix of *n rows for homogeneous coordinates. If the argument `inverse`
+ * is set, inverts the matrix. STK_INVALID: it has no inverse. */
 static enum stk_status read_transform(const struct stk_call *call, double h[H][H], int32_t *n, struct stk_error *err)
 {
 	struct stk_affine a;

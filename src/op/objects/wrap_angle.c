@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * wrap_angle: adds multiples of 2 pi, so that angles are between -pi and pi. */
+ * wrap_angle: adds multiples of 2 pi to angles, so that they lie between -pi and pi. */
 #include "op/objects/objects.h"
 
 #include "kernel/convert/convert.h"

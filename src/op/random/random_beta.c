@@ -26,7 +26,7 @@ static enum stk_status beta_infer(const struct stk_call *call, struct stk_error 
 	return stk__random_infer(call, &a->random, STK_FLOAT, err);
 }
 
-/* Numbers from a normal distribution. They are drawn in pairs: v[0 .. left - 1] are those that next_normal has not returned yet. */
+/* A source of numbers from a normal distribution. They are drawn two at a time; the first `left` numbers of v have not been returned by next_normal yet. */
 struct normals {
 	struct stk_random *r;
 	double v[2];
@@ -60,8 +60,8 @@ static double gamma_draw(struct normals *n, double shape)
 	}
 }
 
-/* Returns a draw from a beta distribution by Joehnk, "Erzeugung von betaverteilten und gammaverteilten Zufallszahlen" (1964), which needs few tries if
- * both parameters are below 1. Powers that are too small for a double are compared as logarithms. */
+/* Returns a draw from a beta distribution by Joehnk, "Erzeugung von betaverteilten und gammaverteilten Zufallszahlen" (1964), which needs few tries if both
+ * parameters are below 1. If both powers are too small for a double, their quotient is computed from their logarithms. */
 static double small_beta_draw(struct stk_random *r, double alpha, double beta)
 {
 	for (;;) {

@@ -59,7 +59,7 @@ static enum stk_status choice_infer(const struct stk_call *call, struct stk_erro
 		out->ndim = -1;
 		return STK_OK;
 	}
-	if (in->layout[0] && out->ndim < 2) /* a single draw lacks the layout's first dim */
+	if (in->layout[0] && out->ndim < 2) /* the layout loses its first letter if the output is a single element without that dim */
 		memcpy(out->layout, in->layout + 1 - out->ndim, (size_t)(in->ndim - 1 + out->ndim));
 	if (in->ndim == 0 && in->dtype != STK_NO_DTYPE &&
 		(!stk__dtype_whole(in->dtype) || in->dtype == STK_BOOL || stk__dtype_enumeration(in->dtype)))
@@ -108,7 +108,9 @@ static int64_t draw(const struct choice *a, struct stk_random *r, int64_t count)
 	if (a->p.count < 0)
 		return count <= UINT32_MAX ? stk__random_below(r, (uint32_t)count) : draw_wide(r, (uint64_t)count);
 	double left = stk__random_float(r);
-	int64_t last = 0; /* gets the draws above the sum of probabilities, which rounding may make less than 1 */
+	int64_t last =
+		0; /* the last choice with a chance above 0: returned if the sum of the chances is below 1 because of rounding, and the draw is above
+	                   * the sum */
 	for (int64_t i = 0; i < count; i++) {
 		if (a->p.v[i] > 0)
 			last = i;
@@ -128,7 +130,7 @@ static enum stk_status choice_run(const struct stk_call *call, struct stk_error 
 	enum stk_status s = count_choices(call, &count, err);
 	if (s || (s = draws_shape(call, &drawn, err)))
 		return s;
-	if (!stk_desc_elements(&out->desc)) /* nothing to write: the user may ask for 2^40 empty elements */
+	if (!stk_desc_elements(&out->desc)) /* returns early, since the user may have asked for 2^40 draws of elements that are empty */
 		return STK_OK;
 	size_t element = stk_dtype_size(in->desc.dtype);
 	for (int32_t d = 1; d < in->desc.ndim; d++)

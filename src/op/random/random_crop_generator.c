@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * random_crop_generator: draws the window that random_resized_crop would take, so that several images or their coordinates can share it. */
+ * random_crop_generator: draws a window of an image in the same way as random_resized_crop, but outputs its position and size. So several images can be cut
+ * by one window, and coordinates can be adapted to it. */
 #include "kernel/convert/convert.h"
 #include "op/dims.h"
 #include "op/geometry/random_crop_args.h"
