@@ -46,11 +46,13 @@ static inline bool stk__float_given(float v)
 	return !isnan(v);
 }
 
-/* One argument. C type of its field, by `type`: BOOL bool, INT int64_t, FLOAT float, STRING const char *, DTYPE/IMAGE_TYPE/INTERP int32_t, lists as above. The
- * field of a STK_SHAPED argument is followed by a struct stk_ints: the shape of the sample's tensor, with count -1 if the argument does not come from a node.
- * Numbers are from min to max, and floats are finite unless STK_INFINITE or STK_NAN is among the flags: graph/args.c checks both, for constants and for each
- * sample. fallback is JSON text ("1", "[0.08, 1.0]", "\"error\""), NULL for no default. If `group` is set, the entry includes that other table, whose struct
- * lies at this offset. */
+/* One argument of an operator. `type` decides the C type of its field in the argument struct: bool for BOOL, int64_t for INT, float for FLOAT, const char *
+ * for STRING, int32_t for DTYPE, IMAGE_TYPE and INTERP, and the structs above for lists. With STK_SHAPED, a struct stk_ints follows the field: it holds the
+ * shape of the tensor from which the value came, or the count -1 if the value did not come from a tensor.
+ *
+ * Numbers must be from min to max, and floats must be finite unless `flags` contains STK_INFINITE or STK_NAN. graph/args.c checks both, for constants and
+ * for the values of each sample. fallback is JSON text ("1", "[0.08, 1.0]", "\"error\""), or NULL if there is no default. If `group` is not NULL, this
+ * entry stands for all arguments of that table, whose struct lies at `offset`. */
 struct stk_arg_def {
 	const char *name;
 	enum stk_arg_type type;
@@ -59,8 +61,8 @@ struct stk_arg_def {
 	const char *fallback;
 	double min, max;
 	const char *choices; /* for strings: "error|pad|trim_to_shape" */
-	bool without_pass; /* if its value comes sample by sample, the operator always uses lower_jobs, since a pass cannot do all its values */
-	bool shapes;       /* if its value comes sample by sample, the output's shape is not known before the run */
+	bool without_pass;   /* passes cannot handle all its values: if it varies between samples, lower_jobs does the work for all */
+	bool shapes;         /* if it varies between samples, the outputs' extents are unknown while a graph is built */
 	const struct stk_arg_def *group;
 	const char *doc;
 };
@@ -98,9 +100,10 @@ struct stk_gathered {
 /* Makes g->data at least `size` bytes large and returns it, or returns NULL if memory is short. The earlier contents may be lost. */
 void *stk__gathered_take(struct stk_gathered *g, size_t size);
 
-/* Counts of decoded video frames; the worker adds them to the pipeline's counters and sets them to 0. */
+/* Counts of decoded video frames since the worker last added them to the pipeline's counters, at which it sets them to 0. */
 struct stk_video_tally {
-	int64_t frames, packets, on_gpu; /* wanted frames, packets that were decoded for them, frames that the GPU's decoder made */
+	int64_t frames, packets,
+		on_gpu; /* frames that operators asked for; packets decoded to get them; those of the frames that the GPU decoded */
 };
 
 /* A worker's memory, decoders and counters, which an operator may use while it processes one sample. */
@@ -118,7 +121,7 @@ struct stk_tools {
 	struct stk_storage *storage;
 };
 
-/* How an operator with STK_OP_NVDEC writes its output 0 to GPU memory. */
+/* What an operator with STK_OP_NVDEC needs to write its output 0 to GPU memory. */
 struct stk_nvdec;
 struct stk_gpu_call {
 	struct stk_nvdec *nvdec;
@@ -159,7 +162,7 @@ struct stk_call {
 	const struct stk_gpu_call *gpu;
 };
 
-/* The file that a decoder's call would decode, and how, for a caller that decodes many files at once. */
+/* An image file, and how a decoder's call would decode it. Lets a caller collect many files and decode them together. */
 struct stk_encoded {
 	const uint8_t *data;
 	size_t size;
@@ -187,13 +190,15 @@ struct stk_known_object {
 	bool remote;  /* true if the object is in a store, false if it is a local file */
 };
 
-/* The functions of a reader. `shared` is the result of `open`, or of the operator's setup if there is no `open`. Any thread may call
- * them, several at once. The reader's run_cpu fills its outputs for call->place; call->bytes holds the sample's parts, which io has fetched. */
+/* The functions of a reader. `shared` is the result of `open`, or of the operator's setup if there is no `open`. The functions may be called by any thread,
+ * and by several at the same time. io fetches the parts of each sample, and the operator's run_cpu then makes the outputs for sample call->place from
+ * call->bytes. */
 struct stk_reader_def {
 	/* Opens the data set, which may be remote; replaces the operator's setup. Nullable. */
 	enum stk_status (*open)(const void *args, const struct stk_access *access, void **shared, struct stk_error *err);
 	int64_t (*size)(const void *shared); /* -1: not known, since samples are counted while they are read */
-	/* For readers whose samples are counted while they are read (stk_order.as_met): returns the search for samples, which `shared` owns. Nullable. */
+	/* Returns the search that finds samples while others are already being read, for a data set whose size is not known in advance (stk_order.as_met).
+	 * `shared` owns the search. Nullable. */
 	struct stk_survey *(*survey)(const void *shared);
 	uint64_t (*fingerprint)(const void *shared);
 	/* Returns the fingerprint as earlier versions of stoker computed it, to accept states that they saved. Nullable. */
@@ -202,10 +207,12 @@ struct stk_reader_def {
 	uint64_t (*digest)(const void *shared, int64_t first, int64_t count);
 	/* Fills the order that the arguments ask for: seed, shards, tail. The pipeline sets the batch size and the start of the run. */
 	void (*order)(const void *args, const void *shared, struct stk_order *out);
-	/* Returns where the decoded values of an output are in host memory, for all samples: sample id is at the result + id * *stride, as long as `shared`
-	 * lives. Returns NULL if they are not in memory. Nullable. In a reader that has this function, a sample's other outputs must be cheap to compute. */
+	/* For a data set that is in host memory, decoded: returns the address of an output's values for sample 0, and sets *stride to the distance between
+	 * samples in bytes. The address is valid as long as `shared` exists. Returns NULL if this output is not in memory; it must then be cheap to
+	 * compute. Nullable. */
 	const uint8_t *(*resident)(const void *shared, int32_t output, size_t *stride);
-	void (*prefetch)(const void *shared, int64_t id); /* hints that sample id comes next, so that a cache can prefetch it; nullable */
+	void (*prefetch)(const void *shared,
+		int64_t id); /* moves sample id to the processor's cache, because it is about to be processed; nullable */
 	/* Writes the name of a sample and returns its length. NULL: samples have no names. Without `parts`, the name is the URI of an object that is the
 	 * sample's only part. */
 	size_t (*uri)(const void *shared, int64_t id, char *uri, size_t capacity);
@@ -216,21 +223,24 @@ struct stk_reader_def {
 	int32_t (*part_count)(const void *args);
 	void (*parts)(const void *shared, int64_t id, struct stk_part *out);
 	size_t (*part_uri)(const void *shared, int64_t part, char *uri, size_t capacity);
-	/* Names further parts after all parts so far have been fetched. For parts whose positions are only known from the bytes of other parts, such as a
-	 * window of a sound, whose position follows from the header. bytes: one entry for each part; the size is 0 if the part was not fetched. out: one entry
-	 * for each part; the length stays 0 if the part was fetched already. Returns false if there is no further part. random: the operator's stream for the
-	 * sample. Called with the pipeline's lock held, so it must neither wait nor take long. Nullable; only together with parts. */
+	/* Requests further parts whose positions depend on the bytes of earlier parts: for example, the position of a window of a sound follows from the
+	 * file's header. Called when all parts requested so far have been fetched. bytes: one entry for each part, with a size of 0 if the part was not
+	 * fetched. out: one entry for each part; the function leaves the length at 0 unless it requests the part. random: the operator's stream for this
+	 * sample. Returns false if no further part is needed. The pipeline's lock is held during the call, so the function must neither wait nor take long.
+	 * Nullable; only together with parts. */
 	bool (*more)(const void *args, const void *shared, int64_t id, struct stk_random random, const struct stk_bytes *bytes,
 		struct stk_part *out);
-	/* Checks the `header` bytes that precede a part in its object, so that bytes of another object that has replaced it are an error. Remote objects
-	 * whose ETag is known are not checked. header: at most STK_IO_BEFORE. Nullable, both together, and only with `object`. */
+	/* Fails unless the `header` bytes before a part in its object are as expected, in order to notice that the object was replaced after it was
+	 * indexed. Remote objects whose ETag is known are not checked, since a request for another version of them fails. `header` is at most
+	 * STK_IO_BEFORE. Nullable, both together, and only with `object`. */
 	size_t header;
 	enum stk_status (*check)(const void *shared, int64_t id, int32_t part, const uint8_t *header, struct stk_error *err);
-	/* For messages about one part of a sample: part_name writes the part's name; the next function returns the part of which an output is a view (-1:
-	 * none). Both or neither are NULL. */
+	/* For messages about one part of a sample. part_name writes the name of a part. output_part returns the number of the part of which an output is a
+	 * view, or -1 if it is no view. Nullable, both together. */
 	size_t (*part_name)(const void *shared, int64_t id, int32_t part, char *name, size_t capacity);
 	int32_t (*output_part)(const void *args, int32_t output);
-	/* Returns the file that names the samples' objects, for messages about a missing object, or NULL if no file names them. Nullable. */
+	/* Returns the path of the file that lists the samples' objects, so that a message about a missing object can say where its name is from. NULL: the
+	 * objects were not listed in a file. Nullable. */
 	const char *(*listed_in)(const void *args);
 	int64_t (*classes)(const void *shared);                       /* number of classes that labels stand for; nullable */
 	const char *(*class_name)(const void *shared, int64_t label); /* name of a label's class; nullable */
@@ -249,20 +259,22 @@ enum stk_op_flags {
 	STK_OP_IMAGES = 64,
 	STK_OP_OPTIONAL_OUTPUTS = 4096, /* each input beyond inputs.min adds an output */
 	STK_OP_FUNCTION = 128,          /* calls call->user */
-	/* with GATHERS_DATA: runs on the CPU even if its inputs are on the GPU; it reads only the copies of the inputs that gather has stored */
+	/* with GATHERS_DATA: runs on the CPU even if its inputs are on the GPU, and reads only the copies of their data that `gather` received and kept */
 	STK_OP_FETCHES = 8192,
 	STK_OP_NAMES = 16384, /* reads call->uri */
-	/* its job can be deferred (struct stk_held_job) and run as part of the job of an operator with STK_OP_ABSORBS, if only that operator reads the
-	 * output */
+	/* its job need not run at once (struct stk_held_job): if the only reader of the output is an operator with STK_OP_ABSORBS, one job can do the work
+	 * of both */
 	STK_OP_FEEDS = 512,
-	STK_OP_ABSORBS = 1024, /* its job can include the job that makes its first input, if the two fit together (stk__jobs_settle) */
-	/* inputs (predicate, a, b): the output shares the memory of a or of b, as the predicate chooses; the input that is not chosen need not exist */
+	STK_OP_ABSORBS =
+		1024, /* its job can do the work of the job that makes its first input, if the two fit together (stk__jobs_settle) */
+	/* inputs (predicate, a, b): the output is a view of a or of b, as the predicate decides; the other one may be missing */
 	STK_OP_MERGES = 32768,
-	STK_OP_MOVES = 65536,  /* moves elements or casts them, and so takes values of enumerations too */
-	STK_OP_FIXED = 131072, /* with CLONED: infer gives every sample the same view of memory that setup has made */
+	STK_OP_MOVES = 65536,  /* only moves or casts elements, so their type may also be an enumeration */
+	STK_OP_FIXED = 131072, /* with CLONED: the output is a view of memory that setup has made, the same for every sample */
 	STK_OP_VOLUMES = 256,  /* with IMAGES: 4 dims without layout are a volume, DHWC */
 	STK_OP_NVDEC = 262144, /* output 0 is frames of videos, which the operator can decode on a GPU: call->gpu */
-	STK_OP_CLONED = 16, /* no tensor inputs and cheap: each chain that reads its output runs a copy of it (readers, constants, draws) */
+	STK_OP_CLONED =
+		16, /* cheap, and without tensor inputs (readers, constants, draws): each chain that reads its output runs the operator again */
 };
 
 /* classify returns this if the operator cannot join a pass. */
@@ -280,9 +292,9 @@ struct stk_op_def {
 	uint64_t host_inputs;
 	/* bit k: output k stays in host memory if the operator runs on the GPU; only for operators without lower_jobs */
 	uint64_t host_outputs;
-	/* Bit k: if input k is a sequence (its layout begins with F), the operator runs once for each frame, as it also does if an argument is given for
-	 * each frame; bit 63: also all further inputs. Without bit 0, input 0 must be a sequence too. Inputs and arguments that are not sequences serve all
-	 * frames. */
+	/* Bit k: input k may be a sequence (its layout begins with F), and the operator then runs once for each frame; bit 63 stands for all further inputs
+	 * too. Arguments that are given for each frame have the same effect. If bit 0 is not set, input 0 must be a sequence in these cases. All frames
+	 * share the inputs and arguments that are not given for each frame. */
 	uint64_t frame_inputs;
 	const char *layouts;   /* allowed for input 0, separated by spaces; NULL: any. If the tensor has no layout, its ndim chooses one */
 	const char *tolerance; /* why results may differ more than the general rule allows; shown in the documentation */
@@ -291,8 +303,9 @@ struct stk_op_def {
 	uint32_t flags;
 	unsigned classes; /* with lower: enum stk_step_class, all classes that it may add to a pass */
 	int32_t steps;    /* the most pointwise steps that lower adds, if that is more than one */
-	/* Returns the classes that lower adds with these arguments over this input, as far as both are known when the graph is built (per-sample arguments hold
-	 * their defaults), or STK_CLASS_NEVER if no pass can do the work. Nullable: then `classes` applies. Call stk__op_classes instead of this function. */
+	/* Returns the classes of the steps that lower would add for this input, or STK_CLASS_NEVER if no pass can do the work. Called when the graph is
+	 * built: arguments that vary between samples then hold their defaults, and `in` may be incomplete. Nullable: `classes` then applies. Use
+	 * stk__op_classes instead of calling this. */
 	unsigned (*classify)(const void *args, const struct stk_desc *in);
 
 	/* Checks what ranges cannot express, reads lists and opens data sets, once for each pipeline. *shared is passed to every call and to teardown.
@@ -300,10 +313,10 @@ struct stk_op_def {
 	enum stk_status (*setup)(const void *args, void **shared, struct stk_error *err);
 	void (*teardown)(void *shared);
 
-	/* Sets types, layouts and shapes of the outputs. While a graph is built, data is NULL and extents may be -1: unknown extents of inputs make unknown
-	 * extents of outputs (the framework itself makes extents unknown if a per-sample argument marked `shapes` varies). For a sample everything is known,
-	 * and infer may leave its findings in call->state, or point out[k].data at memory that outlives the sample (a view: the output is complete, and run
-	 * does not touch it). Required. */
+	/* Sets types, layouts and shapes of the outputs. Called while a graph is built, and for each sample. While a graph is built, data is NULL and
+	 * extents may be -1, for unknown; outputs whose extents depend on unknown ones get -1 too. (If a varying argument is marked `shapes`, the framework
+	 * sets all extents of the outputs to -1.) For a sample, everything is known. infer may then store values for the later functions in call->state. It
+	 * may also point out[k].data at memory that outlives the sample: such an output, called a view, is complete, and run does not write it. Required. */
 	enum stk_status (*infer)(const struct stk_call *call, struct stk_error *err);
 
 	/* The operator's work, in one of these ways:
@@ -321,20 +334,22 @@ struct stk_op_def {
 	void (*encoded)(const struct stk_call *call, struct stk_encoded *out); /* only with `fetch` */
 	enum stk_status (*fetch)(const struct stk_call *call, struct stk_rect part, const struct stk_image *dst, struct stk_error *err);
 
-	/* For recipes (kernel/recipe/recipe.h), which run resident data sets if samples differ only by their place (struct stk_place). An operator that
-	 * draws nothing needs neither function: lower is used. Work that a recipe cannot express takes the ordinary path, so both are nullable.
-	 * - coin: the output is 0 or 1: 1 if the first draw of the operator's stream is below *chance. Returns false if the arguments make it something
-	 *   else.
-	 * - recipe: the counterpart of lower for an operator that draws: appends the window that infer would draw. Returns false if a recipe cannot express
-	 *   it. */
+	/* For recipes (kernel/recipe/recipe.h), which process data sets that are in memory, and whose samples differ only by their place (struct
+	 * stk_place). An operator that draws no random numbers needs neither function, since its lower is used. Both are nullable: work that no recipe can
+	 * express is done sample by sample.
+	 *
+	 * - coin: sets *chance and returns true if the output is 1 for samples whose first draw of the operator's stream is below *chance, and 0 for the
+	 *   others. Returns false if the arguments ask for something else.
+	 * - recipe: does what lower does, for an operator that draws: adds the window that infer would draw. Returns false if a recipe cannot express it. */
 	bool (*coin)(const struct stk_call *call, float *chance);
 	bool (*recipe)(const struct stk_call *call, struct stk_recipe *r);
 
-	/* For operators whose result for a sample depends on the other samples of its batch (their largest extent, their common mean). gather is called once
-	 * for each batch, after the inputs of all its samples are complete. The calls have arguments and inputs, but no outputs. gather writes its result to
-	 * `out`. infer and the function that does the work then run for each sample as usual, with call->gathered: so only gather waits for the batch, and the
-	 * work is done on all cores and in passes. If one sample causes a failure, gather sets err->sample to its index in `calls`. gathers: returns, when the
-	 * graph is built, whether these arguments over these inputs need gather; nullable: always. */
+	/* For operators whose result for a sample depends on the other samples of its batch, such as on their largest extent or their common mean. gather
+	 * is called once for each batch, when the inputs of all its samples are complete; the calls have arguments and inputs, but no outputs. It writes
+	 * its result to `out`. Then infer and the functions that do the work run for each sample as usual, with that result in call->gathered. So only
+	 * gather has to wait for the whole batch. If gather fails because of one sample, it sets err->sample to its index in `calls`.
+	 *
+	 * gathers is called when the graph is built, and returns whether gather is needed for these arguments and inputs. Nullable: it always is. */
 	enum stk_status (*gather)(const struct stk_call *calls, int32_t count, struct stk_gathered *out, struct stk_error *err);
 	bool (*gathers)(const struct stk_call *call);
 
@@ -346,8 +361,8 @@ extern const struct stk_op_def *const stk__ops[];
 extern const size_t stk__op_total;
 const struct stk_op_def *stk__op_find(const char *name); /* finds an operator by name or alias; NULL if there is no such operator */
 
-/* Returns the classes that an operator with these arguments may add to a pass over this input, or STK_CLASS_NEVER if it cannot join one. in: as much as is
- * known when the graph is built, NULL for sources. The caller checks whether lower takes the layout. */
+/* Returns the classes of the steps that an operator may add to a pass over this input, or STK_CLASS_NEVER if it cannot join a pass. in: as far as it is
+ * known when the graph is built; NULL for sources. Does not check the layout: the caller must check whether lower takes it. */
 unsigned stk__op_classes(const struct stk_op_def *def, const void *args, const struct stk_desc *in);
 
 /* Returns whether infer reads the data of input k. */
@@ -373,7 +388,7 @@ static inline bool stk__op_runs(const struct stk_op_def *def)
 	return def->run_cpu || def->lower_jobs;
 }
 
-/* Does the call's work on the CPU, after infer; out[].data must be allocated. STK_STATE: the operator has no function for this input. */
+/* Does the work of a call on the CPU, after infer; out[].data must be allocated. STK_STATE: the operator has neither lower_jobs nor run_cpu. */
 static inline enum stk_status stk__op_run(const struct stk_call *call, struct stk_error *err)
 {
 	if (call->def->lower_jobs)
@@ -383,11 +398,11 @@ static inline enum stk_status stk__op_run(const struct stk_call *call, struct st
 	return call->def->run_cpu(call, err);
 }
 
-/* Returns true while a graph is built if an argument will get a value for each sample. field: address of the argument's field in call->args. */
+/* Returns true if a graph is being built and an argument will get a value for each sample later. field: address of the argument's field in call->args. */
 bool stk__varies(const struct stk_call *call, const void *field);
 
-/* Sets *out to the operator's k-th argument, counting those of its groups too; out->offset is the offset in the operator's whole struct. Returns false if the
- * operator has no argument k. */
+/* Sets *out to the operator's k-th argument, counting from 0 and including the arguments of groups. out->offset is set to the offset in the operator's
+ * whole struct. Returns false if there is no k-th argument. */
 bool stk__op_arg_at(const struct stk_op_def *def, int32_t k, struct stk_arg_def *out);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Every operator, one line each: X(symbol), sorted by the names that users write, such as io.file.read for file_read. */
+ * The list of all operators, one X(symbol) a line. It is sorted by the name that users write, which may differ from the symbol: io.file.read is file_read. */
 X(arithmetic)
 X(checked_text)
 X(merge)

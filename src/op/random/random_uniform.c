@@ -29,7 +29,7 @@ static enum stk_status uniform_infer(const struct stk_call *call, struct stk_err
 	return stk__random_infer(call, &a->random, STK_FLOAT, err);
 }
 
-/* Replaces draws that equal `end`, to which the rounding to a float type may lead, by the next lower value of that type. */
+/* Replaces draws that were rounded up to `end`, which is not part of the range, by the next lower value of the output's float type. */
 static void exclude_end(const struct stk_tensor *out, int64_t n, float end)
 {
 	enum stk_dtype dtype = out->desc.dtype;

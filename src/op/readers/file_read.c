@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * io.file.read: the bytes of a file whose name is a value of the pipeline. */
+ * io.file.read: reads the file that its input names, for names that other operators compute. */
 #include "base/cancel.h"
 #include "format/list.h"
 #include "op/nd.h"

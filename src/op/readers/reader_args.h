@@ -16,10 +16,11 @@ struct stk_reader_args {
 };
 extern const struct stk_arg_def stk__reader_group[];
 
-/* Fails unless the arguments of a reader of `size` samples fit: shard and indices in range, at least one sample read, and only one of two orders chosen. */
+/* Checks the arguments of a reader whose data set has `size` samples. STK_NOT_FOUND: the data set is empty. STK_INVALID: shard_id or an index is out of
+ * range, the list of indices is empty, or stick_to_shard and shuffle_after_epoch are both given. */
 enum stk_status stk__reader_check(const struct stk_reader_args *a, int64_t size, struct stk_error *err);
 
-/* Fills the order for a reader's `order` function. */
+/* Sets *out to the order that the arguments choose. For a reader's `order` function. */
 void stk__reader_order(const struct stk_reader_args *a, int64_t size, struct stk_order *out);
 
 #endif

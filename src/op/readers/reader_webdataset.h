@@ -15,7 +15,7 @@ struct stk_webdataset_args {
 };
 extern const struct stk_arg_def stk__webdataset_args[];
 
-/* The reader's options, computed from its arguments. `options` contains pointers to `paths`, to `elements` and to the arguments. */
+/* The reader's options, computed from its arguments. `options` has pointers to `paths`, to `elements` and to the arguments, so the struct must not be moved. */
 struct stk_webdataset_request {
 	struct stk_archive_paths paths;
 	size_t elements[STK_MAX_PARTS];

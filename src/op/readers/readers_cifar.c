@@ -92,7 +92,8 @@ static const uint8_t *readers_cifar_resident(const void *shared, int32_t output,
 	return output == 0 ? stk__cifar_pixels(shared, 0) : NULL;
 }
 
-/* Prefetches an image into the processor's cache. Shuffled images are spread over memory, so a crop would mostly wait for memory. */
+/* Prefetches an image into the processor's cache. In shuffled order, images that follow each other are far apart in memory, so that without this a crop
+ * would spend most of its time waiting for memory. */
 static void readers_cifar_prefetch(const void *shared, int64_t id)
 {
 	enum { LINE = 64 };

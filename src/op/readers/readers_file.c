@@ -63,7 +63,7 @@ static enum stk_status readers_file_open(const void *args, const struct stk_acce
 	return stk__reader_files_open(&o, &a->reader, shared, err);
 }
 
-/* Makes output 0 a view of the file's bytes, as io has read them; they are copied only if they leave the pipeline. Output 1 is the label. */
+/* Makes output 0 a view of the bytes that io has read from the file. So they are not copied, unless the pipeline outputs them. Output 1 is the label. */
 static enum stk_status readers_file_infer(const struct stk_call *call, struct stk_error *err)
 {
 	(void)err;

@@ -58,7 +58,7 @@ static const struct stk_arg_def readers_numpy_args[] = {
 
 /* ---- list of files ---- */
 
-/* Returns the folder of a list, to be used as file_root, in memory that the caller frees; NULL: out of memory. */
+/* Returns the folder that contains the file `path`, without a slash at its end, or "" if path has no slash. The caller frees it. NULL: out of memory. */
 static char *folder_of(const char *path)
 {
 	char *folder = stk__strdup(path), *slash = folder ? strrchr(folder, '/') : NULL;
@@ -109,7 +109,7 @@ static enum stk_status readers_numpy_open(const void *args, const struct stk_acc
 
 /* ---- a sample ---- */
 
-/* Returns true if the arguments select a window. Bounds with no values and no axes select the whole array. */
+/* Returns whether the arguments select a window. If all given bounds are empty lists, they select one unless roi_axes is an empty list too. */
 static bool has_window(const struct readers_numpy *a)
 {
 	const int32_t counts[] = {a->roi_start.count, a->roi_end.count, a->roi_shape.count, a->rel_roi_start.count, a->rel_roi_end.count,
@@ -138,7 +138,8 @@ static enum stk_status find_window(
 	return s ? s : stk__window_bound(&array->window, &array->whole, stk__bounds(&bounds), err);
 }
 
-/* Makes an array in C order without a window a view of the file's bytes, which are copied only if they leave the pipeline. */
+/* Describes the array or its window. An array in C order of which no window is taken becomes a view of the file's bytes, so that it is not copied unless
+ * the pipeline outputs it. */
 static enum stk_status readers_numpy_infer(const struct stk_call *call, struct stk_error *err)
 {
 	struct stk_npy_array *array = call->state;
