@@ -24,9 +24,9 @@ which no data has to be made. Only cached steps show what a faster loader could 
 that never makes the loop wait may still take CPU time from it. Cached steps replace live ones, so that an epoch keeps its number of steps. But they train on
 the same few batches, so the resulting model should not be kept. With cached=False only the wait is measured, and the run is an ordinary one.
 
-On a GPU the host's clock does not show how long a step takes, because the host only queues work. If torch.cuda is in use when the trial begins, CUDA events on
-the loop's current stream therefore mark the beginning and the end of each step. Recording an event waits for nothing. torch.cuda.synchronize is called only at
-the end of each block of steps, where the events are read. Without a GPU torch is not imported.
+On a GPU the host's clock does not show how long a step takes, because the host only queues work. If torch.cuda is in use, CUDA events on the loop's current
+stream therefore mark the beginning and the end of each step. A trial that began before the loop used torch.cuda starts again. Recording an event waits for
+nothing. torch.cuda.synchronize is called only at the end of each block of steps, where the events are read. This module never imports torch itself.
 """
 
 from __future__ import annotations

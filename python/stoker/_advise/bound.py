@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from stoker._advise.machine import Usage, Used
 from stoker._advise.subject import Subject
 
-_BUSY = 0.8  # share of the time; a stage that is busy for at least this share counts as the bottleneck
-_CROWDED = 0.9  # share of all cores of the machine; from this share on, threads that could run are assumed to wait for a core
-_WAITS = 0.02  # as a share of a step: a shorter wait for data counts as no wait
+_BUSY = 0.8  # a stage that is busy for at least this share of the time counts as the bottleneck
+_CROWDED = 0.9  # if all programs together used at least this share of the machine's CPU time, threads are assumed to have waited for a core
+_WAITS = 0.02  # a wait for data that is shorter than this share of a step counts as no wait
 
 
 @dataclass(frozen=True)
@@ -25,20 +25,20 @@ class Bound:
 
 @dataclass(frozen=True)
 class Facts:
-    """Measurements over all live blocks, those in which the loop gets the loader's own batches and not cached ones."""
+    """Sums and means over all live blocks. In a live block the loop gets new batches from the loader; in other blocks it gets cached ones."""
 
     batches: int
     wait_share: float  # time that the loop waited for data, as a share of the step
     waited: float  # seconds that the loop's thread waited for batches
     own_cpu: float  # seconds that the loop's thread computed during these waits
-    step: float  # mean seconds of a step on cached batches; if there were none, of a live step less its wait
+    step: float  # mean seconds of a step that does not wait: of the steps on cached batches or, without these, of live steps minus their waits
     cores: float
     usage: Usage
     counters: dict[str, float]
 
 
 def find(subject: Subject, f: Facts) -> Bound:
-    """Returns the stage that bounds the loader."""
+    """Returns the stage that limits the loader, with a text for the report."""
     if f.wait_share < _WAITS:
         return Bound("none", "nothing: batches lie ready when the loop asks")
     if f.own_cpu >= 0.7 * f.waited:
@@ -80,8 +80,8 @@ def _cores(subject: Subject, f: Facts, crew: int, busy: float, full: float, grou
 
 
 def _gpu(subject: Subject, f: Facts, wall: float) -> Bound | None:
-    """Returns the copy or the GPU as the stage if the loader's copies or kernels ran for at least _BUSY of the time, or if the loader uses the GPU and
-    its reads did not block; else None."""
+    """Returns the stage "copy" or "gpu" if the loader's copies or kernels ran for at least _BUSY of the time. Returns "gpu" also if the loader uses the GPU
+    and its reads did not block, because then only the GPU is left as the cause. Returns None otherwise."""
     copy, kernels = f.counters.get("copy_ns", 0.0) / 1e9, f.counters.get("gpu_ns", 0.0) / 1e9
     if copy >= _BUSY * wall and copy >= kernels:
         return Bound("copy", f"the copy to the GPU, under way {copy / wall:.0%} of the time")
@@ -93,8 +93,8 @@ def _gpu(subject: Subject, f: Facts, wall: float) -> Bound | None:
 
 
 def _crowd(f: Facts, wall: float, busy: float, crew: int) -> Bound | None:
-    """Returns "cores" as the stage if all programs together kept the machine's cores busy and reads did not block; else None. This is needed because not every
-    Linux reports how long a thread has waited for a core."""
+    """Returns the stage "cores" if all programs together kept the machine's cores busy and reads did not block; else None. Not every Linux reports how long
+    a thread has waited for a core; where it is not reported, only this function finds out that other programs took the cores."""
     cores = os.cpu_count() or 1
     if f.usage.machine < _CROWDED * wall * cores or _reads_blocked(f):
         return None

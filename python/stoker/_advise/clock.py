@@ -19,7 +19,7 @@ class HostClock:
         return time.perf_counter()
 
     def resolve(self, steps: list[Step]) -> None:
-        """Does nothing: the host's marks are seconds already. Other clocks replace the marks in these steps by seconds."""
+        """Replaces the marks in these steps by seconds. Here the marks are seconds already, so nothing has to be done."""
 
 
 class CudaClock(HostClock):
@@ -35,7 +35,8 @@ class CudaClock(HostClock):
         return event
 
     def resolve(self, steps: list[Step]) -> None:
-        """Replaces the marks in these steps by seconds. Waits for the GPU, which must have reached the events before they can be read."""
+        """Replaces the marks in these steps by seconds since the first step began. Waits for the GPU, which must have reached the events before they can be
+        read."""
         self._cuda.synchronize()
         now, last = 0.0, None
         for step in steps:

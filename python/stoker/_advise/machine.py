@@ -114,7 +114,8 @@ def _storage_bytes(pid: int) -> int:
 
 
 def _machine_seconds() -> float:
-    """Returns the CPU seconds since the machine started, of all programs and of other virtual machines on its cores; 0 if the system does not report them."""
+    """Returns the CPU seconds that all programs have used since the machine started, plus the seconds for which other virtual machines had its cores (steal).
+    Returns 0 if the system does not report them."""
     try:
         fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
         user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, fields)

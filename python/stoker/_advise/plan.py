@@ -36,7 +36,8 @@ class Plan:
         return made
 
     def length(self) -> int:
-        """Returns the number of steps of all blocks: those that a block skips, one at whose end its measurement begins, and those that it records."""
+        """Returns the number of steps of the whole trial. A block skips `settle` steps, reads the counters at the end of one more, and records `wanted`
+        steps."""
         return sum(b.settle + 1 + b.wanted for b in self.blocks())
 
 
@@ -62,7 +63,7 @@ class Step:
 
 @dataclass
 class Block:
-    """A run of successive steps of one kind."""
+    """Successive steps of one kind. The first `settle` steps are skipped, and `wanted` later ones are recorded."""
 
     kind: str  # "live" or "cached"
     wanted: int  # number of steps to record

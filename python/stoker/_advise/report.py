@@ -16,11 +16,11 @@ from stoker._advise.subject import Subject
 from stoker._advise.timeline import draw
 
 _WORTH = 0.02  # smaller gains in speed, and smaller shares of a step spent waiting, are not worth acting on
-_NOTICED = 0.05  # as a share of a step: a longer wait for data is mentioned even if it does no harm
+_NOTICED = 0.05  # a wait for data of at least this share of a step is mentioned even if a faster loader would not help
 
 
 def quantile(values: list[float], share: float) -> float:
-    """Returns the smallest value v for which more than `share` (0 to 1) of the values are at most v. values: at least one."""
+    """Returns the element at `share` (0 to 1) of the sorted order: 0 gives the smallest, 1 the largest. values: at least one."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 

@@ -11,7 +11,7 @@ class Subject:
     """Describes a loader of an unknown kind, such as an iterator. Base class of the descriptions of other kinds."""
 
     kind = "an iterator"
-    ahead = 4  # number of batches that the loader may make in advance
+    ahead = 4  # maximum number of batches that the loader makes in advance; for an unknown loader a guess
 
     def __init__(self, loader: Any) -> None:
         self.loader = loader
@@ -86,7 +86,7 @@ class DataLoaderSubject(Subject):
 
 
 def covered(spans: list[tuple[int, int]]) -> float:
-    """Returns the length of time that at least one of the spans covers."""
+    """Returns for how many nanoseconds at least one of the spans was open. spans: (begin, end) in nanoseconds, in any order; they may overlap."""
     total, until = 0, 0
     for begin, end in sorted(spans):
         total += max(0, end - max(begin, until))
@@ -102,7 +102,7 @@ def _ours(value: Any) -> bool:
 
 
 def recognise(loader: Any) -> Subject:
-    """Returns the Subject for a loader, of the class for its kind."""
+    """Returns the description of a loader: a StokerSubject, a DataLoaderSubject, or a Subject if its kind is not known."""
     for holder in (loader, getattr(loader, "loader", None)):
         if _ours(holder):
             return StokerSubject(loader, holder)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watched: a wrapper of a loader that measures a training loop while it runs, in the blocks that a Plan lists (the trial)."""
+"""Watched wraps a loader and measures the training loop that iterates over it. The measurement is called a trial; a Plan lists its blocks of steps."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ class Watched:
     # ---- the loop ----
 
     def _epoch(self, source: Iterator[Any]) -> Iterator[Any]:
-        """Yields as many batches as the loader's epoch has. Some are batches of the cache."""
+        """Yields as many batches as the loader's epoch has. Cached blocks take them from the cache. If the loader ends early because _finish dropped some of
+        its batches, the rest also come from the cache."""
         most, given, self._dropped = self._length(), 0, 0
         for batch in self._trial(source, most):
             given += 1
@@ -193,7 +194,8 @@ class Watched:
 
 
 def _report_unfinished(seen: list[int], needed: int) -> None:
-    """Prints on rank 0 that there is no report, if the wrapper was freed or the process ends before the trial's end. Prints nothing if the loop made no step."""
+    """Prints on rank 0 that there is no report, because the wrapper was freed or the process ended before the trial did. Prints nothing if the loop made no
+    step."""
     if seen[0] and _rank() == 0:
         why = f"the loop ended after {seen[0]} of the trial's {needed} steps"
         print(f"advise: no report: {why}; let it run longer, or give fewer steps, rounds and warmup", file=sys.stderr, flush=True)
