@@ -55,7 +55,7 @@ __all__ = [
     "drop_videos_cache",
 ]
 
-_MAGIC = b"STKGOP1\0"  # the first bytes of the result of GetGOP
+_MAGIC = b"STKGOP1\0"  # the first bytes of each group of pictures in the result of GetGOP
 _IDS = {"h264": 27, "hevc": 173, "av1": 226, "vp9": 167, "vp8": 139, "mpeg4": 12}  # FFmpeg's AVCodecID
 
 
@@ -117,7 +117,7 @@ def GetFastInitInfo(filepaths: Sequence[str]) -> list[FastStreamInfo]:
 
 
 class _Open:
-    """The decoders of the last `most` videos that were used. Only one thread at a time may use it; a call decodes several files in parallel."""
+    """Keeps the decoders of the `most` videos that were used last. Only one thread at a time may use it; a call decodes several files in parallel."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -138,7 +138,7 @@ class _Open:
     def decode(
         self, paths: Sequence[str], frames: Sequence[int], as_bgr: bool, of: Callable[[str], VideoDecoder] | None = None
     ) -> list[RGBFrame]:
-        """Returns frame frames[k] of file paths[k] for each k. The frames of one file are decoded by one call. of: returns a file's decoder; by default
+        """Returns frame frames[k] of file paths[k] for each k. Decodes different files in parallel. of: a function that returns the decoder of a path; None:
         self.get."""
         _check(paths, frames, self._most)
         places: dict[str, list[int]] = {}
@@ -211,8 +211,9 @@ class PyNvGopDecoder:
     def GetGOPList(
         self, filepaths: Sequence[str], frame_ids: Sequence[int], fastStreamInfos: Sequence[FastStreamInfo] = ()
     ) -> list[tuple[Any, list[int], list[int]]]:
-        """Returns for each file (array, [first], [count]): the bytes of the group of pictures with the frame, the number of the group's first frame, and how
-        many frames it has. The bytes include the file's headers; decoding needs nothing else. Decodes nothing. filepaths: local files."""
+        """Returns for each file (array, [first], [count]): the bytes of the group of pictures that contains the frame, the number of the group's first frame,
+        and how many frames the group has. A group begins at a key frame and ends before the next one. The bytes include the file's headers, so that decoding
+        needs nothing else. This method only reads; it does not decode. filepaths: local files."""
         _check(filepaths, frame_ids, self._maxfiles)
         return [_take_gop(os.fspath(path), int(frame)) for path, frame in zip(filepaths, frame_ids, strict=True)]
 
@@ -287,7 +288,7 @@ class PyNvGopDecoder:
 
 
 class _Recorder(io.RawIOBase):
-    """A binary file that records in `ranges` which of its bytes were read."""
+    """A binary file that records in `ranges` which of its bytes were read, as (begin, end) for each read."""
 
     def __init__(self, path: str) -> None:
         self._file = open_binary(path)
@@ -327,8 +328,8 @@ class _Pieces(io.RawIOBase):
 
 
 class _Group:
-    """A group of pictures. head: a dict with its path, first frame, number of frames, the file's size in bytes, and the ranges of the file that `data`
-    holds."""
+    """A group of pictures, as GetGOP returns it. head: its JSON header, with the video's path, the group's first frame and number of frames, the video file's
+    size in bytes, and the (begin, end) of the byte ranges of the file that `data` holds one after the other."""
 
     def __init__(self, head: dict[str, Any], data: Any) -> None:
         self.path, self.first, self.count, self._size = head["path"], head["first"], head["count"], head["size"]
@@ -471,7 +472,7 @@ class CachedGopDecoder(PyNvGopDecoder):
         self._kept.clear()
 
     def isCacheHit(self) -> list[bool]:
-        """Returns for each file of the last call whether its group was in the cache."""
+        """Returns for each file of the last call of GetGOP or GetGOPList whether its group was taken from the cache."""
         return self._hits
 
     def get_cache_info(self) -> dict[str, Any]:
@@ -544,8 +545,8 @@ class _Reader:
 class PyNvSampleReader(_Reader):
     """Decodes frames of files that are read from beginning to end. Each file's decoder stays open at its position, so the next frame needs only new packets.
 
-    num_of_set, num_of_file: num_of_set * num_of_file files stay open, and a call may name num_of_file of them. iGpu, suppressNoColorRangeWarning: accepted,
-    without effect.
+    num_of_set, num_of_file: up to num_of_set * num_of_file files stay open, and a call may name at most num_of_file different files. iGpu,
+    suppressNoColorRangeWarning: accepted, without effect.
     """
 
     def __init__(self, num_of_set: int, num_of_file: int, iGpu: int = 0, suppressNoColorRangeWarning: bool = False) -> None:
@@ -643,8 +644,9 @@ class SharedGopStore:
     """Keeps groups of pictures in files that all processes of one user share, on /dev/shm if it exists. Workers call put() and send the returned GopRef to the
     process that reads the group.
 
-    capacity: the most groups in the store. When put() exceeds it, the group that was used least recently is removed, and reading that group raises KeyError.
-    So capacity must exceed the number of references that were sent but not yet read. store_id: a number for each training process, such as LOCAL_RANK.
+    capacity: the maximum number of groups in the store. When the store is full, put() removes the group that was used least recently, and reading that group
+    raises KeyError. So capacity must exceed the number of references that were sent but not yet read. store_id: names the store; each training process
+    needs its own number, such as LOCAL_RANK.
     """
 
     def __init__(self, folder: Path, capacity: int) -> None:
@@ -668,7 +670,8 @@ class SharedGopStore:
 
     @classmethod
     def create(cls, capacity: int, store_id: int = 0) -> SharedGopStore:
-        """Makes an empty store, and removes what an earlier store with the same store_id left. Raises PermissionError if other users may write into its folder."""
+        """Makes an empty store, and removes the groups that an earlier store with the same store_id left. Raises PermissionError if other users may write into
+        its folder."""
         if capacity < 1:
             raise ValueError(f"capacity is {capacity}; it must be 1 or more")
         folder = cls._folder_of(store_id)
@@ -741,8 +744,8 @@ class SharedGopStore:
             self._stats["evictions"] += 1
 
     def read(self, ref: GopRef) -> Any:
-        """Returns a group as a uint8 array over the shared memory, which stays valid if the group is removed later. Raises KeyError if the group was removed
-        before."""
+        """Returns a group as a read-only uint8 array over the shared memory, without a copy. The array stays valid if the group is removed later. Raises
+        KeyError if the group has already been removed."""
         try:
             with (self._folder / ref.shm_name).open("rb") as file:
                 return np.frombuffer(mmap.mmap(file.fileno(), ref.data_size, prot=mmap.PROT_READ), np.uint8)
