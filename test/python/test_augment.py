@@ -135,8 +135,8 @@ def test_constants_are_made_once_and_still_come_out():
 
 
 def test_positions_beyond_fixed_point_are_refused():
-    """A shear whose positions are too large for fixed point is refused; smaller ones give an image of fill. Positions once wrapped around, so that the
-    output had arbitrary pixels."""
+    """A shear whose positions are too large for fixed point is refused; smaller ones give an image of fill. Positions must not wrap around, which would
+    give arbitrary pixels."""
 
     def sheared(by, interpolation):
         pipe = Pipeline(1, 1, device_id=None)

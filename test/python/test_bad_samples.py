@@ -154,7 +154,7 @@ def test_one_of_several_ranks_leaves_out_no_batch(listed, form):
     ) as caught:
         next(bad)
     assert next(bad) is not None
-    if state is not None:  # the message once numbered the batch, and a resumed run began with 0
+    if state is not None:  # a resumed run counts its batches from 0, so the message names no batch number, and is the same
         resumed = steps(1)
         resumed.load_state_dict(state)
         with pytest.raises(CorruptError) as again:
@@ -408,7 +408,7 @@ def test_weights_of_the_wrong_length_are_named(listed):
 @pytest.mark.parametrize("policy", ["skip", "replace"])
 @pytest.mark.parametrize("form", ["files", "dataset", "iterator"])
 def test_max_errors_of_0_tolerates_none(listed, policy, form):
-    """With max_errors=0 one bad sample is an error; with 1, or by default, it is not. A limit of 0 once meant the default, one in a hundred."""
+    """With max_errors=0 one bad sample is an error; with 1, or by default, it is not. A limit of 0 must not be mistaken for a missing one."""
     pairs = listed(8, (5,))
 
     def run(limit):
@@ -435,7 +435,8 @@ def test_max_errors_of_0_tolerates_none(listed, policy, form):
 
 @pytest.mark.parametrize("how", ["skip", "raise", "first", "stream"])
 def test_a_dataset_that_fails_keeps_no_pipeline_alive(how):
-    """The library stores the exception, whose traceback once referred to the Loader. So a Loader that was dropped was never freed, and its threads stayed."""
+    """The library stores the exception. The exception's traceback must not keep the Loader alive: a Loader that was dropped would never be freed, and its
+    threads would stay."""
     picture = np.zeros((8, 8, 3), np.uint8)
     bad = {"skip": 2, "raise": 2, "first": 0, "stream": 0}[how]
 

@@ -27,9 +27,9 @@ SIZE = 5000
 class Slow:
     """An HTTP server on loopback, with one thread and no limit of connections. Each answer begins `latency` seconds after its request.
 
-    answer(path, first, last) returns the bytes of the whole object, or None for a request that never gets an answer. The request is for a range if first is a
-    number. `asked` holds all (path, first, last) in the order in which they came. context: TLS settings. stated: whether an answer states its length; None: it
-    does not, and does not end with a last chunk.
+    answer(path, first, last) returns the bytes of the whole object, or None for a request that never gets an answer. The request is for a range if first
+    is a number. `asked` holds all (path, first, last) in the order in which they came. context: TLS settings. stated: True: answers state their length;
+    False: they are sent in chunks; None: also in chunks, but the last chunk never comes.
     """
 
     def __init__(self, latency: float, answer=None, context=None, stated: bool | None = True) -> None:
@@ -549,8 +549,7 @@ def test_a_body_without_an_end_takes_no_more():
 
 
 def test_decoders_of_urls_share_their_connections(monkeypatch):
-    """Decoders of URLs share connections. Each decoder once had its own threads and connections: at a limit of 64 descriptors, twelve decoders left none for
-    the script."""
+    """Decoders of URLs share connections. If each had its own threads and connections, twelve decoders would use up a limit of 64 descriptors."""
     text = io.BytesIO()
     with wave.open(text, "wb") as sound:
         sound.setnchannels(1)

@@ -198,7 +198,7 @@ WITHOUT_RUNS = (
 
 @pytest.mark.parametrize("segments", [*WITHOUT_RUNS, {"counts": DISC}, {"size": [12], "counts": DISC}])
 def test_missing_runs_are_errors(tmp_path, segments):
-    """A segmentation without runs or size is refused, as by DALI. It once gave an empty mask."""
+    """A segmentation without runs or size is refused, as by DALI. It must not become an empty mask."""
     message = "lacks its size" if segments.get("counts") else "runs of pixels (lacks its counts, or they are empty|are a list or a string)"
     for library, wanted in ((stoker, rf"{message}.*, in the annotation with the id 1;"), (DALI, "counts|mask sizes")):
         if library is None:

@@ -396,7 +396,7 @@ def test_what_was_meant(folder):
     ],
 )
 def test_settings_of_unknown_values_are_refused(folder, name, value, valid):
-    """The command refuses environment variables with unknown values, and names the valid ones. It once ignored or misread them: 1e9 was read as 1."""
+    """The command refuses environment variables with unknown values, and names the valid ones. It does not read a part of a value, such as the 1 of 1e9."""
     text = stoker("explain", folder, code=1, **{name: value}).stderr
     assert f'the environment variable {name} is "{value}"; it ' in text and valid in text
     assert not stoker("explain", folder, **{name: ""}).stderr
@@ -676,7 +676,8 @@ def test_a_closed_stdout_is_a_failure(arguments):
 
 
 def test_a_file_does_not_take_the_place_of_a_closed_stdout(folder, tmp_path):
-    """If stdout is closed, the command fails, but its picture is intact. The first opened file once got descriptor 1, and so also the command's output."""
+    """If stdout is closed, the first file that is opened would get descriptor 1, and the command's output would go into it. The command must fail, and its
+    picture must stay intact."""
     for closed, name in ((">&-", "out"), ("<&- >&- 2>&-", "all")):
         made = tmp_path / f"{name}.png"
         done = subprocess.run(["sh", "-c", f'exec "$@" {closed}', "-", COMMAND, "view", folder, "--output", made], timeout=120)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conditionals beyond DALI's examples (test/python/parity/test_conditionals_parity.py): working graphs, messages of errors, and Python that stays Python."""
+"""Conditionals beyond DALI's examples (test/python/parity/test_conditionals_parity.py): working graphs, messages of errors, and Python code that is not
+rewritten."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ BOTH = ("nvidia.dali", "stoker")
 
 
 class Library:
-    """DALI or stoker, by the names that a program imports."""
+    """The modules and classes of DALI or of stoker that a program imports."""
 
     def __init__(self, name):
         self.name = name

@@ -207,7 +207,8 @@ def test_a_state_that_was_loaded_before_accelerate_rebuilds_the_loader(accelerat
     ],
 )
 def test_giant_numbers_are_refused(arguments, said, value):
-    """Giant numbers are refused: with prefetch_factor=2**31 an epoch took hours to begin, and num_workers=2**31 would start processes until memory runs out."""
+    """Giant numbers are refused: with prefetch_factor=2**31 an epoch would take hours to begin, and num_workers=2**31 would start processes until memory
+    runs out."""
     with pytest.raises(ValueError, match=f"DataLoader: .*{said}"):
         stoker.DataLoader(range(26), **arguments(value))
 

@@ -99,7 +99,8 @@ def test_arguments_of_each_sample(images):
 )
 @pytest.mark.parametrize(("operator", "arguments"), [("color_jitter", {"contrast": 2.0}), ("augment", {"operation": 8, "magnitude": 2.0})])
 def test_pixels_whose_channels_lie_apart_are_refused(operator, arguments, layout, shape):
-    """Images whose channels are the first dim, or two dims, are refused. Planes once were taken for three gray images, and two dims of channels for one."""
+    """Images whose channels are the first dim, or two dims, are refused. Otherwise planes would be taken for three gray images, and two dims of channels
+    for one."""
     says = f'must lie together, as in HWC, not as in "{layout}"' if layout.endswith("CHW") else "1 or 3 channels here, not 9"
 
     @pipeline_def(batch_size=1, num_threads=1, device_id=None)

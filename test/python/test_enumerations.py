@@ -94,8 +94,8 @@ def test_enumeration_values_are_not_numbers(define: Callable[[], Any], says: str
     ],
 )
 def test_enumeration_values_are_not_numbers_if_the_graph_knows_no_type(use: Callable[[Any], Any], says: str) -> None:
-    """One branch draws a filter, the other one gives a number of a source without a declared type. Operators on numbers once computed with the filter's
-    value."""
+    """One branch draws a filter, the other one gives a number of a source without a declared type. Operators on numbers must refuse the result, which may
+    be a filter."""
 
     def define(flag: bool) -> Any:
         if fn.external_source(lambda: [np.bool_(flag)] * 8, dtype=types.BOOL, ndim=0):

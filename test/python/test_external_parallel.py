@@ -191,7 +191,8 @@ def test_functions_that_no_process_can_import_go_by_value(method):
 
 @pytest.mark.timeout(60)
 def test_a_batch_of_workers_that_the_garbage_collector_has_ended():
-    """A pipeline without references may request a batch after its workers were ended. It once waited forever, since their threads read no more calls."""
+    """A pipeline without references may request a batch after its workers were ended. It must get an error, since no thread reads the answers of the
+    workers any more."""
     from stoker._processes import Processes
     from stoker.errors import StateError
 

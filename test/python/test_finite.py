@@ -62,7 +62,7 @@ def eye(value: float, rows: int = 2) -> np.ndarray:
     return matrix
 
 
-# With NaN or infinity in these arguments, operators once gave black, unchanged or NaN images without an error.
+# With NaN or infinity in these arguments, the operators would give black, unchanged or NaN images without an error.
 OPERATORS: dict[str, tuple[Callable[..., Any], str]] = {
     "brightness": (lambda x, v: fn.brightness(x, brightness=v), "brightness"),
     "brightness_contrast": (lambda x, v: fn.brightness_contrast(x, brightness_shift=v), "brightness_shift"),
@@ -137,8 +137,8 @@ def test_whole_numbers_and_flags_do_not_take_them_either(value: float) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_whole_numbers_are_not_made_by_rounding(dtype: Any) -> None:
-    """Fractions in samples of integer arguments and flags are refused; they once were rounded silently. DALI refuses all floats; Stoker accepts those that
-    are whole numbers."""
+    """Fractions in samples of integer arguments and flags are refused, and not rounded silently. DALI refuses all floats; Stoker accepts those that are
+    whole numbers."""
     for define, arg in (
         (lambda x, v: fn.gaussian_blur(x, window_size=each(3, v, dtype=dtype)), "window_size"),
         (lambda x, v: fn.grid_mask(x, tile=each(5, v, dtype=dtype)), "tile"),

@@ -170,7 +170,7 @@ def test_a_file_whose_name_is_a_word_of_the_message(tmp_path: Path, monkeypatch:
 
 
 def test_folders_and_indexes_as_file_uris(tmp_path: Path) -> None:
-    """A folder as a file:// URI gives the same samples and errors as its path. Such a URI once was treated as a path that begins with "file:"."""
+    """A folder as a file:// URI gives the same samples and errors as its path."""
     (tmp_path / "set" / "one").mkdir(parents=True)
     for k in range(3):
         (tmp_path / "set" / "one" / f"{k}.png").write_bytes(_saved("PNG"))
@@ -191,7 +191,7 @@ def test_folders_and_indexes_as_file_uris(tmp_path: Path) -> None:
 
 
 def test_file_uris_that_name_this_host(tmp_path: Path) -> None:
-    """file://localhost/path, RFC 8089's name of a local file, works for folders, tars, globs and lists. "localhost" once was treated as a folder."""
+    """file://localhost/path, RFC 8089's name of a local file, works for folders, tars, globs and lists. "localhost" is not the name of a folder."""
     (tmp_path / "set" / "one").mkdir(parents=True)
     for k in range(3):
         (tmp_path / "set" / "one" / f"{k}.png").write_bytes(_saved("PNG"))

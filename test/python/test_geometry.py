@@ -90,7 +90,7 @@ def test_boxes_are_pasted_where_images_can_be(name: str, value: float) -> None:
     ],
 )
 def test_boxes_that_are_not_valid_are_refused(box: list[float], layout: str, message: str) -> None:
-    """bbox_rotate refuses boxes that end before they begin or are not finite. It once gave them other corners, and moved those with NaN to 0."""
+    """bbox_rotate refuses boxes that end before they begin or are not finite. It must not give them other corners, or move those with NaN to 0."""
     boxes = np.array([[0.1, 0.1, 0.2, 0.3], box], np.float32)
     with pytest.raises(StokerError, match=message):
         run(lambda: fn.bbox_rotate(fn.external_source(lambda: [boxes] * 2), angle=30.0, bbox_layout=layout, input_shape=[100, 200]))
@@ -206,7 +206,7 @@ def test_windows_that_cannot_be_had_are_an_error_that_says_so() -> None:
 @pytest.mark.parametrize("layout", ["HWC", "DHWC", "WHC"])
 @pytest.mark.parametrize("name", ["crop_h", "crop_w"])
 def test_a_window_of_a_resized_image_may_be_empty(layout: str, name: str) -> None:
-    """Tests empty windows of images, of volumes, and of other arrays that no pass resizes. They once crashed the process."""
+    """Windows of images, of volumes, and of other arrays that no pass resizes may be empty."""
     extents = {"D": 5, "H": 19, "W": 18, "C": 3}
     x = np.zeros([extents[d] + 4 * (d != "C") for d in layout], np.uint8)
 

@@ -820,7 +820,8 @@ def test_many_in_a_row_are_a_source_that_is_down(on_error):
 
 
 def test_many_that_are_spread_are_bad_samples():
-    """A tenth of the objects fails. Of the objects that are read ahead at the same time, more than 32 fail, but not in a row."""
+    """A tenth of the objects fails. Of the objects that are read ahead at the same time, more than 32 fail, but not in a row, so they are bad samples, and
+    the run continues."""
     with failing_server("500", lambda k: k % 10 == 3) as server:
         out, bad, error = run_over(server.url, 600, "skip", 75)
     assert error is None and out == [k for k in range(600) if k % 10 != 3]

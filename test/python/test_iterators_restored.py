@@ -65,7 +65,7 @@ def check(make, from_start=False):
             continue
         # A state after the last batch of an epoch is at the start of the next epoch, unless the epoch has another batch, which is dropped.
         found = []
-        # like a loop that counts its steps, and never gets a StopIteration
+        # Ends the epoch like a loop that counts its steps, and never gets a StopIteration.
         if steps % 2 and steps < len(whole[e]) == len(again):
             found.append([values(next(again)) for _ in expected[0]])
             with warnings.catch_warnings(action="error"):

@@ -53,7 +53,7 @@ def test_unpacking_a_png_keeps_to_the_limit(tmp_path):
 
 @pytest.mark.parametrize("transform", [T.CenterCrop(10**7), T.RandomResizedCrop(10**7), T.Resize((10**7, 10**7))])
 def test_an_image_over_the_limit_names_its_size_and_the_limit(tmp_path: Path, transform: object) -> None:
-    """The message names the image. It once was about the batch, whose memory was allocated first, although not even a batch of one image fits."""
+    """The message names the image. The memory of the batch is allocated first, but here not even a batch of one image would fit."""
     Image.new("RGB", (50, 40)).save(tmp_path / "a.jpg")
     loader = stoker.Loader([str(tmp_path / "a.jpg")], batch_size=2, transforms=[transform])
     with pytest.raises(

@@ -170,7 +170,7 @@ def test_fields_that_are_not_wanted_are_not_converted():
 
 
 def test_a_path_is_what_the_dataset_says_it_is(files):
-    """The field "path" is the Dataset's own value, and is refused if it has none. It once was a list of empty strings."""
+    """The field "path" is the Dataset's own value, and is refused if the Dataset has none."""
     named = Set(4, lambda i: {"image": str(files[i]), "path": f"p{i}"})
     assert first(named, transforms=[T.Resize((8, 8))], fields=("image", "path")).path == ["p0", "p1"]
     assert first(Set(4, lambda i: (PICTURE, i, f"p{i}")), fields=("image", "label", "path")).path == ["p0", "p1"]
@@ -548,7 +548,7 @@ def test_targets_of_arrays():
 
 
 def test_links_that_lead_back_are_named(tmp_path):
-    """A link to a folder that contains the link is refused by name; other links are followed. Two such links once were followed forever."""
+    """A link to a folder that contains the link is refused by name; other links are followed. Otherwise two such links would be followed forever."""
     (tmp_path / "a" / "b").mkdir(parents=True)
     Image.new("RGB", (4, 4)).save(tmp_path / "a" / "1.png")
     Image.new("RGB", (4, 4)).save(tmp_path / "elsewhere.png")

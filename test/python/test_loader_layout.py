@@ -141,8 +141,8 @@ def test_arrays_with_an_ambiguous_layout_are_refused(draws, case, form, dtype):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("channels", [3, 4])
 def test_one_image_is_not_taken_for_gray_ones(draws, form, channels):
-    """An array that looks like one image is refused as a set of images; the message names two solutions. It once was read as many gray images, one for each
-    row."""
+    """An array that looks like one image is refused as a set of images, and not read as many gray images, one for each row. The message names two
+    solutions."""
     x = FORMS[form](draws.integers(0, 256, (*draws.integers(9, 40, 2), channels), dtype=np.uint8))
     with pytest.raises(InvalidArgumentError, match=rf"look like one image: give x\[None\] for that, and x\[..., None\] for {len(x)} gray"):
         Loader((x, np.arange(len(x))), 1)
@@ -222,7 +222,7 @@ def test_transforms_of_many_channels(draws, layout):
 
 
 def test_colours_of_other_channels_are_refused_when_the_loader_is_made(draws):
-    """Transforms of colours are refused for images without three channels. Permuting channels once dropped all but three of them."""
+    """Transforms of colours are refused for images without three channels. Permuting channels, for example, would drop all but three of them."""
     for channels in (2, 4, 9):
         source = Set(planes(draws, 4, channels))
         for t, count in (
@@ -417,7 +417,8 @@ def test_sizes_of_resize():
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("transform", [T.RGB(), T.Grayscale(1), T.Grayscale(3), T.RandomGrayscale(1), T.RandomApply([T.Grayscale(3)], 1)])
 def test_gray_among_others_is_refused_where_it_matters(draws, transform, workers):
-    """The first image determines what RGB and Grayscale do. Later images with other numbers of channels are refused: they once got nine, or kept three."""
+    """The first image determines what RGB and Grayscale do. Later images with other numbers of channels are refused, because they would get a wrong number
+    of channels."""
     gray, color = draws.integers(0, 256, (8, 8), np.uint8), draws.integers(0, 256, (8, 8, 3), np.uint8)
     for images, said in (([gray, color], "3 channels; the first one had 1"), ([color, gray], "1 channels; the first one had 3")):
         with pytest.raises(TypeError, match=said):
@@ -430,7 +431,7 @@ def test_gray_among_others_is_refused_where_it_matters(draws, transform, workers
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 def test_one_channel_inside_a_group_is_refused(dtype):
-    """Images of floats once lost their colors whatever the group drew."""
+    """Grayscale(1) is refused in a group that applies it to only some images: these would have one channel, and the others three."""
     pictures = [np.zeros((8, 8, 3), dtype)] * 2
     for group in (T.RandomApply([T.Grayscale(1)], 0.0), T.RandomChoice([T.Grayscale(1), T.RandomHorizontalFlip()])):
         with pytest.raises(UnsupportedError, match=r"Grayscale\(1\) stands inside RandomApply.*RandomGrayscale\(p\).*Grayscale\(3\)"):

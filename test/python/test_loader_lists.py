@@ -95,7 +95,8 @@ def kinds_of_batches(loader):
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_copies_of_a_folder_decide_alike(pictures, tmp_path, monkeypatch, reverse):
-    """File systems list a folder in orders of their own, so a rank on another machine once compared other images, and its batches had another type."""
+    """File systems list a folder in orders of their own. Ranks on different machines must still compare the same images, or their batches would have
+    different types."""
     walk = os.walk
 
     def listed(folder, **more):
@@ -180,7 +181,8 @@ class Stream(torch.utils.data.IterableDataset):
 
 
 def test_a_first_batch_decides_in_one_process_only(pictures, notices):
-    """The sizes of a stream's images are not known before they are read, and those of a large Dataset are not all compared."""
+    """If the sizes of the images are not known in advance, as in a stream, or not all compared, as in a large Dataset, the first batch decides whether
+    batches are lists. With several ranks, a first batch of different sizes is an error."""
     rare = [pictures[0]] * 100
     rare[1] = pictures[1]
     for source in (Stream(pictures), Views(rare)):
@@ -323,7 +325,7 @@ def test_batch_transforms_want_one_tensor(pictures):
 
 @pytest.mark.parametrize("value, dtype", [([True, None], "bool"), ([1, None], "int64"), ([2**63, 1], "int64"), ([[1], [1, 2]], "float32")])
 def test_rows_of_datasets_that_cannot_be_arrays_stay_lists(value, dtype):
-    """The Loader refuses them. NumPy makes False of a null among booleans, so that row once was silently wrong."""
+    """Rows that NumPy would change stay lists, which the Loader refuses. For example, NumPy makes False of a null among booleans."""
     from stoker.loader.sources._hub import _as_array
 
     assert _as_array(value, dtype, [-1]) is value

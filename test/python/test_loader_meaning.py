@@ -424,7 +424,7 @@ BEYOND_INT64 = [
 
 @pytest.mark.parametrize("target", [*BEYOND_FLOAT32, np.array([np.longdouble("1e4000")])], ids=str)
 def test_floats_that_do_not_fit_are_refused(files, target):
-    """A finite label that is too large for its type in a batch is refused. It once became infinite silently."""
+    """A finite label that is too large for its type in a batch is refused. It must not become infinite silently."""
     picture = np.zeros((8, 8, 3), np.uint8)
     with pytest.raises(OverflowError, match=r"target 1 of the dataset: floats are float\d\d, and .*e\+\d+ does not fit: .*scale"):
         next(iter(Loader(Set(2, lambda i: (picture, target)), 2)))
@@ -436,7 +436,7 @@ def test_floats_that_do_not_fit_are_refused(files, target):
 
 @pytest.mark.parametrize("target", BEYOND_INT64, ids=str)
 def test_whole_numbers_that_do_not_fit_are_refused(files, target):
-    """Integers that no type of a batch can hold are refused. [2**63, -1] once became two numbers of float32, and [2**63] a tensor of uint64, as in NumPy."""
+    """Integers that no type of a batch can hold are refused. NumPy would turn [2**63, -1] into floats, and [2**63] into uint64."""
     picture = np.zeros((8, 8, 3), np.uint8)
     with pytest.raises(OverflowError, match=r"dataset gave -?\d+ as target 1: whole numbers are int64, .* give a string"):
         next(iter(Loader(Set(2, lambda i: (picture, target)), 2)))
@@ -507,7 +507,7 @@ def test_numbers_of_a_csv_file_that_do_not_fit_are_refused(files, tmp_path, text
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("part", ["image", "target"])
 def test_memory_limit_counts_all_parts_of_a_sample(part, workers):
-    """memory_limit counts the targets of a Dataset too. They once did not count."""
+    """memory_limit counts the targets of a Dataset's samples, not only the images."""
 
     def give(i):
         large = np.zeros((1000, 1000, 3) if i == 5 else (10, 10, 3), np.uint8)
@@ -522,7 +522,8 @@ def test_memory_limit_counts_all_parts_of_a_sample(part, workers):
 
 @pytest.mark.parametrize(("limit", "batches", "at_once"), [("1GB", 2, 16), ("2.1MB", 1, 6), ("1.1MB", 0, 3), ("310kB", 0, 1)])
 def test_large_samples_of_a_dataset_are_not_fetched_ahead(monkeypatch, limit, batches, at_once):
-    """A batch has 0.9 MB here. Two batches were once fetched ahead whatever the limit, and so were the 16 images whose sizes are compared at the start."""
+    """A batch has 0.9 MB here. memory_limit bounds how many batches are fetched ahead, and how many of the 16 images whose sizes are compared at the start
+    are fetched at a time."""
     take, waiting, submitted = DatasetSource._take, [], []
 
     def taken(self, *arguments):
@@ -544,7 +545,7 @@ def test_large_samples_of_a_dataset_are_not_fetched_ahead(monkeypatch, limit, ba
 
 
 def test_memory_limit_does_not_depend_on_the_address_of_an_array():
-    """An image that ends at the end of a page is copied before kernels read it. The limit once counted that copy, so that it refused samples by chance."""
+    """An image that ends at the end of a page is copied before kernels read it. If the limit counted this copy, it would refuse samples by chance."""
     heights = range(4000, 4400)  # rows have 24 bytes, so the images end everywhere in a page, whatever address they begin at
     loader = Loader(Set(len(heights), lambda i: (np.full((heights[i], 8, 3), i % 256, np.uint8), i)), 1, memory_limit="106kB")
     assert [(int(batch.image[0, 0, -1, -1]), int(batch.label)) for batch in loader] == [(i % 256, i) for i in range(len(heights))]
@@ -564,8 +565,8 @@ def test_files_and_arrays_in_one_dataset_name_the_sample(files):
 @pytest.mark.parametrize("form", ["threads", "processes", "stream"])
 @pytest.mark.parametrize("late", [(), (0, 1), (2,), (3, 5)])
 def test_the_type_of_lists_that_begin_empty_does_not_depend_on_time(form, late):
-    """The first samples have no objects, as many in data for detection do. The first call that ended with objects once decided the type, so empty lists of one
-    batch could have different types."""
+    """The first samples have no objects, as in many data sets for detection. The first sample with objects decides the type, and not the call that ends
+    first, so empty lists of one batch have the same type."""
 
     def give(i):
         if i in late:
@@ -586,7 +587,7 @@ def test_the_type_of_lists_that_begin_empty_does_not_depend_on_time(form, late):
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_samples_of_another_type_than_the_first_with_rows_are_bad(workers):
-    """Sample 1 decides, whatever call ends first, so that on_error leaves out the same samples in each run."""
+    """Sample 1 is the first with rows, and decides the type, whichever call ends first. So on_error leaves out the same samples in each run."""
 
     def give(i):
         if i == 1:

@@ -104,7 +104,7 @@ POOLS = {
 
 @pytest.mark.parametrize("pool", POOLS)
 def test_arrays_that_several_calls_fill(pool, capfd, monkeypatch):
-    """Calls of such a Dataset run one at a time: another call would fill an array again before it is copied."""
+    """If the calls of a Dataset fill the same arrays, they run one at a time: another call would fill an array again before it is copied."""
     monkeypatch.setattr("stoker._where._shown", set())
     loader = Loader(Pool(POOLS[pool]()), 8, dtype=torch.uint8)
     for _ in range(2):
@@ -117,7 +117,7 @@ def test_arrays_that_several_calls_fill(pool, capfd, monkeypatch):
     "pool", [lambda: np.stack(arrays(120)), lambda: arrays(120), lambda: arrays(1), lambda: torch.zeros(120, 3, 16, 16)]
 )
 def test_arrays_that_a_dataset_holds(pool, capfd):
-    """Several threads call such a Dataset: it may give an array to several samples, but does not change it."""
+    """If a Dataset gives the same array to several samples but does not change it, several threads call the Dataset at once."""
     dataset = Pool(pool(), fill=False)
     assert len([labels for _, labels in Loader(dataset, 8)]) == 15
     assert dataset.most > 1 and "one at a time" not in capfd.readouterr().err

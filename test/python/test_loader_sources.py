@@ -669,7 +669,7 @@ def test_tables_may_hold_uris(tmp_path):
 
 
 def test_derived_loaders_that_pass_arguments_on(tree, tmp_path):
-    """from_csv and the other constructors accept arguments that a derived class passes on as **named. They once refused these."""
+    """from_csv and the other constructors accept arguments that a derived class passes on as **named."""
 
     class Mine(stoker.Loader):
         def __init__(self, *given, alpha=0, **named):

@@ -311,7 +311,7 @@ def test_without_lightning(monkeypatch):
 
 
 def test_real_lightning_takes_the_callback(tmp_path):
-    import_torchvision()  # Lightning imports torchvision
+    import_torchvision()  # makes sure that torchvision, which Lightning imports, can be imported
     lightning = pytest.importorskip("lightning")
     import torch
 

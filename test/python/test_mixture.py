@@ -116,8 +116,8 @@ def test_other_numbers_of_ranks_continue(before, after):
 
 @pytest.mark.parametrize("how", ["state", "close"])
 def test_an_epoch_that_continues_ends_where_it_would_have_ended(how):
-    """After the last batch of the source that determines the epoch, other sources have some steps before its end is found. A run that resumed there once
-    repeated the epoch."""
+    """After the last batch of the source that determines the epoch, other sources have some steps before its end is found. A run that resumes at one of
+    these steps must not repeat the epoch."""
     shares = (0.45, 0.45, 0.1)
     whole = mixture(epoch="c", shares=shares)
     wanted, after = labels(whole), labels(whole)

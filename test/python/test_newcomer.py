@@ -380,7 +380,7 @@ def test_the_version_in_three_ways(word):
 )
 def test_a_mask_is_no_list_of_ids(indices, data):
     class DatasetFolder(torch.utils.data.Dataset):
-        """Has the attributes of torchvision's class, whose samples a Loader lists without its Python."""
+        """Has the attributes of torchvision's class. A Loader lists its samples without calling its Python code."""
 
         transform = target_transform = None
 

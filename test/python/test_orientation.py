@@ -44,7 +44,8 @@ def _values(kind: int, count: int, first: float, order: str) -> bytes:
 
 
 def _exif(kind: int = 3, count: int = 1, order: str = "<", first: float = 6, more: tuple[bytes, ...] = ()) -> bytes:
-    """Makes a TIFF structure with one entry, and those in `more`."""
+    """Makes a TIFF structure with an entry for the orientation, followed by the entries in `more`. kind, count: type and number of the entry's values;
+    first: the first value. order: byte order, "<" or ">"."""
     data = _values(kind, count, first, order)
     entries = len(more) + 1
     inside = len(data) <= 4

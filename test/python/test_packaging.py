@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conda recipe, the Dockerfile and the page of installation agree with pyproject.toml. A wheel's tags fit its module, and a wheel holds the licence texts."""
+"""The conda recipe, the Dockerfile and the page of installation agree with pyproject.toml. A wheel has the tags of its module, and holds the licence
+texts."""
 
 import re
 import sys
@@ -86,7 +87,7 @@ def test_a_module_of_another_name_is_refused(module):
 
 
 def test_a_build_with_two_modules_makes_a_wheel_of_each(tmp_path):
-    """A wheel with both would be taken for one that every CPython loads."""
+    """A wheel that held both modules would get the tag of the one that every CPython loads."""
     (abi3 := tmp_path / "_core.abi3.so").touch()
     assert (wheel_backend.modules(tmp_path), wheel_backend.modules(tmp_path, threaded=True)) == ([abi3], [])
     (threaded := tmp_path / "_core.cpython-314t-x86_64-linux-gnu.so").touch()

@@ -544,7 +544,7 @@ def test_explain_and_counters_describe_the_run(tree, tmp_path):
 
 
 def test_a_trace_is_json_where_numbers_have_a_decimal_comma(tmp_path):
-    """The program has chosen a German locale, as programs with a window do. Times in the trace once had a decimal comma."""
+    """Numbers in a trace have a decimal point, even if the program has set a German locale, as programs with a graphical interface do."""
     made = shutil.which("localedef") and subprocess.run(
         ["localedef", "-i", "de_DE", "-f", "UTF-8", tmp_path / "de_DE.UTF-8"], capture_output=True, check=False
     )

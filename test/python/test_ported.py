@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training scripts of examples/ported run on a few images. Python code runs for a sample only in scripts that intend this."""
+"""The training scripts of examples/ported run on a few images. Only the scripts that are meant to call Python code for each sample do so."""
 
 import copy
 import importlib.util
@@ -48,7 +48,7 @@ def user_calls(loader):
 
 
 def test_every_script_has_its_line():
-    """README.md lists all scripts: those of this folder, and Lightning's, which is a separate example."""
+    """The README.md of examples/ported lists all scripts of its folder, and Lightning's, which is in another folder."""
     listed = re.findall(r"^\| \[[\w./]+\]\((\.\./lightning/train|\w+)\.py\) \|", (PORTED / "README.md").read_text(), re.M)
     assert sorted(listed) == sorted(["../lightning/train", *(p.stem for p in PORTED.glob("*.py"))]) and len(listed) == 11
 
@@ -66,7 +66,8 @@ def test_torchvision_references(folder):
 
 
 def test_timm_train(folder, monkeypatch):
-    """timm_train.py trains without Python for a sample. timm 1.0's create_transform is replaced by a function that makes the same transforms."""
+    """timm_train.py trains without calling Python code for each sample. timm 1.0's create_transform is replaced by a function that makes the same
+    transforms."""
 
     def create_transform(size, is_training, auto_augment=None, interpolation="bilinear", re_prob=0.0, re_mode="const"):
         tv = torchvision.transforms
@@ -255,7 +256,7 @@ def compare(ours, theirs, drawn, where):
         assert ours == theirs, where
 
 
-ONE_IMPORT = {  # for each program: for each loader, whether it makes images in C; and whether it draws random numbers ([]: none does)
+ONE_IMPORT = {  # program: ([C makes the images, for each loader], [values depend on random draws, for each loader; []: none do])
     "classification": ([True, True], [True, False]),
     "detection": ([False], []),
     "dict_batches": ([True], []),

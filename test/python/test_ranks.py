@@ -183,7 +183,7 @@ def test_a_rank_that_dies_in_the_loop(tree, death):
 
 
 def test_resume_with_another_number_of_ranks(tree, tmp_path):
-    """Two ranks save in mid-epoch; three ranks resume, and so does one."""
+    """A state that two ranks saved in mid-epoch is resumed by three ranks, and by one."""
     state = tmp_path / "state.json"
     all_well(
         launch(

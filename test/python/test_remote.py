@@ -299,7 +299,8 @@ class Folder(Bucket):
 
 
 def test_a_function_that_lists(store, tree, tmp_path, monkeypatch):
-    """Reads folders, globs, folders of arrays and tars without an index as from a bucket; also if calls fail, and with a cache."""
+    """If a fetch function comes with a function that lists, Loader reads folders, globs, folders of arrays and tars without an index as from a bucket,
+    also if calls fail, and with a cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     root = tmp_path / "root"
     shutil.copytree(tree, root / "b" / "a b" / "train")
@@ -465,7 +466,7 @@ def test_a_small_data_set_is_asked_for_no_more_than_an_epoch_early(store):
 
 @pytest.mark.parametrize("knobs", ["page=3", "page=3&reverse=1", "page=4&deaf=1", "page=3&p503=0.2&seed=4"])
 def test_globs_are_listed_in_parts(store, tmp_path, monkeypatch, knobs):
-    """A bucket has names that match a glob and others, in pages of a few entries. The matches have the shell's order."""
+    """A glob gives its matches in the shell's order, although the bucket also has other names, and lists only a few entries a page."""
     seed = int.from_bytes(os.urandom(4), "little")
     print("seed", seed)
     rng = np.random.default_rng(seed)

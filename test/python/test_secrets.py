@@ -454,7 +454,7 @@ def test_arguments_of_the_command_are_not_repeated_with_their_secrets(url, tmp_p
     ],
 )
 def test_credentials_before_a_bucket_are_in_no_message(monkeypatch, scheme, given):
-    """Messages show no part of the credentials. Once, the message of a failed listing showed some as its prefix."""
+    """Messages show no part of the credentials, whether they are about an object or about a listing."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "GCS_KEY", "GCS_SECRET"):
         monkeypatch.setenv(name, "none")
     store = Storage(endpoint="http://127.0.0.1:1", retries=0)

@@ -128,8 +128,7 @@ def backend(tmp_path, *, compiler, pkg_config="exit 1"):
 
 @pytest.mark.parametrize("compiler", [None, "echo cannot find crt1.o; exit 1"])
 def test_pip_names_all_packages_that_a_build_needs(tmp_path, compiler):
-    """Without a compiler or its C library, pip prints one command that installs all packages that a build needs. It once printed only meson's first
-    complaint."""
+    """Without a compiler or its C library, pip prints one command that installs all packages that a build needs, and not only meson's first complaint."""
     done = backend(tmp_path, compiler=compiler)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     (line,) = [line for line in done.stderr.splitlines() if "sudo apt-get install" in line]

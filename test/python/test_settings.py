@@ -139,7 +139,8 @@ def test_values_that_do_not_fit_are_refused_by_name(given, match):
 
 @pytest.mark.parametrize("timeout", [None, float("inf"), 1e300, 2.0**63, 2**63, 10**400, 2**31])
 def test_a_time_that_is_as_good_as_none_waits(timeout):
-    """A timeout that is huge, infinite or None waits, also after serialize(). It once overflowed into a time in the past, so that the wait ended at once."""
+    """A timeout that is huge, infinite or None waits, also after serialize(). It must not overflow into a time in the past, which would end the wait at
+    once."""
     pipe = Pipeline(batch_size=1, num_threads=1, device_id=None, timeout=timeout)
     with pipe:
         pipe.set_outputs(fn.external_source(lambda: time.sleep(0.3) or [0], batch=True))

@@ -282,7 +282,7 @@ sys.stdout = Late()
 
 @pytest.mark.parametrize("kind", ["tar", "tars of a Loader", "listing", "listing of tables"])
 def test_a_thread_that_opens_files_while_the_interpreter_exits(kind):
-    """Python ends a daemon thread that requests the GIL. The library's threads must not use that thread's stack afterwards."""
+    """While the interpreter exits, Python ends each daemon thread that requests the GIL. The library's threads must not use the stack of an ended thread."""
     path = os.pathsep.join([os.path.dirname(stopping.__file__), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-c", LEFT_AT_EXIT, kind]
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, timeout=60, capture_output=True, text=True)
@@ -330,7 +330,7 @@ def test_a_loader_is_closed_while_another_thread_iterates(tmp_path):
 
 
 def test_a_thread_waits_while_another_one_closes_the_loader():
-    """The waiting thread once was refused as a second one that iterates, mostly on a CPython without a GIL."""
+    """The waiting thread must not be refused as a second thread that iterates, which CPython without a GIL would make likely."""
     import threading
 
     from stoker.loader._one_thread import OneThread

@@ -500,7 +500,7 @@ def test_conditions_are_parsed():
     assert parse("x = (a >= 1 or b > 2) and not c") == "'x' = <{{('a' >= 1) or ('b' > 2)} and not ['c']}>"
     assert parse("r=-_b1<10.5 and -c > -2e1") == "'r' = <{(-('_b1') < 10.5) and (-('c') > -(2e1))}>"
     assert parse("r = a or b and c == 1") == "'r' = <{'a' or {'b' and ('c' == 1)}}>"
-    assert parse("r = not a < 3") == "'r' = <(not ['a'] < 3)>"  # as in the original library
+    assert parse("r = not a < 3") == "'r' = <(not ['a'] < 3)>"  # "not" binds more tightly than "<", as in the original library
     lexer = Lexer("a1 >= .5")
     assert [lexer.next_token().type for _ in range(5)] == [
         TokenType.VARIABLE,

@@ -445,7 +445,8 @@ def test_a_saved_folder_that_datasets_wrote(tmp_path, rng):
 
 
 def test_folders_of_classes_are_for_the_program(tmp_path, rng):
-    """The Python code passes folders of classes to the program, even if a class is named like a partition. The program refuses tables and their options."""
+    """The Python code passes folders of classes to the C program, even if a class is named like a partition. The C program refuses tables and their
+    options."""
     from stoker.loader.sources import _table_pack
 
     (tmp_path / "in" / "a=1").mkdir(parents=True)

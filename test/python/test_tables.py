@@ -364,7 +364,7 @@ def test_floats_that_float32_cannot_hold_are_refused(tmp_path, type):
 )
 @pytest.mark.parametrize("form", ["number", "list", "lists"])
 def test_a_number_that_does_not_fit_is_a_fault_of_its_row_alone(tmp_path, type, fine, large, said, form):
-    """A number that does not fit fails only its own row. It once made all rows of its group unreadable."""
+    """A number that does not fit fails only its own row, and not all rows of its group."""
     wrap = {"number": lambda v: v, "list": lambda v: [v], "lists": lambda v: [[v], [v]]}[form]
     whole = {"number": type, "list": pa.list_(type), "lists": pa.list_(pa.list_(type))}[form]
     values = [wrap(large if k in (3, 11) else fine) for k in range(20)]
@@ -523,7 +523,7 @@ def test_ranks_read_their_own_groups(tmp_path, rng, groups_read):
 
 
 def test_groups_are_read_in_the_order_of_their_rows(rng):
-    """A window may have thousands of small groups. The first batch must not wait until all of them are read."""
+    """The groups whose rows are mixed with each other may be thousands of small ones. The first batch must not wait until all of them are read."""
     from types import SimpleNamespace
 
     from stoker.loader.sources._table_source import Deal, GroupOrder
@@ -845,7 +845,7 @@ def test_a_listing_with_other_sizes_than_the_objects(store, table, monkeypatch, 
 
 
 def test_resuming_reads_no_earlier_group_of_a_store(store, requests, monkeypatch):
-    """A resumed run requests no byte of groups whose window has ended."""
+    """A resumed run requests no byte of groups that were mixed with each other, and all of whose rows the saved run has delivered."""
     from stoker.loader.sources import _table
 
     monkeypatch.setattr(_table.Table, "window", lambda self: 2)
@@ -1186,7 +1186,8 @@ def test_errors_of_a_server_keep_their_class_and_name_the_file_once(tmp_path):
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("source", [GLOB, NAMES, "http"])
 def test_a_cache_on_disk_serves_later_runs_of_a_table(store, tmp_path, rng, source):
-    """Later runs read the table from the cache. The cache's entries do not store an object's version as text; so a later run once mixed a table's versions."""
+    """Later runs read the table from the cache. The cache's entries do not store an object's version as text, but a later run must not mix versions of a
+    table."""
     files = tmp_path / "store" / "bucket" / "table"
 
     def run(epochs):

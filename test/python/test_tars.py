@@ -220,7 +220,8 @@ def test_sources_that_are_refused(shards, tmp_path):
 
 
 def test_a_tar_that_is_cut(tmp_path):
-    """A tar that is cut in the padding after a file's bytes, or in a header, is an error. Otherwise the samples after the cut would be missing without a warning."""
+    """A tar that is cut in the padding after a file's bytes, or in a header, is an error. Otherwise the samples after the cut would be missing without a
+    warning."""
     whole = Path(write(tmp_path / "whole.tar", [(f"{k}.bin", bytes(100 + k)) for k in range(5)]))
     with tarfile.open(whole) as tar:
         member = tar.getmembers()[2]
@@ -286,7 +287,7 @@ def test_bad_texts_by_policy(kind, tmp_path):
     (tarfile.SYMTYPE, "latest", ""),
 ])  # fmt: skip
 def test_links_to_files_are_refused(tmp_path, kind, name, said):
-    """A link in place of a sample's file, as tar writes for a file's second name, is refused. Such samples once were missing without a warning."""
+    """A link in place of a sample's file, as tar writes for a file's second name, is refused. Otherwise such samples would be missing without a warning."""
     path = write(tmp_path / "t.tar", [("a.jpg", jpeg(1)), ("a.cls", b"1")])
     with tarfile.open(path, "a") as tar:
         link = tarfile.TarInfo(name)

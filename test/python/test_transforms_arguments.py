@@ -153,7 +153,7 @@ def test_sizes_of_numpy() -> None:
     ],
 )
 def test_numbers_too_many(arguments: dict[str, Any], message: str) -> None:
-    """RandomAffine refuses an argument with too few or too many numbers. It once ignored the surplus ones without a warning."""
+    """RandomAffine refuses an argument with too few or too many numbers, instead of ignoring the surplus."""
     with pytest.raises(ValueError, match=f"RandomAffine: {message}"):
         T.RandomAffine(10, **arguments)
 

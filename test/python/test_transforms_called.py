@@ -180,7 +180,7 @@ ALL = {
     "ToTensor": T.ToTensor(),
     "TrivialAugmentWide": T.TrivialAugmentWide(),
 }
-# Transforms of batches.
+# Transforms of whole batches, which cannot be called on one image.
 NOT_OF_ONE_IMAGE = {"CutMix", "MixUp"}
 
 

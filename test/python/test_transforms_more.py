@@ -257,7 +257,7 @@ def pairs_of(pairs):
 
 
 def test_each_view_has_its_own_draws(tree):
-    """Each view has its own draws, over one decoded image."""
+    """All views of a sample come from one decoded image, but each view has its own draws."""
     large, small = [T.RandomResizedCrop(32), T.RandomHorizontalFlip()], [T.Resize((8, 9)), T.RandomVerticalFlip(1)]
     loader = Loader(tree, 5, views=[(2, large), (3, small)], fields=("image", "label", "index"), dtype=torch.uint8)
     plain = Loader(tree, 5, transforms=small, dtype=torch.uint8)

@@ -343,7 +343,7 @@ def test_little_memory(store, tmp_path, no_index, read_bytes):
 
 
 def test_threads_that_read_samples_wake_the_search(store, tmp_path, no_index):
-    """A worker that notices the end of a request for which the search waits must wake the search. Without this, an epoch hung in one of 30 tries."""
+    """A worker that notices the end of a request for which the search waits must wake the search. Otherwise about one epoch in 30 would hang."""
     order = documented([60] * 6, 3, tmp_path)
     for _ in range(30):
         no_index()
@@ -430,7 +430,7 @@ def test_cut_tars_are_reported(spoiled, capfd):
 
 
 def test_attributes_of_no_file_at_the_end(spoiled):
-    """All samples are read from tars that end with a header of empty attributes. The reader once waited for ever for their bytes."""
+    """All samples are read from tars that end with a header of empty attributes. No file follows such a header, so the reader must not wait for one."""
 
     def harm(folder):
         header = bytearray(512)

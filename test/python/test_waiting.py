@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The notice after an epoch that waited, for invented counters and for real runs. Of real runs, the tests check counters but no times."""
+"""The notice after an epoch in which the loop waited for batches, for invented counters and for real runs. Of real runs, the tests check counters but no
+times."""
 
 import threading
 import time
