@@ -81,8 +81,8 @@ int core_context_drain(PyObject *object)
 	return rc;
 }
 
-/* Frees the queue. The library calls this when no thread can log any more. That may be after the Context's end: a pipeline that is destroyed inside
- * one of its own callbacks ends later. */
+/* Frees the queue. The library calls this when no thread can log any more. That may be after the Context object is freed, because a pipeline that is
+ * destroyed inside one of its own callbacks continues until the callback returns. */
 static void log_free(void *user)
 {
 	struct log_queue *q = user;

@@ -21,9 +21,10 @@
 
 #include <stoker/stoker.h>
 
-/* CORE_LOCKED(f) is the method f of an object whose state changes, with the object's lock held if there is no GIL. CORE_LOCKED_METHOD(f), written after f,
- * defines it. CORE_LOCKED_KEYWORDS, CORE_LOCKED_GET and CORE_LOCKED_SET do the same for methods with keywords and for attributes. CORE_BEGIN_LOCKED and
- * CORE_BEGIN_LOCKED_PAIR begin a block in which the lock of one object or of two is held. In builds with a GIL, CORE_LOCKED(f) is f itself. */
+/* Locks for builds without a GIL. In builds with a GIL they do nothing, and CORE_LOCKED(f) is f itself.
+ * CORE_LOCKED(f) names a wrapper that calls the method f while it holds the object's lock. A macro after f defines the wrapper: CORE_LOCKED_METHOD(f) for
+ * a method, CORE_LOCKED_KEYWORDS(f) for a method with keywords, CORE_LOCKED_GET(f) and CORE_LOCKED_SET(f) for an attribute. CORE_BEGIN_LOCKED and
+ * CORE_BEGIN_LOCKED_PAIR begin a block in which the lock of one object or of two is held. */
 #ifdef Py_GIL_DISABLED
 #define CORE_BEGIN_LOCKED(object) Py_BEGIN_CRITICAL_SECTION(object)
 #define CORE_END_LOCKED() Py_END_CRITICAL_SECTION()
@@ -83,21 +84,22 @@ struct stk_graph *core_graph_get(PyObject *object);
 struct stk_batch *core_batch_get(PyObject *object);
 /* Returns whether an object is a Batch. Sets no exception. */
 bool core_is_batch(PyObject *object);
-/* Sets *out to the borrowed storage that a Storage wraps, or to NULL for None. false with TypeError for other objects, or with
+/* Sets *out to the borrowed storage that a Storage wraps, or to NULL for None. Returns false with TypeError for other objects, or with
  * RuntimeError if the Storage was made in another process. */
 bool core_storage_get(PyObject *object, struct stk_storage **out);
 struct stk_video_device *core_video_device_get(PyObject *object);
 /* Returns whether the Batch has an output with this index; if not, sets an IndexError. */
 bool core_batch_has(PyObject *object, long output);
-/* Calls the context's on_log for each message that the library has logged since the last call of this function. -1 with an exception. */
+/* Calls the context's on_log for each message that the library has logged since the last call of this function. On failure, returns -1 with an
+ * exception set. */
 int core_context_drain(PyObject *context);
-/* Makes a Batch. Takes over the caller's reference to `batch`, also on failure. NULL with an exception. */
+/* Makes a Batch. Takes over the caller's reference to `batch`, also on failure. On failure, returns NULL with an exception set. */
 PyObject *core_batch_new(PyTypeObject *type, struct stk_batch *batch);
-/* Describes a buffer as a tensor over the same memory. layout: one letter for each axis, or "". false with an exception: TypeError for a format that
- * the library lacks or for too many axes, InvalidArgumentError for a layout of another length. */
+/* Describes a buffer as a tensor over the same memory. layout: one letter for each axis, or "". Returns false with TypeError if the library has no
+ * dtype for the buffer's format or if there are too many axes, and with InvalidArgumentError if the layout's length is not the number of axes. */
 bool core_tensor_from(struct stk_tensor *out, const Py_buffer *view, const char *layout);
-/* Fills in callbacks that call a Source. They hold no reference to the Source: the caller must keep it alive as long as the graph. false with
- * TypeError. */
+/* Sets *out to callbacks that call a Source. They hold no reference to the Source: the caller must keep it alive as long as the graph. Returns false
+ * with TypeError if `source` is not a Source. */
 bool core_source_callbacks(PyObject *source, struct stk_source_callbacks *out);
 
 /* ---- trees of tensors (tree.c) ---- */
@@ -130,20 +132,22 @@ PyObject *core_footer_fault(PyObject *module, PyObject *footer);
 
 /* Sets the exception of stoker.errors for a status and an error. Always returns NULL. */
 PyObject *core_raise(enum stk_status status, const struct stk_error *err);
-/* Converts a text of the library to a str. Bytes that are not UTF-8, as in file names, become surrogates. NULL with an exception. */
+/* Converts a text of the library to a str. Bytes that are not UTF-8, as in file names, become surrogates. On failure, returns NULL with an exception
+ * set. */
 PyObject *core_text(const char *text);
-/* Returns the text of a bytes object or of a str as UTF-8, borrowed from the object. NULL with an exception: InvalidArgumentError if
- * the text holds a zero byte, at which a C string would end; UnicodeEncodeError for a lone surrogate; TypeError for other objects. */
+/* Returns the text of a bytes object or of a str as UTF-8, borrowed from the object. Returns NULL with InvalidArgumentError if the text holds a zero
+ * byte, at which a C string would end; with UnicodeEncodeError for a lone surrogate; with TypeError for other objects. */
 const char *core_text_of(PyObject *object);
-/* Returns an array of the texts in a list of bytes or str. The caller frees the array; the list owns the texts. *n: their number. NULL with an exception. */
+/* Returns an array of the texts in a list of bytes or str. The caller frees the array; the list owns the texts. *n: their number. On failure, returns
+ * NULL with an exception set. */
 const char **core_paths_of(PyObject *list, Py_ssize_t *n);
 
 /* ---- parts that all types share (object.c) ---- */
 
-/* Returns a new type; NULL with an exception. name: includes the module, as "stoker._core.Batch". size: that of an object in bytes. flags: Py_TPFLAGS_*
- * in addition to Py_TPFLAGS_DEFAULT. */
+/* Returns a new type, or NULL with an exception. name: includes the module, as "stoker._core.Batch". size: that of an object in bytes. flags:
+ * Py_TPFLAGS_* in addition to Py_TPFLAGS_DEFAULT. */
 PyTypeObject *core_type(PyObject *module, const char *name, size_t size, unsigned long flags, PyType_Slot *slots);
-/* Allocates an object of the type, filled with zeros. NULL with an exception. */
+/* Allocates an object of the type, filled with zeros. On failure, returns NULL with an exception set. */
 void *core_new(PyTypeObject *type);
 /* Frees the object and drops its reference to its type. The last step of a type's dealloc. */
 void core_free(PyObject *object);
@@ -170,8 +174,8 @@ struct core_args {
 	size_t block_count;
 	PyObject *keep; /* list of the objects that own the texts in `args` */
 };
-/* Fills `a` from a sequence of (name, kind, value); kind is an enum stk_value_kind. `a` refers to texts of `values`, which must outlive it. -1 with
- * an exception. */
+/* Fills `a` from a sequence of (name, kind, value); kind is an enum stk_value_kind. `a` refers to texts of `values`, which must outlive it. On failure,
+ * returns -1 with an exception set. */
 int core_args_fill(struct core_args *a, PyObject *values);
 void core_args_clear(struct core_args *a);
 /* Fills *out from a tuple (index of the operator, index of its output). Returns false with an exception. */
@@ -179,21 +183,21 @@ bool core_node_from(PyObject *object, struct stk_node *out);
 
 /* ---- shapes (values.c) ---- */
 
-/* Returns the extents of a description as a tuple of ints. If lead >= 0, puts `lead` before them. NULL with an exception. */
+/* Returns the extents of a description as a tuple of ints. If lead >= 0, puts `lead` before them. On failure, returns NULL with an exception set. */
 PyObject *core_shape(const struct stk_desc *desc, int64_t lead);
 
 /* ---- DLPack (dlpack.c) ---- */
 
-/* Implements __dlpack__(*args, **kwargs) for one sample of an output, or for the whole output if index is -1. Returns a new capsule; NULL with an
+/* Implements __dlpack__(*args, **kwargs) for one sample of an output, or for the whole output if index is -1. Returns a new capsule, or NULL with an
  * exception. */
 PyObject *core_dlpack(struct stk_batch *batch, int32_t output, int32_t index, PyObject *args, PyObject *kwargs);
 
-/* How a capsule describes the axes of an output. PLAIN: as they are in memory. CHANNELS_FIRST: (N,C,H,W) over memory whose layout is (N,H,W,C), and
- * (N,F,C,H,W) over (N,F,H,W,C). NUMBERS: (N,), if each sample is a tensor with one number. */
+/* The order of an output's axes in a capsule. PLAIN: the order in memory. CHANNELS_FIRST: (N,C,H,W) for memory in the order (N,H,W,C), or (N,F,C,H,W)
+ * for (N,F,H,W,C). NUMBERS: only (N,), for samples that are tensors with one number. */
 enum core_view { CORE_VIEW_PLAIN, CORE_VIEW_CHANNELS_FIRST, CORE_VIEW_NUMBERS };
-/* Returns a capsule over a whole output; None if its samples differ in shape or the batch is empty; NULL with an exception. If the output does not
- * allow the wanted axes, they are PLAIN. Uses the unversioned protocol, which every framework accepts. Does not note the consumer's stream: call
- * stk_batch_use_stream for that. */
+/* Returns a capsule over a whole output, None if its samples differ in shape or the batch is empty, or NULL with an exception. If the output's layout or
+ * shape does not allow the order `wanted`, the order is PLAIN. Uses the unversioned protocol, which every framework accepts. Does not note the consumer's
+ * stream: call stk_batch_use_stream for that. */
 PyObject *core_dlpack_output(struct stk_batch *batch, int32_t output, enum core_view wanted);
 
 #endif

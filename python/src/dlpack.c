@@ -43,8 +43,8 @@ struct dl_versioned {
 	struct dl_tensor tensor;
 };
 
-/* The managed tensor that a consumer receives. It wraps `inner`, the library's managed tensor. inner's deleter takes a lock, and must not run in a
- * forked child, where the lock's owner may not exist. */
+/* The managed tensor that a consumer receives. It wraps `inner`, the library's managed tensor, in order not to call inner's deleter in a forked child: the
+ * deleter takes a lock, which a thread of the parent may have held during the fork. */
 struct handed_over {
 	struct dl_versioned versioned;
 	struct dl_managed old;
@@ -103,7 +103,7 @@ static void apply_view(struct handed_over *h, enum core_view view)
 	t->strides = h->strides;
 }
 
-/* Makes a capsule that owns `inner`. NULL with an exception, and `inner` is then released. */
+/* Makes a capsule that owns `inner`. On failure, releases `inner` and returns NULL with an exception set. */
 static PyObject *make_capsule(struct dl_versioned *inner, bool versioned, enum core_view view)
 {
 	struct handed_over *h = calloc(1, sizeof(*h));
@@ -158,8 +158,8 @@ static bool parse_wish(PyObject *args, PyObject *kwargs, struct wish *w)
 }
 
 /* Notes that the consumer's stream reads the batch. DLPack numbers streams as stk_batch_use_stream does; None means the legacy default stream, and -1
- * a consumer that synchronises itself. The data is complete, so the stream has nothing to wait for. false with an exception, also for stream 0, which
- * is ambiguous. */
+ * a consumer that synchronises itself. The data is complete, so the stream has nothing to wait for. Returns false with an exception on failure, and for
+ * stream 0, which is ambiguous. */
 static bool note_stream(struct stk_batch *batch, int32_t output, PyObject *stream)
 {
 	struct stk_error err = {0};

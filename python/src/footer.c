@@ -10,7 +10,7 @@
 enum type { STOP, YES, NO, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT, UUID };
 enum { DEEPEST = 24, OPTIONAL = 1, REPEATED = 2, BYTE_ARRAY = 6, CODECS = 8 };
 
-/* The rest of a footer that is being read. The first error sets `fault`; afterwards all reads return 0 and leave `at` as it is. */
+/* The part of a footer that has not been read yet, from `at` to `end`. The first error sets `fault` and moves `at` to the end, so all later reads return 0. */
 struct reader {
 	const uint8_t *at, *end;
 	const char *fault;
@@ -18,7 +18,7 @@ struct reader {
 	int depth;      /* number of nested values that contain the current one */
 };
 
-/* A column with chunks: its type, as Parquet's number, and the largest repetition level and definition level of its values. */
+/* A column that holds values, a leaf of the schema: its type as Parquet's number, and the largest repetition and definition levels of its values. */
 struct leaf {
 	int64_t type, repetition, definition;
 };
@@ -100,8 +100,8 @@ static void skip_bytes(struct reader *r, uint64_t size)
 		r->at += size;
 }
 
-/* Skips a value. type: Thrift's compact type. in_list: the value is an item of a list, where a bool takes a byte; in a struct, a bool's type is its
- * value. */
+/* Skips a value. type: its type in Thrift's compact protocol. in_list: whether the value is an item of a list or map. There a bool takes one byte; a bool in
+ * a struct takes none, because its type, YES or NO, is its value. */
 static void skip(struct reader *r, uint8_t type, bool in_list)
 {
 	if (r->depth == DEEPEST) {
@@ -329,8 +329,8 @@ static void check_groups(struct reader *r, uint8_t type, const struct leaves *l)
 	}
 }
 
-/* Skips fields until the value of a field with the number `wanted` is next. *id, *type: as in next_field. Returns false if the struct ends before, and
- * after a fault. */
+/* Skips fields of a struct up to the field with the number `wanted`, whose value is then next. *id, *type: as in next_field. Returns false if the struct has
+ * no such field from here on, and after a fault. */
 static bool find_field(struct reader *r, int64_t wanted, int64_t *id, uint8_t *type)
 {
 	while (next_field(r, id, type)) {

@@ -12,9 +12,9 @@ enum footer_kind {
 	FOOTER_ENCRYPTED, /* a column is encrypted */
 };
 
-/* Checks whether the parts of a footer fit together. pyarrow ends the process by a C++ exception when it looks at a column chunk that fails one of these
- * checks (seen in version 26). data: the footer in Thrift's compact protocol, as a file holds it. size: its size in bytes. *fault: set to a constant
- * sentence that says what is wrong, or to NULL for a good footer. */
+/* Checks that the footer of a Parquet file is consistent, before pyarrow reads it: pyarrow 26 ends the process by an uncaught C++ exception when it reads
+ * a column chunk that fails one of these checks. data: the footer in Thrift's compact protocol, as it is in the file. size: its size in bytes. Sets *fault to
+ * a constant sentence that says what is wrong, or to NULL for a good footer. */
 enum footer_kind footer_check(const uint8_t *data, size_t size, const char **fault);
 
 #endif

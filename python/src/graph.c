@@ -69,8 +69,8 @@ static struct stk_node *nodes_from(PyObject *sequence, size_t *count)
 	return nodes;
 }
 
-/* Reads the conditions under which an operator runs from a sequence of (predicate, wanted value). Returns an array, to be freed with PyMem_Free, and sets
- * *count to its length. NULL with an exception. */
+/* Reads the conditions under which an operator runs from a sequence of (predicate, wanted value). Returns an array, to be freed with PyMem_Free, and
+ * sets *count to its length. On failure, returns NULL with an exception set. */
 static struct stk_condition *conditions_from(PyObject *sequence, size_t *count)
 {
 	const Py_ssize_t n = PySequence_Size(sequence);

@@ -15,8 +15,8 @@ struct watch {
 	size_t notices_size;
 };
 
-/* Handles signals and calls `progress`, on the caller's thread. An exception of either ends the search: this function then returns false. The search
- * calls on_progress again until the threads of the search have ended. */
+/* Runs Python's signal handlers and calls `progress`, on the thread that started the search. Returns false if either raised an exception, which ends the
+ * search; until its threads have ended, the search still calls this function, which then does nothing and returns false. */
 static bool on_progress(void *user, int64_t done, int64_t tars, int64_t files)
 {
 	struct watch *w = user;

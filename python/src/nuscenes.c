@@ -17,8 +17,8 @@ static void nuscenes_dealloc(PyObject *object)
 	core_free(object);
 }
 
-/* Sets *out to an array of the *count texts in a tuple of bytes, or to NULL for None. The caller frees the array; the tuple owns the texts. false with an
- * exception. */
+/* Sets *out to an array of the *count texts in a tuple of bytes, or to NULL for None. The caller frees the array; the tuple owns the texts. On failure,
+ * returns false with an exception set. */
 static bool take_texts(PyObject *from, const char *const **out, size_t *count)
 {
 	Py_ssize_t n = from == Py_None ? 0 : PyTuple_Size(from);

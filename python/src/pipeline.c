@@ -23,7 +23,7 @@ static enum stk_status wait_for_calls(struct pipeline_object *self)
 
 /* close(): closes the pipeline. If another thread is inside a call, cancels the call, and that thread destroys the pipeline when it leaves the call. If a
  * user's function does not return in time, or Ctrl-C ends the wait, a thread of the library destroys the pipeline when the function has returned. Returns
- * False if a function did not return in time, otherwise True; NULL with an exception after Ctrl-C or a failure of the log function. */
+ * False if a function did not return in time, otherwise True. Returns NULL with an exception after Ctrl-C or if the log function failed. */
 static PyObject *pipeline_close(PyObject *object, PyObject *unused)
 {
 	struct pipeline_object *self = (struct pipeline_object *)object;

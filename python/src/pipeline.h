@@ -21,11 +21,12 @@ enum { PIPELINE_PATIENCE_MS = 2000 }; /* the most ms that closing a pipeline wai
  * in time, a thread of the library waits for it and destroys the pipeline then. */
 void pipeline_destroy(struct stk_pipeline *p);
 
-/* Begins a call that needs the pipeline for itself; pipeline_leave ends it. NULL with an exception if the pipeline is closed, in use by another thread,
- * or was made in a parent process. */
+/* Begins a call during which no other thread may use the pipeline; pipeline_leave ends it. Returns NULL with an exception if the pipeline is closed, in
+ * use by another thread, or was made in a parent process. */
 struct stk_pipeline *pipeline_enter(struct pipeline_object *self);
 void pipeline_leave(struct pipeline_object *self);
-/* Returns the pipeline for a call that may run at the same time as others. NULL with an exception if it is closed or was made in a parent process. */
+/* Returns the pipeline for a call that other threads may make at the same time. Returns NULL with an exception if it is closed or was made in a parent
+ * process. */
 struct stk_pipeline *pipeline_peek(struct pipeline_object *self);
 
 /* Methods for metadata, state and counters (pipeline_info.c). */

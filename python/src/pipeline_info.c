@@ -2,7 +2,8 @@
  * Methods of Pipeline for metadata, state and counters. */
 #include "pipeline.h"
 
-/* Sets *name to the text of a str or bytes, which `object` owns, or to NULL for None. false with an exception for texts that core_text_of refuses. */
+/* Sets *name to the text of a str or bytes, which `object` owns, or to NULL for None. Returns false with an exception for texts that core_text_of
+ * refuses. */
 static bool name_from(PyObject *object, const char **name)
 {
 	*name = NULL;

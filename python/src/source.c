@@ -21,9 +21,9 @@ struct source_link {
 	atomic_int refs;
 	pthread_mutex_t lock; /* protects done and source */
 	struct fed *done;     /* list of buffers that the library has returned, and that are to be released with the GIL */
-	PyObject *source;     /* borrowed; NULL after the Source has died; written with the GIL and the lock, read with either */
+	PyObject *source;     /* borrowed; NULL after the Source was freed; written with both the GIL and the lock, read with either */
 #ifdef Py_GIL_DISABLED
-	PyObject *weak; /* a weak reference to the Source, with which link_source asks whether it lives; guarded by lock */
+	PyObject *weak; /* a weak reference to the Source, from which link_source makes a strong one; guarded by lock */
 #endif
 };
 
@@ -166,7 +166,7 @@ bool core_tensor_from(struct stk_tensor *out, const Py_buffer *view, const char 
 	return true;
 }
 
-/* Acquires the buffer of items[i], appends it to fed->views, and describes it in `out`. false with an exception. */
+/* Acquires the buffer of items[i], appends it to fed->views, and describes it in `out`. On failure, returns false with an exception set. */
 static bool take_array(struct fed *fed, PyObject *items, Py_ssize_t i, const char *layout, struct stk_tensor *out)
 {
 	Py_buffer *view = &fed->views[fed->count];
@@ -180,7 +180,7 @@ static bool take_array(struct fed *fed, PyObject *items, Py_ssize_t i, const cha
 	return core_tensor_from(out, view, layout);
 }
 
-/* Acquires one buffer whose first axis must count `given` samples, and describes each sample in `out`. false with an exception. */
+/* Acquires one buffer whose first axis must count `given` samples, and describes each sample in `out`. On failure, returns false with an exception set. */
 static bool take_whole(struct fed *fed, PyObject *items, Py_ssize_t given, const char *layout, struct stk_tensor *out)
 {
 	Py_buffer *view = &fed->views[fed->count];
@@ -228,8 +228,8 @@ static bool take_arrays(PyObject *layouts, PyObject *outputs, Py_ssize_t given, 
 	return true;
 }
 
-/* Sets feed->on_gpu for outputs whose samples are on the GPU. false with an exception, also if samples are on the GPU but the feed accepts only
- * host memory. */
+/* Sets feed->on_gpu for outputs whose samples are on the GPU. Returns false with an exception on failure, and if samples are on the GPU but the feed
+ * accepts only host memory. */
 static bool take_places(struct source_object *self, Py_ssize_t n, struct stk_feed *feed)
 {
 	char *on_gpu;
@@ -256,9 +256,9 @@ static void fed_free(struct fed *fed)
 	free(fed);
 }
 
-/* Returns the index in self->errors of the exception to drop; KEPT_EXCEPTIONS stands for the new one. Usually this is the
- * oldest exception, whose sample was probably skipped. But if one batch has more than MANY_EXCEPTIONS, the last one of the batch with the most is dropped,
- * because the consumer raises an early exception of a batch. -1 with an exception. */
+/* Chooses an exception to drop when self->errors is full. Returns its index in self->errors; KEPT_EXCEPTIONS stands for the new exception. Usually this is
+ * the oldest exception, whose sample was probably skipped. But if a batch has more than MANY_EXCEPTIONS, returns the last exception of the batch that has
+ * the most: the consumer raises an early exception of a batch, so the last is the least useful. On failure, returns -1 with an exception set. */
 static Py_ssize_t exception_to_drop(PyObject *errors, const struct stk_feed_request *rq, int64_t position)
 {
 	enum { N = KEPT_EXCEPTIONS };
@@ -312,7 +312,7 @@ static bool keep_error(struct source_object *self, const struct stk_feed_request
 	return ok;
 }
 
-/* Returns entry i of a tuple as UTF-8 text, which the entry owns; NULL for None; NULL with an exception if it is not a str. */
+/* Returns entry i of a tuple as UTF-8 text, which the entry owns. Returns NULL for None, and NULL with an exception if the entry is not a str. */
 static const char *text_at(PyObject *tuple, Py_ssize_t i)
 {
 	PyObject *item = PyTuple_GetItem(tuple, i);
@@ -321,7 +321,7 @@ static const char *text_at(PyObject *tuple, Py_ssize_t i)
 }
 
 /* Removes the exceptions from self->descriptions, which the feed may own as long as the pipeline exists. A raised exception refers to the pipeline
- * through its traceback, so the pipeline would never be freed. n: the number of descriptions. false with an exception. */
+ * through its traceback, so the pipeline would never be freed. n: the number of descriptions. On failure, returns false with an exception set. */
 static bool drop_exceptions(struct source_object *self, Py_ssize_t n)
 {
 	PyObject *plain = PyTuple_New(n);
@@ -339,7 +339,7 @@ static bool drop_exceptions(struct source_object *self, Py_ssize_t n)
 }
 
 /* Copies the URI, id and failure of each sample from self->descriptions to the feed, if there are descriptions. `fed` then owns their texts. Moves
- * exceptions of failed samples to self->errors. false with an exception. */
+ * exceptions of failed samples to self->errors. On failure, returns false with an exception set. */
 static bool take_descriptions(
 	struct source_object *self, const struct stk_feed_request *rq, Py_ssize_t given, struct fed *fed, struct stk_feed *feed)
 {
@@ -374,7 +374,7 @@ static bool take_descriptions(
 }
 
 /* Fills the feed from the callable's result: for each output a sequence of arrays or one array, with at most `room` samples. The feed owns the
- * buffers afterwards. false with an exception, and the feed then refers to no buffer. */
+ * buffers afterwards. Returns false with an exception on failure; the feed then refers to no buffer. */
 static bool fill_feed(
 	struct source_object *self, PyObject *outputs, Py_ssize_t room, const struct stk_feed_request *rq, struct stk_feed *feed)
 {
@@ -445,7 +445,7 @@ static enum stk_status keep_exception(struct source_object *self, const struct s
 }
 
 /* Copies a function's inputs, because the library reuses their memory. Returns a tuple with a list for each input; the list has a tuple (bytearray,
- * dtype, shape) for each of the n samples. NULL with an exception. */
+ * dtype, shape) for each of the n samples. On failure, returns NULL with an exception set. */
 static PyObject *copy_inputs(const struct stk_feed_request *rq, Py_ssize_t n)
 {
 	PyObject *inputs = PyTuple_New(rq->n_inputs);

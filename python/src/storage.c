@@ -15,7 +15,8 @@ struct storage_object {
 
 /* ---- the user's fetch function ---- */
 
-/* Returns the status for a Python exception of this type. The library retries or gives up according to the status. */
+/* Returns the status for an exception of this type that a user's fetch function raised. The library repeats the call only after STK_TIMEOUT and
+ * STK_IO. */
 static enum stk_status status_of(PyObject *type)
 {
 	PyObject *const mistakes[] = {PyExc_TypeError, PyExc_AttributeError, PyExc_NameError, PyExc_ImportError, PyExc_NotImplementedError,

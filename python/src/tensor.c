@@ -46,7 +46,7 @@ static void tensor_describe(struct tensor_object *self, const struct stk_desc *d
 		PyOS_snprintf(self->layout, sizeof(self->layout), "%s%s", lead ? "N" : "", desc->layout);
 }
 
-/* Sets the exception for an output whose samples differ in shape; it names two of them. Returns NULL. */
+/* Sets an exception for an output whose samples differ in shape. Its message names two samples with their shapes. Returns NULL. */
 static PyObject *not_dense(struct stk_batch *batch, int32_t output)
 {
 	struct stk_error err = {0};
@@ -61,7 +61,7 @@ static PyObject *not_dense(struct stk_batch *batch, int32_t output)
 }
 
 /* Makes a tensor from arguments whose first one is not a Batch. The class's method _over converts them to the constructor's arguments (batch, output,
- * index). NULL with an exception. */
+ * index). On failure, returns NULL with an exception set. */
 static PyObject *tensor_over(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
 	PyObject *make = PyObject_GetAttrString((PyObject *)type, "_over");
@@ -206,7 +206,7 @@ static PyObject *tensor_array_interface(PyObject *object, void *unused)
 	(void)unused;
 	if (self->device_id < 0)
 		return interface(self);
-	PyErr_SetString(PyExc_AttributeError, "__array_interface__"); /* TensorGPU.__getattr__ says more */
+	PyErr_SetString(PyExc_AttributeError, "__array_interface__"); /* TensorGPU.__getattr__ raises one with advice */
 	return NULL;
 }
 

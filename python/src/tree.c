@@ -6,8 +6,8 @@
 
 /* ---- taking apart ---- */
 
-/* The parts of a tree that tree_take_apart collects. The copy of a tree is built from lists and dicts. A tuple, or a container that only Python code can
- * make, is a list at first; tree_put_together fills the list and then passes it to its constructor in `ends`. */
+/* What tree_take_apart collects from a tree. It builds the tree's copy from lists and dicts without tensors. A container of another type, such as a tuple,
+ * is a list in the copy at first: tree_put_together sets the tensors in the list, and then replaces it by what the container's constructor makes of it. */
 struct parts {
 	PyObject *leaves;            /* list: the tensors, in the order of the tree */
 	PyObject *containers, *keys; /* lists: for each leaf, the container in the copy that will hold it, and its key or index there */
@@ -36,7 +36,8 @@ static int visit_leaf(struct parts *p, PyObject *leaf, PyObject *container, PyOb
 	return PyList_Append(p->keys, key);
 }
 
-/* Visits the items of a tuple or list. Returns a list with their copies, and None where tree_put_together sets a tensor. NULL with an exception. */
+/* Visits the items of a tuple or list. Returns a list with their copies, and None where tree_put_together sets a tensor. On failure, returns NULL with
+ * an exception set. */
 static PyObject *visit_items(struct parts *p, PyObject *items)
 {
 	Py_ssize_t count = PySequence_Size(items);
@@ -85,7 +86,7 @@ static int visit_dict(struct parts *p, PyObject *dict, PyObject *container, PyOb
 	return failed;
 }
 
-/* Visits a container that `constructor` makes from a list of its children. -1 with an exception. */
+/* Visits a container that `constructor` makes from a list of its children. On failure, returns -1 with an exception set. */
 static int visit_made(struct parts *p, PyObject *constructor, PyObject *children, PyObject *container, PyObject *key)
 {
 	PyObject *made = visit_items(p, children);
@@ -98,7 +99,7 @@ static int visit_made(struct parts *p, PyObject *constructor, PyObject *children
 }
 
 /* Calls p->other(node), which returns None for a value that the copy shares, (None, tensor) for a tensor, or (constructor, list of children) for a
- * container. -1 with an exception. */
+ * container. On failure, returns -1 with an exception set. */
 static int visit_other(struct parts *p, PyObject *node, PyObject *container, PyObject *key)
 {
 	PyObject *answer = PyObject_CallFunctionObjArgs(p->other, node, NULL);
@@ -238,7 +239,7 @@ struct group {
 	PyObject *rows;    /* list: number of rows of each input */
 	PyObject *members; /* list: index of each input among all tensors, -1 for padding */
 	PyObject *padding; /* list: indices of the ints in `tensors` */
-	Py_ssize_t step;   /* rows are padded to a multiple of this number */
+	Py_ssize_t step;   /* each tensor's number of rows is padded to a multiple of this, for alignment */
 };
 
 static const struct dlpack_exchange *exchange_of(PyObject *type)
@@ -291,8 +292,8 @@ static int read_shape(PyObject *shape, int64_t *extents)
 	return 0;
 }
 
-/* Sets the key and *rows from the tensor's attributes, for a torch without the table. 1 if the tensor can be in a group, 0 if not, -1 with an
- * exception. */
+/* Sets the key and *rows from the tensor's attributes, for versions of torch without DLPack's table. Returns 1 if the tensor can be in a group, 0 if not,
+ * and -1 with an exception on failure. */
 static int read_by_attributes(PyObject *tensor, struct group_key *key, int64_t *rows)
 {
 	PyObject *shape = PyObject_GetAttrString(tensor, "shape"), *dtype = NULL, *item = NULL;
@@ -332,15 +333,15 @@ static int64_t common_divisor(int64_t a, int64_t b)
 	return a;
 }
 
-/* Returns the tuple (tensors, rows, members, padding, step) of a new group, with empty lists. align: the wanted alignment of each tensor in bytes. NULL
- * with an exception. */
+/* Returns the tuple (tensors, rows, members, padding, step) of a new group, with empty lists. align: the wanted alignment of each tensor in bytes. On
+ * failure, returns NULL with an exception set. */
 static PyObject *new_group(const struct group_key *key, Py_ssize_t align)
 {
 	int64_t row = key->item;
 
 	for (int64_t i = 0; i + 1 < key->dims; i++)
 		if (__builtin_mul_overflow(row, key->extents[i], &row))
-			row = align; /* a tensor with such rows does not fit into memory, and its copy fails */
+			row = align; /* any value will do: a tensor with such large rows does not fit into memory, so its copy fails */
 	/* Tensors without dimensions get no padding (step 1): the caller stacks them at a stride instead. */
 	return Py_BuildValue("NNNNn", PyList_New(0), PyList_New(0), PyList_New(0), PyList_New(0),
 		key->dims ? (Py_ssize_t)(align / common_divisor(align, row)) : (Py_ssize_t)1);
@@ -373,7 +374,8 @@ static int add_to_group(PyObject *tuple, PyObject *tensor, Py_ssize_t index, int
 	return append(g.members, -1);
 }
 
-/* Returns a borrowed reference to the group of a key in the dict `groups`, and adds the group if it is missing. NULL with an exception. */
+/* Returns a borrowed reference to the group of a key in the dict `groups`, and adds the group if it is missing. On failure, returns NULL with an
+ * exception set. */
 static PyObject *group_of(PyObject *groups, const struct group_key *key, Py_ssize_t align)
 {
 	size_t size = offsetof(struct group_key, extents) + (key->dims > 1 ? (size_t)(key->dims - 1) * sizeof(key->extents[0]) : 0);

@@ -19,8 +19,8 @@ static void *args_block(struct core_args *a, size_t bytes)
 	return blocks[a->block_count++];
 }
 
-/* Returns UTF-8 text, or the bytes of a file name as os.fsencode returns them. The text belongs to `object` or to an object in a->keep. NULL with an
- * exception. */
+/* Returns UTF-8 text, or the bytes of a file name as os.fsencode returns them. The text belongs to `object` or to an object in a->keep. On failure,
+ * returns NULL with an exception set. */
 static const char *args_text(struct core_args *a, PyObject *object)
 {
 	PyObject *bytes;
