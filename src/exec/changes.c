@@ -27,7 +27,7 @@ static const struct stk_reader_def *reader_of(const struct stk_pipeline *p, cons
 	return n && n->def->reader->digest ? n->def->reader : NULL;
 }
 
-/* Divides n files into STK_STATE_RUNS runs of about equal length, and returns the first file of run j. */
+/* Returns the index of the first file of run j, if n files are divided into STK_STATE_RUNS runs of about equal length. */
 static int64_t run_begin(int64_t n, int j)
 {
 	return n / STK_STATE_RUNS * j + n % STK_STATE_RUNS * j / STK_STATE_RUNS;
@@ -84,8 +84,8 @@ static const char *name_of(const struct stk_reader_def *reader, const void *shar
 	return name;
 }
 
-/* Appends where the first change is, by naming files that exist now: the last file before run j, and the last file of run j. was: number of files when the
- * state was saved. */
+/* Appends to a message where the list of files changed first. Only run j is known to differ, so this names the last file before that run, and the last file
+ * in it. was: number of files when the state was saved. */
 static void add_place(struct stk_text *t, const struct stk_reader_def *reader, const void *shared, int64_t was, int j)
 {
 	char name[STK_MAX_URI];
@@ -96,7 +96,7 @@ static void add_place(struct stk_text *t, const struct stk_reader_def *reader, c
 		stk__text_add(t, "; the first %lld are the same, up to %.300s", (long long)begin, name_of(reader, shared, begin - 1, name));
 	if (begin == size_now)
 		stk__text_add(t, "; the files after it are missing");
-	else if (begin < end && end <= size_now) /* an empty run has no change unless the saved digest is damaged */
+	else if (begin < end && end <= size_now) /* an empty run cannot differ; if it seems to, the saved digest is damaged */
 		stk__text_add(t, "; the first change is at %.300s%s", name_of(reader, shared, end - 1, name),
 			end - begin > 1 ? " or before it" : "");
 }

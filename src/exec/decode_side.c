@@ -91,7 +91,8 @@ static void lower_level(struct stk_decode_level *now, int32_t by)
 	if (now->level > 0)
 		now->limit = now->many_ranks ? 0 : at_least(to, now->level - at_least(now->level / 10, 1));
 	if (now->limit < STK_LEVEL_BATCHES)
-		now->limit = 0; /* there are no levels between 0 and STK_LEVEL_BATCHES; raise_limit continues from 0 */
+		now->limit =
+			0; /* levels from 1 to STK_LEVEL_BATCHES - 1 do not exist; from 0, raise_limit continues with STK_LEVEL_BATCHES */
 	now->limit_step = FIRST_PROBE;
 	now->hold_windows = now->level > 0 ? REST : 0;
 	now->idle_windows = now->windows_at_level = now->steady_windows = 0;
@@ -192,7 +193,7 @@ enum stk_decode_trial stk__decode_cost_next(struct stk_decode_cost *c, int32_t l
 	c->until_batches -= c->until_batches > 0;
 	if (level == 0 && !c->until_batches && c->samples >= ENOUGH && busy + c->lone_ns * LEAST_PART * files_per_core_ns <= ALL_FILES) {
 		c->until_batches = RARELY;
-		c->file_ns = 0; /* other files, or other work of the cores, may have changed it */
+		c->file_ns = 0; /* forgets the old cost: the files, or the other work of the cores, may have changed */
 		return STK_TRY_BATCHES;
 	}
 	if (--c->until_sample > 0)

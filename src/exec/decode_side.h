@@ -36,8 +36,8 @@ struct stk_window_load {
 	double busy;      /* fraction of the cores' time that this process's threads used, or the pool's threads if that is more */
 	double decoding;  /* fraction of the same time in which the cores decoded files that the GPU could decode */
 	double all_files; /* fraction of the same time that the cores would need for all baseline files of the window; -1 if not known */
-	double cpu_share; /* CPU time divided by elapsed time of the decoding in `decoding`. Below 1, other programs or a control group's quota took the
-	             * cores away. 1 if nothing was decoded */
+	double cpu_share; /* CPU time of the decoding that `decoding` counts, divided by its elapsed time. Below 1: other programs or a control group's
+	                   * quota took the cores away. 1 if nothing was decoded */
 	double waited_share; /* fraction of the window in which the consumer waited for a batch that the cores had not finished */
 };
 

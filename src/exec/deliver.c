@@ -200,9 +200,11 @@ static enum stk_status check_errors(struct stk_pipeline *p, const struct stk_rec
 static enum stk_status hand_over(struct stk_pipeline *p, struct stk_record *r, struct stk_batch **out, struct stk_error *err)
 {
 	if (r->result.kind) {
-		enum stk_status s = r->result.error.code == STK_TIMEOUT
-					    ? STK_IO
-					    : r->result.error.code; /* for callers, STK_TIMEOUT means that a wait has ended */
+		enum stk_status s =
+			r->result.error.code == STK_TIMEOUT
+				? STK_IO
+				: r->result.error
+					  .code; /* callers of stk_pipeline_next take STK_TIMEOUT to mean that no batch is ready yet */
 		if (err) {
 			*err = r->result.error;
 			err->code = s;
@@ -246,14 +248,15 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 	return s;
 }
 
-/* Returns whether the sources have yet to report if the epoch has another batch, and can do so while the consumer waits. Call with the lock held. */
+/* Returns whether it is worth waiting to learn if the epoch has another batch: the batch can still be opened, a source has yet to report about it, or
+ * another thread is about to finish it. Call with the lock held. */
 static bool next_batch_is_coming(const struct stk_pipeline *p, const struct stk_record *r)
 {
 	if (!p->run.started || p->run.stopping || atomic_load(&p->run.cancelled))
 		return false;
 	if (p->flight.next_open == p->flight.next_deliver)
 		return !stk__open_waits_for_slot(p);
-	return stk__feed_waits(r) || r->result.kind == STK_RESULT_END; /* RESULT_END: another thread will set the state FINISHED */
+	return stk__feed_waits(r) || r->result.kind == STK_RESULT_END; /* RESULT_END: another thread is about to make the batch FINISHED */
 }
 
 bool stk__deliver_ends_next(struct stk_pipeline *p)
@@ -336,7 +339,7 @@ static int64_t next_epoch_batch(const struct stk_pipeline *p, int64_t epoch)
 	int64_t k = p->flight.next_deliver, step = 1;
 	while (stk__order_batch(&p->order, k + step).epoch <= epoch)
 		step *= 2;
-	for (int64_t lo = k - 1, hi = k + step;;) { /* lo is in the epoch or before k, hi is after the epoch */
+	for (int64_t lo = k - 1, hi = k + step;;) { /* batch lo was delivered or belongs to `epoch`, batch hi belongs to a later one */
 		if (hi - lo <= 1)
 			return hi;
 		int64_t mid = lo + (hi - lo) / 2;

@@ -167,8 +167,8 @@ static int32_t count_ready(struct stk_pipeline *p)
 	return n;
 }
 
-/* Called when the consumer finds its next batch ready. If more batches than needed have been ready at every call for a while, lowers the number of batches
- * under way, but not below config.prefetch, since each one occupies memory and caches. */
+/* Lowers the number of batches under way if more batches than needed have been ready at every delivery for a while, since each one occupies memory and
+ * caches. The number does not fall below config.prefetch. Called when the consumer finds its next batch ready. */
 static void update_surplus(struct stk_pipeline *p)
 {
 	enum { KEPT = 2 };
@@ -256,7 +256,8 @@ static const struct stk_graph_node *node_of_step(const struct stk_program *g, in
 	return NULL;
 }
 
-/* Returns the error for the step's jobs whose flags are set, always a division by zero, and stores it in the step for later batches. */
+/* Returns the error of a step's jobs that have set their flag, which always means that they divided by zero. The error is made at the first call, and kept
+ * in the step for later batches. */
 static const struct stk_error *division_error(const struct stk_program *g, struct stk_device_batch *b, int32_t step)
 {
 	static const struct stk_error no_memory = {

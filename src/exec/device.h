@@ -214,8 +214,8 @@ void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b);
 
 /* Returns whether the waiting thread has work. Call with the lock held. */
 bool stk__device_has_work(const struct stk_device_stage *d);
-/* Called when the consumer asks for a batch. waits: whether the consumer waits if it is not ready. Adapts the number of batches under way: if the consumer
- * waits for a batch that is on the GPU, allows one more if memory permits; if more batches than needed have been ready for a while, allows fewer. Call with
+/* Adapts the number of batches under way, when the consumer asks for a batch. If it has to wait for a batch that is on the GPU, allows one more, if memory
+ * permits. If more batches than needed have been ready for a while, allows fewer. waits: whether the consumer waits if its batch is not ready. Call with
  * the lock held. */
 void stk__device_adapt_batches(struct stk_pipeline *p, bool waits);
 /* Appends lines about the stage to `t`: which files the cores decode, how much GPU memory the stage may use, and how much more would have allowed more

@@ -11,10 +11,10 @@
 
 /* ---- events from the other parts ---- */
 
-/* Called by fetch_read.c: the bytes that this sample's chain waited for have arrived, or could not be read. */
+/* Makes the sample's chain ready: the bytes for which it waited have arrived, or could not be read. Called by fetch_read.c. */
 void stk__on_bytes(struct stk_sample_state *s, int32_t chain);
-/* Called by feed.c: all sources have returned for the batch. status: STK_OK, or STK_END if they have no more samples in this epoch; any other status is a
- * failure, which err describes. */
+/* Applies what the sources have reported for the batch, after all of them have returned. status: STK_OK, or STK_END if they have no more samples in this
+ * epoch; any other status is a failure, which err describes. Called by feed.c. */
 void stk__on_fed(struct stk_record *r, enum stk_status status, const struct stk_error *err);
 /* The GPU's result for a sample that it refused, or whose job failed.
  * stk__on_gpu_done is called by device.c when the GPU has finished the level's jobs, or has failed. err: the failure of the whole batch, or NULL. Samples
@@ -34,8 +34,9 @@ extern const struct stk_batch_maker stk__made_by_workers;
 void stk__record_open(struct stk_record *r, bool no_memory);
 /* Fails the batch, unless it already has an error of the same or a lower rank (stk_result.rank). */
 void stk__record_error(struct stk_record *r, const struct stk_error *err, int64_t rank);
-void stk__level_part_done(struct stk_record *r); /* one sample, gather or callback of the level has finished */
-void stk__level_over(struct stk_record *r); /* the chains and GPU steps of a level have ended: begins the next level, or ends the batch */
+void stk__level_part_done(struct stk_record *r); /* counts one sample, gather or callback of the level as finished */
+void stk__level_over(
+	struct stk_record *r); /* begins the next level, or ends the batch; called when all chains and GPU steps of a level have ended */
 /* Makes the consumer's objects of ended batches; releases the lock meanwhile. A function that may have ended a batch must call this before it unlocks. */
 void stk__end_records(struct stk_pipeline *p);
 /* Frees the consumer's object, the data from users' sources and the slot, and resets the batch's GPU memory. Call without the lock. */
@@ -44,7 +45,7 @@ void stk__record_reset(struct stk_record *r); /* makes the record FREE; call aft
 
 /* ---- a sample ---- */
 
-void stk__sample_part_done(struct stk_record *r, int32_t i); /* one chain of the level has finished this sample */
+void stk__sample_part_done(struct stk_record *r, int32_t i); /* counts one chain of the level as finished for this sample */
 /* Fails the sample in this chain; only the error of the first failed chain counts. */
 void stk__sample_fails(struct stk_record *r, int32_t i, int32_t chain, const struct stk_error *err);
 

@@ -293,7 +293,7 @@ static inline struct stk_record *stk__record(struct stk_pipeline *p, int64_t k)
 	return &p->flight.records[k % p->flight.n];
 }
 
-/* Returns the place in `reader` that corresponds to `place` in the leading reader. */
+/* Returns the place in `reader`'s order of the sample that is processed together with the leading reader's sample at `place`. */
 static inline struct stk_place stk__reader_place(const struct stk_pipeline *p, int32_t reader, const struct stk_place *place)
 {
 	return reader == p->program->leading_reader ? *place : stk__order_follow(&p->orders[reader], &p->order, place);
@@ -360,11 +360,11 @@ int64_t stk__steps_before(const struct stk_pipeline *p, int64_t epoch);
 /* ---- failures.c ---- */
 /* Writes the URI that the leading reader has for sample `id`, or "" if there is none. Returns the URI's length: `capacity` or more means that it was cut. */
 size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_t capacity);
-/* Like stk__sample_uri, for the sample of `reader` that corresponds to the leading reader's `place`. */
+/* Writes the URI that `reader` has for the sample that belongs to the leading reader's `place`. Result and errors are as for stk__sample_uri. */
 size_t stk__reader_uri(const struct stk_pipeline *p, int32_t reader, const struct stk_place *place, char *uri, size_t capacity);
 /* Returns the reader to name in a chain's errors: the one whose bytes the chain reads if there is only one, otherwise the leading one. */
 int32_t stk__chain_reader(const struct stk_program *g, int32_t level, int32_t chain);
-/* Adds the sample's position, and its URI in this reader, to the error. Needs no lock. */
+/* Adds the sample's position to the error, and the URI that `reader` has for the sample. Needs no lock. */
 void stk__name_sample(const struct stk_pipeline *p, const struct stk_sample_state *s, int32_t reader, struct stk_error *err);
 /* Adds the name of a part to the error, if the reader has names for parts. stk__name_input does so for the first input of `node` that is a part
  * of a reader's sample. */

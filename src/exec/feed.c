@@ -35,7 +35,7 @@ struct stk_feed_stage {
 	bool started, runs, calls;               /* started: the thread exists; runs: false asks it to end; calls: a callback is running */
 	void (*destroy)(struct stk_pipeline *p); /* called after the thread's current callback has returned; may be NULL */
 	int64_t k;                               /* number of the next batch to request from the sources */
-	int64_t epoch, step;                     /* the position of batch k */
+	int64_t epoch, step;                     /* epoch of batch k, and its step in the epoch */
 	struct fed *fed_values;                  /* [(index of the batch's record) * sources + source] */
 	struct first_tensor *first_tensor;       /* indexed by program value */
 };
@@ -205,7 +205,7 @@ static enum stk_status pull(struct stk_pipeline *p, struct stk_record *r, int32_
 		if (feed.count < 1 || feed.count > asked)
 			s = stk__fail(err, STK_USER, "\"%s\" gave %d samples; the batch has room for %d", node->name, feed.count, asked);
 	}
-	/* A source stores its outputs `asked` tensors apart; this moves them so that they begin `batch` tensors apart. */
+	/* Moves the tensors so that each output begins `batch` tensors after the previous one; the source has stored them `asked` tensors apart. */
 	for (int32_t o = node->n_outputs - 1; s == STK_OK && o >= 0; o--)
 		for (int32_t i = feed.count - 1; i >= 0; i--)
 			f->tensors[o * batch + (index < 0 ? i : index)] = to[o * asked + i];
@@ -300,7 +300,8 @@ static enum stk_status feed_record(struct stk_pipeline *p, struct stk_record *r,
 	if (s || (s = check_counts(p, r, err)))
 		return s;
 	int32_t count = fed_of(r, 0)->count;
-	if (count != r->count) { /* only without a reader; with one, chains already run and read the count */
+	if (count !=
+		r->count) { /* only without a reader; with a reader, the number is already right, and chains that run may be reading it */
 		pthread_mutex_lock(&p->lock);
 		r->count = count;
 		pthread_mutex_unlock(&p->lock);

@@ -63,8 +63,7 @@ static void count_miss(struct stk_pipeline *p)
 	f->misses = 0;
 	f->may_read_ahead = true;
 	f->read_k =
-		p->flight
-			.next_deliver; /* begins with the open batches, some of whose reads workers have begun, so that their other reads come first */
+		p->flight.next_deliver; /* begins with batches that are open already, since workers have begun only some of their reads */
 	f->read_i = f->read_j = 0;
 }
 

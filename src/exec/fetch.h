@@ -21,10 +21,11 @@ int64_t stk__fetch_sample_bytes(const struct stk_pipeline *p); /* returns the nu
 
 /* ---- a batch ---- */
 
-/* Called when the sample's record becomes free, after its batch was delivered or abandoned. Reads that are not under way may then begin for another batch. */
+/* Makes the sample's reads ready for another batch, except those that are still under way. Called when the sample's record becomes free, after its batch
+ * was delivered or abandoned. */
 void stk__fetch_forget(struct stk_sample_state *s);
 void stk__fetch_again(struct stk_sample_state *s); /* call it when the sample was replaced: restarts its reads */
-/* Called when the batch is opened; the bytes read for its samples no longer count as read early. */
+/* Stops counting the completed reads of the batch's samples as early ones. Called when the batch is opened. */
 void stk__fetch_opened(struct stk_record *r);
 
 /* ---- a sample ---- */
@@ -43,7 +44,8 @@ bool stk__fetch_is_reading(struct stk_sample_state *s, int32_t chain);
 bool stk__fetch_now(struct stk_exec_worker *w, struct stk_sample_state *s, int32_t chain);
 /* Returns the error of a chain's reads, or STK_OK. Call without the lock, after all reads have ended. */
 STK_MUST_USE enum stk_status stk__fetch_status(const struct stk_sample_state *s, const struct stk_chain *chain, struct stk_error *err);
-size_t stk__fetch_bytes(const struct stk_sample_state *s, const struct stk_chain *chain); /* bytes in the chain's reads; needs no lock */
+size_t stk__fetch_bytes(const struct stk_sample_state *s,
+	const struct stk_chain *chain); /* returns the number of bytes in the chain's reads; needs no lock */
 /* Sets out[0 .. parts - 1] to views of the parts that `reader` has read for the sample. Needs no lock. */
 void stk__fetch_parts(const struct stk_sample_state *s, int32_t reader, struct stk_bytes *out);
 /* Returns the buffer of a request for this reader if the buffer holds exactly these bytes. The caller gets a second reference to it (stk__buffer_share).
@@ -64,7 +66,7 @@ void stk__fetch_keep_pinned(struct stk_sample_state *s, const uint8_t *data, con
 /* ---- the window: the limit of requests and bytes ---- */
 
 void stk__fetch_batch_delivered(struct stk_pipeline *p); /* call it when the consumer takes a batch */
-/* Call it when the number of the next batch to be delivered has changed: that batch's requests may then exceed the window. */
+/* Allows the requests of the batch that is delivered next to exceed the window. Call it when the number of that batch has changed. */
 void stk__fetch_awaits_next(struct stk_pipeline *p);
 void stk__fetch_restart(struct stk_pipeline *p); /* called after a drain: reading continues with the batch that is delivered next */
 bool stk__fetch_runs_ahead(const struct stk_pipeline *p);

@@ -240,7 +240,8 @@ static void release(struct stk_pipeline *p, struct stk_read *read)
 		stk__free(request->error);
 		request->error = NULL;
 	}
-	/* Lets another sample exceed the limit. stk__read_admit asks again only if the number of admitted bytes falls, and a failed read has none. */
+	/* Allows another sample to exceed the limit, and makes io ask again. stk__read_admit does so only if the number of admitted bytes falls, and a
+	 * failed read has no admitted bytes. */
 	if (f->over_limit == read->sample && !holds_bytes(read->sample)) {
 		f->over_limit = NULL;
 		stk__fetch_ask_again(f);
@@ -334,7 +335,7 @@ void stk__read_count(struct stk_pipeline *p, struct stk_read_request *q)
 {
 	struct stk_fetch *f = p->parts.fetch;
 	stk__read_admit(f, q, q->io.buffer && !q->io.status ? stk__buffer_capacity(q->io.buffer) : 0);
-	/* If later requests have succeeded, a request that failed in all its tries does not show that the source is down. */
+	/* A request whose object failed in all tries says nothing about the source if requests that began later have succeeded. */
 	if (q->io.status && q->io.object_fails && q->io.asked_ns < f->last_success_ns)
 		return;
 	if (q->io.status) {

@@ -125,7 +125,7 @@ void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q); /* ca
 void stk__fetch_ask_again(struct stk_fetch *f);
 /* Sets `bytes` as the size of the buffers that a request has or may take; call with the lock held. */
 void stk__read_admit(struct stk_fetch *f, struct stk_read_request *q, size_t bytes);
-/* Called by io, without the lock, before it takes buffers of `bytes` for a request. Returns whether the request may proceed now. */
+/* Returns whether a request may now take buffers of `bytes` bytes; otherwise io asks again later. Called by io, without the lock. */
 bool stk__fetch_admit(struct stk_admission *a, struct stk_request *io, size_t bytes);
 bool stk__fetch_is_full(const struct stk_pipeline *p); /* whether no more requests should be submitted; call with the lock held */
 

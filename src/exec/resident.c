@@ -105,7 +105,7 @@ static bool evaluate_all(struct plan *plan)
 
 /* ---- an operator in a recipe ---- */
 
-/* The operators that flip a coin and whose results are arguments of a node; each occurs once. */
+/* The coin flips whose results are arguments of one operator, each listed once. */
 struct coins {
 	int32_t node[STK_RECIPE_COINS];
 	struct stk_recipe_coin coin[STK_RECIPE_COINS];
@@ -131,7 +131,8 @@ static bool add_coin(struct plan *plan, int32_t value, struct coins *coins)
 	return true;
 }
 
-/* Sets the result of coin flip k to bit k of `variant`, from where the operator reads it as an argument. Returns false if memory runs out. */
+/* Sets the output of coin flip k to bit k of `variant`. An operator that has the coin as an argument then reads this value. Returns false if memory runs
+ * out. */
 static bool set_coin_results(struct plan *plan, const struct coins *coins, int32_t variant)
 {
 	for (int32_t k = 0; k < coins->n; k++) {
@@ -422,7 +423,8 @@ enum stk_status stk__resident_create(struct stk_pipeline *p, struct stk_error *e
 	else if (find_all(&plan))
 		s = gpu ? open_device(&plan, &fit, err) : keep_on_host(&plan, &fit);
 	free_plan(&plan);
-	if (s == STK_NO_MEMORY && plan.d) { /* less memory was free than the GPU reported: takes the ordinary path, which needs little */
+	if (s == STK_NO_MEMORY &&
+		plan.d) { /* less memory was free than the GPU reported: workers make the batches instead, which needs little GPU memory */
 		s = STK_OK;
 		fit = false;
 	}

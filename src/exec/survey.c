@@ -86,7 +86,7 @@ static int64_t position_of(const struct stk_pipeline *p, int64_t k)
 }
 
 /* Returns whether batch k can be planned. It can if the search has ended or failed. Before that, at least STK_ORDER_FIRST samples must be known, and all
- * samples of the batch after this one, which shows that this one is not the epoch's last. */
+ * samples of batch k + 1, since otherwise batch k could turn out to be the epoch's last. */
 bool stk__surveyed_plans(struct stk_pipeline *p, int64_t k)
 {
 	struct stk_surveyed *v = p->parts.surveyed;
