@@ -17,11 +17,11 @@ const char *stk__decode_first(const struct stk_desc *desc);
 /* Sets *out to the dims of the image that `desc` describes. STK_SHAPE: `desc` does not describe an image. */
 enum stk_status stk__dims_of(const struct stk_desc *desc, struct stk_dims *out, struct stk_error *err);
 
-/* Like stk__dims_of, for loops over rows of pixels: also returns STK_SHAPE unless the width follows the height. */
+/* Does the same as stk__dims_of, but also returns STK_SHAPE unless the width follows the height directly. For loops over rows of pixels. */
 enum stk_status stk__dims_of_rows(const struct stk_desc *desc, struct stk_dims *out, struct stk_error *err);
 
-/* Like stk__dims_of_rows, for loops over pixels: also returns STK_SHAPE if the image has a dim of channels that does not follow the width, or whose extent
- * is neither 1 nor 3. Sets *channels to the number of channels: 1 without such a dim, -1 if it is not known. */
+/* Does the same as stk__dims_of_rows, but also returns STK_SHAPE if the image has a dim of channels that does not follow the width, or whose extent is
+ * neither 1 nor 3. Sets *channels to the number of channels: 1 without such a dim, -1 if it is not known. For loops over pixels. */
 enum stk_status stk__dims_of_pixels(const struct stk_desc *desc, struct stk_dims *out, int64_t *channels, struct stk_error *err);
 
 /* Returns the number of channels: 1 if the image has no such dim, -1 if it is not known. */

@@ -20,7 +20,7 @@ static enum stk_status take_library(struct stk_sound_shared *shared, struct stk_
 	if (*out)
 		return STK_OK;
 	enum stk_status s = stk__sound_library_create(out, err);
-	if (!s && !atomic_compare_exchange_strong(&shared->library, &none, *out)) { /* another thread was faster */
+	if (!s && !atomic_compare_exchange_strong(&shared->library, &none, *out)) { /* another thread has stored its library first */
 		stk__sound_library_destroy(*out);
 		*out = none;
 	}

@@ -30,7 +30,7 @@ struct stk_sound_want {
 	bool mono;
 	int32_t dtype;
 	double start, duration; /* in seconds. start 0 or below: the file's start; duration below 0: to the file's end */
-	bool nearest;           /* seconds are rounded to the nearest frame; otherwise down, as DALI does */
+	bool nearest;           /* true: seconds are rounded to the nearest frame; false: down, as in DALI */
 	bool pad;               /* the output has the whole duration: zeros follow the file's end */
 	/* position of the window from 0 (at the file's start) to 1 (at its end), used instead of `start`; below 0: `start` is used */
 	double position;

@@ -241,7 +241,7 @@ static void complete(const struct request *r, const float *extent, float *size)
 		any |= given[d];
 		scale[d] = given[d] ? (double)(r->size[d] / extent[d]) : 1;
 	}
-	if (!any) { /* all are 0: the region keeps its extents in every mode and under any limit */
+	if (!any) { /* no extent is requested: the output has the region's extents, whatever the mode and the limits are */
 		memcpy(size, extent, (size_t)r->n * sizeof *size);
 		return;
 	}
@@ -293,7 +293,7 @@ static void finish(struct stk_extents *x, bool exact_scale, float size, const st
 		b = centre + (lo - centre) * grow;
 		e = centre + (hi - centre) * grow;
 	}
-	if (e - b > 0x1p30) { /* the whole input would be a tiny part of one output pixel */
+	if (e - b > 0x1p30) { /* limits the region's extent: beyond this, the whole input is a tiny part of one output pixel */
 		double centre = (lo + hi) / 2;
 		b = centre - 0x1p29;
 		e = centre + 0x1p29;
@@ -336,7 +336,7 @@ enum stk_status stk__extents_of_args(const struct stk_extent_args *a, bool regio
 		extent[d] = region.hi[d] - region.lo[d];
 		if (x->scales)
 			r.size[d] = x->scales[d] * (float)x->in[d];
-		if (x->in[d] == 0) /* an empty axis stays empty, and the others follow as if its extent were not given */
+		if (x->in[d] == 0) /* an empty axis stays empty; the other axes are computed as if no extent were requested for this one */
 			extent[d] = r.size[d] = 0;
 	}
 	complete(&r, extent, size);

@@ -25,7 +25,7 @@ struct stk_extent_args {
 	const char *mode, *rounding;
 };
 extern const struct stk_arg_def stk__extent_group[];
-/* Like stk__extent_group, but without the argument `rounding` (its field is then NULL), for operators that have the `rounding` of stk__window_group. */
+/* The arguments of stk__extent_group without `rounding`, whose field is then NULL, for operators that have the `rounding` of stk__window_group. */
 extern const struct stk_arg_def stk__extent_core_group[];
 
 /* Extents of one to STK_MAX_DIMS dims, in the order of `size`, the outermost first. */

@@ -78,7 +78,7 @@ static int32_t readers_nuscenes_outputs(const void *args)
 	int32_t n = 0;
 	for (int32_t k = 0; k < field_count(a); k++)
 		n += outputs_of(a, field_at(a, k));
-	return n < 1 ? 1 : n < STK_MAX_OUTPUTS ? n : STK_MAX_OUTPUTS; /* infer refuses more than these */
+	return n < 1 ? 1 : n < STK_MAX_OUTPUTS ? n : STK_MAX_OUTPUTS; /* if there are more, infer fails */
 }
 
 static bool gives(const struct readers_nuscenes *a, enum stk_nuscenes_field wanted)

@@ -25,7 +25,7 @@ static void close_survey(void *shared)
 
 static struct stk_survey *survey_of(const void *shared)
 {
-	return (struct stk_survey *)(uintptr_t)shared; /* the survey has a lock of its own */
+	return (struct stk_survey *)(uintptr_t)shared; /* the cast removes const: the survey guards its changes by a lock of its own */
 }
 
 static int64_t size(const void *shared)

@@ -110,7 +110,7 @@ static enum stk_status broadcast(const struct stk_desc *a, const struct stk_desc
 			return stk__fail(err, STK_SHAPE,
 				"extents %lld and %lld in dim %d do not match: they must be equal, or one of them 1", (long long)x,
 				(long long)y, out->ndim - k);
-		/* An unknown extent becomes the other operand's, unless that is 1: then the result's is unknown. */
+		/* if one extent is unknown, the result has the other one, unless that is 1; then the result's extent is unknown too */
 		out->shape[out->ndim - k] = x == 1 ? y : y == 1 ? x : x < 0 ? y : x;
 	}
 	enum stk_status s = check_layouts(a->layout, b->layout, err);

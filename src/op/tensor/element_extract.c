@@ -19,7 +19,7 @@ static int32_t element_extract_outputs(const void *args)
 {
 	const struct element_extract *a = args;
 	int32_t n = a->element_map.count;
-	return n < 1 ? 1 : n > STK_MAX_OUTPUTS ? STK_MAX_OUTPUTS : n; /* infer refuses more than these */
+	return n < 1 ? 1 : n > STK_MAX_OUTPUTS ? STK_MAX_OUTPUTS : n; /* for any other count, infer fails */
 }
 
 static enum stk_status element_extract_infer(const struct stk_call *call, struct stk_error *err)

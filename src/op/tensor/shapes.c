@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * shapes: implements fn.shapes and x.shape() of the bindings. */
+ * shapes: outputs the shape of a tensor as a vector. The bindings offer it as fn.shapes and x.shape(). */
 #include "kernel/convert/convert.h"
 #include "op/op.h"
 

@@ -33,7 +33,8 @@ static const struct stk_arg_def subscript_args[] = {
  * PySlice_AdjustIndices. */
 static void resolve_range(int64_t lo, int64_t hi, int64_t step, int64_t extent, int64_t *start, int64_t *count)
 {
-	int64_t first = step > 0 ? 0 : extent - 1, last = step > 0 ? extent : -1; /* bounds of a range that is open at both ends */
+	int64_t first = step > 0 ? 0 : extent - 1,
+		last = step > 0 ? extent : -1; /* where a range begins and ends if lo and hi are not given */
 	int64_t low = step > 0 ? 0 : -1, high = step > 0 ? extent : extent - 1;
 	int64_t ends[2] = {lo, hi};
 	for (int i = 0; i < 2; i++) {

@@ -254,7 +254,7 @@ static enum stk_status finish_on_gpu(const struct stk_call *call, const struct c
 		return stk__job_copy_bytes(call->gpu->jobs, c->bytes, out->data, stk_desc_bytes(&out->desc), err);
 	if (!style->normalized)
 		return stk__job_copy_all(call->gpu->jobs, &operands[0], out, true, err);
-	/* A byte times a float has no more digits than a double, so that the product is rounded once, as on the cores. */
+	/* Multiplies in double, which holds the product of a byte and a float exactly. So the product is rounded only once, to float, as on the cores. */
 	const struct stk_job_arithmetic times = {.op = STK_ARITH_OP_mul, .domain = STK_ARITH_DOUBLE, .meet = STK_FLOAT, .operands = 2};
 	operands[1].data = call->gpu->take(call->gpu->user, sizeof scale, err);
 	if (!operands[1].data)
@@ -274,7 +274,9 @@ static enum stk_status begin_on_gpu(const struct stk_call *call, struct clip *c,
 	enum stk_status s = find_tool(call, &t, err);
 	if (!s && !t->gpu)
 		s = stk__video_gpu_create(call->gpu->nvdec, &t->gpu, err);
-	if (!s && style->dtype == STK_FLOAT && !stk__arena_charge(call->tools->arena, total)) /* refuses the same sizes as on the CPU */
+	if (!s && style->dtype == STK_FLOAT &&
+		!stk__arena_charge(call->tools->arena, total)) /* counts the clip's size, so that memory_limit refuses the
+	                                                                                       * same clips as on the CPU */
 		s = stk__fail(err, STK_NO_MEMORY, "out of memory for a clip of %zu bytes", total);
 	if (s)
 		return s;

@@ -214,7 +214,8 @@ static int fit_of_decoder(const struct kept_decoder *d, const struct video *v, i
 	return d->video == v && d->frame < frame ? 2 : !d->video || d->video == v;
 }
 
-/* Chooses an idle decoder. Returns NULL if a new one is needed. Call with the lock held. */
+/* Returns the idle decoder that fits the request best, or NULL if a new one should be made. A decoder of another video is only taken if the cache already
+ * has most_decoders. Call with the lock held. */
 static struct kept_decoder *choose_decoder(const struct stk_video_cache *c, const struct video *v, int32_t frame)
 {
 	struct kept_decoder *best = NULL;

@@ -343,7 +343,7 @@ static int32_t find_ranges(const struct stk_video_set *s, int64_t id, int64_t of
 	const struct stk_video_index *x = s->indexes[s->clips[id].file];
 	int32_t *frames = stk__alloc((size_t)length * sizeof *frames), n = 0, unique = 0;
 	struct stk_segment *segments = stk__alloc((size_t)length * sizeof *segments);
-	if (!frames || !segments) { /* without memory for the plan, ask for the whole file */
+	if (!frames || !segments) { /* no memory for the plan: requests the whole file */
 		offsets[0] = 0;
 		lengths[0] = -1;
 		n = 1;
