@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ends or waits for work before the interpreter ends: pipelines, calls of users' functions on this package's threads, and calls of the library that run
-Python code meanwhile.
+"""Finishes work before the interpreter ends: closes pipelines, and waits for users' functions that run on this package's threads, and for calls of the
+library that run Python callbacks.
 
-After its end, an interpreter (before Python 3.14) ends each thread that wants to run Python code, by a C++ exception that must not be caught. If C++ code, such
-as that of torch or OpenCV, is among the callers of the Python code, the process is aborted."""
+Without this, the process may be aborted. Before Python 3.14, the interpreter at its end stops each other thread that wants to run Python code: it unwinds the
+thread's stack as a C++ exception would. If C++ code that may not throw, such as some of torch's or OpenCV's, is on that stack, the process is aborted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from stoker.errors import StateError
 _PATIENCE = 2.0  # seconds to wait for running calls
 
 _open: weakref.WeakSet[Any] = weakref.WeakSet()  # objects to close before the interpreter ends
-# Kinds of calls. _FUNCTION: calls a user's function. _LIBRARY: calls a function of the library that runs Python code. _JOB: a job of a thread of this package.
+# Kinds of calls, by the function that registers them. _FUNCTION: call(). _LIBRARY: library_call(). _JOB: job().
 _FUNCTION, _LIBRARY, _JOB = "function", "library", "job"
 _calls: dict[object, str] = {}  # the kind of each running call
 _thread = threading.local()  # job: the key in _calls of this thread's last job
@@ -53,8 +53,9 @@ def call(function: Callable[..., Any], *arguments: Any) -> Any:
 
 @contextlib.contextmanager
 def job() -> Iterator[None]:
-    """A context for a job of a daemon thread of this package, from its call to the release of its result, which may run C++ code as in torch's tensors. The
-    interpreter's end waits up to _PATIENCE seconds for it. After all objects were closed, the thread stops for good instead of leaving the context."""
+    """A context for one task of a daemon thread of this package. The context also includes the release of the task's result, because freeing objects such as
+    torch's tensors runs C++ code. The interpreter's end waits up to _PATIENCE seconds for the task. After all objects were closed, the thread stops for good
+    instead of leaving the context."""
     _register()
     _thread.job = key = object()
     _calls[key] = _JOB
@@ -68,8 +69,8 @@ def job() -> Iterator[None]:
 
 @contextlib.contextmanager
 def library_call() -> Iterator[None]:
-    """A context for a call of the library that runs Python code in callbacks, which call check_leaving(). The interpreter's end waits up to _PATIENCE
-    seconds for the call. If Python ended the thread in a callback, other threads of the library would still use its stack."""
+    """A context for a call of the library that runs Python callbacks; these call check_leaving(). The interpreter's end waits up to _PATIENCE seconds for the
+    call, because Python must not end the thread in a callback: other threads of the library still use variables on the thread's stack."""
     _register()
     key = object()
     _calls[key] = _LIBRARY

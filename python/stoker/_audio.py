@@ -137,8 +137,8 @@ class AudioSamples:
 
 @dataclass(frozen=True)
 class AudioMetadata:
-    """Facts about a sound, with torchcodec's names. begin_stream_seconds: time of the first sample. Times are on the file's clock, like those of a video in the
-    same file."""
+    """Properties of a sound, under torchcodec's names. begin_stream_seconds: time of the first sample. Times are on the file's clock, like those of a video in
+    the same file."""
 
     sample_rate: int
     num_channels: int
@@ -250,8 +250,8 @@ class Audio:
     rate: the rate in Hz to which all sounds are resampled. None: each sound keeps the rate of its file, which the field `rate` contains.
     duration: the duration in seconds of all sounds. Longer sounds are cropped, and zeros are appended to shorter ones. None: sounds keep their lengths, and a
     batch is padded with zeros to the longest one; the field NAME_lengths has the lengths. With ragged=(NAME,) the batch is a RaggedBatch.
-    crop: the part of a sound that is longer than `duration`: "start", "center" or "random". If samples also have a Video, the sound is that of the clip.
-    Only this part is decoded, except for files in a NeMo manifest.
+    crop: which part to take if a sound is longer than `duration`: "start", "center" or "random". If samples also have a Video, the part that belongs to the
+    clip is taken instead. Only the part is decoded, except for files in a NeMo manifest.
     mono: True averages the channels, so that a batch has the shape (N, frames); otherwise the shape is (N, channels, frames).
     dtype: "float32" (full scale is -1 to 1), "int16" or "int32".
     quality: the quality of resampling, from 0 to 100.

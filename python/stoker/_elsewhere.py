@@ -125,7 +125,7 @@ def instead(full: str) -> str:
 
 
 def no_member(kind: str, name: str) -> AttributeError:
-    """Returns the exception for the __getattr__ of a class. kind: full name of the class, "stoker.tensors.TensorGPU"."""
+    """Returns the AttributeError that a class's __getattr__ raises. kind: full name of the class, such as "stoker.tensors.TensorGPU"."""
     return AttributeError(f"{kind.rpartition('.')[2]!r} object has no attribute {name!r}{instead(f'{kind}.{name}')}")
 
 

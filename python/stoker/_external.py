@@ -31,7 +31,7 @@ def _per_output(value: Any, outputs: int, what: str) -> list[Any]:
 
 
 def add_fed_sources(builder: GraphBuilder, operators: Sequence[dict[str, Any]]) -> None:
-    """Gives each external_source of a deserialised graph a source for feed_input, because Python sources were not serialised."""
+    """Makes each external_source of a deserialised graph take its batches from feed_input, because its Python source was not serialised."""
     for i, operator in enumerate(operators):
         if operator["op"] != "external_source":
             continue
@@ -90,7 +90,7 @@ def external_source(
     cycle: for iterables. True or "quiet": the source starts again when it ends, without ending the epoch. "raise": its end is the end of the epoch, and it
     starts again with the next epoch. None or "no": the source does not start again, and later epochs are empty.
     repeat_last: without a source, a run without new data gets the last batch again. blocking: without a source, a run waits until another thread feeds data.
-    cuda_stream: a stream of torch or CuPy that writes data on a GPU; the library waits for it. By default the current stream of that library.
+    cuda_stream: the stream on which torch or CuPy writes the data on a GPU; Stoker waits for it. By default it is the current stream of torch or CuPy.
     layout, dtype, ndim: the layout, type and number of dimensions of the samples: one for all outputs, or a list. dtype and ndim are checked if they are given.
     device: "gpu" uploads the samples, in a pipeline with a GPU. Batches of torch or CuPy arrays that are on that GPU are not copied to host memory; single
     samples (batch=False) and arrays on another GPU are copied.

@@ -75,7 +75,7 @@ class Function(KeptErrors):
 
 
 def _without_output(function: Callable[..., Any], by_batch: bool) -> Callable[..., Any]:
-    """Wraps a function that is called only for its side effects. The wrapper returns one byte a sample, because an operator needs an output."""
+    """Wraps a function that is called only for its side effects. The wrapper returns one byte for each sample, because an operator needs an output."""
 
     def call(*samples: Any) -> Any:
         result = function(*samples)

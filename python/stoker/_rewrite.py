@@ -28,7 +28,7 @@ from stoker._liveness import Liveness, within, writes
 
 RUNTIME = "_stoker"
 RESULT = "_stoker_result"
-_MOST_COPIES = 2000  # limit of duplicated syntax nodes; code after an `if` that returns on some paths is copied into both branches
+_MOST_COPIES = 2000  # the most syntax nodes to duplicate: code after an `if` with a `return` may be copied into both branches
 
 DEAD, CAPTURED, READ = 0, 1, 2  # the use of a variable after an `if`: not used, perhaps used by an inner function, read
 
@@ -52,7 +52,7 @@ def _falls_through(body: Sequence[ast.stmt]) -> bool:
 
 
 class _Tail:
-    """Moves the statements after an `if` that returns into its branches."""
+    """Moves the statements that follow an `if` with a `return` into the branches of that `if`."""
 
     def __init__(self) -> None:
         self.copied = 0
@@ -374,7 +374,7 @@ def rewritten(code: CodeType) -> CodeType | None:
     )
     assert isinstance(inner, (ast.FunctionDef, ast.ClassDef, ast.Expr))
     if not isinstance(inner, ast.Expr) and inner.name not in code.co_freevars:
-        outer.body.insert(0, ast.Global([inner.name]))  # the original reads this name as a global, for it is no free variable there
+        outer.body.insert(0, ast.Global([inner.name]))  # the original reads this name as a global, because it is not a free variable there
     module = ast.fix_missing_locations(ast.Module([outer], []))
     path = ["_outer", *([holder.name] if holder is not None else []), code.co_name]
     made = _find(compile(module, code.co_filename, "exec", dont_inherit=True, flags=code.co_flags & 0x1000000), path)
@@ -382,7 +382,8 @@ def rewritten(code: CodeType) -> CodeType | None:
 
 
 def _wrapped(node: ast.AST, holder: ast.ClassDef | None) -> ast.stmt:
-    """Returns the rewritten function as a statement. Puts a method into a class of the original's name, because Python changes names like __x by the class."""
+    """Returns the rewritten function as a statement. Puts a method into a class with the original's name, because Python mangles names such as __x with the
+    name of the class."""
     if isinstance(node, ast.FunctionDef):
         node.decorator_list = []
         node.args.defaults = [ast.Constant(None) for _ in node.args.defaults]

@@ -133,7 +133,7 @@ def _stacked(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 def _boxes_of(batch: Any, given: Any, count: int) -> list[np.ndarray]:
     """Returns an array of boxes for each of the first `count` images; [] if the batch has no boxes. given: the argument `boxes` of view. Raises
-    InvalidArgumentError if it does not lead to boxes."""
+    InvalidArgumentError if it is the name of no field, or if the field or the value does not have the form of boxes."""
     if given is None or isinstance(given, str):
         found = [field for name, field in _fields_of(batch) if name == (given or "boxes")]
         if not found and given is not None:
@@ -171,7 +171,8 @@ _COLORS = ((255, 64, 64), (64, 224, 96), (80, 144, 255), (255, 200, 0), (255, 96
 
 
 def _with_boxes(image: np.ndarray, boxes: np.ndarray, scale: float) -> np.ndarray:
-    """Returns a copy of the image with outlines of boxes, without parts outside of the image. scale: factor from the boxes' pixels to the image's."""
+    """Returns a copy of the image on which the outlines of boxes are drawn. Boxes may reach out of the image. scale: factor from the pixels in which the boxes
+    are given to those of the image."""
     import numpy as np
 
     image = image.copy()

@@ -162,14 +162,15 @@ def common() -> Storage:
 
 
 def of(source: Any, storage: Storage | None) -> Storage | None:
-    """Returns the Storage that reads a source: the given one, or else the common one if the source is a URL, or None. Raises an error for other types."""
+    """Returns the Storage that reads a source: `storage` if it is given, else the common one for a URL, else None. Raises InvalidArgumentError if `storage` is
+    not a Storage."""
     if storage is not None and not isinstance(storage, Storage):
         raise InvalidArgumentError(f"storage is a stoker.Storage, not {storage!r:.100}")
     return common() if storage is None and isinstance(source, str) and "://" in source else storage
 
 
 def _folder(cache: str | os.PathLike[str]) -> str:
-    """Returns the absolute path of the cache's folder. Returns "memory" unchanged, for which the library makes a folder in memory."""
+    """Returns the absolute path of the cache's folder. Returns "memory" unchanged: the library then makes the folder in /dev/shm."""
     if cache == "memory":
         return "memory"
     try:

@@ -16,13 +16,13 @@ from stoker.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-_CHUNK = 32 << 20  # default for the most bytes of one packed copy
+_CHUNK = 32 << 20  # default limit of the bytes in one packed copy
 _ALIGN = 16
 _MOST_ALIGN = 1 << 20
 
 
 class Copied:
-    """A copy of a tree, which may still be in progress. Keep this object until get() has returned."""
+    """A copy of a tree, which may still be in progress. Keep this object until get() has returned, because it owns the buffers of the copy."""
 
     def __init__(self, made: Any, event: Any, buffers: list[Any], device: Any) -> None:
         self._made, self._event, self._buffers, self._device = made, event, buffers, device
@@ -65,9 +65,9 @@ def to_device(tree: Any, device: Any) -> Any:
 
         batch = stoker.to_device({"boxes": [a, b, c], "ids": ids}, "cuda")
 
-    Many small tensors are packed into pinned memory and sent to the GPU in few large copies, instead of one copy and one wait for each. The copy is ordered like
-    other work on the current stream, so that no call has to wait for it. NumPy arrays become tensors. A tensor that is on the device already is returned
-    itself, as Tensor.to does. A copy to the CPU is complete when the function returns.
+    Many small tensors are packed into pinned memory and sent to the GPU in few large copies, instead of one copy and one wait for each tensor. The copy is
+    ordered like other work on the current stream, so that no call has to wait for it. NumPy arrays become tensors. A tensor that is already on the device is
+    not copied, as with Tensor.to. A copy to the CPU is complete when the function returns.
     """
     import torch
 
@@ -83,8 +83,8 @@ _lock = threading.Lock()
 
 
 def start_in_background(tree: Any, device: Any, **how: Any) -> Copied:
-    """Starts a copy to a GPU on another thread and stream. Whether later changes of the tree's tensors are in the copy is undefined. Without CUDA, or for
-    another device, starts the copy on this thread. how: further arguments of start()."""
+    """Starts a copy to a GPU on another thread and stream. Do not change the tree's tensors before the copy has ended: it may or may not contain the change.
+    Without CUDA, or for another device, starts the copy on this thread. how: further arguments of start()."""
     import torch
 
     global _pool
@@ -238,7 +238,7 @@ class _Piece:
         return part[:: self.step // self.dtype.itemsize] if self.numbers else part.view(self.shape)
 
 
-_paddings: dict[Any, list[Any]] = {}  # tensors of 0, 1, 2, ... rows of zeros, by device, dtype, shape of a row and step
+_paddings: dict[Any, list[Any]] = {}  # (device, dtype, shape of a row, step): tensors of 0, 1, ..., step - 1 rows of zeros
 
 
 def _padding(like: Any, step: int, torch: Any) -> list[Any]:
@@ -253,7 +253,8 @@ def _padding(like: Any, step: int, torch: Any) -> list[Any]:
 
 
 def _chunks(groups: list[Any], leaves: list[Any], chunk: int, align: int) -> Any:
-    """Yields lists of pieces. The pieces of a list together have at most `chunk` bytes, unless the list has only one, larger tensor."""
+    """Yields lists of pieces, one list for each packed copy. The pieces of a list have at most `chunk` bytes together, unless one tensor is larger: then it is
+    the only one in its list."""
     import torch
 
     part: list[_Piece] = []

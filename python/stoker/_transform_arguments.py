@@ -13,7 +13,7 @@ from stoker import types
 
 
 class InterpolationMode(Enum):
-    """Interpolation, with torchvision's names."""
+    """Methods of interpolation, with torchvision's names and values."""
 
     NEAREST = "nearest"
     NEAREST_EXACT = "nearest-exact"
@@ -92,7 +92,7 @@ def channels(owner: str, name: str, values: Any) -> list[float]:
 
 
 def fills(fill: Any) -> Any:
-    """Returns a dict of fills with its keys as names of kinds; they may be classes of torchvision.tv_tensors. Returns other fills unchanged."""
+    """Replaces classes among the keys of a dict of fills, such as torchvision.tv_tensors.Mask, by their names. Returns other fills unchanged."""
     return {str(getattr(kind, "__name__", kind)): f for kind, f in fill.items()} if isinstance(fill, dict) else fill
 
 

@@ -88,7 +88,7 @@ def warn(text: str) -> None:
 
 @contextmanager
 def without_notices() -> Iterator[None]:
-    """A context in which notices of this thread are dropped. The package uses it when it calls its own functions in ways against which it advises users."""
+    """A context in which notices of this thread are dropped. The package enters it before it calls its own functions in ways that would give users a notice."""
     before, _location.silent = _location.silent, True
     try:
         yield

@@ -102,7 +102,7 @@ class DataNode:
         return self.property("source_info", device=device)
 
     def _known(self, op: str, args: list[Value], device: str) -> DataNode:
-        """Adds an operator that runs on the CPU, even if the value is on the GPU, because it needs only facts about the value."""
+        """Adds an operator that needs only the value's shape, layout or source, and therefore runs on the CPU even if the value's data is on the GPU."""
         found: DataNode = self._call(op, [self], args, device="cpu")
         return found.gpu() if device == "gpu" and self._builder.device_id is not None else found
 
@@ -304,7 +304,8 @@ class _Bounds:
         self.inputs: list[int] = []  # for each bound: 0 for a constant, or k for the k-th input, counted from 1
 
     def add(self, value: Any, otherwise: int, what: str) -> int:
-        """Returns a bound as a number: `otherwise` for None; a placeholder, 1, for a node, which becomes an input. what: the bound's name in messages."""
+        """Returns the number for a bound. None gives `otherwise`. A node becomes an input of the operator, and gives the placeholder 1. what: the bound's name
+        in messages."""
         if isinstance(value, types.ScalarConstant):
             value = constant_node(value)
         if isinstance(value, DataNode):
@@ -325,7 +326,8 @@ class _Bounds:
 
 
 def subscript(node: DataNode, key: Any) -> DataNode:
-    """Makes the node of node[key]. key: '...', whole numbers, ranges with steps, and stoker.newaxis. A number may be a node with one number a sample."""
+    """Returns the node for node[key]. key: '...', whole numbers, ranges with steps, and stoker.newaxis. In place of a number it may have a node, which holds a
+    number for each sample."""
     keys = _expand(node, list(key) if isinstance(key, tuple) else [key])
     kinds, lo, hi, step = [], [], [], []
     bounds, names = _Bounds(), list[str]()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pipeline, a graph of operators that can be run, and the decorator pipeline_def. Both have the interface of DALI's."""
+"""The class Pipeline, a graph of operators that can be run, and the decorator pipeline_def. Both have the same interface as in DALI."""
 
 from __future__ import annotations
 
@@ -346,7 +346,7 @@ class Pipeline:
         self._workers = workers(self._settings.num_threads)
         with ProgressLine() as line, library_call():
 
-            def listed(entries: int) -> None:  # number of objects listed so far; -1 if none has arrived for a moment
+            def listed(entries: int) -> None:  # entries: number of objects listed so far; -1: only a chance to raise an error
                 self._check_given_up()
                 check_leaving()
                 if entries >= 0:

@@ -307,7 +307,7 @@ class RandomErasing(Transform):
             raise ValueError(f'RandomErasing: value is a number, one a channel or "random", not {value!r}')
         self.noise: str | None = (
             "values" if isinstance(value, str) else None
-        )  # draws one number for each value ("values") or channel ("channels"); None: `value` is used
+        )  # "values" or "channels": draws a random number for each value or for each channel; None: fills with `value`
         self.value = [0.0] if isinstance(value, str) else [float(v) for v in value] if isinstance(value, Sequence) else [float(value)]
         self.unit = 1.0  # factor from the scale of `value` to that of the image; depends on the transforms before this one
 
@@ -411,7 +411,7 @@ class RandomOrder(Group):
             )
 
     def in_random_order(self) -> list[Transform]:
-        """Returns the transforms whose order matters, without flips if all other transforms commute with flips. [] if no order matters."""
+        """Returns the transforms whose order matters. Leaves out flips if all other transforms commute with flips. Returns [] if all orders are equivalent."""
         others = [t for t in self.transforms if not _mirrors(t)]
         turned = len(others) < len(self.transforms)
         commute = all(_commutes_with_mirroring(t) for t in others)
@@ -421,8 +421,8 @@ class RandomOrder(Group):
 
 
 def _commutes_with_mirroring(transform: Transform) -> bool:
-    """Returns whether the results have the same probabilities if the transform runs before or after mirroring: it treats all pixels alike, or it is a crop
-    whose windows are equally likely."""
+    """Returns whether it makes no difference to the distribution of results if the image is mirrored before or after the transform. This holds for transforms
+    that treat all pixels alike, and for crops in which each window is as likely as its mirror image."""
     if isinstance(transform, Group):
         return all(_commutes_with_mirroring(t) for t in transform.transforms)
     if isinstance(transform, RandomCrop):
@@ -677,8 +677,9 @@ def _translated(transform: Any, name: str) -> Transform:
 
 def translate(transform: Any, pil: bool = False) -> Transform:
     """Translates a transform of torchvision or timm into one of this module. Raises TypeError for transforms of torchvision that have no counterpart here, for
-    classes, and for objects that cannot be called. Other callables run in Python: modules of torch and torchvision's LinearTransformation get tensors, timm's
-    other transforms PIL images, those of albumentations arrays, and other functions arrays, or PIL images if `pil` is true."""
+    classes, and for objects that cannot be called. Returns a Lambda for other callables, which then run in Python. Torch's modules and torchvision's
+    LinearTransformation get tensors; other transforms of timm get PIL images; those of albumentations get arrays; all others get arrays, or PIL images if
+    `pil` is true."""
     name, module = type(transform).__name__, type(transform).__module__
     if module.startswith("torch.nn.") and name == "Identity":
         return Identity()
