@@ -38,8 +38,8 @@ def rows_of(
     root: str | os.PathLike[str] | None,
     kinds: Mapping[str, Kind],
 ) -> list[dict[str, Any]]:
-    """Returns a dict of fields for each sample, for tables in which some fields are images, masks or maps. Their values are paths; relative ones are joined to
-    `root`. Raises InvalidArgumentError if such a column does not hold paths. kinds: the fields' kinds. The other arguments are those of from_table."""
+    """Returns a dict of fields for each sample, for tables in which some columns hold the paths of images, masks or maps. Relative paths are joined to `root`.
+    Raises InvalidArgumentError if such a column does not hold paths. kinds: the fields' kinds. The other arguments are those of from_table."""
     main = main_of(dict(kinds))
     paths, columns, root = _parts_of(table, path, targets, root)
     for field, kind in kinds.items():
@@ -70,7 +70,7 @@ def _parts_of(
     for column in (path, *wanted.values()):
         if column not in columns:
             single = next(iter(columns)) if isinstance(table, (str, os.PathLike)) and len(columns) == 1 else ""
-            for other in "| ":  # the separator, unless the first row has another number of them than the first line
+            for other in "| ":  # the character that separates columns, if the first row has it as often as the line with the names
                 value = str(columns[single][0]) if single and columns[single] else ""
                 if column in single.split(other) and value.count(other) == single.count(other):
                     raise _of_separator(name, other)
@@ -104,9 +104,9 @@ def _of_frame(table: Any) -> dict[str, list[Any]]:
 
 
 def _columns_of_fields(targets: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
-    """Returns a dict from fields to columns; a mapping is such a dict already. A field is named like its column, or, if that name is not possible, with _ in
-    place of characters other than letters and digits: the column "Patient Age" becomes Patient_Age. Raises InvalidArgumentError if two columns get the same
-    name."""
+    """Returns a dict from fields to columns. If the user gave column names only, a field has its column's name. If that is not a valid field name, each run of
+    characters other than letters and digits becomes _: the column "Patient Age" becomes Patient_Age. Raises InvalidArgumentError if two columns get the same
+    field."""
     if isinstance(targets, Mapping):
         return {str(field): str(column) for field, column in targets.items()}
     fields: dict[str, str] = {}

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 _AHEAD = 2  # number of batches whose samples are fetched before they are needed
-MOST_PROBES = 64  # the most samples that are fetched before the run to find the types of targets
+MOST_PROBES = 64  # the most samples that are fetched before the first batch to find the types of targets
 _COMPARED = 16  # the most samples whose images are compared in size
 
 
@@ -90,7 +90,7 @@ class DatasetSource(Source):
     many = False  # whether the dataset has many(ids), which fetches several samples faster than separate calls
     in_memory = True  # whether images that are arrays come from the user's memory; False if they were read from files
     unchanging = False  # whether a sample is the same in each epoch, so that samples of the next epoch may be fetched before it begins
-    by_sample = True  # whether a single sample is cheap to fetch, so that some may be fetched before the run
+    by_sample = True  # whether a single sample is cheap to fetch, so that the sizes of some images may be compared before the first batch
     typed = False  # whether a value without rows, such as an empty array, already has the type of the target's other values
     compares_sizes = False  # whether `nodes` shall set `sizes`
     sizes: list[Size] | None = None  # (height, width) of up to _COMPARED images, the same images on each rank; None: not fetched
@@ -346,8 +346,8 @@ class DatasetSource(Source):
         return DescribedBatch(columns, tuple(f.description for f in fetched))
 
     def _first_items(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> Iterator[Item]:
-        """Yields this rank's items in the order in which they are needed, from the position where the run begins, or from the next epoch if no step of that
-        epoch is left. Raises InvalidArgumentError if the dataset is too small for one batch."""
+        """Yields this rank's items in the order in which they are needed, from the position that begin() set. If no step of that epoch is left, begins with
+        the next epoch. Raises InvalidArgumentError if the dataset is too small for one batch."""
         epoch, consumed, _ = self._start
         stride = spec.batch * (1 if per_rank else spec.shard.world)
         at = consumed + (0 if per_rank else spec.shard.rank * spec.batch)
@@ -395,8 +395,8 @@ class DatasetSource(Source):
         raise failed
 
     def _find_types(self, items: Iterator[Item], spec: Spec) -> None:
-        """Fetches further samples, one by one, while a target has no rows in those before, such as an empty list of boxes, which has no type. Calls that run
-        at once would find the type of the sample that arrives first. Then gives the type to the samples without rows too."""
+        """Fetches further samples until the type of each target is known. A target without rows, such as an empty list of boxes, has no type. Fetches one
+        sample at a time: of several concurrent calls, the one that returns first would decide the type. Then gives the types to the samples fetched before."""
         if self.typed:
             self.samples_of.settle_types(self._example)
         if self.samples_of.has_types():
@@ -533,7 +533,7 @@ class DatasetSource(Source):
         flat = {k for k in pictures if kinds[k - 1].name == FLOATS and self.samples_of.picture(k).flat}
         padded = {k: spec.padded(field.node, field.kind) for k, field in moving.items()}
         moved = {k: fn.squeeze(node, axes=[0]) if k in flat else node for k, node in padded.items()}
-        # Targets that Python finishes are not uploaded yet.
+        # Targets that Python converts after the pipeline, those in `finish`, stay in host memory.
         targets = [moved[k] if k in moved else nodes[k] if k in finish else spec.upload(nodes[k]) for k in range(1, 1 + self.targets)]
         names = {k: name for name, k in self.fields(self.asked.names).items() if k is not None}
         images = [k for k in pictures if k not in flat]
@@ -620,8 +620,9 @@ class DatasetSource(Source):
         return found
 
     def _let_follow(self, followers: Followers, geometry: DataNode) -> None:
-        """Adds conversions that move boxes and points, and that remove the ones that transforms drop. They run for a whole batch, and read the moves from the
-        output after the targets. Raises UnsupportedError if boxes or points cannot follow a transform."""
+        """Adds conversions that move boxes and points as the transforms moved the image, and that remove those which transforms drop. They run for a whole
+        batch. The output after the targets has the numbers of each sample's crops, flips and so on. Raises UnsupportedError if boxes or points cannot follow a
+        transform."""
         numbers = self.targets + 1
         shown = {k: name for name, k in self.fields(self.asked.names).items()}
         for at, k in enumerate(self.samples_of.stacks, 2):

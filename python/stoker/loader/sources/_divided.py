@@ -19,9 +19,9 @@ _UNKNOWN = ""  # digest of a part that differs from call to call, or that has no
 
 
 def refuse_divided(dataset: Any, size: int | None, shard: Shard, context: Any) -> None:
-    """Raises InvalidArgumentError on all ranks if the sample at one index differs between them. Parts that change from call to call, such as augmented images,
-    are not compared. Does nothing if the ranks are not in a group, or if the size is not known. context: the multiprocessing context if the Dataset must be
-    called in another process, else None."""
+    """Raises InvalidArgumentError on all ranks if dataset[i] differs between them for one of a few indices. Parts that change from call to call, such as
+    augmented images, are not compared. Does nothing if the ranks cannot communicate (no torch.distributed), or if the size is not known. context: the
+    multiprocessing context if the Dataset must be called in another process, else None."""
     group = together(shard)
     if group is None or not size:
         return

@@ -136,7 +136,7 @@ class Threads:
         while (job := jobs.get()) is not None:
             with _at_exit.job():
                 _finish(*job)
-                del job  # together with _finish's end, this frees the result if no one else has it
+                del job  # frees the result if the caller has dropped its future; `job` would keep it alive until the next call
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         from concurrent.futures import Future
@@ -223,7 +223,7 @@ class Workers:
         return replace(fetched, parts=made)
 
     def fetch_next(self, item: Item) -> Fetched:
-        """Fetches another sample before the run. Call after fetch_first, while no other sample is being fetched."""
+        """Fetches another sample before the first batch. Call after fetch_first, while no other sample is being fetched."""
         future = self.submit([item])
         unfinished([future])
         fetched: Fetched = future.result()[0]
@@ -242,8 +242,8 @@ class Workers:
         return self._called(items)
 
     def _called(self, items: Sequence[Item]) -> list[Fetched]:
-        """Fetches samples. One thread at a time does this during the first calls, whose effects on the Dataset's attributes are compared, and always if the
-        Dataset cannot be called by several threads at once. Copies the samples if the Dataset may reuse their buffers."""
+        """Fetches samples, and copies them if the Dataset may reuse their buffers. During the first calls only one thread at a time does this, so that changes
+        of the Dataset's attributes can be found. If these show that several threads cannot call the Dataset at once, it stays like that."""
         changes = self._changes
         if not (self._watch.copies or changes.counting or changes.serial):
             return self._fetch(items)

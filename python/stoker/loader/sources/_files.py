@@ -29,7 +29,7 @@ _FOLDERS = 8  # the most class folders from which files are compared
 
 # Endings of the files that this build of the library can decode as images.
 IMAGE_ENDINGS = tuple(glob.removeprefix("*.") for glob in _core.image_globs())
-# Usual names of a data set's parts, and how many entries of a folder are looked at to find out whether it holds folders.
+# Usual names of splits; and the number of entries of a folder among which a subfolder is looked for.
 _SPLITS, _FEW = frozenset(("train", "training", "val", "valid", "validation", "test", "testing")), 100
 
 
@@ -61,7 +61,8 @@ class FileSource(Source):
         return [first, spec.label(label), *others]
 
     def split_of(self, classes: Sequence[str]) -> str | None:
-        """Returns the folder of a split that the user probably meant, if all classes have names of splits, such as train and val, and hold folders."""
+        """Returns the path of the split that the user probably meant, if all classes have names of splits, such as train and val, and hold folders. Returns
+        None otherwise."""
         if self.root is None or _files.is_uri(self.root) or len(classes) < 2 or not _SPLITS.issuperset(classes):
             return None
         try:

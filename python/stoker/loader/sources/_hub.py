@@ -29,7 +29,7 @@ def turned(source: Any) -> bool:
 class _Rows:
     """Reads rows of a data set: the encoded image or sound, and the other columns of the user's fields.
 
-    sound: the user's name of the column of sounds, if rows have sounds instead of images; None: rows have images.
+    sound: the name that the user gave the column of sounds, if rows have sounds instead of images; None: rows have images.
     """
 
     def __init__(self, source: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind] | None, sound: str | None = None) -> None:
@@ -241,4 +241,4 @@ def _as_array(value: Any, dtype: str, extents: list[int]) -> Any:
         made = np.asarray(value, None if dtype == "bool" else dtype)
     except (TypeError, ValueError, OverflowError):  # lists of different lengths, a null, or a number above int64's; the Loader reports it
         return value
-    return value if dtype == "bool" and made.dtype != np.bool_ else made  # with the dtype given, NumPy makes False of a null
+    return value if dtype == "bool" and made.dtype != np.bool_ else made  # np.asarray(value, bool) would silently turn a null into False

@@ -20,7 +20,7 @@ from stoker.pipeline import Pipeline
 
 _HEAD = 64 << 10  # number of bytes to read from the start of a file; nearly every image header fits in them
 ADVICE = "give bucket_by a list with one key for each sample, as [height // 64 for height in heights]"
-WHOLE = 16  # number of files that are enough for a comparison of sizes if each has to be read as a whole
+WHOLE = 16  # number of images whose sizes are compared if their whole files have to be read, as from a store
 
 Size = tuple[int, int]  # height, width
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `stoker inspect` for robot data sets: prints facts from the metadata, whose tables it reads and checks as a Loader does."""
+"""The command `stoker inspect` for robot data sets: reads and checks their metadata and tables as a Loader does, and prints facts from the metadata."""
 
 from __future__ import annotations
 

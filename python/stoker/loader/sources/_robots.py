@@ -235,7 +235,8 @@ class Robots:
                 self._check_spans(key)
 
     def _check_frames(self, lengths: Sequence[int]) -> None:
-        """Raises CorruptError unless each row has the frame and the episode that the metadata says, a task of the list, and a time of 0 or more."""
+        """Raises CorruptError unless each row has the frame and episode numbers that follow from the metadata, a task that meta/tasks lists, and a time of 0 or
+        more."""
         import numpy as np
 
         rows = {n: np.asarray(self._frames[n]) for n in STANDARD}

@@ -23,8 +23,8 @@ class UnlikeError(TypeError):
 
 
 def place_of(item: Any) -> Any:
-    """Returns the file, row group and number of a table's row, which is a dict with this attribute. Returns None for other samples; some, such as tensors, have
-    an attribute of the same name that means another thing."""
+    """Returns `where` of a sample that is a table's Row: its file, row group and number. Returns None for other samples; some, such as tensors, have an
+    attribute `where` that means another thing."""
     return getattr(item, "where", None) if isinstance(item, dict) else None
 
 
@@ -151,8 +151,9 @@ class Samples:
         self.follow, self.stacks, self.pictures, self._converters = False, [], [], []
 
     def _geometry(self, image: Any, rest: list[Any]) -> Any:
-        """Returns an array with the image's height and width, then the number of masks in each stack. Puts a mask of zeros, which the batch will not have, into
-        each empty stack of `rest`. Raises ValueError if a mask or a further image differs in size from the image."""
+        """Returns an array with the image's height and width, then the number of masks in each stack. Replaces each empty stack in `rest` by one mask of zeros,
+        since an output cannot be empty; its count of 0 says that the batch leaves this mask out. Raises ValueError if a mask or a further image differs in size
+        from the image."""
         import numpy as np
 
         height, width = extent = height_and_width(image, self.layout, self.oriented) or (

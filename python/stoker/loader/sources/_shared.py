@@ -40,9 +40,9 @@ def _may_change(row: tuple[Any, ...], number: int) -> bool:
 
 
 class ReuseDetector:
-    """Finds out from the first samples whether a Dataset reuses the memory of earlier samples. Until that is known, samples are copied; afterwards they are
-    copied only if the Dataset does. While several calls could fill the same memory before it is copied, calls run one at a time. Samples are not always copied,
-    because a Dataset that returns parts of its own data, such as `self.X[i]`, would lose a third of its speed.
+    """Finds out from the first samples whether a Dataset reuses the memory of earlier samples. Until this is known, samples are copied, and calls run one at a
+    time if another call could overwrite a sample before it is copied. Afterwards samples are copied only if the Dataset reuses memory: copying always would
+    cost a Dataset that returns parts of its own data, such as `self.X[i]`, a third of its speed.
 
     count: the number of samples that are still to be checked. copies: whether samples are copied. serial: whether only one call may run at a time.
     """
@@ -82,7 +82,8 @@ class ReuseDetector:
                 self._given.clear()
 
     def forget(self) -> None:
-        """Drops the samples that are kept for comparison, and keeps none of calls that end later. A view of a table's row would keep its whole row group."""
+        """Drops the samples that are kept for comparison, and keeps none of calls that end later. A kept sample can hold much memory: a view of one row keeps
+        the whole row group of its table."""
         with self._lock:
             self._closed = True
             self._given.clear()
@@ -125,8 +126,8 @@ def _copy(part: Any) -> Any:
 
 def open_file(dataset: Any, forked: bool) -> str | None:
     """Returns the name of an attribute that holds an open file, such as "Records.file", or None. Also searches Datasets inside Subset and ConcatDataset. A call
-    could move the file's position between the seek and the read of another call. forked: calls run in forked processes, which share the position too, and not
-    on threads."""
+    could move the file's position between the seek and the read of another call. forked: calls run in forked processes, which also share the position; False:
+    they run on threads."""
     for part in _parts(dataset):
         for name, value in getattr(part, "__dict__", {}).items():
             if any(_moves(one, forked) for one in (value, _first(value))):

@@ -305,7 +305,8 @@ class Sounds:
 
     @property
     def outputs(self) -> int:
-        """Returns how many of the last outputs are the sounds': the sound if samples are clips, the rate, and the lengths if batches are padded."""
+        """Returns the number of outputs that belong to the sounds, which are the last ones: the sound if samples are clips, the rate, and the lengths if
+        batches are padded."""
         return self.clips + 1 + self.padded
 
     def with_fields(self, fields: Mapping[str, int | None], outputs: int, main: str) -> dict[str, int | None]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base class of a Loader's sources: the questions that a Loader and its Run ask, with the answers for sources that a reader of the library reads."""
+"""The base class of a Loader's sources. Loader and Run call these methods; the defaults fit sources whose samples a reader of the library reads."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Source:
     views = 0  # number of further views of the image that the samples hold
     several = False  # whether the samples hold the image as a list of views
     finishing = Finishing()  # conversions of outputs to fields; `nodes` may replace them
-    one_epoch = False  # whether a graph reads only one epoch, at whose end the number of samples becomes known
+    one_epoch = False  # whether a graph reads only one epoch; the number of samples is then unknown until that epoch has ended
     makes_order = False  # whether Python makes the order. The library then knows only positions, and learns of an epoch's end when it asks for more samples
     per_rank = False  # whether each rank has its own sequence of samples
     has_indices = True  # whether samples have indices, by which the user may order them
     owns_pipeline = True  # whether the Loader makes and closes the pipelines; False: it is the user's, which keeps its own position
     takes_kinds = False  # whether fields may have kinds, and may be ragged
-    takes_layout = False  # whether images may be arrays or tensors whose layout the user says
-    shuffles = ""  # the value that this source supports for the Loader's argument `shuffle`, other than True
+    takes_layout = False  # whether the Loader's argument `layout` may be given, for images that are arrays or tensors
+    shuffles = ""  # a string that this source accepts for the Loader's argument `shuffle`, such as "groups"; "": it accepts only bools
 
     # ---- the graph ----
 
@@ -112,8 +112,8 @@ class Source:
         return spec.batch
 
     def division(self, meta: dict[str, Any], spec: Spec, per_rank: bool, samples: Callable[[], int | None]) -> tuple[bool, int, int]:
-        """Returns whether a last, smaller batch is kept, the number of ranks that share an epoch, and its number of samples; below 1 if it is unknown. meta: the
-        reader's metadata. samples: returns the number of samples in an epoch."""
+        """Returns three facts: whether the last batch of an epoch is kept if it is smaller, the number of ranks that share an epoch, and the number of samples
+        in an epoch, which is below 1 if it is unknown. meta: the reader's metadata. samples: a function that returns the number of samples in an epoch."""
         return bool(meta.get("keeps")), int(meta.get("number_of_shards", 1)), int(meta.get("epoch_size", -1))
 
     def resized(self) -> bool:
@@ -132,7 +132,8 @@ class Source:
         """Called when the user's order for the current epoch changes."""
 
     def steps_left(self, epoch: int, consumed: int, spec: Spec, indices: array[int] | None, per_rank: bool) -> bool:
-        """Returns whether the epoch has another step after all ranks have consumed this many samples. A reader's state has this fact, so this returns True."""
+        """Returns whether the epoch has another step after all ranks together consumed this many samples. Returns True here, because the state of a reader
+        already says whether its epoch has ended."""
         return True
 
     def has_step(self, epoch: int, consumed: int, spec: Spec) -> bool:
@@ -213,8 +214,8 @@ class Source:
             raise StateError("the state is of a Loader over a Dataset")
 
     def continued(self, state: dict[str, Any], session: Session) -> dict[str, Any]:
-        """Returns the state from which a new pipeline continues. Its seed was derived from the run's seed and may differ between ranks, so the seed in the
-        given state is not used."""
+        """Returns the state from which a new pipeline continues: `state` with the seed of the new pipeline's session. A pipeline's seed is derived from the
+        Loader's seed and may differ between ranks, so the one in `state`, perhaps of another rank, is not used."""
         return {**state, "seed": session.state()["seed"]}
 
     def check_set_epoch(self) -> None:

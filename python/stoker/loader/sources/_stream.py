@@ -111,7 +111,8 @@ class StreamSource(DatasetSource):
         raise next(f.error for f in self._kept if f.error is not None)
 
     def _read_on(self, spec: Spec, epoch: int, position: int, count: int) -> None:
-        """Reads further samples until the types of all targets are known, as `_find_types` of the base class. count: number of samples that were read."""
+        """Reads further samples until the types of all targets are known: a target without rows, such as an empty list of boxes, has no type. count: the number
+        of samples that were already read from `position` on."""
         if self.samples_of.has_types():
             return
         while not self.samples_of.has_types() and count < MOST_PROBES and sum(map(_bytes, self._kept)) < self.most_bytes(spec):

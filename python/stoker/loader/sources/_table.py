@@ -272,12 +272,12 @@ class Table:
 
     @property
     def objects(self) -> set[str]:
-        """Names of the columns whose values pass through the pipeline as JSON texts."""
+        """Returns the names of the columns whose values pass through the pipeline as JSON texts."""
         return {c.name for c in self.columns if c.kind == "object"}
 
     @property
     def lists(self) -> set[str]:
-        """Names of the columns whose values are lists of numbers."""
+        """Returns the names of the columns whose values are lists of numbers."""
         return {c.name for c in self.columns if c.kind == ARRAY}
 
     # ---- sizes ----

@@ -29,7 +29,7 @@ PARTITION = re.compile("([^=/]+)=([^/]*)")  # a folder named COLUMN=VALUE, as Hi
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _TAIL = 1 << 16  # bytes at the end of a file that are read first: they hold the footer of most files
 _GAP = 1 << 16  # ranges of a remote file with at most this many bytes between them are read together
-_MOST_FOOTER = 1 << 30  # bytes
+_MOST_FOOTER = 1 << 30  # a file that names a footer of more than this many bytes counts as damaged
 _MAGIC = b"PAR1"
 _LARGE_CHUNK = 4 << 20  # bytes of a local column chunk above which its pages are read one after the other
 _PAGES = 1 << 20  # size in bytes of the buffer for reading page by page; pyarrow enlarges it for larger pages
@@ -460,8 +460,8 @@ def read_group(file: TableFile, group: int, columns: Sequence[str], storage: Sto
     detail = f": row group {group}"
     where = file.name + detail
 
-    # A large column chunk of a local file is read a page at a time. A large group is decoded in slices of rows: a buffer for all rows would be doubled as it
-    # grows.
+    # A large column chunk of a local file is read a page at a time. A large group is decoded in slices of rows: a buffer for all rows would double its size
+    # whenever it is full, and could take twice the memory that the rows need.
     pages = _PAGES if not is_remote(file.name) and any(c.total_compressed_size > _LARGE_CHUNK for c in chunks) else 0
     size = sum(max(0, c.total_uncompressed_size) for c in chunks)
     rows = max(1, footer.num_rows * _SLICE // size) if size > 2 * _SLICE else footer.num_rows

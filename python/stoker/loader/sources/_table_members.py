@@ -66,7 +66,7 @@ def ending_of(data: Bytes, path: Callable[[], str | None]) -> str | None:
 
 @dataclass(frozen=True)
 class Member:
-    """The file of a column's value in each sample."""
+    """The file that a column becomes in each sample of a tar."""
 
     column: Column
     ending: str  # ending of the file's name; in a column of images or sounds that is not the main one, the format's ending follows
@@ -265,7 +265,7 @@ def _paths(chunked: Any) -> Callable[[int], str | None]:
 
 
 def _no_path() -> None:
-    """Returns None, in the place of the path of a value that has no path."""
+    """Returns None: the `path` argument of Member.name for values that have no path."""
 
 
 def _encoded(member: Member, chunked: Any) -> Callable[[int], Any]:

@@ -35,7 +35,7 @@ class Part:
 
 @dataclass
 class Rows:
-    """A table."""
+    """An opened table. Its rows are those of `parts`, one after the other; parts without rows are left out."""
 
     parts: list[Part]
     schema: Any  # pyarrow.Schema

@@ -155,7 +155,8 @@ class TableSource(DatasetSource):
         # For each batch that is being made: its futures, and its groups. The references are weak, because a future holds the rows that were fetched.
         self._unmade: list[tuple[list[weakref.ref[Future[Any]]], set[int]]] = []
         self._groups: tuple[int, Deal] | None = None  # window and deal of shuffle="groups"; None for other orders
-        self._kept: tuple[int, int, Deal] | None = None  # number, window and deal of the epoch that a state continues, as in the saved run
+        # For the epoch that a loaded state continues: its number, and the window and deal with which the saved run began it, so that its order stays the same.
+        self._kept: tuple[int, int, Deal] | None = None
         self._loaded: Facts | None = None
         super().__init__(table, asked)
 
