@@ -3,8 +3,8 @@
 """Lists the longest functions, the largest files and the widest structs for review, and checks rules of form.
 
 A reviewer looks first at the items of these lists: a long function may contain a step that deserves its own function, a large file may have a second subject,
-a wide struct a second owner. The items are no faults, because splitting code to fit a number does not improve it; only a function of over 150 lines is one.
-Further rules: the licence on the first line (second after #!), no trailing blanks, tabs for indentation in C, and no unresolved merge.
+a wide struct a second owner. An item in a list is not a fault, because splitting code to fit a number does not improve it. These are faults: a function of
+more than 150 lines, a file without the licence on its first line (the second after #!), trailing blanks, spaces for indentation in C, an unresolved merge.
 """
 
 import ast

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Long fuzzing. Each target of test/fuzz runs under libFuzzer with AddressSanitizer and UndefinedBehaviorSanitizer, starting from its corpus. The
-# target `own`, the decoders that call no other library, also runs under MemorySanitizer. `random_graphs` compares the ways in which a graph may run,
-# `random_graphs-gpu` the CPU with the emulated GPU, and `dali_graphs` Stoker with DALI from $VENV. Each run prints its CPU time and the command that
-# repeats it. Inputs that crash are written to build-fuzz/found; add them to the corpus after the fault is fixed. Needs clang with its runtime libraries.
+# target `own`, the decoders that call no other library, also runs under MemorySanitizer. Three targets make random graphs: `random_graphs` compares the
+# results of different ways to run a graph, `random_graphs-gpu` those of the CPU and the emulated GPU, and `dali_graphs` those of Stoker and of DALI from
+# $VENV. Each run prints its CPU time and the command that repeats it. Inputs that crash are written to build-fuzz/found; add them to the corpus after the
+# fault is fixed. Needs clang with its runtime libraries.
 #
 # usage: tools/fuzz.sh [TARGET...]
 # environment: VENV; BUILD, the build folder that dali_graphs uses (default build); FUZZ_SECONDS, for each target (default 60); FUZZ_JOBS, the number of

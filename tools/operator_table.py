@@ -54,7 +54,7 @@ def npy() -> np.ndarray:
     return np.frombuffer(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + bytes(8), np.uint8)
 
 
-# Inputs of the kinds that operators take: values that every element type can represent, and a layout.
+# For each kind of input that operators take: an array of values that every element type can represent, and its layout.
 INPUTS: dict[str, tuple[Any, str]] = {
     "image": (np.arange(12 * 16 * 3).reshape(12, 16, 3) % 100, "HWC"),
     "gray image": (np.arange(12 * 16).reshape(12, 16) % 100, "HW"),
@@ -135,7 +135,7 @@ CALLS: dict[str, tuple[list[str], list[str], dict[str, Any]]] = {
     "transforms.translation": (["transform"], ["float32"], {"offset": [0.5, 0.5]}),
     "warp_affine": (["image"], ["float32"], {"matrix": [1, 0, 0, 0, 1, 0]}),
 }
-# Operators that take names of files, whole videos, or a user's function, with the element types of their inputs. Trying pipelines cannot find these types.
+# Element types of the inputs of operators that take names of files, whole videos or a user's function: with the inputs above, no pipeline of these would run.
 ASIDE = {"io.file.read": "uint8", "io.video.frame": "uint8", "decoders.video": "uint8", "python_function": "all"}
 
 

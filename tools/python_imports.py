@@ -151,7 +151,7 @@ def _imports_of(name: str, path: Path, package: str, files: set[str]) -> dict[st
 
 
 def circles(edges: dict[str, dict[str, int]]) -> list[list[str]]:
-    """Returns the circles: sets of files of which each imports all others, directly or indirectly (Tarjan's strongly connected components)."""
+    """Returns the circles: sets of two or more files that all import each other, directly or indirectly (by Tarjan's algorithm)."""
     order: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []

@@ -30,7 +30,7 @@ long=--no-suite=long
 meson test -C $build --print-errorlogs --timeout-multiplier 4 $skip $long
 
 [ -d test/python ] || exit 0
-# CPython and torch are not built with a sanitizer, so its runtime has to be loaded first. Leaks are not checked, since they have leaks of their own.
+# CPython and torch are not built with a sanitizer, so the sanitizer's runtime has to be preloaded. Leaks are not checked, because CPython and torch leak too.
 export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0
 # ThreadSanitizer sees the locking of torch's mutexes but not the unlocking, and would report that.
 export TSAN_OPTIONS=$TSAN_OPTIONS:report_mutex_bugs=0

@@ -19,7 +19,7 @@ build=${BUILD:-build-aarch64}
 if [ ! -d "$system" ]; then
 	unpacked "$suite" "$system" arm64 \
 		libcmocka-dev,libjpeg-dev,libspng-dev,libjansson-dev,zlib1g-dev,libsimde-dev,libcurl4-openssl-dev,libssl-dev,libwebp-dev,libdeflate-dev
-	# Absolute links in the system would lead out of its folder, since nothing runs in a chroot there.
+	# Makes absolute links point into the system's folder. They would lead out of it, because the tests do not run in a chroot.
 	find "$system.new" -type l -lname '/*' | while read -r link; do
 		ln -sfn "$system$(readlink "$link")" "$link"
 	done

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Installs into one prefix and then into another, as a user does, and tests each installation: the command starts, pkg-config finds the library, and a program
-# that was built with the library runs. No other variable or cache leads to the library.
+# that was built with the library runs. Only the variables that tools/install.sh prints are set.
 #
 # usage: tools/test_install.sh
 set -eu

@@ -40,7 +40,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# A free-threaded CPython has its own build folder, since the module that is built for it fits no other version.
+# Each version of free-threaded CPython has its own build folder, because a module that is built for it fits no other version.
 THREADED = f"cp{sys.version_info[0]}{sys.version_info[1]}t" if sysconfig.get_config_var("Py_GIL_DISABLED") else ""
 BUILD = ROOT / ("build-wheel" + (f"-{THREADED}" if THREADED else ""))
 # Libraries that a wheel may contain, with their licences. Any other library is an error, so that no GPL code is bundled by accident.

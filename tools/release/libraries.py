@@ -274,8 +274,9 @@ class Builder:
         return lines
 
     def flags(self, library: Library) -> str:
-        """Returns the compiler's flags for a library that CMake builds. They hide its symbols; not those of curl, whose link step has a list
-        of exports. WEBP_EXTERN also hides those that libwebp marks as visible. They leave out libdeflate's checksums for AVX-512, which Zig's clang refuses."""
+        """Returns the compiler's flags for a library that CMake builds. They hide all symbols of the library, except for curl: its link step has a list of
+        exports. WEBP_EXTERN overrides the attribute that makes libwebp's functions visible. The flags for libdeflate leave out its checksums for AVX-512,
+        which Zig's clang refuses."""
         if library.name == "curl":
             return self.compile.replace("-fvisibility=hidden ", "-DCURL_STATICLIB ")
         more = {

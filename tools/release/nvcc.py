@@ -6,7 +6,7 @@ nvcc 12 itself. Code from CUDA 12 runs on drivers from 525 on; code from CUDA 13
 usage: nvcc.py --version
        nvcc.py -ptx -arch=compute_75 [flags] -MD -MF DEPENDENCIES -MT TARGET -o OUT.ptx IN.cu
        nvcc.py -cubin -arch=sm_75 -o OUT.cubin IN.ptx
-       nvcc.py -M              prints where NVTX's header is
+       nvcc.py -M              prints the path of NVTX's header
        nvcc.py -fsyntax-only IN.cu...      checks whether NVRTC accepts the sources
 """
 

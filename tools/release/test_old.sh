@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Uses a released wheel on the oldest Debian that the mirror has (glibc 2.31), in a chroot that holds nothing else except a CPython, which is
-# built there once from Debian's source, and the wheel. Tests the package, the command, and an https:// URI of a server on loopback whose certificate authority
-# is known only from a file.
+# Tests a released wheel on the oldest Debian that the mirror has (glibc 2.31), in a chroot to which only the wheel and a CPython are added. The CPython is
+# built there once from Debian's source. Tests the package, the command, and an https:// URI of a server on loopback whose certificate authority is in no
+# store of the system, but in a file.
 #
 # usage: tools/release/test_old.sh WHEEL         as root; needs debootstrap, openssl and python3
 # environment: FRESH_HOME, the folder that keeps the system (default /var/tmp/stoker-fresh)

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Tests a released wheel with the oldest and the newest CPython, NumPy and PyTorch that are supported, if a Debian has such a Python. Each combination runs
-# in a fresh clone, with nothing else installed. For the versions in between, abi3audit (release.py) checks that they have every function that the wheel's
-# modules call.
+# Tests a released wheel with the oldest and the newest supported versions of CPython, NumPy and PyTorch, as far as a release of Debian has the CPython. Each
+# combination runs in a fresh clone, with nothing else installed. The versions of CPython in between are not run; abi3audit (release.py) checks that they have
+# every function that the wheel's modules call.
 #
 # usage: tools/release/test_versions.sh WHEEL [SUITE...]       as root; needs debootstrap
 # environment: FRESH_HOME, as for tools/fresh.sh; TORCH=none leaves out PyTorch, whose download with NVIDIA's libraries is 3 GB
