@@ -57,7 +57,7 @@ STK_MUST_USE enum stk_status stk__pass_group_refuse(const struct stk_chain_run *
 struct stk_pass_group {
 	const struct stk_group *group;
 	struct stk_call *calls; /* one call for each operator, already inferred; memory of the worker */
-	struct stk_frames src;  /* for a decoder: the whole image, without data */
+	struct stk_frames src;  /* the input image; for a decoder, the whole image of the file, without data */
 	struct stk_pass pass;   /* if `planes`: the pass of the plane that was lowered last */
 	int32_t value;          /* program value that is the group's output */
 	bool stream;            /* true if stores bypass the caches */

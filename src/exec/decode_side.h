@@ -85,11 +85,12 @@ enum stk_batch_side { STK_BATCH_BY_GPU, STK_BATCH_BY_CORES };
 
 /* The running state of a pipeline's decision. Any worker may end a window, one at a time. */
 struct stk_decode_side {
-	_Atomic int64_t window_ns;    /* stk__clock_ns() at the beginning of the window */
-	_Atomic int32_t level;        /* copy of now.level, which any worker may read */
-	_Atomic bool sample;          /* true if the cores should decode the next baseline file, to measure its cost */
-	_Atomic int32_t try_batches;  /* number of the next batches that the cores should decode, to measure their files' cost */
-	int32_t due_batches;          /* how much the cores should decode next, in hundredths of a batch; guarded by the pipeline's lock */
+	_Atomic int64_t window_ns;   /* stk__clock_ns() at the beginning of the window */
+	_Atomic int32_t level;       /* copy of now.level, which any worker may read */
+	_Atomic bool sample;         /* true if the cores should decode the next baseline file, to measure its cost */
+	_Atomic int32_t try_batches; /* number of the next batches that the cores should decode, to measure their files' cost */
+	int32_t due_batches; /* grows by the level with each batch; at 100 the cores decode the batch, and 100 is subtracted; guarded by the
+	                               * pipeline's lock */
 	_Atomic int64_t files, bytes; /* number of baseline files so far, and their total size */
 	double cores;                 /* number of cores that this process may use */
 	struct stk_decode_level now;

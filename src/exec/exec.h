@@ -108,7 +108,7 @@ struct stk_gather_readers {
 struct stk_result {
 	enum stk_result_kind {
 		STK_RESULT_BATCH,
-		STK_RESULT_END,    /* the source had no more samples: an end of epoch instead of a batch */
+		STK_RESULT_END,    /* there is no batch, since the sources have no more samples in this epoch */
 		STK_RESULT_MISFIT, /* the outputs of the batch's samples do not fit together; reported only if max_errors is not exceeded */
 		STK_RESULT_ERROR,  /* the batch fails, even if on_error allows bad samples */
 	} kind;
@@ -159,19 +159,19 @@ struct stk_exec_worker {
 	struct stk_call *calls;    /* memory for the calls of one group */
 	struct stk_error error;
 	struct stk_device_batch *reading; /* the batch to whose pinned memory `file_buffer` points */
-	int64_t reading_use;              /* value of that batch's turn.use when `file_buffer` was taken */
-	uint8_t *file_buffer;             /* address in the worker's piece of pinned memory to which the next file is read */
+	int64_t reading_use;  /* turn.use of that batch when `file_buffer` was taken; if it has changed, `file_buffer` is not valid */
+	uint8_t *file_buffer; /* address in the worker's piece of pinned memory to which the next file is read */
 	size_t file_buffer_left;
 	struct {
 		const struct stk_device_batch *batch; /* `at` points into this batch's memory for jobs */
-		int64_t use;                          /* value of that batch's turn.use when `at` was taken */
+		int64_t use;                          /* turn.use of that batch when `at` was taken; if it has changed, `at` is not valid */
 		uint8_t *at;
 		size_t left;
 	} jobs;
 	_Atomic size_t scratch_peak; /* largest number of bytes of `arena` in use so far; other threads read it for reports */
 };
 
-/* Counters to which many threads add, as an X-macro; stk_pipeline_counters reports them under these names. */
+/* Names of the pipeline's counters. Many threads add to each counter, and stk_pipeline_counters reports it under this name. */
 /* clang-format off */
 #define STK_COUNTERS(X) \
 	X(reads_started) X(reads_inline) X(reads_submitted) X(bytes_read) X(decodes) X(samples) X(units) X(user_calls) \

@@ -123,7 +123,7 @@ void stk__read_begin(struct stk_pipeline *p, struct stk_read_request *q);  /* ma
 void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q); /* call it after stk__read_begin, without the lock */
 /* Makes io ask again for the requests that were not admitted; call with the lock held. */
 void stk__fetch_ask_again(struct stk_fetch *f);
-/* Sets `bytes` as the size of the buffers that a request has or may take; call with the lock held. */
+/* Sets the number of bytes that count as a request's: the size of the buffers that it has or may take. Call with the lock held. */
 void stk__read_admit(struct stk_fetch *f, struct stk_read_request *q, size_t bytes);
 /* Returns whether a request may now take buffers of `bytes` bytes; otherwise io asks again later. Called by io, without the lock. */
 bool stk__fetch_admit(struct stk_admission *a, struct stk_request *io, size_t bytes);

@@ -351,7 +351,9 @@ static enum stk_status submit_all(struct stk_pipeline *p, struct stk_record *r, 
 	if (b->jobs.steps && p->parts.device->jpeg && (s = leave_copies(p, b, err)))
 		return s;
 	if (b->decodes.n)
-		stk__device_mark(p, b, STK_SPAN_KERNEL, NULL); /* a trace shows files in the rows of the decoder streams */
+		stk__device_mark(p, b, STK_SPAN_KERNEL,
+			NULL); /* begins the span of the steps, which excludes the decoding: a trace has rows of its own for
+		                                                * that */
 	for (int32_t k = 0; k < level->n_steps && s == STK_OK; k++)
 		s = launch_step(p, r, level->first_step + k, err);
 	return s ? s : stk__gpu_event_record(p->parts.device->dev, b->done, b->steps_stream, err);
