@@ -151,8 +151,8 @@ struct stk_call {
 	void *state;              /* state_size bytes, zeroed, also while a graph is built; kept from infer to run of one sample */
 	struct stk_random random; /* the operator's random stream for this sample; each function starts at the beginning of the stream */
 	struct stk_place place;   /* epoch, position, sample id */
-	/* Index of the sample in its batch; number of samples of the batch. Skipped samples count. If the operator has a gather and is in a branch
-	 * of a condition, only the samples that take the branch count. */
+	/* index: number of the sample in its batch; batch: number of samples in the batch. Both include samples that are skipped. If the operator has a
+	 * gather and is in a branch of a condition, both count only the samples that take the branch. */
 	int32_t index, batch;
 	const char *uri;                         /* with STK_OP_NAMES: the sample's URI, "" if it has none */
 	const struct stk_source_callbacks *user; /* the user's function, for operators with STK_OP_FUNCTION; NULL while a graph is built */

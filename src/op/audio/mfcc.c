@@ -53,7 +53,7 @@ static enum stk_status mfcc_infer(const struct stk_call *call, struct stk_error 
 	return STK_OK;
 }
 
-/* Returns the cosine of pi * k / n. */
+/* Returns the cosine of pi * k / n. Reduces k first, so that the result is as exact for a large k. */
 static double cosine(int64_t k, int64_t n)
 {
 	const double pi = 3.14159265358979323846;

@@ -301,7 +301,7 @@ static enum stk_status readers_nuscenes_run(const struct stk_call *call, struct 
 	const struct nuscenes *n = call->shared;
 	const struct state *state = call->state;
 	const struct stk_place *place = &call->place;
-	/* A sample that replaces a bad one does not continue the sequence. */
+	/* a sample that replaces a bad one does not follow the sample before it, so a new sequence begins */
 	bool begins = n->view->starts[place->sample] || place->from != place->position;
 	(void)err;
 	for (int32_t k = 0; k < n->n_outputs; k++) {

@@ -43,7 +43,9 @@ static enum stk_status sequence_rearrange_infer(const struct stk_call *call, str
 	out->desc.shape[0] = a->new_order.count;
 	for (int32_t i = 0; i < a->new_order.count && s == STK_OK; i++)
 		s = stk__check_frame(&in->desc, a->new_order.v[i], err);
-	if (s == STK_OK && !stk__building(call) && run_length(a->new_order, 0) == a->new_order.count) /* a view */
+	if (s == STK_OK && !stk__building(call) &&
+		run_length(a->new_order, 0) == a->new_order.count) /* the frames are consecutive in the input, so the
+	                                                                                               * output is a view of it */
 		out->data = (uint8_t *)in->data + a->new_order.v[0] * (stk_desc_bytes(&out->desc) / a->new_order.count);
 	return s;
 }

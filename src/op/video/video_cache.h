@@ -10,7 +10,7 @@
 
 struct stk_video_cache;
 
-/* decoders: maximum number of decoders that are kept between calls; concurrent calls may use more. */
+/* Creates an empty cache. decoders: maximum number of decoders that it keeps between calls; concurrent calls may use more. */
 STK_MUST_USE enum stk_status stk__video_cache_create(int32_t decoders, struct stk_video_cache **out, struct stk_error *err);
 void stk__video_cache_destroy(void *cache); /* NULL is allowed; no other call may be running */
 
