@@ -19,7 +19,8 @@ unsigned stk__cpu_capabilities(void);
 /* Returns "avx2", "neon", or "c" if `cpu` has neither. */
 const char *stk__cpu_name(unsigned cpu);
 
-/* Orders stores that bypassed the caches before all later stores of the thread; releasing a lock does not. Call it once for many stores, since it waits. */
+/* Makes the thread's earlier non-temporal stores (those that bypass the caches) visible to other threads before all its later stores; releasing a lock does
+ * not ensure this. Call it once after many stores, since it waits for them. */
 static inline void stk__stores_fence(void)
 {
 #if defined(__x86_64__)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Small functions that C and CUDA share: the CPU and the GPU compile the same lines, so their results agree. */
+ * Defines STK_HD, which begins each small function that C and CUDA share. The same source lines run on the CPU and the GPU, so their results agree. */
 #ifndef STK_BASE_HD_H
 #define STK_BASE_HD_H
 

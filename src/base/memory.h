@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Memory: the functions through which the library allocates, so that tests can count allocations and make them fail; and the arena, from which each worker
+ * Declares the functions through which the library allocates, so that tests can count allocations and make them fail, and the arena, from which each worker
  * takes scratch memory. */
 #ifndef STK_BASE_MEMORY_H
 #define STK_BASE_MEMORY_H
@@ -44,8 +44,9 @@ static inline bool stk__fault(enum stk_fault kind)
 }
 #endif
 
-/* Scratch memory that grows to the size that the largest sample needed and is reused for the next sample: take, take, reset. One owner at a time. A sample
- * that does not fit takes further blocks; the reset replaces them by one block that is large enough for such a sample. After 64 samples in a row that needed
+/* Scratch memory that grows to the size that the largest sample needed. A sample takes memory any number of times, and a reset makes all of it free for the
+ * next sample. One thread at a time may use an arena. A sample that does not fit into the block gets further blocks, and the reset replaces them by one block
+ * that is large enough for such a sample. After 64 samples in a row that needed
  * less than a quarter of the block, the block is halved, so that one giant image does not occupy memory forever. If there is a limit, a take that would
  * exceed it fails, and `refused` is set. Takes of less than a page (4096 bytes) do not count towards it.
  * Pages of the block that the sample does not use are returned to the system before they and the sample's own memory together exceed the limit. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Random draws without state: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+ * Draws random numbers without state, by Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
  *
  * The layout below is frozen, by known-answer tests, and versioned in the state: key = (seed mixed with the operator's stream), counter =
  * (position lo, position hi, epoch, draw / 4). A draw depends on nothing else: not on threads, ranks, batch size or earlier draws. */
@@ -35,7 +35,7 @@ double stk__random_double(struct stk_random *r);
 /* Draws a whole number from 0 to n - 1, n > 0, with a bias of at most 2^-32. Always takes one draw, so that the stream's layout does not depend on values. */
 uint32_t stk__random_below(struct stk_random *r, uint32_t n);
 
-/* SplitMix64's finaliser (Steele, Lea, Flood 2014): a bijective mix of 64 bits. */
+/* Mixes 64 bits by a bijection, the last part of SplitMix64 (Steele, Lea, Flood 2014). */
 uint64_t stk__mix64(uint64_t x);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The parts of random draws and of the shuffle that C and CUDA share. philox.h and order.h document them. */
+ * Defines the parts of random draws and of the shuffle that C and CUDA share. philox.h and order.h document them. */
 #ifndef STK_BASE_PHILOX_HD_H
 #define STK_BASE_PHILOX_HD_H
 
@@ -50,8 +50,8 @@ STK_HD uint64_t stk__shuffle_round_key(const struct stk_shuffle *s, uint32_t rou
 	return s->key + (uint64_t)(round + 1) * 0x9E3779B97F4A7C15u;
 }
 
-/* The swap-or-not shuffle. A round pairs each x with its partner `turn` - x (mod n), and tosses a coin for each pair: heads swaps the two. Rounds converge
- * to the uniform distribution over all permutations, not only over the even ones. n < 2^32. */
+/* Returns the entry at x of a swap-or-not shuffle. A round pairs each x with its partner `turn` - x (mod n), and tosses a coin for each pair: if it shows
+ * heads, the two are swapped. With more rounds the distribution approaches the uniform one over all permutations, not only over the even ones. n < 2^32. */
 STK_HD uint64_t stk__shuffle_swap(const struct stk_shuffle *s, uint64_t x)
 {
 	for (uint32_t i = 0; i < s->rounds; i++) {
@@ -62,7 +62,7 @@ STK_HD uint64_t stk__shuffle_swap(const struct stk_shuffle *s, uint64_t x)
 	return x;
 }
 
-/* One application of the balanced Feistel network on 2 * half bits. The round function mixes the right half with a round key. Results for neighbouring
+/* Applies the balanced Feistel network once to a number of 2 * half bits. The round function mixes the right half with a round key. Results for neighbouring
  * inputs must look unrelated, but the function need not be cryptographically secure. */
 STK_HD uint64_t stk__shuffle_feistel(const struct stk_shuffle *s, uint64_t x)
 {

@@ -92,8 +92,8 @@ static size_t find_user_end(const char *host, size_t look, size_t authority)
 	return end ? end : encoded;
 }
 
-/* If the word at `host` begins with a name and a colon, and the password may continue after a space, returns the offset after the next @ in the line, where
- * the password then ends; otherwise 0. is_bucket: digits after the colon are no port. */
+/* Finds a user whose password contains spaces: in the word at `host` a colon is followed by no port, and the line has an @ after the word, before the next URL.
+ * Returns the offset after this @, or 0 if there is no such user. is_bucket: digits after the colon are not a port. */
 static size_t find_user_with_spaces(const char *host, bool is_bucket)
 {
 	const size_t n = word_size(host), slash = strcspn(host, "/?#"), authority = slash < n ? slash : n;

@@ -11,7 +11,7 @@
  *   keys may contain ? and #. file URIs stay as they are;
  * - parameters with names such as X-Amz-Signature lose their values, also if the text is encoded as in URLs;
  * - control characters become \xNN, a line break \n.
- * A safe text stays as it is. */
+ * A text that an earlier call has made safe does not change again. */
 void stk__safe_text(char *text, size_t capacity);
 
 #endif

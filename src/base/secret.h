@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory for keys and tokens: pages that core files do not contain, and that are erased when they are freed. */
+ * Stores keys and tokens in pages that core files do not contain and that are erased before they are freed. */
 #ifndef STK_BASE_SECRET_H
 #define STK_BASE_SECRET_H
 

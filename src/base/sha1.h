@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * SHA-1 (FIPS 180-4), which AWS's tools use to name files. Do not use it for security. */
+ * Computes SHA-1 (FIPS 180-4), by which AWS's tools name files. Do not use it for security. */
 #ifndef STK_BASE_SHA1_H
 #define STK_BASE_SHA1_H
 

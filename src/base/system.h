@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Functions that the oldest supported C library lacks: Stoker runs with glibc 2.17, and glibc added its own versions of these in 2.25 to 2.30. */
+ * Defines functions that the oldest supported C library lacks: Stoker runs with glibc 2.17, and glibc added its own versions of these in 2.25 to 2.30. */
 #ifndef STK_BASE_SYSTEM_H
 #define STK_BASE_SYSTEM_H
 

@@ -50,7 +50,7 @@ enum stk_status stk__order_check(const struct stk_order *o, struct stk_error *er
 	return STK_OK;
 }
 
-/* Returns the first position of an epoch in this run. Not for STK_TAIL_WRAP, with which a run's positions count on from start_epoch. */
+/* Returns the first position of an epoch in this run. Do not call it for STK_TAIL_WRAP: positions are then counted from the run's start, across epochs. */
 static int64_t first_position(const struct stk_order *o, int64_t epoch)
 {
 	return epoch == o->start_epoch ? o->start_position : 0;
@@ -109,8 +109,8 @@ struct stk_order_step stk__order_batch(const struct stk_order *o, int64_t k)
 	return b;
 }
 
-/* Returns the entry at a position of an epoch whose blocks are shuffled. Each epoch counts blocks from another sample, so that their borders move. The few
- * samples that fill no block come last; they differ between epochs. */
+/* Returns the entry at a position of an epoch whose blocks are shuffled. In each epoch the first block starts at another sample, so that the borders of the
+ * blocks differ between epochs. The few samples that are left after the last whole block come last; they too differ between epochs. */
 static int64_t block_entry(const struct stk_order *o, int64_t epoch, int64_t position)
 {
 	int64_t blocks = o->size / o->block, at = position;

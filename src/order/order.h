@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Order: pure functions from (seed, epoch, position) to a sample. They keep no state, take O(1) time and memory, and may be called from any thread.
+ * Computes which sample is at a position of an epoch, by pure functions of seed, epoch and position. They keep no state, take O(1) time and memory, and may be
+ * called from any thread.
  *
  * A position is an index into the epoch's global sequence, which is the same for all ranks. Without `contiguous`, rank r of R at step k takes the positions
  * (k*R + r)*B .. (k*R + r + 1)*B - 1, so that every rank has the same number of steps and the ranks together take the whole sequence once. With `contiguous`

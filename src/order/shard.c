@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Contiguous shards. With STK_TAIL_FILL, KEEP and DROP each epoch is separate; with STK_TAIL_WRAP a rank's shards are one endless stream. */
+ * Computes the steps and places of contiguous shards. With STK_TAIL_FILL, KEEP and DROP each epoch is separate; with STK_TAIL_WRAP a rank's shards form one
+ * endless stream. */
 #include "order/shard.h"
 
 #include "order/wide.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * DALI's contiguous shards, which order.c uses if `contiguous` is set: shard s of R is floor(N*s/R) .. floor(N*(s+1)/R) - 1. In epoch e rank r reads shard (r
- * + e) modulo R, or always shard r with `stick_to_shard`. */
+ * Computes DALI's contiguous shards, which order.c uses if `contiguous` is set: shard s of R has the samples floor(N*s/R) to floor(N*(s+1)/R) - 1. In epoch e
+ * rank r reads shard (r + e) modulo R, or always shard r with `stick_to_shard`. */
 #ifndef STK_ORDER_SHARD_H
 #define STK_ORDER_SHARD_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The default shuffle: a keyed bijection, so that the sample at any position is computed without the positions before it. */
+ * Makes the default shuffle. It is a bijection that depends on a key, so that the sample at a position is computed without the positions before it. */
 #include "order/order.h"
 
 #include <assert.h>

@@ -11,7 +11,7 @@ struct stk_quotient {
 	int64_t whole, rest;
 };
 
-/* Returns (a * b + c) / d, for a, b and c >= 0 and d >= 1; the quotient must fit in 64 bits. Does not use the compiler's 128-bit division, because that is a
+/* Returns the quotient and the rest of (a * b + c) / d, for a, b and c >= 0 and d >= 1; the quotient must fit in 64 bits. Does not use 128-bit `/`, which is a
  * function of the compiler's runtime library, without which releases are linked: Zig's runtime library would also bring its own memcpy, cos and others,
  * which would replace the C library's. */
 static inline struct stk_quotient stk__wide_divide(int64_t a, int64_t b, int64_t c, int64_t d)
