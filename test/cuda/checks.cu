@@ -20,7 +20,7 @@ extern "C" __global__ void checks_warp(uint32_t *out, uint32_t lanes)
 	out[160 + lane] = __shfl_down_sync(FULL, value, 1);
 	out[192 + lane] = __shfl_xor_sync(FULL, value, 1);
 	out[224 + lane] = stk__warp_min(value);
-	/* Some lanes still read one set of exchanged values while others write the next set. */
+	/* Repeats the exchange, so that some lanes still read one set of values while others write the next set. */
 	for (uint32_t i = 0; i < 50; i++)
 		value = __shfl_sync(FULL, value, (lane + 1) % lanes) + (__ballot_sync(FULL, lane == i % lanes) >> lane & 1);
 	out[256 + lane] = value;
@@ -41,7 +41,7 @@ extern "C" __global__ void checks_block(uint32_t *out, uint32_t rounds)
 	out[blockIdx.x * n + t] = line[t] + blockIdx.x;
 }
 
-/* Makes lanes wait at different instructions. */
+/* Makes lanes of a warp wait at different instructions, which is an error. */
 extern "C" __global__ void checks_apart(uint32_t *out)
 {
 	*out = threadIdx.x % 2 ? __ballot_sync(FULL, 1) : __any_sync(FULL, 1);

@@ -246,7 +246,7 @@ static inline uint32_t stk__max_shorts(uint32_t a, uint32_t b)
 	return max(a >> 16, b >> 16) << 16 | max(a & 0xffff, b & 0xffff);
 }
 
-/* Converts to float16 and rounds to nearest even, in a double that represents every step exactly. */
+/* Converts to float16, rounded to nearest even. A double represents every step of the computation exactly. */
 static inline uint16_t stk__half_bits(float x)
 {
 	uint32_t sign = __float_as_uint(x) >> 16 & 0x8000;

@@ -11,7 +11,7 @@
 #endif
 
 struct fiber {
-	void *stack; /* the fiber's stack of `size` bytes; NULL if the fiber uses the thread's own stack */
+	void *stack; /* the fiber's stack of `size` bytes; NULL if the fiber is the thread itself */
 	size_t size;
 #if defined(__x86_64__)
 	void *at;

@@ -73,7 +73,7 @@ static void test_flac_file(const struct stk_sound_bytes *bytes, const struct stk
 	free(some);
 }
 
-/* The span of a window lies in the file, also if the header or the seek table is damaged. */
+/* Checks that the bytes that a window needs lie in the file, even if the header or the seek table is damaged. */
 static void test_span(const uint8_t *data, size_t size)
 {
 	struct stk_sound_bytes bytes = stk__sound_memory(data, size);

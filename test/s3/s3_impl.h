@@ -15,7 +15,7 @@ void s3_text_add(struct s3_text *t, const char *format, ...) __attribute__((form
 
 struct s3_object {
 	char *path; /* "bucket/key" */
-	char *file; /* NULL if the contents are in `data` */
+	char *file; /* path of a file with the contents; NULL if they are in `data` */
 	uint8_t *data;
 	size_t size;
 	uint32_t version, asked; /* version: part of the ETag; asked: number of requests */
@@ -32,7 +32,7 @@ bool s3_store_has_bucket(const struct s3_store *s, const char *bucket);
 /* Writes the object's ETag, without quotes. */
 void s3_etag(const struct s3_object *o, char out[32]);
 void s3_store_free(struct s3_store *s);
-/* Appends the XML of a page of a listing to *out. query: the request's parameters. knobs: the server's settings, by enum s3_knob. */
+/* Appends a page of the bucket's listing as XML to *out. query: the request's parameters. knobs: the server's settings, indexed by enum s3_knob. */
 void s3_store_list(const struct s3_store *s, const char *bucket, const char *query, const double *knobs, struct s3_text *out);
 
 /* Finds a parameter of a query by name and writes its decoded value to `out`. Returns false if the query does not have it. */

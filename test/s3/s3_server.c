@@ -63,8 +63,8 @@ static uint64_t mix(uint64_t x)
 	return x ^ (x >> 31);
 }
 
-/* Returns a random number from 0 to 1 for the object's current request. It does not depend on requests for other objects. what: distinguishes several draws for
- * one request. */
+/* Returns a random number from 0 to 1 for the object's current request, which does not depend on requests for other objects. what: a number for each
+ * purpose, so that one request can have several draws. */
 static double draw(const struct s3_server *s, const struct s3_object *o, int what)
 {
 	uint64_t h = (uint64_t)s->knobs[S3_SEED] + (uint64_t)what * 1000003;

@@ -245,7 +245,7 @@ static void test_answers(void **state)
 #define PART "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes "
 #define CHUNKED "Transfer-Encoding: chunked\r\n"
 
-/* Requests of a range, and of an object whose size is known from a listing. */
+/* Requests for a range, and for an object whose size is known from a listing. */
 static const struct {
 	const char *name;
 	int64_t offset, length, listed; /* listed: the size in the listing; 0: unknown */

@@ -271,7 +271,8 @@ static void test_faults(void **state)
 	}
 	unique(&keys);
 	check_listing(&keys, "faults/", "", "page=20&many=6&latency_ms=1");
-	check_listing(&keys, "faults/", "", "page=20&reverse=1"); /* the client's set of names that it has seen grows several times */
+	/* Keys in reverse order: the client must remember all names that it has seen, in a set that grows several times. */
+	check_listing(&keys, "faults/", "", "page=20&reverse=1");
 	free_names(&keys);
 }
 
