@@ -18,7 +18,8 @@ uint8_t *test_decode(struct stk_decoder *d, struct test_file f, enum stk_image_t
 uint8_t *test_decode_scaled(struct stk_decoder *d, struct test_file f, enum stk_image_type type, enum stk_dtype dtype, bool orient,
 	int32_t denom, const struct stk_rect *window, enum stk_status *status, struct stk_error *err);
 
-/* Returns whether the decoded window `got` equals part w of `want`, an image of `width` pixels a row of `pixel` bytes each; prints the first difference. */
+/* Returns whether `got`, a decoded window, equals the rectangle w of `want`. width: number of pixels in a row of `want`. pixel: number of bytes of a
+ * pixel. Prints the first difference. */
 bool test_window_equal(const uint8_t *got, const uint8_t *want, int width, size_t pixel, struct stk_rect w);
 
 struct stk_rect test_window(uint64_t *random, int width, int height);

@@ -184,10 +184,11 @@ static void mutate_frame(struct test_file *f, size_t at, uint64_t *seed)
 		set16(f, at + 7, odd_number(seed));
 		break;
 	case 3:
-		f->data[at + 1] = (uint8_t)(0xc0 + test_random(seed) % 16); /* the marker of another coding process */
+		/* Changes the coding process: the marker becomes one of the markers C0 to CF. */
+		f->data[at + 1] = (uint8_t)(0xc0 + test_random(seed) % 16);
 		break;
 	case 4:
-		f->data[at + 9] = (uint8_t)(test_random(seed) % 6); /* number of components */
+		f->data[at + 9] = (uint8_t)(test_random(seed) % 6); /* changes the number of components */
 		break;
 	default:
 		if (component + 3 <= f->size)

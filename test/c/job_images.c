@@ -40,7 +40,7 @@ static void draw_laplacian(struct call *c)
 		call_float(c, "scale", call_draw(9) / 16.0);
 }
 
-/* Draws RGB bytes in rows of whole words. Most rows are so long that some warps of the GPU read no borders at their ends. */
+/* Draws RGB bytes, in rows of whole 4-byte words. Most rows are so long that some warps of the GPU process no pixel at a border. */
 static void draw_words(struct call *c)
 {
 	bool frames = call_draw(3) == 0;

@@ -43,7 +43,7 @@ static size_t dense_bytes(const struct late_reader *l, const struct stk_tensor_l
 	return (size_t)(t->count * l->sample);
 }
 
-/* Queues much work on one of two streams, then a copy of the batch. */
+/* Keeps stream k % 2 busy, then queues a copy of the batch on it, so that the batch is read late. */
 static void read_late(struct late_reader *l, struct stk_batch *b, int k)
 {
 	struct stk_error err = {0};

@@ -23,8 +23,8 @@ struct slow_source {
 	struct stk_io *io;
 	struct test_file file;
 	int64_t latency_ns;
-	const char *stalled;         /* uri of the object that stalls until slow_source_release */
-	bool all_stalled;            /* all objects stall */
+	const char *stalled; /* uri of the object that stalls until slow_source_release */
+	bool all_stalled;
 	int at_hand;                 /* the first `at_hand` objects are available at once */
 	uint8_t traits[SLOW_TRAITS]; /* of the first objects, by number; set them before the first request */
 	uint32_t jitter;             /* not 0: the state of random numbers, by which latencies vary between 0 and latency_ns */
@@ -32,7 +32,7 @@ struct slow_source {
 	bool narrow;                 /* serves one request at a time, the one with the earliest deadline first */
 	void (*completes)(struct slow_source *s); /* may be NULL; called with the lock held, after a request has ended */
 	void *user;
-	int fail_every; /* the first `failures` requests of every n-th uri fail with `status`; 0: none fail */
+	int fail_every; /* the first `failures` requests for every n-th uri fail with `status`, where n is fail_every; 0: none fail */
 	int failures;
 	enum stk_status status;
 	pthread_mutex_t lock;

@@ -123,7 +123,8 @@ static void test_an_arena_gives_back_what_is_idle(void **state)
 	uint8_t *in_use = stk__arena_take(&a, SMALL), *idle = a.block + a.capacity - 2 * LARGEST_PAGE;
 	memset(in_use, 1, SMALL);
 	memset(idle, 2, SMALL);
-	assert_non_null(stk__arena_take(&a, LIMIT - SMALL)); /* more than the rest of the block */
+	/* More than is left in the block, so that the arena must give back the idle memory. */
+	assert_non_null(stk__arena_take(&a, LIMIT - SMALL));
 	for (int i = 0; i < SMALL; i++)
 		assert_int_equal(in_use[i], 1);
 	assert_int_equal(idle[SMALL / 2], 0);

@@ -64,7 +64,8 @@ static void test_many_in_use_come_and_go(void **state)
 			stk__buffer_release(stk__buffer_take(io, SIZE));
 	}
 	assert_int_equal(stk__alloc_count(), allocations);
-	for (int i = 0; i < 20000; i++) /* after this many uses the idle buffers count as unused for a long time */
+	/* After this many uses, the pool considers the other idle buffers as unused for long, and frees them. */
+	for (int i = 0; i < 20000; i++)
 		stk__buffer_release(stk__buffer_take(io, SIZE));
 	stk__io_counters(io, &c);
 	assert_true(c.buffers_bytes < MOST * SIZE / 2);

@@ -28,7 +28,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* The user's stream, in the primary context of device 0. */
+/* What a user's program has: a stream in the primary context of device 0, and the driver's functions that capture graphs. */
 struct user {
 	struct stk_gpu *gpu;
 	struct stk_gpu_device *dev;

@@ -102,7 +102,7 @@ static float coordinate(uint64_t *r, int extent)
 		return (float)extent;
 	case 2: /* outside of the image */
 		return (float)test_random_in(r, -3 * extent, 4 * extent);
-	case 3: /* at a position at which borders are sampled */
+	case 3: /* at a multiple of 1/5, where the borders of masks are sampled */
 		return (float)test_random_in(r, 0, 5 * extent) / 5;
 	default:
 		return (float)test_random_in(r, 0, 1000 * extent) / 1000;

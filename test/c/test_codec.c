@@ -314,7 +314,7 @@ static void test_scan_limit(void **state)
 {
 	(void)state;
 	struct test_jpeg j = {.width = 64, .height = 64, .components = 3, .quality = 80, .progressive = true, .seed = 1};
-	struct test_file f = test_jpeg_make(&j); /* 10 scans */
+	struct test_file f = test_jpeg_make(&j); /* the file has 10 scans */
 	for (int scans = 9; scans <= 10; scans++) {
 		struct stk_codec_limits limits = {.max_scans = scans};
 		struct stk_decoder *d = test_decoder(&limits);
@@ -333,7 +333,7 @@ static struct test_file repeat_scans(struct test_file f, int times, bool odd)
 {
 	static const uint8_t segment[] = {0xff, 0xe5, 0, 3, 0};
 	size_t first = 2, end = f.size - 2;
-	while (f.data[first + 1] != 0xda) /* SOS */
+	while (f.data[first + 1] != 0xda) /* up to the marker of the first scan (SOS) */
 		first += 2 + ((size_t)f.data[first + 2] << 8 | f.data[first + 3]);
 	struct test_file all = {calloc(1, first + (size_t)times * (end - first + sizeof segment) + 66), first};
 	assert_non_null(all.data);

@@ -133,7 +133,7 @@ static void test_cores_that_are_taken_away(void **state)
 	struct course c = follow(&m, START, 200, 50);
 	assert_true(c.least > 80);
 	m.others = 9;
-	c = follow(&m, c.level, 30, 1); /* three seconds */
+	c = follow(&m, c.level, 30, 1); /* three seconds: windows of 0.1 s */
 	assert_true(c.rate >= m.rate);
 	c = follow(&m, c.level, 3000, 2900);
 	assert_true(c.most <= 70);
@@ -277,7 +277,7 @@ static void test_between_the_thresholds_nothing_moves(void **state)
 enum { WINDOW_NS = 100000000, BATCH = 256, TRIED_BATCHES = 2 };
 static const double LONE_FACTOR = 2.2; /* the time of a lone file divided by that of one among many */
 
-/* A course in which the cost of a file is measured: by lone files, which take longer, and by batches. */
+/* The result of a simulation in which the cost of a file is measured: by lone files, which take longer, and by batches. */
 struct measured {
 	struct stk_decode_level level; /* level at the end */
 	int files, batches;            /* number of lone files, and of batches, that were decoded to measure their cost */

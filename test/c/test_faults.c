@@ -130,7 +130,7 @@ static enum stk_status file_graph(struct stk_graph *g, struct outcome *o, struct
 	return stk_graph_output(g, label, err);
 }
 
-/* Makes a graph that pads to the largest sample of the batch, so that the batch is gathered between two levels. */
+/* Makes a graph that pads to the largest sample of the batch, so that the pipeline must decode all samples of a batch before it pads any. */
 static enum stk_status gather_graph(struct stk_graph *g, struct outcome *o, struct stk_error *err)
 {
 	(void)o;

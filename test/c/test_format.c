@@ -310,7 +310,7 @@ static void test_fingerprint(void **state)
 	assert_true(h != fingerprint_of("u"));
 	unlink("u/b/3.jpg");
 	assert_true(h == fingerprint_of("u"));
-	put("u/aa/", NULL); /* changes a label */
+	put("u/aa/", NULL); /* the new class comes before others, and so changes their labels */
 	assert_true(h != fingerprint_of("u"));
 	rename("t/b/2.jpg", "t/a/2.jpg");
 	assert_true(h != fingerprint_of("t"));

@@ -458,7 +458,8 @@ static void compare_verdicts(struct judges *j, struct test_file f, uint64_t *r, 
 	for (int lenient = 0; lenient < 2; lenient++) {
 		struct verdict ours = judge(j->ours[lenient][test_random(r) & 1], f, &info, type, denom, w),
 			       turbo = judge(j->turbo[lenient], f, &info, type, denom, w);
-		/* Our decoder reads the scans of a progressive image only down to the window's last row, libjpeg-turbo down to the image's last row. */
+		/* libjpeg-turbo decodes the scans of a progressive image completely, our decoder only down to the window's last row. So only
+		 * libjpeg-turbo sees damage below the window. */
 		bool unseen = info.progressive && !ours.status && turbo.status && w.y + w.h < height;
 		j->unseen += unseen;
 		if (ours.status != turbo.status && !unseen)

@@ -12,7 +12,7 @@
 
 enum { FILES = 32, WINDOW_BYTES = 700 * 500 * 3 };
 
-/* A batch in flight, whose pass copies the window unchanged. */
+/* A batch that the GPU decodes. The pass of each file copies a window of the decoded image unchanged. */
 struct flight {
 	struct stk_jpeg_gpu_batch *batch;
 	stk_gpu_stream stream;
@@ -53,7 +53,7 @@ static void check_window(struct stk_gpu_device *dev, const struct file *f, const
 	uint8_t *got = malloc(bytes), *want = jpeg_reference_decode(f->data, f->size, f->window.y + f->window.h, &w, &h, &warnings);
 	ok(stk__gpu_download(dev, NULL, got, (stk_gpu_ptr)(uintptr_t)it->dst.data, bytes, &err));
 	ok(stk__gpu_stream_sync(dev, NULL, &err));
-	/* libjpeg-turbo decodes all rows of a progressive file, no matter which rows are requested. */
+	/* libjpeg-turbo decodes all rows of a progressive file, whichever are requested, so it may warn of damage below the window. */
 	bool unseen = f->header.process == STK_JPEG_PROGRESSIVE && f->window.y + f->window.h < h;
 	if (!want || (warnings && !unseen))
 		fail_msg("%s: taken for right where libjpeg-turbo complains", f->name);
@@ -205,7 +205,7 @@ static void draw_turned_pass(struct stk_jpeg_gpu_item *it, struct stk_pass *pass
 
 enum { TURNED = 24, TURNED_BYTES = 60 * 60 * 3 * 4 };
 
-/* Decodes with random types and orientations. Returns how many images are correct. */
+/* Decodes files with random types and orientations, and compares them with the CPU's results. Returns how many images were decoded. */
 static int run_turned(
 	struct stk_gpu_device *dev, struct stk_jpeg_gpu_batch *batch, struct stk_decoder *decoder, uint8_t *pinned, stk_gpu_ptr out)
 {

@@ -84,7 +84,7 @@ static void compare(const struct file *f, const uint8_t *got, uint32_t pitch)
 	int w, h;
 	long warnings = 0;
 	uint8_t *want = jpeg_reference_decode(f->data, f->size, f->window.y + f->window.h, &w, &h, &warnings);
-	/* libjpeg-turbo decodes all rows of a progressive file, no matter which rows are requested. */
+	/* libjpeg-turbo decodes all rows of a progressive file, whichever are requested, so it may warn of damage below the window. */
 	if (warnings && f->header.process == STK_JPEG_PROGRESSIVE && f->window.y + f->window.h < h) {
 		free(want);
 		return;
@@ -253,7 +253,8 @@ static void damage_to_progressive_files_is_flagged_or_harmless(void **state)
 	assert_true(t.flagged > rounds() / 3);
 }
 
-/* Blocks of pure noise look alike to all tables, so a thread that starts at the wrong block of an MCU seldom synchronises. */
+/* With pure noise, all Huffman tables fit all blocks of an MCU equally well. So a thread that starts at the wrong block seldom notices, and seldom
+ * synchronises. */
 static void what_never_synchronises_is_flagged(void **state)
 {
 	struct jpeg_shape s = {.width = 640, .height = 480, .components = 3, .h = {2, 1, 1}, .v = {2, 1, 1}, .quality = 99, .texture = 1};

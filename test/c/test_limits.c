@@ -173,7 +173,7 @@ static void test_coefficients_of_a_small_file(void **state)
 	setenv("STOKER_JPEG", "libjpeg-turbo", 1);
 	refuse(path, &(struct setting){.limit = 64 * MIB, .crop = 16}, "a window of it, by libjpeg-turbo");
 	unsetenv("STOKER_JPEG");
-	write_file(path, hostile_jpeg(1024, 1024)); /* a valid file */
+	write_file(path, hostile_jpeg(1024, 1024)); /* its coefficients and pixels are within the limit */
 	struct outcome o = run(&(const char *){path}, 1, &(struct setting){.limit = 64 * MIB});
 	if (o.status)
 		fail_msg("%s", o.err.message);

@@ -7,7 +7,8 @@
 
 static const enum stk_tail tails[] = {STK_TAIL_WRAP, STK_TAIL_FILL, STK_TAIL_KEEP, STK_TAIL_DROP};
 
-/* A reader of the same size is at the same position, whatever the ranks and the tail; a shorter one wraps around, through whole epochs of its own. */
+/* A second reader of the same size as the leading one is at the same position, whatever the ranks and the tail. A shorter one wraps around, through whole
+ * epochs of its own. */
 static void test_readers_beside_the_leading_one(void **state)
 {
 	(void)state;

@@ -68,7 +68,8 @@ static void check_refused(enum stk_status s, const char *call, const char *says)
 	err = (struct stk_error){0};
 }
 
-/* REFUSED checks that the call is refused and that the message contains `says`. VALUE checks the result, and FINE nothing. All note the function. */
+/* REFUSED checks that the call is refused and that the message contains `says`. VALUE checks the result, and FINE nothing. All three record the function's
+ * name. */
 #define REFUSED(call, says) check_refused(call, #call, says)
 #define VALUE(call, want)                                                                                                                  \
 	do {                                                                                                                               \
@@ -657,7 +658,7 @@ static void test_catalogue_and_machine(void **state)
 	assert_string_equal(url, "http://me:pw@h/x");
 }
 
-/* test_ragged.c tests the results. */
+/* Only checks what is refused; test_ragged.c tests the results. */
 static void test_ragged(void **state)
 {
 	(void)state;
@@ -718,7 +719,7 @@ static void test_audio(void **state)
 	VALUE(stk_audio_named(NULL), false);
 }
 
-/* test_media.c tests the results. */
+/* Only checks what is refused; test_media.c tests the results. */
 static void test_videos(void **state)
 {
 	(void)state;

@@ -98,7 +98,7 @@ static void test_a_straggler_holds_nobody_up(void **state)
 	s->stalled = "slow://3"; /* this object belongs to batch 0, because the order is not shuffled */
 	struct stk_pipeline *p = slow_pipeline(ctx, 200, BATCH, false);
 	assert_int_equal(stk_pipeline_start(p, NULL), STK_OK);
-	/* batches 1 and 2 are made while batch 0 waits, so all of their chains run */
+	/* Batches 1 and 2 must be made while batch 0 waits for its object. The spans show when all of their chains have run. */
 	struct stk_batch *b = NULL;
 	struct stk_error err = {0};
 	int done = 0;
@@ -372,7 +372,7 @@ static struct stk_pipeline *random_pipeline(struct stk_context *ctx, size_t byte
 	return p;
 }
 
-/* The pipelines whose buffers look_at_bytes measures. most_over: the most bytes by which a pipeline's buffers have exceeded its window. */
+/* The pipelines whose buffers look_at_bytes measures. most_over: the largest number of bytes by which a pipeline's buffers have exceeded its window. */
 struct held {
 	struct stk_pipeline *pipelines[PIPELINES];
 	int n;
@@ -610,7 +610,7 @@ static void test_deadlines_follow_the_order_of_need(void **state)
 		if (at % (4 * BATCH) == 0)
 			usleep((unsigned)(at % SLOW) * 1000);
 	}
-	assert_true(shuffled > N / 4); /* the order of need differs from the order of files */
+	assert_true(shuffled > N / 4); /* the order of need differs from that of the files, so deadlines do not follow it by chance */
 	stk_pipeline_destroy(p);
 	stk_context_unref(&ctx);
 }

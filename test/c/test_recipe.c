@@ -23,11 +23,11 @@ enum what { WINDOW, CROP, MIRROR, AFFINE, CAST, CHANNELS, WHATS };
 
 struct action {
 	enum what what;
-	struct stk_recipe_window window; /* WINDOW: how the recipe draws it */
+	struct stk_recipe_window window; /* of a WINDOW: how the recipe draws it */
 	struct stk_rect crop;
 	float fill[STK_PASS_MAX_CHANNELS], scale[STK_PASS_MAX_CHANNELS], bias[STK_PASS_MAX_CHANNELS];
 	enum stk_dtype dtype;
-	struct stk_recipe_coin coin[2]; /* MIRROR: the coins for x and for y */
+	struct stk_recipe_coin coin[2]; /* of a MIRROR: the coins for x and for y */
 	int32_t channels;
 };
 
@@ -99,7 +99,7 @@ static void act(const struct action *a, struct stk_pass *p, int64_t epoch, int64
 	switch (a->what) {
 	case WINDOW:
 		r.key = a->window.key;
-		for (int k = 0; k < 2; k++) { /* draws in the order of the operator's random stream */
+		for (int k = 0; k < 2; k++) { /* draws both axes in the order in which the operator draws them */
 			int axis = a->window.draw[0] == k ? 0 : 1;
 			drawn[axis] = stk__random_below(&r, a->window.positions[axis]);
 			start[axis] = drawn[axis] - a->window.before[axis];

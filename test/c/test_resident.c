@@ -114,7 +114,7 @@ static struct reading listed(struct reading how)
 	return how;
 }
 
-/* The forms in which a graph runs: on the CPU without fusion, with a call for each operator; on the CPU; on the GPU. */
+/* The ways to run a graph. CALLS: on the CPU without fusion, with a call for each operator. CORES_TOO: on the CPU with fusion. */
 enum side { CALLS, CORES_TOO, ON_GPU, SIDES };
 
 /* Returns a boolean member of explain's JSON. */

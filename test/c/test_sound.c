@@ -164,8 +164,8 @@ static void test_sizes_in_headers(void **state)
 		enum stk_status status;
 		int64_t missing;
 	} cases[] = {
-		{UINT32_MAX, 0, 50, STK_OK, 0},             /* ffmpeg, writing to a pipe */
-		{0x7ffff000 / 6 * 6, 0, 50, STK_OK, 0},     /* written by SoX */
+		{UINT32_MAX, 0, 50, STK_OK, 0},             /* as ffmpeg writes it to a pipe */
+		{0x7ffff000 / 6 * 6, 0, 50, STK_OK, 0},     /* as SoX writes it */
 		{301, 0, 50, STK_OK, 0},                    /* the size ends within a frame, and the incomplete frame is ignored */
 		{600, 0, 50, STK_CORRUPT, 50},              /* cut in half */
 		{4000000000, 0, 0, STK_CORRUPT, 666666666}, /* promises 4 GB and has no samples */

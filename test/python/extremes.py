@@ -134,7 +134,7 @@ def settings(cases: Cases) -> None:
     for key in ("cpu_size", "gpu_size"):
         for value in VALUES:
             cases.run(f"prefetch_queue_depth[{key}] {value!r}", lambda k=key, v=value: run("prefetch_queue_depth", {k: v}))
-    # Replaces each of numbers_of() in a pipeline's JSON, and then in its checkpoint, as in a damaged file.
+    # Replaces each number in a pipeline's JSON, and then in its checkpoint, as in a damaged file.
     pipe = Pipeline(batch_size=2, num_threads=1, device_id=None, seed=5)
     with pipe:
         pipe.set_outputs(fn.decoders.image(fn.readers.file(file_root=root)[0]))

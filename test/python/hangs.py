@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ends a run of tests that hangs, with the stacks of all threads.
+"""Ends a run of tests that hangs, and prints the stacks of all threads.
 
-pytest-timeout raises an exception in the main thread. This has no effect if the main thread waits in C, or for a thread at the interpreter's exit,
-and pytest-timeout stops its timer when a test fails. faulthandler's thread needs neither the interpreter nor its lock.
+pytest-timeout raises an exception in the main thread. This has no effect if the main thread waits in C, or for a thread at the interpreter's exit, and
+pytest-timeout stops its timer when a test fails. faulthandler's thread needs neither the interpreter nor its lock.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ LASTING_FILES += ("__autograph_generated_file", "__pycache__")
 # A thread of torch waits for the next function to compile; a thread of to_device waits for the next tree to copy.
 LASTING_THREADS = ("ThreadPoolExecutor", "stoker-copy")
 NATIVE = ("stoker", "stk-")
-PATIENCE_S = 20  # for threads and processes that are about to end
+PATIENCE_S = 20  # seconds to wait for threads and processes that are about to end
 
 
 def _children() -> dict[str, str]:

@@ -49,7 +49,8 @@ def make_nuscenes(*args: Any, **kwargs: Any) -> Path:
 
 
 def write_tree(root: Path, rng: np.random.Generator, classes: int, per_class: int, low: int = 60, high: int = 160) -> list[Path]:
-    """Writes JPEGs as ROOT/classC/III.jpg and returns their paths, class by class. Each side has low to high - 1 pixels; the chroma sampling differs too."""
+    """Writes JPEGs as ROOT/classC/III.jpg and returns their paths, class by class. Each side has low to high - 1 pixels. The JPEGs also differ in chroma
+    sampling."""
     paths = []
     for c in range(classes):
         folder = root / f"class{c}"

@@ -149,7 +149,8 @@ def test_report_before_its_time(hand):
 
 
 def test_a_loop_that_is_too_short_is_reported(hand, capfd):
-    """The message is printed when the wrapper is deleted, or at the end of the process. A quiet loop, and one without a step, print nothing."""
+    """The message is printed when the object that advise() returned is deleted, or at the end of the process. A quiet loop, and one without a step, print
+    nothing."""
     for quiet in (False, True):
         watched = advise(Slow(hand, 0.01, 12), steps=8, rounds=2, warmup=2, quiet=quiet)
         list(watched)

@@ -109,7 +109,8 @@ def test_windows_are_parts_of_the_whole(file):
 
 @pytest.mark.parametrize(("frames", "rate"), ((700, 16000), (5000, 16000), (8000, 16000), (20000, 44100), (44100, 44100)))
 def test_short_vorbis_has_no_padding(frames, rate, tmp_path):
-    """All samples of these files are in one Ogg page, as in recordings of a second. ffmpeg itself does not cut off the padding of their last block."""
+    """All samples of these files are in one Ogg page, as in recordings of a second. Stoker cuts off the padding of their last block, which ffmpeg itself
+    does not."""
     (tmp_path / "a.wav").write_bytes(wav((tone(np.random.default_rng(SEED), frames) * 20000).astype("<i2"), rate))
     try:
         ffmpeg("-i", tmp_path / "a.wav", "-c:a", "libvorbis", tmp_path / "a.ogg")

@@ -453,7 +453,7 @@ def test_timms_lists_are_taken():
     chain = [crop, timms("MaybeToTensor"), T.Normalize([0.5] * 3, [0.5] * 3), timms("RandomErasing", probability=1.0, **shared)]
     (batch,) = Loader((np.broadcast_to(image, (16, *image.shape)),), 16, transforms=chain)
     assert batch.image.shape == (16, 3, 32, 32) and all((one == 0).all(0).sum() >= 15 for one in batch.image)
-    for kind, colours in (("per_pixel", 16), ("rand_color", 1)):  # re_mode "pixel" and "rand"
+    for kind, colours in (("per_pixel", 16), ("rand_color", 1)):  # the modes that timm's argument re_mode calls "pixel" and "rand"
         chain[-1] = timms("RandomErasing", probability=1.0, **{**shared, kind: True})
         (batch,) = Loader((np.full((16, 40, 40, 3), 255, np.uint8),), 16, transforms=chain)
         erased = [one[:, (one != 1).all(0)].T.unique(dim=0) for one in batch.image]

@@ -112,7 +112,7 @@ def test_what_was_written(data):
 
 
 STAR = [8.5, 0.5, 10.2, 4.1, 15.0, 4.4, 11.3, 7.0, 12.9, 11.2, 8.4, 8.8, 3.7, 11.0, 5.6, 6.9, 1.5, 4.0, 6.9, 4.2]
-# Runs that pycocotools 2.0.11 gives for the star in 12 rows of 17 pixels, and its strings for a disc and a pattern.
+# For each of 12 rows of 17 pixels, the columns that pycocotools 2.0.11 fills for the star; and its run-length strings for a disc and a pattern.
 STARS_ROWS = ["", " 8", " 8-9", " 7-9", " 2-14", " 4-12", " 5-11", " 5-11", " 5-11", " 4-6 10-11", " 4 12", ""]
 DISC = "d1374N0O2O0001N102L^1"
 PATTERN = (

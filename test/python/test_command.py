@@ -469,7 +469,7 @@ def test_inspect_file(folder, bad_folder):
 
 
 def test_view_shows_the_pictures(folder, tmp_path):
-    """Each picture in the sheet is its file, cut to the reported window, mirrored if that is reported, above a caption."""
+    """Each picture in the sheet shows the pixels of its file, cut to the reported window, and mirrored if that is reported, above a caption."""
     out = tmp_path / "sheet.png"
     facts = json.loads(stoker("view", folder, "-o", out, "--batch", "6", "--columns", "3", "--size", "64", "--json").stdout)
     assert (facts["rows"], facts["columns"], len(facts["samples"])) == (2, 3, 6)

@@ -178,7 +178,7 @@ def test_a_state_of_a_run_that_was_resumed(make):
 
 
 def test_persistent_workers_that_were_left(make):
-    """Leaves an epoch early, whose workers have run ahead of the loop. A state in the next epoch contains these workers' states."""
+    """Leaves an epoch early, after its workers have run ahead of the loop. A state in the next epoch contains the states of these workers."""
     loader = make()
     if type(loader.dataset) is Resumable and loader.persistent_workers:
         pytest.skip("its state in the middle of an epoch says nothing of the next one, until a worker has begun that")

@@ -196,7 +196,8 @@ def test_generators_are_asked_when_torch_asks_them(make, workers):
 @pytest.mark.parametrize("sampler", ["shuffle", "weights", "subset", "own"])
 @pytest.mark.parametrize("workers", [0, 1])
 def test_the_order_of_later_epochs_without_a_generator(folder, sampler, workers):
-    """Without workers, torchvision's transforms draw from the generator that also shuffles the next epoch."""
+    """Without workers, torchvision's transforms draw from the generator that also shuffles the next epoch. Stoker must draw as much, to get torch's order
+    in later epochs."""
 
     class Own(data.Sampler):
         def __iter__(self):
@@ -608,7 +609,7 @@ def test_a_run_continues_from_a_state(make, order, after, workers):
     torch.set_rng_state(rng)
     again = list(two)
     assert [y.tolist() for _, y in again] == [y.tolist() for _, y in rest]
-    # A Dataset's Python draws from the generators of its workers, which a state does not restore.
+    # A Dataset's Python code draws from the generators of its workers, which a state does not restore. So its samples are only compared without workers.
     exact = workers == 0 or not isinstance(one.dataset, _Swapped)
     if exact:
         assert all(torch.equal(a, b) for (a, _), (b, _) in zip(again, rest, strict=True))

@@ -658,7 +658,8 @@ def test_a_hostile_server_of_media(kind, tmp_path, monkeypatch):
 
             want = contents()
             if k % 4 > 1:
-                shutil.rmtree(tmp_path / "caches", ignore_errors=True)  # otherwise uses what the first run has stored
+                # Without this, the second run would use the index that the first one has stored.
+                shutil.rmtree(tmp_path / "caches", ignore_errors=True)
             hostile.well, hostile.mild = False, r.choice([0.7, 0.95])
             begun = time.monotonic()
             try:

@@ -103,7 +103,8 @@ def test_threads_decode_side_by_side(files):
 
 
 def test_the_limit_that_the_environment_sets(rng, monkeypatch):
-    """Errors name STOKER_MAX_IMAGE_SIZE, which also applies without a pipeline. A thread's decoder is made when the thread first decodes."""
+    """Errors name STOKER_MAX_IMAGE_SIZE, which also applies without a pipeline. A thread reads the limit when it first decodes, so each value is tested in
+    a new thread."""
     data, results = file_of(Image.fromarray(photograph(rng, 61, 83)), "JPEG"), []
 
     def decode():

@@ -159,7 +159,7 @@ def test_a_resumed_run_gets_lists_too(pictures, tmp_path, notices):
     fresh.load_state_dict(state)
     assert kinds_of_batches(fresh) == {list} and len(notices) == 1
     fresh = Loader(dataset, 2)
-    # a state of an earlier version, without "listed"
+    # A state of an earlier version has no entry "listed".
     fresh.load_state_dict({name: value for name, value in state.items() if name != "listed"})
     assert kinds_of_batches(fresh) == {list}
 

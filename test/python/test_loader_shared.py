@@ -36,7 +36,7 @@ class Frames(IterableDataset):
 
 
 class Buffers:
-    """Like Frames, with a frame and a target for each thread."""
+    """A Dataset that fills buffers again like the stream Frames, but has a frame and a target for each thread."""
 
     def __init__(self, make):
         self.make, self.own = make, threading.local()

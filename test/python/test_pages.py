@@ -113,7 +113,7 @@ def test_the_first_program_of_a_page_runs_as_it_stands(page: str, tmp_path: Path
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "__main__"}
     exec(compile(first, f"doc/{page}.md, the first program", "exec"), names)
-    names.clear()  # a Storage holds its functions, which hold these names
+    names.clear()  # breaks the cycle of a Storage, its functions, and the names that these refer to
 
 
 def test_loader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,7 +218,7 @@ def test_storage(store: Store, tree: Path, tmp_path: Path) -> None:
         counts = [sum(len(batch[1]) for batch in loader) for loader in loaders]
     finally:
         memory.rm("/container", recursive=True)
-    names.clear()  # a Storage holds its functions, which hold these names
+    names.clear()  # breaks the cycle of a Storage, its functions, and the names that these refer to
     assert sorted(counts) == [8, 8, 8, 8, 21, 21, 21, 21], counts
     assert any((tmp_path / "cache").iterdir())
 

@@ -246,7 +246,7 @@ def compare(ours, theirs, drawn, where):
     elif isinstance(theirs, torch.Tensor):
         assert (ours.shape, ours.dtype, ours.device, ours.stride()) == (theirs.shape, theirs.dtype, theirs.device, theirs.stride()), where
         if theirs.dim() >= 3 and theirs.is_floating_point():
-            most = 1.01 / 255 / 0.225  # one step of a byte, normalized
+            most = 1.01 / 255 / 0.225  # one step of a byte, divided by the smallest standard deviation
             assert drawn or (ours - theirs).abs().max() <= most, where
         elif theirs.is_floating_point() and drawn:
             assert torch.allclose(ours.sum(-1), theirs.sum(-1)), where  # MixUp's targets: only their sums must agree

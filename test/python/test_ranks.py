@@ -391,7 +391,7 @@ def test_an_exception_under_torchrun(tmp_path, tree):
 
 @pytest.fixture(params=["alone", "with Accelerate"])
 def registered(request, monkeypatch):
-    """Returns the list of loaders that are registered with Accelerate. One kind of test replaces Accelerate by a stand-in, the other runs without it."""
+    """Returns the list of loaders that are registered with Accelerate. Each test runs twice: without Accelerate, and with a replacement of it."""
     loaders = []
     if request.param == "with Accelerate":
         state = types.SimpleNamespace(_add_dataloader=loaders.append, _remove_dataloader=loaders.remove)

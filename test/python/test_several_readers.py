@@ -12,7 +12,7 @@ from PIL import Image
 from stoker import fn, types
 from support import SEED
 
-N, M = 11, 4  # number of images, and of masks; number of samples in the smaller set
+N, M = 11, 4  # N: number of images, and of masks; M: number of samples in the smaller set
 
 
 @pytest.fixture(scope="module")

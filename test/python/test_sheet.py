@@ -202,7 +202,8 @@ def test_boxes_outside_of_images_and_wrong_ones():
             stoker.view(images, boxes=wrong)
     with pytest.raises(InvalidArgumentError, match="XYXY, XYWH, CXCYWH"):
         stoker.view(images, boxes=[np.zeros((1, 4))], box_format="YXYX")
-    assert stoker.view({"image": images, "boxes": ["a text"]}).pixels.shape == (28, 28, 3)  # this `boxes` holds no boxes
+    # A field that is called "boxes" but holds none is not drawn.
+    assert stoker.view({"image": images, "boxes": ["a text"]}).pixels.shape == (28, 28, 3)
 
 
 def test_a_loader_shows_its_boxes_and_batches_show_themselves():

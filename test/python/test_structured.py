@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoker.structured: the tree, inputs, definitions and iterators. test_structured_steps.py tests the steps."""
+"""stoker.structured: trees of fields, inputs, pipeline definitions and iterators. test_structured_steps.py tests the steps."""
 
 from __future__ import annotations
 
@@ -177,7 +177,8 @@ def test_a_custom_step_draws_and_calls_numpy():
 
 
 def test_what_an_iterator_gives():
-    """Fields that are declared ragged, padded fields, fields whose second dimension varies (refused), post_process_func, CreateAsDataLoaderObject."""
+    """Tests fields that are declared ragged, padded fields, fields whose second dimension varies (refused), post_process_func and
+    CreateAsDataLoaderObject."""
 
     class Provider(DataProvider):
         @property

@@ -437,7 +437,7 @@ def test_every_row_once(table, shuffle):
 
 
 def small_windows(table, **more):
-    """Returns a Loader that mixes the rows of two groups at a time, or of more if `memory` is raised."""
+    """Returns a Loader that mixes the rows of two groups, a window, at a time; of more groups if `memory` is raised."""
     arguments = {"memory": 1, "shuffle": "groups", "seed": 9, "transforms": SMALL, "fields": WANTED, **more}
     return Loader.from_parquet(f"{table}/*.parquet", 4, **arguments)
 
@@ -633,7 +633,7 @@ def test_closing_frees_groups_at_once(tmp_path):
 
 
 def test_closing_frees_groups_of_bytes_at_once(tmp_path):
-    """Bytes that are not decoded are views of a group, and none of the first samples is kept."""
+    """Bytes that are not decoded are views of a group. The Loader keeps none of the first samples, whose views would keep their group."""
     rng, mib = np.random.default_rng(1), 1 << 20
     rows = {"data": pa.array([rng.bytes(mib // 4) for _ in range(48)]), "label": pa.array(range(48))}
     write(tmp_path / "table.parquet", rows, 16, use_dictionary=False)  # 3 groups of 4 MiB
@@ -762,7 +762,7 @@ GLOB, NAMES = "s3://bucket/table/part-*.parquet", [f"s3://bucket/table/part-{k:0
 
 @pytest.mark.parametrize("source, cold, warm", [(GLOB, 3, 0), (NAMES, 6, 3)], ids=["listed", "named"])
 def test_footers_of_a_store_are_kept(store, table, tmp_path, requests, source, cold, warm):
-    """The first start requests a listed file once, and a named one twice. The next start requests nothing, or a named file's version."""
+    """The first start requests a listed file once, and a named one twice. The next start requests nothing or, for a named file, only its version."""
     counts = []
     for _ in range(2):
         requests.clear()
@@ -1003,7 +1003,8 @@ def test_long_values_that_rows_repeat_are_kept_once(tmp_path, rng, form):
 
 def test_headers_of_dictionaries():
     parse = importlib.import_module("stoker.loader.sources._table_files")._dictionary_page
-    whole = bytes.fromhex("150415984e15e8034c150215001200008c271088")  # written by pyarrow
+    # Headers of dictionary pages as pyarrow writes them, without and with a checksum.
+    whole = bytes.fromhex("150415984e15e8034c150215001200008c271088")
     checked = bytes.fromhex("150415984e15e80315e2d4c38b0a3c15021500120000")
     assert parse(whole) == parse(checked) == (5004, 1)
     for head in (whole, checked):

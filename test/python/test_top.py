@@ -32,7 +32,8 @@ def folder(monkeypatch):
 
 
 def top(*arguments, code=0):
-    env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}  # the command has its own sanitizer
+    # LD_PRELOAD may name a sanitizer for Python, but the command has its own.
+    env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     done = subprocess.run([COMMAND, "top", *arguments], capture_output=True, text=True, timeout=60, env=env)
     assert done.returncode == code, done.stderr
     return done

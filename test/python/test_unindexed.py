@@ -119,7 +119,7 @@ def labels_of(loader):
 
 
 def documented(counts, seed, tmp_path):
-    """Returns the documented order: tars are shuffled like files, and samples keep their order within a tar."""
+    """Returns the labels of all samples in the documented order: tars are shuffled like files, and samples keep their order within a tar."""
     names = []
     for k in range(len(counts)):
         path = tmp_path / f"order{k}.jpg"
@@ -316,7 +316,7 @@ def test_ends_of_epochs(store, tmp_path, no_index, batch_size):
         except StokerError as e:
             assert last_batch == "drop" and batch_size > TOTAL and "are fewer than one step" in str(e)
             continue
-        if last_batch == "pad":  # this policy needs the number of samples
+        if last_batch == "pad":  # padding needs the number of samples in advance, so the tars are not read in their order
             assert len(labels) == -(-TOTAL // batch_size) * batch_size
         else:
             assert labels == order[: TOTAL if last_batch == "keep" else TOTAL // batch_size * batch_size]

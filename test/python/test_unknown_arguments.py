@@ -11,7 +11,7 @@ from stoker import DataLoader, Loader, Pipeline, Storage, fn
 from stoker import transforms as T
 
 MODULES = ["stoker", "stoker.transforms", "stoker.metrics", "stoker.structured", "stoker.plugin.pytorch", "stoker.loader"]
-# Names that need a positional argument first, take no named arguments, or are made by Python's own classes.
+# The tests leave out names that need a positional argument first, take no named arguments, or are made by Python's own classes.
 OTHERS = {"DataNode", "do_not_convert", "Loader", "feed_ndarray", "TorchPythonFunction", "Metric", "newaxis"}
 
 
@@ -79,7 +79,7 @@ def test_names_that_are_near_to_none():
 
 
 def test_errors_of_functions_that_are_called_inside_stay_as_they_are():
-    """If a user's function raises an error with the same words, it is about another call and does not change."""
+    """If a user's function raises an error with the same words, the error is about another call, and gets no suggestion."""
 
     def fetch(uri, offset, length):
         return bytes(stop=3)

@@ -546,7 +546,7 @@ def sequences(batch):
 
 @pytest.mark.parametrize("policy", ["partial", "pad"])
 def test_videos_that_are_fed(clips, policy):
-    """Batches of one video follow each other, and the last one is short. Then the next video follows."""
+    """The pipeline makes batches of the first video, of which the last one is short, and then those of the next video."""
     paths = [clips("h264.mp4"), clips("h264_small.mp4"), clips("vp9.webm")]
     pipe = inputs_pipeline(sequence_length=7, last_sequence_policy=policy)
     forms = [path.read_bytes() for path in paths]

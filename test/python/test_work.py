@@ -19,7 +19,7 @@ from stoker import Pipeline, fn
 from stoker.errors import StokerError
 from support import png_chunk, tar_of
 
-SECONDS = 30  # maximum of processor time for a file
+SECONDS = 30  # maximum of processor time for a file, in seconds
 
 
 def decode(data):
