@@ -36,7 +36,7 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* If the message begins with the name `asked`, replaces that by `uri`, the name that the user gave. */
+/* If the message begins with the name `asked`, replaces this name by `uri`, the name that the user gave. */
 static void name_again(struct stk_error *err, const char *asked, const char *uri)
 {
 	char text[sizeof err->message];

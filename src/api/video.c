@@ -221,12 +221,12 @@ enum stk_status stk_video_range(
 struct reading {
 	struct stk_video *v;
 	int32_t *frames;         /* numbers of the frames to decode, in ascending order, each once */
-	int64_t *output_indices; /* [frame of `frames`]: index of its first copy in the output */
+	int64_t *output_indices; /* for each frame in `frames`: index of its first copy in the output */
 	int32_t count;
 	int64_t total; /* number of frames in the output, which may contain a frame several times */
 	int32_t width, height;
 	bool planar;
-	/* only for the GPU: */
+	/* set only if the output is on the GPU */
 	bool on_gpu;
 	uint64_t to;
 	stk_gpu_stream stream;

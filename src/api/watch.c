@@ -30,7 +30,7 @@ static bool is_ours(int fd)
 	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) && who.uid == geteuid();
 }
 
-/* A socket that is asked. */
+/* A process that is asked for its pipelines, through its socket. */
 struct asked {
 	int fd; /* -1: the socket was not opened, or was closed */
 	bool connected;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The part of the API of NVIDIA's video decoder (NVDEC) that Stoker uses. Its functions are looked up at run time in libnvcuvid.so.1, which the driver
- * installs. Building needs nothing from NVIDIA: the few types and numbers below belong to the library's stable ABI. Members that Stoker never reads are
- * named `reserved`.
+ * Declares the part of the API of NVIDIA's video decoder (NVDEC) that Stoker uses. Its functions are looked up at run time in libnvcuvid.so.1, which the
+ * driver installs. Building needs nothing from NVIDIA: the few types and numbers below belong to the library's stable ABI. Members that Stoker never reads
+ * are named `reserved`.
  *
  * A parser reads packets and calls functions of Stoker with the stream's format and with the parameters of each picture. A decoder makes the picture in GPU
  * memory from its parameters. All functions need a current CUDA context. */

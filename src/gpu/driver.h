@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The part of the CUDA driver API that Stoker uses, looked up at run time in libcuda.so.1. Building and loading Stoker needs nothing from CUDA: the few
- * types and numbers below belong to the driver's stable ABI (CUDA Driver API reference, "Data types used by CUDA driver").
+ * Declares the part of the CUDA driver API that Stoker uses. Its functions are looked up at run time in libcuda.so.1. Building and loading Stoker needs
+ * nothing from CUDA: the few types and numbers below belong to the driver's stable ABI (CUDA Driver API reference, "Data types used by CUDA driver").
  *
  * Only src/gpu includes this header; other code uses gpu.h. */
 #ifndef STK_GPU_DRIVER_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NVIDIA GPUs through the driver API. The driver is looked up at run time: on a machine without one, stk__gpu_open fails with a message, and nothing else
- * changes.
+ * Uses NVIDIA GPUs through the driver API. The driver is looked up at run time: on a machine without one, stk__gpu_open fails with a message, and nothing
+ * else changes.
  *
  * Usage:
  *     stk__gpu_open(&gpu, err);                            // once per context
@@ -38,8 +38,8 @@ typedef uint64_t stk_gpu_ptr;                         /* address of device memor
 STK_MUST_USE enum stk_status stk__gpu_open(struct stk_gpu **out, struct stk_error *err);
 void stk__gpu_close(struct stk_gpu *gpu); /* open devices remain usable; accepts NULL */
 
-/* Describes the kernels of this build: architectures ("75 80 90", or "" without kernels), the CUDA version of the compiler, the lowest CUDA version that a
- * driver must support (13000 is 13.0), and the number of embedded images. Any thread; needs no driver. */
+/* What stk__gpu_build returns about the kernels of this build: architectures ("75 80 90", or "" without kernels), the CUDA version of the compiler, the lowest
+ * CUDA version that a driver must support (13000 is 13.0), and the number of embedded images. Any thread may call the function, which needs no driver. */
 struct stk_gpu_build {
 	const char *archs;
 	int toolkit, min_driver, modules;
@@ -92,7 +92,8 @@ bool stk__gpu_reaches(struct stk_gpu_device *dev, stk_gpu_ptr at);
 /* Sets *available to the number of bytes of device memory that are not in use by any process. */
 STK_MUST_USE enum stk_status stk__gpu_memory_free(struct stk_gpu_device *dev, size_t *available, struct stk_error *err);
 
-/* Queue copies of `size` bytes, or fill `size` bytes with `byte`. Copies from and to the host are asynchronous only if its memory is pinned. */
+/* The next functions queue a copy of `size` bytes, or a fill of `size` bytes with `byte`, on the stream. A copy from or to memory of the host is asynchronous
+ * only if that memory is pinned. */
 STK_MUST_USE enum stk_status stk__gpu_upload(
 	struct stk_gpu_device *dev, stk_gpu_stream stream, stk_gpu_ptr to, const void *from, size_t size, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__gpu_download(

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Memory, streams, events and launches: thin wrappers around the driver's functions with Stoker's types and errors. */
+ * Wraps the driver's functions for memory, streams, events and launches, with Stoker's types and errors. */
 #include "gpu/device.h"
 
 static enum stk_status check(struct stk_gpu_device *dev, int result, struct stk_error *err, const char *what)

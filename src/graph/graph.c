@@ -204,7 +204,7 @@ static enum stk_status check_name(const struct stk_graph *g, const char *name, s
 	return STK_OK;
 }
 
-/* Allocates and infers node->outputs. node->n_outputs must be set. */
+/* Allocates node->outputs and infers what they describe. node->n_outputs must be set. */
 static enum stk_status infer_outputs(struct stk_graph *g, struct stk_graph_node *node, struct stk_error *err)
 {
 	node->outputs = stk__graph_alloc(g, (size_t)node->n_outputs * sizeof *node->outputs);

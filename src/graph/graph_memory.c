@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Memory that lives as long as a graph. */
+ * Allocates memory that lives as long as a graph. */
 #include "graph/graph.h"
 
 #include <string.h>

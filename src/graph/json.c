@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Graphs as JSON: {"stoker_graph": 1, "operators": [{"op", "name", "where", "device": "gpu", "inputs": [[op, output]], "when": [[op, output, wanted]],
- * "args": {name: value | {"node": [op, output]} | {"float": "inf"}}}], "outputs": [[op, output]]}. Only given arguments are written; the library that reads
- * the JSON supplies its own defaults. */
+ * Writes and reads graphs as JSON: {"stoker_graph": 1, "operators": [{"op", "name", "where", "device": "gpu", "inputs": [[op, output]],
+ * "when": [[op, output, wanted]], "args": {name: value | {"node": [op, output]} | {"float": "inf"}}}], "outputs": [[op, output]]}. Only given arguments are
+ * written; the library that reads the JSON supplies its own defaults. */
 #include "graph/graph.h"
 
 #include "base/text.h"
@@ -216,7 +216,7 @@ struct read_op {
 	size_t n_inputs, n_args, n_when;
 };
 
-/* Reads the conditions of operator number `index` to op->when, which the caller frees even after a failure. */
+/* Reads the conditions of operator number `index` into op->when, which the caller frees even after a failure. */
 static enum stk_status read_conditions(const json_t *when, struct read_op *op, size_t index, struct stk_error *err)
 {
 	size_t n = json_array_size(when);

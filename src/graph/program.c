@@ -79,7 +79,7 @@ static void find_branches(struct stk_program *p)
 		for (int32_t k = 0; k < stk__program_sources(n); k++) {
 			struct stk_program_node *from = &p->nodes[p->values[stk__program_source(n, k)].node];
 			from->decides |= n->decides;
-			/* gather reads the value from the slot, so the node is made once, where its condition is known */
+			/* a gather reads the value of `from` from the slot; if `from` is in a branch, one chain makes it, where the condition is known */
 			from->cloned &= n->gathers < 0 || !from->node->n_when;
 		}
 	}
@@ -373,8 +373,8 @@ static enum stk_status find_chains(struct stk_program *p, struct stk_error *err)
 	return STK_OK;
 }
 
-/* Returns true if a chain (number `chain` of its level) must run a clone of node i, because a node of the chain reads i. Nodes that gather do not count: they
- * read the value from the slot, as their gather did. */
+/* Returns true if a chain (number `chain` of its level) must run a clone of node i, because a node of the chain reads i. A node that gathers needs no clone: it
+ * reads the value from the slot, as its gather did one level earlier. */
 static bool chain_reads(const struct stk_program *p, int32_t level, int32_t chain, int32_t i)
 {
 	for (int32_t j = 0; j < p->n_nodes; j++) {

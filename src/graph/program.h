@@ -42,7 +42,7 @@ struct stk_program_node {
 	void *shared;        /* data that all calls share: what the reader's `open` or the operator's `setup` has made, or NULL */
 	bool set_up;         /* `open` or `setup` has succeeded, so that `teardown` must be called */
 	int32_t first_value; /* the node's outputs are the values first_value to first_value + n_outputs - 1 */
-	int32_t *inputs;     /* indices of the values that are its inputs */
+	int32_t *inputs;     /* indices of the values that are the node's inputs */
 	struct stk_program_varying *varying;
 	struct stk_program_condition *when; /* node->n_when conditions of the branches that contain the node, outermost first */
 	uint64_t stream, seed;              /* number of the stream of random numbers, and their seed: the program's unless has_seed */
@@ -56,7 +56,7 @@ struct stk_program_node {
 	int32_t level, chain;
 	int32_t reader; /* index among the readers; -1: not a reader */
 	int32_t origin; /* index of the reader from which its data comes: the node itself, or the origin of its first input that has one; -1: no reader */
-	int32_t gathers; /* index among the nodes that gather, in the level before their own; -1: the node does not gather */
+	int32_t gathers; /* number of the node among the nodes that gather (their gather runs in the level before their own); -1: the node does not gather */
 };
 
 /* A group of operators, as the top of this file defines it. All its nodes are in the same branches. */
@@ -65,7 +65,7 @@ struct stk_group {
 	int32_t count;
 	bool pass;          /* its nodes make one pass; the first may be a decoder */
 	bool fixed;         /* its values are made before the first sample is processed (stk__program_fixed) */
-	int32_t step;       /* on the GPU: its number among the program's GPU steps; -1: runs on the cores */
+	int32_t step;       /* on the GPU: number of the group's step among the program's GPU steps; -1: the group runs on the cores */
 	bool feeds;         /* only the next group reads its result; the next group's job may include this group's (struct stk_held_job) */
 	int32_t image_step; /* for a pass on the GPU: the step that makes its image, if no other operator reads that image; -1: none */
 	const struct stk_program_condition *when;
