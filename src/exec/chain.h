@@ -36,8 +36,9 @@ enum stk_status stk__branch_taken(
 /* Returns the value to whose memory in the slot this value is written: the merged value if the sample takes this value's branch, otherwise the value itself. */
 int32_t stk__value_destination(const struct stk_chain_run *run, int32_t value);
 enum stk_status stk__pass_group_run(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err);
-/* by_frame.c: operators that run once for each frame of a sequence. infer: describes the output of all frames together and counts the frames. cores: runs
- * all frames on the CPU and stores the results in `out`, which has memory for them. run: does both, on the CPU. */
+/* by_frame.c: functions for operators that run once for each frame of a sequence. stk__by_frame_infer describes the output of all frames together and
+ * counts the frames. stk__by_frame_cores runs all frames on the CPU and stores the results in `out`, which has memory for them. stk__by_frame_run does
+ * both. */
 enum stk_status stk__by_frame_infer(
 	const struct stk_chain_run *run, int32_t node, struct stk_desc *out, int64_t *frames, struct stk_error *err);
 enum stk_status stk__by_frame_cores(const struct stk_chain_run *run, int32_t node, const struct stk_tensor *out, struct stk_error *err);

@@ -91,8 +91,7 @@ static void lower_level(struct stk_decode_level *now, int32_t by)
 	if (now->level > 0)
 		now->limit = now->many_ranks ? 0 : at_least(to, now->level - at_least(now->level / 10, 1));
 	if (now->limit < STK_LEVEL_BATCHES)
-		now->limit =
-			0; /* levels from 1 to STK_LEVEL_BATCHES - 1 do not exist; from 0, raise_limit continues with STK_LEVEL_BATCHES */
+		now->limit = 0; /* there is no such level; from 0, raise_limit continues with STK_LEVEL_BATCHES */
 	now->limit_step = FIRST_PROBE;
 	now->hold_windows = now->level > 0 ? REST : 0;
 	now->idle_windows = now->windows_at_level = now->steady_windows = 0;
@@ -169,14 +168,12 @@ void stk__decode_cost_add(struct stk_decode_cost *c, int32_t level, int64_t file
 	const double each = cpu_ns / (double)files;
 	const bool trial = level <= 0 && c->until_batches >= RARELY - TRIAL;
 	const bool first = c->file_ns <= 0;
+	/* keeps the lowest cost of a trial, since in some of its windows the cores decode only progressive files */
 	if (level <= 0 && !trial)
 		c->lone_ns += (each - c->lone_ns) / (c->lone_ns > 0 ? 8 : 1);
 	else if (files < MANY && (trial || first))
 		return;
-	else if (
-		first ||
-		(trial &&
-			each < c->file_ns)) /* keeps the lowest cost, since in some windows of a trial the cores decode only progressive files */
+	else if (first || (trial && each < c->file_ns))
 		c->file_ns = each;
 	else if (!trial)
 		c->file_ns += (each - c->file_ns) / 2;

@@ -89,8 +89,8 @@ struct stk_decode_side {
 	_Atomic int32_t level;       /* copy of now.level, which any worker may read */
 	_Atomic bool sample;         /* true if the cores should decode the next baseline file, to measure its cost */
 	_Atomic int32_t try_batches; /* number of the next batches that the cores should decode, to measure their files' cost */
-	int32_t due_batches; /* grows by the level with each batch; at 100 the cores decode the batch, and 100 is subtracted; guarded by the
-	                               * pipeline's lock */
+	/* grows by the level with each batch; at 100 the cores decode the batch, and 100 is subtracted; guarded by the lock of the pipeline */
+	int32_t due_batches;
 	_Atomic int64_t files, bytes; /* number of baseline files so far, and their total size */
 	double cores;                 /* number of cores that this process may use */
 	struct stk_decode_level now;

@@ -200,11 +200,8 @@ static enum stk_status check_errors(struct stk_pipeline *p, const struct stk_rec
 static enum stk_status hand_over(struct stk_pipeline *p, struct stk_record *r, struct stk_batch **out, struct stk_error *err)
 {
 	if (r->result.kind) {
-		enum stk_status s =
-			r->result.error.code == STK_TIMEOUT
-				? STK_IO
-				: r->result.error
-					  .code; /* callers of stk_pipeline_next take STK_TIMEOUT to mean that no batch is ready yet */
+		/* callers of stk_pipeline_next take STK_TIMEOUT to mean that no batch is ready yet */
+		enum stk_status s = r->result.error.code == STK_TIMEOUT ? STK_IO : r->result.error.code;
 		if (err) {
 			*err = r->result.error;
 			err->code = s;

@@ -251,8 +251,8 @@ static bool within_limit(const struct stk_chain_run *run, const struct stk_decod
 	size_t part = (size_t)d->window.w * (size_t)d->window.h * (d->type == STK_GRAY ? 1 : 3),
 	       left = stk__arena_left(&run->worker->arena);
 	size_t decode = stk__jpeg_memory(&d->header) + (d->orientation > 1 ? part : 0);
-	if (part + decode <=
-		left / 16) /* then the pass fits too: its scratch memory is less than 16 times as large as these two together */
+	/* the pass then fits too: its scratch memory is less than 16 times as large as these two together */
+	if (part + decode <= left / 16)
 		return true;
 	size_t scratch = stk__pass_scratch(pass);
 	return part + (decode > scratch ? decode : scratch) + STK_ARENA_SLACK <= left;

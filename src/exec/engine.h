@@ -35,8 +35,8 @@ void stk__record_open(struct stk_record *r, bool no_memory);
 /* Fails the batch, unless it already has an error of the same or a lower rank (stk_result.rank). */
 void stk__record_error(struct stk_record *r, const struct stk_error *err, int64_t rank);
 void stk__level_part_done(struct stk_record *r); /* counts one sample, gather or callback of the level as finished */
-void stk__level_over(
-	struct stk_record *r); /* begins the next level, or ends the batch; called when all chains and GPU steps of a level have ended */
+/* Begins the next level, or ends the batch. Called when all chains and GPU steps of a level have ended. */
+void stk__level_over(struct stk_record *r);
 /* Makes the consumer's objects of ended batches; releases the lock meanwhile. A function that may have ended a batch must call this before it unlocks. */
 void stk__end_records(struct stk_pipeline *p);
 /* Frees the consumer's object, the data from users' sources and the slot, and resets the batch's GPU memory. Call without the lock. */

@@ -300,8 +300,8 @@ static enum stk_status feed_record(struct stk_pipeline *p, struct stk_record *r,
 	if (s || (s = check_counts(p, r, err)))
 		return s;
 	int32_t count = fed_of(r, 0)->count;
-	if (count !=
-		r->count) { /* only without a reader; with a reader, the number is already right, and chains that run may be reading it */
+	/* only without a reader; with a reader, the number is already right, and chains that run may be reading it */
+	if (count != r->count) {
 		pthread_mutex_lock(&p->lock);
 		r->count = count;
 		pthread_mutex_unlock(&p->lock);

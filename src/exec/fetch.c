@@ -62,8 +62,8 @@ static void count_miss(struct stk_pipeline *p)
 		return;
 	f->misses = 0;
 	f->may_read_ahead = true;
-	f->read_k =
-		p->flight.next_deliver; /* begins with batches that are open already, since workers have begun only some of their reads */
+	/* begins with batches that are open already, since workers have begun only some of their reads */
+	f->read_k = p->flight.next_deliver;
 	f->read_i = f->read_j = 0;
 }
 

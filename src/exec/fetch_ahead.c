@@ -238,8 +238,8 @@ bool stk__fetch_admit(struct stk_admission *a, struct stk_request *io, size_t by
 
 void stk__fetch_batch_delivered(struct stk_pipeline *p)
 {
-	const int64_t LONGEST_NS =
-		4000000000; /* maximum gap that counts; a longer one means that the consumer paused, and says little about its rate */
+	/* maximum gap that counts; a longer one means that the consumer paused, and says little about its rate */
+	const int64_t LONGEST_NS = 4000000000;
 	struct stk_fetch *f = p->parts.fetch;
 	const int64_t now = stk__clock_ns(), gap = now - f->last_delivery_ns;
 	if (f->last_delivery_ns)
