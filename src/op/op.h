@@ -218,8 +218,9 @@ struct stk_reader_def {
 	size_t (*uri)(const void *shared, int64_t id, char *uri, size_t capacity);
 	/* Fills *out with the known properties of object `uri`, in which samples' parts lie. Nullable. */
 	void (*object)(const void *shared, int64_t uri, struct stk_known_object *out);
-	/* For samples of several parts, or of parts of objects. part_count: how many parts each sample has, according to the arguments. Parts that lie close
-	 * together in one object are fetched in one request. Nullable, all three together. */
+	/* For samples of several parts, or of parts of objects. part_count returns how many parts each sample has, according to the arguments. parts sets
+	 * out[] to the parts of sample id. part_uri writes the name of the object whose number, stk_part.uri, is `part`, and returns the name's length.
+	 * Parts that lie close together in one object are fetched in one request. Nullable, all three together. */
 	int32_t (*part_count)(const void *args);
 	void (*parts)(const void *shared, int64_t id, struct stk_part *out);
 	size_t (*part_uri)(const void *shared, int64_t part, char *uri, size_t capacity);
@@ -265,16 +266,16 @@ enum stk_op_flags {
 	/* its job need not run at once (struct stk_held_job): if the only reader of the output is an operator with STK_OP_ABSORBS, one job can do the work
 	 * of both */
 	STK_OP_FEEDS = 512,
-	STK_OP_ABSORBS =
-		1024, /* its job can do the work of the job that makes its first input, if the two fit together (stk__jobs_settle) */
+	/* its job can do the work of the job that makes its first input, if the two fit together (stk__jobs_settle) */
+	STK_OP_ABSORBS = 1024,
 	/* inputs (predicate, a, b): the output is a view of a or of b, as the predicate decides; the other one may be missing */
 	STK_OP_MERGES = 32768,
 	STK_OP_MOVES = 65536,  /* only moves or casts elements, so their type may also be an enumeration */
 	STK_OP_FIXED = 131072, /* with CLONED: the output is a view of memory that setup has made, the same for every sample */
 	STK_OP_VOLUMES = 256,  /* with IMAGES: 4 dims without layout are a volume, DHWC */
 	STK_OP_NVDEC = 262144, /* output 0 is frames of videos, which the operator can decode on a GPU: call->gpu */
-	STK_OP_CLONED =
-		16, /* cheap, and without tensor inputs (readers, constants, draws): each chain that reads its output runs the operator again */
+	/* cheap, and without tensor inputs (readers, constants, draws): each chain that reads its output runs the operator again */
+	STK_OP_CLONED = 16,
 };
 
 /* classify returns this if the operator cannot join a pass. */

@@ -108,9 +108,8 @@ static int64_t draw(const struct choice *a, struct stk_random *r, int64_t count)
 	if (a->p.count < 0)
 		return count <= UINT32_MAX ? stk__random_below(r, (uint32_t)count) : draw_wide(r, (uint64_t)count);
 	double left = stk__random_float(r);
-	int64_t last =
-		0; /* the last choice with a chance above 0: returned if the sum of the chances is below 1 because of rounding, and the draw is above
-	                   * the sum */
+	/* the last choice with a chance above 0: returned if the draw is above the sum of the chances, which rounding may make less than 1 */
+	int64_t last = 0;
 	for (int64_t i = 0; i < count; i++) {
 		if (a->p.v[i] > 0)
 			last = i;
