@@ -6,8 +6,8 @@ dali_pipeline_framework.
     from stoker.structured.pipeline import DALIStructuredOutputIterator, PipelineDefinition, SampleDataGroup
     from stoker.structured.processing_steps import ImageDecoder, ImageMeanStdDevNormalizer
 
-The tree exists only while a pipeline is defined. The running pipeline has only the tensors of the fields. doc/structured.md has
-examples.
+A definition works on the tree; the running pipeline only has the tensors of its fields, and the iterator puts their batches into a tree again.
+doc/structured.md has examples.
 """
 
 from stoker.structured import inputs, internal_helpers, lane_helpers, multi_tensor_copier, pipeline, processing_steps

@@ -32,7 +32,7 @@ MISSING = ("num_lidar_points2d", "num_radar_points2d", "visibility", "instances"
 
 
 def _reconstruct(kind: type, shape: tuple[int, ...], dtype: bytes) -> Any:
-    """Replaces NumPy's function of this name: returns an array, which the pickle then fills."""
+    """Replaces NumPy's function of this name: returns an array whose contents the unpickler sets afterwards."""
     if kind is not np.ndarray:
         raise pickle.UnpicklingError(f"an info file holds arrays, not {kind}")
     return np.ndarray.__new__(np.ndarray, shape, np.dtype(dtype.decode() if isinstance(dtype, bytes) else dtype))

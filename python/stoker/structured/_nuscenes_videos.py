@@ -46,8 +46,8 @@ class Videos:
         return self.path(tables.scene(sample), camera), _number(tables, sample, "frame")
 
     def paths(self, camera: int, scene: DataNode) -> DataNode:
-        """Returns a node with the paths of the videos of one camera. scene: a node with the number of the scene. The paths are rows of a constant table of
-        bytes, in which zeros follow the text."""
+        """Returns a node with the path of the video of one camera and scene, as uint8. scene: a node with the number of the scene. The paths are the rows of a
+        constant table, so shorter paths end in zeros."""
         texts = {k: self.path(name, camera).encode() for k, name in self._scenes.items()}
         table = np.zeros((max(texts) + 1, max(map(len, texts.values()))), np.uint8)
         for k, text in texts.items():

@@ -17,11 +17,11 @@ class CallableBase(ABC):
     @property
     @abstractmethod
     def used_sample_data_structure(self) -> SampleDataGroup:
-        """Returns the format of the samples, as a blueprint."""
+        """Returns the format of the samples: a tree of fields with their types, without values."""
 
     @abstractmethod
     def __call__(self, sample_info: types.SampleInfo) -> tuple[Any, ...]:
-        """Returns the sample's flat values, as SampleDataGroup.get_data does. Raises StopIteration at the end of the epoch."""
+        """Returns the values of the sample's data fields, in the order of SampleDataGroup.get_data. Raises StopIteration at the end of the epoch."""
 
     @property
     @abstractmethod

@@ -26,7 +26,7 @@ class DataProvider(ABC):
     @property
     @abstractmethod
     def sample_data_structure(self) -> SampleDataGroup:
-        """Returns the format of the samples, as a blueprint."""
+        """Returns the format of the samples: a tree of fields with their types, without values."""
 
     def get_data_nodes(self, order: Any) -> Sequence[DataNode] | None:
         """Adds an operator that reads the samples to the graph that is being defined, so that no Python runs for a sample. order: the input of

@@ -14,7 +14,7 @@ class IterableBase(ABC):
     @property
     @abstractmethod
     def used_sample_data_structure(self) -> SampleDataGroup:
-        """Returns the format of the samples, as a blueprint."""
+        """Returns the format of the samples: a tree of fields with their types, without values."""
 
     @abstractmethod
     def __iter__(self) -> IterableBase:
@@ -22,7 +22,8 @@ class IterableBase(ABC):
 
     @abstractmethod
     def __next__(self) -> Any:
-        """Returns the next batch: a list for each flat field, in order, with the values of all samples. Raises StopIteration at the end of the epoch."""
+        """Returns the next batch: for each data field, in the order of SampleDataGroup.get_data, a list of the values of all samples. Raises StopIteration at
+        the end of the epoch."""
 
     @property
     @abstractmethod

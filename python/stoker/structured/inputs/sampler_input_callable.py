@@ -61,7 +61,7 @@ class SamplerInputCallable(CallableBase):
 
 
 def _written_down(sampler: SamplerBase, count: int) -> list[list[list[int]]]:
-    """Returns the sampler's next `count` batches as lists of indices, in one list for each epoch."""
+    """Returns the sampler's next `count` batches as lists of indices, in one list for each epoch. Raises ValueError if there are none."""
     epochs: list[list[list[int]]] = [[]]
     taken = 0
     while taken < count:

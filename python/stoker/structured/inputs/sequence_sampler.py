@@ -11,7 +11,8 @@ from stoker.structured.inputs.sampler_base import SamplerBase
 
 
 class SequenceSampler(SamplerBase):
-    """Sample i of a batch follows sample i of the previous batch in their sequence. When the sequence has ended, another one begins at index i.
+    """Chooses batches in which sample i is the next one, in its sequence, after sample i of the previous batch. When a sequence ends, another one begins at
+    the same index of the batch.
 
     sequence_lenghts: the number of samples of each sequence; the data set consists of these sequences, one after the other. A *slot* is an index in the
     batch. A cycle is one order of all sequences, shuffled if randomize is set; slot i takes the sequences i, i + total_batch_size, ... of that order.

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class StructuredBatches(EpochIterator):
-    """Iterates over one pipeline whose outputs are the flat fields of a blueprint, followed by the padded values and the sizes of ragged fields. A step
-    is a list of one dict, from flat names to values."""
+    """Iterates over one pipeline. Its outputs are the data fields of a blueprint, in the order of field_names_flat, and then the padded values and the sizes of
+    ragged fields. A step is a list of one dict, from names of field_names_flat to batches."""
 
     def __init__(self, pipeline: Pipeline, blueprint: SampleDataGroup, steps: int = 0) -> None:
         """steps: the number of steps in an epoch. It is used only if the pipeline has no epochs of its own, as with a SequenceSampler."""
@@ -59,7 +59,8 @@ class StructuredBatches(EpochIterator):
     next = __next__
 
     def next_values(self) -> list[Any]:
-        """Returns the next batch as a list: the values of the flat fields, in order, and then results of fn.pad_ragged, which callers ignore."""
+        """Returns the next batch as a list: the values of the data fields in the order of field_names_flat, and then the results of fn.pad_ragged, which are
+        already in the fields and are ignored by callers."""
         (taken,) = self._take()
         batch = taken.batch
         if self._hand_over is None:

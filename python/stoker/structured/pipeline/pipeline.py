@@ -80,8 +80,8 @@ class PipelineDefinition:
         return structure
 
     def get_dali_pipeline(self, **kwargs: Any) -> Pipeline:
-        """Returns the pipeline. Its outputs are the flat fields of the output format, then the outputs of fn.pad_ragged for the ragged ones. kwargs: arguments of
-        stoker.Pipeline (batch_size, num_threads, device_id, seed, ...)."""
+        """Returns the pipeline. Its outputs are the data fields of the output format, in the order of field_names_flat, then the outputs of fn.pad_ragged for
+        the ragged fields. kwargs: arguments of stoker.Pipeline (batch_size, num_threads, device_id, seed, ...)."""
         self.check_and_get_output_data_structure()
         parts: list[list[int]] = []  # indices of the ragged fields, in one list for each fn.pad_ragged
 

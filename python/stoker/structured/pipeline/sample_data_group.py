@@ -605,7 +605,7 @@ def path_text(path: Sequence[Name]) -> str:
 
 
 def _as_type(value: Any, wanted: np.dtype[Any]) -> Any:
-    """Returns np.asarray(value, wanted). Raises ValueError if a whole number or a float is out of the type's range, for which NumPy gives another number."""
+    """Returns np.asarray(value, wanted). Raises ValueError if a number is out of the type's range: NumPy would silently convert it to another number."""
     given = np.asarray(value)
     if given.dtype.kind not in "iuf" or wanted.kind == "b" or np.can_cast(given.dtype, wanted) or not given.size:
         return np.asarray(value, dtype=wanted)

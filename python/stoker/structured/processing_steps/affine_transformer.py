@@ -167,7 +167,8 @@ class AffineTransformer(PipelineStepBase):
             made: list[float] = [6]
             for k, (prob, option) in enumerate(zip(self._probs, self._options, strict=True)):
                 steps = [n for step in option for n in step.numbers()]
-                made += [prob if k + 1 < len(self._probs) else 1.0, len(steps), *steps]  # 1.0: rounding must not leave all options out
+                # The last option gets 1.0, so that one is chosen even if the probabilities add up to a little less than 1 after rounding.
+                made += [prob if k + 1 < len(self._probs) else 1.0, len(steps), *steps]
             return made
 
         def check_prev_types_compatible_and_add_current_type(self, prev_types: set[type]) -> set[type]:

@@ -107,8 +107,8 @@ class BoundingBoxToHeatmapConverter(PipelineStepBase):
         )
 
     def _given(self, group: SampleDataGroup) -> dict[str, Name]:
-        """Returns the optional inputs of fn.bbox_heatmap: a dict from the argument that announces the input to the name of its field. The input for
-        is_valid_opt_in_name is left out if the annotation lacks that field."""
+        """Returns the optional inputs of fn.bbox_heatmap that an annotation has: a dict from the argument that enables the input, such as "with_labels", to the
+        name of the field. The field is_valid_opt_in_name may be missing; "with_valid" is then left out."""
         return {k: name for k, name in self._inputs.items() if name is not None and (k != "with_valid" or group.has_child(name))}
 
     def _process(self, data: SampleDataGroup) -> SampleDataGroup:

@@ -23,7 +23,8 @@ class TokenType:
 
 
 class Token:
-    """A name, number, operator or parenthesis of the text, or its end. type: one of TokenType. position: index of the first character; -1 if it is not known."""
+    """A name, number, operator or parenthesis in the text of a condition, or the end of that text (EOL). type: one of TokenType. position: index of the first
+    character; -1 if it is not known."""
 
     def __init__(self, type: str, value: str, position: int = -1) -> None:
         self.type = type
