@@ -72,7 +72,8 @@ static PyObject *done(enum stk_status status, const struct stk_error *err)
 	return NULL;
 }
 
-/* Returns from a function with the result of a call that runs without the GIL; with NULL, and without the call, if the reader r of its arguments failed. */
+/* Ends a method: makes a call of the library without the GIL, and returns None, or NULL with an exception if the call failed. If the reader r failed to read
+ * the method's arguments, returns NULL without the call. `call` may use the variable err. */
 #define CALL(r, call)                                                                                                                      \
 	do {                                                                                                                               \
 		if ((r).failed)                                                                                                            \
@@ -83,7 +84,7 @@ static PyObject *done(enum stk_status status, const struct stk_error *err)
 		Py_END_ALLOW_THREADS return done(status, &err);                                                                            \
 	} while (0)
 
-/* Codes of complex types, whose elements are only moved. A filler becomes the real part. */
+/* Codes of two types that enum stk_dtype lacks: functions only move such elements. A filler value becomes an element's real part. */
 enum { COMPLEX64 = 100, COMPLEX128 = 101 };
 
 static int32_t element_bytes(int64_t dtype)
@@ -284,7 +285,7 @@ static PyObject *py_index_to_mask(PyObject *self, PyObject *const *args, Py_ssiz
 	CALL(r, stk_ragged_index_to_mask(h, batch, items, &index, mask, refused, stream, &err));
 }
 
-/* pack(handle, pointers, sizes, items, inner_bytes, out). pointers, sizes: lists of equal length. */
+/* pack(handle, pointers, sizes, items, inner_bytes, out): calls stk_ragged_pack. pointers, sizes: lists with the address and the size of each sample. */
 static PyObject *py_pack(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
 	struct reader r = begin(self, args, count);

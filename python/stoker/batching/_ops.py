@@ -112,8 +112,10 @@ def gather(
     data: Tensor, index: Tensor, index_sizes: Tensor | None, data_sizes: Tensor | None, winner: Tensor | None,
     base: Tensor | None, filler: float, dim: int, exact: bool, kind: int,
 ) -> Tensor:  # fmt: skip
-    """Returns out[b, .., j, ..] = data[b, .., index[b, j], ..]. Items without an index get the value of base, or the filler if base is None. exact: negative
-    indices mean "no index"; otherwise they count from the end."""
+    """Returns out[b, .., j, ..] = data[b, .., index[b, j], ..], where b stands for all batch dims and j is in dim `dim`. Items without an index get the value
+    of base, or the filler if base is None. index_sizes, data_sizes: numbers of indices and of items in each sample; None: all. winner: for each item of the
+    data the only j that may read it, or -1 (the gradient of scatter needs this); None: every j may. exact: negative and too large indices mean "no index";
+    otherwise negative ones count from the end. kind: which counter of _native.KINDS counts indices out of range, or UNCOUNTED."""
     if not direct(data):
         return torch.ops.stoker.gather(data, index, index_sizes, data_sizes, winner, base, filler, dim, exact, kind)
     if torch.is_grad_enabled() and (data.requires_grad or (base is not None and base.requires_grad)):
@@ -176,7 +178,7 @@ _derive("scatter_add", _scatter_add_setup, _scatter_add_backward)
 def scatter_add(
     data: Tensor, index: Tensor, index_sizes: Tensor | None, out_sizes: Tensor | None, items: int, dim: int, exact: bool
 ) -> Tensor:
-    """Returns `out`, which has `items` items of 0 to which it adds out[b, .., index[b, j], ..] += data[b, .., j, ..], in the order of j."""
+    """Returns a tensor with `items` items along `dim`: zeros, to which out[b, .., index[b, j], ..] += data[b, .., j, ..] was applied in the order of j."""
     if not direct(data):
         return torch.ops.stoker.scatter_add(data, index, index_sizes, out_sizes, items, dim, exact)
     if torch.is_grad_enabled() and data.requires_grad:
@@ -184,7 +186,7 @@ def scatter_add(
     return _scatter_add_run(data, index, index_sizes, out_sizes, items, dim, exact)
 
 
-# ---- scatter: a copy of base (or the filler) with rows replaced; if several rows go to one item, the last one wins ----
+# ---- scatter: a copy of base (or the filler) in which items are replaced by rows of the source; the last of several rows for one item wins ----
 
 
 def _scatter_run(
@@ -319,7 +321,8 @@ _derive("keep", _keep_setup, _keep_backward)
 
 
 def keep(data: Tensor, sizes: Tensor | None, origin: Tensor | None, filler: float, dim: int) -> Tensor:
-    """Returns data[b, .., n, ..] where n < sizes[b] and origin[b, n] < 0, and the filler elsewhere. A condition whose tensor is None counts as true."""
+    """Returns data[b, .., n, ..] where n < sizes[b] and origin[b, n] < 0, and the filler elsewhere. If sizes or origin is None, its condition counts as
+    true."""
     if not direct(data):
         return torch.ops.stoker.keep(data, sizes, origin, filler, dim)
     if torch.is_grad_enabled() and data.requires_grad:

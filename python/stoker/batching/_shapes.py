@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layout, the mask and the sizes of a ragged batch's samples, and checks of arguments."""
+"""The class Layout, which holds the mask and the sample sizes of a ragged batch, and functions that check arguments."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def inspect_arity(function: Callable[..., Any]) -> int:
 
 
 class Layout:
-    """The mask and the sample sizes of a ragged batch. If one is missing, it is computed from the other when it is first needed. Batches made from each other
-    share a Layout, so that this is computed once."""
+    """The mask and the sample sizes of a ragged batch. If one is missing, it is computed from the other when it is first needed. A batch that is made from
+    another with the same sample sizes shares its Layout, so that the missing one is computed once."""
 
     __slots__ = ("_total", "batch_dims", "mask", "sizes")
 

@@ -19,8 +19,8 @@ Data = Tensor | RaggedBatch
 
 
 def _checked_mask(name: str, data: Data, mask_name: str, mask: Data) -> tuple[int, Tensor, Tensor | None]:
-    """Returns (dim, mask, sizes). dim: the data's dim in which the mask selects. mask: a bool tensor. sizes: the samples' sizes, beyond which the mask is
-    ignored, or None. Raises ShapeError if the mask does not fit the data."""
+    """Returns (dim, mask, sizes). dim: the dim of the data along which the mask selects entries. mask: a bool tensor. sizes: the sizes of the samples, or
+    None if there is no padding; entries of the mask in the padding are to be ignored. Raises ShapeError if the mask does not fit the data."""
     batch_dims = next((d.num_batch_dims for d in (data, mask) if isinstance(d, RaggedBatch)), None)
     flags = mask.tensor if isinstance(mask, RaggedBatch) else mask
     batch_dims = flags.dim() - 1 if batch_dims is None else batch_dims

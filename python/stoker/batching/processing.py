@@ -51,7 +51,7 @@ def apply_mask_to_tensor(data: Tensor, mask: Tensor, value_to_set: float = 0.0) 
 
 
 def squeeze_except_batch_and_sample(data: Tensor | RaggedBatch) -> Tensor | RaggedBatch:
-    """Removes dims of size 1, except for the batch dims and the ragged dim; of a Tensor, except for the first two dims."""
+    """Removes dims of size 1. Keeps the batch dims and the ragged dim of a RaggedBatch, and the first two dims of a Tensor."""
     if not isinstance(data, RaggedBatch):
         return data.squeeze(tuple(range(2, data.dim())))
     ragged = data.non_uniform_dim

@@ -78,8 +78,8 @@ class RaggedBatch:
         num_batch_dims: int | None = None,
         batch_shape: Sequence[int] | int | None = None,
     ) -> RaggedBatch:
-        """Makes a float32 batch of empty samples, with extent 0 in all data dims. batch_shape: the extents of the batch dims; by default there are
-        num_batch_dims batch dims, or one, all with extent 0."""
+        """Makes a float32 batch of empty samples, with extent 0 in all data dims. batch_shape: the extents of the batch dims. Without it there are
+        num_batch_dims batch dims (default: one), all with extent 0."""
         require(num_batch_dims is None or batch_shape is None, "give num_batch_dims or batch_shape, not both")
         if isinstance(batch_shape, int):
             batch_shape = (batch_shape,)
