@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same pipeline on the cores and on the GPU, compared byte by byte. Nothing here needs torch."""
+"""Runs the same pipeline on the cores and on the GPU, and compares the outputs byte by byte. Nothing here needs torch."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def on(device_id: int | None, define: Any, batches: int, **kwargs: Any) -> tuple
 
 
 def test_a_predicate_that_the_gpu_reads_too() -> None:
-    """The cores read the predicate to merge values, although it is also an input that is copied to the GPU."""
+    """The predicate is also an input of an operator on the GPU, and is copied there. The cores still read it in host memory to merge the branches."""
     flags = [np.array(i % 3 == 0) for i in range(5)]
 
     def define() -> Any:

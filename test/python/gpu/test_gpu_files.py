@@ -279,7 +279,7 @@ def verdicts(root: Path, kind: str, device: int | None, limit: int) -> tuple[lis
 
 @pytest.mark.parametrize("kind", ["whole", "resized", "crops"])
 def test_memory_limit_gives_the_same_verdicts(healthy: Path, kind: str) -> None:
-    """Tests limits at which some or all files pass. The GPU leaves files near the limit to the cores, which know the exact need."""
+    """Tests limits at which some or all files pass. The GPU leaves files near the limit to the cores, which compute exactly how much memory a file needs."""
     refused = []
     for limit in (300_000, 350_000, 400_000, 450_000, 600_000, 64 << 20):
         cores, gpu = (verdicts(healthy, kind, device, limit) for device in (None, 0))
@@ -348,7 +348,8 @@ def test_a_trace_has_rows_for_reads_chains_copies_kernels_and_waits(healthy: Pat
 
 
 def test_images_and_masks_by_two_readers(tmp_path):
-    """Both sides give the same pairs, with damaged files of either kind among them; a crop with one seed is the same for both."""
+    """The cores and the GPU give the same pairs of image and mask, although one mask is damaged. Crops whose positions are drawn with the same seed show the
+    same part of an image and of its mask."""
     rng = np.random.default_rng(SEED)
     for i in range(9):
         image = photograph(rng, 48 + i, 64)
@@ -400,7 +401,7 @@ def test_components_of_archives(zoo: Path, tmp_path: Path, policy: str) -> None:
 
 
 def test_arrays_with_images_that_the_gpu_refuses(zoo: Path, tmp_path: Path) -> None:
-    """The cores read the files of the other reader, and read them again for samples whose image the GPU refuses."""
+    """Each sample has a JPEG and a .npy file, and the cores read the latter. If the GPU refuses the JPEG, the cores read both files again."""
     files = sorted(str(p) for p in zoo.rglob("*.jpg"))
     for i in range(len(files)):
         np.save(tmp_path / f"{i:03d}.npy", np.asfortranarray(np.full((2, 3), i, np.int32)))

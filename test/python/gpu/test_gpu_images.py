@@ -92,7 +92,8 @@ def test_dense_windows(number: int) -> None:
 
 @pytest.mark.parametrize("number", range(18))
 def test_dense_windows_of_words(number: int) -> None:
-    """fn.filter with small windows over RGB images of bytes whose output rows are whole words. The GPU computes these in columns."""
+    """fn.filter with small windows over RGB images of bytes whose output rows are whole words. For these the GPU has a kernel in which each thread computes a
+    column of words."""
     rng = np.random.default_rng([SEED, number, 12])
     size, valid = [3, 5, 7][number % 3], rng.random() < 0.3
     frames = [2] if rng.random() < 0.2 else []
@@ -117,7 +118,8 @@ def test_dense_windows_of_words(number: int) -> None:
 
 @pytest.mark.parametrize("number", range(20))
 def test_extremes_of_words(number: int) -> None:
-    """Dilation and erosion with small windows over RGB images of bytes whose rows are whole words. The GPU computes these in columns."""
+    """Dilation and erosion with small windows over RGB images of bytes whose rows are whole words. For these the GPU has a kernel in which each thread
+    computes a column of words."""
     rng = np.random.default_rng([SEED, number, 13])
     mask, times = [(3, 1), (5, 1), (7, 1), (3, 2), (3, 3)][number % 5]
     size, frames = (mask - 1) * times + 1, [2] if rng.random() < 0.2 else []

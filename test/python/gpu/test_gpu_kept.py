@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of a GPU that batches take as long as the program keeps them."""
+"""GPU memory while the program keeps batches: a kept batch holds no more than its outputs, a kept output no other output, and released memory is reused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def numbers(labels: Any) -> list[int]:
     return [int(x) for x in labels.as_cpu().as_array().ravel()]
 
 
-ORDER = [i // 7 for i in range(21)]  # labels of the tree's files
+ORDER = [i // 7 for i in range(21)]  # labels of the tree's files, in the order in which the reader reads them
 
 
 def test_two_thousand_batches(tree: Path) -> None:

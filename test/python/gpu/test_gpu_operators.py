@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each operator gives the same on the GPU as on the CPU: in the calls that are compared with DALI, and in random chains of operators."""
+"""Each operator gives the same output on the GPU as on the CPU: in the calls that test/python/parity compares with DALI, and in random chains of operators."""
 
 from __future__ import annotations
 
@@ -241,7 +241,8 @@ def test_what_dali_has_on_gpus_alone(op: str) -> None:
 
 
 def test_outputs_made_on_the_cores_are_copied_to_the_gpu(tmp_path):
-    """Outputs with device="gpu" that the cores make are copied to the GPU. The graph's other operators keep their inputs and draws, also after serialize()."""
+    """If an operator with device="gpu" runs on the cores, its outputs are copied to the GPU. The added copies change neither the inputs nor the random draws of
+    other operators, also after serialize()."""
     array = np.asfortranarray(np.arange(24, dtype="f4").reshape(2, 3, 4))
     np.save(tmp_path / "a.npy", array)
 

@@ -215,8 +215,9 @@ def gpu_free() -> int:
 
 
 def test_ten_thousand_batches_do_not_grow(tree: Path) -> None:
-    """Memory grows at first: more batches are in flight if the consumer waits, and pinned memory grows until the largest files have been in one batch. This
-    growth ends, but late if other programs use the GPU. That of a leak does not end, so one of several stretches must be without growth."""
+    """Memory may grow at first: more batches are in flight if the consumer waits, and pinned memory grows until the largest files have been in one batch. This
+    growth ends, although late if other programs use the GPU. A leak would make memory grow for ever. So the test runs several stretches of batches, and
+    passes as soon as memory does not grow in one of them."""
 
     def define(root: Any) -> Any:
         data, label = fn.readers.file(file_root=str(root), random_shuffle=True)
@@ -227,7 +228,7 @@ def test_ten_thousand_batches_do_not_grow(tree: Path) -> None:
     alone = "PYTEST_XDIST_WORKER" not in os.environ  # other workers of pytest also allocate GPU memory
     # The emulated driver takes longer for a batch, so it runs fewer batches.
     warm, count, stretches = (300, 700, 5) if emulated() else (2000, 8000, 5)
-    # The pipeline frees idle memory and allocates it again later, more often if other programs use the GPU. This is no growth.
+    # What still counts as no growth. The pipeline frees idle memory and allocates it again later, more often if other programs use the GPU.
     most = {"allocations": count // (20 if alone else 5), "resident": 256 * count, "on the GPU": 4 << 20}
     pipe = make(tree, define=define, batch_size=2)
 

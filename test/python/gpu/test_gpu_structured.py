@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Structured samples whose images, and values about them, are on a GPU have the same values as on the cores."""
+"""Steps of structured samples give the same values on a GPU as on the cores, for images and for boxes that were copied to the GPU."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ def test_unequal_shapes(tree: Path) -> None:
 
 @pytest.mark.parametrize("no_copy", [False, True])
 def test_an_array_fed_from_a_gpu_may_be_written_to(no_copy: bool) -> None:
-    """A batch of another pipeline is always copied when it is fed, because it goes through host memory."""
+    """A batch on the GPU that another pipeline made is always copied when it is fed, because it goes through host memory."""
     given = np.random.default_rng(5).integers(1, 255, (3, 40), dtype=np.uint8)
     first, second = Pipeline(batch_size=3, num_threads=2, device_id=0), Pipeline(batch_size=3, num_threads=2, device_id=0)
     with first:

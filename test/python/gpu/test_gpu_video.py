@@ -145,7 +145,8 @@ def test_batches_of_frames_one_after_another(clips, name):
 
 
 def maps() -> tuple[int, int]:
-    """Returns the number of pictures that the emulated decoder has returned since the last call, and the number of those after which it had no work."""
+    """Returns two numbers since the last call: of the pictures that the emulated decoder has returned, and of the times when it had no further work after a
+    picture."""
     alone = ctypes.c_int()
     count = ctypes.CDLL("libnvcuvid.so.1").emulated_nvdec_maps(ctypes.byref(alone))
     return count, alone.value
