@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The settings of Google's object store, in the same struct as those of S3. */
+ * Reads the settings of Google's object store into the struct that also holds those of S3. */
 #ifndef STK_AWS_GOOGLE_H
 #define STK_AWS_GOOGLE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * AWS Signature Version 4, for requests whose parts are already in canonical form. */
+ * Signs requests by AWS Signature Version 4. The parts of a request must already be in canonical form. */
 #ifndef STK_AWS_SIGV4_H
 #define STK_AWS_SIGV4_H
 

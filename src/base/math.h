@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Mathematical functions that return the same bits on every machine. Their results decide pixels, windows and draws, and libm's results differ between
- * versions and processors. These functions use only IEEE arithmetic and exact functions such as floor, and stay within about 1 ulp of the true value (tests
- * compare with libm's). sqrt, floor, round and similar functions are exact in IEEE: use libm's. Any thread. */
+ * Computes mathematical functions with the same bits on every machine. Their results determine pixels, window functions and random draws, and libm's results
+ * differ between versions and processors. These functions use only IEEE arithmetic and exact functions such as floor, and their error is at most about 1 ulp
+ * (tests compare with libm's). IEEE prescribes the results of sqrt, floor, round and similar functions exactly: use libm's. Any thread. */
 #ifndef STK_BASE_MATH_H
 #define STK_BASE_MATH_H
 

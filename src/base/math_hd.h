@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The functions of math.h, for both C and CUDA. They reduce the argument and sum a Taylor series: see W. J. Cody and W. Waite, "Software Manual for the
+ * Defines the functions of math.h for both C and CUDA. They reduce the argument and sum a Taylor series: see W. J. Cody and W. Waite, "Software Manual for the
  * Elementary Functions" (1980). */
 #ifndef STK_BASE_MATH_HD_H
 #define STK_BASE_MATH_HD_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * SHA-256 (FIPS 180-4) and HMAC (RFC 2104) of short texts, for signatures of requests. A signature hashes only some ten blocks, so plain C is fast enough, and
- * programs need not load a cryptography library in addition to libcurl's TLS library. */
+ * Computes SHA-256 (FIPS 180-4) and HMAC (RFC 2104) of short texts, for signatures of requests. A signature hashes only some ten blocks, so plain C is fast
+ * enough, and programs need not load a cryptography library in addition to libcurl's TLS library. */
 #ifndef STK_BASE_SHA256_H
 #define STK_BASE_SHA256_H
 

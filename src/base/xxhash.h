@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * XXH64 (Yann Collet's xxHash, https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md): a checksum that is
- * computed about as fast as memory can be read. Not for secrets. */
+ * Computes XXH64 (Yann Collet's xxHash, https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md), a checksum, about as fast as memory can be read. Do
+ * not use it for security. */
 #ifndef STK_BASE_XXHASH_H
 #define STK_BASE_XXHASH_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Declarations that the files of src/gpu share. */
+ * Declares what the files of src/gpu share. */
 #ifndef STK_GPU_DEVICE_H
 #define STK_GPU_DEVICE_H
 
