@@ -104,8 +104,8 @@ static int orientation_of(const uint8_t *tiff, size_t size, const uint8_t *entry
 
 int stk__exif_orientation(const uint8_t *tiff, size_t size)
 {
-	static const char prefix[] =
-		"Exif\0"; /* sizeof also counts C's zero; some writers put this prefix first although the format does not allow it */
+	/* Some writers put this prefix first although the format does not allow it. Its last byte is the zero that C appends. */
+	static const char prefix[] = "Exif\0";
 	while (size >= sizeof prefix && memcmp(tiff, prefix, sizeof prefix) == 0) {
 		tiff += sizeof prefix;
 		size -= sizeof prefix;

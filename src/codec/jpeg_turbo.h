@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Decodes JPEGs with libjpeg-turbo: files that Stoker's own decoders do not support, and files that they find damaged, so that libjpeg-turbo decides. */
+ * Decodes JPEGs with libjpeg-turbo: files that Stoker's own decoders do not support, and files that they find damaged, so that libjpeg-turbo decides whether
+ * they are damaged. */
 #ifndef STK_CODEC_JPEG_TURBO_H
 #define STK_CODEC_JPEG_TURBO_H
 

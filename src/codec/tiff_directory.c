@@ -116,7 +116,8 @@ uint64_t stk__tiff_count(const struct stk_tiff *t, uint64_t i)
 	return stk__tiff_row_bytes(t) * (t->tiled || rows > t->chunk_height ? t->chunk_height : rows);
 }
 
-/* The entries that an image may have. Each must be an integer. An orientation of another type is ignored, as in EXIF data; other entries are then refused. */
+/* The entries that an image may have. An entry of another type than an integer is refused, except for an orientation, which is then ignored, as in EXIF
+ * data. */
 struct entries {
 	struct stk_tiff_values width, height, bits, compression, photometric, fill_order, strip_offsets, orientation, samples, rows,
 		strip_counts, planes, predictor, colors, tile_width, tile_height, tile_offsets, tile_counts, ink_set, format;
@@ -148,8 +149,8 @@ static enum stk_status read_entry(const struct stk_tiff *t, const uint8_t *entry
 	v.count = get_number(t, entry + 4, word);
 	v.at = entry + 4 + word;
 	size_t bytes = tag == TAG_ORIENTATION ? stk__exif_type_size(v.type) : size_of_type(v.type);
-	if (!values || values->count ||
-		(tag == TAG_ORIENTATION && !bytes)) /* if a tag occurs more than once, its first entry counts, as in libtiff */
+	/* If a tag occurs more than once, its first entry counts, as in libtiff. */
+	if (!values || values->count || (tag == TAG_ORIENTATION && !bytes))
 		return STK_OK;
 	if (!bytes)
 		return stk__fail(err, STK_CORRUPT, "a TIFF whose entry %u has type %u, which is not an integer type", tag, v.type);
@@ -333,7 +334,8 @@ static enum stk_status place_chunks(struct stk_tiff *t, const struct entries *e,
 		return stk__fail(err, STK_LIMIT, "a TIFF of strips or tiles of %u x %u pixels", t->chunk_width, t->chunk_height);
 	t->across = (width + t->chunk_width - 1) / t->chunk_width;
 	t->down = (height + t->chunk_height - 1) / t->chunk_height;
-	if (t->tiled && t->across * t->down > (MOST_TILE_PIXELS + 3 * width * height) / pixels + 1) /* tiles may share their bytes */
+	/* Tiles may share their bytes, so without this limit a small file could have millions of them. */
+	if (t->tiled && t->across * t->down > (MOST_TILE_PIXELS + 3 * width * height) / pixels + 1)
 		return stk__fail(err, STK_LIMIT, "a TIFF of tiles of %u x %u pixels, most of them outside the image", t->chunk_width,
 			t->chunk_height);
 	uint64_t planes = t->separate ? t->samples : 1, known = t->offsets.count;

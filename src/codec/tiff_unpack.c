@@ -17,8 +17,8 @@ struct lzw {
 struct stk_tiff_unpacker {
 	struct stk_arena *scratch;
 	const struct stk_cancel *cancel;
-	uint64_t size, read,
-		made; /* numbers of bytes: in the file; read for chunks so far, where bytes that chunks share count for each; unpacked so far */
+	/* Numbers of bytes: in the file; read for chunks so far, where bytes that chunks share count for each; unpacked so far. */
+	uint64_t size, read, made;
 	struct lzw lzw;
 };
 
@@ -117,11 +117,8 @@ static size_t unpack_lzw(struct stk_tiff_unpacker *u, const uint8_t *from, size_
 		put_string(l, code, to + made, need - made);
 		made += l->length[code];
 		before = code;
-		width = next >= 2047   ? 12
-			: next >= 1023 ? 11
-			: next >= 511  ? 10
-				       : 9; /* in TIFF, codes become longer one code earlier
-		                                                                       * than necessary */
+		/* In TIFF, codes become longer one code earlier than necessary. */
+		width = next >= 2047 ? 12 : next >= 1023 ? 11 : next >= 511 ? 10 : 9;
 	}
 	u->read += c.at;
 	return made < need ? made : need;

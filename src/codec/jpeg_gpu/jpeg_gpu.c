@@ -119,12 +119,8 @@ static bool part_holds(const struct part *p, const struct stk_jpeg_gpu_limits *n
 /* Chooses the size of the tables so that they suffice for a part with this need, and probably for later parts. */
 static struct stk_jpeg_gpu_limits choose_limits(struct stk_jpeg_gpu *d, const struct stk_jpeg_gpu_limits *need)
 {
-	enum {
-		BYTES = 32 << 10,
-		BLOCKS = 1024,
-		TABLES = 5376,
-		TAPS = 4096
-	}; /* the needs of a usual image; TABLES is for the Huffman tables that the JPEG standard gives as examples */
+	/* The needs of a usual image. TABLES is for the Huffman tables that the JPEG standard gives as examples. */
+	enum { BYTES = 32 << 10, BLOCKS = 1024, TABLES = 5376, TAPS = 4096 };
 	pthread_mutex_lock(&d->lock);
 	struct stk_jpeg_gpu_limits *room = &d->limits;
 	uint64_t images = room->files.images = grown(room->files.images, need->files.images, 0);

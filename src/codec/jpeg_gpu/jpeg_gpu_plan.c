@@ -67,8 +67,8 @@ struct stk_jpeg_gpu_plan_sizes stk__jpeg_gpu_plan_sizes(const struct stk_jpeg_gp
 		.n_bitstreams = c.bitstreams,
 		.n_sync_work = c.sync_work,
 		.n_coefficient_work = c.coefficient_work,
-		.n_progressive =
-			c.scans, /* a progressive file has at least one scan, so the number of scans limits the number of such files */
+		/* A progressive file has at least one scan, so the number of scans limits the number of such files. */
+		.n_progressive = c.scans,
 		.n_scans = c.scans};
 	return (struct stk_jpeg_gpu_plan_sizes){stk__jpeg_gpu_place_tables(&v, 0, c.lut), stk__jpeg_gpu_place_work(&v, 0, &c), c.rgb};
 }
@@ -221,8 +221,8 @@ static bool add_bitstream(struct stk_jpeg_gpu_plan *p, struct stk_jpeg_gpu_bitst
 	return true;
 }
 
-/* Adds a bitstream for each restart interval from the image's start to the window's last row; the CPU too reports damage above the window. Returns false if
- * the CPU must decode the file: intervals are tiny, restart markers are missing or out of order, or the batch is full. */
+/* Adds a bitstream for each restart interval down to the window's last row. Those above the window are decoded too, because the CPU does so and reports
+ * their damage. Returns false if the CPU must decode the file: intervals are tiny, restart markers are missing or out of order, or the batch is full. */
 static bool add_intervals(struct stk_jpeg_gpu_plan *p, const struct stk_jpeg_gpu_file *f, const struct stk_jpeg_scan *scan,
 	const struct stk_jpeg_window *window, uint32_t image)
 {

@@ -42,10 +42,11 @@ struct stk_jpeg_gpu_file {
 	int32_t max_scans;        /* limit for a progressive file (STOKER_MAX_JPEG_SCANS); 0: STK_JPEG_GPU_MAX_SCANS */
 };
 
-/* Adds what a file needs to the limits of its batch. Counts the blocks from the first row of MCUs down to the last one that the window needs; or more, if
- * there are many pixels or the window is far down in the image. For progressive files it counts whole rows. Returns false if the CPU must decode the file
- * whatever the limits are (see jpeg_header.h, for progressive files jpeg_gpu_script.h; or the type is not supported, or tables are huge). A pure function of
- * the header, the window, the type, and the end of the file; for progressive files also of their scans, which takes 10 us per 100 KB. */
+/* Adds what a file needs to the limits of its batch. The number of blocks is that of the MCUs that the window needs, or more, if the window's pixels or the
+ * DC coefficients of the rows above it take more memory. For progressive files it is that of all rows of MCUs down to the window's last one. Returns false
+ * if the CPU must decode the file whatever the limits are (see jpeg_header.h, for progressive files jpeg_gpu_script.h; or the type is not supported, or
+ * tables are huge). A pure function of the header, the window, the type, and the end of the file; for progressive files also of their scans, which takes 10
+ * us per 100 KB. */
 bool stk__jpeg_gpu_plan_need(const struct stk_jpeg_gpu_file *file, struct stk_jpeg_gpu_plan_limits *sum);
 
 /* Sizes in bytes of the view's two pieces of memory: the tables, which the host writes and uploads, and the results, which the phases write. Both are

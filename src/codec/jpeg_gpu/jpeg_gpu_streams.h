@@ -25,7 +25,7 @@ struct stk_jpeg_gpu_stream {
 	stk_gpu_ptr memory;
 	stk_gpu_event done;    /* recorded after the last kernel of the stream's last part */
 	bool in_use;           /* a thread has taken the stream */
-	int64_t return_number; /* number of the stream's last return, counted over all returns */
+	int64_t return_number; /* position of the stream's last return among the returns of all streams */
 };
 
 struct stk_jpeg_gpu_streams;
