@@ -106,7 +106,8 @@ static float value_at(const void *row, enum stk_dtype dtype, int i)
 	return dtype == STK_FLOAT ? ((const float *)row)[i] : (float)((const int16_t *)row)[i];
 }
 
-/* Stores v as element i of a row of FLOAT (unchanged), INT16 (rounded) or UINT8 (rounded after scaling, `full` to 255, NaN to 0). Integers saturate. */
+/* Stores v as element i of a row: unchanged as FLOAT, rounded as INT16, or as UINT8, scaled so that `full` becomes 255 and then rounded (NaN gives 0).
+ * Integers saturate. */
 static void put_value(void *row, enum stk_dtype dtype, int i, float v, float full)
 {
 	float byte = v * 255 / full;

@@ -34,7 +34,7 @@ bool stk__jpeg_input_fill(struct stk_jpeg_input *in, struct stk_jpeg_bits *bits)
 {
 	if (in->ended)
 		return stk__jpeg_input_sound(in, bits);
-	size_t kept = (size_t)(in->limit - bits->next); /* at least 0, since an MCU never reads more than MCU_BYTES */
+	size_t kept = (size_t)(in->limit - bits->next); /* at least 0, since an MCU never reads more than STK_JPEG_MCU_BYTES */
 	memmove(in->buffer, bits->next, kept);
 	read_more(in, kept, bits);
 	return true;

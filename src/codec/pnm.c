@@ -145,7 +145,7 @@ static void put_value(const struct pnm *p, uint8_t *row, size_t i, uint32_t valu
 		row[i] = (uint8_t)v;
 }
 
-/* Reads the next pixel of P1, whose digits need no blanks. *value: 1 for the digit 0, which is white; 0 for 1. Returns false if none follows. */
+/* Reads the next pixel of P1, whose digits need no blanks. *value: 1 for the digit 0, which is white; 0 for 1. Returns false if no digit follows. */
 static bool take_bit(struct text *t, uint32_t *value)
 {
 	skip_blanks(t);

@@ -311,8 +311,8 @@ static enum stk_status cut(struct stk_jpeg_gpu_batch *b, const struct stk_jpeg_g
 
 /* ---- the work of one part ---- */
 
-/* Copies the files' bytes to the stream's memory, and sets b->file_offset to each file's offset there. Leaves out files that are marked with NONE, and marks
- * files for which no space is left with NONE. */
+/* Copies the files' bytes to the stream's memory, and sets b->file_offset to each file's offset there. Leaves out files whose offset is NONE, and sets it to
+ * NONE for files for which no space is left. */
 static enum stk_status copy_files(const struct stk_jpeg_gpu_batch *b, const struct part *p, const struct stk_jpeg_gpu_stream *stream,
 	const struct stk_jpeg_gpu_item *items, struct stk_error *err)
 {
