@@ -465,8 +465,8 @@ static void expect_batches(struct stk_pipeline *p, int count, struct stk_batch *
 	}
 }
 
-/* A batch that gets no slot ends before the reads that were begun for it. Its memory must not be used for another batch while one of these reads is in
- * flight. */
+/* A batch that gets no memory for its outputs (no slot) fails before the reads that were begun for it end. Its memory for reads must not be used for
+ * another batch while one of these reads is in flight. */
 static void test_reads_later_than_their_batch(void **state)
 {
 	(void)state;

@@ -268,7 +268,7 @@ static bool run_signal(struct stk_job *job)
 	}
 }
 
-/* Runs jobs of more than one phase, and jobs whose functions take no position. Returns false for other kinds. */
+/* Runs jobs of images, phase by phase if they have several, and jobs of signals. Returns false for other kinds. */
 static bool run_image(struct stk_job *job)
 {
 	struct stk_pointwise_data pointwise = stk__job_pointwise_data(job);

@@ -546,7 +546,7 @@ static void *validate(void *arg)
 	return NULL;
 }
 
-/* A pipeline in the middle of its epoch, and one that starts: both get their share of a source that serves one object at a time. */
+/* A pipeline in the middle of its epoch and one that starts both get their share of a source that serves one object at a time. */
 static void test_pipelines_share_a_source(void **state)
 {
 	(void)state;
@@ -575,7 +575,7 @@ static void test_pipelines_share_a_source(void **state)
 	}
 	pthread_join(thread, NULL);
 	print_message("%d batches of training beside %d of a loader that started then\n", taken, VALIDATION);
-	assert_true(taken >= VALIDATION / 6); /* equal shares are VALIDATION; on busy machines a third was seen */
+	assert_true(taken >= VALIDATION / 6); /* equal shares would be VALIDATION; busy machines have given a third of that */
 	stk_pipeline_destroy(training);
 	stk_pipeline_destroy(validation);
 	stk_context_unref(&ctx);

@@ -57,7 +57,7 @@ def pillow(image, name, magnitude, mode=MODES[0], fill=None):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_operation_is_pillows(name, images):
-    """Values equal Pillow's exactly, but less than 30% of bilinear and bicubic values may differ by 1."""
+    """Values equal Pillow's exactly, except that up to 30% of bilinear and bicubic values may differ by 1."""
     enhances, moves = name in ("Brightness", "Color", "Contrast", "Sharpness"), NAMES.index(name) in range(1, 6)
     gray = [np.ascontiguousarray(image[..., 0]) for image in images]
     for magnitude in MAGNITUDES.get(name, (0,)):

@@ -272,7 +272,8 @@ def test_what_cannot_be_a_cache(store, tree, tmp_path):
 
 
 def test_in_memory(store, child):
-    """The cache outlives the process, and only processes of one user share it. The word "memory" names its folder everywhere."""
+    """The cache outlives the process, and only processes of one user share it. Wherever a cache's folder is named, the word "memory" stands for the folder
+    in memory."""
     folder = Path(f"/dev/shm/stoker-{os.geteuid()}")
     try:
         _, first = read("memory")

@@ -280,7 +280,7 @@ def test_inspect_good(folder):
 
 
 def test_inspect_counts(folder, tmp_path):
-    """Counts classes, sizes and skipped files, also in a folder without classes."""
+    """`stoker inspect` counts classes, sizes and skipped files, even in a folder without classes."""
     facts = json.loads(stoker("inspect", folder, "--json").stdout)
     paths = sorted(folder.glob("*/*.*"))
     sizes = [Image.open(p).size for p in paths]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoker.DataLoader over Datasets that users write: the images of some are made in C, with the same batches as torch's, and torch makes those of the others."""
+"""stoker.DataLoader over Datasets that users write: C code makes the images of some of them, and torch those of the others. The batches are the same as
+torch's."""
 
 import collections
 import os

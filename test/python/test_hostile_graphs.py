@@ -58,7 +58,7 @@ COLOUR_OPERATORS: dict[str, Callable[..., Any]] = {
 def test_a_tensor_without_layout_is_an_image(name: str, layout: str) -> None:
     define = {**IMAGE_OPERATORS, **COLOUR_OPERATORS}[name]
     if name == "slice" or name == "pad":
-        layout = "HWC"  # these operators get axes instead of a layout
+        layout = "HWC"  # these operators are called with axes that fit only this layout
     samples = images({"HWC": (9, 8, 3), "FHWC": (2, 9, 8, 3), "HW": (9, 8)}[layout])
     if layout == "HW" and name in COLOUR_OPERATORS:
         with pytest.raises(StokerError, match="takes tensors of layout HWC"):
@@ -191,7 +191,7 @@ def test_windows_beyond_32_bits(case: int, rest: str) -> None:
 
 
 def filtered(row: np.ndarray, begin: float, end: float, out: int) -> np.ndarray:
-    """Applies a triangle filter over [begin, end) in float64. The edge of the data is repeated outside of it."""
+    """Applies a triangle filter over [begin, end) in float64. Positions outside of the data have the value at its nearest edge."""
     scale = (end - begin) / out
     result = []
     for k in range(out):

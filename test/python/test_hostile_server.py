@@ -138,7 +138,7 @@ QUICK = {"retries": 1, "connect_timeout": 20, "answer_timeout": 20, "stall_timeo
 @pytest.mark.parametrize("how", ["fin", "rst", "cut"])
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
 def test_how_a_body_without_a_length_ends(certificate, tmp_path, tls, how, version):
-    """Only a proper end of the connection shows that such a body is complete: FIN, or in TLS close_notify."""
+    """A body without a length is complete only if the connection ends properly: by FIN, or in TLS by close_notify."""
     if how == "cut" and not tls:
         pytest.skip("a cut of TLS")
     well = how == "fin"
@@ -182,7 +182,7 @@ def test_bytes_after_an_answer_are_not_the_next_answer(certificate):
 
 
 def test_no_byte_of_an_answer_with_a_bad_chunk_is_kept():
-    """The rest of a cut response arrives in a chunk with a byte less than its size states, so that the client reads the line end as the last byte."""
+    """The rest of a cut response arrives in a chunk that is a byte shorter than it states, so that the client takes the end of the line for the last byte."""
     asked = []
 
     def answer(c, request):

@@ -202,7 +202,8 @@ def test_targets_have_one_type():
 
 @pytest.mark.parametrize("counts", [(0, 2, 3, 0), (2, 0, 0, 1), (0, 0, 2, 2)])
 def test_images_without_objects(counts):
-    """COCO has images without objects. Empty lists, which a Dataset in plain Python gives for them, and the lack of masks go through the same geometry."""
+    """COCO has images without objects. For these, a Dataset in plain Python gives empty lists, and no masks. Both go through the same geometry as other
+    boxes and masks."""
 
     def give(i):
         n = counts[i]

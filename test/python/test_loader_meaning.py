@@ -1067,7 +1067,8 @@ def test_a_sampler_without_a_length_ends(count, monkeypatch):
 
 
 def test_a_stream_that_does_not_tell_its_features(files):
-    """A stream has no features after map(), and gives decoded images after filter()."""
+    """Streams of `datasets` have no features after map(), and give decoded images after filter(). The Loader finds the image among the values of the first
+    row."""
     from PIL import Image
 
     def rows(encoded):

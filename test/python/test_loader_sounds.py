@@ -448,7 +448,7 @@ def test_wrong_noises(noises, snr):
 
 
 def test_noises_need_no_pairing(folder, capfd):
-    """Noises have their own order, and there may be another number of noises than of samples. No notice appears about that."""
+    """Noises have their own order, and their number may differ from that of the samples. No notice says that the two do not match."""
     noises = [str(p) for p in paths_of(folder)[:2]]
     list(Loader(folder, 7, fields={"audio": Audio(rate=16000), "label": None}, transforms=[AddNoise(noises)]))
     list(Loader(folder, 7, fields={"audio": Audio(rate=16000), "label": None}, transforms=[AddNoise([str(p) for p in paths_of(folder)])]))

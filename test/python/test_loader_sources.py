@@ -545,8 +545,8 @@ def test_processes_give_the_samples_of_threads():
 @pytest.mark.parametrize("to", ["process", "thread"])
 @pytest.mark.parametrize("workers", [0, 1])
 def test_no_python_is_waited_for_after_ctrl_c(script, workers, to):
-    """Calls of the Dataset that are queued or running would take days. Ctrl-C ends the program, also if the signal goes to another thread or comes just before
-    the main thread begins to wait."""
+    """Calls of the Dataset that are queued or running would take days. Ctrl-C ends the program, even if the signal goes to another thread or comes just
+    before the main thread begins to wait."""
     done = script(
         """
         import os, signal, sys, threading, time

@@ -107,7 +107,7 @@ def test_state_with_another_number_of_ranks(tree, files, kind):
 
 @pytest.mark.parametrize("tail", ["wrap", "keep"])
 def test_state_of_a_pipeline_after_every_batch(tree, tail):
-    """A new Loader that loads a state gives the same next batches, also across the ends of epochs, and also if the program had left an epoch early. With
+    """A new Loader that loads a state gives the same next batches, even across the ends of epochs, and even if the program had left an epoch early. With
     tail "wrap", an epoch's last batch also has the first samples of the next epoch."""
 
     def new():
@@ -243,7 +243,7 @@ def drawn(loader):
 
 @pytest.mark.parametrize("taken", [1, 2, 4])
 def test_a_resumed_stream_repeats_its_random_numbers(taken):
-    """Samples that a resume skips draw their own numbers, and do not shift those of later samples."""
+    """A resumed stream makes the samples before its position again, and drops them. Their draws must not shift those of later samples."""
     loaders = [Loader(Drawn(), 2, seed=3) for _ in range(3)]
     whole = [drawn(loaders[0]) for _ in range(2)]
     # After 4 batches the epoch has ended, so the state is at the start of the next one.

@@ -238,7 +238,8 @@ def image(rng):
 
 @pytest.fixture(scope="module")
 def kinds(tmp_path_factory):
-    """Returns functions that make a Loader over each kind of source, for a shard and a batch size."""
+    """Returns a dict from each kind of source to a function that makes a Loader over it. The function takes further arguments of Loader, such as the
+    shard."""
     pytest.importorskip("pyarrow")
     pytest.importorskip("torch")
     import robots

@@ -309,7 +309,7 @@ def test_the_examples_of_the_commands_help(store: Store, tree: Path, tmp_path: P
 
 
 def test_the_commands_that_sentences_name_exist() -> None:
-    """Sentences of the pages write `stoker COMMAND ...` for a command, and `stoker.function` for Python."""
+    """Every command that a sentence of the pages names as `stoker COMMAND` exists. (Functions of the Python package are named as `stoker.function`.)"""
     command = Path(os.environ.get("STOKER_BUILD", "build")).resolve() / "cli" / "stoker"
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     overview = subprocess.run([command, "--help"], env=environment, capture_output=True, text=True, timeout=200, check=True).stdout

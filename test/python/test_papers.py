@@ -79,7 +79,7 @@ def test_programs_of_the_structured_page_run(tree, tmp_path, monkeypatch):
     first = next(b for b in blocks("doc/structured.md", "python"))
     assert "for batch in train" in first
     assert names["image"].shape == (4, 64, 96, 3) and names["boxes"].tensor.shape[::2] == (4, 4)
-    # Also in flipped images, right and bottom are not less than left and top.
+    # Right and bottom are not less than left and top, even in flipped images.
     assert (names["boxes"].tensor[..., 2:] >= names["boxes"].tensor[..., :2]).all()
     boxes, areas = names["areas"][0][0], names["areas"][2][0]
     assert boxes.shape() == [3, 4] and areas.shape() == [3]

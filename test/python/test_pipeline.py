@@ -107,7 +107,7 @@ def test_state_at_every_batch(tree):
 
 
 def test_objects_of_a_users_function_resume(tree, files):
-    """A state does not record the source of bytes: a state of local files resumes with a function that fetches them, and the reverse."""
+    """A state does not record the source of bytes: a state of local files resumes with a function that fetches them, and vice versa."""
 
     def training_over(names, **settings):
         @pipeline_def(batch_size=4, num_threads=2, device_id=None, seed=11, **settings)

@@ -210,7 +210,7 @@ def listed(tree, scheme="mem"):
 
 @pytest.mark.essential
 def test_a_function_as_the_source(store, tree):
-    """Samples and order stay the same, also if the function fails now and then."""
+    """Samples and their order stay the same, even if the function sometimes fails."""
     want = run([(str(tree / uri[6:]), label) for uri, label in listed(tree)], epochs=2)
     assert run(listed(tree), storage=Storage(fetch=Bucket(tree)), epochs=2) == want
     flaky = Bucket(tree, lambda uri, tries: OSError("not now") if tries == 1 and int(uri[-5]) % 3 == 0 else None)

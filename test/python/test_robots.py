@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Robot data sets in LeRobot's format give the samples that LeRobot defines, also after a resume and on several ranks."""
+"""Robot data sets in LeRobot's format give the samples that LeRobot defines, even after a resume and on several ranks."""
 
 import json
 import re

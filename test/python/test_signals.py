@@ -115,7 +115,7 @@ def test_a_spectrum_that_is_not_stored_gives_the_same_bands(layout: str, monkeyp
 
 
 def test_a_spectrum_along_another_dimension_is_stored() -> None:
-    """A reshape calls the axis of time "f", so mel bands become sums over times. The fused pass, which stores no spectrum, cannot compute these."""
+    """A reshape calls the axis of time "f", so mel bands become sums over times. The fused operators, which store no spectrum, cannot compute such sums."""
     samples = [noise(4000)]
     pipe = Pipeline(batch_size=1, num_threads=1, device_id=None)
     with pipe:

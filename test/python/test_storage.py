@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data sets at s3:// and http:// give the same samples in the same order as the local tree, also if requests fail and if an index lists the objects. No secret
-is printed. Also tests commands on a bucket."""
+"""Data sets at s3:// and http:// give the same samples in the same order as the local tree, even if requests fail, and if an index lists the objects. No
+secret is printed. Also tests commands on a bucket."""
 
 import hashlib
 import json

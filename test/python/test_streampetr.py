@@ -45,7 +45,7 @@ def walked(streaming, lengths, batch, steps, world=1, start=0):
 
 
 def test_slots_stay_in_their_scenes(example):
-    """Slots stay in their scenes over rounds, ranks and restarts, and every position has its own sample."""
+    """Each slot of a batch stays in its scene until the scene ends, for any number of ranks and after a restart. Positions are counted without gaps."""
     streaming = example("streaming")
     rng = np.random.default_rng(SEED)
     lengths = rng.integers(1, 9, 11).tolist()

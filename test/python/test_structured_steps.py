@@ -199,7 +199,8 @@ def test_affine_steps_of_known_values_are_numpys():
 
 
 def test_affine_draws_are_shared_by_what_a_step_finds():
-    """Cameras share a draw, or in a wrapper draw separately. The decoder runs in the same pass as the warp."""
+    """All cameras share the draws of a step. In a wrapper that applies the step to each camera, they draw separately. The decoder runs in the same pass as
+    the warp."""
     rng = np.random.default_rng(SEED + 1)
     samples = [
         {"cams": [{"image": jpeg(photograph(rng, 60, 100)), "probe": CORNERS} for _ in range(3)], "side": {"probe": CORNERS}}

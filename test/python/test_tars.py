@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tars as a Loader's data set, on disk and in a bucket: every kind of index, also a stale or damaged one, gives the same samples in the same order."""
+"""Tars as a Loader's data set, on disk and in a bucket: every kind of index, even a stale or damaged one, gives the same samples in the same order."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def kept(folder):
 
 @pytest.mark.essential
 def test_the_same_samples_from_everywhere(shards, store, tmp_path):
-    """Reads from disk and from a bucket; the source is given as a glob, braces, a list, a folder or an index. Requests may fail, also for an index."""
+    """Reads from disk and from a bucket; the source is given as a glob, braces, a list, a folder or an index. Requests may fail, even those for an index."""
     plain = run(str(shards / "s-*.tar"), shuffle=False)
     assert [label for _, label, _ in plain] == [k for _, _, k in plain] == list(range(37))
     whole = run(str(shards / "s-*.tar"), epochs=2)

@@ -437,7 +437,7 @@ def test_indexes_are_kept_only_where_no_one_else_can_write(pair, tmp_path, monke
 
 
 def test_indexes_are_kept_under_no_folder_that_others_can_swap(tmp_path, monkeypatch):
-    """The folders above the folder of indexes count too: their owners, and everyone who may write to them, could exchange it for another folder."""
+    """The folders above the folder of indexes must be safe too: their owners, and everyone who may write to them, could exchange it for another folder."""
     from stoker import _core
 
     caches = tmp_path / "caches"
