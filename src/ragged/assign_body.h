@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The assignment kernel. Included once for each number of columns that a thread owns, without an include guard. The including file defines NAME, KIND, and
- * COLS (0: any number, with the state in memory).
+ * The assignment kernel. It is included once for each number of columns that a thread may own, so it has no include guard. The including file defines NAME,
+ * KIND, and COLS (0: any number, with the state in memory).
  *
  * Most searches end with their first step, at a free column. That case has only one barrier, and reads costs that were fetched some rows before. */
 #if COLS

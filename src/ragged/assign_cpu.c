@@ -14,7 +14,8 @@
 
 #include <math.h>
 
-/* A column that a search has visited, with the data for restoring and repricing it when the search ends. */
+/* A column that has left a search, with what end_search needs to put it back and to update its price: the length of its path, its place in SciPy's list, and
+ * the column that was moved into that place. */
 struct visit {
 	double path_cost;
 	int32_t col, place, moved;
@@ -26,9 +27,10 @@ struct solver {
 	const uint8_t *cost; /* rows x cols with rows <= cols; the columns of a row are contiguous */
 	int64_t row_bytes;
 	int32_t rows, cols;
-	double *row_dual, *price, *search_price, *path_cost; /* row_dual has `rows` elements, the other arrays have `cols` */
-	int32_t *col_of, *row_of, *place, *list, *path;      /* col_of has `rows` elements, the other arrays have `cols` */
-	struct visit *visits;                                /* [rows + 1] */
+	/* row_dual has `rows` elements, the other arrays have `cols`. search_price: a copy of price, with -inf for columns that have left the search. */
+	double *row_dual, *price, *search_price, *path_cost;
+	int32_t *col_of, *row_of, *place, *list, *path; /* col_of has `rows` elements, the other arrays have `cols` */
+	struct visit *visits;                           /* [rows + 1] */
 	int32_t visited;
 };
 
@@ -173,8 +175,8 @@ struct assign_job {
 	size_t memory_bytes, solver_bytes;
 };
 
-/* Points the solver at the costs of problem p, and chooses its loops; swaps rows and columns of a tall problem. The costs are copied to `copy` unless their
- * layout and type are already suitable, with the opposite sign if the sum is to be maximized. */
+/* Points the solver at the costs of problem p, and chooses its loops; swaps rows and columns of a tall problem. If the layout or type of the costs does not
+ * suit the loops, or if the sum is to be maximized, copies the costs to `copy`. To maximize, the copies have the opposite sign. */
 static void take_cost(struct solver *s, const struct stk_assign *a, int64_t p, bool tall, void *copy)
 {
 	bool wide_type = a->dtype == STK_FLOAT64;
@@ -204,7 +206,8 @@ static void take_cost(struct solver *s, const struct stk_assign *a, int64_t p, b
 	}
 }
 
-/* Writes the pairs in ascending order of rows, and returns their number. In a tall problem the solver's columns are the rows, so they are visited in order. */
+/* Writes the pairs in ascending order of rows, and returns their number. In a tall problem the solver's columns are the caller's rows, so the second loop
+ * goes through the columns. */
 static int64_t give_pairs(const struct solver *s, bool tall, int64_t *row, int64_t *col)
 {
 	int64_t n = 0;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The loops over a row of costs in the shortest augmenting path, in plain C and AVX2. Both give the same bits. */
+ * Loops over a row of costs, for the search of a shortest augmenting path, in plain C and in AVX2. Both give bit-identical results. */
 #ifndef STK_RAGGED_ASSIGN_LOOPS_H
 #define STK_RAGGED_ASSIGN_LOOPS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One row and n columns. path_cost[j]: length of the shortest path to column j so far; path[j]: the last row on that path, or -1 for the search's own row;
- * price[j]: the column's dual, or -inf after the column has left the search. so_far: length of the path to this row; row_dual: the row's dual. */
+/* A row of costs, and the state of the search that reads it. path_cost[j]: length of the shortest path to column j found so far; path[j]: the last row on
+ * that path, or -1 for the row from which the search started; price[j]: the dual variable of column j, or -inf after the column has left the search. so_far:
+ * length of the path to this row; row_dual: the row's dual variable. */
 struct stk_assign_row {
 	const void *cost; /* float or double */
 	double so_far, row_dual;
@@ -28,8 +29,8 @@ struct stk_assign_loops {
 
 struct stk_assign_kernels {
 	struct stk_assign_loops f32, f64;
-	/* Returns the column that SciPy takes among the columns with path_cost[j] == least: the free column (owner[j] < 0) with the largest place[j] or, if
-	 * none is free, the owned column with the smallest. */
+	/* Returns the column that SciPy's linear_sum_assignment takes among the columns with path_cost[j] == least: the free column (owner[j] < 0) with the
+	 * largest place[j] or, if none is free, the owned column with the smallest. */
 	int32_t (*pick)(const double *path_cost, double least, const int32_t *owner, const int32_t *place, int32_t n);
 	/* Sets out[c * rows + r] = in[r * in_stride + c]. */
 	void (*transpose)(const float *in, int64_t in_stride, float *out, int32_t rows, int32_t cols);

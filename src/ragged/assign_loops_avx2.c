@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Processes four or eight columns at a time, and the rest as in plain C. A minimum is exact in any order. */
+ * assign_loops.h with AVX2: processes four or eight columns at a time, and the remaining ones as in plain C. Results are the same because a minimum does not
+ * depend on the order of the columns. */
 #include "ragged/assign_loops.h"
 
 #include <immintrin.h>

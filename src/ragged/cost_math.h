@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Computes one matching cost, in C and CUDA. */
+ * Functions for the cost of matching one query with one target, which the CPU's loops and the CUDA kernel share. */
 #ifndef STK_RAGGED_COST_MATH_H
 #define STK_RAGGED_COST_MATH_H
 

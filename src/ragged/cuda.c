@@ -72,6 +72,7 @@ struct stk_ragged_cuda {
 static enum stk_status load_kernels(struct stk_ragged_cuda *c, struct stk_error *err)
 {
 	int most = stk__gpu_device_facts(c->dev)->shared;
+	/* 4 KiB remain for the static shared memory of the kernels. */
 	c->shared = most > 4096 ? (size_t)most - 4096 : 0;
 	enum stk_status status = stk__gpu_enter(c->dev, err);
 	if (status)
@@ -220,7 +221,7 @@ enum stk_status stk__cuda_scatter(struct stk_ragged *r, const struct stk_scatter
 	a.filler = repeated(s->filler, s->element);
 	if (a.inner == 0) /* only origins are computed, and nothing must be divided by the size of a row */
 		a.s.out = NULL;
-	/* if there are few tiles of large rows, they are split further, with a few units for each thread */
+	/* A tile of large rows is split over up to 64 thread blocks, of which each moves at least 8 units per thread. */
 	int64_t units = STK_SCATTER_TILE * s->outer * a.inner, parts = units / (BLOCK * 8);
 	parts = parts < 1 ? 1 : parts > 64 ? 64 : parts;
 	return launch(r, stream, K_scatter_stk_unit1 + unit, s->batch * a.tiles, parts, 1, BLOCK, 0, &a, err);
@@ -313,8 +314,8 @@ static size_t shared_bytes(const struct stk_assign *a)
 	return (size_t)smaller(a) * 12 + (size_t)larger(a) * 8;
 }
 
-/* Returns whether rows and columns are swapped before the search. This is done for tall problems whose rows are contiguous: a search runs along their
- * columns, and reads contiguous memory after the swap. */
+/* Returns whether the costs are copied with rows and columns swapped before the search. This is done for tall problems whose rows are contiguous: a search
+ * runs along their columns, and reads contiguous memory after the swap. */
 static bool is_turned(const struct stk_assign *a)
 {
 	return a->rows > a->cols && a->cols > 1 && a->col_stride == 1;
@@ -358,7 +359,7 @@ static enum stk_status turn(struct stk_ragged *r, const struct stk_assign_launch
 	return launch(r, stream, kernel, a.a.problems, (a.a.cols + 63) / 64, (a.a.rows + 31) / 32, BLOCK, 0, &a, err);
 }
 
-/* Chooses the kernel and its number of threads by the maximum number of a problem's columns: the more columns, the more of them a thread has. */
+/* Chooses the kernel and its number of threads: the more columns the largest problem may have, the more of them a thread owns. */
 static int choose(const struct stk_assign *a, unsigned *threads)
 {
 	int64_t cols = larger(a);

@@ -40,7 +40,7 @@ void stk__fork(int32_t threads, int64_t count, void (*fn)(void *ctx, int64_t i, 
 	int32_t started = 0, wanted = threads > MAX_THREADS ? MAX_THREADS : threads;
 	sigset_t all, old;
 	sigfillset(&all);
-	/* new threads inherit this thread's mask of signals, so they handle no signals */
+	/* New threads inherit this thread's signal mask. With all signals blocked, the program's signal handlers never run on them. */
 	if (wanted > 1 && count > 1 && pthread_sigmask(SIG_SETMASK, &all, &old) == 0) {
 		while (started < wanted - 1 && started < count - 1) {
 			if (stk__fault(STK_FAULT_THREAD) || pthread_create(&ids[started], NULL, fork_run, &job))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Heatmaps on the CPU. */
+ * stk_ragged_heatmap on the CPU. A thread draws all maps of a group, so no two threads write to the same map. */
 #include "ragged/items.h"
 #include "ragged/ragged.h"
 

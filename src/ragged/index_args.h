@@ -6,7 +6,7 @@
 #include "stoker/batching.h"
 
 /* The units in which rows are moved. The host and the kernels must agree on the layout of these structs, so the alignment is written in standard C and C++:
- * NVRTC, for example, is not GCC and skips GCC's attributes. */
+ * some compilers of kernels, for example NVRTC, skip GCC's attributes. */
 #ifdef __cplusplus
 #define STK_UNIT_ALIGNED alignas(16)
 #else

@@ -60,7 +60,7 @@ static STK_BOTH float stk__half_to_float(uint16_t h)
 	return stk__bits_float(exponent == 31 ? sign | 0x7f800000u | mantissa << 13 : sign | (exponent + 112) << 23 | mantissa << 13);
 }
 
-/* Converts a float to IEEE 754 binary16: rounds to nearest, ties to even. */
+/* Converts a float to IEEE 754 binary16: rounds to nearest, ties to even. From 65520 on, the result is infinity. */
 static STK_BOTH uint16_t stk__float_to_half(float f)
 {
 	uint32_t u = stk__float_bits(f), sign = (u >> 16) & 0x8000;

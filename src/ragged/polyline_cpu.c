@@ -16,7 +16,7 @@ static inline void polyline_run(const struct stk_polyline *p, double *along, int
 	int64_t n = stk__size_of(p->sizes, b, p->points);
 	if (n)
 		along[0] = 0;
-	/* two loops, since only the sums depend on each other */
+	/* Two loops: the lengths of segments are independent of each other, so the processor can overlap them; each sum needs the one before it. */
 	for (int64_t i = 0; i + 1 < n; i++)
 		along[i + 1] = stk__segment_length(p, b, i);
 	for (int64_t i = 0; i + 1 < n; i++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The public functions. They check for accesses outside of the caller's memory, then call the implementation for the device. */
+ * The public functions of stoker/batching.h. They refuse arguments with which a size would overflow or a needed array is missing, then call the
+ * implementation for the handle's device. */
 #include "ragged/ragged.h"
 
 #include "base/error.h"
@@ -47,7 +48,7 @@ void stk_ragged_destroy(struct stk_ragged *r)
 	stk__free(r);
 }
 
-/* Returns true if no extent is negative and their product, in which 0 counts as 1, fits in 64 bits. So offsets in empty tensors fit too. */
+/* Returns true if no extent is negative and their product fits in an int64_t. 0 counts as 1 in the product, so that offsets within an empty array fit too. */
 static bool product_fits(const int64_t *extents, size_t n)
 {
 	int64_t product = 1;
@@ -57,7 +58,7 @@ static bool product_fits(const int64_t *extents, size_t n)
 	return true;
 }
 
-/* Calls product_fits with the extents that are its arguments. Most callers add the number of bytes per element as the last extent. */
+/* Returns product_fits of its arguments. The last one is usually the number of bytes per element. */
 #define FIT(...) product_fits((const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 
 static bool good_count(int64_t n)
@@ -254,7 +255,8 @@ enum stk_status stk_ragged_cost(struct stk_ragged *r, const struct stk_cost *c, 
 	if (c->box_values < 0 || c->box_values > STK_COST_MAX_BOX)
 		return stk__fail(
 			err, STK_LIMIT, "cost: %lld box values; at most %d are supported", (long long)c->box_values, STK_COST_MAX_BOX);
-	/* stk__cpu_cost counts 4 + box_values for each query and target, and 40 for each query and class, to choose its number of threads. The sum must fit. */
+	/* To choose its number of threads, stk__cpu_cost estimates its work: 4 + box_values for each query and target, and 40 for each query and class,
+	 * where the queries of a sample are rounded up to a multiple of 64. The estimate must fit in an int64_t. */
 	if (!FIT(c->outer, c->batch, c->queries + 64, c->targets * (4 + c->box_values) + c->classes * 40))
 		return stk__fail(err, STK_INVALID, "cost: queries, targets and classes are too much work for one call");
 	if ((unsigned)c->class_kind > STK_COST_PROBABILITY || (unsigned)c->box_format > STK_BOX_XYZWLH)
@@ -272,7 +274,7 @@ enum stk_status stk_ragged_cost(struct stk_ragged *r, const struct stk_cost *c, 
 	return r->device < 0 ? stk__cpu_cost(r, c, err) : stk__cuda_cost(r, c, stream, err);
 }
 
-/* The kernel subtracts a centre from a pixel's coordinates in 32 bits. */
+/* Maximum width and height on a GPU, where the kernel subtracts a centre from a pixel's coordinates in 32 bits. */
 enum { HEATMAP_MOST = 1 << 30 };
 
 enum stk_status stk_ragged_heatmap(struct stk_ragged *r, const struct stk_heatmap *h, void *stream, struct stk_error *err)

@@ -16,7 +16,8 @@ struct found {
 	int32_t col;
 };
 
-/* Converts doubles to unsigned integers of the same order. No value here is -0: sums and differences produce it only from another -0. */
+/* Converts a double to an unsigned integer, so that the order is kept. -0 would come out less than 0, but does not occur: a sum or difference is -0 only if
+ * its first operand is, and the callers begin with c + 0.0 or with a path length. */
 STK_DEVICE uint64_t order_code(double v)
 {
 	uint64_t u = (uint64_t)__double_as_longlong(v);
@@ -29,8 +30,8 @@ STK_DEVICE double order_value(uint32_t high, uint32_t low)
 	return __longlong_as_double((long long)(u >> 63 ? u ^ 0x8000000000000000ull : ~u));
 }
 
-/* Returns a code by which equal columns are compared: the minimum is the free column that is last in SciPy's list, or if none is free, the owned column that is
- * first. */
+/* Returns a code by which columns with paths of equal length are compared. The minimum is the free column that is last in SciPy's list, or if none is free,
+ * the owned column that is first. */
 STK_DEVICE uint32_t tie_code(int32_t owner, int32_t place)
 {
 	return owner < 0 ? 0x7fffffffu - (uint32_t)place : 0x80000000u | (uint32_t)place;
@@ -192,7 +193,8 @@ STK_DEVICE void look_for_bad(const struct problem *s, int kind, const struct sha
 	__syncthreads();
 }
 
-/* Writes the pairs by ascending row, followed by zeros. In a tall problem the rows are the search's columns, which are counted in order. */
+/* Writes the pairs by ascending row, followed by zeros. In a tall problem the caller's rows are the search's columns: the number of owned columns before a
+ * column is the position of its pair. */
 STK_DEVICE void give_pairs(const struct stk_assign *a, const struct problem *s, const struct shared_state *m, int64_t p, int32_t status)
 {
 	int64_t extent = a->rows < a->cols ? a->rows : a->cols, n = status == STK_ASSIGN_SOLVED ? s->rows : 0;
@@ -260,7 +262,8 @@ STK_DEVICE void give_pairs(const struct stk_assign *a, const struct problem *s, 
 #define NAME ragged_assign_any
 #include "ragged/assign_body.h"
 
-/* Swaps rows and columns of the problems that have more rows than columns. A thread block takes 32 rows and 64 columns; grid (problems, columns, rows). */
+/* Swaps rows and columns of the problems that have more rows than columns. A thread block takes 32 rows and 64 columns; the grid is (problems, tiles of
+ * columns, tiles of rows). */
 #define TURN_COLS 64
 
 #define TURN(name, type)                                                                                                                   \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Heatmaps on CUDA. Each thread makes one pixel as the maximum over the targets that reach the rows of its thread block. This takes one pass and no atomics
- * on the map. Grid: tiles of pixels within classes within groups. */
+ * on the map. Thread block (group * classes + class) * tiles + tile makes BLOCK consecutive pixels of a map. */
 #include "ragged/index_args.h"
 #include "ragged/kernel_c.h"
 
@@ -21,7 +21,8 @@ struct target {
 
 enum reach { NO_PIXEL, SOME_PIXELS, FAR };
 
-/* Reads target t, and returns whether it belongs to this map. The thread block with `report` set counts bad labels and map indices. */
+/* Reads target t into *out, and returns whether it belongs to the map of this group and class. Returns 0 too if the radius is negative, or if the label or
+ * map index is out of range; if `report` is set, one of the maps counts the latter in h->refused. */
 STK_DEVICE int32_t read_target(const struct stk_heatmap *h, int64_t group, int64_t cls, int64_t t, int32_t report, struct target *out)
 {
 	int64_t at = (h->map_index ? 0 : group * h->targets) + t;

@@ -166,8 +166,9 @@ STK_DEVICE void scatter_tile(const struct stk_scatter *s, int64_t b, int64_t t0,
 
 STK_FOR_UNITS(SCATTER)
 
-/* Finds the last write to each target, and stores the write's number in origin, which was set to -1 before. Counts invalid targets in `refused`. Used if a
- * sample has many indices. If needed, ragged_scatter_source then replaces each number by the write's source item. A gather moves the rows afterwards. */
+/* Finds the last write to each target, and stores its number j in origin, which the host has filled with -1. Counts in `refused` the writes of which an
+ * index is out of range. Used if a sample has many indices. If the writes have source indices, ragged_scatter_source then replaces each j by the source
+ * item. A gather moves the rows afterwards. */
 STK_KERNEL void ragged_scatter_winner(struct stk_scatter_launch a)
 {
 	int64_t i = (int64_t)blockIdx.x * BLOCK + threadIdx.x, b = i / a.s.target.count, j = i - b * a.s.target.count, from;
@@ -191,8 +192,8 @@ STK_KERNEL void ragged_scatter_source(struct stk_scatter_launch a)
 	a.s.origin[i] = (int32_t)from;
 }
 
-/* A warp computes ROWS rows of sums. It looks at 32 indices together, and adds those that point to a row to it in order. Short rows are processed four at a
- * time, so that fewer warps look at the indices. A lane holds CHUNK values of each row. */
+/* A warp computes ROWS rows of sums. It reads 32 indices at a time, and for each of its rows adds the source rows with that index, in order. Short rows are
+ * processed four at a time, so that fewer warps read the indices. A lane holds CHUNK values of each row. */
 #define SCATTER_ADD(name, type, sum_type, LOAD, STORE, ROWS, CHUNK)                                                                        \
 	STK_KERNEL void ragged_scatter_add_##name(struct stk_sum_launch a)                                                                 \
 	{                                                                                                                                  \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stk_ragged_scatter_add on the CPU. Rows are added in order of the index. Sums of 16-bit floats are computed in a float32 copy of the sample's sums. */
+ * stk_ragged_scatter_add on the CPU. The rows of a sample are added in their order by one thread, so results do not depend on the number of threads. Sums of
+ * 16-bit floats are computed in float32, and rounded at the end. */
 #include "ragged/items.h"
 #include "ragged/ragged.h"
 
@@ -13,8 +14,8 @@ struct sum_job {
 	atomic_bool no_memory;
 };
 
-/* Returns the item to which row j of sample b is added, or -1 if its index is not one of `size` items. Negative indices count from the end, but not with
- * s->exact. */
+/* Returns the item to which row j of sample b is added, or -1 if its index is out of range. `size` is the number of items. A negative index counts from the
+ * end, or is out of range with s->exact. */
 static int64_t sum_target(const struct stk_scatter_add *s, int64_t b, int64_t j, int64_t size)
 {
 	int64_t v = stk__load_index(s->index.data, s->index.bytes, b * s->index.count + j);
