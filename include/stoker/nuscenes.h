@@ -54,9 +54,9 @@ STK_API const char *stk_nuscenes_class(const struct stk_nuscenes_view *v, int32_
 /* Writes the path of a camera's image, or of the lidar's points (camera -1). Returns its length; if that is >= capacity, the path was cut. */
 STK_API size_t stk_nuscenes_file(const struct stk_nuscenes_view *v, int64_t sample, int32_t camera, char *out, size_t capacity);
 
-/* Reads a field by its name in readers.nuscenes; all fields except image and points. camera: for fields that each camera has. Sets desc to the type and
- * shape, and copies the values to `out` unless it is NULL. capacity: bytes of memory at `out`. STK_INVALID: there is no such field, sample or camera, or
- * capacity is too small (desc is set in that case). STK_NO_MEMORY. */
+/* Reads a field of a sample. name: the field's name in readers.nuscenes, except image and points. camera: number of the camera, for fields that each camera
+ * has. Sets desc to the type and shape, and copies the values to `out` unless it is NULL. capacity: number of bytes of memory at `out`. STK_INVALID: the
+ * field, sample or camera does not exist, or capacity is too small (desc is set in that case). STK_NO_MEMORY. */
 STK_API STK_MUST_USE enum stk_status stk_nuscenes_field(const struct stk_nuscenes_view *v, int64_t sample, int32_t camera, const char *name,
 	struct stk_desc *desc, void *out, size_t capacity, struct stk_error *err);
 

@@ -61,7 +61,7 @@ enum stk_status stk__aws_check_endpoint(const char *e, const char *name, struct 
 
 static enum stk_status read_style(struct stk_aws_settings *s, const struct stk_aws_profile *p, struct stk_error *err)
 {
-	if (s->style != STK_S3_AUTO) /* the program has set it */
+	if (s->style != STK_S3_AUTO) /* the program has chosen a style, which takes precedence */
 		return STK_OK;
 	static const char *const names[] = {"auto", "path", "virtual"};
 	char *style = stk__aws_env("STOKER_S3_ADDRESSING");

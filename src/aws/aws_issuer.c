@@ -185,7 +185,7 @@ static enum stk_status use_source(const struct stk_aws_profile *p, const char *s
 		return stk__fail(err, STK_INVALID,
 			"the profile \"%.64s\" has source_profile = %.64s, which is in neither of AWS's files (~/.aws/config, ~/.aws/credentials)",
 			p->name, source);
-	if (strcmp(source, p->name) == 0) /* the profile's own keys assume its role */
+	if (strcmp(source, p->name) == 0) /* the role is assumed with keys of the profile itself */
 		return read_static(p->credentials, p->name, base) || read_static(p->config, p->section, base)
 			       ? STK_OK
 			       : stk__fail(err, STK_INVALID, "the profile \"%.64s\" is its own source_profile and holds no keys", source);

@@ -51,7 +51,7 @@ static void add_field(struct stk_text *body, const char *name, const char *value
 	stk__uri_encode(body, value, "");
 }
 
-/* Posts a form to the token endpoint. Returns the HTTP status like stk__aws_ask, or 0 if memory is short. */
+/* Posts a form to the token endpoint. Returns the HTTP status; 0: memory is short, or stk__aws_ask got no answer. */
 static long post(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, const struct stk_text *body, struct stk_text *answer)
 {
 	const struct stk_aws_question q = {

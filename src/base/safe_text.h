@@ -7,8 +7,8 @@
 #include <stddef.h>
 
 /* Changes a text in place, cut to `capacity` with its NUL:
- * - URLs lose the password with the user's name, http URLs also a name without a password, and all lose query and fragment, except s3 and gs URIs, whose
- *   keys may contain ? and #. file URIs stay as they are;
+ * - from URLs, a user's name with a password is removed, and from http URLs also a name without a password. Query and fragment are removed, except from s3
+ *   and gs URIs, whose keys may contain ? and #. file URIs stay as they are;
  * - parameters with names such as X-Amz-Signature lose their values, also if the text is encoded as in URLs;
  * - control characters become \xNN, a line break \n.
  * A text that an earlier call has made safe does not change again. */

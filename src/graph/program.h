@@ -61,7 +61,8 @@ struct stk_program_node {
 
 /* A group of operators, as the top of this file defines it. All its nodes are in the same branches. */
 struct stk_group {
-	const int32_t *nodes; /* points into an array of stk__fuse, which has the chain's nodes group by group */
+	const int32_t
+		*nodes; /* the group's nodes: part of an array that stk__fuse makes, with the chain's nodes in the order of its groups */
 	int32_t count;
 	bool pass;          /* its nodes make one pass; the first may be a decoder */
 	bool fixed;         /* its values are made before the first sample is processed (stk__program_fixed) */

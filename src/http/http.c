@@ -128,7 +128,7 @@ static void facts(void *source, struct stk_source_facts *out)
 	pthread_mutex_lock(&s->lock);
 	out->hedges += s->hedged_requests;
 	out->slowdowns += s->slowdowns;
-	/* every storage has a source for gs://, whose limit counts only after its first request */
+	/* every storage has a source for gs://, even if nothing is read from it, so its limit counts only after its first request */
 	out->limit += s->settings.google && !s->loop_count ? 0 : s->limit;
 	pthread_mutex_unlock(&s->lock);
 }

@@ -234,7 +234,8 @@ void stk__http_join(struct stk_request_queue *queue, struct stk_request *r);
 /* Returns the number of bytes, from the first request's offset on, that contain all joined requests; -1: to the object's end. */
 int64_t stk__http_span(const struct stk_request *r);
 bool stk__http_all_cancelled(const struct stk_request *r);
-/* Ends each joined request with its part of the bytes. After a failure of the object, sends them again one by one, since it may concern only some. */
+/* Ends each joined request with its part of the bytes. After a failure of the object, sends the requests again one by one, since perhaps only some of their
+ * ranges fail. */
 void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, const uint8_t *data, enum stk_status status);
 
 /* http_share.c: the source's shared state; functions take its lock unless a comment says otherwise. stk__http_next returns the next request for a loop,

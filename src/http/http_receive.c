@@ -76,7 +76,7 @@ static bool admit(struct stk_transfer *t, size_t bytes)
 		t->waits_for_memory = true;
 		atomic_fetch_add(&t->loop->waiting_for_memory, 1);
 		stk__connection_watch_reads(
-			t->connection, false); /* has no effect if they are unwatched already, since the transfer waited before */
+			t->connection, false); /* has no effect if reads are not watched, which is so if the transfer has waited before */
 	}
 	return false;
 }
@@ -319,7 +319,7 @@ static bool take_content(struct stk_transfer *t, const char *bytes, size_t n)
 /* Returns whether all requested bytes have been received while the server would send more, for which the transfer does not wait. */
 static bool has_enough(const struct stk_transfer *t)
 {
-	/* false for a part sent in chunks: its last chunk must still be read, to check that the body ends where the part ends */
+	/* if a part of the object is sent in chunks, the last chunk must still be read, to check that the body ends where the part ends */
 	const bool bounded = t->response.message.status == 200 || t->response.content_left < 0;
 	return is_object_data(t) && bounded && t->has_body_memory && t->expected >= 0 && t->used == (size_t)t->expected &&
 	       t->response.state == STK_RESPONSE_IN_CONTENT;

@@ -31,8 +31,8 @@ static void limit_retries(struct stk_transfer *t)
 	t->r->no_retry |= t->r->retries >= 2;
 }
 
-/* Stores the bucket's region if an error answer names it, in a header or, as MinIO does, in the error's text. Returns whether a retry makes sense, since the
- * request was signed for another region. */
+/* Stores the bucket's region if an error answer names it, in a header or, as MinIO does, in the error's text. Returns true if the request was signed for
+ * another region and may be tried again. */
 static bool learn_region(struct stk_transfer *t, const char *code)
 {
 	struct stk_http_source *s = t->loop->source;

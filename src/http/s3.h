@@ -10,7 +10,7 @@
 
 /* The key that signs requests with one version of the settings. */
 struct stk_http_signer {
-	uint64_t settings;
+	uint64_t settings; /* number of this version */
 	struct stk_sigv4_key key;
 };
 

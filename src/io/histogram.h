@@ -25,7 +25,7 @@ static inline void stk__histogram_add(struct stk_histogram *h, int64_t ns)
 	atomic_fetch_add_explicit(&h->bins[bin < STK_HISTOGRAM_BINS ? bin : STK_HISTOGRAM_BINS - 1], 1, memory_order_relaxed);
 }
 
-/* Returns the upper edge, in milliseconds, of the bin that contains the quantile `share` (0 to 1). all: the sum of the bins; 0 gives 0. */
+/* Returns the upper edge, in milliseconds, of the bin that contains the quantile `share` (0 to 1). all: sum of the bins. Returns 0 if `all` is 0. */
 static inline double stk__histogram_at(const uint64_t *bins, uint64_t all, double share)
 {
 	uint64_t seen = 0;

@@ -415,7 +415,7 @@ static enum stk_status refuse_changed(struct stk_request *r)
 	stk__buffer_release(r->buffer);
 	r->buffer = NULL;
 	r->no_retry = true;
-	r->object_fails = false; /* false, since the whole index is outdated */
+	r->object_fails = false; /* the whole index is outdated, so reads of other objects would fail too */
 	return stk__fail(stk__request_error(r), STK_IO,
 		"%.*s: it has changed since its index was made (it has another ETag): start again, with a new index (stoker index) if you gave one",
 		stk__uri_shown(r->uri), r->uri);
@@ -462,15 +462,15 @@ enum stk_status stk__io_check_bytes(struct stk_request *r)
 	return status;
 }
 
-/* Checks the bytes of a remote request. If they came from the cache, which may have old ones, the object is then read from its source. If they came from the
- * source, they are not read again. */
+/* Checks the bytes of a remote request, and returns the result. If wrong bytes came from the cache, which may have those of an older version, a retry reads
+ * them from the source. If they came from the source, there is no retry. */
 static enum stk_status check_remote(struct stk_request *r)
 {
 	enum stk_status status = stk__io_check_bytes(r);
 	if (!status)
 		return STK_OK;
 	r->no_retry = r->begun_ns;
-	r->object_fails = false; /* false, since the whole index is outdated */
+	r->object_fails = false; /* the whole index is outdated, so reads of other objects would fail too */
 	r->uncached = true;
 	return status;
 }

@@ -23,12 +23,12 @@ struct stk_retry {
 void stk__retry_init(struct stk_retry *t, void (*again)(void *user, struct stk_request *r), void *user);
 /* Calls `retry` for r at due_ns. Returns false, without waiting, if r is cancelled, stk__retry_end was called, or the system refuses a thread. */
 bool stk__retry_at(struct stk_retry *t, struct stk_request *r, int64_t due_ns);
-/* Calls `retry` for r when its admission admits `bytes`, which it refused before. The admission is asked after each stk__retry_admission_changed and a few
- * times a second: for its requests in the order of their deadlines until it refuses one, and for all those that its caller waits for. admission_changes: the
- * result of stk__retry_admission_changes before the refusal. Returns false like stk__retry_at. */
+/* Calls `retry` for r when r->admission admits `bytes` bytes, which it has refused. The thread asks it after each stk__retry_admission_changed and a few times
+ * a second, about its requests in the order of their deadlines. Once it has refused one request, it is asked only about those that the caller waits for.
+ * admission_changes: the result of stk__retry_admission_changes before the refusal. Returns false in the same cases as stk__retry_at. */
 bool stk__retry_park(struct stk_retry *t, struct stk_request *r, size_t bytes, uint64_t admission_changes);
 uint64_t stk__retry_admission_changes(struct stk_retry *t);
-/* Makes the thread ask the admissions of parked requests again. Call when an admission may admit more bytes. */
+/* Makes the thread ask again whether the requests of stk__retry_park are admitted. Call when a struct stk_admission may admit more bytes. */
 void stk__retry_admission_changed(struct stk_retry *t);
 /* Removes r, so that `retry` is not called for it. Returns false if r does not wait in `t`. */
 bool stk__retry_remove(struct stk_retry *t, struct stk_request *r);

@@ -95,7 +95,7 @@ struct stk_place stk__order_place(const struct stk_order *o, int64_t k, int32_t 
  * `padded`, all its samples repeat one sample; otherwise sample j is the (shuffled) entry of its position. */
 struct stk_order_run {
 	int32_t first, count;
-	int64_t epoch, position, step, padded; /* padded: the repeated sample, or -1 */
+	int64_t epoch, position, step, padded; /* padded: number of the sample that is repeated; -1: none */
 };
 /* Writes the first `most` runs of samples 0 .. count - 1 of batch k. Returns the number of runs, or `most` + 1 if there are more. */
 int32_t stk__order_runs(const struct stk_order *o, int64_t k, int32_t count, struct stk_order_run *out, int32_t most);

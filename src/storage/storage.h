@@ -12,7 +12,7 @@
 STK_MUST_USE enum stk_status stk__storage_create(
 	const struct stk_storage_config *config, int file_threads, struct stk_storage **out, struct stk_error *err);
 bool stk__storage_has_cache(const struct stk_storage *s);
-/* Copies a warning for the user, which the storage's cache may have, to `text`. Returns false if there is none, or it was copied before. */
+/* Copies the cache's warning for the user to `text`. Returns false if there is none, or if it was copied before. */
 bool stk__storage_notice(const struct stk_storage *s, char text[512]);
 struct stk_io *stk__storage_io(const struct stk_storage *s);
 

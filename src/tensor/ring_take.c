@@ -259,8 +259,8 @@ static void begin_filling(struct stk_ring *r, struct stk_slot *s)
 	}
 }
 
-/* Makes a slot that is FILLING. The caller has counted it in `n_slots`, `n_out` and `refs`; if memory is short, takes that back and returns NULL. Call without
- * the lock. */
+/* Makes a slot that is FILLING. The caller has already added it to `n_slots`, `n_out` and `refs`; if memory is short, subtracts it again and returns NULL. Call
+ * without the lock. */
 static struct stk_slot *add_slot(struct stk_ring *r)
 {
 	struct stk_slot *s = stk__slot_make(r);
