@@ -33,7 +33,7 @@ struct setup {
 	int n_photos, batch, flights, rounds, memory;
 	uint8_t *pinned;
 	size_t bytes;
-	stk_gpu_ptr out; /* memory for flights * batch crops */
+	stk_gpu_ptr out; /* memory for the crops of all batches in flight: flights * batch crops */
 	struct stk_jpeg_gpu_batch **flight;
 	struct stk_jpeg_gpu_item *items;
 	struct stk_pass *passes;
@@ -114,7 +114,7 @@ static void load(struct setup *s, const char *folder)
 	}
 }
 
-/* Draws the window of torchvision's RandomResizedCrop: area 8 to 100 %, aspect 3/4 to 4/3. */
+/* Draws a window as torchvision's RandomResizedCrop does: 8% to 100% of the area, aspect ratio 3/4 to 4/3. */
 static struct stk_rect draw_crop(struct setup *s, int w, int h)
 {
 	for (;;) {
@@ -166,7 +166,7 @@ static void draw_batch(struct setup *s, int flight)
 			.pass = pass,
 			.dst = crop_image(s->out + at * OUT * OUT * 6)};
 		if (!stk__jpeg_gpu_need(&s->items[at], &s->items[at].need))
-			/* No batch has this much memory, so the GPU's decoder refuses the file. */
+			/* Makes the GPU's decoder refuse the file, because no batch has this much memory. */
 			s->items[at].need.files.bytes = UINT32_MAX;
 	}
 }

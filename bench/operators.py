@@ -39,7 +39,7 @@ class Call:
     dtype: str = "uint8"
     channels: int = 3  # 0: images (height, width) without channels
     inputs: tuple[np.ndarray, ...] = ()  # inputs after the image, the same for all samples
-    again: int = 1  # how often the image is passed as an input
+    again: int = 1  # number of inputs that are the image; more than 1 for an operator on several images
 
     @property
     def name(self) -> str:

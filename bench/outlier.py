@@ -5,9 +5,9 @@
 usage: outlier.py DIR [--batch N] [--threads N] [--steps N] [--rounds N] [--load SHARE] [--sides NAME,...]
 
 DIR holds at least 500 JPEG files, of which 500 are used in their order. Each measurement runs in its own process, all sides in turns. It first takes batches
-without a pause, which shows the time that this loader needs for one. Then it takes `steps` batches, and sleeps after each, as a step on a GPU leaves the cores
-free: so long that the loader has to work SHARE of the time. The wait of a step is the time of its call for the next batch. The DataLoader has torchvision's
-transforms on PIL, and runs over one list of all epochs, so that no epoch begins with an empty queue.
+without a pause, to measure the time that the loader needs for one. Then it takes `steps` batches and sleeps after each, in place of a training step on a GPU.
+It sleeps so long that the loader is busy for SHARE of the time. The wait of a step is the duration of its call for the next batch. The DataLoader has
+torchvision's transforms on PIL, and runs over one list of all epochs, so that no epoch begins with an empty queue.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def take(batches: Iterator[Any], steps: int, sleep: float = 0) -> list[float]:
 
 
 def percentile(values: list[float], share: float) -> float:
-    """Returns the value after `share` of the sorted values, or the last one."""
+    """Returns the first of the sorted values that has at least `share` of all values before it, or the last one if there is none."""
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 

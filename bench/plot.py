@@ -46,7 +46,7 @@ def draw(rows: list[dict], subtitle: str) -> str:
 
 
 def write(results: Path, out: Path) -> None:
-    """Draws the bars. Raises ValueError if the result holds no comparison."""
+    """Writes the chart for the result file `results` to the SVG file `out`. Raises ValueError if the result holds no comparison."""
     found = json.loads(results.read_text())
     rows = [r for r in found["results"] if "ratio_per_cpu_s" in r and r["peer"] in NAMES]
     if not rows:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures samples of a robot data set per CPU-second, in turns: by Loader.from_lerobot, and by LeRobotDataset with torchcodec in a DataLoader. Each sample has
-a frame of two cameras of 480 x 640, AV1 with a key frame every 2 frames, and 16 actions. Each measurement is a process of its own, whose clock starts after the
-imports and a first epoch.
+"""Measures in turns how many samples of a robot data set are read per CPU-second: by Loader.from_lerobot, and by LeRobotDataset with torchcodec in a
+DataLoader. Each sample has one frame from each of two cameras (480 x 640, AV1 with a key frame every 2 frames) and 16 actions. Each measurement is a process
+of its own, whose clock starts after the imports and a first epoch.
 
 usage: robots.py [--episodes N] [--frames N] [--rounds N] [--batch N]    needs lerobot (which writes the data set), and torchcodec with FFmpeg's libraries
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures seconds from the start of a process to its first batch, without torch, for stoker and DALI in turns.
+"""Measures the seconds from the start of a process to its first batch, for stoker and DALI in turns. The processes do not import torch.
 
 usage: startup.py DIR [--rounds N]
 """

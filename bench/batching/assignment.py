@@ -77,7 +77,8 @@ def on_gpu(cost, reference, row):
 
 
 def complexity():
-    """Measures how the time per problem grows with its size. The worst case is rows^2 x cols; with random costs it is about rows x cols times a path's length."""
+    """Measures how the time per problem grows with its size. In the worst case, time is proportional to rows^2 x cols; with random costs it is about rows x
+    cols times the average length of an augmenting path."""
     rng = np.random.default_rng(1)
     for q, g in [(100, 100), (200, 200), (400, 400), (800, 800), (900, 25), (900, 50), (900, 100), (900, 200), (900, 400), (900, 800)]:
         tensor = torch.from_numpy(costs(rng, 2, q, g, "uniform"))

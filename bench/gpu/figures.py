@@ -35,7 +35,8 @@ import measure  # noqa: E402
 
 
 class Setting(NamedTuple):
-    """How DALI runs. load: share of images for the GPU's JPEG engines. form: form of the program (see sides.py)."""
+    """A configuration of DALI. threads: number of CPU threads. load: share of the images that the GPU's JPEG engines decode. form: variant of the pipeline (see
+    sides.py)."""
 
     threads: int
     load: float
@@ -166,8 +167,8 @@ def compare(row: Row, a: argparse.Namespace) -> dict[str, Any]:
 
 
 def run_pinned(a: argparse.Namespace) -> dict[str, Any]:
-    """Runs bench/gpu_decode.c, which times making crops on the GPU of files in pinned memory. In the first round it compares every image with the CPU's
-    result."""
+    """Runs bench/gpu_decode.c, which measures how fast the GPU decodes and crops files that are in pinned memory. In the first round, that program compares
+    every image with the CPU's result."""
     if not a.gpu_decode:
         return {"name": "pinned", "left_out": "give --gpu-decode build/bench/gpu_decode"}
     rates, text = [], ""
@@ -325,7 +326,8 @@ print(json.dumps({{"share": sorted(shares)[len(shares) // 2], "shares": shares, 
 
 
 def run_where(a: argparse.Namespace) -> dict[str, Any]:
-    """Reports how the time is spent on single files with batches of 256: microseconds per image for each kind of span in the trace, and the counters."""
+    """Reports how the time of a pipeline over single files with batches of 256 is spent: microseconds per image for each kind of span in the trace, and the
+    counters."""
     trace = Path(f"/tmp/stoker-trace-{os.getpid()}.json")
     code = f"""
 import sys; sys.path.insert(0, {str(HERE)!r})

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the two sides of each row, with stoker and with DALI. Each side is a function that takes one batch and returns its number of images.
+"""Builds what the rows of figures.py compare: each row has one side with stoker and one with DALI. A side is a function that takes one batch and returns its
+number of images.
 
 stoker's batches are converted to tensors of PyTorch. DALI's are only taken with run(), which costs DALI less than its iterators.
 """
@@ -42,8 +43,8 @@ def decode_arguments(side: str, load: float, device_id: int | None = 0) -> dict[
 
 
 def crops(side: str, files: list[str], batch: int, threads: int, load: float, form: str = "", device_id: int | None = 0) -> Any:
-    """Builds a pipeline: decode, random resized crop of 224, flip, normalise to float CHW; label. The crop is a separate operator after the decoder, which
-    is fastest with DALI's engines; with form "crop" the decoder crops."""
+    """Builds a pipeline: decode, random resized crop of 224, flip, normalise to float CHW; label. By default the crop is a separate operator after the decoder,
+    which is the faster way if the GPU's JPEG engines decode for DALI. With form "crop", the decoder crops."""
     library = package(side)
     fn, types = library.fn, library.types
 

@@ -40,7 +40,8 @@ WIDE: Facts = {"read_requests": 3072, "read_bytes": 1 << 30}
 
 
 def child(source: str, objects: int, seed: int, what: str, config: Facts) -> Facts:
-    """Reads from the source, and returns the figures. what: "bytes" only reads, "decode" also decodes, "digest" computes a digest of all bytes in order."""
+    """Reads `objects` objects from the source with a pipeline of Stoker, and returns the measured figures by name. what: "bytes" only reads, "decode" also
+    decodes, "digest" computes a digest of all bytes in order."""
     import numpy as np
     from stoker import fn, pipeline_def
 

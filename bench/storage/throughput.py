@@ -7,7 +7,7 @@ usage: bench/storage/throughput.py SOURCE [--objects N] [--batch N] [--runs N] [
 
 SOURCE is a folder of class folders, an index of one, or s3://BUCKET/PREFIX; the store's address and keys come from the environment (doc/storage.md).
 Each run has its own process. COMMAND is a peer, run after each run against the same store: a program that prints one JSON object with `objects` and `wall`
-or `rate`. On a loaded machine, only the shares of the peer's rate are meaningful; times are not.
+or `rate`. On a machine that also runs other programs, only the ratio of Stoker's rate to the peer's is meaningful; times are not.
 """
 
 import argparse

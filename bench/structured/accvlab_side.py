@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the steps of examples/streampetr in NVIDIA ACCV-Lab's dali_pipeline_framework, which runs on DALI and whose names stoker.structured uses.
 
-Its package has to be importable, with DALI, numba and cupy (without a GPU, it uses only get_array_module of cupy).
+The package accvlab has to be importable, with DALI, numba and cupy (without a GPU, it uses only get_array_module of cupy).
 """
 
 from __future__ import annotations

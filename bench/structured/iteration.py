@@ -6,7 +6,8 @@ usage: iteration.py FOLDER [--seconds 10] [--rounds 5] [-- arguments of examples
        torchrun --nproc-per-node=2 iteration.py FOLDER -- --batch-size 16
 Two cores a GPU: taskset -c 0-3 torchrun --nproc-per-node=2 iteration.py ...
 
-The network and the loop are those of examples/streampetr/train.py. Slices alternate; the share is the median over pairs of slices.
+The network and the loop are those of examples/streampetr/train.py. Slices of both kinds alternate. The share that is printed is the median, over pairs of
+slices, of the ratio of their speeds.
 """
 
 from __future__ import annotations
