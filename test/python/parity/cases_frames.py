@@ -30,7 +30,7 @@ def each(one: Callable[[], Any], dtype: str = "float32") -> Batch:
 def case(
     op: str, inputs: Sequence[Batch] = (), frames: tuple[int, ...] = (), error: bool = False, bound: float | None = None, **kw: Any
 ) -> Case:
-    """Returns a case. frames: indices of the inputs that have one value per frame; all arguments that vary by sample have one per frame too."""
+    """Returns a case of a call. frames: indices of the inputs that hold one value per frame. Arguments that are Batches hold one value per frame too."""
 
     def build(lib: Library, *nodes: Any) -> Any:
         marked = [lib.fn.per_frame(n) if k in frames else n for k, n in enumerate(nodes)]

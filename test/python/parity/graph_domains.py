@@ -29,7 +29,8 @@ class Domain:
     arguments: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
 
     def rule(self, dtype: str, kwargs: dict[str, Any]) -> Case:
-        """Returns the loosest rule of the cases that resemble the call. If they have another type, scales their bounds to the range of `dtype`."""
+        """Returns a Case with the loosest rule among the cases that resemble a call with these arguments on inputs of type `dtype`. If those cases have another
+        type, scales their bounds to the range of `dtype`."""
         selected = [c for c in self.calls if all(repr(c.kwargs.get(k)) == repr(kwargs.get(k)) for k in SELECTS)] or self.calls
         same = [c for c in selected if c.inputs and c.inputs[0].samples[0].dtype == dtype] or selected
         bounds = [c.bound * _range(dtype) / _range(_dtype(c)) for c in same if c.bound is not None]

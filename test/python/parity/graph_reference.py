@@ -24,7 +24,7 @@ class Died(Exception):
 
 
 class Reference:
-    """Runs programs as `run` does, in DALI's process."""
+    """Runs programs like graph_program.run, but in a separate process with DALI. Raises Died if that process crashes or hangs; the next call starts another."""
 
     def __init__(self) -> None:
         self._process: Any = None

@@ -15,7 +15,8 @@ TRIES = 200
 
 
 def shrunk(program: Program, values: dict[str, Batch], fails: Fails) -> Program:
-    """Returns the smallest program found that still fails. values: outputs of the steps. They replace a removed step that other steps read."""
+    """Returns the smallest program found that still fails. values: outputs of the program's steps. If a step is removed, its outputs become sources with these
+    values for the steps that read them."""
     tries, again = 0, True
     while again:
         again = False

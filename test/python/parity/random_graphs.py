@@ -4,8 +4,8 @@
  random_graphs.py [--graphs N] [--seconds T] [--seed S]         T: no graph is begun after T seconds
 
 Graph i depends only on the seed S + i. It grows by one operator at a time. Each operator runs in both libraries on the same values, so that a difference is
-due to that operator, and the rules of the tables apply. Then the whole graph runs in both. A finding of each kind is printed once, in its smallest form, as
-the code that a user would write.
+due to that operator, and outputs may differ as far as the operator's cases (cases_*.py) allow. Then the whole graph runs in both. A finding of each kind is
+printed once, in its smallest form, as the code that a user would write.
 """
 
 from __future__ import annotations
@@ -121,7 +121,8 @@ class Maker:
         return ref
 
     def further_input(self, wanted: Batch) -> Ref:
-        """Returns an additional input for the step: the case's own, or an existing value of the same type and number of dimensions."""
+        """Returns an input of the step after the first one: `wanted`, which is the case's own input, as a new source, or an existing value of the same type and
+        number of dimensions."""
         like = wanted.samples[0]
         fits = [k for k, v in self.values.items() if v.samples[0].dtype == like.dtype and v.samples[0].ndim == like.ndim]
         return Ref(self.pick(fits)) if fits and self.chance(0.5) else self.source(wanted)
@@ -249,7 +250,7 @@ def _magnitude(samples: Sequence[np.ndarray]) -> float:
 @dataclass
 class Outcome:
     """The result of one step on given inputs. kind: as in Finding; "" if the values agree by the rules, "refused" if both libraries refuse. made:
-    Stoker's values. equal: they equal DALI's exactly."""
+    Stoker's values. equal: whether these equal DALI's bit for bit."""
 
     kind: str = ""
     why: str = ""

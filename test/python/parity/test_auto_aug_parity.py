@@ -70,7 +70,8 @@ NAMES = (
 
 
 def test_each_augmentation_at_each_magnitude() -> None:
-    """Tests all bins, with both signs, in the ranges of the suites; warps with linear and nearest filters, with a fill and with the border."""
+    """Tests all magnitude bins with both signs, in the ranges that the suites use. Some warps are tested again with nearest interpolation and without a fill
+    value, so that border pixels are repeated."""
 
     def of(lib: Any) -> Any:
         def define() -> Any:
@@ -134,8 +135,8 @@ def test_policies_and_suites_are_the_same(lib: Any) -> None:
 
 
 def test_choices_are_even() -> None:
-    """Counts the augmentations and magnitudes of 3000 samples; the augmentations here write their number and their parameter. Unlike DALI's, draws that
-    share a seed are independent."""
+    """Counts which augmentations and magnitudes are drawn for 3000 samples, with augmentations that output their number and their parameter. Tests only Stoker,
+    because several draws with the same seed are independent in Stoker, but not in DALI."""
     lib, count = STOKER, 3000
 
     def define() -> Any:

@@ -133,8 +133,8 @@ def _ours(group: str, name: str) -> object:
     return getattr(importlib.import_module(f"stoker{group}"), name, None)
 
 
-# LEFT_OUT: arguments that Stoker lacks; it cannot read with O_DIRECT. NEEDED: arguments that only Stoker requires, since it cannot read an index in
-# DALI's own format instead.
+# LEFT_OUT: arguments of DALI that Stoker lacks, because it cannot read with O_DIRECT. NEEDED: arguments that are optional only in DALI, which can read an index
+# in its own format instead.
 LEFT_OUT = {"use_o_direct"}
 NEEDED = {"annotations_file", "file_root"}
 
