@@ -124,7 +124,8 @@ _FORMATS |= {"q": "int64", "e": "float16", "f": "float32", "d": "float64", "?": 
 
 
 def with_dtype(value: Any, dtype: int | None) -> Any:
-    """Returns the buffer `value` unchanged. Raises ArgumentError if its type is not the declared one. dtype: the declared type, or None."""
+    """Checks that the elements of the buffer `value` have the declared type, and returns the buffer. Raises ArgumentError if not. dtype: the declared type;
+    None: any type is accepted."""
     if dtype is None:
         return value
     name = value.dtype.name if hasattr(value, "dtype") else _FORMATS.get(memoryview(value).format[-1:], "?")

@@ -41,7 +41,7 @@ def class_name(name: str) -> str:
 
 
 def operator_name(name: str) -> str:
-    """Returns the operator of a class name: "readers.file" for "readers.File"."""
+    """Returns the name of the operator for the name of its class: "readers.file" for "readers.File"."""
     group, dot, last = name.rpartition(".")
     for word, spelled in _WORDS.items():
         last = last.replace(spelled, word.capitalize())

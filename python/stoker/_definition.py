@@ -53,7 +53,8 @@ def defining(pipeline: Any, builder: GraphBuilder) -> Iterator[None]:
 
 
 def trace_again(pipeline: Any, builder: GraphBuilder, first: Sequence[Record], define: Callable[[], Any]) -> None:
-    """Runs a definition a second time, and raises an error if it adds other operators or arguments than the first. first: the records of the first run."""
+    """Runs a definition a second time, and raises an error if this run adds other operators or arguments than the first run did. first: records of the first
+    run."""
     dry = GraphBuilder(builder.device_id, first=list(first), graph=builder.graph)
     dry.conditionals = builder.conditionals
     with defining(pipeline, dry):

@@ -21,8 +21,9 @@ class Session:
     """Delivers batches to Pipeline.run, the iterators and Loader.
 
     step: number of batches delivered in this epoch, since it began or was restored. last: True after the epoch's last batch, until the end of the epoch was
-    reported. before: called before each batch of take(); StopIteration from it ends the epoch. check: called with the first batch. extra_state: an iterator's
-    method that returns entries for save() to add to the pipeline's state. restored: the state from which this run continues.
+    reported. before: a function that take() calls before each batch; if it raises StopIteration, the epoch ends. check: a function that is called with the
+    first batch. extra_state: an iterator's method that returns entries for save() to add to the pipeline's state. restored: the state from which this run
+    continues.
     """
 
     def __init__(self, core: _core.Pipeline, sources: Sequence[UserSource], timeout: float | None) -> None:
@@ -232,6 +233,6 @@ class Session:
             source.handle.drain()
 
     def interrupt(self, on: bool) -> None:
-        """on=True: from now on, also in a call that waits already, a wait for a batch raises CancelledError, and loses no batch. on=False: waits end
-        only with a batch, as before the first interrupt()."""
+        """Makes waits for a batch raise CancelledError (on=True), including a wait that has already begun, or lets them continue until there is a batch
+        (on=False), as before the first interrupt(). No batch is lost."""
         self.core.interrupt(on)

@@ -168,7 +168,7 @@ class TenCrop(Crops):
 
 class FixedSizeCrop(Padded):
     """Cuts out a window of at most this size at a random position, and pads smaller images on the right and at the bottom. Boxes outside of the window are
-    removed, with their labels and masks. The same as the transform in torchvision's references for detection."""
+    removed, with their labels and masks. Does the same as FixedSizeCrop in torchvision's reference scripts for detection."""
 
     def __init__(self, size: int | Sequence[int], fill: Any = 0, padding_mode: str = "constant") -> None:
         self.size = arguments.pair("FixedSizeCrop", size)
@@ -177,8 +177,8 @@ class FixedSizeCrop(Padded):
 
 
 class RandomIoUCrop(Transform):
-    """Cuts out a window that overlaps with a box by at least an IoU drawn from sampler_options; 1 selects the whole image. Boxes whose middle is outside of the
-    window become empty, as in torchvision; SanitizeBoundingBoxes removes empty boxes."""
+    """Cuts out a random window whose IoU with some box is at least a value drawn from sampler_options; values from 1 on keep the whole image. Boxes whose
+    middle is outside of the window become empty, as in torchvision; SanitizeBoundingBoxes removes empty boxes."""
 
     min_scale: float
     max_scale: float

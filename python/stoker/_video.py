@@ -54,8 +54,8 @@ class FrameBatch:
 
 @dataclass(frozen=True)
 class VideoMetadata:
-    """Facts about the video stream. The names are torchcodec's. rotation: degrees counter-clockwise, from -180 to less than 180, by
-    which the file asks to turn frames; None: it does not ask. Frames, width and height are already turned."""
+    """Properties of the video stream, under torchcodec's names. rotation: the angle by which the file asks players to turn frames, in degrees
+    counter-clockwise, from -180 to less than 180; None: frames are not turned. Frames, width and height are those after turning."""
 
     num_frames: int
     begin_stream_seconds: float
@@ -252,7 +252,8 @@ class VideoDecoder:
         return True
 
     def _check_room(self, count: int) -> None:
-        """Raises OutOfMemoryError if this many frames exceed the machine's memory. Call before a list of their numbers is made."""
+        """Raises OutOfMemoryError if this many frames exceed the machine's memory. Call this before making a list of their numbers, which may be huge as
+        well."""
         size, memory = count * 3 * self.metadata.height * self.metadata.width, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         if size > memory:
             raise OutOfMemoryError(f"{count} frames take {size} bytes, and this machine has {memory}: ask for fewer at a time")
