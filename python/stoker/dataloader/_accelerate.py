@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lets Accelerate rebuild a stoker.DataLoader as a stoker.DataLoader.
 
-prepare() makes another DataLoader, for this rank's shard of the batches, from the arguments of the DataLoader that it gets. It always takes torch's class, by
-the name DataLoader in accelerate.data_loader. This module replaces the class of this name by Rebuilt, which makes a stoker.DataLoader for the Datasets of
-stoker.DataLoaders.
+Accelerate's prepare() replaces a DataLoader by a new one with the same arguments, for this rank's shard of the batches. The new one is always of the class that
+accelerate.data_loader calls DataLoader, which is torch's. This module puts the class Rebuilt there, which makes a stoker.DataLoader where the old one was such.
 """
 
 from __future__ import annotations
@@ -25,7 +24,8 @@ class _AnyDataLoader(type):
 
 
 class Rebuilt(metaclass=_AnyDataLoader):
-    """Stands for torch's DataLoader in Accelerate's module. Makes a stoker.DataLoader for the Dataset of a loader in _known, else torch's."""
+    """Takes the place of torch's DataLoader in Accelerate's module. Calling it makes a stoker.DataLoader if the Dataset is that of a loader in _known, else
+    torch's DataLoader."""
 
     def __new__(cls, dataset: Any, *arguments: Any, **named: Any) -> Any:
         known = next((loader for loader in _known if loader.dataset is dataset), None)

@@ -47,8 +47,8 @@ _FIRST = 8  # number of elements of a container that are examined
 
 
 def changes_when_read(value: Any) -> bool:
-    """Returns whether reading an object may change it. This holds for iterators, and for dicts with __missing__, except a Counter: a defaultdict adds the keys
-    that are looked up."""
+    """Returns whether reading an object may change it. True for iterators, and for dicts with __missing__: a defaultdict adds the keys that are looked up, but
+    a Counter does not."""
     return hasattr(type(value), "__next__") or (hasattr(type(value), "__missing__") and type(value) is not collections.Counter)
 
 
@@ -80,8 +80,8 @@ def is_users_class(kind: type) -> bool:
 
 
 def is_users_object(value: Any) -> bool:
-    """Returns whether a value is an object of one of the program's own classes. Does not count members of enumerations and named tuples, which are plain
-    values, nor Datasets, which UserReader in _user.py checks."""
+    """Returns whether a value is an object of one of the program's own classes. False for enum members and named tuples, which are plain values, and for
+    Datasets, which UserReader in _user.py checks."""
     from torch.utils.data import Dataset
 
     kind = type(value)
@@ -160,7 +160,7 @@ class Code:
             tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
         except (OSError, TypeError, SyntaxError, IndexError):
             raise InPython(f"the source of {function.__qualname__} cannot be read") from None
-        if not isinstance(tree, ast.FunctionDef):  # of a lambda, getsource returns the statement that holds it
+        if not isinstance(tree, ast.FunctionDef):  # for a lambda, getsource returns the whole statement that contains it
             raise InPython(f"{function.__qualname__} is not made by def, and only such functions are read")
         if tree.decorator_list:
             raise InPython(f"{function.__qualname__} is decorated")
@@ -193,7 +193,7 @@ class Code:
                             and node.value.func.id in ("dict", "list")
                         )
                         made[target.id] = made.get(target.id, True) and fresh
-                    else:  # the target is a tuple of names, which may get objects that exist already
+                    else:  # the target is a tuple of names: these get elements of the value, which may be objects that the function did not make
                         made.update(
                             (name.id, False) for name in ast.walk(target) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
                         )

@@ -47,7 +47,7 @@ class _PendingBatch:
     undone: list[Placeholder] = field(default_factory=list)  # the placeholders, in the order in which the Machine gets their images
     machine: Machine | None = None
     error: Exception | None = None  # an exception of the Dataset's Python, which is raised when the loop asks for the batch
-    whole: bool = True  # whether all samples have equally many placeholders, at least one
+    whole: bool = True  # whether all samples have the same number of placeholders, so that the images of a field form one tensor
     python: bool = False  # whether the Dataset's own Python makes the batch
 
 
@@ -59,7 +59,8 @@ class CompiledIterator(_BaseDataLoaderIter):
     _taken = 0  # number of batches taken from _flights, also those that end in an error
 
     def __init__(self, loader: Any, plan: Plan, turn: int = 0, base_seed: int = 0) -> None:
-        """turn: number of earlier epochs of the resumed run's persistent workers. base_seed: torch's seed of these workers, if turn is not 0."""
+        """turn: how many epochs the persistent workers of the saved run had finished; 0 without a saved run. base_seed: torch's seed of these workers, if turn
+        is not 0."""
         if plan.reader is not None:
             self.trial(loader, plan).close()  # raises InPython if no Machine can be built, before an index is drawn
         super().__init__(loader)
@@ -113,7 +114,7 @@ class CompiledIterator(_BaseDataLoaderIter):
         self._draw(self._ahead)
 
     def _shutdown_workers(self) -> None:
-        """Ends the work. Programs call this method of an iterator with workers."""
+        """Stops making batches. The name is that of the method with which programs end the workers of torch's iterator."""
         self._ended = True
         self._flights.clear()
         self._close()
@@ -205,8 +206,8 @@ class CompiledIterator(_BaseDataLoaderIter):
         return data
 
     def _ahead_now(self) -> int:
-        """Returns how many batches to draw after the next one. Leaves out the call that finds the end of the epoch: the sampler must not notice its end before
-        the loop does."""
+        """Returns how many batches to draw after the next one: at most as many as the epoch still has. Drawing one more would run the sampler to its end, and
+        code in the sampler must not see the end of an epoch before the loop does."""
         if self._num_workers:
             return 0
         return max(0, min(self._ahead, self._length - self._drawn - (not self._flights)))

@@ -61,7 +61,7 @@ class Reader:
         raise NotImplementedError
 
     def forget(self) -> None:
-        """Does nothing here. A subclass that reads samples before the epoch drops them, because the loop may change the Dataset before it reaches them."""
+        """Drops samples that were read before the epoch, because the loop may change the Dataset before it reaches them. The base class has none."""
 
     def unchanged(self) -> bool:
         """Returns True. Subclasses return whether the Dataset's attributes are the same as when the reader was made."""

@@ -104,9 +104,9 @@ def _check_arguments(loader: Any) -> None:
 
 
 def _check_generator(loader: Any) -> None:
-    """Raises InPython for transforms whose draws would decide the order of later epochs. Without workers, torchvision's transforms draw from the generator that
-    also makes the order, unless the sampler has its own. This matters only if the program has seeded that generator, with a number of 32 bits; otherwise the
-    order is random anyway."""
+    """Raises InPython if the transforms' draws decide the order of later epochs, as they do in torch without workers: both come from the default generator,
+    unless the sampler has its own. This matters only if the program has seeded that generator, which a seed below 2**32 shows. Otherwise torch has drawn a
+    random 64-bit seed, and the order cannot be repeated anyway."""
     import torch
     from torch.utils.data import DistributedSampler, SequentialSampler
 

@@ -188,7 +188,8 @@ def _of_arrays(dataset: Any, name: str) -> Reader | None:
 
 
 class Gather:
-    """Makes batches of a TensorDataset or a tensor by one indexing of each tensor. parts: the indices of the Subsets that contain it, the innermost first."""
+    """Makes batches of a TensorDataset or a tensor: indexes each tensor once for a whole batch. parts: the indices of the Subsets around the data set, the
+    innermost Subset first."""
 
     def __init__(self, tensors: Sequence[Any], single: bool, summary: str) -> None:
         self._tensors, self._is_single, self.summary = tensors, single, summary

@@ -441,7 +441,8 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
         """Returns whether a worker has to send its state with a batch: the batch may be this worker's last one before a snapshot or before the next epoch.
         number: index of the batch in the epoch."""
         every, workers = self._every, self._num_workers
-        if self._dataset_kind == _DatasetKind.Iterable:  # workers may end before others; then they send their state in any case
+        # An IterableDataset may end at any batch. A worker that ends always sends its state, so only snapshots need states here.
+        if self._dataset_kind == _DatasetKind.Iterable:
             return bool(every) and self._progress.batches % every + 1 + workers * (1 + self._prefetch_factor) >= every
         if every and number % every + workers >= every:
             return True
