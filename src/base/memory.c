@@ -88,9 +88,9 @@ void stk__free(void *p)
 
 /* ---- mapped memory ---- */
 
-/* PAGE: the smallest page size of all machines; an arena's takes of less do not count towards its limit. LARGEST_PAGE: the largest page size, which kernels for
- * aarch64 may have. Ranges that are returned to the kernel begin and end at its multiples, because the kernel would round up any other end. HUGE: the usual
- * size of huge pages. */
+/* PAGE: the smallest page size of all machines; a smaller take from an arena does not count towards the arena's limit. LARGEST_PAGE: the largest page size,
+ * which kernels for aarch64 may have. Ranges that are returned to the kernel begin and end at its multiples, because the kernel would round up any other end.
+ * HUGE: the usual size of huge pages. */
 enum { PAGE = 4096, LARGEST_PAGE = 64 << 10, HUGE = 2 << 20 };
 
 static size_t mapped_size(size_t size)

@@ -78,8 +78,8 @@ enum stk_status stk__arg_set(
 	struct stk_graph *g, const struct stk_arg_def *def, const struct stk_arg *value, void *args, struct stk_error *err);
 enum stk_status stk__arg_set_default(struct stk_graph *g, const struct stk_arg_def *def, void *args, struct stk_error *err);
 
-/* Fails unless input i of an operator may have this type. Enumerations do not count as numbers: they pass only through operators that move elements, and
- * to arguments of their kind. */
+/* Fails unless input i of an operator may have this type. Enumerations do not count as numbers: only operators that move elements without computing take them
+ * as inputs. */
 enum stk_status stk__input_takes(const struct stk_op_def *def, int32_t i, enum stk_dtype dtype, struct stk_error *err);
 /* Fails if values of this type must not be given for the argument sample by sample: constants of an enumeration suit only arguments of that enumeration. */
 enum stk_status stk__arg_takes(const struct stk_arg_def *def, enum stk_dtype dtype, struct stk_error *err);

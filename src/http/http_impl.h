@@ -238,8 +238,8 @@ bool stk__http_all_cancelled(const struct stk_request *r);
  * ranges fail. */
 void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, const uint8_t *data, enum stk_status status);
 
-/* http_share.c: the source's shared state; functions take its lock unless a comment says otherwise. stk__http_next returns the next request for a loop,
- * with the requests joined to it. NULL: no request may begin now; unless the loop has no room, it then counts as sleeping and is woken for the next request. */
+/* http_share.c: the source's shared state; functions take its lock unless a comment says otherwise. stk__http_next returns the next request for a loop, with
+ * the requests joined to it, or NULL if none may begin now. If the loop has room for a request, it then counts as sleeping, and the next request wakes it. */
 struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_loop *l);
 /* Returns whether a loop that has room would begin r now. Call with the lock held. */
 bool stk__http_may_begin(const struct stk_http_source *s, const struct stk_request *r);

@@ -199,8 +199,8 @@ static int by_deadline(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Asks again to admit the transfers that wait for memory, the earliest deadline first. After a refusal, asks about no later transfer of the same caller, so
- * that small transfers do not overtake a large one, unless the caller cannot continue without it (stk__request_awaited). */
+/* Asks again whether the transfers that wait for memory are admitted, the earliest deadline first. After a refusal, asks about no later transfer of the same
+ * caller, so that small transfers do not overtake a large one, except those without which the caller cannot continue (stk__request_awaited). */
 static void retry_admission(struct stk_http_loop *l)
 {
 	enum { MOST = 2048, CALLERS = 16 };

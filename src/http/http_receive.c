@@ -67,7 +67,7 @@ static enum stk_status check_size(const struct stk_transfer *t, uint64_t size)
 								      : STK_OK;
 }
 
-/* Asks to admit buffers of `bytes` bytes in total. If they are not admitted, makes the transfer wait for memory, stops reading, and returns false. */
+/* Asks whether buffers of `bytes` bytes in total are admitted. If not, makes the transfer wait for memory, stops reading, and returns false. */
 static bool admit(struct stk_transfer *t, size_t bytes)
 {
 	if (stk__request_admitted(t->r, bytes))

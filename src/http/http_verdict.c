@@ -293,7 +293,7 @@ static enum stk_status body_ended(struct stk_transfer *t, bool *resume)
 	return STK_OK;
 }
 
-/* Provides the memory of an object without bytes, which is valid. */
+/* Provides memory for the result of a request that has no bytes, such as an empty object, which is no error. */
 static enum stk_status empty(struct stk_transfer *t)
 {
 	struct stk_request *r = t->r;

@@ -190,8 +190,8 @@ STK_MUST_USE enum stk_status stk__io_check_size(struct stk_request *r, struct st
 STK_MUST_USE enum stk_status stk__io_check_bytes(struct stk_request *r);
 
 /* Ends a request, for sources: checks the object's size and version and the bytes as the request demands, sets the status, updates the counters and calls
- * r->done. On failure the source has filled r->error and released its buffer. A failure of the source is retried first, as its ops specify. Any other failure
- * is retried once if r had no error to fill, to learn the reason. */
+ * r->done. On failure the source has filled r->error and released its buffer. A failure of the source is first retried, as often as its ops allow. Any other
+ * failure is retried once if r had no error to fill, to learn the reason. */
 void stk__io_finish(struct stk_io *io, struct stk_request *r, enum stk_status status);
 
 /* Creates an io with a source for local files. `threads` bounds its threads for blocking reads, which start on first need. */
