@@ -46,8 +46,8 @@ def words_of(row: Tensor) -> list[str]:
 
 
 def network(tokens: int, width: int = 96) -> nn.Sequential:
-    """Returns a network of convolutions over time, from (N, bands, frames) to (N, tokens, steps). The first two convolutions each halve the rate; the
-    last ones see more than a second."""
+    """Returns a network of convolutions over time, from (N, bands, frames) to (N, tokens, steps). The first two convolutions each halve the number of steps;
+    with the dilation of the last ones, a step depends on more than a second of sound."""
     layers: list[nn.Module] = []
     for inside, stride, dilation in ((BANDS, 2, 1), (width, 2, 1), (width, 1, 1), (width, 1, 2), (width, 1, 4)):
         layers += [nn.Conv1d(inside, width, 5, stride, 2 * dilation, dilation), nn.BatchNorm1d(width), nn.ReLU()]

@@ -44,7 +44,7 @@ class Residual(nn.Module):
 
 
 def network(width: int) -> nn.Sequential:
-    """Returns a network of nine layers, with three halvings of the size. A residual block follows the first and the third of them."""
+    """Returns a network of nine layers. It halves the image's size three times; a residual block follows the first and the third halving."""
     w = width
     body = [unit(3, w), unit(w, 2 * w, True), Residual(2 * w), unit(2 * w, 4 * w, True), unit(4 * w, 8 * w, True), Residual(8 * w)]
     return nn.Sequential(*body, nn.AdaptiveMaxPool2d(1), nn.Flatten(), nn.Linear(8 * w, 10))
@@ -56,7 +56,7 @@ def with_stoker(folder: Path, batch: int, device: str, seed: int, images: int | 
     augment = [T.RandomCrop(32, padding=4), T.RandomHorizontalFlip(), T.Normalize(MEAN, STD)]
     order: dict[str, Any] = {"shuffle": True}
     first: dict[str, Any] = {}
-    if images is not None:  # limits the images by an order, which is a function of the epoch
+    if images is not None:  # the sampler, a function of the epoch, returns an order of the first `images` images only
         order = {"sampler": lambda epoch: random.Random(f"{seed} {epoch}").sample(range(images), images), "last_batch": "drop"}
         first = {"sampler": lambda epoch: range(images // 5)}
     train = Loader(folder, seed=seed, transforms=augment, **order, **common)

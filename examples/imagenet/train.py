@@ -91,7 +91,8 @@ def loaders(args: argparse.Namespace, place: Place) -> tuple[Loader, Loader]:
 
 
 def learning_rate(args: argparse.Namespace, progress: float) -> float:
-    """Returns the learning rate: a warm-up, then a cosine. It depends only on the progress, so a checkpoint need not save it."""
+    """Returns the learning rate: a warm-up, then a cosine. progress: number of epochs so far, with fractions. The rate depends on nothing else, so a checkpoint
+    need not save it."""
     full = args.lr * args.batch_size / 256
     warm = min(5.0, args.epochs / 10)
     if progress < warm:
@@ -148,7 +149,7 @@ class Trainer:
         self.parallel: torch.nn.Module = self.model
         if place.world > 1:
             self.parallel = DistributedDataParallel(self.model, device_ids=[place.device.index] if place.device.type == "cuda" else None)
-        self.steps = 0  # number of steps in this process
+        self.steps = 0  # number of steps in this process, without those before the checkpoint
         self.length = len(self.train)
 
     def step(self, images: torch.Tensor, labels: torch.Tensor, progress: float) -> torch.Tensor:

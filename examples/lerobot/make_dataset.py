@@ -93,7 +93,8 @@ def write_meta(root: Path, columns: dict[str, np.ndarray], lengths: np.ndarray) 
 
 
 def episode_rows(lengths: np.ndarray) -> list[dict[str, object]]:
-    """Returns the rows of the table of episodes. Each has the range of the episode's frames in the table of frames, and of its time in each camera's video."""
+    """Returns the rows of the table of episodes. A row says which rows of the table of frames belong to the episode, and from when to when, in seconds, it lies
+    in each camera's video."""
     rows: list[dict[str, object]] = []
     for e, (end, length) in enumerate(zip(np.cumsum(lengths).tolist(), lengths.tolist(), strict=True)):
         row = {"episode_index": e, "length": length, "tasks": [TASK], "data/chunk_index": 0, "data/file_index": 0}

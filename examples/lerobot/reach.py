@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-SIZE, SPEED, FPS = 64, 0.07, 10  # side of a picture in pixels, longest step, steps per second
+SIZE, SPEED, FPS = 64, 0.07, 10  # side of a picture in pixels; longest step of the hand, if the table's side is 1; steps per second
 CAMERAS = ("observation.images.top", "observation.images.wrist")
 
 

@@ -98,7 +98,7 @@ def _plain(values: world.Array) -> Any:
 
 
 class _Scene:
-    """Makes the rows of one scene, which refer to the previous and next rows in time, and its sensor data."""
+    """Makes the table rows and the sensor data of one scene. Rows of the same kind are linked to the previous and the next one in time."""
 
     def __init__(self, maker: _Maker, number: int, samples: int, cameras: tuple[str, ...], objects: int) -> None:
         self.maker, self.number, self.samples = maker, number, samples
@@ -186,7 +186,7 @@ class _Scene:
             cloud.astype("<f4").tofile(path)
             if not sweep:
                 counts.append({id(thing): n for thing, n in zip(things, inside, strict=True)})
-        elif sweep:  # copies the key frame for a sweep, since readers of sweeps only follow the chain of rows
+        elif sweep:  # a camera's sweep gets a copy of the key frame, because programs that read sweeps only need their rows and some file
             m.copies.append((m.frames[-1][0], path))
         else:
             part = k / max(1, self.samples - 1)

@@ -3,7 +3,7 @@
 """A short port of resnet50/main.py of DALI's examples, with a small model and one process: dali_resnet50.py FOLDER [--batch-size 256]. FOLDER holds train/ and
 val/.
 
-The pipeline and the iterators are those of DALI but for the two imports that name the package. device="mixed" selects stoker's GPU decoder, as it does in DALI.
+The pipeline and the iterators are used as in the DALI program; only the imports name another package. device="mixed" decodes on the GPU, as in DALI.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The views of SimCLR and of DINO: simclr_dino.py FOLDER [--size 224]. FOLDER holds images, in folders or not.
+"""Makes the augmented views of each image that SimCLR and DINO train on: simclr_dino.py FOLDER [--size 224]. FOLDER contains class folders.
 
 `views` replaces ContrastiveLearningViewGenerator and DataAugmentationDINO, which call their transforms several times on one image: each image is decoded once,
 and its views are made in C.

@@ -257,7 +257,7 @@ class StreamPETR(nn.Module):
 
 @cache
 def constant(values: tuple[float, ...], device: torch.device) -> Tensor:
-    """Returns a tensor on the device. The function's cache makes it copy each value only once, since a copy from ordinary memory waits for the device."""
+    """Returns a tensor of these values on the device. The results are cached, because each copy from unpinned host memory waits for the device."""
     return torch.tensor(values, device=device)
 
 

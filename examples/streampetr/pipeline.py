@@ -21,7 +21,8 @@ BOXES_2D = {"bboxes2d": 2, "centers2d": 2, "depths2d": 1, "labels2d": 1}
 BOXES_3D = {"translations": 2, "sizes": 2, "orientations": 1, "velocities": 2, "gt_labels_3d": 1}
 
 
-# Fields of a batch: one tensor for all cameras; one ragged tensor per camera; fields that do not belong to a camera.
+# Fields of a batch. STACKED: one tensor for all cameras. LISTED: one ragged tensor for each camera. Both map the sample's names of fields to the batch's. KEPT:
+# fields of the sample itself, which keep their names.
 STACKED = {
     "image": "img",
     "lidar2img": "lidar2img",

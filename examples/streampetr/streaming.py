@@ -12,11 +12,11 @@ import numpy as np
 class Item(NamedTuple):
     sample: int  # index of the sample; a scene's samples have consecutive indices, in order of time
     prev_exists: bool  # the slot's previous sample is also the previous sample of the scene
-    position: int  # number of the sample in the run, which determines its random draws
+    position: int  # step * batch + slot: a number that is unique to this use of the sample, and determines its random draws
 
 
 class StreamingSampler:
-    """Yields lists of items without end: those of this rank, from step `start` on.
+    """Yields this rank's part of each batch as a list of items, from step `start` on, without end.
 
     Slots are numbered over the batch of all ranks, and each rank has a range of consecutive slots. The sample of a slot at a step depends only on the
     seed, so that another number of ranks, or a restart, continues in the middle of the same scenes. In each round the scenes

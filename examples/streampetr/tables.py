@@ -181,7 +181,8 @@ class Tables:
         return CLASSES.index(found) if found else -1
 
     def velocity(self, row: Row) -> np.ndarray:
-        """Returns the velocity (3,) in m/s in the global frame, from the previous (or this) to the next (or this) annotation; 0 if both are missing or far apart."""
+        """Returns the velocity (3,) of an annotated object in m/s in the global frame. It is computed from the object's previous and next annotation; `row`
+        takes the place of a missing one. Returns 0 if both are missing, or if the time between them is too long (see LONGEST)."""
         first = self.annotations[row["prev"]] if row["prev"] else row
         last = self.annotations[row["next"]] if row["next"] else row
         seconds = 1e-6 * (self.samples[last["sample_token"]]["timestamp"] - self.samples[first["sample_token"]]["timestamp"])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Boxes of each image, batches of images that are all wider than tall or all not, and a collate function that keeps tuples: detection.py FOLDER"""
+"""A detection data set: boxes for each image, batches of either wide or tall images, and a collate function that keeps tuples: detection.py FOLDER"""
 
 import sys
 from pathlib import Path

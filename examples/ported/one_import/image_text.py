@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Pairs of images and captions of a CSV file, tokenised in the Dataset, as CLIP is trained: image_text.py FOLDER"""
+"""Training like CLIP's: pairs of images and captions from a CSV file, with captions that the Dataset tokenises: image_text.py FOLDER"""
 
 import csv
 import os

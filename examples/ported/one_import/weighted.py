@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Rare classes drawn as often as others, by a WeightedRandomSampler, in a CSV file's Dataset: weighted.py FOLDER"""
+"""A Dataset over a CSV file, whose rare classes a WeightedRandomSampler draws as often as the others: weighted.py FOLDER"""
 
 import csv
 import os
