@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Static analysis of the C sources with the pinned Cppcheck of the virtual environment; with clang-tidy too when STOKER_TIDY=1 (minutes).
+# Analyses the C sources with the pinned Cppcheck of the virtual environment. With STOKER_TIDY=1, runs clang-tidy too, which takes minutes.
 #
 # usage: tools/analyse.sh BUILD      environment: VENV (default .venv)
 set -eu

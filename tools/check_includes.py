@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the direction of includes.
 
-A layer of src/ includes only itself and the layers before it in meson.build's list. Of the kernels' headers, a subject of src/kernel includes only its
-own, those of common/, and those of the subjects before it in src/kernel/meson.build's list. Of the library's headers, code outside it (cli, python, examples)
-includes only the public ones, which include no others. Tests may include everything. The files of python/stoker have layers too, and must not import each
-other in a circle (python_imports.py).
+- A file of a layer of src/ includes only headers of its own layer and of the layers before it in meson.build's list.
+- A file of src/kernel/SUBJECT includes only those kernel headers that belong to its own subject, to common/, or to a subject before its own in
+  src/kernel/meson.build's list.
+- Code outside of the library (cli, python, examples) includes only the public headers, which include no internal headers. Tests may include everything.
+- The files of python/stoker have layers too, and must not import each other in a circle (python_imports.py).
 """
 
 import re

@@ -36,7 +36,7 @@ EXEC_ORDER = (
     "describe decode_side feed fetch_ahead pin_workers submit device_memory device_trace by_frame pass call failures frames fetch_read inflight "
     "survey orders"
 ).split()
-# Calls that may break the order, because a part notifies the engine: (caller, callee, function).
+# Calls that may break the order: (caller, called file, function). With them, files below the engine notify it that something has arrived.
 UP = {
     ("exec_fetch_read", "exec_engine", "stk__on_bytes"),
     ("exec_feed", "exec_engine", "stk__on_fed"),
@@ -77,7 +77,8 @@ def check_needed(library: Path) -> list[str]:
 
 
 def check_objects(archive: Path) -> list[str]:
-    """Checks, for each object file, the names that files share, writable data, and constructors."""
+    """Returns a message for each fault of an object file: a symbol for other files that is not called stk_..., writable data outside of GLOBALS, or a
+    constructor."""
     faults, member = [], "?"
     for line in output("objdump", "-t", str(archive)).splitlines():
         head = re.match(r"^(\S+):\s+file format", line)
