@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures. Tests with `device` run on the CPU and on CUDA; tests with `cuda` run only on CUDA. Without a GPU, those on CUDA are skipped."""
+"""Fixtures `device` and `cuda`. Tests that take `device` run on the CPU and on CUDA; tests that take `cuda` run only on CUDA. Without a GPU, runs on CUDA are
+skipped."""
 
 import contextlib
 

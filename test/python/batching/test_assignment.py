@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Solutions of assignment problems equal those of scipy.optimize.linear_sum_assignment, which chooses between equal ones in the same way since SciPy 1.4."""
+"""Solutions of assignment problems equal those of scipy.optimize.linear_sum_assignment. Since SciPy 1.4, this also holds if several solutions have the same
+cost: both libraries choose the same one."""
 
 import os
 

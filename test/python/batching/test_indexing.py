@@ -40,7 +40,7 @@ class Case:
         self.target_index = self.indices(self.target_sizes, count, index_dtype, device, duplicates)
 
     def indices(self, limits, count, dtype, device, duplicates):
-        out = torch.full((self.batch, count), 10**6, dtype=dtype, device=device)  # the padding contains an index that must never be read
+        out = torch.full((self.batch, count), 10**6, dtype=dtype, device=device)  # the padding holds an index that must never be used
         for b in range(self.batch):
             limit, n = int(limits[b]), int(self.sizes[b])
             picked = torch.randint(0, limit, (n,)) if duplicates else torch.randperm(limit)[:n]
