@@ -176,8 +176,8 @@ def __dir__() -> list[str]:
 
 
 class _Elsewhere:
-    """The last finder of sys.meta_path. If a module was not found, adds advice to the error: the replacement for a module of DALI, or how to install NumPy or
-    torch."""
+    """The last finder of sys.meta_path, which Python asks only for a module that no other finder has found. Raises an error if there is advice: the
+    replacement for a module of DALI, or how to install NumPy or torch."""
 
     @staticmethod
     def find_spec(name: str, *_: Any) -> None:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adapts a user's functions, or an fsspec filesystem, to a Storage. The library asks for bytes by (uri, offset, length), and for listings as the XML of S3."""
+"""Adapts a user's functions, or an fsspec filesystem, to a Storage. For the library, both are one function of (uri, offset, length) that returns bytes: those
+of an object, or a listing as the XML of an S3 store."""
 
 from __future__ import annotations
 
@@ -38,8 +39,8 @@ class FunctionSource:
         return self._page(f"{scheme[:-4]}://{root}/", asked["prefix"][0], asked.get("delimiter", [""])[0])
 
     def _page(self, root: str, prefix: str, delimiter: str) -> bytes:
-        """Returns a listing as one page of an S3 store's XML: the files below root whose names begin with prefix. Names that are equal up to the next delimiter
-        are one entry, a CommonPrefixes."""
+        """Returns a complete listing in the XML of an S3 store: the files below root whose names begin with prefix. With a delimiter, files whose names are
+        equal up to the next delimiter are listed as one folder (CommonPrefixes)."""
         uris, sizes = self._below(root + prefix[: prefix.rfind("/") + 1])
         begin = bisect.bisect_left(uris, root + prefix)
         out, folder = [], None

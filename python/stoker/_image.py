@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 class _Decoders(threading.local):
-    """This thread's decoder, which is reused for the next image. `free` is None while the decoder works, because a signal handler may call imread then."""
+    """This thread's decoder, which is reused for the next image. `free` is None while the decoder works, so that a signal handler that calls imread meanwhile
+    gets another decoder."""
 
     free: _core.ImageDecoder | None = None
 

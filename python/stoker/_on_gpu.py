@@ -90,7 +90,7 @@ def _dense(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
 
 
 def _wait(array: Any) -> None:
-    """Waits until the caller's stream has written the data and its copies."""
+    """Waits for torch's or CuPy's current stream, in which the array and copies of it are written."""
     if type(array).__module__.partition(".")[0] == "torch":
         sys.modules["torch"].cuda.current_stream(array.device).synchronize()
     elif "cupy" in sys.modules:

@@ -73,7 +73,7 @@ class Source(KeptErrors):
         self.dtypes = dtypes
         self.by_sample = by_sample  # whether the source returns one sample at a time
         self.stream = stream  # the CUDA stream on which the user's GPU data is computed
-        self.ends: deque[int] = deque(maxlen=64)  # the last epochs that this source ended
+        self.ends: deque[int] = deque(maxlen=64)  # numbers of the epochs that this source ended, at most the last 64
         self.handle = _core.Source(self.pull, self.reset, layouts, False, self.seek, self.shard, self.short_is_last)
 
     def pull(self, epoch: int, batch: int, _index: int, count: int, position: int, _inputs: Any = ()) -> Pulled:
@@ -165,7 +165,7 @@ class CallableSource(Source):
 
     def __init__(self, function: Callable[..., Any], batch_info: bool, ahead: int | None, **kwargs: Any) -> None:
         self.function = function
-        self.ahead = ahead  # number of batches that worker processes begin early; None: no processes
+        self.ahead = ahead  # number of batches after the current one for which worker processes begin the calls; None: no processes
         self.processes: Processes | None = None
         self._size = 0
         self._given: list[Any] = []  # the processes' results for the current batch
@@ -221,8 +221,8 @@ Description = tuple[str | None, int | None, str | None, BaseException | None]
 
 @dataclass
 class DescribedBatch:
-    """A batch with a description of each sample. outputs: for each output, its samples. A sample that could not be read also needs an entry in each output; the
-    library ignores that entry."""
+    """A batch with a description of each sample. outputs: for each output, a list or array of its samples. A sample that could not be read needs an entry there
+    too, which the library ignores."""
 
     outputs: tuple[Any, ...]
     samples: tuple[Description, ...]
@@ -320,7 +320,8 @@ class FedSource(Source):
         self._put((super().split(data, limit), tuple(self._layout(k, part, layout) for k, part in enumerate(parts))))
 
     def feed_output(self, output: int, data: Any, limit: int, layout: str | None = None, stream: Any = None) -> None:
-        """Queues a batch of one of several outputs. The pipeline can run when each output was fed. limit: the most samples."""
+        """Queues a batch for one of several outputs. The pipeline can take it only after a batch was fed for each of the other outputs too. limit: the most
+        samples."""
         wait_for(stream, data)
         self.parts[output].append((self._samples(data, limit, self.dtypes[output]), self._layout(output, data, layout)))
         while all(self.parts):

@@ -9,7 +9,7 @@ from stoker._transforms_base import Transform
 
 
 class Mixing(Transform):
-    """Mixes the image and the label of each sample with those of the previous sample of the batch. The share of the mixture is drawn once per batch."""
+    """Mixes the image and the label of each sample with those of the previous sample of the batch. The share of each of the two is drawn once per batch."""
 
     alpha: float
     num_classes: int | None

@@ -255,7 +255,8 @@ def opentelemetry(loaders: Any, meter: Any = None) -> None:
 
 
 def _scalars(now: Mapping[str, float], before: Mapping[str, float], seconds: float) -> dict[str, float]:
-    """Returns the values for the `seconds` between two readings of the counters, `before` and `now`. doc/metrics.md lists them."""
+    """Returns the values that a Log writes for a period, by name (doc/metrics.md lists them). before, now: the counters at its beginning and end. seconds: its
+    duration."""
 
     def grown(name: str) -> float:
         growth = now.get(name, 0.0) - before.get(name, 0.0)
@@ -310,8 +311,8 @@ class Log:
             log.step(step)
 
     loaders: as for read(). to: a SummaryWriter, a run of wandb.init(), a logger of Lightning, or a function of (values, step); several in a list.
-    every: the values are written at every `every`-th call of step(). prefix: names are "prefix/batches_per_second", or, if `loaders` is a mapping,
-    "prefix/loader/batches_per_second". doc/metrics.md lists the names.
+    every: number of calls of step() after which the values are written. prefix: the first part of the values' names, as in "prefix/batches_per_second", or
+    "prefix/loader/batches_per_second" if `loaders` is a mapping. doc/metrics.md lists the names.
     """
 
     def __init__(self, loaders: Any, to: Any, every: int = 50, prefix: str = "stoker") -> None:

@@ -18,7 +18,8 @@ _POLICIES = ("repeat_last", "wrap", "error")
 
 
 def _completed(clip: list[_Number], length: int, policy: str) -> list[_Number]:
-    """Returns a clip of `length` frames. If the video ends earlier, fills the clip by the policy, or raises ArgumentError if the policy is "error"."""
+    """Returns the numbers or times of the frames of a clip. clip: those of its frames that lie inside the video. If these are fewer than `length`, adds
+    frames by the policy, or raises ArgumentError if the policy is "error"."""
     if len(clip) == length:
         return clip
     if policy == "error":
@@ -82,7 +83,8 @@ def clips_at_random_indices(
     num_indices_between_frames: difference between the numbers of consecutive frames of a clip.
     sampling_range_start, sampling_range_end: a clip begins at one of these frames, the last excluded; negative numbers count from the end. By default all clips
         lie inside the video.
-    policy: for frames after the video's end: "repeat_last" repeats the clip's last frame, "wrap" its first ones, "error" raises an error.
+    policy: what takes the place of frames after the video's end: "repeat_last": the clip's last frame inside the video; "wrap": its frames from the first on;
+        "error": an error is raised.
     """
     import torch
 

@@ -183,7 +183,7 @@ class TensorGPU(_Tensor):
         self._batch.use_stream(stream_handle(stream))
 
     def copy_to_external(self, ptr: Any, cuda_stream: Any = None, *_: Any, **__: Any) -> None:
-        """Copies the elements to host memory at an address (an int or a ctypes pointer). For memory of a GPU use DLPack."""
+        """Copies the elements to an address in host memory (an int or a ctypes pointer). To copy to GPU memory, use DLPack."""
         self.as_cpu().copy_to_external(ptr)
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -260,7 +260,7 @@ class _TensorList(Generic[_T]):
         return self.as_tensor().data_ptr()
 
     def copy_to_external(self, ptr: Any, *_: Any, **__: Any) -> None:
-        """Copies a dense batch to a host address, as the tensor's method does. Raises an error if the batch is not dense."""
+        """Copies all samples to an address in host memory (an int or a ctypes pointer). Raises an error if the batch is not dense."""
         self.as_tensor().copy_to_external(ptr)
 
     def source_info(self) -> list[str]:

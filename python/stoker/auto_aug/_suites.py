@@ -34,7 +34,8 @@ def translations(
 
 
 def without(suite: Sequence[_Augmentation], excluded: Sequence[str] | None, of: str) -> list[_Augmentation]:
-    """Returns the augmentations whose names are not in `excluded`. Raises InvalidArgumentError if `excluded` has a name that the suite lacks. of: its name."""
+    """Returns the augmentations whose names are not in `excluded`. Raises InvalidArgumentError if `excluded` has a name that the suite lacks. of: the suite's
+    name in that message."""
     names = [augmentation.name for augmentation in suite]
     for name in excluded or ():
         if name not in names:

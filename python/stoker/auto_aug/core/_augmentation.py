@@ -14,7 +14,7 @@ from stoker.auto_aug.core import _arguments
 from stoker.data_node import DataNode
 from stoker.errors import ArgumentError, InvalidArgumentError
 
-_KEPT: Any = object()  # default of arguments for which None is a value
+_KEPT: Any = object()  # stands for an argument that was not given, because None is a valid value
 
 
 def seed_of(seed: int | None, which: int) -> int | None:
