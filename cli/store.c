@@ -44,9 +44,9 @@ struct store_snapshot store_snapshot(struct stk_pipeline *p)
 		.misses = counter_value(all, n, "cache_misses")};
 }
 
-/* Decides what limits the rate: the cores if the workers were busy for over 80% of the time; the store if it has asked for fewer requests. If requests wait
- * longer than an answer takes, while nearly as many as allowed are under way, the limit is the network: the storage would have raised its own limit if more
- * requests brought more bytes. Otherwise it is the latency of the requests. */
+/* Decides what limits the rate: the cores if the workers were busy for over 80% of the time; the store if it has asked the storage to send fewer requests.
+ * If requests wait longer than an answer takes, while nearly as many as allowed are under way, the limit is the network: the storage would have raised its
+ * own limit if more requests brought more bytes. Otherwise it is the latency of the requests. */
 static enum bound bound_of(const struct store_snapshot *a, const struct store_snapshot *b, int32_t threads)
 {
 	const double seconds = b->at - a->at, requests = b->requests - a->requests;

@@ -284,7 +284,8 @@ static int view_batch(const struct session *session, const struct settings *s, s
 	return code;
 }
 
-/* Checks that a batch of floats and the sheet fit into half of the free memory; if not, prints an error and returns false. Accepts any pipeline from a file. */
+/* Checks that a batch of floats and the sheet fit into half of the free memory; if not, prints an error and returns false. Returns true for a pipeline from
+ * a file, and if the free memory is not known. */
 static bool has_room(const struct settings *s)
 {
 	struct stk_machine m = {.size = sizeof(m)};

@@ -5,9 +5,9 @@
 
 #include "codec/jpeg_header.h"
 
-/* Returns whether a decoder can rely on the scans: they are in an order that the standard allows [G.1.1.1], are affordable (see below), and before EOI have
- * sent all bits of all coefficients. The image must have 1 to 3 components. *h must describe the first scan, and describes the last one afterwards. Takes
- * 10 us per 100 KB. */
+/* Returns whether a decoder can rely on the scans: they are in an order that the standard allows [G.1.1.1], are affordable (stk__jpeg_script_affordable),
+ * and before EOI have sent all bits of all coefficients. The image must have 1 to 3 components. *h must describe the first scan, and describes the last one
+ * afterwards. Takes 10 us per 100 KB. */
 bool stk__jpeg_script_sound(const uint8_t *data, size_t size, struct stk_jpeg_header *h, int max_scans);
 
 /* Returns how many blocks the scans of a file may visit in total. There must be a limit, since a few bytes are enough for a scan over all of a large image.

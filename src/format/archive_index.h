@@ -43,8 +43,8 @@ STK_MUST_USE enum stk_status stk__archive_index_scan(enum stk_archive_kind kind,
 STK_MUST_USE enum stk_status stk__archive_index_each(
 	const struct stk_archive_index *x, stk_archive_found *found, void *user, struct stk_error *err);
 /* Returns whether x is an index of this archive in its present state. The sizes must be equal; for an object also the versions; for a local file also the
- * times and the inode. If an object's version is not known, its first and its last header are compared instead. A local file whose time of modification is
- * the same or not known, but not its time of change and its inode, may be a copy: then these two headers and some between them are compared. */
+ * times and the inode. If an object's version is not known, its first and its last header are compared instead. A local file of another time of change or
+ * another inode may be a copy: if the time of modification is the same or not known, these two headers and some between them are compared. */
 bool stk__archive_index_fits(enum stk_archive_kind kind, const struct stk_archive_index *x, struct stk_archive_file *f);
 
 /* Writes the beginning of an index file. Call stk__archive_index_put for each archive next, and then stk__put_hash. */

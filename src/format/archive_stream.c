@@ -77,8 +77,8 @@ static bool has_come(struct stk_archive_stream *s, struct stk_ahead *p, struct s
 /* ---- reads ---- */
 
 /* Requests the bytes that will be read next: if headers are close to each other, the next pieces of 1 MiB, as many as may be in flight; otherwise only the
- * range in which the next header is expected. Consecutive such ranges grow: an archive of thirty thousand small members would otherwise take two thousand
- * requests, one after the other. */
+ * range in which the next header is expected. Such ranges grow while they follow each other without a gap: an archive of thirty thousand small members would
+ * otherwise take two thousand requests, one after the other. */
 static void look_ahead(struct stk_archive_stream *s)
 {
 	bool dense = s->stride >= 0 && s->stride <= s->pace.jump;

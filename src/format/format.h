@@ -44,7 +44,7 @@ int64_t stk__file_list_size(const struct stk_file_list *list);
 int32_t stk__file_list_label(const struct stk_file_list *list, int64_t i);
 /* Writes the path of file i, NUL-terminated. Returns its length without the NUL; if that is >= capacity, the path was cut. */
 size_t stk__file_list_path(const struct stk_file_list *list, int64_t i, char *path, size_t capacity);
-struct stk_list_object stk__file_list_object(const struct stk_file_list *list, int64_t i); /* size and hash of file i's ETag; 0: unknown */
+struct stk_list_object stk__file_list_object(const struct stk_file_list *list, int64_t i); /* size, and hash of the ETag; 0: unknown */
 int64_t stk__file_list_classes(const struct stk_file_list *list); /* number of classes; 0: the labels are from the caller or a text */
 const char *stk__file_list_class_name(const struct stk_file_list *list, int64_t label); /* NULL: no class has this label */
 /* Returns the number of files and folders of the tree that are not samples. *text describes them, as in "12 files that are no images: .txt (12)". */

@@ -78,7 +78,7 @@ STK_MUST_USE enum stk_status stk__listed_size(
 
 /* Reads a whole file, by path or URI. Free *out with stk__free; 64 bytes after the end are readable. STK_LIMIT: the file has more than `limit` bytes. */
 STK_MUST_USE enum stk_status stk__read_whole(const char *path, size_t limit, uint8_t **out, size_t *size, struct stk_error *err);
-/* Like stk__read_whole, but reads with the storage of the pipeline that is being made. access: may be NULL. */
+/* Like stk__read_whole, but reads objects with the storage of the pipeline that is being made. With `access` NULL, does the same as stk__read_whole. */
 STK_MUST_USE enum stk_status stk__access_read(
 	const struct stk_access *access, const char *path, size_t limit, uint8_t **out, size_t *size, struct stk_error *err);
 /* Writes a file completely or not at all: writes to another name first, then renames the file to `path`. what: a noun for messages, such as "index". */

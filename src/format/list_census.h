@@ -34,7 +34,7 @@ void stk__census_folder(struct stk_list_census *c, const char *class_name);
 
 /* Sorts the files from index `first` on: by name, or by folder and then by name, as Python sorts the results of os.walk. */
 void stk__list_sort(struct stk_file_list *l, int64_t first, bool by_folder);
-/* Sorts the files of the class `name`, those from index `first` on. If o->nested is set and o->everything is not, fails if the class has no files. */
+/* Ends the class `name`: sorts its files, which are those from index `first` on. Fails if it has none, o->nested is set and o->everything is not. */
 STK_MUST_USE enum stk_status stk__list_end_class(struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_list_census *c,
 	int64_t first, const char *name, struct stk_error *err);
 /* Returns the error for a root without class folders, which describes what the root contains. */

@@ -329,7 +329,8 @@ static enum stk_status take_in(struct stretch *t, const char *key, bool folder, 
 	const struct stk_file_list *list = folder ? &t->folders : &t->objects;
 	if (t->disorder && !(begin_sets(t) && set_add(folder ? &t->folders_seen : &t->objects_seen, list, list->size, key, &again)))
 		return no_memory(t->run, err);
-	if (again && !folder && !t->after && !t->right) /* otherwise the prefix is listed again without cuts */
+	/* An object that is listed twice is an error only in a prefix without cuts. A prefix with cuts will be listed again without them. */
+	if (again && !folder && !t->after && !t->right)
 		return stk__fail(err, STK_CORRUPT,
 			"%s: the store lists %s twice, so that its listing is not to be relied on: give the files, or a list of them",
 			t->run->sweep->root, key);
@@ -425,7 +426,7 @@ static enum stk_status take_page(struct stretch *t, struct stk_error *err)
 		return page_failed(t, err);
 	enum stk_status status = stk__s3_page_parse((const char *)q->data, q->size, t->run->sweep->root, &visitor, &t->token, err);
 	stk__buffer_release(q->buffer);
-	stk__free(q->error); /* from an earlier attempt */
+	stk__free(q->error); /* the error of an earlier attempt */
 	if (!status && t->token.length && !t->ended)
 		status = check_progress(t, t->objects.size + t->folders.size - before, err);
 	if (!status && !move_on(&p))

@@ -141,7 +141,7 @@ static enum stk_status add_folder(struct walk *w, int folder, const struct diren
 static enum stk_status visit_class(struct walk *w, int folder, const char *name, const struct dirent64 *e)
 {
 	bool wanted = stk__list_wants(w->options, e->d_name);
-	/* The kind of any other entry does not matter, so that it needs no stat. */
+	/* The kind of an entry that is not wanted, and is not a folder to count or to read, does not matter, so the entry needs no stat. */
 	bool asks = wanted || e->d_type == DT_DIR || (w->options->nested && e->d_type != DT_REG);
 	enum kind kind = asks ? kind_of(folder, e) : KIND_FILE;
 	if (wanted && (kind == KIND_FILE || kind == KIND_LOST))

@@ -165,7 +165,7 @@ static void put_boxes(
 		out = put_box(stk__nuscenes_object(v->set, s->first + i), f, &to_lidar, out);
 }
 
-/* Returns an object's value of a field that has one number for each object, in its 3-D or 2-D form. */
+/* Returns an object's value of a field with one integer for each object. A 2-D field has the same values as the 3-D field. */
 static int32_t number_of(const struct stk_nuscenes_view *v, enum stk_nuscenes_field f, const struct stk_nuscenes_object *o)
 {
 	switch (f) {

@@ -173,7 +173,8 @@ struct view {
 static struct view view_of(const double *k, double width, double height)
 {
 	struct view v = {.k = k, .width = width, .height = height};
-	bool plain = k[6] == 0 && k[7] == 0 && k[8] == 1; /* otherwise points in front of the camera may be divided by a negative number */
+	/* With another last row, k would divide some points in front of the camera by a negative number, for which the planes are wrong. */
+	bool plain = k[6] == 0 && k[7] == 0 && k[8] == 1;
 	for (int plane = 0; plane < 4; plane++) {
 		const double *row = k + 3 * (plane / 2);
 		double far = plane / 2 ? height : width, square = 0;

@@ -100,7 +100,7 @@ static const uint8_t *entry_bytes(struct scan *t, int64_t size, enum stk_status 
 	if (*status)
 		return NULL;
 	if (size == 0)
-		return (const uint8_t *)""; /* no read, since the archive may end here */
+		return (const uint8_t *)""; /* does not read, since the archive may end here */
 	const uint8_t *data = stk__archive_read(t->file, t->at + BLOCK, (size_t)size, t->err);
 	if (!data)
 		*status = t->err ? t->err->code : STK_IO;
@@ -236,7 +236,7 @@ static enum stk_status take_entry(struct scan *t, const uint8_t *h, int64_t *siz
 		return take_attributes(t, *size);
 	if (type == 'L')
 		return take_long_name(t, *size);
-	/* K is the target of a link; g has attributes of all files, but neither names nor sizes. */
+	/* Neither matters here: K holds the target of a link, and g attributes of all files, but no names or sizes. */
 	if (type == 'K' || type == 'g')
 		return STK_OK;
 	if (type == 'S')

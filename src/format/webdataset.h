@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * WebDataset: tars in which consecutive files that share their name up to the first dot form a sample; the rest of the name is the component's name. Indexes
- * are those of DALI's wds2idx: "v1.2 COUNT", then a line a sample with "ENDING OFFSET SIZE NAME" for each component (v1.1: without NAME). */
+ * are those of DALI's wds2idx: "v1.2 COUNT", then one line for each sample with "ENDING OFFSET SIZE NAME" for each component (v1.1: without NAME). */
 #ifndef STK_FORMAT_WEBDATASET_H
 #define STK_FORMAT_WEBDATASET_H
 
@@ -50,7 +50,7 @@ STK_MUST_USE enum stk_status stk__webdataset_open(const struct stk_webdataset_op
  * in *components, which collects those of all archives. */
 STK_MUST_USE enum stk_status stk__webdataset_parse_index(const struct stk_webdataset_options *o, int32_t archive, const char *text,
 	size_t size, const char *path, struct stk_samples *t, struct stk_components *components, struct stk_error *err);
-/* Does the same from the members that a search of the archive has found. */
+/* Adds the samples of an archive as stk__webdataset_parse_index does, but from the members that a search of the archive has found. */
 STK_MUST_USE enum stk_status stk__webdataset_add(const struct stk_webdataset_options *o, int32_t archive,
 	const struct stk_archive_index *index, struct stk_samples *t, struct stk_components *components, struct stk_error *err);
 

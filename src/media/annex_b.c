@@ -138,7 +138,7 @@ void stk__annex_b_free(struct stk_annex_b *a)
 
 size_t stk__annex_b_capacity(const struct stk_annex_b *a, size_t size)
 {
-	/* A packet of empty units has size / length of them, and each gets a start code. */
+	/* A packet grows most if its units are empty: each then consists only of its length, which becomes a start code. */
 	return a->length ? size / (size_t)a->length * START + size : size;
 }
 
@@ -202,7 +202,7 @@ static bool note_slice(void *user, const uint8_t *unit, size_t size)
 			return false;
 		n->needed = type >= HEVC_LAST_SUB_LAYER || type % 2 != 0 || layer != n->a->layers;
 	}
-	return n->seen = true; /* other slices of the picture have the same type */
+	return n->seen = true; /* true ends the search: other slices of the picture have the same type */
 }
 
 bool stk__annex_b_unneeded(const struct stk_annex_b *a, const uint8_t *packet, size_t size)

@@ -85,7 +85,8 @@ void stk__jpeg_gpu_batch_destroy(struct stk_jpeg_gpu_batch *b); /* the batch mus
  * if the device has not enough memory. After a failure some parts may be in flight; stk__jpeg_gpu_sync waits for them. */
 STK_MUST_USE enum stk_status stk__jpeg_gpu_submit(
 	struct stk_jpeg_gpu_batch *b, const struct stk_jpeg_gpu_item *items, int n, struct stk_error *err);
-/* Returns the decoder stream of the last part, to which further work may be submitted. Returns `none` if the batch has no part, with no file for the GPU. */
+/* Returns the decoder stream of the last part, to which further work may be submitted. Returns `none` if the batch has no part, since it has no file for the
+ * GPU. */
 stk_gpu_stream stk__jpeg_gpu_last_stream(const struct stk_jpeg_gpu_batch *b, stk_gpu_stream none);
 /* Returns a decoder stream for work without files. Consecutive values of `turn` give the streams in rotation. */
 stk_gpu_stream stk__jpeg_gpu_stream_of_turn(const struct stk_jpeg_gpu *d, int64_t turn);

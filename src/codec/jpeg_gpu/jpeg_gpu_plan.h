@@ -44,9 +44,9 @@ struct stk_jpeg_gpu_file {
 
 /* Adds what a file needs to the limits of its batch. The number of blocks is that of the MCUs that the window needs, or more, if the window's pixels or the
  * DC coefficients of the rows above it take more memory. For progressive files it is that of all rows of MCUs down to the window's last one. Returns false
- * if the CPU must decode the file whatever the limits are (see jpeg_header.h, for progressive files jpeg_gpu_script.h; or the type is not supported, or
- * tables are huge). A pure function of the header, the window, the type, and the end of the file; for progressive files also of their scans, which takes 10
- * us per 100 KB. */
+ * if the CPU must decode the file whatever the limits are: it is not supported (see stk__jpeg_scan_plan and, for progressive files,
+ * stk__jpeg_gpu_script_plan), the GPU does not make pixels of its type, or its tables are huge. A pure function of the header, the window, the type, and the
+ * end of the file; for progressive files also of their scans, which takes 10 us per 100 KB. */
 bool stk__jpeg_gpu_plan_need(const struct stk_jpeg_gpu_file *file, struct stk_jpeg_gpu_plan_limits *sum);
 
 /* Sizes in bytes of the view's two pieces of memory: the tables, which the host writes and uploads, and the results, which the phases write. Both are
@@ -67,8 +67,8 @@ void stk__jpeg_gpu_plan_destroy(struct stk_jpeg_gpu_plan *plan);
 /* Begins a batch. limits: those of this batch, which must not exceed the plan's. They determine the size of its results (stk__jpeg_gpu_plan_sizes). */
 void stk__jpeg_gpu_plan_begin(struct stk_jpeg_gpu_plan *plan, const struct stk_jpeg_gpu_plan_limits *limits);
 
-/* Adds the file as image *index of the batch. Returns false if the batch is full, or if the CPU must decode the file (see jpeg_header.h; or restart markers
- * are out of order, restart intervals are tiny, or tables are huge). */
+/* Adds the file as image *index of the batch. Returns false if the batch is full, or if the CPU must decode the file: for a reason that
+ * stk__jpeg_gpu_plan_need gives, or because restart markers are out of order or restart intervals are tiny. */
 bool stk__jpeg_gpu_plan_add(struct stk_jpeg_gpu_plan *plan, const struct stk_jpeg_gpu_file *file, uint32_t *index);
 
 /* Finishes the tables; no more files can be added. Returns how many bytes of the tables are in use. */

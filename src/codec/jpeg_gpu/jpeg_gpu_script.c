@@ -70,7 +70,8 @@ static void describe_tables(struct stk_jpeg_gpu_scan *s, const struct stk_jpeg_h
 	}
 }
 
-/* Delays a scan to one row after the earlier scans of its coefficients, records that for later scans, and updates the file's number of steps. */
+/* Sets the scan's delay, so that it stays a row of MCUs after all earlier scans of its coefficients. Records this for later scans, and updates the file's
+ * number of steps. */
 static void delay(struct walk *w, const struct stk_jpeg_header *h)
 {
 	struct stk_jpeg_gpu_scan *s = &w->scan;

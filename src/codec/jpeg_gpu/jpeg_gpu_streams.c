@@ -123,7 +123,8 @@ enum stk_status stk__jpeg_gpu_streams_fit(
 		return stk__fail(
 			err, STK_LIMIT, "a file takes %zu bytes of the GPU, over the %zu that decoding may take", largest, all->most);
 	pthread_mutex_lock(&all->lock);
-	/* A batch that is up to twice as large as a part is cut into more parts; parts do not become larger for it. */
+	/* Parts grow if the largest file does not fit in one. They also grow for a batch of more than twice their size, unless they already have half of an
+	 * even share of the streams' memory. */
 	while (all->part < largest || all->part < least(batch, all->most / MOST) / 2) {
 		if (any_in_use(all)) {
 			pthread_cond_wait(&all->returned_cond, &all->lock);
