@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reports to Accelerate which loader is iterated, as Accelerate's own loaders do.
 
-Accelerate reads two attributes of that loader: end_of_dataloader, whether the loop has the epoch's last batch (gradients are then synchronised), and remainder,
-the number of samples in the epoch's last step, without the repeats of last_batch="pad", which gather_for_metrics drops.
+Accelerate reads two attributes of that loader. end_of_dataloader: whether the loop has received the epoch's last batch; gradients are then synchronised.
+remainder: the number of samples in the epoch's last step over all ranks, not counting the repeats of last_batch="pad"; gather_for_metrics drops these repeats.
 """
 
 from __future__ import annotations

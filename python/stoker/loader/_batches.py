@@ -112,8 +112,8 @@ class Batches:
         )
 
     def make(self, batch: _core.Batch, padded: Sequence[bool] | None = None, ids: Sequence[int] | None = None) -> Any:
-        """Returns the NamedTuple of a batch. padded, ids: for the samples of a Dataset, whether each only fills the batch, and its index. Other sources need
-        neither, because the library knows both."""
+        """Returns the NamedTuple of a batch. padded, ids: given only for a Dataset: for each sample, whether it is a repeat that fills the batch, and its index
+        in the Dataset. For other sources, the library knows both."""
         values: list[Any] = self._hand_over.tensors(batch)
         for output, tensor in enumerate(values):
             if tensor is None:
@@ -143,8 +143,8 @@ class Batches:
         }
 
     def _uneven(self, batch: _core.Batch, output: int) -> Any:
-        """Returns an output whose samples differ in shape as a list of tensors. If the user did not ask for a list, raises an error for images, and for targets
-        unless Finishing.uneven is True. Such a target is a list in all later batches."""
+        """Returns the tensors of an output whose samples differ in shape, as a list. If the user did not ask for a list, this is an error for images, and for a
+        target unless Finishing.uneven is True; the target then becomes a list in all later batches too."""
         data = tensor_list(batch, output)
         if output in self._images:
             if output not in self._lists:

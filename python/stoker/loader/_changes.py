@@ -32,8 +32,8 @@ class Changes:
     """Compares the attributes of a Dataset or of a transform's function, and of the objects in it, before and after calls.
 
     counting: the first calls are still compared, so calls must run one at a time. serial: an attribute has changed, so calls must always run one at a time.
-    Call begin() after the first call, which often opens files, and compare() after each further one. what: how the notice calls the Dataset or the transform.
-    way_out: what the notice advises.
+    Call begin() after the first call, which often opens files, and compare() after each further one. what: the name of the Dataset or transform in the notice
+    that a change prints. way_out: the advice in this notice.
     """
 
     def __init__(self, what: str, way_out: str) -> None:
@@ -92,7 +92,8 @@ class SerializedCalls:
 
 
 def _differ(old: Any, new: Any) -> bool:
-    """Returns whether an attribute's value has changed. A change from None does not count: it usually stores an object at its first use."""
+    """Returns whether an attribute's value has changed. A change from None does not count, because attributes of objects that are made at their first use
+    change like that, and only once."""
     return old is not None and old is not new and bool(old != new)
 
 

@@ -200,8 +200,8 @@ class Resize(Move):
 
 @dataclass(frozen=True)
 class Warp(Move):
-    """Applies an affine map. matrix: its six numbers, row by row; it maps points of the output to points of the image. extent: height and width of the
-    output, if they change."""
+    """Applies the inverse of an affine map. matrix: the map's six numbers, row by row; it maps points of the output to points of the image. extent: height and
+    width of the output, if they change."""
 
     matrix: tuple[Column, ...]
     extent: tuple[int | Column, ...] = ()

@@ -20,8 +20,9 @@ def checked(layout: Any) -> str | None:
 
 
 def shown_layout(shape: Sequence[int], tensor: bool) -> str | None:
-    """Returns the layout that an image's shape implies; None if both are possible. If only the first or only the last extent is at most _FEW, it is the number
-    of channels; but an array is never CHW by its shape. An array of two or four rows of RGB pixels is HWC, as a CHW image is rarely three columns wide."""
+    """Returns the layout that an image's shape implies; None if both are possible. If either the first or the last extent is at most _FEW, and the other is
+    not, it is the number of channels. But arrays, unlike tensors, are rarely CHW, so an array whose first extent is small gives None. An array of two or four
+    rows of RGB pixels is HWC, because a CHW image is rarely three columns wide."""
     first, last = shape[0] <= _FEW, shape[2] <= _FEW
     if first != last:
         return "HWC" if last else "CHW" if tensor else None

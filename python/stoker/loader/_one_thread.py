@@ -33,8 +33,8 @@ class OneThread:
         self._inside = threading.get_ident()
 
     def _enter_after_ask(self) -> bool:
-        """Tries to acquire the lock again, and waits for it if another thread runs ask(). Returns whether this thread has the lock. Call it after a first try
-        has failed, because ask() sets _asking before it has the lock."""
+        """Tries to acquire the lock again, and waits for it if another thread runs ask(). Returns whether this thread has the lock. Call it only after a first
+        try has failed: ask() sets _asking before it takes the lock, so if ask() made the try fail, _asking is already visible here."""
         return self._inside != threading.get_ident() and self._lock.acquire(timeout=PATIENCE if self._asking else 0)
 
     def __exit__(self, *_: object) -> None:

@@ -156,7 +156,7 @@ def refuse_with_batch_sampler(given: Mapping[str, Any]) -> None:
 
 def refuse_of_images(given: Mapping[str, Any], padded: tuple[str, ...] | None) -> None:
     """Raises InvalidArgumentError if a Loader over a table without images has an argument that is about images. given: all arguments of the Loader. padded: the
-    names of the fields, if the user named one that `pad` adds only to images; else None."""
+    names of all fields if `size` or `padding_mask` is among them, which `pad` adds only to images; else None."""
     others = [name for name in OF_IMAGES if given[name]]
     if others:
         raise InvalidArgumentError(
@@ -198,7 +198,7 @@ def _seed_of_torch(shard: Shard) -> int:
 
 def seed_of(seed: int | str | None, shard: Shard) -> int:
     """Returns the seed of a Loader. None: draws a seed from the system's random numbers, the same for all ranks; states contain it, and repr() shows it.
-    "torch": the seed of torch.manual_seed, or 0. Raises an error for others than whole numbers of at least 0."""
+    "torch": the seed of torch.manual_seed, or 0. Other values must be whole numbers of at least 0; raises an error otherwise."""
     if seed == "torch":
         return _seed_of_torch(shard)
     if seed is None:

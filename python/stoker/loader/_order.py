@@ -52,10 +52,10 @@ class Order:
         return None
 
     def check(self, samples: int) -> None:
-        """Does nothing here. A subclass may raise InvalidArgumentError if the order does not fit a data set of this many samples."""
+        """Raises InvalidArgumentError if the order does not fit a data set of this many samples. The base class accepts any number."""
 
     def go_on_with(self, seed: int) -> None:
-        """Does nothing here. A subclass whose order depends on a seed replaces its seed by this one, that of the run to be resumed."""
+        """Replaces the seed by that of the saved run, from whose state the Loader continues. Only orders that draw numbers themselves have a seed."""
 
 
 class FunctionOrder(Order):

@@ -316,8 +316,8 @@ class Run:
     # ---- state ----
 
     def state(self) -> dict[str, Any]:
-        """Returns the position of the run, its seed, facts about the data at the start of an epoch, and a digest of the sampler's ids. Raises StateError if the
-        sampler has no length."""
+        """Returns the entries of a saved state: the position and the seed; at the start of an epoch also facts about the data; in mid-epoch also a digest of
+        the sampler's ids. Raises StateError in mid-epoch if the ids of this epoch are drawn in stretches (see in_stretches)."""
         if self.in_stretches and self.step:
             raise StateError(
                 "a sampler without a length has no position that can be saved: give a function of the epoch that returns the ids of one epoch"
@@ -360,8 +360,9 @@ class Run:
         return self.source.samples(self.epoch, positions, self.spec, self.indices)
 
     def load(self, state: Saved) -> None:
-        """Sets the position from a saved state of the same data. Raises StateError for other states, and the position stays the same. If only the sampler gives
-        other ids than in the saved run, begin() also raises the error, until the sampler gives the same ids."""
+        """Sets the position from a saved state of the same data. Raises StateError for other states, and then keeps the old position, with one exception: if
+        only the sampler's ids differ from those of the saved run, the new position is kept, and begin() raises the error until the sampler gives the same
+        ids."""
         self.source.check_loadable()
         place, seed, ids = self.position(), self.spec.seed, self.ids
         own_seed, one_epoch = self.source.pipeline_seed(), self.source.one_epoch

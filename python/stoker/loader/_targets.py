@@ -144,8 +144,8 @@ class _Table:
 class Target:
     """Converts one target of a Dataset's samples to arrays; returns strings unchanged. Whole numbers become int64, as in torch's default_collate; Python
     floats, NumPy's float scalars of 64 bits or more, and lists of floats become float32. Arrays and tensors keep their type, but floats of more than 64 bits
-    become float64. Raises an error for a value whose type differs from that of the first sample, except that Python's whole numbers become floats if the first
-    sample has floats, and for a number that does not fit into its type in a batch.
+    become float64. All values must have the type of the first sample, except that Python's whole numbers become floats if the first sample has floats. Raises
+    an error for a value of another type, and for a number that does not fit into the type that it gets.
 
     what: the target's name in messages. width: the number of coordinates in a row of boxes or points, which may have no rows; None for other
     targets.

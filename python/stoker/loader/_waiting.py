@@ -15,7 +15,7 @@ from stoker.pipeline import Pipeline
 
 LEAST = 0.05  # share of the epoch; a line is logged only if the consumer waited for more
 SHORT = 1.0  # seconds; no line is logged for a shorter epoch
-STEP = 1e-3  # seconds; no line is logged for a loop that needs less for a batch, because it only measures the Loader
+STEP = 1e-3  # seconds; a loop that works less than this on a batch only measures the Loader's speed, so no line is logged for it
 _BUSY = 0.8  # share of the time; a part that is busy for longer counts as the cause
 
 

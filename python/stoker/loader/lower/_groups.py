@@ -25,7 +25,7 @@ class _Group(Rule):
             self.fixes_size = part.fixes_size or (self.fixes_size and not part.draws(True))
 
     def apply(self, image: Image, gate: Gate = None) -> Image:
-        """Does the same as `lowered`: each part checks the image itself."""
+        """Changes an image without the checks of Rule.apply, because each part of the group makes them itself."""
         return self.lowered(image, gate)
 
     def lowered(self, image: Image, gate: Gate) -> Image:

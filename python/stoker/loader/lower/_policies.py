@@ -140,8 +140,8 @@ Augmenting = Callable[[DataNode, Any, Extent, Gate], DataNode]
 
 
 def augments(kind: type[T.Transform], **answers: Any) -> Callable[[Augmenting], Augmenting]:
-    """Makes a function the lowering of an automatic augmentation. The function gets the image's node, the transform, the image's height and width, and the gate.
-    It returns the augmented node. answers: as in rule_for."""
+    """Registers a function that adds the operators of an automatic augmentation. The function gets the image's node, the transform, the image's height and
+    width, and the gate, and returns the augmented node. kind: the class of the transform. answers: as in rule_for."""
 
     def registered(change: Augmenting) -> Augmenting:
         @lowers(kind, channels=(1, 3), **answers)

@@ -240,7 +240,7 @@ def rule_for(kind: type[T.Transform], **answers: Any) -> Callable[[type[Rule]], 
 
 
 def lowers(kind: type[T.Transform], **answers: Any) -> Callable[[Any], Any]:
-    """Makes a function the Lowering of a class of transforms. answers: as in rule_for."""
+    """Registers a Lowering, a function that adds a transform's operators, for a class of transforms. answers: as in rule_for."""
 
     def registered(lowering: Lowering) -> Lowering:
         lowered = {"lowered": lambda self, image, gate: lowering(image, self.t, gate)}

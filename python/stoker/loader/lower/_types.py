@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of the transforms that are no steps on the image: they set the type, normalize, call the user's function, or mix the images of a batch."""
+"""Rules of the transforms that set the type, normalize, call the user's function, or mix the images of a batch."""
 
 from __future__ import annotations
 
