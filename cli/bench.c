@@ -25,7 +25,7 @@ enum { LEAST_ROUNDS = 5, MOST_ROUNDS = 101 };
 
 struct slice {
 	int64_t images, page_faults; /* images: number of images that the pipeline delivered, or that the ceiling (ceiling.h) decoded */
-	double made;                 /* number of samples that the workers finished; for the ceiling the same as images */
+	double made;                 /* number of samples that the workers finished; for the ceiling equal to `images` */
 	double wall, cpu;
 	double waited; /* seconds that runnable threads waited for a core */
 };

@@ -13,7 +13,7 @@
 
 #define MAX_ADVICE 16
 
-/* Advice for the user. problem: true if it is about a fault; otherwise it is a hint. */
+/* Advice for the user. problem: true for a fault, false for a hint. */
 struct advice {
 	struct {
 		bool problem;

@@ -58,7 +58,7 @@ int inspect_sound(const char *path, bool json)
 	enum stk_status status = stk_audio_open(&request, &a, &info, &err);
 	if (status == STK_OK) {
 		status = decode(a, &info, &err);
-	} else { /* describes a damaged file as far as its header is readable */
+	} else { /* opens a damaged file anyway, to print what its header says */
 		request.lenient = true;
 		if (stk_audio_open(&request, &a, &info, &ignored) != STK_OK)
 			info.format = NULL;

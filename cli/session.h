@@ -50,7 +50,7 @@ bool source_is_there(const char *command, const char *source);
 
 /* Returns whether `stoker inspect SOURCE` would find all bad files. */
 bool has_inspection(const struct session *session, const char *source);
-/* Prints an error. If it is about a sample and inspect would help, says so after the message. Returns EXIT_PROBLEM. */
+/* Prints an error. After an error about a sample, recommends `stoker inspect` if has_inspection returns true. Returns EXIT_PROBLEM. */
 int fail_at(const struct session *session, const char *source, const struct stk_error *err);
 
 /* Reads a whole file of less than 128 MiB and appends a NUL. Free the result with free. On an error, returns NULL and sets *err. */

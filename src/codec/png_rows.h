@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Rows of pixels of an undamaged PNG that is not interlaced, inflated as a whole. */
+ * Inflates all rows of pixels of an undamaged PNG in one step, if it is not interlaced. */
 #pragma once
 
 #include "base/cancel.h"

@@ -51,7 +51,7 @@ const uint8_t *stk__archive_read(struct stk_archive_file *f, int64_t offset, siz
 STK_MUST_USE enum stk_status stk__archive_bad(const struct stk_archive_file *f, int64_t offset, struct stk_error *err, enum stk_status code,
 	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
-/* A byte range of an archive that is a sample, or a part of one. */
+/* A member of an archive: a byte range that is a sample or a part of one. */
 struct stk_archive_member {
 	const char *name; /* NUL-terminated; "" if members have no names */
 	int64_t offset, size;

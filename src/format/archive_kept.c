@@ -50,9 +50,9 @@ static void notify(const struct stk_archive_watch *watch, const char *index, con
 		watch->notice(watch->user, text);
 }
 
-/* Reads the archive's index from the bytes of an index file. Returns false if the file does not describe exactly one archive, if the path of that archive
- * has another last part than f->path, or if the archive has changed since. (Only the last parts are compared, so that an archive may be moved together with
- * its index.) Notifies `watch` of a damaged file. */
+/* Reads the archive's index from the bytes of an index file. Returns false if the file does not describe exactly one archive, if the last parts of that
+ * archive's path and of f->path differ, or if the archive has changed since. (Only the last parts are compared, so that an archive may be moved together
+ * with its index.) Notifies `watch` of a damaged file. */
 static bool find_index(enum stk_archive_kind kind, const uint8_t *data, size_t n, const char *index, struct stk_archive_file *f,
 	struct stk_archive_index *x, const struct stk_archive_watch *watch)
 {

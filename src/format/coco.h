@@ -62,10 +62,11 @@ struct stk_coco_options {
 
 struct stk_coco {
 	struct stk_coco_list annotations; /* struct stk_coco_annotation; empty after the file was read */
-	/* Elements are the structs above, except vertices: floats, x and y in turn; and categories: int64_t, the ids. */
+	/* Elements are the structs above. Exceptions: those of `vertices` are floats, x and y of each vertex; those of `categories` are the ids, int64_t. */
 	struct stk_coco_list images, objects, polygons, vertices, categories;
 	struct stk_coco_list shapes; /* shapes of the objects, in the same order; empty if polygons and runs are not read */
-	struct stk_coco_list runs;   /* uint32_t: numbers of pixels outside and inside an object in turn, column by column */
+	/* uint32_t: lengths of the runs of pixels that are outside and inside an object by turns, counted down the columns. */
+	struct stk_coco_list runs;
 	char *names;
 	uint64_t names_size, names_capacity;
 };

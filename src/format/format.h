@@ -20,7 +20,8 @@ struct stk_file_list_options {
 	const struct stk_access *access; /* may be NULL */
 	/* folder or URI of class folders, or an index of them; with file_list or files: the folder to which their paths are relative; NULL: no folder */
 	const char *file_root;
-	/* path of a text with "path label" a line, or of an index; NULL: no list. Its paths are relative to file_root, or to its own folder if that is NULL */
+	/* path of a text with "path label" on each line, or of an index; NULL: no list. Paths in it are relative to file_root or, if that is NULL, to the
+	 * folder of the list */
 	const char *file_list;
 	const char *const *files; /* paths given by the caller, or NULL */
 	const int64_t *labels;    /* [file of `files`]: label, which must fit in an int32 and may be negative; NULL: the file's index */

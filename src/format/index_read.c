@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* An index while it is read as a tree, in the order in which a walk of the tree would find the files. */
+/* State while an index is read like a tree of folders: its files are visited in the order in which a walk of the tree would find them. */
 struct reading {
 	struct stk_coded_in in;
 	struct stk_file_list *list;

@@ -15,7 +15,7 @@
 struct stk_json {
 	const char *at, *end, *begin;
 	int64_t offset;   /* offset of `begin` in the file, in bytes */
-	bool whole;       /* true if `begin` to `end` is the whole file: messages give the line, and say if it is empty or ends early */
+	bool whole;       /* true if the text is the whole file: messages then give the line, and say if the file is empty or ends early */
 	const char *path; /* path of the file, for messages */
 	void *user;       /* data of the caller's functions; not used by the parser */
 	struct stk_error *err;

@@ -344,7 +344,7 @@ static enum stk_status take_in(struct stretch *t, const char *key, bool folder, 
 	return STK_OK;
 }
 
-/* State while a page is read. */
+/* What take_object and take_folder need while a page is parsed. */
 struct reading {
 	struct stretch *t;
 	struct stk_text objects, folders; /* the last key, and the last folder, on the page so far */

@@ -205,7 +205,7 @@ static enum stk_status check_kind(const struct scan *t)
 }
 
 /* Returns the error that no header begins at t->at. At the beginning of the archive, the message names the file's kind if its first bytes show it; otherwise
- * it is `else_what`. */
+ * the message is `else_what`. */
 static enum stk_status no_tar(const struct scan *t, const char *else_what)
 {
 	struct stk_foreign kind;
@@ -299,7 +299,7 @@ static enum stk_status scan_entries(struct scan *t, stk_archive_found *found, vo
 		data_end = t->at + BLOCK + size;
 		t->at = next / BLOCK * BLOCK;
 	}
-	/* A member that is itself cut off is an error only when it is read. */
+	/* If the bytes of a member are cut off, only reading that member fails. */
 	return s == STK_OK && t->at > end && data_end <= end
 		       ? fail_at(t, STK_CORRUPT, "it ends in the padding of its last file: it is cut short")
 		       : s;

@@ -15,7 +15,7 @@ enum {
 	EXTRA = 6,   /* number of surfaces in addition to those for the stream's references */
 	MOST_SURFACES = 64,
 	MOST_PENDING = 5, /* maximum number of wanted pictures that stay in surfaces while the engine processes the next packets */
-	LEAST_KEPT = 8,   /* number of idle sessions that are kept, or the largest number that was in use at once if that is more */
+	LEAST_KEPT = 8,   /* number of idle sessions that may be kept; more if more were in use at once */
 	SIZE_STEP = 256   /* sizes of sessions are rounded up to multiples of this, so that videos of similar sizes can share them */
 };
 

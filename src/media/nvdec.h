@@ -66,8 +66,8 @@ void stk__nvdec_continue(struct stk_nvdec_session *s, const struct stk_nvdec_run
  * picture refers to it. hidden: the packet may show no picture; otherwise it must show one. */
 STK_MUST_USE enum stk_status stk__nvdec_send(
 	struct stk_nvdec_session *s, const uint8_t *data, size_t size, int32_t number, bool skip, bool hidden, struct stk_error *err);
-/* Passes the picture of an earlier packet to run->take if a surface still contains it. Sets *held to whether this is so. packet: index among the packets
- * sent since stk__nvdec_begin. */
+/* If a surface still contains the picture of an earlier packet, passes it to run->take and sets *held; otherwise clears *held. packet: index among the
+ * packets sent since stk__nvdec_begin. */
 STK_MUST_USE enum stk_status stk__nvdec_take_if_decoded(
 	struct stk_nvdec_session *s, int32_t packet, int32_t number, bool *held, struct stk_error *err);
 bool stk__nvdec_holds(const struct stk_nvdec_session *s, int32_t packet);

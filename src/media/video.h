@@ -15,7 +15,7 @@
 
 #include <stdbool.h>
 
-/* Facts about the chosen stream. */
+/* Facts about the stream that the index describes. */
 struct stk_video_facts {
 	int32_t stream;                /* index of the stream in the file */
 	int32_t width, height;         /* extents of frames as shown, after rotation */
@@ -51,7 +51,7 @@ size_t stk__video_decode_memory(const struct stk_video_index *x);
 /* Sets the byte range of the file with a segment's packets, except those stored in the index. Returns false if all of them are stored in the index. */
 bool stk__video_range(const struct stk_video_index *x, const struct stk_segment *segment, int64_t *offset, int64_t *length);
 
-/* Returns whether the index should be stored, since making it again would be much work: it is long, or a large file would have to be read for it. */
+/* Returns whether the index should be stored because making it again is costly: it is long, or a large file would have to be read for it. */
 bool stk__video_index_is_costly(const struct stk_video_index *x, int64_t file_size);
 /* Converts the index to bytes for stk__video_index_unpack. The caller frees *out with stk__free. */
 STK_MUST_USE enum stk_status stk__video_index_pack(const struct stk_video_index *x, uint8_t **out, size_t *size, struct stk_error *err);
@@ -65,7 +65,7 @@ struct stk_video_decoder;
 
 struct stk_video_limits {
 	int64_t max_pixels; /* frames with more pixels are refused; 0: the limit is 2^28 */
-	bool lenient;       /* damaged frames are returned as far as they can be decoded; otherwise they are errors */
+	bool lenient;       /* true: damaged frames are returned as far as they can be decoded; false: they are errors */
 };
 
 STK_MUST_USE enum stk_status stk__video_decoder_create(

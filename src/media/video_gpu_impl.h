@@ -94,7 +94,8 @@ STK_MUST_USE enum stk_status stk__video_gpu_send_up_to(struct stk_video_gpu_call
 void stk__video_gpu_end_run(struct stk_video_gpu *g);
 /* Stores the reason why the cores decode frames in g->reason and, with the codec and the size of the frames, in the stk_nvdec. */
 void stk__video_gpu_set_reason(struct stk_video_gpu_call *n, const char *why);
-/* Decodes one segment as far as the engine can. Fails if the GPU fails, memory runs out or n->status is set; otherwise the cores decode the other frames. */
+/* Decodes one segment as far as the engine can. Fails if the GPU fails, memory runs out or n->status is set. Other failures are not returned: the cores then
+ * decode the remaining frames. */
 STK_MUST_USE enum stk_status stk__video_gpu_try_segment(
 	struct stk_video_gpu_call *n, const struct stk_segment *segment, struct stk_error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Polylines on the CPU. */
+ * stk_ragged_polyline on the CPU. A thread computes one polyline at a time, with its length and all its samples. */
 #include "ragged/polyline_body.h"
 #include "ragged/ragged.h"
 

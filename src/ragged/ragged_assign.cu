@@ -58,7 +58,7 @@ STK_DEVICE struct found lesser(struct found best, uint64_t code, uint32_t tie, i
 	return best;
 }
 
-/* Returns the lane that has the least entry of the warp. Usually the high halves of the path lengths already differ. */
+/* Returns the lane that has the least entry of the warp. Usually the high halves of the path lengths decide, and the other comparisons are left out. */
 STK_DEVICE int least_lane(struct found f)
 {
 	uint32_t high = stk__warp_min(f.high);

@@ -65,7 +65,8 @@ struct stk_jpeg_gpu;
 struct stk_jpeg_gpu_batch;
 
 /* Adds what an item needs to *sum. Returns false if the CPU must decode the item, however much memory there is: it is another kind of JPEG, has other
- * colours, or a pass that the GPU does not support. (Restart markers in wrong positions are found by stk__jpeg_gpu_submit.) Pure; any thread. */
+ * colours, or a pass that the GPU does not support. (Restart markers in wrong positions are found by stk__jpeg_gpu_submit.) A pure function; any thread may
+ * call it. */
 bool stk__jpeg_gpu_need(const struct stk_jpeg_gpu_item *item, struct stk_jpeg_gpu_limits *sum);
 
 /* Returns how many bytes of device memory files with these needs take: about 200 per block, or 3 per byte of the files if that is more, plus 8 per tap. */

@@ -26,7 +26,7 @@ struct stk_jpeg_gpu_plan_limits {
 	size_t raw;      /* size of view.raw in bytes if it is part of the results (coefficients later overwrite it); otherwise 0 */
 };
 
-/* Returns sum + more, or UINT32_MAX if that is less. No memory is large enough for UINT32_MAX. */
+/* Returns sum + more, limited to UINT32_MAX, a need for which no memory is large enough. */
 static inline uint32_t stk__jpeg_gpu_add_up(uint32_t sum, uint64_t more)
 {
 	return sum + more < UINT32_MAX ? (uint32_t)(sum + more) : UINT32_MAX;
