@@ -178,7 +178,7 @@ def resampling(options: argparse.Namespace) -> None:
 def resampling_errors(options: argparse.Namespace) -> None:
     noise = np.random.default_rng(2).uniform(-1, 1, 44100).astype("float32")
     inputs = [*tones(), (0.0, noise, exact(noise))]
-    inner = slice(50, -50)  # leaves out the ends of the signal, after which the exact tone continues
+    inner = slice(50, -50)  # leaves out both ends: there a resampler sees the signal stop, but the exact tone continues
     for frequency, x, expected in inputs:
         x = x.astype("float32")
         made = {p.removeprefix("nvidia."): Side(p, resample, [x], options).first[0] for p in packages()}
@@ -569,7 +569,8 @@ def copied_bytes_a_second() -> float:
 
 
 def gpu_features(options: argparse.Namespace) -> None:
-    """Measures each kernel that makes features of waveforms on the GPU, and torch's spectrogram and whole features of the padded batch."""
+    """Prints the time and the bandwidth of each kernel that computes features of waveforms on the GPU. For comparison, also prints the time of torch's
+    spectrogram and of all its steps to features, for the same waveforms as a padded batch."""
     import stoker
     import torch
     from stoker import fn

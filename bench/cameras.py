@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Turns camera frames of 1600x900 into normalised crops of 704x256, and compares our JPEG decoder with libjpeg-turbo in the same engine. Slices alternate.
+"""Turns camera frames of 1600x900 into normalised crops of 704x256, and compares two JPEG decoders in a pipeline of Stoker: its own and libjpeg-turbo. Slices
+of both alternate.
 
 usage: cameras.py DIR [--threads N] [--batch N] [--images N] [--rounds N]
 As in pipelines for driving, the frame shrinks to 704x396, its lower 256 rows are kept, and half of the crops are mirrored. Only the decoder differs between

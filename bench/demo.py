@@ -57,7 +57,7 @@ def with_progress(batches: Iterable[Any], what: str, total: int) -> Iterator[Any
 
 
 def timed(what: str, loader: Any, epochs: int, images: int) -> measure.Slice:
-    """Times epochs over a loader from the request of the first batch on. The workers of a DataLoader must have started."""
+    """Times epochs over a loader from the request of the first batch on. Call this after the workers of a DataLoader have started."""
     wall, cpu, done = time.perf_counter(), measure.cpu_seconds(), 0
 
     def batches() -> Iterator[Any]:

@@ -123,8 +123,8 @@ static void *make_values(const struct stk_desc *d)
 	return to;
 }
 
-/* Parses an argument's value, such as "1,2" or "word", at the start of `text`, up to the first blank. Stores it in `values` at the offset in the operator's
- * table. */
+/* Parses an argument's value, such as "1,2" or "word", at the start of `text`, up to the first blank. Stores it in the operator's struct `values`, at the
+ * offset that `a` states. */
 static void set_arg(struct ops_work *w, const struct stk_arg_def *a, const char *text, void *values)
 {
 	int64_t ints[STK_MAX_DIMS];
@@ -186,7 +186,7 @@ static void begin(struct ops_work *w, const struct ops_case *c)
 		.def = def, .args = values, .in = w->in, .out = &w->out, .n_in = n, .n_out = 1, .state = w->state, .tools = &w->tools};
 }
 
-/* Runs the operator on one sample as a chain does. Preparing the call is not included. */
+/* Runs the operator on one sample, as a pipeline's worker does. The measured instructions do not include the preparation of the call. */
 static void run(void *user)
 {
 	struct ops_work *w = user;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Compares JPEG decoding on one core by our decoder and by direct calls of libjpeg-turbo, on whole images and on the windows of a random resized crop.
+ * Compares JPEG decoding on one core by Stoker's decoder and by direct calls of libjpeg-turbo, on whole images and on windows of a random resized crop.
  *
  *     jpeg_decode [--json] [--seconds=10] [--check] [--denom=1|2|4|8] FILE...
  *
  * Both sides decode from memory to RGB with the same settings (islow, triangle upsampling) and the same windows. libjpeg-turbo also decodes the margin that
  * it needs for correct pixels at a window's border. --denom: decodes at 1/denom of the size. Before the timing, all results are compared with decodes of the
- * whole image. Times are CPU time of the thread, in short alternating slices. The figures are the median and the 10th and 90th percentile of the slices'
- * ratios, since the machine's speed drifts. */
+ * whole image. Times are CPU time of the thread, in short alternating slices. Because the machine's speed drifts, neighbouring slices of the two sides are
+ * compared: the figures are the median and the 10th and 90th percentile of their ratios. */
 #include "base/cpu.h"
 #include "codec/codec.h"
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the memory of a pipeline: the peak without the output slots, slots in steady state, growth over epochs, page faults per image. Needs no torch.
+"""Measures the memory of a pipeline: the peak without the memory of output batches (slots), the number of slots, the growth over epochs, and the page faults
+per image. Needs no torch.
 
 usage: memory.py DIR [--batch N] [--epochs N] [--images N]
 """

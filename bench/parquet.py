@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures rows of Parquet files decoded per CPU-second, in turns over the same files: by Loader, by `datasets` with a transform in a DataLoader, and by
-litData's Parquet reader in its StreamingDataLoader. Each measurement is a process of its own, whose clock starts after the imports and a first batch.
+"""Measures how many rows of Parquet files with images are read and decoded per CPU-second: by Loader, by `datasets` with a transform in a DataLoader, and by
+litData's Parquet reader in its StreamingDataLoader. The sides take turns over the same files. Each measurement is a process of its own, whose clock starts
+after the imports and a first batch.
 
 usage: parquet.py [--rows N] [--side PIXELS] [--crop PIXELS] [--rounds N] [--only NAME,...]    needs pyarrow, torch, torchvision, datasets and litdata
 """

@@ -3,8 +3,8 @@
  *
  *     resident FOLDER [BATCHES [BATCH [DEVICE]]]
  *
- * Prints microseconds of wall clock and of processor time per batch (DEVICE -1: on the CPU). On the emulated driver, STOKER_EMULATED_CUDA=idle
- * skips the kernel's own work.
+ * Prints microseconds of wall clock and of processor time per batch (DEVICE -1: on the CPU). If the CUDA driver is the emulated one, run the program with
+ * STOKER_EMULATED_CUDA=idle: kernels then do nothing, so that only the host's work is measured.
  * To count the instructions per batch, compare two runs of different lengths under valgrind --tool=callgrind. */
 #include "stoker/stoker.h"
 

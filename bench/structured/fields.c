@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Measures the cost that a field adds to a sample, whatever its size: reads batches of samples with many small fields from a source in C.
+ * Measures the fixed cost that each field adds to a sample, apart from the size of its data: takes batches of samples with many small fields, which a source
+ * in C provides.
  *
  *     fields [FIELDS [BATCHES [BATCH]]]
  *

@@ -43,7 +43,7 @@ class Setting:
 
 
 class Arm:
-    """An endless iterator of batches. ahead: number of batches that may be ready in advance, which a slice must not count."""
+    """An endless iterator of batches. ahead: the most batches that may be ready in advance; a measurement must take these before its clock starts."""
 
     def __init__(self, name: str, batches: Iterator[Any], ahead: int) -> None:
         self.name, self._batches, self.ahead = name, batches, ahead
@@ -82,7 +82,7 @@ def synthetic_arm(s: Setting, other: Arm) -> Arm:
 
 
 def dali_arm(s: Setting, load: float) -> Arm:
-    """Builds the arm with DALI. load: share of the images that the decoder engines get."""
+    """Builds the arm with DALI. load: share of the images that the GPU's JPEG engines decode."""
     dali: Any = importlib.import_module("nvidia.dali")
     plugin: Any = importlib.import_module("nvidia.dali.plugin.pytorch")
     fn, types = dali.fn, dali.types

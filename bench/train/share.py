@@ -154,7 +154,8 @@ def steps_for(loop: Loop, arm: Arm, seconds: float) -> int:
 
 
 def summary(slices: dict[str, list[dict[str, Any]]], images: int) -> dict[str, Any]:
-    """Computes the figures of all arms. images: number of images in a step of all ranks."""
+    """Returns a dict from the names of the arms to their figures. slices: the results of run_slice for each arm. images: number of images in a step, of all
+    ranks together."""
     result = {}
     for name, own in slices.items():
         shares = [o["rate"] / s["rate"] for o, s in zip(own, slices["synthetic"], strict=True)]
