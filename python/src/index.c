@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tar_index: finds the files inside of tars, and writes an index of them. tar_unindexed: counts tars if all are in stores and one has no index.
- * index_folder: returns the folder of the indexes that later runs find. footer_fault: checks the footer of a Parquet file. */
+ * tar_index: finds the files inside of tars, and writes an index of them. tar_unindexed: returns how many tars a Loader would read without an index, which it
+ * does if all of them are in stores and at least one has no index. index_folder: returns the folder in which the library looks for indexes. footer_fault:
+ * checks the footer of a Parquet file. */
 #include "core.h"
 #include "footer.h"
 

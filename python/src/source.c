@@ -4,9 +4,9 @@
  * Only two other kinds of library threads take the GIL: those that call a Storage's fetch function, and a thread that drops the last reference to a
  * Python object.
  *
- * The library may use its callbacks after the Source object has died, and it returns buffers on worker threads, which must not touch Python. So the
- * two share a source_link: returned buffers wait in its list until a thread that has the GIL releases them. Exceptions of the callable are stored with
- * their tracebacks until the consumer asks for them. */
+ * The library may use its callbacks after the Source object was freed, and it returns buffers on worker threads, which must not touch Python. So the Source
+ * and the library share a source_link: returned buffers are put into its list, until a thread that has the GIL releases them. Exceptions of the callable are
+ * stored with their tracebacks until the consumer asks for them. */
 #include "core.h"
 
 #include <pthread.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Tensor: one sample of a batch, or a whole dense output, for other libraries: through the buffer protocol, DLPack and NumPy's array interface.
- * Its memory is the pipeline's slot, or the buffers over which core_wrap made the Batch. The memory is writable, and is not reused while the tensor or an
- * object made from it lives. */
+ * Its memory is the pipeline's output memory (a slot), or the buffers over which core_wrap made the Batch. The memory is writable, and is not reused as long
+ * as the tensor or an object made from it exists. */
 #include "core.h"
 
 #include <stddef.h>
