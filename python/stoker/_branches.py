@@ -26,7 +26,8 @@ from stoker.errors import InvalidArgumentError, UnsupportedError
 
 locals = builtins.locals
 _MISSING = object()
-# A variable: its source text; the last line that assigns it in the first branch, or 0; the same in the second branch; DEAD, CAPTURED or READ.
+# A variable: its source text; the last line that assigns it in the first branch, or 0; the last such line in the second branch, or 0; how it is used after the
+# `if` (DEAD, CAPTURED or READ of stoker._rewrite).
 Variable = tuple[str, int, int, int]
 _MARK = "_stoker_do_not_convert"
 

@@ -43,7 +43,7 @@ class Record:
     where: str
     outputs: int
     device: str | None = None
-    moved: bool = False  # whether this is a copy to the GPU that add() appended because the operator before it was to run on the GPU but runs on the CPU
+    moved: bool = False  # whether add() appended this copy to the GPU itself, after an operator with device="gpu" that runs on the CPU
 
     def operands(self) -> list[NodeRef]:
         """Returns the inputs, and the arguments that are nodes."""
@@ -54,7 +54,7 @@ Condition = tuple[NodeRef, bool]  # a node of bools, and the value for which sam
 
 
 class UserSource(NamedTuple):
-    """An external_source or a python_function: its index in the graph, its name, and the source of its samples or the function."""
+    """An external_source or a python_function: the operator's index in the graph, its name, and the object that provides its samples."""
 
     op: int
     name: str

@@ -24,8 +24,8 @@ class ProgressLine:
         self._begun, self._last, self._shown = time.monotonic(), 0.0, False
 
     def show(self, text: str, done: int = 0, total: int = 0) -> None:
-        """Shows the text, after the first second and at most ten times a second, with the remaining time, estimated from done / total. total: 0 if it is not
-        known; no time is then shown."""
+        """Shows the text and the remaining time, which is estimated from done / total. Does nothing in the first second, and within a tenth of a second after
+        the last text. total: 0 if it is not known; no time is then shown."""
         now = time.monotonic()
         passed = now - self._begun
         if passed <= 1 or now - self._last < 0.1 or sys.stderr is None or not sys.stderr.isatty():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Digests of data sets. They show whether a saved state is loaded for other data. To compute one reads no files, and moving the data does not change it."""
+"""Computes digests of data sets, by which a Loader notices that a saved state belongs to other data. The computation reads no files, and a data set has the
+same digest after it was moved to another folder."""
 
 from __future__ import annotations
 
@@ -49,8 +50,9 @@ def digest_of_targets(targets: Any, *facts: Any) -> str:
 
 
 def digest_of(dataset: Any, depth: int = 0) -> str | None:
-    """Returns a digest of the list of files of torchvision's folders, or of torch's Subset or ConcatDataset, which includes the digests of the data sets
-    inside; None for other Datasets. depth: the number of data sets around this one; a Subset or ConcatDataset inside _DEPTH others has no digest."""
+    """Returns a digest of a Dataset; None for kinds that have none. For torchvision's folders, it covers the list of files. For torch's Subset and
+    ConcatDataset, it includes the digests of the data sets inside. depth: the number of data sets around this one; a Subset or ConcatDataset inside _DEPTH
+    others has no digest."""
     kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(dataset).__mro__}
     try:
         if "torchvision.datasets.folder.DatasetFolder" in kinds and len(dataset) == len(dataset.samples):

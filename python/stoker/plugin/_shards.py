@@ -9,7 +9,7 @@ import bisect
 
 class Shards:
     """Divides `total` samples into `shards` parts that follow each other. A pipeline begins with its own shard, and in each epoch continues with the next
-    shard, or reads its own again if `stick` is set. batch: the batch size. "This epoch" means self.epoch."""
+    shard, or reads its own again if `stick` is set. batch: the batch size. In the methods, "this epoch" is the epoch with the number self.epoch."""
 
     def __init__(self, total: int, shards: int, batch: int, stick: bool) -> None:
         self.total, self.shards, self.batch, self.stick = total, shards, batch, stick
@@ -44,7 +44,7 @@ class Shards:
         return self._filled_before(self.epoch + 1) - self._filled_before(self.epoch)
 
     def steps_partial(self) -> int:
-        """Returns the number of batches that hold the longest shard, if the epoch begins with a new batch."""
+        """Returns the number of batches that are needed for the samples of the longest shard, if the epoch begins with a new batch."""
         longest = -(-self.total // self.shards)
         return -(-longest // self.batch)
 

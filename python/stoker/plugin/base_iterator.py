@@ -27,9 +27,10 @@ class IteratorArgumentError(InvalidArgumentError, AssertionError):
 class LastBatchPolicy(Enum):
     """Decides what an iterator does if an epoch ends inside a batch.
 
-    For samples 1..7 in batches of 2: the epoch's last batch, and the next epoch's first:
+    The table shows the last batch of an epoch and the first of the next one, for samples 1..7 in batches of 2. A reader with pad_last_batch=True pads: it
+    repeats the last sample. Other readers wrap: they fill the batch with samples of the next epoch.
 
-                 the reader pads    it wraps
+                 the reader pads    the reader wraps
         FILL     [7,7]; [1,2]       [7,1]; [2,3]
         PARTIAL  [7];   [1,2]       [7];   [2,3]
         DROP     [5,6]; [1,2]       [5,6]; [2,3]
@@ -106,9 +107,9 @@ class EpochIterator:
         self._ended = False
         self._begun = False
         self._given = 0  # number of steps that were returned or skipped in this epoch
-        self._restored = 0  # how many of the steps in _given were taken before the run was restored
+        self._restored = 0  # how many of these steps belong to the run whose saved state was loaded
         self._kept: list[Taken] | None = None  # a step that _is_over() took early and _take() has not returned yet
-        self._counted_out = False  # whether the last epoch ended by `size`; its sources may still raise StopIteration for it
+        self._counted_out = False  # whether the last epoch ended after `size` samples, so that a source may yet report its end
         self._done = [False] * len(self._pipes)  # for each pipeline, whether it has delivered the last batch of its shard
         self._sessions = [pipe._started() for pipe in self._pipes]
         if reader_name is not None:
@@ -256,8 +257,8 @@ class EpochIterator:
         return taken
 
     def _step(self) -> list[Taken]:
-        """Returns the next step that has samples. Skips steps in which all samples of a pipeline are bad, but counts them as steps of the epoch. Raises
-        StopIteration at the end of the epoch."""
+        """Returns the next step that has samples. Leaves out steps in which all samples of a pipeline's batch are bad, but counts them as steps of the epoch.
+        Raises StopIteration at the end of the epoch."""
         first: int | None = None  # epoch of the first skipped step
         while True:
             taken = self._any_step()
