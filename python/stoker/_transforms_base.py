@@ -77,6 +77,29 @@ class Transform:
 
         cls.__init__ = noting  # type: ignore[method-assign]
 
+    # The Loader and groups ask these. Subclasses override them with constants, or with properties that depend on their arguments.
+
+    @property
+    def _makes_floats(self) -> bool:
+        """Whether images of bytes become floats."""
+        return False
+
+    @property
+    def _mirrors(self) -> bool:
+        """Whether the transform only mirrors the image, or does nothing."""
+        return False
+
+    @property
+    def _commutes_with_mirroring(self) -> bool:
+        """Whether it makes no difference to the distribution of results if the image is mirrored before or after the transform: it treats all pixels alike, or
+        cuts out each window as likely as its mirror image."""
+        return False
+
+    @property
+    def _is_never_grouped(self) -> bool:
+        """Whether the transform cannot be compiled inside a group: it changes the size, the channels or the type of the image, or it draws noise."""
+        return False
+
     _of_tensors: str | None = None  # if torchvision computes other pixels for tensors than for PIL images: advice for an error message
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -107,6 +130,22 @@ class Transform:
 
 class Group(Transform):
     transforms: Sequence[Transform]
+
+    @property
+    def _makes_floats(self) -> bool:
+        return any(t._makes_floats for t in self.transforms)
+
+    @property
+    def _mirrors(self) -> bool:
+        return all(t._mirrors for t in self.transforms)
+
+    @property
+    def _commutes_with_mirroring(self) -> bool:
+        return all(t._commutes_with_mirroring for t in self.transforms)
+
+    @property
+    def _is_never_grouped(self) -> bool:
+        return any(t._is_never_grouped for t in self.transforms)
 
 
 class Filled(Transform):

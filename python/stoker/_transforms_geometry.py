@@ -23,6 +23,8 @@ class RandomCrop(Padded):
     top, right, bottom). fill: one number, one number per channel, or {"Image": .., "Mask": ..}. padding_mode: "constant" (the fill), "edge", "reflect" or
     "symmetric"."""
 
+    _is_never_grouped = True
+
     def __init__(
         self,
         size: int | Sequence[int],
@@ -37,9 +39,16 @@ class RandomCrop(Padded):
         self.fill = arguments.fills(fill)
         self.padding_mode = arguments.padding_mode("RandomCrop", padding_mode)
 
+    @property
+    def _commutes_with_mirroring(self) -> bool:
+        left, top, right, bottom = self.padding
+        return left == right and top == bottom  # all windows are equally likely
+
 
 class Pad(Padded):
     """Adds `padding` pixels around the image. The arguments are those of RandomCrop."""
+
+    _is_never_grouped = True
 
     def __init__(self, padding: int | Sequence[int], fill: Any = 0, padding_mode: str = "constant") -> None:
         self.padding = arguments.padding("Pad", padding)
@@ -98,6 +107,8 @@ class ElasticTransform(Filled):
 class ScaleJitter(Transform):
     """Resizes the image to a random scale, drawn from scale_range. At scale 1 the image just fits into target_size."""
 
+    _is_never_grouped = True
+
     def __init__(
         self,
         target_size: Sequence[int],
@@ -113,6 +124,8 @@ class ScaleJitter(Transform):
 
 class RandomShortestSize(Transform):
     """Resizes the shorter edge to one of min_size, drawn for each sample, or to less if the longer edge would exceed max_size."""
+
+    _is_never_grouped = True
 
     def __init__(
         self,
@@ -135,6 +148,8 @@ class RandomShortestSize(Transform):
 class RandomResize(Transform):
     """Resizes the shorter edge to a size drawn for each sample, from min_size to max_size - 1."""
 
+    _is_never_grouped = True
+
     def __init__(self, min_size: int, max_size: int, interpolation: Any = types.INTERP_LINEAR, antialias: bool = True) -> None:
         if any(not isinstance(s, numbers.Integral) for s in (min_size, max_size)) or not 1 <= min_size < max_size:
             raise ValueError(
@@ -147,6 +162,8 @@ class RandomResize(Transform):
 
 class Crops(Transform):
     """A transform that makes several images of one: batch.image is then a list with a tensor for each crop. Later transforms are applied to each crop."""
+
+    _is_never_grouped = True
 
     size: tuple[int, int]
 

@@ -13,6 +13,8 @@ from stoker._transforms_base import Transform
 class ColorJitter(Transform):
     """Changes brightness, contrast, saturation and hue at random, in a random order. The formulas are Pillow's, as in torchvision on PIL images."""
 
+    _commutes_with_mirroring = True
+
     def __init__(
         self,
         brightness: float | Sequence[float] = 0,

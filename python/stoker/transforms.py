@@ -125,6 +125,8 @@ class RandomResizedCrop(Transform):
     """Cuts out a window of random area and aspect ratio (width / height), and resizes it to `size`. scale: range of the area, as a share of the image's. ratio:
     range of the aspect ratio."""
 
+    _is_never_grouped = True
+
     def __init__(
         self,
         size: int | Sequence[int],
@@ -145,6 +147,8 @@ class Resize(Transform):
     """Resizes to size=(height, width). If `size` is one number, resizes the shorter edge to it and keeps the aspect ratio; the longer edge is then truncated to
     a whole number, as in torchvision, and is at most max_size."""
 
+    _is_never_grouped = True
+
     def __init__(
         self,
         size: int | Sequence[int],
@@ -163,6 +167,8 @@ class Resize(Transform):
 
 class CenterCrop(Transform):
     """Cuts a window of `size` out of the middle of the image. Pixels outside of the image are black. size: (height, width), or one number for both."""
+
+    _is_never_grouped = True
 
     def __init__(self, size: int | Sequence[int]) -> None:
         self.size = arguments.pair("CenterCrop", size)
@@ -200,6 +206,10 @@ class RandomAffine(Filled):
         self.fill = arguments.fills(fill)
         arguments.one_fill(name, self.fill_of("Image"))
 
+    @property
+    def _is_never_grouped(self) -> bool:
+        return self.expand
+
 
 class RandomRotation(RandomAffine):
     """Rotates the image about its center or `center` (x, y), counter-clockwise, by an angle drawn for each sample. The image keeps its size; with expand=True the
@@ -221,12 +231,18 @@ class RandomRotation(RandomAffine):
 class RandomHorizontalFlip(Transform):
     """Swaps left and right with probability p."""
 
+    _mirrors = True
+    _commutes_with_mirroring = True
+
     def __init__(self, p: float = 0.5) -> None:
         self.p = arguments.probability("RandomHorizontalFlip", p)
 
 
 class RandomVerticalFlip(Transform):
     """Swaps top and bottom with probability p."""
+
+    _mirrors = True
+    _commutes_with_mirroring = True
 
     def __init__(self, p: float = 0.5) -> None:
         self.p = arguments.probability("RandomVerticalFlip", p)
@@ -235,14 +251,22 @@ class RandomVerticalFlip(Transform):
 class Grayscale(Transform):
     """Converts the image to its luma, in one channel or in three equal channels."""
 
+    _commutes_with_mirroring = True
+
     def __init__(self, num_output_channels: int = 1) -> None:
         if num_output_channels not in (1, 3):
             raise ValueError(f"Grayscale: num_output_channels is 1 or 3, not {num_output_channels!r}")
         self.num_output_channels = int(num_output_channels)
 
+    @property
+    def _is_never_grouped(self) -> bool:
+        return self.num_output_channels == 1
+
 
 class RandomGrayscale(Transform):
     """Converts the image to gray in three equal channels, with probability p."""
+
+    _commutes_with_mirroring = True
 
     def __init__(self, p: float = 0.1) -> None:
         self.p = arguments.probability("RandomGrayscale", p)
@@ -250,6 +274,8 @@ class RandomGrayscale(Transform):
 
 class RandomInvert(Transform):
     """Replaces each value by 255 - value, or by 1 - value in images of floats, with probability p."""
+
+    _commutes_with_mirroring = True
 
     def __init__(self, p: float = 0.5) -> None:
         self.p = arguments.probability("RandomInvert", p)
@@ -259,6 +285,8 @@ class RandomSolarize(Transform):
     """Replaces each value that is at least the threshold by 255 - value, or by 1 - value in images of floats, with probability p. The threshold is on the scale
     of the images: 0..255, or that of the floats."""
 
+    _commutes_with_mirroring = True
+
     def __init__(self, threshold: float, p: float = 0.5) -> None:
         self.threshold = float(threshold)
         self.p = arguments.probability("RandomSolarize", p)
@@ -266,6 +294,8 @@ class RandomSolarize(Transform):
 
 class RandomPosterize(Transform):
     """Keeps the `bits` most significant bits of each value and clears the others, with probability p."""
+
+    _commutes_with_mirroring = True
 
     p: float
 
@@ -279,6 +309,8 @@ class RandomPosterize(Transform):
 class GaussianBlur(Transform):
     """Blurs the image with a Gaussian filter of kernel_size pixels: one number, or (width, height). sigma is drawn for each sample. The image is mirrored at
     its edges."""
+
+    _commutes_with_mirroring = True
 
     def __init__(self, kernel_size: int | Sequence[int], sigma: float | Sequence[float] = (0.1, 2.0)) -> None:
         self.kernel_size = arguments.pair("GaussianBlur", kernel_size, "kernel_size")
@@ -311,6 +343,14 @@ class RandomErasing(Transform):
         self.value = [0.0] if isinstance(value, str) else [float(v) for v in value] if isinstance(value, Sequence) else [float(value)]
         self.unit = 1.0  # factor from the scale of `value` to that of the image; depends on the transforms before this one
 
+    @property
+    def _makes_floats(self) -> bool:
+        return self.noise is not None  # the noise has values around zero
+
+    @property
+    def _is_never_grouped(self) -> bool:
+        return self.noise is not None
+
 
 class Lambda(Transform):
     """Calls the user's function with the image as a uint8 array (H, W, C); the function returns such an array. It runs in Python, so calls run in parallel only
@@ -326,6 +366,9 @@ class Lambda(Transform):
 class Normalize(Transform):
     """Computes (value - mean) / std for each channel. mean and std are on the scale 0..1, or on the scale of the data set's floats."""
 
+    _makes_floats = True
+    _is_never_grouped = True
+
     def __init__(self, mean: Sequence[float], std: Sequence[float], inplace: bool = False) -> None:
         self.mean = arguments.channels("Normalize", "mean", mean)
         self.std = arguments.channels("Normalize", "std", std)
@@ -336,6 +379,9 @@ class Normalize(Transform):
 class ToDtype(Transform):
     """Converts images to a type. scale=True also scales values to the type's range (0..1 for floats). scale=False, torchvision's default, keeps uint8 images on
     the scale 0..255."""
+
+    _makes_floats = True
+    _is_never_grouped = True
 
     def __init__(self, dtype: Any, scale: bool = False) -> None:
         self.dtype = types.to_dtype(dtype)
@@ -359,6 +405,8 @@ class ToTensor(ToDtype):
 class PILToTensor(Transform):
     """Keeps images as uint8 on the scale 0..255, unless a later transform or the Loader's dtype sets another type."""
 
+    _is_never_grouped = True
+
 
 class ToImage(PILToTensor):
     """The name that torchvision's v2 uses for PILToTensor."""
@@ -366,6 +414,9 @@ class ToImage(PILToTensor):
 
 class Identity(Transform):
     """Changes nothing."""
+
+    _mirrors = True
+    _commutes_with_mirroring = True
 
 
 class RGB(Identity):
@@ -412,31 +463,12 @@ class RandomOrder(Group):
 
     def in_random_order(self) -> list[Transform]:
         """Returns the transforms whose order matters. Leaves out flips if all other transforms commute with flips. Returns [] if all orders are equivalent."""
-        others = [t for t in self.transforms if not _mirrors(t)]
+        others = [t for t in self.transforms if not t._mirrors]
         turned = len(others) < len(self.transforms)
-        commute = all(_commutes_with_mirroring(t) for t in others)
+        commute = all(t._commutes_with_mirroring for t in others)
         if len(self.transforms) < 2 or (commute and len(others) < 2):
             return []
         return list(self.transforms) if turned and not commute else others
-
-
-def _commutes_with_mirroring(transform: Transform) -> bool:
-    """Returns whether it makes no difference to the distribution of results if the image is mirrored before or after the transform. This holds for transforms
-    that treat all pixels alike, and for crops in which each window is as likely as its mirror image."""
-    if isinstance(transform, Group):
-        return all(_commutes_with_mirroring(t) for t in transform.transforms)
-    if isinstance(transform, RandomCrop):
-        left, top, right, bottom = transform.padding
-        return left == right and top == bottom
-    kinds = (ColorJitter, GaussianBlur, Grayscale, RandomGrayscale, RandomInvert, RandomPosterize, RandomSolarize)
-    return isinstance(transform, kinds) or _mirrors(transform)
-
-
-def _mirrors(transform: Transform) -> bool:
-    """Returns whether the transform mirrors the image or does nothing."""
-    if isinstance(transform, Group):
-        return all(_mirrors(t) for t in transform.transforms)
-    return isinstance(transform, (RandomHorizontalFlip, RandomVerticalFlip, Identity))
 
 
 def flatten(transforms: Any, pil: bool = False) -> list[Transform]:
@@ -564,39 +596,11 @@ _TRANSLATE: dict[str, Callable[[Any], Transform]] = {
 }
 
 
-def _is_never_grouped(t: Transform) -> bool:
-    """Returns whether a transform cannot be compiled inside a group, because it changes the size, the channels or the type of the image, or because it draws
-    noise."""
-    if isinstance(t, Group):
-        return any(map(_is_never_grouped, t.transforms))
-    if isinstance(t, Grayscale):
-        return t.num_output_channels == 1
-    if isinstance(t, RandomErasing):
-        return t.noise is not None
-    if isinstance(t, RandomAffine):
-        return t.expand
-    kinds = (
-        CenterCrop,
-        Crops,
-        Normalize,
-        Pad,
-        PILToTensor,
-        RandomCrop,
-        RandomResize,
-        RandomResizedCrop,
-        RandomShortestSize,
-        Resize,
-        ScaleJitter,
-        ToDtype,
-    )
-    return isinstance(t, kinds)
-
-
 def _group(own: Any, made: Group) -> Transform:
     """Returns `made`, the translation of torchvision's group `own`. If a part cannot be compiled inside a group, returns a Lambda that calls `own`."""
     if isinstance(made, RandomOrder) and not made.in_random_order():  # the parts of this group are compiled one after the other
         return made
-    return _calling(own, "PIL") if any(map(_is_never_grouped, made.transforms)) else made
+    return _calling(own, "PIL") if any(t._is_never_grouped for t in made.transforms) else made
 
 
 def _timm_crop(t: Any) -> Transform:

@@ -9,19 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from stoker._transforms_base import Group, Transform
+from stoker._transforms_base import Transform
 from stoker._where import without_notices
 from stoker.errors import InvalidArgumentError
 from stoker.loader.loader import Loader
-from stoker.transforms import ConvertImageDtype, Mixing, Normalize, RandomErasing, ToDtype, ToTensor
-
-
-def _makes_floats(transform: Transform) -> bool:
-    if isinstance(transform, Group):
-        return any(map(_makes_floats, transform.transforms))
-    if isinstance(transform, RandomErasing):
-        return transform.noise is not None  # the noise has values around zero
-    return isinstance(transform, (ConvertImageDtype, Normalize, ToDtype, ToTensor))
+from stoker.transforms import Mixing
 
 
 def _seed() -> int:
@@ -60,7 +52,7 @@ def apply(transform: Transform, image: Any) -> Any:
     if isinstance(transform, Mixing):
         raise InvalidArgumentError(f"{name} mixes the images of a batch: give it to Loader as batch_transforms=")
     array = _array_of(image, name)
-    keeps_bytes = array.dtype == np.uint8 and not _makes_floats(transform)
+    keeps_bytes = array.dtype == np.uint8 and not transform._makes_floats
     with (
         without_notices(),
         Loader(_source_of(array), 1, transforms=[transform], num_threads=1, seed=_seed(), dtype="uint8" if keeps_bytes else None) as loader,
