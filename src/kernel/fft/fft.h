@@ -40,6 +40,13 @@ static inline bool stk__fft_chirps(const struct stk_fft *f)
 	return f->padded != f->complex;
 }
 
+/* Returns the factor by which a signal must be multiplied before it is transformed. For an even n it is a half, so that stk__fft_powers, which adds the spectra
+ * of the even and odd elements, need not divide their sums by 2. */
+static inline float stk__fft_scale(const struct stk_fft *f)
+{
+	return f->n % 2 ? 1.0f : 0.5f;
+}
+
 /* Plans transforms of n elements, from 1 to STK_FFT_LONGEST. */
 void stk__fft_plan(int32_t n, struct stk_fft *f);
 

@@ -3,8 +3,8 @@
  * The arithmetic of transforms (fft.h), for C and CUDA. The including file defines STK_FFT_VALUE, the type of a number: float for one signal, or a vector
  * of floats for several signals, each in its lane. Complex numbers are pairs of such values.
  *
- * To transform a signal, fill x with f->complex numbers. With Bluestein's method, call stk__fft_chirp for each of them, and append zeros up to f->padded
- * numbers. Then run all stages, each from x to y and the next one from y to x; the order of butterflies within a stage does not matter. With Bluestein's
+ * To transform a signal, multiply it by stk__fft_scale, and fill x with it as f->complex numbers. With Bluestein's method, call stk__fft_chirp for each of
+ * them, and append zeros up to f->padded numbers. Then run all stages, each from x to y and the next one from y to x; the order of butterflies within a stage does not matter. With Bluestein's
  * method, call stk__fft_convolve for each number, run the stages again, and call stk__fft_unchirp for the first f->complex numbers. At last,
  * stk__fft_powers gives the spectrum. */
 #ifndef STK_KERNEL_FFT_STEPS_H
@@ -235,9 +235,9 @@ STK_FFT_INLINE void stk__fft_power_pair(const struct stk_fft *f, const float *ta
 	const stk_fft_complex *other, stk_fft_value *first, stk_fft_value *second)
 {
 	stk_fft_complex odd;
-	stk_fft_value er = (z->re + other->re) * 0.5f, ei = (z->im - other->im) * 0.5f;
-	odd.re = (z->im + other->im) * 0.5f;
-	odd.im = (other->re - z->re) * 0.5f;
+	stk_fft_value er = z->re + other->re, ei = z->im - other->im;
+	odd.re = z->im + other->im;
+	odd.im = other->re - z->re;
 	stk__fft_turn(&odd, &odd, tables + f->halves + 2 * k);
 	stk_fft_value ar = er + odd.re, ai = ei + odd.im, br = er - odd.re, bi = ei - odd.im;
 	*first = ar * ar + ai * ai;

@@ -31,7 +31,7 @@ struct stk_spectrum {
 STK_PARAMS_FIT(stk_spectrum);
 
 /* Makes a job that computes spectra. n_frames: number of frames of all lines together. tables: the tables that stk__fft_tables computes, followed by p->window
- * weights of the window. */
+ * weights of the window, each times stk__fft_scale. */
 STK_MUST_USE enum stk_status stk__job_spectrum(struct stk_jobs *jobs, const struct stk_spectrum *p, const float *tables, int64_t n_frames,
 	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
 

@@ -57,9 +57,9 @@ static enum stk_status power_spectrum_infer(const struct stk_call *call, struct 
 static enum stk_status fill_tables(const void *user, int64_t key, void *table, struct stk_error *err)
 {
 	const struct stk_fft *fft = user;
-	float *ones = (float *)table + fft->floats;
+	float *weights = (float *)table + fft->floats;
 	for (int64_t i = 0; i < key; i++)
-		ones[i] = 1;
+		weights[i] = stk__fft_scale(fft);
 	return stk__fft_tables(fft, table, err);
 }
 

@@ -41,12 +41,14 @@ struct shared {
 	_Alignas(16) float tables[];
 };
 
-static void fill_window(const struct spectrogram *a, float *window)
+/* Sets window[] to the weights of a frame's samples, each times `scale`, which is a power of two. */
+static void fill_window(const struct spectrogram *a, float scale, float *window)
 {
 	const double pi = 3.14159265358979323846;
 	for (int64_t i = 0; i < a->window_length; i++)
-		window[i] = a->window_fn.count ? a->window_fn.v[i]
-					       : (float)(0.5 * (1 - stk__cos(2 * pi * ((double)i + 0.5) / (double)a->window_length)));
+		window[i] =
+			scale * (a->window_fn.count ? a->window_fn.v[i]
+						    : (float)(0.5 * (1 - stk__cos(2 * pi * ((double)i + 0.5) / (double)a->window_length))));
 }
 
 static enum stk_status spectrogram_setup(const void *args, void **shared, struct stk_error *err)
@@ -65,7 +67,7 @@ static enum stk_status spectrogram_setup(const void *args, void **shared, struct
 	if (!s)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a transform of %lld elements", (long long)nfft);
 	s->fft = fft;
-	fill_window(a, s->tables + fft.floats);
+	fill_window(a, stk__fft_scale(&fft), s->tables + fft.floats);
 	enum stk_status status = stk__fft_tables(&s->fft, s->tables, err);
 	*shared = status ? NULL : s;
 	if (status)
