@@ -36,18 +36,77 @@ static __device__ __forceinline__ void run_first_stage(const stk_job &job, const
 	__syncthreads();
 }
 
+/* Sets *to to *from times the factor c - i s. */
+static __device__ __forceinline__ void turn_by(stk_fft_complex *to, const stk_fft_complex *from, float c, float s)
+{
+	const float w[2] = {c, -s};
+	stk__fft_turn(to, from, w);
+}
+
+/* Sets *to to *from times 1 - i, or -1 - i if `left`, times the square root of a half. Gives the bits of stk__fft_turn with two multiplications less. */
+static __device__ __forceinline__ void turn_by_eighth(stk_fft_complex *to, const stk_fft_complex *from, bool left)
+{
+	const float root = 0.70710678118654752440f, re = from->re * root, im = from->im * root;
+	*to = left ? stk_fft_complex{im - re, -(re + im)} : stk_fft_complex{re + im, im - re};
+}
+
+/* Sets *to to *from times exp(-2 pi i k / 16), for the k that occur as products of two numbers up to 3. Gives the bits of stk__fft_turn, except for the signs of
+ * zeros and for factors of infinity. */
+static __device__ __forceinline__ void turn_by_16th(stk_fft_complex *to, const stk_fft_complex *from, int k)
+{
+	const float cosine = 0.92387953251128675613f, sine = 0.38268343236508977173f;
+	switch (k) {
+	case 0:
+		*to = *from;
+		break;
+	case 1:
+		turn_by(to, from, cosine, sine);
+		break;
+	case 3:
+		turn_by(to, from, sine, cosine);
+		break;
+	case 4:
+		*to = {from->im, -from->re};
+		break;
+	case 9:
+		turn_by(to, from, -cosine, -sine);
+		break;
+	default:
+		turn_by_eighth(to, from, k == 6);
+	}
+}
+
+/* Transforms sixteen numbers. Does the same as stk__fft_sixteen in the last stages of a transform, whose twiddle factors are constants. */
+static __device__ __forceinline__ void transform_sixteen(const stk_fft_complex from[16], stk_fft_complex made[16])
+{
+	stk_fft_complex between[4][4], four[4];
+#pragma unroll
+	for (int j = 0; j < 4; j++) {
+		stk__fft_four(&from[j], &from[j + 4], &from[j + 8], &from[j + 12], four);
+#pragma unroll
+		for (int k = 0; k < 4; k++)
+			turn_by_16th(&between[k][j], &four[k], j * k);
+	}
+#pragma unroll
+	for (int k = 0; k < 4; k++) {
+		stk__fft_four(&between[k][0], &between[k][1], &between[k][2], &between[k][3], four);
+#pragma unroll
+		for (int l = 0; l < 4; l++)
+			made[k + 4 * l] = four[l];
+	}
+}
+
 /* Runs the second stage. Each butterfly's results replace its elements, so that the transform's result is in b.x; number 256 there repeats number 0, for the
  * bins. Adjacent threads have adjacent frames. */
-static __device__ __forceinline__ void run_second_stage(const stk_spectrum &p, const float *tables, const block_frames &b)
+static __device__ __forceinline__ void run_second_stage(const block_frames &b)
 {
 	const uint32_t f = threadIdx.x % STK_SPECTRUM_TOGETHER, q = threadIdx.x / STK_SPECTRUM_TOGETHER;
 	if (f < b.count) {
 		stk_fft_complex from[16], made[16], *x = b.x + f * b.pitch;
-		const stk_fft_at at = {4, 16, 0, q, tables + p.fft.twiddles + TWIDDLES_OF_16(256)};
 #pragma unroll
 		for (uint32_t e = 0; e < 16; e++)
 			from[e] = x[17 * e + q];
-		stk__fft_sixteen(from, &at, made);
+		transform_sixteen(from, made);
 #pragma unroll
 		for (uint32_t e = 0; e < 16; e++)
 			x[17 * e + q] = made[e];
@@ -102,6 +161,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) job_spectrum_512(const 
 	block_frames b = {shared, NULL, min((uint32_t)STK_SPECTRUM_TOGETHER, frames - at), (uint32_t)stk__spectrum_pitch(&p.fft), &places};
 	find_places(it.job, tables + p.fft.floats, at, b.count, places);
 	run_first_stage(it.job, tables, b);
-	run_second_stage(p, tables, b);
+	run_second_stage(b);
 	store_bins(p, tables, b);
 }
