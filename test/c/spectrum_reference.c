@@ -11,14 +11,14 @@
 /* Runs all stages of the transform, alternately from x to y and from y to x. Returns the array that has the result. */
 static stk_fft_complex *run_stages(const struct stk_fft *f, const float *tables, stk_fft_complex *x, stk_fft_complex *y)
 {
-	struct stk_fft_at at = {.m = f->padded, .s = 1, .w = tables + f->twiddles};
+	struct stk_fft_at at = {.m = f->padded, .s = 1, .w = stk__fft_factors(tables, f->twiddles)};
 	for (int32_t i = 0; i < f->stages; i++) {
 		int radix = f->radix[i];
 		at.m /= radix;
 		for (at.q = 0; at.q < at.s; at.q++)
 			for (at.p = 0; at.p < at.m; at.p++)
 				stk__fft_butterfly(radix, x, y, &at);
-		at.w += 2 * at.m * (radix - 1);
+		at.w += at.m * (radix - 1);
 		at.s *= radix;
 		stk_fft_complex *swapped = x;
 		x = y;

@@ -119,8 +119,8 @@ enum stk_status stk__fft_tables(const struct stk_fft *f, float *tables, struct s
 	int64_t length = f->padded;
 	for (int32_t i = 0; i < f->stages; i++) {
 		int64_t radix = f->radix[i];
-		for (int64_t p = 0; p < length / radix; p++)
-			for (int64_t k = 1; k < radix; k++)
+		for (int64_t k = 1; k < radix; k++)
+			for (int64_t p = 0; p < length / radix; p++)
 				to = put(to, unit(p * k, length));
 		length /= radix;
 	}

@@ -28,7 +28,7 @@ struct stk_fft {
 	int32_t padded;  /* Bluestein's method: length of its transforms; otherwise equal to `complex` */
 	int32_t stages;
 	uint8_t radix[STK_FFT_STAGES]; /* radices of the stages of a transform of `padded` numbers */
-	int32_t twiddles; /* for each stage of length L and radix r: for each p below L / r: exp(-2 pi i p k / L) for k from 1 to r - 1 */
+	int32_t twiddles; /* for each stage of length L and radix r: for each k from 1 to r - 1: exp(-2 pi i p k / L) for p below L / r */
 	int32_t halves;   /* with an even n: exp(-2 pi i k / n) for k up to n / 4 */
 	int32_t chirp;    /* Bluestein's method: exp(-pi i j^2 / complex) for each j below `complex` */
 	int32_t kernel;   /* Bluestein's method: the transform of the chirp's conjugate, divided by `padded` */

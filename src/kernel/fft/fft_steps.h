@@ -37,28 +37,39 @@ struct STK_FFT_ALIGNED stk_fft_complex {
 };
 typedef struct stk_fft_complex stk_fft_complex;
 
-/* Sets *to to *from times the factor w[0] + i w[1]. to and from may be equal. */
-STK_FFT_INLINE void stk__fft_turn(stk_fft_complex *to, const stk_fft_complex *from, const float *w)
+/* A complex number of the tables. */
+struct STK_FFT_ALIGNED stk_fft_factor {
+	float re, im;
+};
+
+/* Returns the array of factors at this offset of the tables. */
+STK_FFT_INLINE const struct stk_fft_factor *stk__fft_factors(const float *tables, int32_t offset)
+{
+	return (const struct stk_fft_factor *)(const void *)(tables + offset);
+}
+
+/* Sets *to to *from times *w. to and from may be equal. */
+STK_FFT_INLINE void stk__fft_turn(stk_fft_complex *to, const stk_fft_complex *from, const struct stk_fft_factor *w)
 {
 	stk_fft_value re = from->re, im = from->im;
-	to->re = re * w[0] - im * w[1];
-	to->im = re * w[1] + im * w[0];
+	to->re = re * w->re - im * w->im;
+	to->im = re * w->im + im * w->re;
 }
 
 /* The position of a butterfly in its stage. The stage consists of s transforms of length radix * m, whose elements are s apart. p: index of the butterfly in
  * its transform, below m; q: index of the transform, below s. w: the stage's twiddle factors. */
 struct stk_fft_at {
 	stk_fft_index m, s, p, q;
-	const float *w;
+	const struct stk_fft_factor *w;
 };
 
 /* Sets *to to *from, which is result k of a butterfly, times its twiddle factor. */
-STK_FFT_INLINE void stk__fft_twiddle(stk_fft_complex *to, const struct stk_fft_at *at, int radix, int k, const stk_fft_complex *from)
+STK_FFT_INLINE void stk__fft_twiddle(stk_fft_complex *to, const struct stk_fft_at *at, int k, const stk_fft_complex *from)
 {
 	if (k == 0 || at->m == 1)
 		*to = *from;
 	else
-		stk__fft_turn(to, from, at->w + 2 * ((stk_fft_index)(radix - 1) * at->p + (stk_fft_index)k - 1));
+		stk__fft_turn(to, from, at->w + ((stk_fft_index)k - 1) * at->m + at->p);
 }
 
 /* Stores a butterfly's results, made[0 .. radix - 1]. */
@@ -66,7 +77,7 @@ STK_FFT_INLINE void stk__fft_put(stk_fft_complex *y, const struct stk_fft_at *at
 {
 	for (int k = 0; k < radix; k++) {
 		stk_fft_index i = at->q + at->s * ((stk_fft_index)radix * at->p + (stk_fft_index)k);
-		stk__fft_twiddle(&y[STK_FFT_PLACE(i)], at, radix, k, &made[k]);
+		stk__fft_twiddle(&y[STK_FFT_PLACE(i)], at, k, &made[k]);
 	}
 }
 
@@ -128,14 +139,14 @@ STK_FFT_INLINE void stk__fft_sixteen(const stk_fft_complex from[16], const struc
 		first.p = at->p + at->m / 4 * (stk_fft_index)j;
 		stk__fft_four(&from[j], &from[j + 4], &from[j + 8], &from[j + 12], four);
 		for (int k = 0; k < 4; k++)
-			stk__fft_twiddle(&between[k][j], &first, 4, k, &four[k]);
+			stk__fft_twiddle(&between[k][j], &first, k, &four[k]);
 	}
 	second.m = at->m / 4;
-	second.w = at->w + 2 * at->m * 3;
+	second.w = at->w + at->m * 3;
 	for (int k = 0; k < 4; k++) {
 		stk__fft_four(&between[k][0], &between[k][1], &between[k][2], &between[k][3], four);
 		for (int l = 0; l < 4; l++)
-			stk__fft_twiddle(&made[k + 4 * l], &second, 4, l, &four[l]);
+			stk__fft_twiddle(&made[k + 4 * l], &second, l, &four[l]);
 	}
 }
 
@@ -195,14 +206,14 @@ STK_FFT_INLINE void stk__fft_butterfly(int radix, const stk_fft_complex *x, stk_
 STK_FFT_INLINE void stk__fft_chirp(const struct stk_fft *f, const float *tables, stk_fft_complex *x, int64_t j)
 {
 	stk_fft_complex *to = &x[STK_FFT_PLACE(j)];
-	stk__fft_turn(to, to, tables + f->chirp + 2 * j);
+	stk__fft_turn(to, to, stk__fft_factors(tables, f->chirp) + j);
 }
 
 /* Multiplies number j of x by the transformed kernel, and conjugates it, so that another forward transform inverts the first one. */
 STK_FFT_INLINE void stk__fft_convolve(const struct stk_fft *f, const float *tables, stk_fft_complex *x, int64_t j)
 {
 	stk_fft_complex *to = &x[STK_FFT_PLACE(j)];
-	stk__fft_turn(to, to, tables + f->kernel + 2 * j);
+	stk__fft_turn(to, to, stk__fft_factors(tables, f->kernel) + j);
 	to->im = -to->im;
 }
 
@@ -211,7 +222,7 @@ STK_FFT_INLINE void stk__fft_unchirp(const struct stk_fft *f, const float *table
 {
 	stk_fft_complex *to = &x[STK_FFT_PLACE(j)];
 	to->im = -to->im;
-	stk__fft_turn(to, to, tables + f->chirp + 2 * j);
+	stk__fft_turn(to, to, stk__fft_factors(tables, f->chirp) + j);
 }
 
 /* ---- the spectrum ---- */
@@ -238,7 +249,7 @@ STK_FFT_INLINE void stk__fft_power_pair(const struct stk_fft *f, const float *ta
 	stk_fft_value er = z->re + other->re, ei = z->im - other->im;
 	odd.re = z->im + other->im;
 	odd.im = other->re - z->re;
-	stk__fft_turn(&odd, &odd, tables + f->halves + 2 * k);
+	stk__fft_turn(&odd, &odd, stk__fft_factors(tables, f->halves) + k);
 	stk_fft_value ar = er + odd.re, ai = ei + odd.im, br = er - odd.re, bi = ei - odd.im;
 	*first = ar * ar + ai * ai;
 	*second = br * br + bi * bi;

@@ -111,8 +111,8 @@ static __device__ __forceinline__ void load_frames(const stk_job &job, const flo
 	__syncthreads();
 }
 
-/* Number of floats in the twiddle factors of a stage of radix 16 and length n. It is two stages of radix 4, of lengths n and n / 4, which have three complex
- * factors for each butterfly. */
-#define TWIDDLES_OF_16(n) (2 * ((n) / 4 + (n) / 16) * 3)
+/* Number of twiddle factors of a stage of radix 16 and length n. It is two stages of radix 4, of lengths n and n / 4, which have three factors
+ * for each butterfly. */
+#define TWIDDLES_OF_16(n) (((n) / 4 + (n) / 16) * 3)
 
 #endif

@@ -5,7 +5,7 @@
 
 /* Runs a stage, or two stages of radix 4 as one of radix 16. s: product of the radices of the earlier stages; m: the stage's length divided by its radix;
  * w: its twiddle factors. */
-static __device__ __forceinline__ void run_stage(uint32_t radix, uint32_t m, uint32_t s, const float *w, block_frames &b)
+static __device__ __forceinline__ void run_stage(uint32_t radix, uint32_t m, uint32_t s, const stk_fft_factor *w, block_frames &b)
 {
 	uint32_t each = m * s;
 	divider by_each = divide_by(each), by_s = divide_by(s);
@@ -26,7 +26,7 @@ static __device__ __forceinline__ void run_stage(uint32_t radix, uint32_t m, uin
 }
 
 /* Runs a stage like run_stage, with constant parameters, so that the compiler does most of the arithmetic on indices. */
-template <uint32_t RADIX, uint32_t M, uint32_t S> static __device__ __forceinline__ void run_fixed_stage(const float *w, block_frames &b)
+template <uint32_t RADIX, uint32_t M, uint32_t S> static __device__ __forceinline__ void run_fixed_stage(const stk_fft_factor *w, block_frames &b)
 {
 	for (uint32_t j = threadIdx.x; j < b.count * (M * S); j += THREADS) {
 		uint32_t frame = j / (M * S), k = j % (M * S), p = k / S;
@@ -45,13 +45,13 @@ template <uint32_t RADIX, uint32_t M, uint32_t S> static __device__ __forceinlin
 }
 
 /* Runs all stages of transforms of 256 or 512 complex numbers (such as for nfft 512 and 1024). w: the twiddle factors. */
-static __device__ __forceinline__ void run_stages_of_256(const float *w, block_frames &b)
+static __device__ __forceinline__ void run_stages_of_256(const stk_fft_factor *w, block_frames &b)
 {
 	run_fixed_stage<16, 16, 1>(w, b);
 	run_fixed_stage<16, 1, 16>(w + TWIDDLES_OF_16(256), b);
 }
 
-static __device__ __forceinline__ void run_stages_of_512(const float *w, block_frames &b)
+static __device__ __forceinline__ void run_stages_of_512(const stk_fft_factor *w, block_frames &b)
 {
 	run_fixed_stage<16, 32, 1>(w, b);
 	run_fixed_stage<16, 2, 16>(w + TWIDDLES_OF_16(512), b);
@@ -62,7 +62,7 @@ static __device__ __forceinline__ void run_stages_of_512(const float *w, block_f
 static __device__ __forceinline__ void run_stages(const stk_fft &f, const float *tables, block_frames &b)
 {
 	uint32_t length = (uint32_t)f.padded, s = 1;
-	const float *w = tables + f.twiddles;
+	const stk_fft_factor *w = stk__fft_factors(tables, f.twiddles);
 	if (length == 256 || length == 512) {
 		if (length == 256)
 			run_stages_of_256(w, b);
@@ -79,7 +79,7 @@ static __device__ __forceinline__ void run_stages(const stk_fft &f, const float 
 			i++;
 		} else {
 			run_stage(radix, length / radix, s, w, b);
-			w += 2 * (length / radix) * (radix - 1);
+			w += (length / radix) * (radix - 1);
 		}
 		s *= radix;
 		length /= radix;

@@ -27,7 +27,7 @@ static __device__ __forceinline__ void run_first_stage(const stk_job &job, const
 	if (!pairs)
 		__syncthreads(); /* the results replace the elements */
 	if (works) {
-		const stk_fft_at at = {64, 1, i, 0, tables + p.fft.twiddles};
+		const stk_fft_at at = {64, 1, i, 0, stk__fft_factors(tables, p.fft.twiddles)};
 		stk__fft_sixteen(from, &at, made);
 #pragma unroll
 		for (uint32_t e = 0; e < 16; e++)
@@ -39,8 +39,8 @@ static __device__ __forceinline__ void run_first_stage(const stk_job &job, const
 /* Sets *to to *from times the factor c - i s. */
 static __device__ __forceinline__ void turn_by(stk_fft_complex *to, const stk_fft_complex *from, float c, float s)
 {
-	const float w[2] = {c, -s};
-	stk__fft_turn(to, from, w);
+	const stk_fft_factor w = {c, -s};
+	stk__fft_turn(to, from, &w);
 }
 
 /* Sets *to to *from times 1 - i, or -1 - i if `left`, times the square root of a half. Gives the bits of stk__fft_turn with two multiplications less. */

@@ -162,12 +162,12 @@ static void run_stage(int radix, const stk_fft_complex *restrict x, stk_fft_comp
 static void run_stages(const struct stk_fft *f, const float *tables, struct scratch *s)
 {
 	int64_t length = f->padded;
-	struct stk_fft_at at = {.s = 1, .w = tables + f->twiddles};
+	struct stk_fft_at at = {.s = 1, .w = stk__fft_factors(tables, f->twiddles)};
 	for (int32_t i = 0; i < f->stages; i++) {
 		int radix = f->radix[i];
 		at.m = length / radix;
 		run_stage(radix, s->x, s->y, at);
-		at.w += 2 * at.m * (radix - 1);
+		at.w += at.m * (radix - 1);
 		at.s *= radix;
 		length = at.m;
 		stk_fft_complex *swapped = s->x;
