@@ -220,6 +220,11 @@ static inline int32_t stk__forget(int32_t x)
 {
 	return x;
 }
+template <typename T> static inline T *stk__global(T *p)
+{
+	return p;
+}
+
 template <typename T> static inline T *stk__forget(T *p)
 {
 	return p;

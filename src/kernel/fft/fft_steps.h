@@ -241,15 +241,15 @@ STK_FFT_INLINE int32_t stk__fft_partner(const struct stk_fft *f, int32_t k)
 }
 
 /* Computes the squared magnitudes of bin k and of its partner. z and other: numbers k and f->complex - k of the transform's result; for k = 0, both are
- * number 0. f->n must be even. */
-STK_FFT_INLINE void stk__fft_power_pair(const struct stk_fft *f, const float *tables, int32_t k, const stk_fft_complex *z,
-	const stk_fft_complex *other, stk_fft_value *first, stk_fft_value *second)
+ * number 0. w: entry k of the table `halves`. f->n must be even. */
+STK_FFT_INLINE void stk__fft_power_pair(
+	const stk_fft_complex *z, const stk_fft_complex *other, const struct stk_fft_factor *w, stk_fft_value *first, stk_fft_value *second)
 {
 	stk_fft_complex odd;
 	stk_fft_value er = z->re + other->re, ei = z->im - other->im;
 	odd.re = z->im + other->im;
 	odd.im = other->re - z->re;
-	stk__fft_turn(&odd, &odd, stk__fft_factors(tables, f->halves) + k);
+	stk__fft_turn(&odd, &odd, w);
 	stk_fft_value ar = er + odd.re, ai = ei + odd.im, br = er - odd.re, bi = ei - odd.im;
 	*first = ar * ar + ai * ai;
 	*second = br * br + bi * bi;
@@ -266,7 +266,7 @@ STK_FFT_INLINE void stk__fft_powers(
 		return;
 	}
 	int32_t opposite = k ? f->complex - k : 0;
-	stk__fft_power_pair(f, tables, k, z, &x[STK_FFT_PLACE(opposite)], first, second);
+	stk__fft_power_pair(z, &x[STK_FFT_PLACE(opposite)], stk__fft_factors(tables, f->halves) + k, first, second);
 }
 
 #endif

@@ -26,7 +26,8 @@ static __device__ __forceinline__ void run_stage(uint32_t radix, uint32_t m, uin
 }
 
 /* Runs a stage like run_stage, with constant parameters, so that the compiler does most of the arithmetic on indices. */
-template <uint32_t RADIX, uint32_t M, uint32_t S> static __device__ __forceinline__ void run_fixed_stage(const stk_fft_factor *w, block_frames &b)
+template <uint32_t RADIX, uint32_t M, uint32_t S>
+static __device__ __forceinline__ void run_fixed_stage(const stk_fft_factor *w, block_frames &b)
 {
 	for (uint32_t j = threadIdx.x; j < b.count * (M * S); j += THREADS) {
 		uint32_t frame = j / (M * S), k = j % (M * S), p = k / S;

@@ -6,13 +6,19 @@
 
 static_assert(THREADS == 16 * STK_SPECTRUM_TOGETHER, "each stage of a frame has 16 butterflies");
 
-/* Returns elements 2 * k and 2 * k + 1 of a frame, weighted by the window; 0 past the window, whose length is even. */
-static __device__ __forceinline__ stk_fft_complex load_pair_or_0(const float *inside, const float *window, uint32_t k, int32_t length)
+/* Loads the sixteen numbers of butterfly i of the first stage, weighted by the window: pairs i, i + 16, ... of the frame's elements; 0 past the window.
+ * inside: the address of the frame's first element; pairs: number of pairs in the window. */
+static __device__ __forceinline__ void load_sixteen(
+	const float *inside, const float *window, uint32_t pairs, uint32_t i, stk_fft_complex to[16])
 {
-	return 2 * k < (uint32_t)length ? load_pair(inside, window, k) : stk_fft_complex{0, 0};
+	const int32_t left = (int32_t)(pairs - i);
+#pragma unroll
+	for (int32_t e = 0; e < 16; e++)
+		to[e] = 16 * e < left ? load_pair(inside + 2 * i, window + 2 * i, 16 * e) : stk_fft_complex{0, 0};
 }
 
-/* Runs the first stage. Adjacent threads have adjacent butterflies of a frame, since they load adjacent elements. */
+/* Runs the first stage. Adjacent threads have adjacent butterflies of a frame, since they load adjacent elements. The threads of a frame are in one warp, so
+ * they need not wait for others. */
 static __device__ __forceinline__ void run_first_stage(const stk_job &job, const float *tables, const block_frames &b)
 {
 	const stk_spectrum &p = STK_PARAMS(stk_spectrum, &job);
@@ -21,11 +27,15 @@ static __device__ __forceinline__ void run_first_stage(const stk_job &job, const
 	stk_fft_complex from[16], made[16], *x = b.x + f * b.pitch;
 	if (!pairs)
 		load_frames(job, tables, b);
+	if (works && pairs) {
+		load_sixteen(stk__global(b.places->inside[f]), tables + p.fft.floats, (uint32_t)p.window / 2, i, from);
+	} else if (works) {
 #pragma unroll
-	for (uint32_t e = 0; works && e < 16; e++)
-		from[e] = pairs ? load_pair_or_0(b.places->inside[f], tables + p.fft.floats, i + 16 * e, p.window) : x[17 * e + i];
+		for (uint32_t e = 0; e < 16; e++)
+			from[e] = x[17 * e + i];
+	}
 	if (!pairs)
-		__syncthreads(); /* the results replace the elements */
+		__syncwarp(); /* the results replace the elements */
 	if (works) {
 		const stk_fft_at at = {64, 1, i, 0, stk__fft_factors(tables, p.fft.twiddles)};
 		stk__fft_sixteen(from, &at, made);
@@ -33,7 +43,7 @@ static __device__ __forceinline__ void run_first_stage(const stk_job &job, const
 		for (uint32_t e = 0; e < 16; e++)
 			x[17 * i + e] = made[e];
 	}
-	__syncthreads();
+	__syncwarp();
 }
 
 /* Sets *to to *from times the factor c - i s. */
@@ -97,19 +107,19 @@ static __device__ __forceinline__ void transform_sixteen(const stk_fft_complex f
 }
 
 /* Runs the second stage. Each butterfly's results replace its elements, so that the transform's result is in b.x; number 256 there repeats number 0, for the
- * bins. Adjacent threads have adjacent frames. */
+ * bins. */
 static __device__ __forceinline__ void run_second_stage(const block_frames &b)
 {
-	const uint32_t f = threadIdx.x % STK_SPECTRUM_TOGETHER, q = threadIdx.x / STK_SPECTRUM_TOGETHER;
+	const uint32_t f = threadIdx.x / 16, q = threadIdx.x % 16;
 	if (f < b.count) {
-		stk_fft_complex from[16], made[16], *x = b.x + f * b.pitch;
+		stk_fft_complex from[16], made[16], *x = b.x + f * b.pitch + q;
 #pragma unroll
 		for (uint32_t e = 0; e < 16; e++)
-			from[e] = x[17 * e + q];
+			from[e] = x[17 * e];
 		transform_sixteen(from, made);
 #pragma unroll
 		for (uint32_t e = 0; e < 16; e++)
-			x[17 * e + q] = made[e];
+			x[17 * e] = made[e];
 		if (q == 0)
 			x[STK_FFT_PLACE(256)] = made[0];
 	}
@@ -122,17 +132,17 @@ static __device__ __forceinline__ void store_bins_of(
 	const stk_spectrum &p, const float *tables, const block_frames &b, uint32_t f, uint32_t k)
 {
 	const stk_fft_complex *x = b.x + f * b.pitch + k, *partners = b.x + f * b.pitch + STK_FFT_PLACE(256 - k);
-	const float *halves = tables + 2 * k; /* adds k to the index at which stk__fft_power_pair reads */
-	const int64_t step = 16 * p.dst_bin;
-	float *up = b.places->dst[f] + k * p.dst_bin, *down = b.places->dst[f] + (256 - k) * p.dst_bin, first, second;
+	const stk_fft_factor *w = stk__fft_factors(tables, p.fft.halves) + k;
+	const int64_t bin = p.dst_bin, step = 16 * bin;
+	float *dst = stk__global(b.places->dst[f]), *up = dst + k * bin, *down = dst + (256 - k) * bin, first, second;
 #pragma unroll
 	for (uint32_t e = 0; e < 8; e++, up += step, down -= step) {
-		stk__fft_power_pair(&p.fft, halves, (int32_t)(16 * e), &x[17 * e], partners - 17 * e, &first, &second);
+		stk__fft_power_pair(&x[17 * e], partners - 17 * e, w + 16 * e, &first, &second);
 		*up = MAGNITUDE ? sqrtf(first) : first;
 		*down = MAGNITUDE ? sqrtf(second) : second;
 	}
 	if (k == 0) {
-		stk__fft_power_pair(&p.fft, tables, 128, &x[17 * 8], &x[17 * 8], &first, &second);
+		stk__fft_power_pair(&x[17 * 8], &x[17 * 8], w + 128, &first, &second);
 		*up = MAGNITUDE ? sqrtf(first) : first;
 	}
 }
@@ -156,7 +166,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) job_spectrum_512(const 
 	__shared__ frame_places places;
 	const stk_job_gpu_item &it = share_item(v);
 	const stk_spectrum &p = STK_PARAMS(stk_spectrum, &it.job);
-	const float *tables = (const float *)it.job.constants;
+	const float *tables = stk__global((const float *)it.job.constants);
 	uint32_t at = (blockIdx.x - it.block0[v.launch]) * STK_SPECTRUM_TOGETHER, frames = (uint32_t)it.job.n;
 	block_frames b = {shared, NULL, min((uint32_t)STK_SPECTRUM_TOGETHER, frames - at), (uint32_t)stk__spectrum_pitch(&p.fft), &places};
 	find_places(it.job, tables + p.fft.floats, at, b.count, places);
