@@ -313,7 +313,7 @@ class Loader(metaclass=BriefHelp):
     ) -> Loader:
         """Makes a Loader from a DataFrame or a CSV file that lists images."""
         _options.refuse_unknown(arguments, cls.from_csv, cls)
-        from stoker.loader.sources._csv import from_table, rows_of  # it imports the module csv
+        from stoker.loader.sources._csv import from_table, rows_of  # imported here, because it loads the module csv
 
         kinds = kinds_of(arguments.get("fields"))
         if several(internal(kinds)):
@@ -476,7 +476,7 @@ class Loader(metaclass=BriefHelp):
         return {**fields, "valid": None}
 
     def _make_batches(self, batch: Any, fields: dict[str, int | None]) -> Any:
-        from stoker.loader._batches import Batches  # it imports torch
+        from stoker.loader._batches import Batches  # imported here, because it loads torch
 
         source = self._run.source
         self._asks_dataset = source.makes_order and bool({"valid", "index"} & set(fields))

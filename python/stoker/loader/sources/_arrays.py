@@ -24,12 +24,12 @@ class Arrays:
     images: Any  # uint8, (N, H, W, C) or (N, C, H, W), as `layout` says
     targets: Any  # an array or a list of N elements, or None
     transform: Any = None  # the data set's own transform, or None
-    layout: str = "HWC"  # or "CHW"
+    layout: str = "HWC"  # the order of the dimensions after N: "HWC" or "CHW"
 
     @classmethod
     def of(cls, images: Any, targets: Any, transform: Any = None, layout: str | None = None) -> Arrays:
-        """Makes Arrays from the user's arrays or tensors. images: uint8, of shape (N, H, W), or with four dimensions in `layout`. Without `layout`, the shape
-        decides. targets, transform: as in the class. Raises InvalidArgumentError for other arrays."""
+        """Makes Arrays from the user's arrays or tensors. images: uint8, of shape (N, H, W), or with four dimensions in `layout`. layout: "HWC" or "CHW"; None:
+        the shape of the images decides. targets: one for each image, or None. Raises InvalidArgumentError for other arrays."""
         import numpy as np
 
         tensor = hasattr(images, "permute")
@@ -63,7 +63,7 @@ class Arrays:
         return (self.images[i],) if self.targets is None else (self.images[i], self.targets[i])
 
     def take(self, indices: Sequence[int]) -> tuple[Any, ...]:
-        """Returns (images,) of some samples, or (images, targets) if there are targets."""
+        """Returns (images, targets) of the samples with these indices, or (images,) if there are no targets."""
         if self.targets is None:
             return (self.images[indices],)
         return self.images[indices], [self.targets[i] for i in indices] if isinstance(self.targets, list) else self.targets[indices]
@@ -178,8 +178,8 @@ def _of_cifar(paths: Sequence[Path]) -> Arrays:
 
 
 def _cifar_files(folder: Path, split: str) -> list[Path]:
-    """Returns the paths of one split's files of CIFAR, in the folder or in a subfolder that the archive creates; [] if there is no file of CIFAR. Some of the
-    paths may not exist, if only the other split was copied."""
+    """Returns the paths of CIFAR's pickles of one split. They may lie in the folder, or in the subfolder that the archive creates. Returns [] if neither holds
+    CIFAR. If only the other split was copied, the paths do not exist."""
     for place in (folder, folder / "cifar-10-batches-py", folder / "cifar-100-python"):
         names = [f"data_batch_{k}" for k in range(1, 6)] if split == "train" else ["test_batch"]
         if (place / "data_batch_1").is_file() or (place / "test_batch").is_file():
@@ -190,8 +190,8 @@ def _cifar_files(folder: Path, split: str) -> list[Path]:
 
 
 def _read_idx(path: Path) -> Any:
-    """Returns the array of bytes in a file of MNIST's format: a magic number with the type and the number of dimensions, the extents, the values. Raises
-    InvalidArgumentError for other files and for damaged ones."""
+    """Returns the array in a file of MNIST's idx format: a magic number, which holds the type and the number of dimensions, then the extents, then the values.
+    The file may be compressed by gzip. Raises InvalidArgumentError if the values are not bytes, and for other and damaged files."""
     import numpy as np
 
     raw = _files.read_bytes(path)

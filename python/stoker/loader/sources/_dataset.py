@@ -128,7 +128,7 @@ class DatasetSource(Source):
         self.compares_sizes = may_list and self.by_sample
 
     def check_divided(self, shard: Shard) -> None:
-        from stoker.loader.sources._divided import refuse_divided  # it imports hashlib and random
+        from stoker.loader.sources._divided import refuse_divided  # imported here, because it loads hashlib and random
 
         refuse_divided(self.by_index, self.size, shard, self.asked.context)
 
@@ -414,7 +414,7 @@ class DatasetSource(Source):
         self._example = next((fetched.parts for fetched in self._probes.values() if fetched.parts is not None), self._example)
 
     def _with_types(self, fetched: Fetched) -> Fetched:
-        """Returns a sample that was fetched before the types of all targets were known, with these types."""
+        """Converts a sample that was fetched before the types of all targets were known, so that its targets have these types."""
         if fetched.parts is None:
             return fetched
         try:
@@ -646,8 +646,8 @@ class DatasetSource(Source):
         self.finishing.needed = (numbers,)
 
     def _keep(self, followers: Followers, numbers: int) -> Keep | None:
-        """Returns the Keep that finds the boxes that transforms do not remove; None if no transform removes boxes, or if samples have none. numbers: index of
-        the output with the numbers of the moves."""
+        """Returns a Keep, which finds the boxes that remain after the transforms; None if no transform removes boxes, or if samples have no boxes. numbers:
+        index of the output with the numbers of each sample's crops, flips and so on."""
         if not any(isinstance(move, Remove) for move in followers.moves):
             return None
         for k, kind in enumerate(self.samples_of.kinds or (), 1):

@@ -50,7 +50,7 @@ def _in_process(context: Any, dataset: Any, ids: list[int]) -> list[list[str]]:
         found: list[list[str]] = worker.call(ids)
         return found
     except Ended:
-        return [[] for _ in ids]  # the first batch raises the error
+        return [[] for _ in ids]  # not reported here: fetching the first batch raises the error
     finally:
         worker.terminate()
         Worker.end([worker], "python_workers")
@@ -69,7 +69,7 @@ def _of_sample(dataset: Any, index: int) -> list[str]:
     """Returns a digest of each part of a sample. The sample is fetched twice; a part that differs gets _UNKNOWN. Returns [] if the sample cannot be fetched."""
     try:
         first, second = (_parts(dataset, index, turn) for turn in (0, 1))
-    except Exception:  # the first batch raises the error
+    except Exception:  # not reported here: fetching the first batch raises the error
         return []
     return [a if a == b else _UNKNOWN for a, b in zip(first, second, strict=False)]
 

@@ -218,7 +218,7 @@ class Workers:
         made = owned(row)
         self.count = _at_once(self._fetch, self.count, False)  # checked now, because many Datasets open their file in the first call
         self._watch.begin(row, made)
-        if self.count > 1 and not isinstance(self._fetch, FetchMany):  # several threads may use the tables that FetchMany reads
+        if self.count > 1 and not isinstance(self._fetch, FetchMany):  # FetchMany reads tables, which several threads may use at once
             self._changes.begin(self._fetch.dataset)
         return replace(fetched, parts=made)
 
@@ -243,7 +243,7 @@ class Workers:
 
     def _called(self, items: Sequence[Item]) -> list[Fetched]:
         """Fetches samples, and copies them if the Dataset may reuse their buffers. During the first calls only one thread at a time does this, so that changes
-        of the Dataset's attributes can be found. If these show that several threads cannot call the Dataset at once, it stays like that."""
+        of the Dataset's attributes can be found. If there are changes, or the Dataset fills its buffers again, later calls run one at a time too."""
         changes = self._changes
         if not (self._watch.copies or changes.counting or changes.serial):
             return self._fetch(items)

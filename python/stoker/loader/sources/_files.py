@@ -70,7 +70,7 @@ class FileSource(Source):
                 with os.scandir(os.path.join(self.root, name)) as entries:
                     if not any(entry.is_dir() for entry in islice(entries, _FEW)):
                         return None
-        except OSError:  # the root is not such a folder, but an index of files
+        except OSError:  # the root is not a folder of class folders; it may be an index that lists the files
             return None
         return os.path.join(self.root, next((name for name in classes if name.startswith("train")), classes[0]))
 
@@ -103,8 +103,8 @@ class FileSource(Source):
         return found
 
     def _some_files(self, classes: Sequence[str]) -> Iterator[str]:
-        """Yields the paths of the first files of some class folders, in the order of their names: the order of a listing may differ between copies of a folder.
-        Yields nothing if the folder is remote."""
+        """Yields the paths of the first files of some class folders. First means first by name, because the order in which the system lists files may differ
+        between copies of a folder, and so between ranks. Yields nothing if the folder is remote."""
         if self.root is None or "://" in self.root:
             return
         chosen = spread(len(classes), _FOLDERS)

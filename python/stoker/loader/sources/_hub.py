@@ -64,7 +64,8 @@ class _Rows:
         return {"image": values.pop(self.column), **values}
 
     def _found(self, row: Mapping[str, Any]) -> str:
-        """Returns the column of images or sounds in the first row of a stream without features. Raises InvalidArgumentError for none, and for several."""
+        """Finds the column of images or sounds in the first row of a stream whose features are unknown. Raises InvalidArgumentError if there is no such column,
+        or more than one."""
         if self._sound is not None:
             if self._sound in row:
                 return self._sound

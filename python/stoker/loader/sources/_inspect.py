@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts that `stoker inspect` of tables and of robot data sets share: arguments, output, and texts of counts."""
+"""Functions of `stoker inspect` that tables and robot data sets share: they parse arguments, print facts, and format counts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Facts = dict[str, Any]
 
 
 def operands(arguments: Sequence[str]) -> list[str]:
-    """Returns the arguments of `stoker inspect` that are no options."""
+    """Returns the arguments of `stoker inspect` without its options."""
     return [a for a in arguments if a not in ("--json", "-j", "--quiet", "-q")]
 
 

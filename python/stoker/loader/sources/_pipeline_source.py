@@ -26,8 +26,8 @@ class PipelineSource(Source):
         self.pipe = pipe
 
     def shard(self, wanted: Any) -> Shard:
-        """Returns the shard that the Pipeline's reader reads. Raises InvalidArgumentError if the user asks for another shard. If "auto" means
-        another shard, and the reader reads all samples, prints a notice."""
+        """Returns the shard that the Pipeline's reader reads. wanted: the Loader's argument `shard`. Raises InvalidArgumentError if it names another shard.
+        With "auto", prints a notice if there are several ranks and the reader reads all samples on each of them."""
         meta = self.pipe._started().meta()
         own = Shard(int(meta.get("shard_id", 0)), int(meta.get("number_of_shards", 1)))
         asked = resolve(wanted)

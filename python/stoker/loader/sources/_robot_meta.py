@@ -57,7 +57,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def read_table(path: Path) -> Any:
-    """Reads a Parquet file of the metadata as a pyarrow.Table, without the columns "stats/...", the statistics of each row."""
+    """Reads a Parquet file of the metadata as a pyarrow.Table. Leaves out the columns "stats/...", which hold statistics of each episode and are not used."""
     import pyarrow as pa
 
     file = read_footers([Listed(str(path))], storage())[0]

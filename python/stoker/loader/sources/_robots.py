@@ -163,7 +163,7 @@ class Robots:
                 raise InvalidArgumentError(
                     f"episodes: {f'there is no episode {missing[0]!r:.100}' if missing else 'one is named twice'}; the data set has {len(known)}, from 0"
                 )
-            chosen = [known[n] for n in sorted(episodes)]  # LeRobot keeps the order of the data set
+            chosen = [known[n] for n in sorted(episodes)]  # in the order of the data set, not of the argument, as in LeRobot
         if not sum(e.end - e.begin for e in chosen):
             raise InvalidArgumentError(f"{self.root}: the chosen episodes have no frames")
         return chosen
@@ -210,7 +210,8 @@ class Robots:
     # ---- tables ----
 
     def _read_frames(self) -> None:
-        """Reads the columns of all chosen episodes, with images still encoded, except videos. Raises CorruptError if they contradict the metadata."""
+        """Reads the tables' columns for all chosen episodes. Images stay encoded; videos are not read. Raises CorruptError if the columns contradict the
+        metadata."""
         import numpy as np
 
         paths = self._data_files()
@@ -271,8 +272,8 @@ class Robots:
             )
 
     def _check_spans(self, key: str) -> None:
-        """Raises CorruptError if two episodes share frames of a video, or if an episode's part of the video is shorter than its rows."""
-        ends: dict[tuple[int, int], tuple[float, int]] = {}  # by video file: end (s) and number of its last episode so far
+        """Raises CorruptError if two episodes share frames of a video, or if an episode's part of the video is too short for its number of rows."""
+        ends: dict[tuple[int, int], tuple[float, int]] = {}  # video file -> (end in seconds, number) of the last episode so far in it
         at, frame = f"videos/{key}", 1 / self.fps
         spans = []
         for e in self.all_episodes:

@@ -210,7 +210,8 @@ class Samples:
         return all(target.like for _, target in self._targets())
 
     def settle_types(self, parts: tuple[Any, ...]) -> None:
-        """Takes the types that are still unknown from a sample, although its targets have no rows. parts: the converted sample."""
+        """Takes the types that are still unknown from a sample whose targets have no rows. Call if no sample with rows was found. parts: the converted
+        sample."""
         for k, target in self._targets():
             if not target.like:
                 target.settle(parts[k])

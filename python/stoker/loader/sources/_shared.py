@@ -82,8 +82,8 @@ class ReuseDetector:
                 self._given.clear()
 
     def forget(self) -> None:
-        """Drops the samples that are kept for comparison, and keeps none of calls that end later. A kept sample can hold much memory: a view of one row keeps
-        the whole row group of its table."""
+        """Drops the samples that are kept for comparison, and lets calls that are still running add none. A sample can keep much memory alive: a view of one
+        row keeps the whole row group of its table."""
         with self._lock:
             self._closed = True
             self._given.clear()

@@ -68,7 +68,8 @@ OF_IMAGES = ("dtype", "memory_format", "layout", "views", "batch_transforms", "e
 
 
 def refuse_arguments_of_images(given: Mapping[str, Any], rows: bool) -> None:
-    """Raises InvalidArgumentError for arguments that have no effect on sounds. given: all of the Loader's. rows: whether Python makes the samples."""
+    """Raises InvalidArgumentError for arguments that have no effect on sounds. given: all arguments of the Loader. rows: whether the samples are rows of a
+    table or items of a Dataset, for which python_workers is allowed."""
     named = [name for name in (*OF_IMAGES, *(() if rows else ("python_workers",))) if given[name]]
     if named:
         raise InvalidArgumentError(

@@ -56,7 +56,8 @@ class Source:
             )
 
     def settle(self, spec: Spec, own_order: bool, may_list: bool) -> None:
-        """Called once, before `nodes`. own_order: whether the user gives the order of samples. may_list: whether batches may hold images as lists."""
+        """Passes settings to the source that `nodes` depends on. Called once, before `nodes`. own_order: whether the user gives the order of samples.
+        may_list: whether batches may hold images as lists."""
 
     def check(self, spec: Spec, own_order: bool) -> None:
         """Raises InvalidArgumentError for arguments of the Loader that the source does not support. own_order: as in `settle`."""

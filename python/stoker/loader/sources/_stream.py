@@ -39,7 +39,7 @@ class StreamSource(DatasetSource):
         self._at = (-1, 0)  # epoch and position of the next sample
         self._kept: deque[Fetched] = deque()  # samples that the iterator has given already, from the position in _at on
         self._spent = False  # whether an iteration over the dataset has begun before
-        self._totals: dict[int, int] = {}  # by epoch: its number of samples, once it has ended
+        self._totals: dict[int, int] = {}  # epoch -> number of its samples, for epochs that have ended
         super().__init__(dataset, asked)
 
     def _size_of(self, dataset: Any) -> int | None:

@@ -416,7 +416,7 @@ class Table:
             del self._kept[old]
 
     def many(self, ids: Sequence[int]) -> list[Row]:
-        """Returns the rows with these numbers, which count the rows of all files. Raises LimitError for a group that is too large."""
+        """Returns the rows with these numbers; the numbering runs through all files. Raises LimitError for a row of a group that is too large."""
         at = [self.group_of(i) for i in ids]
         for g in dict.fromkeys(at):
             if self._is_too_large(g):
@@ -426,7 +426,7 @@ class Table:
         try:
             return [self._row(groups[g].result(), g, i) for g, i in zip(at, ids, strict=True)]
         finally:
-            groups.clear()  # the traceback of an exception would keep them
+            groups.clear()  # otherwise the traceback of an exception would keep the groups in memory
 
     def __getitem__(self, i: int) -> Row:
         return self.many([i])[0]

@@ -235,7 +235,8 @@ def _images(array: Any) -> Values:
 
 @dataclass(frozen=True)
 class _Numbers:
-    """The numbers of a column."""
+    """The numbers of a column, converted to the type that they have in batches. Numbers that do not fit into this type raise an error only when they are
+    used."""
 
     made: Any  # a read-only NumPy array in the type of batches, 0 for nulls
     given: Any  # the numbers in the column's own type; None if `over` is None

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the Parquet files of a table, reads their footers, and opens them for pyarrow: local files by their paths, remote ones over Storage's ranges."""
+"""Finds the Parquet files of a table, reads their footers, and opens them for pyarrow. Local files are opened by path; remote ones are read in ranges through a
+Storage."""
 
 from __future__ import annotations
 
@@ -268,7 +269,7 @@ def _parts(type: Any) -> int:
 
 
 def span_of(column: Any) -> tuple[int, int]:
-    """Returns the offset in the file and the size in bytes of a column chunk, with its dictionary."""
+    """Returns the offset in the file and the size in bytes of a column chunk. Both include the chunk's dictionary."""
     begin = column.data_page_offset
     if column.has_dictionary_page and column.dictionary_page_offset is not None and 0 < column.dictionary_page_offset < begin:
         begin = column.dictionary_page_offset
@@ -279,7 +280,7 @@ class _opening:
     """A context that turns errors of pyarrow and of the system into Stoker's errors, with the file's name in the message."""
 
     def __init__(self, name: str, detail: str = "") -> None:
-        self.file = name.partition("?")[0] if is_remote(name) else name  # the library's messages leave out the query of a URL too
+        self.file = name.partition("?")[0] if is_remote(name) else name  # messages show no query of a URL, which may hold a signature
         self.name = self.file + detail
 
     def __enter__(self) -> None:

@@ -97,7 +97,8 @@ class Plan:
 
 def plan_of(rows: Rows, image: str | None, label: str | None, wanted: Sequence[str] | None) -> Plan:
     """Chooses a file for each column. image, label: columns that the user named, or None. wanted: the columns to pack besides these; None: all. Raises
-    InvalidArgumentError for a missing column, a label that is the image or sound, values that a tar cannot hold, and two columns with one name of files."""
+    InvalidArgumentError if a column is missing, if the label is the image or sound, if a tar cannot hold a column's values, and if the files of two columns
+    would have the same name."""
     names = rows.schema.names
     for option, given in (("--image", [image]), ("--label", [label]), ("--columns", wanted or ())):
         for name in given:

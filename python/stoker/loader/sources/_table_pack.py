@@ -253,7 +253,7 @@ class _Packing:
         return kept, row
 
     def _write(self, folder: str, number: int, begin: int, line: ProgressLine) -> None:
-        """Writes the rows from `begin` on to tars in `folder`, of which the first has the number `number`. Shows the progress in `line`."""
+        """Writes the rows from `begin` on to tars in `folder`. number: the number in the name of the first tar. Shows the progress in `line`."""
         self.done = begin
         writer = _Writer(folder, number)
         try:

@@ -129,7 +129,8 @@ class GroupOrder:
         return self._window_groups[1]
 
     def _groups(self, window: int, begin: int, end: int) -> list[int]:
-        """Returns the groups of rows begin .. end - 1 of the sequence, which are in one window, in the order in which they are needed."""
+        """Returns the groups to which rows begin .. end - 1 of the sequence belong, in the order in which they are first needed. All these rows are in the
+        given window."""
         import numpy as np
 
         rows = self._rows(window)[begin - self.starts[window] : end - self.starts[window]]
