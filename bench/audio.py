@@ -535,7 +535,8 @@ def gpu_files(title: str, paths: list[Path], options: argparse.Namespace) -> Non
 
 
 def kernel_times(work: Callable[[], Any], rounds: int) -> dict[str, float]:
-    """Returns a dict from the name of each kernel that runs once in work() to its median time in seconds."""
+    """Returns a dict from the name of each kernel and copy of work() on the GPU to the median of its times in seconds. A kernel that work() runs several
+    times is in it once, with the median of all its runs."""
     import torch
     from torch.profiler import ProfilerActivity, profile
 

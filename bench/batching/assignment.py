@@ -3,8 +3,8 @@
 # ruff: noqa: B023 - functions are called in the loop that makes them
 """Compares batched assignment with SciPy in a loop (CPU, two threads) and with torch-linear-assignment (CUDA, input and result on the GPU).
 
-Costs: `uniform` random numbers, and `detr`: L1 between random boxes plus a class cost, as matching in training makes them. Every result is
-compared with SciPy's, index by index."""
+Two kinds of costs: `uniform` are random numbers; `detr` are L1 distances between random boxes plus a cost of the class, as a detector's loss has. Every result
+is compared with SciPy's, index by index."""
 
 import statistics
 import sys

@@ -5,7 +5,7 @@ median ratios with their spread as a table, and writes them as JSON.
 
 usage: figures.py FOLDER [--only ROW,...] [--sweep] [--out FILE] [--gpu-decode PROGRAM] [--rounds N] [--seconds S]
 FOLDER: a folder that photographs.py has filled (FOLDER/imagenet, FOLDER/cameras).
-Rows: check pinned loose256 loose64 cores2 cameras startup memory growth share where.
+Rows: check pinned loose256 loose64 cores2 cameras startup memory growth share where (see ROWS, and the function run_... of each other row).
 A row whose programs are missing is skipped, with a message. A sweep on 16 cores and an H200 found the two best settings of DALI for each row; the program uses
 the better one. --sweep searches for the best settings again.
 """

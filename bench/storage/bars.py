@@ -5,12 +5,12 @@
 usage: bench/storage/bars.py --server PROGRAM --client PROGRAM --root DIR [--only NAME,...] [--seconds N] [--turns N] [--seeds N] [--under "chrt -r 20"]
        [--server-under "chrt -f 30"]
 
-PROGRAM of --server is an object store with latency, for --root DIR --port N --profile A|B|C [--tail P:TIMES] [--p503 P --preset P --ptrunc P] --secs N.
-PROGRAM of --client reads from that store directly, for PORT IN_FLIGHT OBJECTS SEED, and prints a JSON object with `objects`, `wall`, `first` and `cpu`. DIR
-holds 2000 objects, bench/train/NNNNNN.jpg. Profile A: the first byte after 115 ms and a lognormal time (median 45 ms), 25 MB/s a connection, 1.2 Gbit/s in
-all; B: 10 Gbit/s in all; C: 0.5 ms, no limits. Both sides run in turns, each in its own process. The server takes a core. On a machine with two cores, these
-limit B and C, and the server needs the higher priority (--server-under): if decoding takes its core for 100 ms, it loses the traffic that the profile allowed
-for that time.
+PROGRAM of --server is an object store with latency. It is called with --root DIR --port N --profile A|B|C [--tail P:TIMES] [--p503 P --preset P --ptrunc P]
+--secs N. PROGRAM of --client reads from that store directly. It is called with PORT IN_FLIGHT OBJECTS SEED, and prints a JSON object with `objects`, `wall`,
+`first` and `cpu`. DIR holds 2000 objects, bench/train/NNNNNN.jpg. The profiles of the store are: A: the first byte after 115 ms and a lognormal time (median
+45 ms), 25 MB/s per connection, 1.2 Gbit/s in all; B: 10 Gbit/s in all; C: 0.5 ms, no limits. Both sides run in turns, each in its own process. The server
+takes a core. On a machine with two cores, the cores limit the results of B and C, and the server needs the higher priority (--server-under): while decoding
+takes the server's core, it cannot send, and loses the traffic that the profile allows for that time.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures tars in a store that have no index: the time to the first batch, the time of the first epoch, and the bytes fetched. One side reads the tars in
-their own order, as a Loader does by default; the other makes the index first, as len(loader) requires.
+"""Measures how a Loader reads tars that are in a store and have no index: the time to the first batch, the time of the first epoch, and the bytes fetched. One
+side reads the tars in their own order, as a Loader does by default; the other makes the index first, as len(loader) requires.
 
 usage: bench/storage/unindexed.py --server PROGRAM --root DIR [--shards N] [--samples N] [--turns N] [--profile A|B|C] [--under "chrt -r 20"]
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Trains one network with each loader in turn, and reports the speed as a share of that of the same loop on batches that are already on the GPU.
+"""Trains one network with each loader in turn, and reports the speed as a share of the speed of the same loop on batches that are already on the GPU.
 
 usage: share.py FOLDER [--model resnet18] [--arms stoker,dali:0.65,dali:1,dataloader] [--rounds 5] [--seconds 10] [--threads N] [--graph]
        torchrun --nproc-per-node=2 share.py FOLDER ...                for DDP: a process for each GPU
