@@ -384,7 +384,8 @@ def test_results_do_not_depend_on_how(tree: Path) -> None:
 
 @pytest.mark.parametrize("size", [(83, 96), (83, 95)])
 def test_a_first_batch_of_an_unexpected_shape(size: tuple[int, int]) -> None:
-    """Each sample of such a batch has its own allocation. Allocations of multiples of 512 bytes are often adjacent, but must not be taken for one dense batch."""
+    """If the first batch has another shape than the pipeline expects, each sample has its own allocation. Allocations of multiples of 512 bytes are often
+    adjacent, but must not be taken for one dense batch."""
     images = [np.random.default_rng(i).random((40 + i, 50, 4), np.float32) for i in range(3)]
 
     def define():

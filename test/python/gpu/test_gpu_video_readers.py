@@ -237,7 +237,7 @@ def test_loader_gives_the_clips_of_the_cores(clips, tmp_path, given):
 
 @pytest.fixture(scope="module")
 def films(tmp_path_factory):
-    """Makes a folder of two classes of videos with sound. The GPU's decoder supports three of the videos; only the cores can decode the fourth."""
+    """Makes a folder of two classes of videos with sound. The GPU's decoder supports these videos, except mpeg4.avi, which only the cores can decode."""
     root = tmp_path_factory.mktemp("films")
     for k, name in enumerate(("aac.mp4", "late.mkv", "mpeg4.avi", "opus.webm")):
         path = root / f"c{k % 2}" / name

@@ -201,8 +201,8 @@ class Maker:
 
 
 def rules_of(step: Step, program: Program, reference: Sequence[Output]) -> list[list[Case]]:
-    """Returns, for each output, the rules of which at least one must hold. If a rule requires a share of equal values, four values may differ in any case,
-    because that share of a small tensor may be less than one value. Tolerances of floats are proportional to the largest magnitude in the output and the
+    """Returns, for each output, the rules of which at least one must hold. If a rule requires a share of equal values, four values may differ in any case: in a
+    small tensor, the share that may differ can be less than one value. Tolerances of floats are proportional to the largest magnitude in the output and the
     inputs; those of integers of 32 and more bits to the largest magnitude in the output, rounded as float32."""
     inputs = [program.sources[o.name] for o in step.operands]
     dtype = str(inputs[0].samples[0].dtype) if inputs else "float32"
