@@ -41,8 +41,8 @@ GPUS = {"x86_64": "75,80,86,90,120,100", "aarch64": "75,80,86,87,90,120,100"}
 
 
 def python_headers(machine: str) -> Path:
-    """Makes an include folder for Debian's pyconfig.h, which includes a file for the target machine. This machine's file is used instead: the limited API needs
-    only values that are the same on all 64-bit Linuxes."""
+    """Makes and returns a folder for -isystem. Debian's pyconfig.h includes a file of the target machine, which this folder provides as a link to this
+    machine's file. That is enough, because the limited API needs only values that are the same on all 64-bit Linuxes."""
     folder = FOLDER / "include" / machine
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
