@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 from stoker._where import log
 from stoker.errors import StateError
 
-_PATIENCE = 2.0  # seconds to wait for running calls
+_PATIENCE = 2.0  # the most seconds that the interpreter's end waits for running calls
 
 _open: weakref.WeakSet[Any] = weakref.WeakSet()  # objects to close before the interpreter ends
 # Kinds of calls, by the function that registers them. _FUNCTION: call(). _LIBRARY: library_call(). _JOB: job().

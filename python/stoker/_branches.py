@@ -122,7 +122,7 @@ def not_(value: Any) -> Any:
 
 
 def _lazy(of: str, left: DataNode, right: Callable[[], Any]) -> DataNode:
-    """Returns the node of `left and right` or `left or right`. The operators of `right` run only for samples that `left` does not decide."""
+    """Returns the node of `left and right` or `left or right`. The operators of `right` run only for samples in which the result depends on `right`."""
     builder = current_builder([left._builder])
     predicate = _truth(builder, left, of)
     around = builder.when

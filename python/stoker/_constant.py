@@ -70,7 +70,7 @@ def _whole(value: Any) -> int:
 
 def constant_arguments(value: Any, dtype: types.DALIDataType | None, shape: Sequence[int] | None, layout: str | None) -> list[Value]:
     """Returns the arguments of the operator `constant` for a number, nested lists or an array. dtype, shape: those of the constant; None: those of
-    the value. layout: None or "" for none."""
+    the value. layout: names of the axes; None or "": no names."""
     if isinstance(value, types.ScalarConstant):
         value, dtype = value.value, value.dtype if dtype is None else dtype
     if hasattr(value, "tolist"):

@@ -40,8 +40,8 @@ class Raised:
 
 
 def _serve(pipe: Any, life: Any, name: str, begin: Callable[..., Callable[..., Any]], arguments: tuple[Any, ...]) -> None:
-    """Main loop of a worker: calls the function that begin(*arguments) returned with each request, a tuple of arguments, and answers with (None, result) or
-    (exception, None), until it receives None. life: as in _end_with. name: the process's name in messages."""
+    """Runs in a worker until it receives None. Calls `begin` with `arguments`, which returns a function. Each request is a tuple of arguments for that
+    function; the answer is (None, result) or (exception, None). life: as in _end_with. name: the process's name in messages."""
     import signal
     from multiprocessing.reduction import ForkingPickler
 

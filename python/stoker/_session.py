@@ -112,7 +112,8 @@ class Session:
         )
 
     def refuse_unread(self, epoch: int) -> NoReturn:
-        """Raises CorruptError. Called after an epoch without a good sample: if the run went on, it might never return a batch."""
+        """Raises CorruptError, whose message says that `epoch` had no good sample. Callers use it instead of trying further epochs, which might never give a
+        batch."""
         bad = self.core.bad_samples()
         last = f"; the last one: {from_status(*bad[-1])}" if bad else ""
         raise CorruptError(f"epoch {epoch} has no good sample: all of its batches were left out{last}")
@@ -164,7 +165,7 @@ class Session:
     # ---- metadata and state ----
 
     def lead(self, reader: str) -> None:
-        """Makes the reader's epochs those of the pipeline; other readers follow it. Call before the first batch."""
+        """Makes the epochs of this reader those of the pipeline, if there are several readers. Call before the first batch."""
         self.core.lead(reader)
         self.__dict__.pop("_wraps", None)
 

@@ -151,13 +151,13 @@ class Source(KeptErrors):
         raise NotImplementedError
 
     def reset(self, epoch: int) -> None:
-        """Called when an epoch begins. Does nothing here; a subclass may override it."""
+        """Begins an epoch. Does nothing here; a subclass may override it."""
 
     def ended_in(self, epoch: int) -> bool:
         return epoch in self.ends
 
     def close(self) -> None:
-        """Called when the pipeline ends. Does nothing here; a subclass whose pull() may wait ends the wait."""
+        """Prepares for the end of the pipeline. Does nothing here; a subclass whose pull() may wait overrides it to end that wait."""
 
 
 class CallableSource(Source):

@@ -166,7 +166,7 @@ class Pipeline:
         return self._ragged
 
     def keep_for_iterators(self, ragged: list[tuple[int, ...]], endless: bool = False) -> None:
-        """Not in DALI: sets ragged_outputs and `endless`. run() does not return
+        """Sets ragged_outputs and `endless` (not in DALI). run() does not return
         the results of fn.pad_ragged. endless: whether the reader reads
         sequences of samples, which have no epochs.
         """
@@ -607,8 +607,8 @@ class Pipeline:
         return [*self._bad_before, *(from_status(*bad) for bad in self._running().bad_samples())]
 
     def keep_bad_samples(self, bad: list[StokerError]) -> None:
-        """Not in DALI: sets the errors with which the list of bad_samples()
-        begins; at most 10000 are kept. A Loader that makes a new pipeline for
+        """Sets the errors with which the list of bad_samples() begins (not in
+        DALI); at most 10000 are kept. A Loader that makes a new pipeline for
         each epoch passes it the errors of the previous one.
         """
         self._bad_before = bad[-10000:]

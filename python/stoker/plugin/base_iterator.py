@@ -148,7 +148,7 @@ class EpochIterator:
             )
 
     def _agree(self) -> None:
-        """If readers shuffle, raises an error unless all ranks do so with the same files and seed: otherwise some samples would be read twice, others never."""
+        """Raises an error if a reader shuffles, but not with the same files and seed on all ranks: some samples would be read twice, and others never."""
         for meta, session in zip(self._metas, self._sessions, strict=True):
             state = session.state()
             if state["shuffle"]:
