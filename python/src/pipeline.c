@@ -157,8 +157,8 @@ static PyObject *pipeline_start(PyObject *object, PyObject *unused)
  * and STK_CANCELLED if another thread has closed the pipeline or called interrupt(True). */
 static enum stk_status wait_batch(struct pipeline_object *self, int64_t limit_ms, struct stk_batch **batch, struct stk_error *err)
 {
-	/* Take a batch that is ready without releasing the GIL, since another thread might keep the GIL for milliseconds. This cannot deadlock: no
-	 * thread waits for the GIL while it holds the pipeline's lock. */
+	/* First take a batch that is ready, without releasing the GIL: another thread might take the GIL meanwhile and keep it for milliseconds. This
+	 * cannot deadlock, because no thread waits for the GIL while it holds the pipeline's lock. */
 	enum stk_status status = stk_pipeline_next_within(self->p, 0, batch, err);
 
 	if (status != STK_TIMEOUT)

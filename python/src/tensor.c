@@ -223,7 +223,8 @@ static PyObject *tensor_cuda_array_interface(PyObject *object, void *unused)
 		PyErr_SetString(PyExc_AttributeError, "a tensor in host memory has no __cuda_array_interface__");
 		return NULL;
 	}
-	/* The protocol does not name the consumer's stream. Note the legacy default stream, which waits for all streams that do not opt out. */
+	/* CUDA's array interface does not say which stream will read the data. So note stream 1, the legacy default stream: it waits for the work of all
+	 * streams, except those that were made as non-blocking ones. */
 	status = stk_batch_use_stream_output(core_batch_get(self->batch), self->output, 1, &err);
 	if (status != STK_OK)
 		return core_raise(status, &err);
