@@ -96,7 +96,7 @@ def test_stream_given_to_run(torch_cuda, tree: Path) -> None:
     stream, got = torch.cuda.Stream(), []
     for _ in range(20):
         images, _ = pipe.run(stream)
-        capsule = images.__dlpack__(stream=-1)  # the consumer orders its own work, because run() got the stream
+        capsule = images.__dlpack__(stream=-1)  # -1: the stream needs no further order, because run() got it
         tensor = torch.utils.dlpack.from_dlpack(capsule)
         with torch.cuda.stream(stream):
             torch.cuda._sleep(CYCLES)

@@ -15,7 +15,7 @@ NAMES = {"float32": "FLOAT", "float64": "FLOAT64", "float16": "FLOAT16", "bool":
 
 
 def _cast(batch: Batch, source: str, target: str) -> Case:
-    """Returns a case of cast. A cast of 16-bit integers to FLOAT16 states the difference in rounding."""
+    """Returns a case of cast. The case of 16-bit integers and FLOAT16 states that DALI rounds in another way."""
     kwargs = {"dtype": Name(target)}
     if target == "FLOAT16" and source in ("int16", "uint16"):
         even = "Numbers half way between two float16 go to the even one, as IEEE 754 and NumPy have it; DALI's go away from zero."
