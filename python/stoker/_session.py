@@ -64,7 +64,7 @@ class Session:
             self.check(batch)
             self.check = None
         if self.last:
-            self._begin_epoch()  # the reader has wrapped into its next epoch
+            self._begin_epoch()  # the batch is the first one after the reader's last epoch
         self.step += 1
         self.last = batch.is_last
         return batch
