@@ -68,7 +68,7 @@ class Changes:
 
 
 class SerializedCalls:
-    """Wraps a function for several threads. If its first calls change attributes, all calls run one at a time."""
+    """Wraps a function so that several threads may call it. If its first calls change attributes, all calls run one at a time; else calls run at once."""
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         self._function, self._name = function, name
@@ -122,9 +122,9 @@ def _marks_of(dataset: Any) -> tuple[Marks, list[Any]]:
 
 
 def _attributes(one: Any) -> list[tuple[str | None, Any]]:
-    """Returns (name, value) for each attribute of an object. The name is None for values that are searched for objects but not compared: elements of a
-    container, the object of a bound method, the objects that a function uses, and attributes of objects from modules in _HOLDERS. Returns [] for classes,
-    modules, descriptors, and objects of packages in _OTHERS."""
+    """Returns (name, value) for each attribute of an object. If the name is None, the value itself is not compared, but further objects are searched in it:
+    elements of a container, the object of a bound method, the objects that a function uses, and attributes of objects from modules in _HOLDERS. Returns [] for
+    classes, modules, descriptors, and objects of packages in _OTHERS."""
     if isinstance(one, dict):  # calls the methods of dict, list and tuple directly: a subclass's may run other code
         return [(None, value) for value in list(dict.values(one))[:_FIRST]]
     if isinstance(one, (list, tuple)):

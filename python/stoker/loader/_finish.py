@@ -20,7 +20,7 @@ class Outputs:
 
     values: list[Any]  # for each output a tensor, or a list of tensors if samples differ in shape
     device: str | None  # torch's name of the batch's GPU; None for the CPU
-    kept: dict[int, Any] = field(default_factory=dict)  # results of Keep, by index of the output with the boxes
+    kept: dict[int, Any] = field(default_factory=dict)  # index of an output with boxes -> which of its boxes remain, as Keep found
 
 
 Finish = Callable[[Outputs, int], Any]  # makes a field of the batch from the output with this index
@@ -130,9 +130,9 @@ class Planes:
 
 @dataclass
 class Finishing:
-    """The conversions that a source needs."""
+    """Describes how the fields of a batch are made from the outputs of a source's pipeline."""
 
-    finish: Mapping[str, Finish] = field(default_factory=dict)  # the conversions, by field
+    finish: Mapping[str, Finish] = field(default_factory=dict)  # field -> the conversion of its output; fields that need none are missing
     needed: Sequence[int] = ()  # indices of outputs that are not fields, but that conversions read
     uneven: bool = True  # whether a field may be a tensor in one batch and a list in the next
     # Advice for an error message on how to get a field as a list. {0!r} is the field's name.

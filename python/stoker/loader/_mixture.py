@@ -48,7 +48,7 @@ class Mixture:
             raise InvalidArgumentError(f"Loader.mix: steps is a whole number, 1 or more, not {steps!r}")
         self._steps = steps
         self._leader = None if steps is not None else self._number(0 if epoch is None else epoch)  # index of the source that ends epochs
-        self._largest = max(map(self._batch, range(len(pairs))))  # most samples in a step of all ranks, also in earlier runs
+        self._largest = max(map(self._batch, range(len(pairs))))  # the most samples that a step had over all ranks, also before a restore
         self._taken = [0] * len(pairs)  # number of samples from each source, over all ranks; each batch counts as full
         self._begun = list(self._taken)  # the values of _taken at the beginning of the epoch
         self._running: list[Iterator[Any] | None] = [None] * len(pairs)
@@ -260,7 +260,7 @@ class Mixture:
             except Exception as e:
                 for changed in range(k):
                     self.loaders[changed].load_state_dict(old[changed])
-                    self._running[changed] = None  # the source continues from the state that it had
+                    self._running[changed] = None  # a new iterator continues from the state that was just restored
                 if isinstance(e, StateError):
                     raise StateError(f"source {name} of the mixture: {e}") from e
                 raise

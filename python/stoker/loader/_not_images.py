@@ -37,7 +37,7 @@ def _naming(kinds: Sequence[tuple[str, bool]]) -> str:
 
 
 def advice(parts: Sequence[Any]) -> str:
-    """Returns the advice in the error about the first sample of a Dataset, whose first part was refused as an image; "" if there is no advice."""
+    """Returns advice to append to the error for a Dataset's first sample, if its first part was refused as an image; "" if there is no advice."""
     first = parts[0]
     place = next((k for k, part in enumerate(parts) if k and _looks_like_image(part)), 0)
     array = hasattr(first, "dtype") and hasattr(first, "ndim")
@@ -55,7 +55,7 @@ def advice(parts: Sequence[Any]) -> str:
 
 
 def advice_for_dict(sample: Mapping[Any, Any]) -> str:
-    """Returns the advice in the error about a sample that is a dict without an entry "image"."""
+    """Returns advice to append to the error for a sample that is a dict without an entry "image"."""
     names = [name for name in sample if _fields.is_name(name)]
     images = [name for name in names if _looks_like_image(sample[name])]
     if not images:

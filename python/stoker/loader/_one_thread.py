@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from stoker.errors import StateError
 
-PATIENCE = 2.0  # the most seconds that ask() waits for the thread inside, or that a thread which enters waits for ask()
+PATIENCE = 2.0  # seconds: the longest that ask() waits for the thread inside to leave, and that a thread waits to enter while ask() runs
 
 
 class OneThread:
@@ -19,7 +19,7 @@ class OneThread:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._inside = 0  # get_ident() of the thread inside; 0: no thread is inside
-        self._asked: Callable[[], None] | None = None  # a function that the next thread calls when it leaves
+        self._asked: Callable[[], None] | None = None  # the function of ask(), which the next thread to leave calls once; else None
         self._asking = False  # whether ask() is running; a thread that enters waits until ask() ends
 
     def __enter__(self) -> None:

@@ -256,7 +256,7 @@ def tail_of(last_batch: str | None, drop_last: bool | None) -> str:
         raise InvalidArgumentError(
             f"Loader: drop_last={drop_last} and last_batch={last_batch!r} contradict each other: leave one of them out"
         )
-    if last_batch is None and drop_last is not None:  # the argument of torch's DataLoader
+    if last_batch is None and drop_last is not None:  # drop_last has the meaning that it has for torch's DataLoader
         last_batch = "drop" if drop_last else "keep"
     if last_batch is None:
         last_batch = "keep"

@@ -17,9 +17,9 @@ LARGEST_BATCH = 1 << 20
 
 
 class Order:
-    """Returns the ids of an epoch's samples. per_rank: whether these are the ids of this rank; otherwise they are the sequence of all ranks together. most: the
-    most ids that are drawn at once from a sampler without a length, which may never end. rest: an iterator over the epoch's further ids; None if there are
-    none."""
+    """Base of the orders. indices(epoch) returns the ids of an epoch's samples in order. per_rank: whether these are the ids of this rank only; otherwise they
+    are those of all ranks together. most: the most ids that are drawn at once from a sampler without a length, which may never end. rest: an iterator over the
+    epoch's further ids; None if there are none."""
 
     per_rank = False
     most = 1 << 20

@@ -23,7 +23,7 @@ _AHEAD = 3  # number of batches that threads make ahead of the loop
 
 
 def _check_device(device: Any) -> None:
-    """Raises NotFoundError for a GPU if torch finds no CUDA: torch copies the batches to the GPU."""
+    """Raises NotFoundError if the device is a GPU and torch finds no CUDA, because torch copies the batches to the GPU."""
     import torch
 
     if device is not None and torch.device(device).type == "cuda" and not torch.cuda.is_available():

@@ -371,7 +371,7 @@ class Run:
         try:
             self._load(state)
             if not self.source.makes_order:
-                self.ready()  # the library checks the state
+                self.ready()  # restores the state in a new pipeline, which raises an error if it refuses the state
         except BaseException:
             if self._other_ids():
                 raise

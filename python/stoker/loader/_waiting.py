@@ -13,10 +13,10 @@ from stoker import _core
 from stoker._where import log
 from stoker.pipeline import Pipeline
 
-LEAST = 0.05  # share of the epoch; a line is logged only if the consumer waited for more
-SHORT = 1.0  # seconds; no line is logged for a shorter epoch
+LEAST = 0.05  # a line is logged only if the consumer waited for more than this share of the epoch
+SHORT = 1.0  # seconds; no line is logged for an epoch that is shorter than this
 STEP = 1e-3  # seconds; a loop that works less than this on a batch only measures the Loader's speed, so no line is logged for it
-_BUSY = 0.8  # share of the time; a part that is busy for longer counts as the cause
+_BUSY = 0.8  # the cores, or the source's Python, count as the cause if they were busy for at least this share of the time
 
 
 @dataclass(frozen=True)
