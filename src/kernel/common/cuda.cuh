@@ -50,7 +50,7 @@ static __device__ __forceinline__ uint32_t stk__keep(uint32_t x)
 	return __shfl_sync(0xffffffffu, x, threadIdx.x % 32);
 }
 
-/* Returns p, and tells the compiler that it is an address in the GPU's memory, so that loads and stores need not find out which memory it is in. */
+/* Returns p, and lets the compiler assume that p is an address in the GPU's global memory, so that loads and stores need not find out which memory it is in. */
 template <typename T> static __device__ __forceinline__ T *stk__global(T *p)
 {
 	__builtin_assume(__isGlobal(p));
