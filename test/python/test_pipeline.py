@@ -13,7 +13,7 @@ import threading
 import numpy as np
 import pytest
 from PIL import Image
-from stoker import Storage, fn, pipeline_def, types
+from stoker import Pipeline, Storage, fn, pipeline_def, types
 from stoker.errors import InvalidArgumentError, NotFoundError, StateError, StokerError
 from stoker.tensors import TensorCPU, TensorListCPU
 from support import SEED, run_script
@@ -569,6 +569,19 @@ def test_a_trace_is_json_where_numbers_have_a_decimal_comma(tmp_path):
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     times = [event["ts"] for event in events if event["ph"] == "X"]
     assert times and all(isinstance(time, float) and time > 0 for time in times)
+
+
+def test_only_chains_and_operators_have_numbers_in_a_trace(tmp_path):
+    """A trace names a user's callback "callback" and a consumer's wait "wait"; numbers follow only the names of chains and operators."""
+    pipe = Pipeline(2, 1, None, trace=str(tmp_path / "trace.json"))
+    with pipe:
+        pipe.set_outputs(fn.external_source(lambda: [np.zeros(3, np.uint8)] * 2))
+    for _ in range(3):
+        pipe.run()
+    stages = {name: stage for name, stage, *_ in pipe._running().spans()}
+    pipe.close()
+    names = {event["name"] for event in json.loads((tmp_path / "trace.json").read_text())["traceEvents"] if event["ph"] == "X"}
+    assert {"callback", "wait"} <= names and stages["callback"] == stages["wait"] == -1, (names, stages)
 
 
 def test_operators_with_one_seed_draw_the_same():
