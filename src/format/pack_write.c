@@ -157,7 +157,8 @@ static enum stk_status write_members(
 			s = write_file(w, m, err);
 		else
 			put_member(w, w->plan->names + m->name, label, digits);
-		atomic_fetch_add(packed, m->file >= 0);
+		if (!s && !w->error)
+			atomic_fetch_add(packed, m->file >= 0);
 	}
 	stk__ahead_drop_all(&w->files);
 	return s;
