@@ -134,7 +134,8 @@ STK_API STK_MUST_USE enum stk_status stk_ragged_index_to_mask(struct stk_ragged 
 	const struct stk_indices *index, uint8_t *mask, uint64_t *refused, void *stream, struct stk_error *err);
 
 /* Copies samples of unequal size into one padded block, on the CPU: out[s, 0 .. sizes[s]-1, :] = samples[s], followed by zeros. inner: bytes of one item.
- * STK_SHAPE: a size is negative or larger than `items`. There is no other error. */
+ * STK_SHAPE: a size is negative or larger than `items`. STK_INVALID: count, items or inner is negative, the block has 2^63 bytes or more, or a pointer is
+ * NULL although count is above 0. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_pack(struct stk_ragged *r, const void *const *samples, const int64_t *sizes, int64_t count,
 	int64_t items, int64_t inner, void *out, struct stk_error *err);
 

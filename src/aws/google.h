@@ -6,8 +6,6 @@
 
 #include "aws/aws.h"
 
-struct stk_curl;
-
 /* Reads the settings of gs:// from the environment and the files of Google's tools. STK_INVALID or STK_UNSUPPORTED: a file of credentials is not understood.
  * The caller clears *out, also on failure. given: may be NULL. */
 STK_MUST_USE enum stk_status stk__google_settings_read(

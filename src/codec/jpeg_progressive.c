@@ -206,7 +206,6 @@ static bool decode_band(struct progressive *p)
 struct dc_scan {
 	int count, columns, rows;
 	struct {
-		int16_t *first; /* address of the coefficients of this block in MCU (0, 0), computed as if they were stored */
 		struct plane *plane;
 		int component, x, y, step_x, step_y;
 	} block[STK_JPEG_MAX_BLOCKS];

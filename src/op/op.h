@@ -219,11 +219,11 @@ struct stk_reader_def {
 	/* Fills *out with the known properties of object `uri`, in which samples' parts lie. Nullable. */
 	void (*object)(const void *shared, int64_t uri, struct stk_known_object *out);
 	/* For samples of several parts, or of parts of objects. part_count returns how many parts each sample has, according to the arguments. parts sets
-	 * out[] to the parts of sample id. part_uri writes the name of the object whose number, stk_part.uri, is `part`, and returns the name's length.
+	 * out[] to the parts of sample id. part_uri writes the name of the object whose number, stk_part.uri, is `object`, and returns the name's length.
 	 * Parts that lie close together in one object are fetched in one request. Nullable, all three together. */
 	int32_t (*part_count)(const void *args);
 	void (*parts)(const void *shared, int64_t id, struct stk_part *out);
-	size_t (*part_uri)(const void *shared, int64_t part, char *uri, size_t capacity);
+	size_t (*part_uri)(const void *shared, int64_t object, char *uri, size_t capacity);
 	/* Requests further parts whose positions depend on the bytes of earlier parts: for example, the position of a window of a sound follows from the
 	 * file's header. Called when all parts requested so far have been fetched. bytes: one entry for each part, with a size of 0 if the part was not
 	 * fetched. out: one entry for each part; the function leaves the length at 0 unless it requests the part. random: the operator's stream for this

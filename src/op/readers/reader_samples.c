@@ -107,7 +107,7 @@ enum stk_status stk__reader_samples_check(const void *shared, int64_t id, int32_
 	return stk__tar_part_check(t->archives[t->places[id].archive], &t->parts[k], t->header_hashes[k], header, err);
 }
 
-size_t stk__reader_samples_part_uri(const void *shared, int64_t part, char *uri, size_t capacity)
+size_t stk__reader_samples_part_uri(const void *shared, int64_t object, char *uri, size_t capacity)
 {
-	return (size_t)snprintf(uri, capacity, "%s", ((const struct stk_samples *)shared)->archives[part]);
+	return (size_t)snprintf(uri, capacity, "%s", ((const struct stk_samples *)shared)->archives[object]);
 }

@@ -34,6 +34,6 @@ void stk__reader_samples_object(const void *shared, int64_t uri, struct stk_know
 enum stk_status stk__tar_part_check(
 	const char *tar, const struct stk_sample_part *part, uint32_t header_hash, const uint8_t *header, struct stk_error *err);
 enum stk_status stk__reader_samples_check(const void *shared, int64_t id, int32_t part, const uint8_t *header, struct stk_error *err);
-size_t stk__reader_samples_part_uri(const void *shared, int64_t part, char *uri, size_t capacity);
+size_t stk__reader_samples_part_uri(const void *shared, int64_t object, char *uri, size_t capacity);
 
 #endif

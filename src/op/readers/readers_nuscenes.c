@@ -345,11 +345,11 @@ static void readers_nuscenes_parts(const void *shared, int64_t id, struct stk_pa
 		out[0] = (struct stk_part){.uri = id};
 }
 
-static size_t readers_nuscenes_part_uri(const void *shared, int64_t part, char *uri, size_t capacity)
+static size_t readers_nuscenes_part_uri(const void *shared, int64_t object, char *uri, size_t capacity)
 {
 	const struct nuscenes *n = shared;
-	int32_t count = n->images + n->points, k = (int32_t)(part % count);
-	return stk__nuscenes_path(n->view, part / count, k < n->images ? k : -1, uri, capacity);
+	int32_t count = n->images + n->points, k = (int32_t)(object % count);
+	return stk__nuscenes_path(n->view, object / count, k < n->images ? k : -1, uri, capacity);
 }
 
 /* Writes "scene-0061, sample TOKEN, CAM_BACK (samples/CAM_BACK/NAME.jpg)", or LIDAR_TOP and its file for the last part; only scene and sample if no file is
