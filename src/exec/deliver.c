@@ -286,7 +286,8 @@ static enum stk_status wait_traced(struct stk_pipeline *p, int64_t ms, struct st
 	int64_t end = stk__clock_ns();
 	STK_COUNT(p, wait_ns, end - begin);
 	stk__trace_row(p, STK_ROW_CONSUMER,
-		&(struct stk_trace_span){.kind = STK_SPAN_WAIT, .batch = p->flight.next_deliver, .stage = -1, .begin_ns = begin, .end_ns = end});
+		&(struct stk_trace_span){
+			.kind = STK_SPAN_WAIT, .batch = p->flight.next_deliver, .stage = -1, .begin_ns = begin, .end_ns = end});
 	return s;
 }
 

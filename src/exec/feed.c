@@ -353,7 +353,8 @@ static void feed_one(struct stk_pipeline *p, struct stk_record *r)
 	int64_t end = stk__clock_ns();
 	STK_COUNT(p, source_ns, end - begin);
 	stk__trace_row(p, STK_ROW_SOURCES,
-		&(struct stk_trace_span){.kind = STK_SPAN_CALLBACK, .batch = r->k, .count = r->count, .stage = -1, .begin_ns = begin, .end_ns = end});
+		&(struct stk_trace_span){
+			.kind = STK_SPAN_CALLBACK, .batch = r->k, .count = r->count, .stage = -1, .begin_ns = begin, .end_ns = end});
 	pthread_mutex_lock(&p->lock);
 	f->calls = false;
 	if (p->run.stopping)
