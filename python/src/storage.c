@@ -273,7 +273,7 @@ static PyObject *storage_tag(PyObject *unused, PyObject *version)
 static PyMethodDef storage_methods[] = {
 	{"read", storage_read, METH_VARARGS,
 		"read(uri, offset, length, size=-1, version=None)\n--\n\n(bytes, size of the whole object or -1, its version). Waits for the bytes, "
-		"which have 64 undefined ones after them."},
+		"after which the buffer has STK_STORAGE_SLACK more, which are undefined."},
 	{"find", storage_find, METH_VARARGS,
 		"find(paths)\n--\n\nThe names that braces and globs stand for, as (bytes, size of the object or -1, tag of its version or 0)."},
 	{"tag", storage_tag, METH_O | METH_STATIC, "tag(version)\n--\n\nThe tag that find gives to an object of this version."},

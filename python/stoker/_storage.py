@@ -51,8 +51,9 @@ class Storage:
     stall_timeout: seconds in which each 4 KiB must arrive (10). Each try of a request has these limits.
     fetch: a function of yours that reads objects in place of Stoker: fetch(uri, offset, length) returns the bytes as an object with a buffer; if length is
     None, all bytes from offset on. It is called on threads, at most fetch_threads (32) calls at a time. If it raises FileNotFoundError, that sample has
-    failed; after other errors it is called again, as often as a request to a store is sent again, except for PermissionError and for mistakes in the program
-    such as TypeError. fetch_schemes: the schemes of the URIs that the function reads, such as ("gs", "s3"); None: all schemes that Stoker does not read itself.
+    failed; after other errors it is called again, as often as a request to a store is sent again, except for PermissionError, MemoryError and mistakes in the
+    program such as TypeError. fetch_schemes: the schemes of the URIs that the function reads, such as ("gs", "s3"); None: all schemes that Stoker does not
+    read itself.
     list: a second function of yours. list(uri) gets the URI of a folder, which ends in a slash, and returns a pair (URI, bytes) for each file below it, at
     any depth. With it, folders, globs and tars without an index can be read too. An fsspec filesystem can be given for both functions: fetch=fs.
 
