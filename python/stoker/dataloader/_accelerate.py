@@ -2,7 +2,8 @@
 """Lets Accelerate rebuild a stoker.DataLoader as a stoker.DataLoader.
 
 Accelerate's prepare() replaces a DataLoader by a new one with the same arguments, for this rank's shard of the batches. The new one is always of the class that
-accelerate.data_loader calls DataLoader, which is torch's. This module puts the class Rebuilt there, which makes a stoker.DataLoader where the old one was such.
+accelerate.data_loader calls DataLoader, which is torch's. This module puts the class Rebuilt in its place, which makes a stoker.DataLoader if the old one was a
+stoker.DataLoader.
 """
 
 from __future__ import annotations

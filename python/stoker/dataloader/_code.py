@@ -58,7 +58,7 @@ def _is_users(function: types.FunctionType | types.MethodType) -> bool:
 
 
 _UNKNOWN: Any = object()
-# Special methods that only make, show or delete an object or a class. Any other may run when an operator, `with` or another expression is evaluated.
+# Special methods that run only when an object or a class is made, shown or deleted. All others may run in any expression or `with` statement, such as __add__.
 _MAKING = {"__class_getitem__", "__del__", "__init__", "__init_subclass__", "__new__", "__post_init__", "__repr__", "__set_name__"}
 
 
@@ -95,7 +95,7 @@ def overloads(kind: type) -> bool:
         for name, found in vars(base).items():
             code = getattr(found, "__code__", None)
             special = name.startswith("__") and name.endswith("__") and name not in _MAKING
-            if special and code is not None and code.co_filename != "<string>":  # the file name in code that dataclass generates
+            if special and code is not None and code.co_filename != "<string>":  # "<string>": dataclass has generated the method
                 return True
     return False
 
@@ -203,8 +203,8 @@ class Code:
         return {name for name, fresh in made.items() if fresh} - self._arguments
 
     def _own_values(self, tree: ast.FunctionDef) -> set[str]:
-        """Returns the names of variables that only hold constants, results of operators, and results of functions such as int() and len(). `+=` changes other
-        values, such as arrays and lists, in place, and the Dataset may hold the same object."""
+        """Returns the names of variables that only hold constants, results of operators, and results of functions such as int() and len(). A function may use
+        `+=` on these. It would change other values, such as arrays and lists, in place, and the Dataset may hold the same object."""
         stores = [name.id for name in ast.walk(tree) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)]
         fresh: list[str] = []
         for node in ast.walk(tree):

@@ -55,7 +55,7 @@ class CompiledIterator(_BaseDataLoaderIter):
     """The iterator of an epoch (see the module). Derived from torch's iterator, so that programs find the attributes of an iterator of torch."""
 
     _workers: tuple[Any, ...] = ()  # programs read this attribute of torch's iterators, which lists the worker processes
-    _skip = 0  # number of batches that an earlier run received in this epoch
+    _skip = 0  # number of this epoch's batches that the loop of the saved run had received
     _taken = 0  # number of batches taken from _flights, also those that end in an error
 
     def __init__(self, loader: Any, plan: Plan, turn: int = 0, base_seed: int = 0) -> None:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Machine:
     """Makes the images of batches from their files or arrays. Only the thread of the training loop calls it.
 
-    files: sources are paths; else they are arrays (H, W, C) with `channels` channels. batch: the most images that one batch has. seed: the random draws
-    for an image depend on it and on the image's position in the epoch. first: index in the epoch of the batch that is fed first.
+    files: whether the images are given as paths of files; otherwise as arrays (H, W, C) with `channels` channels. batch: the most images that one batch has.
+    seed: the random draws for an image depend on the seed and on the image's position in the epoch. first: index in the epoch of the batch that is fed first.
     """
 
     def __init__(self, recipe: Recipe, files: bool, channels: int, batch: int, seed: int, first: int, settings: dict[str, Any]) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 from stoker._files import open_binary
 
-# Endings of files that Stoker decodes. Pillow reads all other files, for which Stoker has no decoder, or one whose pixels may differ from Pillow's.
+# Endings of the files that Stoker decodes. Other files are left to Pillow, because Stoker has no decoder for them, or one whose pixels may differ from
+# Pillow's.
 DECODED = (".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG", ".jpe", ".jfif")
 
 
@@ -64,7 +65,7 @@ class Reader:
         """Drops samples that were read before the epoch, because the loop may change the Dataset before it reaches them. The base class has none."""
 
     def unchanged(self) -> bool:
-        """Returns True. Subclasses return whether the Dataset's attributes are the same as when the reader was made."""
+        """Returns whether the Dataset's attributes are the same objects as when the reader was made. The base class has no Dataset, and returns True."""
         return True
 
 

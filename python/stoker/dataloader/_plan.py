@@ -70,7 +70,7 @@ def plan(loader: DataLoader[Any]) -> Plan:
         return Plan(read, made)
     except InPython as e:
         return Plan(reason=str(e))
-    except Exception as e:  # the user's objects may raise any error in the checks above, and torch may not need what these read
+    except Exception as e:  # the checks above read attributes of the user's objects, which may raise any error; torch may never read them
         return Plan(reason=f"{type(e).__name__}: {e}")
 
 

@@ -25,7 +25,7 @@ class Progress:
 
     start: dict[str, str]  # states of the generators when the epoch began, by their names in a saved state
     parts: dict[str, Any]  # states of samplers when the epoch began, by the name of their attribute
-    batches: int = 0  # number of batches that the loop received before the first batch that is missing
+    batches: int = 0  # number of batches that the loop has received without a gap, from the epoch's first batch on
     digest: int = 0  # checksum of the samples' indices in the first `batches` batches
     over: bool = False  # whether the loop has seen the epoch's end
     drawn: deque[int] = field(default_factory=deque)  # for each batch that was drawn but not received: the digest up to this batch
@@ -125,7 +125,7 @@ def save(loader: Any, progress: Progress | None, dataset: Any) -> dict[str, Any]
         "inside": int(inside),
         "batches": now.batches,
         "digest": now.digest,
-        "ahead": ",".join(map(str, sorted(now.ahead))),  # a text, because each state must have the same entries
+        "ahead": ",".join(map(str, sorted(now.ahead))),  # a text: the number of entries of a list would differ between states
         "turn": now.turn,
         "base_seed": now.base_seed,
         **_data_of(loader.dataset),

@@ -24,7 +24,7 @@ class _Form(Enum):
 
 @dataclass
 class Compiled:
-    """Compiled transforms."""
+    """The result of compiling a Dataset's transform."""
 
     recipe: Recipe
     tv_image: bool  # whether torchvision would give an image of tv_tensors, which matters to the user's collate_fn

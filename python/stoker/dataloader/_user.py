@@ -27,7 +27,7 @@ _SLOW = ("datasets", "h5py", "lmdb", "netCDF4", "pyarrow", "sqlite3", "tables", 
 
 
 class LazyImage(Opaque):
-    """Stands for a PIL image whose file has not been opened. Other uses than convert("RGB"), copy() and `with` raise NeedsPython."""
+    """Stands for a PIL image whose file has not been opened. Any use except convert("RGB"), copy() and `with` raises NeedsPython."""
 
     def __init__(self, path: str, rgb: bool) -> None:
         self._path, self._rgb = path, rgb
@@ -54,7 +54,7 @@ class LazyImage(Opaque):
         if not self._rgb:
             from PIL import Image
 
-            with Image.open(self._path) as image:  # reads the header
+            with Image.open(self._path) as image:  # reads only the header
                 if image.mode != "RGB":
                     raise NeedsPython
         return self._path

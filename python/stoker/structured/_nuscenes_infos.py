@@ -14,7 +14,7 @@ import numpy as np
 
 from stoker import _files
 
-# The converter stores the class of a box in an image as an index into this list.
+# The converter stores the class of a 2-D box as an index into this list.
 CONVERTER_CLASSES = (
     "car",
     "truck",

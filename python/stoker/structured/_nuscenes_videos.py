@@ -29,7 +29,7 @@ class Videos:
         if missing := [camera for camera in cameras if camera not in index["cameras"]]:
             raise ValueError(f"{name}: there are no videos of the camera {missing[0]}, but of {', '.join(index['cameras'])}")
         known = {scene["name"]: scene["samples"] for scene in index["scenes"]}
-        self._scenes: dict[int, str] = {}  # from the number of a scene in the tables to its name
+        self._scenes: dict[int, str] = {}  # number of a scene in the tables -> its name
         for i in range(samples):
             scene, frame, token = tables.scene(i), _number(tables, i, "frame"), tables.field(i, 0, "sample_token")[0].decode()
             tokens = known.get(scene)

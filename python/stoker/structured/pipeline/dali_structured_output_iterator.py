@@ -100,7 +100,7 @@ class DALIStructuredOutputIterator:
 
     @property
     def internal_iterator(self) -> Any:
-        """Returns the iterator over flat batches."""
+        """Returns the iterator from which this one takes its batches. Its batches are no trees: they have an entry for each name of field_names_flat."""
         return self._iterator
 
     @property
@@ -121,7 +121,8 @@ class DALIStructuredOutputIterator:
 
 
 def _flat_indices(group: SampleDataGroup) -> list[tuple[Any, Any]]:
-    """Returns a list of (name, value) for the children of a group. The value is the index of the flat field, or for a child group the group's own list."""
+    """Returns a list of (name, value) for the children of a group. The value of a data field is its index in field_names_flat; that of a child group is the
+    group's own list."""
     return [(name, _flat_indices(field.value) if field.is_group else field.value) for name, field in group._fields.items()]
 
 

@@ -93,7 +93,7 @@ class PipelineDefinition:
             values: tuple[DataNode, ...] = data.get_data()
             ragged = [k for k, is_ragged in enumerate(data.field_ragged_flat) if is_ragged]
             parts.clear()
-            for device in dict.fromkeys(values[k].device for k in ragged):  # one call for each device, so that no field is moved
+            for device in dict.fromkeys(values[k].device for k in ragged):  # one call per device, so that no field is copied
                 parts.append([k for k in ragged if values[k].device == device])
             names = data.field_names_flat
             made = [node for part in parts for node in fn.pad_ragged(*(values[k] for k in part), names=[names[k] for k in part])]

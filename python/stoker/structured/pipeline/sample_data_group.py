@@ -143,7 +143,8 @@ class SampleDataGroup:
         return True
 
     def get_flat_index_first_discrepancy_to_other(self, other: SampleDataGroup) -> int:
-        """Returns the first index at which the flat names or types of both trees differ, or the length of the shorter list; -1 if all are equal."""
+        """Compares field_names_flat and field_types_flat of both trees. Returns the first index at which they differ, or the number of fields of the smaller
+        tree if it is a beginning of the other; -1 if they are equal."""
         mine = list(zip(self.field_names_flat, self.field_types_flat, strict=True))
         theirs = list(zip(other.field_names_flat, other.field_types_flat, strict=True))
         if mine == theirs:
@@ -395,8 +396,8 @@ class SampleDataGroup:
             field.value = value
 
     def set_data_from_dali_generic_iterator_output(self, data: Sequence[Mapping[str, Any]], index: int) -> None:
-        """Sets the values of all data fields from a result of DALI's generic iterator: `data` has one dict for each pipeline, and data[index] maps the flat
-        names of the fields to values. Raises MissingFieldError if a name is missing."""
+        """Sets the values of all data fields from a result of DALI's generic iterator: `data` has one dict for each pipeline, and data[index] maps the names of
+        field_names_flat to values. Raises MissingFieldError if a name is missing."""
         given = data[index]
         if missing := [name for name in self.field_names_flat if name not in given]:
             raise MissingFieldError(f"the iterator gave no '{missing[0]}'; it gave: {', '.join(given)}")
@@ -635,7 +636,7 @@ def _array_to_text(value: Any) -> Any:
         return value
     if isinstance(value, (list, tuple)):
         return [_array_to_text(v) for v in value]
-    if not isinstance(value, np.ndarray):  # a tensor of torch (cpu) or CuPy (get)
+    if not isinstance(value, np.ndarray):  # a tensor of torch, which has cpu(), or of CuPy, which has get()
         value = np.asarray(value.cpu() if hasattr(value, "cpu") else value.get() if hasattr(value, "get") else value)
     if value.ndim > 1:
         return [_array_to_text(v) for v in value]

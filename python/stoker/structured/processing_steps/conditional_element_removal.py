@@ -49,7 +49,7 @@ class ConditionalElementRemover(PipelineStepBase):
                 if known not in (-1, dims):
                     raise ValueError(f"'{path_text((*path, name))}' has {known} dims, and {dims} by fields_to_process_num_dims")
             dims_of = dict(zip(self._names, self._dims, strict=True))
-            for device in dict.fromkeys(group[name].device for name in self._names):  # one call for each device, so that no field is moved
+            for device in dict.fromkeys(group[name].device for name in self._names):  # one call per device, so that no field is copied
                 names = [name for name in self._names if group[name].device == device]
                 with at_path(place_of(path, [self._mask, *names])):
                     kept = fn.boolean_mask(group[self._mask], *(group[name] for name in names), axes=[dims_of[name] for name in names])

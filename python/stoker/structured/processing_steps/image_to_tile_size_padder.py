@@ -21,7 +21,8 @@ class ImageToTileSizePadder(PipelineStepBase):
         self._tile = [int(height), int(width)]
 
     def _process(self, data: SampleDataGroup) -> SampleDataGroup:
-        # shape=1, the smallest extent of the result, prevents padding to the largest image of the batch, so that no sample waits for the others.
+        # `shape` is the smallest extent that the result may have. Without it, fn.pad would pad to the largest image of the batch, and each sample would wait
+        # for all others.
         change_fields(data, [self._image_name], lambda image: fn.pad(image, axes=[-3, -2], shape=[1, 1], align=self._tile))
         return data
 

@@ -53,7 +53,7 @@ class Parser:
         return token
 
     def _expression(self, binding: int) -> ast.AST:
-        """Parses an operand, and the operators after it that bind more tightly than `binding` with their right operands."""
+        """Parses an operand, then each further operator that binds more tightly than `binding`, with its right operand. Returns their tree."""
         left = self._operand()
         while _BINDING.get(self._tokens[self._at].type, 0) > binding:
             token = self._take()
