@@ -8,7 +8,7 @@ from typing import Any
 
 from stoker.errors import InvalidArgumentError
 
-_CACHED_SETTLE = 3  # number of first steps on cached batches that are not measured
+_CACHED_SETTLE = 3  # number of steps at the beginning of each cached block that are not measured
 
 
 @dataclass(frozen=True)

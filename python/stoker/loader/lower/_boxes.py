@@ -29,7 +29,8 @@ def xyxy(boxes: Any, format: str) -> Any:
 
 
 def extents_of(scales: Any, height: int, width: int, t: T.RandomIoUCrop) -> tuple[Any, Any]:
-    """Returns (width, height) of N windows, an array (N, 2), and whether t allows each window, an array (N). scales: draws from 0 to 1, (N, 2)."""
+    """Returns the extents of N windows, an array (N, 2) of widths and heights, and an array (N) that says which of them t allows. scales: random numbers, an
+    array (N, 2); 0 stands for t.min_scale, 1 for t.max_scale."""
     import numpy as np
 
     least, span = np.float32(t.min_scale), np.float32(t.max_scale - t.min_scale)
@@ -71,8 +72,8 @@ def window_of(
 
 
 class _Window:
-    """The function of an fn.python_function that draws a sample's window. It returns top, left, height, width, and 0 for the whole image, else 1. moves: the
-    image's earlier moves, which are first applied to the boxes. format: that of the boxes."""
+    """A function for fn.python_function that draws the window of a sample. A call returns five numbers: top, left, height, width, and 0 if the window is the
+    whole image, else 1. moves: the earlier moves of the image, which a call first applies to the boxes. format: the format of the boxes."""
 
     def __init__(self, t: T.RandomIoUCrop, moves: Sequence[Move], format: str) -> None:
         self.t, self.moves, self.format = t, tuple(moves), format

@@ -183,7 +183,7 @@ class Followers:
         return node
 
     def crop_of_boxes(self, node: DataNode, window: DataNode) -> DataNode:
-        """Cuts out a window. window: a node with five numbers a sample: top, left, height and width, and 0 if the window is the whole image."""
+        """Cuts out a window. window: a node with five numbers a sample: top, left, height, width, and 0 if the window is the whole image, else 1."""
         anchor, shape = fn.stack(window[0], window[1]), fn.stack(window[2], window[3])
         node = self._window(node, anchor, shape)
         self.moves.append(CropOfBoxes(*(self._column(window[k]) for k in range(5))))
@@ -208,8 +208,9 @@ class Followers:
         self.labels += t.labels_getter if isinstance(t.labels_getter, list) else [t.labels_getter or ""]
 
     def _window_around(self, node: DataNode, t: T.Padded, before: Extent, end: Extent) -> DataNode:
-        """Cuts the same window out of the image and the fields, and returns the image's node. before: number of pixels above and to the left of the image. end:
-        row and column of the image before which the window ends. Pixels outside of the image are filled by the padding mode of t."""
+        """Cuts the same window out of the image and the fields, and returns the image's node. before: by how many pixels the window begins above and to the
+        left of the image; negative if it begins inside. end: first row and column of the image after the window. t.padding_mode fills pixels outside of the
+        image."""
         window: dict[str, Any] = {"axes": [0, 1], "start": _pair(0 - before[0], 0 - before[1]), "end": _pair(*end)}
         if t.padding_mode != "constant":
             self.only_masks = f"{type(t).__name__} with padding_mode={t.padding_mode!r}"

@@ -85,7 +85,7 @@ def _perspective(image: Image, t: T.RandomPerspective, gate: Gate) -> Image:
 
 
 def displacements(t: T.ElasticTransform, extent: Extent, gpu: bool) -> tuple[DataNode, DataNode]:
-    """Returns two nodes with the displacements of all pixels along x and y, in pixels. gpu: whether the nodes shall be on the GPU."""
+    """Draws by how many pixels each pixel of an image is displaced. Returns two nodes: along x, and along y. gpu: whether they shall be on the GPU."""
     height, width = extent
     shape: Any = fn.stack(height, width) if isinstance(height, DataNode) else [height, width]
 
@@ -102,8 +102,11 @@ def displacements(t: T.ElasticTransform, extent: Extent, gpu: bool) -> tuple[Dat
 
 
 def elastic(node: DataNode, moved: tuple[DataNode, DataNode], interpolation: Any, fill: list[float], floats: bool = False) -> DataNode:
-    """Moves the pixels of an image. As in torchvision, bilinear pixels at the edge are first mixed with zeros, then with the fill by the zeros' share. moved:
-    the result of displacements(). floats: the image has floats; else uint8."""
+    """Moves the pixels of an image. moved: the result of displacements(). floats: the image has floats; else uint8.
+
+    As in torchvision, a bilinear pixel p at the edge is computed with zeros outside of the image, then mixed with the fill: inside * p + (1 - inside) * fill.
+    `inside` is the share of its weights that lies inside of the image.
+    """
 
     def remap(source: DataNode, values: list[float]) -> DataNode:
         made: DataNode = fn.experimental.remap(source, *moved, relative=True, interp=interpolation, fill_value=values)
@@ -148,7 +151,7 @@ def _doubles(extent: Extent) -> list[DataNode]:
     return [fn.cast(n if isinstance(n, DataNode) else types.Constant(n, dtype=types.INT32), dtype=types.FLOAT64) for n in extent]
 
 
-# Answers (_rules.Rule.answers) of a transform that resizes to a drawn extent.
+# Attributes of the rules (see _rules.Rule) of transforms that resize to a drawn extent.
 _RESIZED: dict[str, Any] = {"in_groups": False, "takes_floats": True, "knows_size": False}
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of the transforms that apply other transforms, and of those that do nothing. A group's answers (Rule.answers) follow from those of its parts."""
+"""Rules of the transforms that apply other transforms, and of those that do nothing. A group's attributes, such as takes_clips, follow from those of its
+parts."""
 
 from __future__ import annotations
 
@@ -62,8 +63,8 @@ class _Choice(_Group):
 @rule_for(T.RandomOrder)
 class _Order(_Group):
     def lowered(self, image: Image, gate: Gate) -> Image:
-        """First applies the transforms whose place in the order does not matter. Then compiles all others once for each place; the permutation that a sample
-        draws decides which of them takes effect at a place."""
+        """First applies the transforms whose place in the order does not matter. Then, for each place in the order, adds the operators of all other transforms,
+        with gates that let only one of them change a sample: the one that the sample's random permutation has at this place."""
         in_random_order = self.t.in_random_order()
         shuffled = [part for part in self.parts if any(part.t is s for s in in_random_order)]
         for part in self.parts:

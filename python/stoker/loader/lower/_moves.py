@@ -19,7 +19,7 @@ def filters_of(t: Any) -> dict[str, Any]:
     return {"interp_type": t.interpolation, "antialias": t.antialias, "border": "drop", "subpixel_scale": False}
 
 
-# Answers (_rules.Rule.answers) of a transform that gives all images one size.
+# Attributes of the rules (see _rules.Rule) of transforms that give all images one size.
 SIZED: dict[str, Any] = {"in_groups": False, "takes_floats": True, "fixes_size": True}
 
 

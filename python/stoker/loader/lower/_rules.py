@@ -143,7 +143,7 @@ class Rule:
     answers: ClassVar[dict[str, Any]] = {}  # names of attributes below, with their values or functions of the transform that return them
 
     of_subclasses = False  # is also the rule of subclasses, such as the user's own
-    in_groups = True  # can be applied to some samples only
+    in_groups = True  # can be part of a group, such as RandomApply, that applies it to only some samples of a batch
     takes_floats = False  # accepts float images of any scale, with the results of torchvision on float tensors
     takes_clips = False  # accepts the frames of a clip: all share one draw, and each is changed as an image would be
     channels: tuple[int, ...] = ()  # the numbers of channels that images may have; (): any number
@@ -202,8 +202,8 @@ class Rule:
         return self.draws_size and (boxes or not self.needs_boxes)
 
     def size_after(self, size: Size) -> Size | None:
-        """Returns the size of the image that the transform makes of one of this size; None if that is not known. The result may differ from the real
-        size, but is the same for equal sizes, and differs for different ones."""
+        """Returns the size of the image that the transform makes of an image of this size, or None if it is not known. Recipe.sizes_differ only compares
+        results with each other, so Pad, which adds the same to all sizes, returns the size itself."""
         return size if self.knows_size else None
 
     def add_to(self, parts: Parts) -> None:
@@ -227,7 +227,8 @@ _RULES: dict[type[T.Transform], type[Rule]] = {}
 
 
 def rule_for(kind: type[T.Transform], **answers: Any) -> Callable[[type[Rule]], type[Rule]]:
-    """Registers a class as the rule of a class of transforms. answers: attributes of Rule; a function for an answer that depends on the transform."""
+    """Registers a class as the rule of a class of transforms. answers: values of Rule's attributes; a function is called with the transform and returns the
+    value."""
 
     assert answers.keys() <= vars(Rule).keys(), f"{kind.__name__}: Rule does not have all of {', '.join(answers)}"
 
