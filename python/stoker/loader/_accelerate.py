@@ -28,7 +28,7 @@ class Batches(Iterator[Any], Protocol):
 
 
 class Counting(Protocol):
-    """The part of a Loader from which `reported` takes the values of end_of_dataloader and remainder."""
+    """The methods of a Loader that return the values of end_of_dataloader and remainder."""
 
     def _at_last(self) -> bool: ...
     def _samples_of_last_step(self) -> int: ...

@@ -42,7 +42,7 @@ class Coordinates:
         return self._edges(self.values)
 
     def number(self, number: int | Column) -> torch.Tensor:
-        """Returns the value of `number` for each row."""
+        """Returns a value for each row: the number itself, or the row's entry in the column of `numbers`."""
         if isinstance(number, Column):
             return self.numbers[:, number.at]
         return self.numbers.new_full((), number).expand(len(self.numbers))

@@ -306,8 +306,8 @@ def _close(loader: Any) -> None:
 
 
 def _shares(names: Sequence[str], given: Sequence[Any]) -> list[Fraction]:
-    """Returns the user's shares as fractions whose sum is 1. A float counts as the decimal number that it prints. Raises InvalidArgumentError for shares that
-    are not numbers above 0."""
+    """Returns the user's shares as fractions whose sum is 1. A float becomes the decimal number as which Python prints it: 0.1 is exactly 1/10. Raises
+    InvalidArgumentError for shares that are not numbers above 0."""
     shares = []
     for name, share in zip(names, given, strict=True):
         try:

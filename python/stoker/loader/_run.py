@@ -355,7 +355,8 @@ class Run:
         return self.source.per_rank or (self.order is not None and self.order.per_rank)
 
     def dataset_samples(self, batch: _core.Batch) -> list[tuple[int, bool]]:
-        """Returns (id, padded) for each sample of a Dataset's batch; the C library knows only positions. padded: it is a repeat that fills the batch."""
+        """Returns (id, padded) for each sample of a batch of a Dataset. The C library only knows the samples' positions in the epoch. padded: whether the
+        sample is a repeated one that fills the batch."""
         positions = [batch.sample(i)[1] for i in range(len(batch))]
         return self.source.samples(self.epoch, positions, self.spec, self.indices)
 

@@ -28,7 +28,7 @@ _ENHANCES = ("Brightness", "Color", "Contrast", "Sharpness")
 
 
 class Step(NamedTuple):
-    """An operation for fn.augment, with magnitude + sign * floor(of_width * the image's width + of_height * its height)."""
+    """An operation for fn.augment. Its magnitude is magnitude + sign * floor(of_width * the image's width + of_height * the image's height)."""
 
     code: int = 0  # the operation, a value of CODES
     magnitude: float = 0.0

@@ -70,7 +70,7 @@ def _parts_of(
     for column in (path, *wanted.values()):
         if column not in columns:
             single = next(iter(columns)) if isinstance(table, (str, os.PathLike)) and len(columns) == 1 else ""
-            for other in "| ":  # the character that separates columns, if the first row has it as often as the line with the names
+            for other in "| ":  # perhaps the file separates its columns by one of these, and not by commas or tabs
                 value = str(columns[single][0]) if single and columns[single] else ""
                 if column in single.split(other) and value.count(other) == single.count(other):
                     raise _of_separator(name, other)

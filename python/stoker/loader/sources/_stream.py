@@ -167,8 +167,8 @@ class StreamSource(DatasetSource):
         return row
 
     def _begin(self, spec: Spec, epoch: int, position: int) -> None:
-        """Begins an iteration and skips the samples before the position. Skipped samples get their own random numbers too, as in the run that is resumed.
-        Raises StateError if the dataset can be iterated only once and was iterated before."""
+        """Begins an iteration and skips the samples before the position. The dataset's code draws the same random numbers for a skipped sample as for one
+        that is used, so that later samples are those of the saved run. Raises StateError if the dataset can be iterated only once and was iterated before."""
         self._kept.clear()
         if hasattr(self.dataset, "set_epoch"):
             self.dataset.set_epoch(epoch)

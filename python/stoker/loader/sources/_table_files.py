@@ -534,10 +534,10 @@ def _dictionary_page(head: bytes) -> tuple[int, int]:
     size = number()
     if not follows(0x15):
         return 0, 1
-    number()  # the size of the compressed page
+    number()  # skips the size of the compressed page
     nested = 0x4C  # the next field is a struct, and its number is 4 larger than that of the field before
     if follows(0x15):
-        number()  # the checksum
+        number()  # skips the checksum
         nested = 0x3C
     count = number() if follows(nested) and follows(0x15) else 0
     return (size, count) if size > 0 and count > 0 else (0, 1)

@@ -53,7 +53,8 @@ _NOT_FILES = ("cls", "txt", "json", "npy")  # endings of members that are no ima
 
 
 def ending_of(data: Bytes, path: Callable[[], str | None]) -> str | None:
-    """Returns the ending for a file from its first bytes, else the ending of its path; None if neither is known. path: called only if the bytes are unknown."""
+    """Returns the ending for a file from its first bytes, else the ending of its path; None if neither is known. path: a function that returns the path; called
+    only if no known format begins with these bytes."""
     head = bytes(data[:40])
     for at, sign, ending in _SIGNS:
         if head[at : at + len(sign)] == sign:

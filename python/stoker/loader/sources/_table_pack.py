@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _BLOCK, _END = 512, 1024  # sizes in bytes of a tar's block, and of the zeros at a tar's end
 _MOST_TARS = 1_000_000
 _SHARD_BYTES = 256_000_000
-_PLAN = "packing.txt"  # identifies data set and options, so that a later run recognises its own tars; stk_pack writes it too
+_PLAN = "packing.txt"  # names the data set and the options, so that a later run recognises its own tars; stk_pack writes it too
 _TAR = "shards-{:06d}.tar"
 _LEFT = re.compile(r"(shards-\d{6}\.tar(\.stoker)?|packing\.txt|classes\.txt)\.[0-9a-f]+\.part")  # unfinished files of an interrupted run
 

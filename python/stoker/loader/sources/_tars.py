@@ -94,7 +94,8 @@ def make_indexes(tars: Sequence[str], storage: Any) -> dict[str, int]:
 
 
 def peek(tars: Sequence[str], storage: Any) -> tuple[int, dict[str, int]]:
-    """Returns the number of tars and the endings in their first sample, if all tars are remote and an index is missing; else (0, {})."""
+    """Returns the number of tars, and for each ending the number of such files in the first sample, if all tars are remote and an index is missing; else
+    (0, {})."""
     core = storage.core() if isinstance(storage, Storage) else None
     with library_call():
         return _core.tar_unindexed([os.fsencode(t) for t in tars], lambda *_: check_leaving(), core)
