@@ -74,7 +74,7 @@ class CompiledIterator(_BaseDataLoaderIter):
         self._stop = weakref.finalize(self, _close_all, self._machines)
         self._ahead = loader.prefetch_factor * loader.num_workers if loader.num_workers else _ahead_of(loader)
         if plan.reader is not None and plan.reader.slow:
-            self._ahead = 0  # the first batch would wait for the Python of the batches after it
+            self._ahead = 0  # otherwise the first batch would wait until Python has made the samples of later batches too
         self._settings = _settings_of(loader)
         self._begin()
         if self._num_workers:

@@ -56,7 +56,7 @@ class Reader:
     channels = 3
     summary = ""
     python = ""  # description of the Python code that runs for each sample; "" if everything runs in C
-    slow = False  # whether that Python takes much CPU time
+    slow = False  # whether the code that `python` describes takes much CPU time
 
     def sample(self, index: Any) -> tuple[Any, list[Placeholder]]:
         raise NotImplementedError

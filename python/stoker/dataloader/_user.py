@@ -267,8 +267,8 @@ class _Copy:
 
     def __init__(self, call: _Call, reader_of: Callable[[Any], Reader]) -> None:
         self._call, self._reader_of = call, reader_of
-        self.inner: list[Reader] = []  # readers of the Datasets inside the user's Dataset
-        self.globals: list[tuple[dict[str, Any], str, Any]] = []  # global variables that the code reads: namespace, name, value
+        self.inner: list[Reader] = []  # readers of the Datasets that are attributes of the user's Dataset
+        self.globals: list[tuple[dict[str, Any], str, Any]] = []  # (namespace, name, value) of global variables that the code reads
         self._functions: dict[Any, Any] = {}
         self._spaces: dict[int, dict[str, Any]] = {}
 

@@ -80,7 +80,7 @@ class DataLoader(TorchDataLoader[_T]):
     snapshot_every_n_steps: int = 1
     _stoker_progress: Progress | None = None
     _stoker_resume: dict[str, Any] | None = None
-    _stoker_single: weakref.ref[_Single] | None = None  # the last iterator that ran as Python in this process; None: there was none
+    _stoker_single: weakref.ref[_Single] | None = None  # the latest iterator that called the Dataset in this process; None: there was none
 
     def __init__(self, *arguments: Any, snapshot_every_n_steps: int | None = 1, **named: Any) -> None:
         self.snapshot_every_n_steps = _every(snapshot_every_n_steps)
@@ -205,7 +205,7 @@ class DataLoader(TorchDataLoader[_T]):
                 except AttributeError:
                     if self._stoker_progress is not None:
                         raise
-                    return {}  # the owner makes its attributes in the first iteration
+                    return {}  # state_dict() reads an attribute that the first iteration will make
         return None
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -394,7 +394,7 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
             except StopIteration:
                 break
             except Exception:
-                if progress.batches == before:  # no batch failed, because a failed batch is counted as well
+                if progress.batches == before:  # the error is not that of a batch, because a batch that fails is counted too
                     raise
         if progress.batches != end or progress.digest != resume["digest"]:
             raise self._other()

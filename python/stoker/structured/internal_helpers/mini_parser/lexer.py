@@ -48,7 +48,7 @@ _WORDS = (
 
 
 class Lexer:
-    """Returns the tokens of a text, one for each call of next_token."""
+    """Splits a text into tokens. Each call of next_token returns one of them."""
 
     def __init__(self, input: str) -> None:
         self._input = input
