@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes recordings of spoken words with espeak-ng: make_speech.py FOLDER [--words yes,no,...] [--each 60] [--sentences 0].
 
-Writes FOLDER/train/WORD/*.wav and FOLDER/test/WORD/*.wav. The files in test/ have other voices than those in train/. With --sentences N, writes N
-recordings of one to five words each instead, a quarter as many for the test, and NeMo manifests of both: FOLDER/train.json and FOLDER/test.json.
+Writes FOLDER/train/WORD/*.wav and FOLDER/test/WORD/*.wav. The files in test/ have other voices than those in train/. With --sentences N, writes instead
+sentences of one to five words, N for training and a quarter as many for testing, with NeMo manifests: FOLDER/train.json and FOLDER/test.json.
 """
 
 from __future__ import annotations

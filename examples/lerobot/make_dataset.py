@@ -25,7 +25,7 @@ Episode = tuple[
 
 
 def record(seed: int) -> Episode:
-    """Returns one episode in which the expert does the task. Positions at its start are drawn from the seed."""
+    """Returns one episode in which the expert does the task. The seed determines where the hand and the square are at its start."""
     table, states, actions, pictures = Table(np.random.default_rng(seed)), [], [], []
     while not states or not table.reached:
         goal = table.expert()

@@ -18,7 +18,7 @@ import torch
 from reach import CAMERAS, FPS, Table
 from torch import nn
 
-AHEAD = 8  # number of actions that are predicted together
+AHEAD = 8  # number of consecutive actions that the policy predicts from one frame
 
 
 class Policy(nn.Module):

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 sys.path.append(str(Path(__file__).resolve().parents[1] / "imagenet"))
 import models
 
-REACH = (61.2, 61.2, 10.0)  # in metres along x, y and z: the largest distance of reference points and cells from the lidar
+REACH = (61.2, 61.2, 10.0)  # the largest distance of reference points and cells from the lidar, in metres along x, y and z
 CODE = (
     1.0,
     1.0,

@@ -29,7 +29,7 @@ class Config:
     hw: tuple[int, int] = (256, 704)  # height and width of the crop; 372x1024 in the benchmark
     tile: int = 32  # height and width of images are padded to multiples of this number
     flip: float = 0.5  # probability of mirroring the images
-    scale: tuple[float, float] = (0.86, 1.25)  # range of the factor by which the image is scaled within its frame
+    scale: tuple[float, float] = (0.86, 1.25)  # range of the random zoom; with 1 the image just covers the crop
     least_box: float = 2.0  # in pixels: the smallest width and height of a 2-D box
     reach: float = 51.2  # in metres: the largest distance of a 3-D box along x and along y
     rotation: tuple[float, float] = (-0.3925, 0.3925)  # range of the rotation about z in radians
@@ -95,8 +95,8 @@ def bev_transform(draws: Draws) -> np.ndarray:
 
 
 def visible(boxes: np.ndarray, depths: np.ndarray, hw: tuple[int, int], least: float) -> np.ndarray:
-    """Returns a mask of the boxes that nearer boxes do not cover, and that have at least `least` pixels in the image along both axes. boxes: (n, 4), may be
-    mirrored. hw: the image's extents."""
+    """Returns a mask of the boxes that nearer boxes do not cover, and that have at least `least` pixels in the image along both axes. boxes: (n, 4), the x and
+    y of two opposite corners. hw: height and width of the image."""
     canvas = np.full(hw, -1)
     low, high = np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])
     for i in np.argsort(-depths):
@@ -127,8 +127,8 @@ def camera_boxes(seen: Boxes2d, transform: np.ndarray, config: Config) -> Arrays
 
 
 def space_boxes(sample: Sample, bev: np.ndarray, draws: Draws, config: Config) -> Arrays:
-    """Returns the 3-D boxes within config.reach that contain a lidar or radar point, transformed by `bev`, and their labels. A box: centre, size, yaw, velocity
-    along x and y."""
+    """Returns the 3-D boxes within config.reach that contain a lidar or radar point, transformed by `bev`, and their labels. A box has nine numbers: centre,
+    size, yaw, and velocity along x and y."""
     near = np.all(np.abs(sample.centers[:, :2]) <= config.reach, axis=1)
     keep = near & ((sample.lidar_points >= 1) | (sample.radar_points >= 1))
     centers = sample.centers[keep] @ bev[:3, :3].T + bev[:3, 3]
