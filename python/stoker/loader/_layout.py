@@ -83,11 +83,12 @@ class Layout:
             )
 
     def to_common(self, image: Any, tensor: bool) -> Any:
-        """Returns an image (three dimensions) in the common layout. tensor: it is a torch tensor. Raises TypeError if its layout is not certain."""
+        """Returns an image (three dimensions) in the common layout, which is the first image's layout in memory. tensor: it is a torch tensor. Raises TypeError
+        if the layout of the image is not certain."""
         return self.to_common_from(image, self.given or self._of(image.shape, tensor))
 
     def to_common_from(self, image: Any, layout: str) -> Any:
-        """Returns an image of three dimensions, whose layout is `layout`, in the common layout."""
+        """Does the same as to_common for an image whose layout is known to be `layout`."""
         if self.common is None:
             image, self.common = in_memory_order(image, layout)
             return image

@@ -147,7 +147,7 @@ class Run:
     def _saved_data(self, now: dict[str, Any]) -> dict[str, Any]:
         """Returns the facts about the data from the loaded state that the library compares with its own facts, `now`. Raises StateError if the sizes differ."""
         saved = self.unchecked or {}
-        if bool(saved.get("streamed")) != bool(now.get("streamed")):  # tars with and without an index have different digests
+        if bool(saved.get("streamed")) != bool(now.get("streamed")):  # digests of tars with and without an index cannot be compared
             was = saved.get("size")
             if was is not None and now.get("size") is not None and was != now["size"] and self.order is None:
                 raise StateError(f"{_same_data.differ(was, now['size'])}: {_same_data.WAY_OUT}")

@@ -217,7 +217,7 @@ class Loader(metaclass=BriefHelp):
         )
 
     def _set_batch_options(self, kinds: Any, pads: dict[str, float] | None, given: dict[str, Any]) -> None:
-        self._batches: Any = None  # made with the first batch
+        self._batches: Any = None  # a Batches of _batches.py, from the first batch on
         self._pin = bool(given["pin_memory"])
         self._collate = _collate.checked(given["collate_fn"])
         self._mix: BatchTransforms | None = None

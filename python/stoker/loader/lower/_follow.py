@@ -73,7 +73,7 @@ class Field:
         return self.kind not in (IMAGE, MASK) or self.floats
 
     def interpolation(self, of_images: types.DALIInterpType) -> types.DALIInterpType:
-        """Returns the interpolation of the field if that of images is `of_images`."""
+        """Returns the interpolation with which the field is moved. of_images: the interpolation for images."""
         return types.INTERP_NN if self.kind == MASK else of_images if self.kind == IMAGE else types.INTERP_LINEAR
 
 

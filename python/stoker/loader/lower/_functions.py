@@ -31,7 +31,7 @@ def seeds() -> DataNode:
 
 
 def call(node: DataNode, t: T.Lambda, gate: DataNode | None) -> DataNode:
-    """Calls the user's function in Python, for samples whose gate is not 0. sample_rng() in the function has the sample's own random numbers."""
+    """Calls the user's function in Python, for samples whose gate is not 0. In the function, sample_rng() returns a generator that is seeded for the sample."""
     name = name_of(t.lambd)
     notice_python_transform(name)
     more = () if gate is None else (gate,)

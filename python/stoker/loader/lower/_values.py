@@ -49,7 +49,7 @@ def _posterize(image: Image, t: T.RandomPosterize, gate: Gate) -> Image:
 @lowers(T.GaussianBlur, of_subclasses=True, takes_floats=True, takes_clips=True, keeps_places=True)
 def _blur(image: Image, t: T.GaussianBlur, gate: Gate) -> Image:
     """Blurs the image. If the gate is 0, the window is one pixel, which changes nothing."""
-    width, height = t.kernel_size  # torchvision's order
+    width, height = t.kernel_size  # as in torchvision, the width comes first
     low, high = t.sigma
     sigma = fn.random.uniform(range=[low, high]) if low < high else low
     window: Any = [height, width] if gate is None else fn.stack(1 + gate * (height - 1), 1 + gate * (width - 1))

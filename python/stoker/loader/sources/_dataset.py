@@ -353,7 +353,7 @@ class DatasetSource(Source):
         at = consumed + (0 if per_rank else spec.shard.rank * spec.batch)
         items = self.batch(epoch, at, spec, indices, per_rank)
         if not items and indices is None:
-            epoch, at = epoch + 1, at - consumed  # the state is at the end of its epoch
+            epoch, at = epoch + 1, at - consumed  # the loaded state was saved at the end of an epoch
             items = self.batch(epoch, at, spec, indices, per_rank)
         if not items:
             raise InvalidArgumentError(

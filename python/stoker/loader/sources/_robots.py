@@ -163,7 +163,7 @@ class Robots:
                 raise InvalidArgumentError(
                     f"episodes: {f'there is no episode {missing[0]!r:.100}' if missing else 'one is named twice'}; the data set has {len(known)}, from 0"
                 )
-            chosen = [known[n] for n in sorted(episodes)]  # in the order of the data set, not of the argument, as in LeRobot
+            chosen = [known[n] for n in sorted(episodes)]  # as in LeRobot, the argument does not set the order
         if not sum(e.end - e.begin for e in chosen):
             raise InvalidArgumentError(f"{self.root}: the chosen episodes have no frames")
         return chosen

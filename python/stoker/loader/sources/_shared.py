@@ -56,7 +56,7 @@ class ReuseDetector:
         self._given: dict[int, tuple[Any, bytes]] = {}
 
     def begin(self, row: tuple[Any, ...], made: tuple[Any, ...]) -> None:
-        """Starts to watch, with the first sample. row: the original parts. made: the result of `owned`."""
+        """Starts to watch, with the first sample. row: the parts of a sample. made: the result of owned(row), in which some parts are copies."""
         self._closed = False
         parts = [(part, own) for part, own in zip(row, made, strict=True) if _is_watched(part, own)]
         if self.count and parts:
@@ -64,7 +64,7 @@ class ReuseDetector:
             self.check(row, made)
 
     def check(self, row: tuple[Any, ...], made: tuple[Any, ...]) -> None:
-        """Checks whether a sample lies in memory of an earlier sample whose values it replaced. The arguments are those of `begin`."""
+        """Checks whether a sample has overwritten an earlier sample, in whose memory it lies. The arguments are those of `begin`."""
         with self._lock:
             if self.count == 0 or self._closed:
                 return

@@ -122,11 +122,11 @@ class Source:
         return False
 
     def index(self) -> None:
-        """Makes a source use an index from now on, so that its length is known and one graph reads all epochs. Only sources with one_epoch have this."""
+        """Makes the source use an index from now on, so that its length is known and one graph reads all epochs. Only sources with one_epoch implement this."""
         raise NotImplementedError
 
     def count(self, spec: Spec) -> int:
-        """Returns the number of samples. Only sources with one_epoch have this."""
+        """Returns the number of samples. Only sources with one_epoch implement this."""
         raise NotImplementedError
 
     def forget_orders(self) -> None:
@@ -143,7 +143,8 @@ class Source:
         return True
 
     def samples(self, epoch: int, positions: Sequence[int], spec: Spec, indices: array[int] | None) -> list[tuple[int, bool]]:
-        """Returns (id, padded) for each position. padded: the sample is a repeat that only fills the last batch. Only sources with makes_order have this."""
+        """Returns (id, padded) for each position. padded: whether the sample is a repeated one that fills the last batch. Only sources with makes_order
+        implement this."""
         raise NotImplementedError
 
     def by_batches(self, asked: DatasetArguments) -> Source:

@@ -41,7 +41,7 @@ class Rows:
     schema: Any  # pyarrow.Schema
     features: dict[str, Any]  # what `datasets` wrote about the columns
     files: list[str]
-    facts: list[Any]  # values for JSON that differ if a file of the table is replaced
+    facts: list[Any]  # for each file, a list of its name and of values that change if the file is replaced; all can be written as JSON
 
 
 def is_saved(folder: str) -> bool:
