@@ -68,7 +68,8 @@ template <typename T> static __device__ __forceinline__ T *stk__shared_at(uint32
 	return (T *)__cvta_shared_to_generic(number);
 }
 
-/* Like stk__keep, for an address in shared memory: from sm_90 on, the compiler computes it from the thread block's position in its cluster. */
+/* Like stk__keep, for an address in shared memory. From sm_90 on, the compiler would otherwise compute it from the thread block's position in its cluster at
+ * each use. */
 template <typename T> static __device__ __forceinline__ T *stk__keep_shared(T *p)
 {
 	return stk__shared_at<T>(stk__keep(stk__shared_number(p)));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Search with a whole warp among n >= 1 elements, whose numbers never decrease. Returns the index of the last element whose number is at most x; the first
- * element's number must be at most x too. `first` points to the first element's number, and `stride` is the distance between elements in bytes. All threads
- * of a warp must call this together. A step takes as long as one access to memory, so each step compares 32 elements instead of one. */
+ * Searches n >= 1 elements, whose numbers never decrease, with a whole warp. Returns the index of the last element whose number is at most x; the first
+ * element's number must be at most x. `first` points to the first element's number, and `stride` is the distance between elements in bytes. All threads of a
+ * warp must call this together. A step takes as long as one access to memory, so each step compares 32 elements instead of one. */
 #ifndef STK_KERNEL_FIND_CUH
 #define STK_KERNEL_FIND_CUH
 

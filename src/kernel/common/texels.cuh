@@ -181,7 +181,7 @@ template <typename T, int C, bool LINEAR>
 static __device__ __forceinline__ float stk__texel_value(const stk_texel_patch<T, C, LINEAR, true> &p, int r, int at)
 {
 	uint32_t four = __funnelshift_r(p.word[r][at / 4], p.word[r][at / 4 + 1], p.shift[r]);
-	if (at % 4 == 0 || at % 4 == 3) /* conversions run on a unit of their own, so other bytes use arithmetic */
+	if (at % 4 == 0 || at % 4 == 3) /* conversions have a unit of their own; bytes 1 and 2 use arithmetic, so that both units work */
 		return (float)(at % 4 ? four >> 24 : four & 255);
 	return __uint_as_float(__byte_perm(four, 0x4b000000, 0x7440 + at % 4)) - 0x1p23f;
 }
