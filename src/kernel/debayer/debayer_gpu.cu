@@ -9,8 +9,8 @@ struct row_words {
 	uint32_t west, own, east;
 };
 
-/* Returns four pixels and their neighbours. from: address of the first pixel. first, last: true if the first (last) of the four is the first (last) of the
- * row; its neighbour outside of the row is 0. */
+/* Returns four pixels and their neighbours. from: address of the first pixel. first: the four pixels are the first ones of their row; last: they are the last
+ * ones. A neighbour outside of the row is 0. */
 static __device__ __forceinline__ row_words load_row(const uint8_t *from, bool first, bool last)
 {
 	const uint32_t *words = (const uint32_t *)(const void *)from;
@@ -32,7 +32,7 @@ static __device__ __forceinline__ uint32_t average(uint32_t a, uint32_t b, uint3
 	return (sum >> 2 & two) << shift;
 }
 
-/* Makes four pixels with the results of stk__debayer_one. n, o, s: the pixels in the row above, in their own row, and in the row below. line: true if their row
+/* Makes four pixels, as stk__debayer_one computes them. n, o, s: the pixels in the row above, in their own row, and in the row below. line: true if their row
  * has blue pixels. GREEN: index (0 or 1) of the first green pixel. */
 template <int GREEN>
 static __device__ __forceinline__ void mix_words(const row_words &n, const row_words &o, const row_words &s, bool line, uint32_t (&rgb)[3])
