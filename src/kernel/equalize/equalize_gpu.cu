@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Equalisation on the GPU with a thread block per table, then one output or pixel per thread at a time: for adaptive equalisation, and for images with a number
- * of channels that the shared launches for images do not support (kernel/image/image.h). */
+ * Equalisation on the GPU: first a thread block makes each table, then a thread makes one output or pixel at a time. These kernels run adaptive equalisation,
+ * and images with a number of channels that the shared launches for images do not support (kernel/image/image.h). */
 #include "kernel/equalize/equalize_element.h"
 #include "kernel/job/job_find.cuh"
 #include "kernel/job/job_place.h"
@@ -39,7 +39,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) job_equalize(const __grid_
 {
 	const stk_job_gpu_item &it = v.items[find_item(v)];
 	outputs o = outputs_of(v, it, it.job.n);
-	const stk_equalize e = STK_PARAMS(stk_equalize, &it.job); /* a copy, which stores of bytes cannot change */
+	const stk_equalize e = STK_PARAMS(stk_equalize, &it.job); /* a copy, since byte stores may alias the original */
 	stk_equalize_data data = stk__job_equalize_data(&it.job);
 	for (uint32_t i = o.begin; i < o.end; i += THREADS)
 		stk__equalize_one(&e, &data, i);
