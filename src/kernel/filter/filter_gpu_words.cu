@@ -36,7 +36,8 @@ static __device__ __forceinline__ void load_values(const stk_filter &f, const co
 		x[m] = (at[m] | y) < 0 ? fill : (float)__ldg(row + at[m]);
 }
 
-/* The sums of four outputs in each of the SIZE rows of outputs whose windows contain the current input row. The first is the row whose window ends with it. */
+/* The sums of four outputs in each of the SIZE rows of outputs whose windows contain the current input row. The first is the row of outputs whose windows end
+ * with the input row. */
 template <int SIZE> struct sums {
 	float of[SIZE][4];
 };
@@ -66,8 +67,8 @@ static __device__ __forceinline__ void add_row(sums<SIZE> &s, const float (&x)[w
 	}
 }
 
-/* Call after row k of the input has been added to the sums. If row k is the last row in the window of a row of outputs, stores that row of outputs. Then moves
- * each row of sums to the index before its own, and starts the sum of another row of outputs. */
+/* Stores the row of outputs whose windows end with row k of the input, if there is one. Row k must have been added to the sums. Then moves each row of sums to
+ * the index before its own, and clears the last one for the next row of outputs. */
 template <int SIZE> static __device__ __forceinline__ void end_row(sums<SIZE> &s, const column &c, int32_t k)
 {
 	if (k >= SIZE - 1)
