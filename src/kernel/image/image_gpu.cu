@@ -134,7 +134,7 @@ static __device__ void measure_counts(const stk_job &job, const part &p, const s
 		make_table(e, (int32_t)add_blocks(measured + c * BINS + threadIdx.x, im.measured, im.blocks), im.pixels, tables + c * BINS);
 }
 
-/* Over the pixels that this thread reads, raises most[2 * c] to the largest value of channel c, and most[2 * c + 1] to 255 minus the smallest. */
+/* Raises most[2 * c] to the largest value that channel c has in this thread's pixels, and most[2 * c + 1] to 255 minus the smallest value. */
 template <int C> static __device__ void find_extremes(const part &p, int32_t (&most)[2 * C])
 {
 	const uint8_t *from = p.src + (int64_t)p.first * C;
@@ -251,7 +251,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 5) job_image(const __grid_
 template <int C> static __device__ __forceinline__ void mix_image(const stk_job &job, const part &p, uint8_t *made)
 {
 	if (job.kind == STK_JOB_transform) {
-		const stk_transform t = STK_PARAMS(stk_transform, &job); /* a copy, which stores of bytes cannot change */
+		const stk_transform t = STK_PARAMS(stk_transform, &job); /* a copy, since byte stores may alias the original */
 		make_pixels<C, 1>(p, t.width, made, [&](int32_t x, int32_t y, uint8_t *to) { stk__transform_pixel(&t, p.src, to, x, y); });
 		return;
 	}
