@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A job is the work of an operator on one sample, as plain data, for operators on tensors of any shape. The operator has no other implementation. The CPU
- * runs a job as soon as it is made (unless it is held: struct stk_held_job). For the GPU, jobs are collected, and all jobs of a batch run together
- * (job_gpu.h). The operator does not know which of the two happens; struct stk_jobs decides it.
+ * A job is the work of an operator on one sample, described as plain data. Operators on tensors of any shape make jobs and have no other implementation. The
+ * CPU runs a job as soon as it is made (unless it is held: struct stk_held_job). For the GPU, jobs are collected, and all jobs of a batch run together
+ * (job_gpu.h). The operator does not know which of the two happens: struct stk_jobs decides.
  *
  * This header has the parts that all kinds share. A kind has a line in job_kinds.h and usually a folder in src/kernel, with its parameters and the function
  * that makes its jobs (KIND.h), loops for the CPU, kernels (KIND_gpu*.cu), and a struct stk_job_kind (job_kind.h). Some kinds serve many operators: strided
@@ -57,7 +57,7 @@ struct stk_job {
 #define STK_PARAMS(type, job) (*(const struct type *)(const void *)(job)->params.bytes)
 /* Like STK_PARAMS, but writable, for the function that makes a job and for stk_job_kind.close. */
 #define STK_PARAMS_SET(type, job) (*(struct type *)(void *)(job)->params.bytes)
-/* Used in each kind's header: fails to compile if its parameters do not fit. */
+/* Fails to compile if struct `type` does not fit into a job's parameters. The header of each kind uses this. */
 #define STK_PARAMS_FIT(type) typedef char type##_fits[sizeof(struct type) <= STK_JOB_PARAMS ? 1 : -1]
 
 /* Copies a job without its unused dimensions. */
@@ -84,7 +84,7 @@ struct stk_jobs {
 	enum stk_status (*keep)(struct stk_jobs *jobs, const struct stk_job *job, struct stk_error *err);
 	struct stk_arena *arena;
 	unsigned cpu; /* the features of the processor that loops may use (base/cpu.h); 0: plain C */
-	bool hold; /* only the next operator reads the results: a kind that supports this stores its job in `held`, and does not run it */
+	bool hold; /* only the next operator reads the results; a kind may store its job in `held` and not run it */
 	struct stk_held_job *held; /* NULL: none. The function that makes the next operator's job must call stk__jobs_settle */
 };
 

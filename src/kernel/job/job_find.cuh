@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Functions for the kernels of jobs: they find the job and the outputs of a thread block, and whether the block is the last one that finishes. */
+ * Functions with which the kernels of jobs find a thread block's job and outputs, and whether the block is the last one to finish. */
 #ifndef STK_KERNEL_JOB_FIND_CUH
 #define STK_KERNEL_JOB_FIND_CUH
 
@@ -28,8 +28,8 @@ static __device__ __forceinline__ const stk_job_gpu_item &share_item(const stk_j
 	return shared;
 }
 
-/* Returns true, in all threads, if the thread block is the last of `blocks` blocks to call this function; it can then read the results that the others stored.
- * *arrived: counts the blocks; must be 0 before the first call. All threads must call this. */
+/* Returns true to all threads if their thread block is the last of `blocks` blocks to call this function. The block can then read what the other blocks stored
+ * before. *arrived: counts the blocks; must be 0 before the first call. All threads must call this. */
 static __device__ __forceinline__ bool stk__comes_last(uint32_t *arrived, uint32_t blocks)
 {
 	__shared__ bool last;

@@ -4,7 +4,7 @@
 #include "kernel/job/job_kind.h"
 #include "kernel/job/job_place.h"
 
-/* Sets *r to the pattern in which outputs read source k. Returns false if struct stk_job_repeat cannot express the pattern. */
+/* Sets *r to the pattern in which outputs read elements of source k. Returns false if struct stk_job_repeat cannot express the pattern. */
 static bool find_repeat(const struct stk_job *job, int k, struct stk_job_repeat *r)
 {
 	int64_t inner = 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Shared by the kernels of flat jobs (job_flat.h). A thread loads the operands of a piece of outputs with loads as wide as their alignment allows, and stores a
- * complete piece at once. A kernel calls work_on with a struct that loads, computes and stores. */
+ * Code that the kernels of flat jobs (job_flat.h) share. A thread loads the operands of a piece of outputs with loads as wide as their alignment allows, and
+ * stores a complete piece at once. A kernel calls work_on with a struct that loads, computes and stores. */
 #ifndef STK_KERNEL_JOB_FLAT_CUH
 #define STK_KERNEL_JOB_FLAT_CUH
 
@@ -40,8 +40,7 @@ template <typename T, int N> static __device__ __forceinline__ void load_aligned
 	}
 }
 
-/* Returns the element at `at`. A separate function, so that compilers for the host do not merge loads of adjacent elements into one load that must be
- * aligned. */
+/* Returns the element at `at`. Being a function, it keeps compilers for the host from merging loads of adjacent elements into one load that must be aligned. */
 template <typename T> __device__ __forceinline__ T load_one(const T *at)
 {
 	return __ldg(at);
@@ -147,8 +146,8 @@ static __device__ __forceinline__ void store_row(const stk_job_gpu_item &it, uin
 			to[j] = v[j];
 }
 
-/* Pieces of N outputs that a thread makes together so that it waits only once for their operands: 16 outputs, or all pieces of the thread if these are
- * fewer. APART: outputs from one of these pieces to the next. LAST: distance from the first output to the last. */
+/* Pieces of N outputs that a thread makes together so that it waits only once for their operands: 16 outputs, or all pieces of the thread if these are fewer.
+ * APART: distance in outputs from one of these pieces to the next. LAST: distance in outputs from the first output to the last. */
 template <int N> struct together {
 	enum { MOST = STK_JOB_PIECES / THREADS, ROWS = 16 / N < MOST ? 16 / N : (int)MOST, OUTPUTS = ROWS * N };
 	enum { APART = THREADS * N, LAST = (ROWS - 1) * APART + N - 1 };
@@ -298,7 +297,8 @@ static __device__ __forceinline__ void store_floats(const stk_job_gpu_item &it, 
 	S::template store<T>(it, s, to);
 }
 
-/* Returns the outputs of a piece of N. Piece 0 lacks the first `lead` ones, so that all later pieces are aligned. */
+/* Returns the outputs of piece number `piece`, which has N elements. The first `lead` elements of piece 0 are before the job's output, so that all pieces are
+ * aligned. */
 template <int N> static __device__ __forceinline__ one_piece<N> outputs_of_piece(const stk_job_gpu_item &it, uint32_t piece)
 {
 	uint32_t n = (uint32_t)it.job.n, lead = it.flat.lead, first = piece ? piece * N - lead : 0, count = piece ? N : N - lead;

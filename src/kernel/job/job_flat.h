@@ -17,11 +17,11 @@ struct stk_job_repeat {
 
 struct stk_job_flat {
 	struct stk_job_repeat of[STK_JOB_SOURCES];
-	uint32_t lead;   /* number of outputs that are missing at the start of the first piece */
+	uint32_t lead;   /* number of elements in the first piece that are before output 0 */
 	uint32_t pieces; /* number of pieces; 0: the job is not flat */
 };
 
-/* Kinds of jobs decide with these functions whether a job is flat. stk__in_float returns whether float32 holds all values of the type exactly,
+/* Return whether the kernels of flat jobs can process elements of a type. stk__in_float returns whether float32 holds all values of the type exactly,
  * stk__in_int32 whether the type is an integer type of at most 32 bits. Both return false for bool. */
 static inline bool stk__in_float(int32_t dtype)
 {

@@ -16,8 +16,8 @@ struct shared {
 	uint64_t bytes;
 };
 
-/* A run of equal jobs whose addresses advance by a fixed step is stored as one item with an extra dimension. As long as jobs can join the run, the item
- * still holds only the first job. */
+/* A run of equal jobs whose addresses advance by a fixed step is stored as one item with an extra dimension. The item holds only the first job until the run
+ * ends (close_item). */
 struct run {
 	uint32_t jobs;                                 /* 0: no job can join the last item */
 	const uint8_t *dst, *src[STK_JOB_SOURCES];     /* addresses of the last job */
@@ -31,7 +31,7 @@ struct stk_job_gpu {
 	struct stk_job_gpu_item *items; /* inside `tables` */
 	size_t items_at, constants_at;
 	uint32_t n_items;
-	struct run run; /* the jobs that the last item makes together */
+	struct run run; /* the jobs that the last item stands for */
 	uint64_t n_constants, n_work;
 	struct shared shared[SHARED]; /* the last constants of at least LEAST_SHARED bytes, which later jobs may share */
 	uint32_t n_shared;            /* number of constants added to `shared` since the batch began; new ones overwrite the oldest */
@@ -163,7 +163,7 @@ static void assign_memory(struct stk_job_gpu *b, struct stk_job *job, const stru
 
 /* ---- runs of equal jobs ---- */
 
-/* Returns true if `next` differs from `job` only in its addresses, and the kind allows the two to run as one job. */
+/* Returns true if the two jobs differ only in addresses and parameters, and their kind allows the two to run as one job. */
 static bool same_but_addresses(const struct stk_job *job, const struct stk_job *next)
 {
 	return job->kind == next->kind && job->ndim == next->ndim && job->n == next->n && job->dst_dtype == next->dst_dtype &&
@@ -193,8 +193,8 @@ static struct stk_job whole_run(const struct stk_job *first, const struct run *r
 	return all;
 }
 
-/* If the job continues the run of the last item, adds it to the run and returns true. The first two jobs of a run determine the distance between its jobs. All
- * jobs of a run together must be a flat job (job_flat.h), since other kernels would gain nothing from a run. */
+/* If the job continues the run of the last item, adds it to the run and returns true. The first two jobs of a run determine the distance between its jobs. The
+ * job that stands for the run must be flat (job_flat.h), since other kernels would gain nothing from a run. */
 static bool joins(struct stk_job_gpu *b, const struct stk_job *job)
 {
 	struct run *run = &b->run, next = *run;

@@ -11,7 +11,7 @@
  *         if (!stk__job_gpu_add(batch, job, &index)) run it on the CPU;
  *     bytes = stk__job_gpu_end(batch);
  *     upload the bytes at `pinned`; stk__job_gpu_launch(dev, &kernels, batch, stream, err);
- *     download the first 4 * stk__job_gpu_flags(batch) bytes of device_tables: flag number `index` is not 0 if the job has divided integers by 0, and failed */
+ * download the first 4 * stk__job_gpu_flags(batch) bytes of device_tables: flag number `index` is not 0 if the job failed, because it divided integers by 0 */
 #ifndef STK_KERNEL_JOB_GPU_H
 #define STK_KERNEL_JOB_GPU_H
 
@@ -21,8 +21,8 @@
 #include "kernel/job/job_kinds.h"
 
 #define STK_JOB_THREADS 256
-#define STK_JOB_PIECES 1024  /* pieces of 16 bytes per thread block of a flat job */
-#define STK_JOB_OUTPUTS 4096 /* outputs per thread block; with this many, a block spends only a small part of its time on finding its job */
+#define STK_JOB_PIECES 1024  /* number of 16-byte pieces of a flat job's output that a thread block makes */
+#define STK_JOB_OUTPUTS 4096 /* outputs per thread block; so many that finding the job takes little of its time */
 
 struct stk_job_gpu_item {
 	struct stk_job job; /* all addresses are the device's */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The interface between a kind of job and the code that runs jobs of all kinds on the GPU (job_gpu.c): the kind's launches, and the memory and thread blocks
- * that its jobs need. All functions but `blocks` may be NULL: jobs of the kind are then not flat, never join, never fail, need no completion, and claim no
- * other jobs. A kind is defined in its folder, next to the function that makes its jobs:
+ * that its jobs need. All functions but `blocks` may be NULL. The kind's jobs are then not flat, do not join, do not fail and need no completion, and the kind
+ * claims no jobs of other kinds. A kind is defined in its folder, next to the function that makes its jobs:
  *
  *     static const struct stk_job_launch launches[] = {{"debayer_gpu", "job_debayer", 0}};
  *     static void blocks(const struct stk_job_gpu_item *it, struct stk_job_blocks *b)
@@ -45,7 +45,7 @@ struct stk_job_kind {
 	/* Returns whether two jobs may run as one job with an additional outer dimension. The caller has checked that they have the same kind, types and
 	 * dimensions, so this only compares parameters. `next` may be `job` itself. */
 	bool (*joins)(const struct stk_job *job, const struct stk_job *next);
-	/* Completes the parameters of a job, after the last job has joined it. */
+	/* Completes the parameters of a job after other jobs have joined it: `job` then stands for all of them. */
 	void (*close)(struct stk_job *job);
 	/* Returns whether the job may fail on the GPU, where it then sets its flag. */
 	bool (*may_fail)(const struct stk_job *job);

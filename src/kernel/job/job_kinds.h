@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of kinds of jobs. Each line has a name and the number of the kind's launches on the GPU. The kind is `stk__job_kind_NAME`.
- * Launches run in this order; a kind may also use launches of kinds above it. */
+ * The list of kinds of jobs. Each line has a name and the number of the kind's launches on the GPU. The kind is `stk__job_kind_NAME`. Launches run in this
+ * order. A kind may also use launches of kinds that are listed before it. */
 #ifndef STK_KERNEL_JOB_KINDS_H
 #define STK_KERNEL_JOB_KINDS_H
 
