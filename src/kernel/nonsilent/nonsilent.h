@@ -2,8 +2,9 @@
  *
  * Finds the part of a signal that is not silent: from the first to the last window whose mean power reaches a threshold.
  *
- * There is a window at every sample from which one fits in the signal. Sums of squares are computed in double, in chunks of windows: of the first window in
- * full, of each later one from the previous sum. CPU and GPU use the same chunks, so all sums have the same bits. */
+ * A window begins at every sample from which it fits in the signal. Sums of squares are computed in double. For the first window of a chunk of windows, all
+ * squares are added; for each later window, the sum is updated by the sample that enters the window and the one that leaves it. CPU and GPU use the same
+ * chunks, so all sums have the same bits. */
 #ifndef STK_KERNEL_NONSILENT_H
 #define STK_KERNEL_NONSILENT_H
 
@@ -14,7 +15,7 @@ enum { STK_NONSILENT_CHUNK = 1024 }; /* number of windows of a chunk */
 struct stk_nonsilent {
 	int64_t window;   /* length of a window in samples; at most the signal's length */
 	double ratio;     /* the threshold, relative to the reference power */
-	double reference; /* 0: the power of the loudest window */
+	double reference; /* the reference power; 0: the mean power of the loudest window */
 	int32_t *length;  /* receives the part's length, as the job's `dst` receives its begin; both are 0 if everything is silent */
 };
 STK_PARAMS_FIT(stk_nonsilent);
@@ -39,7 +40,7 @@ STK_HD int64_t stk__nonsilent_chunks(const struct stk_job *job)
 	return (stk__nonsilent_windows(job) + STK_NONSILENT_CHUNK - 1) / STK_NONSILENT_CHUNK;
 }
 
-/* Returns the square of sample i. dtype: the signal's type; code with a constant dtype is fast. */
+/* Returns the square of sample i. dtype: the signal's type; if it is a constant, the compiler removes the choice between types. */
 STK_HD double stk__nonsilent_square(const struct stk_job *job, int32_t dtype, int64_t i)
 {
 	double x;
