@@ -11,7 +11,8 @@ struct stk_job_one_hot {
 };
 STK_PARAMS_FIT(stk_job_one_hot);
 
-/* Makes a job whose output has the dimensions of `in` and, inserted before dimension `axis`, that of classes: `on` for the input's class, else `off`. */
+/* Makes a job whose output has the dimensions of `in` and one of classes, whose index is `axis`. An output is `on` if the input is the number of its class,
+ * otherwise `off`. */
 STK_MUST_USE enum stk_status stk__job_one_hot(struct stk_jobs *jobs, const struct stk_tensor *in, const struct stk_tensor *out,
 	int32_t axis, float on, float off, struct stk_error *err);
 
