@@ -150,7 +150,7 @@ bool stk__pass_joins(unsigned sofar, unsigned next);
  * p->refused before you use the pass. */
 void stk__pass_begin(struct stk_pass *p, enum stk_dtype dtype, int32_t w, int32_t h, int32_t c);
 
-/* In the functions below, an array with a value per channel begins with the value of channel p->plane. */
+/* In the functions below, arrays have a value for each channel of the pass. In a pass over one plane, the first value is that of channel p->plane. */
 
 /* Crops to a window, which may reach outside of the image. value: value of the positions outside of the image, for each channel, in the pass's current type;
  * NULL if the window is inside. */

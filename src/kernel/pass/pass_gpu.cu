@@ -141,8 +141,8 @@ static __device__ __forceinline__ reach find_reach(const stk_pass_gpu_view &v, c
 	return r;
 }
 
-/* The layout of a thread block's intermediate values. Each value b of the source's rows produces one value for each of TOGETHER adjacent rows. These values
- * are stored together as a quad, whose index is pitch * (row / TOGETHER) + b - origin. */
+/* The layout of a thread block's intermediate values. Value number b of the source's rows contributes to one value in each of TOGETHER adjacent rows. These
+ * values are stored together as a quad, whose index is pitch * (row / TOGETHER) + b - origin. */
 struct strip {
 	int32_t origin, pitch;
 	bool words; /* true if the source is read four values at a time from aligned addresses */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The arithmetic of resizes from uint8 and float32 on the GPU, with a struct for each kind of kernel/resample/resample.h: narrow, wide and real. Each
- * adds up products with weights, first vertically, of the source's values, then horizontally, of the intermediate values. total: type of a sum; kept: type
- * of an intermediate value. The results have the same bits as those of resample.c. */
+ * The arithmetic of resizes from uint8 and float32 on the GPU, with a struct for each kind of kernel/resample/resample.h: narrow, wide and real. Each adds up
+ * products with weights: vertically those of the source's values, then horizontally those of the intermediate values. total: type of a sum; kept: type of an
+ * intermediate value. The results have the same bits as those of resample.c. */
 #ifndef STK_KERNEL_PASS_GPU_SUMS_CUH
 #define STK_KERNEL_PASS_GPU_SUMS_CUH
 
@@ -23,7 +23,7 @@ struct narrow {
 	/* Begins a sum of value * w >> shift. at: number of bits by which the values are shifted to the left; bias: the initial value of the sum. */
 	static __device__ __forceinline__ total begin(int at, int shift, int32_t bias)
 	{
-		return __int_as_float((at + shift + 1) << 23 | bias); /* 23 + at + shift - 149, with the exponent's bias of 127 */
+		return __int_as_float((at + shift + 1) << 23 | bias); /* the float 2^(23 + at + shift - 149) */
 	}
 
 	/* Begins a sum over byte k of words. The byte is used in place, without a shift, except the last byte, which is shifted to the lowest. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/pass/pass_plan.h"
 
-/* Size of the intermediate values of a chunk. Together with the source rows that they are made from, they should stay in the first-level cache. */
+/* Maximum size in bytes of the intermediate values of a chunk, unless it has the minimum width. Together with the source rows that they are made from, they
+ * should stay in the first-level cache. */
 #define CHUNK_BYTES (20 << 10)
 
 static int32_t round_up(int32_t x, int32_t to)
@@ -38,8 +39,9 @@ static void plan_resize(struct stk_plan *plan, const struct stk_pass *p)
 {
 	const struct stk_filter_axis *x = &plan->axis[0], *y = &plan->axis[1];
 	bool bytes = plan->kind != STK_RESAMPLE_FLOAT;
-	/* Chooses the number that is added for rounding (resample.h). Products are exact if pixel * 2^8 * weight has no bits below the 16th; the same is true
-	 * of products with exact intermediate values. */
+	/* Chooses the bias that compensates for lost bits (resample.h). Vertically, no product loses bits if weights are multiples of 2^-8, since pixel * 2^8
+	 * times weight * 2^16 is then a multiple of 2^16; horizontally, if products of both axes' weights are multiples of 2^-8. A single weight of 1 is stored
+	 * as 2^16 - 1, for which a bias of 1 compensates. */
 	plan->bias[1] = (uint16_t)(y->grain <= 8 ? y->lone : y->n / 2);
 	plan->bias[0] = (uint16_t)(y->grain + x->grain <= 8 ? x->lone : x->n / 2);
 	size_t element = bytes ? 2 : 4, column = element * STK_BLOCK_ROWS * (size_t)p->in_c;

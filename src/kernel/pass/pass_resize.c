@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Resizes, as a part of a pass's run loop: tables of taps, chunks of columns, blocks of rows. */
+ * Resizes in the run loop of a pass: makes the tables of taps, then blocks of rows, a chunk of columns at a time. */
 #include "kernel/pass/pass_plan.h"
 
 static int32_t map(const struct stk_axis_map *m, int32_t k)

@@ -134,8 +134,8 @@ static uint8_t fill_byte(float value)
 	return value > 0 ? (value < 255 ? (uint8_t)(value + 0.5f) : 255) : 0;
 }
 
-/* Fills the whole block of rows, before the first rows and again before those below the source. In between, columns that no sample overwrites keep the fill
- * value. With small images, filling short margins for each block would take most of the time. */
+/* Fills the whole block of rows with the fill value. Samples later overwrite only the columns that come from the source, so the others keep the fill value from
+ * one block to the next. With small images, filling short margins for each block would take most of the time. */
 static void fill_block(const struct stk_run *run)
 {
 	for (int32_t c = 0; c < run->p->in_c; c++)
@@ -291,7 +291,8 @@ static void finish_affine(const struct stk_run *run, const struct stages *s, int
 	}
 }
 
-/* Runs the remaining steps on rows and stores them. x: the range of positions that come from the source; {0, 0} if none do. */
+/* Runs the steps on the rows in the block and stores them as output rows y .. y + rows - 1. x: the range of columns that come from the source; {0, 0} if none
+ * do. */
 static void finish(const struct stk_run *run, const struct stages *s, int32_t y, int32_t rows, struct stk_span x)
 {
 	if (s->finish == FINISH_STEPS) {
