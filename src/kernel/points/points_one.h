@@ -6,7 +6,7 @@
 #include "kernel/job/job_place.h"
 #include "kernel/points/points.h"
 
-/* Returns a component of a mapped point. */
+/* Returns component `row` of mapped point number `point`. Corners of boxes are not ordered yet. */
 STK_HD float stk__job_point(const struct stk_job *job, uint32_t point, uint32_t row)
 {
 	const struct stk_job_points *p = &STK_PARAMS(stk_job_points, job);
