@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pointwise functions: an output may depend on the input at its position, on the position, and on numbers that are drawn for it. They are jobs
- * (kernel/job/job.h) because passes have no steps for them: a lookup table is larger than a pass may be, and a pass neither knows the position of its pixels
- * in the image nor draws random numbers.
+ * (kernel/job/job.h), not steps of passes (kernel/pass/pass.h), since a step has no space for a lookup table, does not know the position of its pixel in the
+ * image, and draws no random numbers.
  *
  * Random numbers come from Philox (base/philox.h), counted by position in the tensor: the draws of value i depend only on the sample's stream and on i, not
  * on the thread that makes it.
@@ -30,7 +30,7 @@ enum stk_pointwise_op {
 
 /* Parameters of LOOKUP. The job's constants are the entries, which are elements of the output's type. */
 struct stk_pointwise_lookup {
-	uint8_t other[8]; /* for inputs without an entry, in the output's type; first, so that 8 bytes can be read at once */
+	uint8_t other[8]; /* output for inputs without an entry; the first member, so that 8 bytes can be read at once */
 	uint32_t entries;
 };
 
@@ -57,7 +57,7 @@ struct stk_pointwise_noise {
 	/* for SALT: the probability that a pixel is replaced, the share of replaced pixels that become salt, and both values, of the output's type */
 	float prob, salt_share;
 	uint8_t salt[8], pepper[8];
-	int64_t inner, channels; /* for SALT: outputs with equal i / inner / channels and equal i % inner form a pixel */
+	int64_t inner, channels; /* for SALT: outputs i with the same i / inner / channels and the same i % inner are one pixel */
 };
 
 /* The function and its parameters: plain data. */

@@ -107,9 +107,9 @@ STK_HD float stk__pointwise_log(float x)
 	return (float)exponent * 0.69314718f + s * series;
 }
 
-/* Makes two normally distributed numbers from the draws a and b, as a radius and an angle (Box and Muller, "A note on the generation of random normal
- * deviates", 1958). Two bits of the angle select a quarter turn, which begins an eighth of a turn before an axis. The rest of the angle is small enough
- * for the series of sine and cosine. */
+/* Makes two normally distributed numbers from the draws a and b: a determines a radius, b an angle (Box and Muller, "A note on the generation of random normal
+ * deviates", 1958). Two bits of the angle select a quarter turn, which begins an eighth of a turn before an axis. The rest of the angle is small enough for the
+ * series of sine and cosine. */
 STK_HD void stk__pointwise_normals(uint32_t a, uint32_t b, float out[2])
 {
 	float u = ((float)a + 0.5f) * 0x1p-32f, radius = sqrtf(-2 * stk__pointwise_log(u));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Flat jobs that keep or replace values depending on their position: erase and grid_mask. A thread processes an aligned piece of 16 bytes at once. A mask of
- * 16 bits says which of its bytes are replaced; the lowest bit is for the first byte. The mask is computed row by row for erase, pixel by pixel for
- * grid_mask. */
+ * Flat jobs that keep or replace values depending on their position: erase and grid_mask. A thread processes an aligned piece of 16 bytes at once. For each
+ * piece there is a mask of 16 bits, which are set for the bytes to replace; the lowest bit is for the first byte. erase computes the mask row by row, grid_mask
+ * pixel by pixel. */
 #include "kernel/job/job_find.cuh"
 #include "kernel/job/job_place.h"
 #include "kernel/pointwise/pointwise_element.h"
@@ -18,8 +18,8 @@ static __device__ __forceinline__ uint32_t bits_of(uint32_t at, uint32_t n)
 	return ((1u << n) - 1) << at;
 }
 
-/* Returns a word whose byte k is ff if bit k is set, and 0 otherwise, for k from 0 to 3. The product has each bit at four positions, one of which is the
- * lowest bit of its byte. */
+/* Returns a word whose byte k is ff if bit k is set, and 0 otherwise, for k from 0 to 3. The product has a copy of bit k at the lowest position of byte k, and
+ * others, which the mask 0x1010101 removes. */
 static __device__ __forceinline__ uint32_t bytes_of(uint32_t bits)
 {
 	return ((bits & 15) * 0x204081u & 0x1010101u) * 255u;
@@ -88,7 +88,7 @@ static __device__ __forceinline__ void make_pieces(const stk_job_gpu_view &v, co
 
 /* ---- grid_mask ---- */
 
-/* The pixels of a job. (x, y): the first pixel of a piece; before: number of this pixel's outputs that are in earlier pieces. */
+/* The layout of a job's pixels, and the first pixel of a piece, (x, y). before: number of this pixel's outputs that are in earlier pieces. */
 struct pixels {
 	uint32_t wide, width, height; /* number of outputs in a pixel, of pixels in a row, and of rows in a frame */
 	uint32_t x, y, before;
@@ -134,7 +134,7 @@ template <int WIDE, int SIZE> static __device__ __forceinline__ uint32_t mask_ro
 	return mask >> p.before * SIZE & ALL;
 }
 
-/* Runs grid_mask. WIDE: number of outputs in a pixel; SIZE: bytes of an output; 0 stands for any number. */
+/* Runs grid_mask. WIDE: number of outputs in a pixel; SIZE: bytes of an output. If both are 0, the job's numbers are used. */
 template <int WIDE, int SIZE> static __device__ __forceinline__ void mask_grid(const stk_job_gpu_view &v, const stk_job_gpu_item &it)
 {
 	const stk_pointwise_grid g = STK_PARAMS(stk_pointwise, &it.job).grid;

@@ -102,8 +102,8 @@ static __device__ __forceinline__ void replace_pixels(
 
 /* ---- Poisson ---- */
 
-/* For each value of a byte, the parameters that depend on the mean. Also the reciprocals of integers, and the outputs that need the slower algorithm:
- * `left` of them, whose numbers, counted from the thread block's first output, are in `number`. */
+/* For each value of a byte, the parameters that depend on the mean. reciprocal: 1 / k for k from 1 to 100. number: the outputs that need the slower algorithm,
+ * counted from the thread block's first output; there are `left` of them. */
 struct poisson_tables {
 	double mean[256], rare[256], a[256], b[256], limit[256], reciprocal[101];
 	uint32_t left;
@@ -134,7 +134,8 @@ static __device__ __forceinline__ double divide(double mean, int32_t k, double r
 	return __fma_rn(__fma_rn(-q, divisor, mean), reciprocal, q);
 }
 
-/* Returns the same as stk__pointwise_poisson, for byte x, if its mean is below STK_POINTWISE_POISSON_SMALL. u: a uniform random number from 0 to 1. */
+/* Returns the draw that stk__pointwise_poisson returns for byte x, whose mean must be below STK_POINTWISE_POISSON_SMALL. u: a random number, uniform in [0,
+ * 1). */
 static __device__ __forceinline__ double draw_small(const poisson_tables &t, double u, uint32_t x)
 {
 	int32_t k = 0;

@@ -79,7 +79,7 @@ static void noise_run(const struct stk_pointwise *p, const struct stk_pointwise_
 	}
 }
 
-/* Fills the part of a region that lies at `index` of the dimensions before the k-th. */
+/* Fills the part of a region at given indices of the dimensions before the k-th. index: the index that these would have together, as one dimension. */
 static void fill_region(const struct stk_pointwise *p, const struct stk_pointwise_data *d, int32_t region, int32_t k, int64_t index)
 {
 	const int64_t *bounds = stk__pointwise_bounds(p, d, region, k);
@@ -106,8 +106,7 @@ static void erase(const struct stk_pointwise *p, const struct stk_pointwise_data
 
 /* ---- grid ---- */
 
-/* Copies the input, and zeroes the pixels in the grid's squares. Pixels of a row are x_divisor outputs apart, and rows y_divisor. All outputs in between belong
- * to the pixel. */
+/* Copies the input, and zeroes the pixels in the grid's squares. A pixel is x_divisor adjacent outputs, and a row of pixels is y_divisor outputs. */
 static void grid(const struct stk_pointwise *p, const struct stk_pointwise_data *d)
 {
 	const struct stk_pointwise_grid *g = &p->grid;
