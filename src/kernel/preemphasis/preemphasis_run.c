@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Pre-emphasis on the CPU: in blocks of float32, to which other types are converted, with a loop that compilers vectorise; float64 element by element. */
+ * Pre-emphasis on the CPU. float64 is processed element by element; other types are converted to blocks of float32, for which there is a loop that compilers
+ * vectorise. */
 #include "kernel/convert/convert.h"
 #include "kernel/preemphasis/preemphasis.h"
 
