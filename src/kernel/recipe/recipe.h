@@ -36,16 +36,16 @@ struct stk_recipe_coin {
 	float chance;
 };
 
-/* The geometry of one operator. For each outcome of its coins (the first coin is bit 0), `map` maps positions of the output to positions of the input. The
- * start of a random window is increased by a random number from 0 to positions - 1, which is computed from draw number `draw` (0 .. 3) of the stream with this
- * key. */
+/* The geometry of one operator. `map` has an entry for each outcome of the operator's coins (bit k of its index is coin k), which maps positions of the output
+ * to positions of the input, along x and y. The start of a random window is increased by a random number from 0 to positions - 1, which is computed from draw
+ * number `draw` (0 .. 3) of the stream with this key. */
 struct stk_recipe_move {
 	struct stk_axis_map map[STK_RECIPE_VARIANTS][2]; /* if `fills` is set, positions outside of low .. high - 1 get the fill value */
 	struct stk_recipe_coin coin[STK_RECIPE_COINS];
 	int32_t n_coins;
 	int32_t fills;
 	uint64_t key;
-	uint32_t positions[2]; /* 0: not random; index 0 is x, 1 is y */
+	uint32_t positions[2]; /* number of possible starts along x and y; 0: not random */
 	int32_t draw[2];
 };
 
@@ -73,7 +73,8 @@ bool stk__recipe_window(struct stk_recipe *r, const struct stk_recipe_window *wi
  * variants differ in more than windows and mirrors or have a sampler, if there are too many moves or coins, or if the recipe would need two fills. The
  * recipe can then not be used. */
 bool stk__recipe_move(struct stk_recipe *r, const struct stk_recipe_coin *coins, int32_t n_coins, const struct stk_pass *variants);
-/* Begins the pass of the next operator. It has the recipe's steps so far, but no geometry yet, and its source has the size of the recipe's output so far. */
+/* Begins the pass of the next operator, *p. It contains the steps that the recipe has so far, but no geometry, and its source has the size that the recipe's
+ * output has so far. */
 void stk__recipe_next(const struct stk_recipe *r, struct stk_pass *p);
 
 /* Returns whether the recipe can run: images of up to STK_RECIPE_CHANNELS channels, neither empty nor too large for the kernel's divisions, no sampler, no
