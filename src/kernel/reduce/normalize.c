@@ -44,8 +44,8 @@ enum stk_status stk__job_normalize(struct stk_jobs *jobs, const struct stk_job_n
 
 /* ---- on the GPU ---- */
 
-/* The kind's launches; X has the number STK_LAUNCH_normalize + X among the launches of all kinds. MEASURE measures groups, then ANY or FLAT makes the
- * outputs. */
+/* Indices of the kind's launches, to which STK_LAUNCH_normalize is added for the index among the launches of all kinds. MEASURE measures groups, then ANY or
+ * FLAT makes the outputs. */
 enum { MEASURE, ANY, FLAT };
 static const struct stk_job_launch launches[] = {
 	[MEASURE] = {"normalize_gpu", "job_measure", 0},
@@ -53,7 +53,7 @@ static const struct stk_job_launch launches[] = {
 	[FLAT] = {"normalize_gpu_flat", "job_normalize_flat", 0},
 };
 
-/* Returns whether nothing is measured: the mean and the factor of each group are given, and are uploaded with the tables. */
+/* Returns whether nothing is measured, since means and factors are given. They are then uploaded as the job's constants, a pair for each group. */
 static bool is_given(const struct stk_job *job)
 {
 	const struct stk_job_normalize *n = &STK_PARAMS(stk_job_normalize, job);
@@ -83,7 +83,7 @@ static void place(struct stk_job *job, const void *given, uint8_t *to)
 	struct stk_job host = *job;
 	host.constants = given;
 	for (uint32_t k = 0; k < STK_PARAMS(stk_job_normalize, job).groups.groups; k++, to += 2 * sizeof(double)) {
-		double stats[] = {stk__job_mean(&host, k, 0), stk__job_factor(&host, k, 0)}; /* as if they had been measured */
+		double stats[] = {stk__job_mean(&host, k, 0), stk__job_factor(&host, k, 0)}; /* the pair that a measurement would store */
 		memcpy(to, stats, sizeof stats);
 	}
 }

@@ -6,7 +6,7 @@
 
 #define THREADS STK_JOB_THREADS
 
-/* The terms of a sum: the value minus the mean, or the square of that. */
+/* What is added up for each element: its value minus `mean`, squared if `squares` is set. */
 struct term {
 	double mean;
 	bool squares;
@@ -25,7 +25,7 @@ static __device__ __forceinline__ double sum_elements(const stk_job &job, const 
 	return sum;
 }
 
-/* Returns the sum of all threads' sums, in all threads. Adds them pairwise in the order that reduce.h fixes. */
+/* Returns the sum of all threads' sums to every thread. Adds them pairwise in the order that reduce.h fixes. */
 static __device__ __forceinline__ double sum_lanes(double sum)
 {
 	__shared__ double sums[STK_JOB_PARTIAL_SUMS];
@@ -41,7 +41,8 @@ static __device__ __forceinline__ double sum_lanes(double sum)
 	return total;
 }
 
-/* Stores a group's mean and factor in job.work; with this thread only, or with all threads of the thread block if `together` is set. */
+/* Computes a group's mean and factor and stores them in job.work. Either all threads of a thread block share a group (`together`), or the calling thread works
+ * for itself. */
 static __device__ __forceinline__ void measure_group(const stk_job &job, uint32_t group, bool together)
 {
 	const stk_job_normalize &n = STK_PARAMS(stk_job_normalize, &job);

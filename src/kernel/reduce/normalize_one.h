@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Makes one output of a normalisation, and the values measured for it, in C and CUDA. */
+ * Computes the mean and the factor of a group from its sums, and single outputs of a normalisation, in C and CUDA. */
 #ifndef STK_KERNEL_NORMALIZE_ONE_H
 #define STK_KERNEL_NORMALIZE_ONE_H
 

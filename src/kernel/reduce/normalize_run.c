@@ -18,7 +18,7 @@ static inline double term(float x, const double *about)
 	return about ? (x - *about) * (x - *about) : (double)x;
 }
 
-/* Adds n values of type dtype at x to the partial sums. k: index in its group of the first value; step: distance in bytes between values; about: as in
+/* Adds n values of type dtype at x to the partial sums. k: index of the first value in its group; step: distance in bytes between values; about: as in
  * sum_group. */
 static void add_run(double *sums, uint32_t k, const uint8_t *x, int dtype, int64_t step, uint32_t n, const double *about)
 {

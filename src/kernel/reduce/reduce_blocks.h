@@ -7,7 +7,7 @@
 
 #define STK_REDUCE_GROUPS 2048 /* number of short groups per thread block */
 
-/* The kind's launches; X has the number STK_LAUNCH_reduce + X among the launches of all kinds. */
+/* Indices of the kind's launches, to which STK_LAUNCH_reduce is added for the index among the launches of all kinds. */
 enum { STK_REDUCE_ANY, STK_REDUCE_COLUMNS, STK_REDUCE_ROWS };
 
 /* Returns the number of thread blocks. A short group is reduced by one thread, a long one by a whole thread block. */

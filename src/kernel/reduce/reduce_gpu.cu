@@ -103,7 +103,7 @@ static __device__ __forceinline__ stk_job_value reduce_share(const stk_job &job,
 	}
 }
 
-/* Reduces a group and stores the result; with this thread only, or with all threads of the thread block if `together` is set. */
+/* Reduces a group and stores the result. Either all threads of a thread block share a group (`together`), or the calling thread works for itself. */
 static __device__ __forceinline__ void reduce_group(const stk_job &job, uint32_t group, bool together)
 {
 	const stk_job_groups &g = STK_PARAMS(stk_job_reduce, &job).groups;

@@ -41,7 +41,7 @@ STK_HD union stk_job_value stk__job_reduce_identity(const struct stk_job *job)
 	return v;
 }
 
-/* Returns the result of two parts of a group whose own results are a and b. */
+/* Returns the result for two parts of a group together. a, b: the results for each part. */
 STK_HD union stk_job_value stk__job_reduce_join(const struct stk_job *job, union stk_job_value a, union stk_job_value b)
 {
 	int32_t op = STK_PARAMS(stk_job_reduce, job).op, domain = STK_PARAMS(stk_job_reduce, job).domain;

@@ -226,7 +226,7 @@ static void reduce_tile(struct tile *t, uint32_t group, const uint8_t *base, int
 
 /* ---- single short columns ---- */
 
-/* Reduces one group. Adds one element after the other. */
+/* Reduces one group with a single partial result, element after element. */
 static void reduce_serially(const struct tile *t, uint32_t group, const uint8_t *base)
 {
 	const struct stk_job *job = t->job;
