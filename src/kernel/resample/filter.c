@@ -7,7 +7,7 @@
  * exactly, and results that are often halfway between two integers. */
 static int32_t find_grain(const struct stk_filter_axis *a, float shrink)
 {
-	const float most = 0x1p22f; /* keeps products with the weights' integers within int32 */
+	const float most = 0x1p22f; /* keeps scale and start, times a unit of up to 2^8, within int32 */
 	if (!(a->scale < most && a->scale > -most && a->start < most && a->start > -most))
 		return STK_FILTER_NO_GRAIN;
 	if (a->curve_size != 3 || (shrink != 1 && shrink != 2 && shrink != 4))
@@ -61,7 +61,7 @@ struct stk_filter_axis stk__filter_axis(
 	a.density = length / support;
 	a.support = stk__taps_ceil(length / a.density);
 	a.n = a.support < in_size ? a.support : in_size;
-	int64_t most = 8 * (int64_t)in_size + 64; /* more taps than a region inside of the image has */
+	int64_t most = 8 * (int64_t)in_size + 64; /* no region inside of the image needs so many taps */
 	a.stride = a.support > most ? (int32_t)((a.support + most - 1) / most) : 1;
 	a.start = begin + (0.5f * a.scale - 0.5f - 0.5f * length / a.density);
 	a.grain = find_grain(&a, shrink);

@@ -44,7 +44,7 @@ int32_t stk__filter_first(const struct stk_filter_axis *a, int32_t output);
 /* Sets pixels[k] to the nearest source pixel of output k, for k from 0 to count - 1. summed: adds up the steps between positions, instead of multiplying. (The
  * results differ if a position falls on a pixel's edge. DALI multiplies for columns, and adds up for rows.) */
 void stk__filter_nearest(const struct stk_filter_axis *a, bool summed, int32_t count, int32_t *pixels);
-/* Returns the nearest neighbour of one output, as stk__filter_nearest computes it with `summed`. */
+/* Returns the nearest source pixel of one output, as stk__filter_nearest computes it with `summed`. */
 int32_t stk__filter_summed(const struct stk_filter_axis *a, int32_t output);
 
 /* Convert n weights to integers; the rounding error of their sum is added to the largest weight. narrow: the sum is 2^16 (but a single weight of 1 becomes 2^16

@@ -73,7 +73,7 @@ STK_HD float stk__taps_general(const struct stk_filter_axis *a, float at, int32_
 		int32_t pixel = ideal + k, inside = stk__taps_clamp(pixel, 0, a->in_size - 1);
 		step = 1;
 		if (pixel != inside) {
-			int32_t rest = pixel < 0 ? -pixel : a->support - k; /* number of taps up to the image, or to the last */
+			int32_t rest = pixel < 0 ? -pixel : a->support - k; /* number of taps to the image, or to the filter's end */
 			step = rest < a->stride ? rest : a->stride;
 			if (a->drop)
 				continue;

@@ -29,7 +29,7 @@ enum stk_resample_kind { STK_NARROW, STK_WIDE, STK_RESAMPLE_FLOAT };
 /* The parameters of the vertical half: block[(x * channels + c) * 16 + r] = sum over t of weights[r * n + t] * src(x, c, row[r] + t * tap). Reads up to 64
  * bytes past the last pixel of a row. weights: uint16 (NARROW), int16 (WIDE) or float. */
 struct stk_vertical {
-	const uint8_t *src;                                 /* the first column, in the row to which `row` is relative */
+	const uint8_t *src;                                 /* the first column, in the row to which row[] is relative */
 	ptrdiff_t row[STK_BLOCK_ROWS], tap, pixel, channel; /* distances in bytes */
 	int32_t width, channels, n, shift;                  /* shift: the sum of WIDE's weights is 1 << shift */
 	uint16_t bias;
@@ -37,8 +37,8 @@ struct stk_vertical {
 };
 
 /* The parameters of the horizontal half: dst[c * plane + r * row + x] = sum over t of weights[x * n + t] * block[((first[x] - origin + t * step) * channels +
- * c) * 16 + r]. The output is uint8 or float. All 16 rows are written, and columns up to the next multiple of 16; first and weights must have entries for these
- * too. */
+ * c) * 16 + r]. n is the number of taps, count the number of output columns. The output is uint8 or float. All 16 rows are written, and columns up to the next
+ * multiple of 16; `first` and `weights` must have entries for these columns too. */
 struct stk_horizontal {
 	const void *block;
 	const int32_t *first;

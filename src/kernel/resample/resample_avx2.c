@@ -21,7 +21,7 @@ static inline __m256i load32(const void *p)
 /* The runs of adjacent columns in v: one run for interleaved pixels, one run for each channel for planar pixels. find_runs returns false for other strides. */
 struct runs {
 	int32_t count, columns;
-	ptrdiff_t src_step, out_step; /* distance between runs in the source, and between columns in the block */
+	ptrdiff_t src_step, out_step; /* distances: of runs in the source, in bytes; of a run's columns in the block, in columns */
 };
 
 static inline bool find_runs(const struct stk_vertical *v, ptrdiff_t element, struct runs *runs)
