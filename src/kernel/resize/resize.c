@@ -12,7 +12,8 @@
 
 enum { PART = 512 };
 
-/* Sets `sums` to n values, at most PART, of one output row, with the results of stk__job_resize_one. src: the same values in the first source row. */
+/* Sets `sums` to n values (at most PART) of an output row, as stk__job_resize_one computes them. src: the values at the same positions in the first source row
+ * that contributes. */
 static void sum_rows(const struct stk_resize_phase *p, const uint8_t *src, int32_t dtype, const float *weights, int64_t n, float *sums)
 {
 	float converted[PART];
@@ -38,7 +39,7 @@ static void run_phase(const struct stk_job *job, int phase)
 	const int32_t *first = (const int32_t *)(const void *)(words + p->first);
 	const float *weights = (const float *)(const void *)(words + p->weights);
 	int64_t rows = p->outer * p->out, size = stk__job_size(from);
-	if (p->inner < 8) { /* rows are too short for loops over them */
+	if (p->inner < 8) { /* rows are so short that loops over them would not pay */
 		for (uint32_t i = 0; i < rows * p->inner; i++)
 			stk__job_resize_one(job, phase, i);
 		return;
@@ -61,7 +62,7 @@ static void run(const struct stk_job *job)
 
 /* ---- making jobs ---- */
 
-/* Sets order[0 .. n - 1] to indices of dims, of which the one that shrinks most is first. */
+/* Sets order[0 .. n - 1] to the indices of `dims`, sorted by how much the dimensions shrink. The one that shrinks most is first. */
 static void order_of(const struct stk_tensor *in, const struct stk_tensor *out, const int32_t *dims, int32_t n, int32_t order[])
 {
 	for (int32_t i = 0; i < n; i++) {

@@ -10,7 +10,7 @@
  * last. */
 enum { STK_RESIZE_PHASES = 3 };
 struct stk_resize_phase {
-	int64_t outer, inner; /* products of the extents before and after the dimension, of which some are resampled already */
+	int64_t outer, inner; /* products of the extents before and after the dimension, after the earlier phases */
 	int32_t in, out, taps;
 	uint32_t first, weights; /* indices in the job's constants at which the two tables begin */
 };
@@ -20,8 +20,8 @@ struct stk_job_resize {
 };
 STK_PARAMS_FIT(stk_job_resize);
 
-/* Makes a job that resamples dims[0 .. n - 1], with n from 1 to STK_RESIZE_PHASES. Dimensions that shrink most are resampled first. axes: the filter of each
- * dimension, which must match its extents in `in` and `out`. float32 must hold all values of in's type. */
+/* Makes a job that resamples dims[0 .. n - 1], with n from 1 to STK_RESIZE_PHASES. Dimensions that shrink most are resampled first, so that the later ones have
+ * fewer values to process. axes: the filter of each dimension, which must match its extents in `in` and `out`. float32 must hold all values of in's type. */
 struct stk_filter_axis;
 STK_MUST_USE enum stk_status stk__job_resize(struct stk_jobs *jobs, const struct stk_filter_axis *axes, const int32_t *dims, int32_t n,
 	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
