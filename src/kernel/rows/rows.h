@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions that compute rows of pixels, for passes (kernel/pass/pass.h). A pass keeps one contiguous row per channel, of uint8 or float32. After each step it
- * rounds float32 rows with stk_row_kernels.round, so that they only have values of the type that the step outputs.
+ * Functions that compute rows of pixels, for passes (kernel/pass/pass.h). A pass keeps one contiguous row per channel, of uint8 or float32. After each step,
+ * the pass rounds float32 rows with stk_row_kernels.round, so that they hold only values that the step's output type has.
  *
  * Every function accesses only its operands' elements, and no memory after them, unless its comment says otherwise. */
 #ifndef STK_KERNEL_ROWS_H
@@ -32,7 +32,7 @@ struct stk_row_kernels {
 	void (*affine)(float *row, int32_t n, float scale, float bias);
 	/* Replaces each pixel x by y[i] = ((m[3i] x0 + m[3i+1] x1) + m[3i+2] x2) + b[i], where x0, x1 and x2 are its channels. */
 	void (*matrix)(float *row0, float *row1, float *row2, int32_t n, const float m[9], const float b[3]);
-	/* Sets row0 to (w0 x0 + w1 x1) + w2 x2, where x are the three rows. */
+	/* Sets each element of row0 to (w0 x0 + w1 x1) + w2 x2, where x0, x1 and x2 are the elements of the three rows. */
 	void (*gray)(float *row0, const float *row1, const float *row2, int32_t n, const float w[3]);
 	/* Rounds to the nearest value of the type. Integers: halves away from zero, saturating, NaN to 0. bool: whether the nearest integer is not 0. 16-bit
 	 * floats: halves to even. */

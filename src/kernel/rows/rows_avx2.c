@@ -158,7 +158,7 @@ static void affine_u8_bfloat(void *dst, ptrdiff_t dst_row, const uint8_t *src, p
 		affine_u8(dst, dst_row, src, src_row, n, rows, a, AS_BFLOAT, false, false);
 }
 
-/* Rounds like round_one does for uint8. For NaN, max returns its second operand. */
+/* Rounds like round_one does for uint8. NaN becomes 0, since max then returns its second operand. */
 static inline __m256i round_byte8(__m256 x)
 {
 	x = _mm256_min_ps(_mm256_max_ps(x, _mm256_setzero_ps()), _mm256_set1_ps(255));

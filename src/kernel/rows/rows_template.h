@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Loops over rows that compilers vectorise well. rows.c and rows_avx2.c include this file and compile it for their processors. Both give the same bits, since
- * the order of operations is fixed and the compiler does not fuse them. */
+ * the order of operations is fixed and compiler flags forbid fused multiply-adds. */
 #include "kernel/convert/half.h"
 #include "kernel/rows/rows.h"
 
