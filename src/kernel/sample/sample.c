@@ -63,8 +63,8 @@ enum stk_status stk__job_sample(struct stk_jobs *jobs, const struct stk_job_samp
 
 /* ---- on the GPU ---- */
 
-/* The kind's launches; X has the number STK_LAUNCH_sample + X among the launches of all kinds. VALUES makes values one by one, PIXELS whole pixels in
- * tiles. */
+/* Indices of the kind's launches, to which STK_LAUNCH_sample is added for the index among the launches of all kinds. VALUES makes values one by one, PIXELS
+ * whole pixels in tiles. */
 enum { VALUES, PIXELS };
 static const struct stk_job_launch launches[] = {
 	[VALUES] = {"sample_gpu", "job_sample", 0},

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* BLOCK: maximum number of outputs in a block. LINEAR_READ: number of bytes that are read from the first of two adjacent pixels on. */
+/* BLOCK: maximum number of outputs in a block. LINEAR_READ: number of bytes that one load reads, beginning at the left one of two adjacent pixels. */
 enum { BLOCK = 256, LINEAR_READ = 8 };
 
 struct block {
@@ -20,7 +20,7 @@ struct block {
 	float across[BLOCK]; /* for WATER: the distance by which each column is shifted vertically */
 	float at_x[BLOCK], at_y[BLOCK], qx[BLOCK], qy[BLOCK];
 	int32_t ix[BLOCK], iy[BLOCK]; /* position of the upper left one of the pixels that an output is interpolated from */
-	int32_t offset[BLOCK];        /* offset in bytes of that pixel in the frame; -1 if some of the pixels cannot be read in a block */
+	int32_t offset[BLOCK];        /* offset in bytes of that pixel in the frame; -1 if a needed one is outside or too near the end */
 	float near[4][BLOCK], value[BLOCK];
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Samples images on the GPU pixel by pixel (sample_pixels.h), with the arithmetic of sample_one.h. kernel/common/texels.cuh makes most pixels, and
- * sample_anywhere those that it leaves to its caller. */
+ * Samples images on the GPU pixel by pixel (sample_pixels.h), with the arithmetic of sample_one.h. kernel/common/texels.cuh makes most pixels; sample_anywhere
+ * makes those that texels.cuh leaves to its caller. */
 #include "kernel/common/texels.cuh"
 #include "kernel/job/job_find.cuh"
 #include "kernel/sample/sample_one.h"
@@ -42,7 +42,8 @@ struct spot {
 	float qx, qy;
 };
 
-/* Returns the spot for an output. position: that of the upper left of its pixels, plus the fractions; NaN is allowed. */
+/* Returns the spot for an output. position: where the output is sampled, minus 0.5 if LINEAR, so that its integer part is the upper left pixel; NaN is
+ * allowed. */
 template <bool LINEAR> static __device__ __forceinline__ spot find_spot(const sampler &s, const float position[2])
 {
 	int32_t at[2];

@@ -133,7 +133,8 @@ STK_HD void stk__sample_cubic(float q, float w[4])
 	w[3] = 1 - w[0] - w[1] - w[2];
 }
 
-/* Computes the value of one channel at a position. base: address of this channel in the frame. Interpolates along x, then y, then z. */
+/* Defines a function that computes the value of one channel at position p, and its helpers. base: address of this channel in the frame. Interpolates along x,
+ * then y, then z. */
 #define STK__SAMPLE_VALUE(name, real, load)                                                                                                \
 	STK_HD real name##_at(const struct stk_job *job, const uint8_t *base, int32_t x, int32_t y, int32_t z, float fill)                 \
 	{                                                                                                                                  \
