@@ -5,8 +5,9 @@
  * the rates: a signal that is resampled to a lower rate keeps its aliases, as in DALI.
  *
  * Weights come from a table with a row for each phase. The phase of an output is its distance from the last input sample at or before it. If both rates are
- * whole numbers with few phases, the table has a row for each of them. Otherwise it has rows for STK_SINC_STEPS phases, and a weight is interpolated between
- * two rows, which changes it by less than 2e-6. Positions are computed in whole numbers or in double.
+ * whole numbers and outputs have only few different phases, the table has a row for each of these. Otherwise it has rows for STK_SINC_STEPS phases, and a
+ * weight is interpolated between two rows, which changes it by less than 2e-6. Positions are computed in integers in the first case, and in double in the
+ * second.
  *
  * Samples of integer types stand for numbers from -1 to 1: signed ones are divided by their largest value, unsigned ones are mapped linearly from 0 ..
  * largest. Each output is the sum of eight partial sums in float32, one for each tap number modulo 8, so that all implementations give the same bits. */
@@ -23,7 +24,7 @@ enum { STK_SINC_LANES = 8, STK_SINC_STEPS = 512, STK_SINC_LOBES = 64, STK_SINC_T
 struct stk_sinc {
 	int64_t in, out;     /* number of samples of each channel, in the input and in the output */
 	int64_t channels;    /* number of channels, whose samples are interleaved */
-	int64_t up, phases;  /* integers without common factors; phases may be 0 */
+	int64_t up, phases;  /* the ratio of the rates as a reduced fraction up / phases; phases is 0 if `ratio` is used */
 	double ratio;        /* the input's rate divided by the output's */
 	int32_t lobes, taps; /* taps: length of a table's row, a multiple of STK_SINC_LANES; weights after the first 2 * lobes are 0 */
 };

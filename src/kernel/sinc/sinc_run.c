@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Resampling of signals on the CPU: the taps of an output are lanes of vectors. */
+ * Resampling of signals on the CPU. The lanes of a vector hold eight taps of one output. */
 #include "kernel/common/lanes.h"
 #include "kernel/convert/convert.h"
 #include "kernel/sinc/sinc.h"
@@ -44,7 +44,7 @@ STK_LANES_INLINE float sum_row(const float *x, const float *row, int32_t taps)
 	return stk__sinc_join(parts);
 }
 
-/* Returns one output, computed from samples x[0 .. taps - 1] of the input. row: its row of the table. */
+/* Returns one output, computed from samples x[0 .. taps - 1] of the input. row: the output's row of the table. */
 STK_LANES_INLINE float sum_taps(const struct stk_sinc *p, const struct stk_sinc_at *at, const float *x, const float *row)
 {
 	float here = sum_row(x, row, p->taps);
