@@ -46,7 +46,8 @@ void stk__spectrum_run_avx2(const struct stk_job *job);
 void stk__spectrum_run_bands(const struct stk_job *job, const struct stk_job *bands);
 void stk__spectrum_run_bands_avx2(const struct stk_job *job, const struct stk_job *bands);
 
-/* Returns the index of the element whose value a signal of this length has at position i, or -1 if that value is 0. border: enum stk_spectrum_border. */
+/* Returns the index of the element whose value stands at position i of a signal, which may be outside of the signal; -1 if the value there is 0. border: enum
+ * stk_spectrum_border. */
 STK_HD int64_t stk__spectrum_inside(int64_t i, int64_t length, int32_t border)
 {
 	if (i >= 0 && i < length)

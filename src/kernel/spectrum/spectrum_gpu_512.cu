@@ -35,7 +35,7 @@ static __device__ __forceinline__ void run_first_stage(const stk_job &job, const
 			from[e] = x[17 * e + i];
 	}
 	if (!pairs)
-		__syncwarp(); /* the results replace the elements */
+		__syncwarp(); /* results replace elements, so all threads of the frame must have read theirs */
 	if (works) {
 		const stk_fft_at at = {64, 1, i, 0, stk__fft_factors(tables, p.fft.twiddles)};
 		stk__fft_sixteen(from, &at, made);
@@ -53,15 +53,15 @@ static __device__ __forceinline__ void turn_by(stk_fft_complex *to, const stk_ff
 	stk__fft_turn(to, from, &w);
 }
 
-/* Sets *to to *from times 1 - i, or -1 - i if `left`, times the square root of a half. Gives the bits of stk__fft_turn with two multiplications less. */
+/* Sets *to to *from times 1 - i, or -1 - i if `left`, times the square root of a half. Gives the bits of stk__fft_turn with two multiplications fewer. */
 static __device__ __forceinline__ void turn_by_eighth(stk_fft_complex *to, const stk_fft_complex *from, bool left)
 {
 	const float root = 0.70710678118654752440f, re = from->re * root, im = from->im * root;
 	*to = left ? stk_fft_complex{im - re, -(re + im)} : stk_fft_complex{re + im, im - re};
 }
 
-/* Sets *to to *from times exp(-2 pi i k / 16), for the k that occur as products of two numbers up to 3. Gives the bits of stk__fft_turn, except for the signs of
- * zeros and for factors of infinity. */
+/* Sets *to to *from times exp(-2 pi i k / 16), where k is a product of two numbers up to 3: 0, 1, 2, 3, 4, 6 or 9. Gives the bits of stk__fft_turn, except for
+ * the signs of zeros and for factors of infinity. */
 static __device__ __forceinline__ void turn_by_16th(stk_fft_complex *to, const stk_fft_complex *from, int k)
 {
 	const float cosine = 0.92387953251128675613f, sine = 0.38268343236508977173f;
@@ -126,7 +126,8 @@ static __device__ __forceinline__ void run_second_stage(const block_frames &b)
 	__syncthreads();
 }
 
-/* Computes bins k, k + 16, ... up to 128 of frame f, and their partners, and stores them. */
+/* Computes and stores bins k, k + 16, ... up to 128 of frame f and, for each of them, bin 256 minus its number, which is made of the same two complex
+ * numbers. */
 template <bool MAGNITUDE>
 static __device__ __forceinline__ void store_bins_of(
 	const stk_spectrum &p, const float *tables, const block_frames &b, uint32_t f, uint32_t k)

@@ -9,7 +9,7 @@
 
 enum {
 	STK_SPECTRUM_THREADS = 128,      /* threads in a thread block */
-	STK_SPECTRUM_THREADS_512 = 256,  /* the same for frames of 512 elements */
+	STK_SPECTRUM_THREADS_512 = 256,  /* threads in a thread block of the kernel for frames of 512 elements */
 	STK_SPECTRUM_TOGETHER = 16,      /* maximum number of frames that a thread block transforms together */
 	STK_SPECTRUM_SHARED = 44 * 1024, /* bytes for frames in shared memory, of which every launch may use 48 KiB */
 	STK_SPECTRUM_SPILLING = 256      /* maximum number of thread blocks of a job whose frames do not fit in shared memory */
@@ -34,13 +34,14 @@ STK_HD int32_t stk__spectrum_is_512(const struct stk_fft *f)
 	return f->n == 512;
 }
 
-/* Returns the size in bytes of a frame in a thread block's memory. Most lengths have each frame twice, since stages cannot work in place. */
+/* Returns the size in bytes of a frame in a thread block's memory. There are two copies of each frame, since a stage cannot replace its input by its output;
+ * only the kernel for 512 elements can do this and needs one copy. */
 STK_HD int64_t stk__spectrum_frame_bytes(const struct stk_fft *f)
 {
 	return (stk__spectrum_is_512(f) ? 1 : 2) * 2 * (int64_t)sizeof(float) * stk__spectrum_pitch(f);
 }
 
-/* Returns the size in bytes of a thread block's memory. */
+/* Returns the size in bytes of the memory that a thread block needs for its frames. */
 STK_HD int64_t stk__spectrum_room(const struct stk_spectrum *p)
 {
 	return stk__spectrum_frame_bytes(&p->fft) * (p->together ? p->together : 1);

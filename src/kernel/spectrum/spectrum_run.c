@@ -66,7 +66,8 @@ static void copy_span(const struct stk_spectrum *p, const float *signal, int64_t
 }
 
 /* Sets rows[] to the addresses of `count` frames from number `at` on. Copies their samples to `samples` if a frame reaches beyond the signal. Returns false if
- * samples are not adjacent in memory, or cannot be copied. Lanes without a frame get the address of the first frame. */
+ * the samples of a signal are not adjacent in memory, or if a frame reaches beyond the signal and the frames belong to several lines or are too far apart to be
+ * copied. Lanes without a frame get the address of the first frame. */
 static bool find_rows(const struct stk_job *job, int64_t at, int count, float *samples, const float *rows[STK_LANES])
 {
 	const struct stk_spectrum *p = &STK_PARAMS(stk_spectrum, job);
@@ -128,7 +129,7 @@ static void load_frames(const struct stk_job *job, const float *tables, int64_t 
 			to[k] *= window[k];
 	}
 	memset(to + p->window, 0, sizeof *to * (size_t)(p->fft.n - p->window));
-	for (int64_t k = p->fft.n - 1; k >= 0 && p->fft.n % 2; k--) { /* complex numbers whose imaginary parts are 0 */
+	for (int64_t k = p->fft.n - 1; k >= 0 && p->fft.n % 2; k--) { /* odd lengths: complex numbers whose imaginary parts are 0 */
 		s->x[k].re = to[k];
 		s->x[k].im = (stk_lanes){0};
 	}
@@ -141,7 +142,8 @@ static void load_frames(const struct stk_job *job, const float *tables, int64_t 
 		for (at.q = 0; at.q < at.s; at.q++)                                                                                        \
 			stk__fft_radix##radix(x, y, &at);
 
-/* Runs one stage. Each loop has its radix as a constant. A last stage of radix 4 has a loop in which m is also a constant, since it has no twiddle factors. */
+/* Runs one stage. The radix is a constant in each loop, so that the compiler can unroll its butterfly. A last stage of radix 4 has a loop of its own, in which
+ * m is the constant 1, so that the compiler drops the twiddle factors. */
 static void run_stage(int radix, const stk_fft_complex *restrict x, stk_fft_complex *restrict y, struct stk_fft_at at)
 {
 	if (radix == 4 && at.m > 1) {
