@@ -3,9 +3,9 @@
  * Affine maps of images of bytes like Pillow's (Image.transform), which torchvision's transforms use for PIL images. Positions outside of the source give
  * the fill value. For positions inside, pixels outside of the source that an interpolation needs are replaced by the nearest pixels of the source.
  *
- * Positions are fixed-point numbers, so that additions lead from one pixel of a row to the next, and each position can also be computed directly. NN has 16
- * bits of fraction like Pillow, and gives the same pixels. LINEAR and CUBIC have 32 bits where Pillow uses doubles, so values may differ by 1. Values are
- * truncated to integers, as in Pillow. On the CPU, loops process rows; on the GPU, a thread makes a pixel at a time. Both give the same bytes. */
+ * Positions are fixed-point numbers. So the CPU, which adds a step from pixel to pixel, gets exactly the positions that the GPU computes directly. NN has 16
+ * bits of fraction, as in Pillow, and gives the same pixels as Pillow. LINEAR and CUBIC have 32 bits where Pillow uses doubles, so values may differ by 1.
+ * Values are truncated to integers, as in Pillow. On the CPU, loops process rows; on the GPU, a thread makes a pixel at a time. Both give the same bytes. */
 #ifndef STK_KERNEL_TRANSFORM_H
 #define STK_KERNEL_TRANSFORM_H
 

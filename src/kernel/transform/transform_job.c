@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-enum { ROOM = 62 }; /* bits of a position, and of a distance to an edge; with this limit, the sum of two of them does not overflow */
+enum { ROOM = 62 }; /* positions and extents in fixed point are at most 2^ROOM, so that the sum of two of them does not overflow int64 */
 
 static bool positions_fit(const struct stk_transform *t)
 {
