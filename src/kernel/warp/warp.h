@@ -9,7 +9,7 @@
 #include "tensor/image.h"
 
 struct stk_warp_row {
-	struct stk_image src; /* the sampler's input; its size sets the border, but only the part that is read must be in memory */
+	struct stk_image src; /* the source; its size determines what is outside, but only pixels that are read must be in memory */
 	float m[6];
 	int32_t first, step, y; /* pixel k of the row is pixel (first + k * step, y) of the output image */
 	int32_t n;

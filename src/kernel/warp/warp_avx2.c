@@ -13,7 +13,7 @@ struct positions {
 
 static inline __m256i floor8(__m256 x)
 {
-	x = _mm256_max_ps(x, _mm256_set1_ps(-1e9f)); /* for NaN, max returns its second operand, as the comparison in C does */
+	x = _mm256_max_ps(x, _mm256_set1_ps(-1e9f)); /* NaN becomes -1e9, as in stk__warp_floor: max returns operand 2 */
 	x = _mm256_min_ps(x, _mm256_set1_ps(1e9f));
 	return _mm256_cvttps_epi32(_mm256_floor_ps(x));
 }

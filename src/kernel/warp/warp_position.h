@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The arithmetic of a warp, shared by C, AVX2 and CUDA. */
+ * The arithmetic of a warp in C and CUDA. warp_avx2.c computes the same with vectors. */
 #ifndef STK_KERNEL_WARP_POSITION_H
 #define STK_KERNEL_WARP_POSITION_H
 
@@ -7,7 +7,7 @@
 #include "kernel/warp/warp.h"
 
 struct stk_warp_position {
-	int32_t x, y; /* upper left pixel of the four that are interpolated */
+	int32_t x, y; /* the pixel that NN reads, or the upper left one of the four that LINEAR interpolates */
 	float qx, qy; /* weights (0 to 1) of the pixels at x + 1 and at y + 1 */
 };
 
@@ -25,7 +25,8 @@ STK_HD int32_t stk__warp_floor(float x)
 	return i - ((float)i > x);
 }
 
-/* Sets at[0] to x and at[1] to y of the position in the source for pixel k of the row, minus 0.5 each if w->linear, so that stk__warp_split can split it. */
+/* Computes the source position of pixel k of the row: x in at[0], y in at[1]. If w->linear, subtracts 0.5 from both, so that integers are the centres of
+ * pixels. */
 STK_HD void stk__warp_place(const struct stk_warp_row *w, int32_t k, float at[2])
 {
 	float half = w->linear ? 0.5f : 0, fx = (float)(w->first + k * w->step) + 0.5f, fy = (float)w->y + 0.5f;
