@@ -9,12 +9,12 @@
 
 enum { STK_YUV_PIXELS = 4, STK_YUV_THREADS = 128 };
 
-/* The argument of the kernel yuv_to_rgb. Samples are bytes, or 16-bit words with `bits` upper bits that are used (9 to 12). */
+/* The argument of the kernel yuv_to_rgb. Samples are bytes, or 16-bit words that hold a value of 9 to 12 bits, shifted up by `shift`. */
 struct stk_yuv_gpu {
 	uint64_t planes[3];  /* addresses of Y, Cb and Cr */
 	int32_t row[3];      /* distance in bytes from one row to the next */
 	int32_t step[3];     /* distance in bytes from one sample to the next */
-	int32_t bits, shift; /* number of used bits of a sample, and of unused lower bits of its word */
+	int32_t bits, shift; /* number of bits of a sample (8: bytes), and of unused bits below it in its word */
 	int32_t width, height;
 	int32_t sub_x, sub_y; /* log2 of the number of pixels that a chroma sample covers along each axis */
 	/* as in struct stk_yuv_matrix (media/convert.h) */
