@@ -25,7 +25,7 @@ struct code {
 	uint8_t bits, symbol;
 	uint8_t size;    /* number of extra bits after the code */
 	uint8_t advance; /* number of positions to advance, or END */
-	uint8_t zero;    /* index of a bit of the code that is 0; it exists, since no code consists only of ones */
+	uint8_t zero;    /* index from the code's start of a bit that is 0; it exists, since no code has only ones */
 };
 
 /* All codes, the shortest first. */
