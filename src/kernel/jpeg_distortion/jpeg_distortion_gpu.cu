@@ -9,7 +9,7 @@
 #define WIDTH STK_JPEG_TILE_WIDTH
 #define HEIGHT STK_JPEG_TILE_HEIGHT
 #define BLOCKS (STK_JPEG_TILE_THREADS / 8)
-#define PITCH 9 /* words in a row of coefficients; with this number, lanes that read rows or columns access different banks */
+#define PITCH 9 /* words in a row of coefficients, so that lanes that read rows or columns access different banks */
 
 /* A thread block's tile: its frame, and the position in the frame of its first pixel. */
 struct tile_place {
@@ -204,7 +204,8 @@ static __device__ __noinline__ void make_narrow(const stk_jpeg_distortion &j, co
 				stk__jpeg_chroma(&j, f.chroma[1], i, k), f.dst + 3 * ((int64_t)k * j.width + i));
 }
 
-/* Loads six samples of a row of chroma with `wide` samples: four from column x on, and one on either side; beyond the row the outermost one repeats. */
+/* Loads six samples of a row of chroma: those of columns x - 1 to x + 4. wide: number of samples in the row. Outside of the row, the outermost sample is
+ * repeated. */
 static __device__ __forceinline__ void load_columns(const uint8_t *row, int32_t x, int32_t wide, int32_t (&sample)[6])
 {
 	uint32_t word = __ldg((const uint32_t *)(const void *)(row + x));
@@ -215,8 +216,8 @@ static __device__ __forceinline__ void load_columns(const uint8_t *row, int32_t 
 	sample[5] = __ldg(row + min(x + 4, wide - 1));
 }
 
-/* Computes the chroma of eight pixels of a row like stk__jpeg_chroma; left and right of the image the outermost samples repeat. last: index in near and far of
- * the last sample inside the image. */
+/* Computes the chroma of eight pixels of a row like stk__jpeg_chroma. Right of the image, the last sample is repeated. last: index in near and far of the last
+ * sample inside the image. */
 static __device__ __forceinline__ void mix_chroma(const int32_t (&near)[6], const int32_t (&far)[6], int32_t last, int32_t (&mixed)[8])
 {
 	int32_t own[6];
@@ -234,7 +235,7 @@ static __device__ __forceinline__ void mix_chroma(const int32_t (&near)[6], cons
 	}
 }
 
-/* Stores the first n of eight RGB pixels; all eight (also if n is larger) as words or pairs of words if the address is aligned. */
+/* Stores the first n of eight RGB pixels, or all eight if n is larger. All eight are stored as words or pairs of words if the address is aligned. */
 static __device__ __forceinline__ void store_eight(uint8_t *to, const uint32_t (&word)[6], int32_t n)
 {
 	if (n >= 8 && ((uintptr_t)to & 7) == 0) {
