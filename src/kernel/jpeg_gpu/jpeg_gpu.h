@@ -165,7 +165,8 @@ struct stk_jpeg_gpu_scan {
 	struct stk_jpeg_huffman table[3];
 };
 
-/* A progressive file. Its window begins at the image's first row, and is as wide as the image. */
+/* A progressive file. Its window begins at the image's first row, and is as wide as the image. It has `scans` scans from index scan0 on in
+ * stk_jpeg_gpu_view.scans, and phase decode_scans takes `steps` steps for it. */
 struct stk_jpeg_gpu_progressive {
 	uint32_t image, scan0, scans, steps;
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Phases decode_coefficients and dc of jpeg_gpu.h. A thread builds its block in shared memory. Its warp stores each finished block as one line of 128 bytes. */
+ * Phases decode_coefficients and dc of jpeg_gpu.h. A thread decodes a block into shared memory. Then all threads of its warp together store the block, as one
+ * line of 128 bytes. */
 #include "kernel/jpeg_gpu/jpeg_gpu_cursor.cuh"
 
 #define WORDS 16
@@ -159,7 +160,8 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_COEFFICIENT_THREADS)
 #define DC_THREADS 256
 #define COMPONENTS 3
 
-/* Replaces `sum` by the sums, for each component, over the threads before this one, plus `carry`. Then adds the sums over all threads to `carry`. */
+/* Replaces each component's `sum` by `carry` plus the sum over the threads before this one. Then adds the sum over all threads to `carry`, for the next call.
+ * All threads of the block must call this. sums: shared memory. */
 static __device__ __forceinline__ void scan(int32_t sum[COMPONENTS], int32_t carry[COMPONENTS], int32_t (*sums)[DC_THREADS / 32])
 {
 	uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;

@@ -29,7 +29,7 @@ template <int WORDS> struct stk_cursor {
 
 	const char *tables;            /* address in shared or global memory */
 	uint32_t split, pairs, blocks; /* from stk_jpeg_gpu_code */
-	uint32_t skip, size;           /* 16 bits that are at least `split`, minus the index of their entry; size of a table in bytes */
+	uint32_t skip, size;           /* for bits v from `split` on, v - skip is their entry's index; size of a table in bytes */
 
 	char *shared;
 	const uint32_t *bits;
@@ -116,6 +116,8 @@ template <int WORDS> struct stk_cursor {
 		choose_table();
 	}
 
+	/* Fetches up to QUADS groups of four words into the ring, as far as it has free space, if `run` is set. Waits until all groups that earlier calls
+	 * fetched have arrived. */
 	template <int QUADS> __device__ __forceinline__ void refill(bool run)
 	{
 #pragma unroll

@@ -38,7 +38,7 @@ static __device__ __forceinline__ bool is_flat(uint4 c, uint32_t part)
 	return (set >> (threadIdx.x % 32 & ~7u) & 0xff) == 0;
 }
 
-/* Returns, in the halves of a word, the products of the lower and of the upper 16 bits of c and q, each modulo 2^16. */
+/* Multiplies the lower 16 bits of c by those of q, and the upper 16 bits of c by those of q. Returns the lower 16 bits of each product in one word. */
 static __device__ __forceinline__ uint32_t multiply(uint32_t c, uint32_t q)
 {
 	return __byte_perm(c * q, (c >> 16) * (q >> 16), 0x5410);
@@ -141,8 +141,8 @@ struct row_sources {
 	uint32_t cr;  /* distance in bytes from Cb's samples to Cr's */
 	int32_t last; /* index of the last column of Cb and Cr */
 	chroma_kind kind;
-	/* Constants added for rounding, for samples of even and odd columns, or of odd and even rows if only rows are mixed. They are in units of 1/256, and
-	 * both halves of a word have the same. */
+	/* Constants that are added for rounding, in units of 1/256: for even and for odd columns, or for odd and for even rows if only rows are mixed. The two
+	 * halves of a word hold the same constant. */
 	uint32_t round[2];
 };
 

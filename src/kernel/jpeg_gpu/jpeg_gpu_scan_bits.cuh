@@ -9,7 +9,7 @@
 
 #define AC_BITS 10 /* number of bits that index `lookup` in an AC scan; DC_BITS: in a DC scan */
 #define DC_BITS 8
-#define LAST 64 /* a run or an advance that leaves any block; used for symbols that the lookup table does not contain */
+#define LAST 64 /* a run or advance that leaves any block; stands for symbols that the lookup table does not contain */
 #define ENDS 96 /* like LAST, for a symbol that ends blocks; the number of bits that count these blocks is added to it */
 
 /* A warp's shared memory. `lookup` has entries of these forms, in which "a..b" are the bits of a field:
@@ -68,7 +68,7 @@ struct scan_bits {
 		seek();
 	}
 
-	/* Loads the words from bit p on. Call it after p has moved to another word of this line or the next. */
+	/* Loads the four words from bit p on. p may have moved to any word of this line or the next. */
 	__device__ __forceinline__ void seek()
 	{
 		uint32_t i = find_line();
@@ -94,7 +94,7 @@ struct scan_bits {
 		return __funnelshift_l(low, high, p);
 	}
 
-	/* Moves p forward by less than 1000 bits. */
+	/* Moves p forward. bits: at most 1024, so that bit p stays in this line or the next. */
 	__device__ __forceinline__ void skip(uint32_t bits)
 	{
 		bool same = (p ^ (p + bits)) < 32;

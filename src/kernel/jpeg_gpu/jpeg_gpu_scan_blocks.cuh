@@ -114,9 +114,9 @@ struct scan_band {
 	}
 };
 
-/* A lane's state for one of its coefficients after the symbols so far. A symbol's run counts only zero coefficients; its code and sign are followed
- * by a correction bit for each coefficient that the run passes and that is not zero ("set"). To find the next symbol, only the number of these bits is
- * needed. Each lane applies them to its own coefficients at the end of the block. */
+/* What a lane knows about one of its two coefficients after the symbols that were decoded so far. A symbol's run counts only zero coefficients; its code and
+ * sign are followed by a correction bit for each coefficient that the run passes and that is not zero ("set"). To find the next symbol, only the number of
+ * these bits is needed. Each lane applies them to its own coefficients at the end of the block. */
 struct refined {
 	int32_t value;
 	/* the number of this coefficient if it is zero, otherwise of the next zero coefficient; and the number of set coefficients before it */
@@ -199,7 +199,7 @@ static __device__ __forceinline__ uint32_t follow_refinements(const stk_jpeg_gpu
 		}
 		w.bits.p = began;
 		if (passed == NO_ZERO) {
-			/* The values before the symbol. They are computed again so that the loop does not keep copies. */
+			/* Restores the values that these had before the symbol. They are computed again, so that the loop needs no registers for copies. */
 			from = stk__forget((int32_t)to) - (symbol >> 16);
 			corrections = stk__forget((int32_t)corrections) - (symbol & 31);
 			const closer_look look = look_closely(scan, w, symbol & 31, symbol >> 16);

@@ -5,7 +5,7 @@
 #define WORDS 32
 #define GROUPS 2                      /* groups of symbols between refills */
 #define RING (WORDS + STK_CURSOR_PAD) /* words for each thread: the cursor's ring, and unused words between rings */
-#define NEVER 0xffffffffu /* the value of `stop` for a thread that has no work left but still executes the instructions of its warp */
+#define NEVER 0xffffffffu             /* the value of `stop` for a thread that has no work left; it still runs with its warp */
 
 typedef stk_cursor<WORDS> cursor;
 

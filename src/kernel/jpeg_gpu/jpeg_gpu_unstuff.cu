@@ -15,7 +15,7 @@ struct piece {
 
 #define TOPS 0x80808080u
 
-/* bytes_ff and bytes_00 return a word in which the top bit of each byte says whether that byte of `word` is FF, or 00. */
+/* Return a word in which the top bit of each byte is set if this byte of `word` is FF (bytes_ff) or 00 (bytes_00). All other bits are 0. */
 static __device__ __forceinline__ uint32_t bytes_ff(uint32_t word)
 {
 	return ((word & ~TOPS) + 0x01010101) & word & TOPS;
@@ -59,7 +59,7 @@ static __device__ __forceinline__ piece load_piece(const stk_jpeg_gpu_view &v, c
 	uint32_t can_follow = p.valid;
 	if (p.at <= begin) {
 		p.valid &= 0xffffu << (begin - p.at);
-		can_follow = p.valid & p.valid - 1; /* the first byte of the bitstream follows no byte of it */
+		can_follow = p.valid & p.valid - 1; /* the FF before the bitstream's first byte does not belong to it */
 	}
 	p.stuffing = can_follow & gather(stuffing);
 	p.marker = can_follow & gather(after_ff) & ~p.stuffing;
