@@ -35,8 +35,8 @@ struct stk_job_dim {
 	int64_t dst, src[STK_JOB_SOURCES];
 };
 
-/* A job. Pointers are addresses on the CPU or GPU that runs the job. When a job is made, `constants` points to host memory, which stays valid until the job has
- * run or the constants were copied for the GPU. Dimensions are in order, the outermost first. */
+/* A job. Pointers are host or device addresses, depending on where the job runs. When a job is made, `constants` points to host memory, which stays valid until
+ * the job has run or the constants were copied for the GPU. Dimensions are in order, the outermost first. */
 struct stk_job {
 	int32_t kind, ndim;
 	int64_t n; /* number of outputs; at least 1 */
@@ -48,7 +48,7 @@ struct stk_job {
 	uint64_t constant_bytes, work_bytes;
 	struct stk_job_dim dim[STK_MAX_DIMS];
 	union {
-		uint8_t bytes[STK_JOB_PARAMS]; /* the kind's parameters: STK_PARAMS */
+		uint8_t bytes[STK_JOB_PARAMS]; /* the kind's parameters; use STK_PARAMS */
 		double aligned;
 	} params;
 };
@@ -85,7 +85,7 @@ struct stk_jobs {
 	struct stk_arena *arena;
 	unsigned cpu;              /* the features of the processor that loops may use (base/cpu.h); 0: plain C */
 	bool hold;                 /* only the next operator reads the results; a kind may store its job in `held` and not run it */
-	struct stk_held_job *held; /* NULL: none. The function that makes the next operator's job must call stk__jobs_settle */
+	struct stk_held_job *held; /* the held job, or NULL; the function that makes the next operator's job must call stk__jobs_settle */
 };
 
 #endif

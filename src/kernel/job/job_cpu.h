@@ -8,7 +8,7 @@
 /* Copies n elements of `element` bytes. dst_step and src_step: distance in bytes from one element to the next. */
 void stk__job_put(uint8_t *dst, int64_t dst_step, const uint8_t *src, int64_t src_step, int64_t n, int64_t element);
 
-/* Stores n copies of an element of `element` bytes one after the other. */
+/* Stores n copies of the element at `value`, which has `element` bytes, one after the other. */
 void stk__job_fill(uint8_t *dst, const uint8_t *value, int64_t n, int64_t element);
 
 /* ---- operands of element-wise operations, in blocks of a dense output ---- */

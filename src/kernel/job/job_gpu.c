@@ -253,7 +253,7 @@ static void close_item(struct stk_job_gpu *b)
 	add_blocks(b, kind->blocks);
 }
 
-/* Adds an item for the job and assigns its memory, but no thread blocks yet. Returns NULL if the batch is full. */
+/* Adds an item for the job and assigns the job's memory. The item's thread blocks are counted later. Returns NULL if the batch is full. */
 static struct stk_job_gpu_item *open_item(struct stk_job_gpu *b, const struct stk_job *job)
 {
 	const struct stk_job_gpu_limits *l = &b->limits;

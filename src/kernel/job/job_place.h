@@ -6,7 +6,7 @@
 #include "kernel/convert/convert_one.h"
 #include "kernel/job/job.h"
 
-/* The addresses of output i and its sources; `inside` is false if the output is fill. */
+/* The addresses of an output, and of the element that it reads from each source; `inside` is false if the output gets the fill value. */
 struct stk_job_place {
 	uint8_t *dst;
 	const uint8_t *src[2];
