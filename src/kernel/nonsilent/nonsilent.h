@@ -76,7 +76,8 @@ STK_HD double stk__nonsilent_limit(const struct stk_job *job, double largest)
 	return p->ratio * (p->reference > 0 ? p->reference * (double)p->window : largest);
 }
 
-/* Stores both outputs. first, last: indices of the first and last window that are not silent; first is -1 if all windows are silent. */
+/* Stores the begin and the length of the part that is not silent. first, last: indices of the first and last window that are not silent; first is -1 if all
+ * windows are silent. */
 STK_HD void stk__nonsilent_store(const struct stk_job *job, int64_t first, int64_t last)
 {
 	const struct stk_nonsilent *p = &STK_PARAMS(stk_nonsilent, job);
