@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Builds a pass, and computes what its callers need to know before it runs. */
+ * Builds passes. Computes whether a pass can run, and which part of the source it reads. */
 #include "kernel/pass/pass.h"
 #include "kernel/convert/convert.h"
 #include "kernel/pass/pass_plan.h"
@@ -298,7 +298,7 @@ struct stk_span stk__pass_valid(const struct stk_pass *p, int axis)
 	return s.begin < s.end ? s : (struct stk_span){0, 0};
 }
 
-/* Returns the span of the previous stage's positions to which the map takes span s. */
+/* Returns the span of positions of the previous stage from which positions s are made. m: the map from these to the previous stage. */
 static struct stk_span map_span(const struct stk_axis_map *m, struct stk_span s)
 {
 	if (m->step > 0)

@@ -9,7 +9,7 @@
  * so they become part of the geometry wherever they are in the chain.
  *
  * On the CPU, rows are made in blocks that stay in the first-level cache: the sampler writes a block of rows, each step changes it in place, and the store
- * writes it to the output. The struct is plain data, so that a GPU kernel can take an array of them.
+ * writes it to the output. The struct is plain data, so that it can be copied as bytes, also to a GPU.
  *
  * Usage:
  *     stk__pass_begin(&p, STK_UINT8, w, h, 3);

@@ -157,7 +157,7 @@ static enum stk_pass_gpu_launch choose_launch(const struct stk_pass *p, const st
 	return p->in_dtype == STK_FLOAT ? STK_PASS_GPU_FLOATS_LAUNCH : STK_PASS_GPU_RESIZE_LAUNCH;
 }
 
-/* Computes how many entries of `first` and of `weights` in the tables an axis needs. */
+/* Computes how many entries an axis needs in the table of first taps, and in the table of weights. */
 static void taps_of(const struct stk_pass *p, const struct stk_plan *plan, int axis, uint64_t *first, uint64_t *weights)
 {
 	/* If one axis has a filter with weights and the other reads the nearest pixel, the latter has one tap. */
@@ -270,8 +270,8 @@ static enum stk_pass_gpu_mode choose_mode(const struct stk_pass *p, const struct
 					       : STK_PASS_GPU_PLAIN;
 }
 
-/* Returns whether groups of four adjacent pixels (quads) can be stored as words of bytes or as vectors of larger values, for an output that is
- * interleaved or in planes. */
+/* Returns whether four adjacent pixels of three channels (a quad) can be stored together: as words if values are bytes, otherwise as vectors of four values.
+ * The output may be interleaved or in planes. */
 static bool stores_quads(const struct stk_pass *p, const struct stk_image *dst)
 {
 	int64_t size = (int64_t)stk_dtype_size((enum stk_dtype)p->dtype);

@@ -64,8 +64,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) pass_taps(const __grid_con
 
 /* ---- pointwise steps and the store ---- */
 
-/* The parameters of the common ways to finish a pixel (enum stk_pass_gpu_finish). They are copied to registers, since the compiler cannot know that stores
- * do not change them. */
+/* The parameters of the common ways to finish a pixel (enum stk_pass_gpu_finish). They are copied to registers, since the compiler must assume that stores
+ * change the originals. */
 struct ending {
 	int32_t finish, dtype, channels;
 	float scale[CHANNELS], bias[CHANNELS];
@@ -178,8 +178,8 @@ template <bool WORDS> static __device__ __forceinline__ float4 load_four(const f
 	return make_float4(__ldg(from), n > 1 ? __ldg(from + 1) : 0, n > 2 ? __ldg(from + 2) : 0, n > 3 ? __ldg(from + 3) : 0);
 }
 
-/* The vertical half of a resize: makes TOGETHER rows of intermediate values, from output row y on. Each thread processes four adjacent
- * values of the source at a time. A row outside of [top, bottom) reads the source rows of the nearest row inside, and its values are not used. */
+/* Computes the vertical half of a resize: TOGETHER rows of intermediate values, from output row y on. Each thread processes four adjacent values of the source
+ * at a time. A row outside of [top, bottom) reads the source rows of the nearest row inside, and its values are not used. */
 template <typename K, bool WORDS>
 static __device__ __forceinline__ void vertical(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t y, int32_t top,
 	int32_t bottom, const reach &r, const strip &s, quad<K> *to)
@@ -241,7 +241,7 @@ static __device__ __forceinline__ column find_column(
 	return {&v.weights[a.weights + x], at, a.filter.n, a.size, a.pre.step * it.in_c, a.bias};
 }
 
-/* The horizontal half of a resize: makes an output column p from TOGETHER rows of intermediate values. */
+/* Computes the horizontal half of a resize: an output column p, made from TOGETHER rows of intermediate values. */
 template <typename K, int C>
 static __device__ __forceinline__ void horizontal(const column &a, const quad<K> *from, int32_t sampled, float p[TOGETHER][CHANNELS])
 {

@@ -19,8 +19,8 @@ static __device__ __forceinline__ const stk_pass_gpu_item &find_item(const stk_p
 {
 	uint32_t lane = threadIdx.x % 32,
 		 found = v.each ? blockIdx.x / v.each : stk__find_warp(&v.items->block0[v.launch], sizeof *v.items, v.n_items, blockIdx.x);
-	/* Hides from the compiler that the whole warp has the same item. Otherwise it would keep the address in uniform registers, and each load would first
-	 * move it out of them. */
+	/* Hides from the compiler that the whole warp has the same item. Otherwise the compiler would keep the item's address in uniform registers, and each
+	 * load would first have to copy it to others. */
 	return v.items[stk__keep(found + lane) - lane];
 }
 
@@ -38,7 +38,7 @@ static __device__ __forceinline__ int32_t map(const stk_axis_map &m, int32_t k)
 	return m.first + m.step * k;
 }
 
-/* Returns the position along an axis of the source pixel that becomes output k; with weights, of the first tap. */
+/* Returns the position along an axis of the source pixel that becomes output k or, in a resize with weights, of the first pixel that output k is made of. */
 static __device__ __forceinline__ int32_t position(const stk_pass_gpu_view &v, const stk_pass_gpu_axis &a, int32_t k)
 {
 	return a.filter.n ? v.first[a.first + k] : map(a.pre, map(a.post, k));
@@ -113,8 +113,8 @@ static __device__ __forceinline__ void store(uint8_t *to, float x, int32_t dtype
 	}
 }
 
-/* Returns the result of a step that does not mix channels for value x of channel c, before rounding. channels: number of channels before the step; valid:
- * whether the value comes from the source, not from a fill. */
+/* Applies a step, which must not mix channels, to value x of channel c. Returns the result before rounding. channels: number of channels before the step;
+ * valid: whether the value comes from the source, not from a fill. */
 static __device__ __forceinline__ float step_one(const stk_step &step, float x, int c, int32_t channels, bool valid)
 {
 	switch (step.kind) {

@@ -59,7 +59,7 @@ enum stk_pass_gpu_finish {
 	STK_PASS_GPU_STEPS,
 	STK_PASS_GPU_BYTES,  /* uint8, no steps */
 	STK_PASS_GPU_FLOATS, /* float32, no steps */
-	STK_PASS_GPU_AFFINE, /* one affine step to a float type that produces no NaN */
+	STK_PASS_GPU_AFFINE, /* one affine step, which makes no NaN, to a float type */
 };
 
 /* How a pixel is made from the source: without a sampler or by a nearest resize (PLAIN, COPY), by a resize with weights, or by a warp. */
@@ -109,7 +109,7 @@ struct stk_pass_gpu_view {
 	const struct stk_pass_gpu_item *items;
 	const struct stk_step *steps;
 	int32_t *first;
-	float *weights; /* floats; integral ones for kind NARROW; for kind WIDE the memory holds int32 instead */
+	float *weights; /* floats, which are integers for kind NARROW; for kind WIDE, the memory holds int32 instead */
 	uint32_t n_items;
 	uint32_t each;  /* number of thread blocks of an item in this launch, if it is the same for all items; otherwise 0 */
 	int32_t launch; /* enum stk_pass_gpu_launch */

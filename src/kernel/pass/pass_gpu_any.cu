@@ -110,7 +110,8 @@ static __device__ __forceinline__ void sample_plain(const stk_pass_gpu_view &v, 
 		p[c] = load<ANY_TYPE>(from + c * it.src_channel, it.in_dtype);
 }
 
-/* Returns channel c of pixel (x, y) of the sampler's input: the source after windows and mirrors. Outside of it, returns the fill or the edge's value. */
+/* Returns channel c of pixel (x, y) of the sampler's input: the source after windows and mirrors. Outside of the input, returns the warp's fill value or the
+ * nearest pixel at the edge. */
 static __device__ __forceinline__ float warp_value(const stk_pass_gpu_item &it, int32_t x, int32_t y, int32_t c)
 {
 	int32_t ix = stk__warp_clamp(x, it.mid_w), iy = stk__warp_clamp(y, it.mid_h);
@@ -216,7 +217,7 @@ static __device__ __forceinline__ intermediate sum_column(
 	return sum;
 }
 
-/* The vertical half of a resize: all threads together compute the intermediate values of a chunk of columns for output row y. */
+/* Computes the vertical half of a resize: the intermediate values of a chunk of columns for output row y. The threads of the block share them. */
 template <int KIND, int TYPE>
 static __device__ __forceinline__ void vertical(
 	const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t y, chunk k, intermediate *to)
@@ -266,7 +267,8 @@ template <int KIND> static __device__ __forceinline__ float finish_sum(const stk
 	return round_to(h.total, it.sampled);
 }
 
-/* Makes outputs [from, to) of row y in w.values, with in_c values for each. A thread makes at most one value. Chunks are in the order of the taps. */
+/* Computes outputs [from, to) of row y, in_c values each, and stores them in w.values. A thread computes at most one value. Chunks follow the order of the
+ * taps, so that a thread adds its taps from the first to the last. */
 template <int KIND, int TYPE>
 static __device__ void resize_row(
 	const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t y, int32_t from, int32_t to, workspace &w)

@@ -105,7 +105,7 @@ static __device__ __forceinline__ void make_tile(const stk_pass_gpu_view &v, con
 	int32_t top = ay.begin, bottom = ay.end, first = WARPS ? ay.post.first : map(ay.pre, ay.post.first),
 		step = WARPS ? ay.post.step : ay.pre.step * ay.post.step;
 	bool table = !WARPS && ay.filter.n;
-	/* Fields of the item are copied to registers, since the compiler cannot know that stores do not change them. */
+	/* Fields of the item are copied to registers, since the compiler must assume that stores change the originals. */
 	const uint8_t *column = WARPS ? NULL : source_pixel<T>(it, across ? position(v, ax, x) : it.x0, 0);
 	const int64_t src_row = it.src_row;
 	const int32_t channels = it.in_c;

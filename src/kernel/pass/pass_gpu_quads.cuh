@@ -8,7 +8,7 @@
 
 #define QUADS (STK_PASS_GPU_QUADS / THREADS) /* quads per thread */
 
-/* The parameters for finishing a quad. They are copied to registers, since the compiler cannot know that stores do not change them. */
+/* The parameters for finishing a quad. They are copied to registers, since the compiler must assume that stores change the originals. */
 struct ending {
 	int32_t form, dtype;
 	bool mirrored, interleaved;

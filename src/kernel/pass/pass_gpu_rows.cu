@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Passes on the GPU (pass_gpu.h) over dense pixels of three bytes, without a sampler, to bytes or floats: windows, mirrors, fills, colours, and the
- * normalisation after an augmentation. The speed of memory limits them, so each thread makes quads: four pixels, which are read as words and stored as words
- * or vectors. */
+ * normalisation after an augmentation. They are limited by the bandwidth of memory. So each thread makes quads: four pixels, which are read as words and stored
+ * as words or vectors. */
 #include "kernel/common/pixels.cuh"
 #include "kernel/pass/pass_gpu_quads.cuh"
 
@@ -41,7 +41,7 @@ static __device__ __forceinline__ quad load_quad(const stk_pass_gpu_item &it, in
 
 /* ---- stores ---- */
 
-/* Stores three words of bytes. Words of a quad that exceeds the row's ends are stored byte by byte. */
+/* Stores three words of bytes. If the quad exceeds an end of the row, stores only the bytes inside the row, one by one. */
 template <bool INTERLEAVED>
 static __device__ __forceinline__ void store_bytes(const stk_pass_gpu_item &it, const quad &q, const uint32_t (&word)[3])
 {

@@ -7,7 +7,7 @@
 #include "kernel/common/pixels.cuh"
 #include "kernel/pass/pass_gpu_steps.cuh"
 
-/* The parameters of a warp, from an item. They are in registers, since the compiler cannot know that stores do not change them. */
+/* The parameters of a warp. They are copied from the item to registers, since the compiler must assume that stores change the originals. */
 struct warp_source {
 	const uint8_t *pixel; /* address of pixel (0, 0) of the sampler's input */
 	int64_t pitch;

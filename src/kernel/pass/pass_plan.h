@@ -34,7 +34,7 @@ struct stk_plan {
 	/* the members up to `chunk` are only used by resizes */
 	struct stk_filter_axis axis[2];
 	enum stk_resample_kind kind;
-	uint16_t bias[2]; /* for NARROW: the rounding of each axis (resample.h) */
+	uint16_t bias[2]; /* for NARROW: the bias of each axis (resample.h) */
 	int32_t chunk;    /* number of output columns made at a time, a multiple of 16 */
 	/* offsets in the scratch memory; 0 if not needed */
 	size_t at_nearest[2]; /* for each axis, a table of int32: the position in the sampler's input for each of the sampler's outputs */
