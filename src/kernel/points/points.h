@@ -8,10 +8,10 @@
 enum { STK_POINT_COMPONENTS = 6 /* maximum number of components of a point */ };
 
 /* Maps consecutive points of `in` components to points of `out` components. The job's constants are floats: `out` rows of `in` factors, then one number for
- * each row, which is added to the row's sum. Sums are float32, in this order. */
+ * each row, which is added to the row's sum. Sums are computed in float32, in the order of the factors. */
 struct stk_job_points {
 	int32_t in, out;
-	bool boxes; /* points are pairs of opposite corners: per coordinate, the first gets the minimum, the second the maximum */
+	bool boxes; /* points are pairs of opposite corners; of each coordinate, the first corner gets the smaller value */
 };
 STK_PARAMS_FIT(stk_job_points);
 
