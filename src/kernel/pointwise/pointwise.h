@@ -46,7 +46,7 @@ struct stk_pointwise_erase {
 
 /* Parameters of GRID. Pixel (x, y) becomes 0 if the fractional parts of x * c - y * s - dx and x * s + y * c - dy are both below ratio. */
 struct stk_pointwise_grid {
-	int64_t x_divisor, y_divisor; /* the position of output i is i / divisor % extent */
+	int64_t x_divisor, y_divisor; /* output i is at x = i / x_divisor % width, y = i / y_divisor % height */
 	int32_t width, height;
 	float c, s, dx, dy, ratio;
 };
