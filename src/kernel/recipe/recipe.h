@@ -49,7 +49,7 @@ struct stk_recipe_move {
 	int32_t draw[2];
 };
 
-/* Plain data without pointers, so that it can be passed to a kernel by value. */
+/* Plain data, so that it can be copied to device memory as it is. */
 struct stk_recipe {
 	int32_t n_moves;
 	struct stk_recipe_move moves[STK_RECIPE_MOVES];
@@ -89,7 +89,7 @@ struct stk_recipe_run {
 	struct stk_shuffle shuffle;
 };
 
-/* A table with data of each sample: `bytes` bytes at from + id * bytes, which are copied to to + i * bytes for the batch's i-th sample. */
+/* A table with data of each sample: `bytes` bytes at from + id * bytes. For the batch's i-th sample, they are copied to the address to + i * bytes. */
 struct stk_recipe_table {
 	const uint8_t *from;
 	uint8_t *to;
@@ -104,7 +104,7 @@ struct stk_recipe_divisor {
 struct stk_recipe_batch {
 	const struct stk_recipe *recipe; /* NULL: the batch has no images, only values from tables */
 	const uint8_t *images;           /* interleaved uint8, image_bytes each; bytes past the end must be readable as for stk__pass_run */
-	const int64_t *indices;          /* the sample of each entry of the order; NULL: entry i is sample i */
+	const int64_t *indices;          /* id of the sample for each entry of the order; NULL: entry i is sample i */
 	uint8_t *to;                     /* dense: image after image */
 	int64_t image_bytes;
 	int32_t count, planar; /* number of samples; 1 if outputs are CHW, 0 if they are HWC */

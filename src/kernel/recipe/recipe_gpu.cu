@@ -15,7 +15,7 @@ struct picture {
 	uint8_t *to;
 };
 
-/* The constants of each channel for STK_RECIPE_AFFINE. They are in shared memory, since a thread needs those of several channels. */
+/* The constants of each channel for STK_RECIPE_AFFINE. They are in shared memory, since a thread selects them by the channel of each element. */
 struct constants {
 	float scale[STK_RECIPE_CHANNELS], bias[STK_RECIPE_CHANNELS], fill[STK_RECIPE_CHANNELS];
 };
