@@ -19,7 +19,7 @@ static void append_axis(struct stk_job_axis *axes, int32_t *n, uint32_t size, ui
 
 void stk__job_groups(struct stk_job_groups *g, const struct stk_desc *d, uint32_t reduced)
 {
-	uint64_t strides[STK_MAX_DIMS], stride = 1; /* may wrap around for a tensor without elements, which does not use them */
+	uint64_t strides[STK_MAX_DIMS], stride = 1; /* strides may wrap around in a tensor without elements, but are not used then */
 	g->groups = g->count = 1;
 	g->n_kept = g->n_reduced = 0;
 	for (int32_t k = d->ndim - 1; k >= 0; k--) {

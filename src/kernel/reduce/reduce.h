@@ -36,7 +36,7 @@ enum stk_reduction {
 };
 
 /* Parameters of a reduction of each group of elements to one output. domain: type in which values are reduced (enum stk_arith_domain). Sums of integers are
- * exact, or wrap around if the output's type is an integer; sums of doubles are computed in the order above. */
+ * exact, or wrap around if the output's type is an integer; sums of doubles are computed in the order that is described above. */
 struct stk_job_reduce {
 	int32_t op, domain;
 	int32_t mean_step; /* distance in bytes between the means of consecutive groups; 0: all groups have the same mean */

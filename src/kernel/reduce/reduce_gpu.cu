@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reductions on the GPU of any type; jobs over bytes that reduce_bytes.h describes have kernels of their own. */
+ * Reductions of elements of any type on the GPU. The jobs over bytes that reduce_bytes.h describes have kernels of their own. */
 #include "kernel/job/job_find.cuh"
 #include "kernel/reduce/reduce_blocks.h"
 

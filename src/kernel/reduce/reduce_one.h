@@ -121,7 +121,7 @@ STK_HD void stk__job_reduce_store(const struct stk_job *job, uint8_t *dst, union
 		return;
 	}
 	if (extreme)
-		x = x == 0 ? 0 : x; /* replaces -0 by 0, so that the result does not depend on which of them was first */
+		x = x == 0 ? 0 : x; /* -0 becomes 0; otherwise the result would depend on whether 0 or -0 came first */
 	else if (r->op == STK_REDUCE_VARIANCE || r->op == STK_REDUCE_STD_DEV)
 		x /= count - (double)r->ddof;
 	else if (r->op != STK_REDUCE_SUM)
