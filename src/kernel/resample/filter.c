@@ -4,7 +4,7 @@
 #include <assert.h>
 
 /* Returns the grain of an axis (struct stk_filter_axis), or STK_FILTER_NO_GRAIN. Scales such as 1, 2, 1/2 and 3/4 have weights that fixed point represents
- * exactly, and results that are often halfway between two integers. */
+ * exactly. Their results are often halfway between two integers, so a bias for lost bits would round them wrongly. */
 static int32_t find_grain(const struct stk_filter_axis *a, float shrink)
 {
 	const float most = 0x1p22f; /* keeps scale and start, times a unit of up to 2^8, within int32 */

@@ -14,7 +14,7 @@
 #define STK_FILTER_NO_GRAIN 99
 #define STK_FILTER_FAR 0x1p31f
 struct stk_filter_axis {
-	const float *curve; /* NULL: nearest neighbour */
+	const float *curve; /* samples of the filter's curve; NULL: nearest neighbour */
 	int32_t curve_size;
 	int32_t n;       /* number of taps of an output, at most in_size */
 	int32_t support; /* number of taps before the border is applied */

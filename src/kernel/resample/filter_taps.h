@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Computes the taps of one output, on the CPU (filter.c) and on the GPU (pass_gpu.cu): float32 in a fixed order, so that both get the same bits. Weight k is
- * stored at weights[k * stride]. On the GPU, the address of an axis's curve is a device address. */
+ * Computes the taps of one output on the CPU (filter.c) and on the GPU (pass_gpu.cu). Both add float32 numbers in the same order, and so get the same bits.
+ * Weight k is stored at weights[k * stride]. On the GPU, the address of an axis's curve is a device address. */
 #ifndef STK_KERNEL_FILTER_TAPS_H
 #define STK_KERNEL_FILTER_TAPS_H
 
