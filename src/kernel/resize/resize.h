@@ -20,9 +20,10 @@ struct stk_job_resize {
 };
 STK_PARAMS_FIT(stk_job_resize);
 
+struct stk_filter_axis;
+
 /* Makes a job that resamples dims[0 .. n - 1], with n from 1 to STK_RESIZE_PHASES. Dimensions that shrink most are resampled first, so that the later ones have
  * fewer values to process. axes: the filter of each dimension, which must match its extents in `in` and `out`. float32 must hold all values of in's type. */
-struct stk_filter_axis;
 STK_MUST_USE enum stk_status stk__job_resize(struct stk_jobs *jobs, const struct stk_filter_axis *axes, const int32_t *dims, int32_t n,
 	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
 
