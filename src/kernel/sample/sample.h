@@ -9,8 +9,8 @@
 /* How the source position of an output is computed. Coordinates refer to corners: the first pixel extends from 0 to 1. The centre of output (x, y, z) is
  * (x + .5, y + .5, z + .5); MAPS and WATER use (x, y) instead. Below, factors are the elements of stk_job_sample.m. */
 enum stk_sample_map {
-	STK_SAMPLE_AFFINE,      /* three rows of four factors for (centre's x, y and z, 1) */
-	STK_SAMPLE_PERSPECTIVE, /* three rows of three factors for (centre's x and y, 1); the first two results are divided by the third */
+	STK_SAMPLE_AFFINE,      /* each coordinate is a row of four factors times (x, y, z, 1) of the centre */
+	STK_SAMPLE_PERSPECTIVE, /* three rows of three factors, times (x, y, 1) of the centre; the first two results are divided by the third */
 	/* x and y come from two float32 tensors, with values for each frame or one set of values for all frames; to both, factor 0 is added, and
 	 * factor 1 times x or y */
 	STK_SAMPLE_MAPS,
@@ -36,12 +36,13 @@ struct stk_job_sample {
 };
 STK_PARAMS_FIT(stk_job_sample);
 
-/* Makes a job that samples. dims: which dimensions of the tensors are x, y, z and the channels (-1: absent); the remaining dimensions must be the outermost,
- * and are frames. The caller sets map, border, interp, m, seed, maps and map_frame of `s`; the other fields are computed. fill: one value per channel. All
- * extents of the source must be at least 1. */
+/* Which dimensions of the tensors are x, y, z and the channels; -1 if the tensors lack it. The remaining dimensions must be the outermost, and are frames. */
 struct stk_sample_dims {
 	int32_t axis[3], channel;
 };
+
+/* Makes a job that samples. The caller sets map, border, interp, m, seed, maps and map_frame of `s`; the other fields are computed. fill: one value per
+ * channel. All extents of the source must be at least 1. */
 STK_MUST_USE enum stk_status stk__job_sample(struct stk_jobs *jobs, const struct stk_job_sample *s, const struct stk_sample_dims *dims,
 	const float *fill, const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
 
