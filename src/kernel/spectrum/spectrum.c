@@ -69,7 +69,7 @@ enum stk_status stk__job_spectrum(struct stk_jobs *jobs, const struct stk_spectr
 
 /* ---- on the GPU ---- */
 
-/* Indices of the kind's launches; with STK_LAUNCH_spectrum added, indices among all kinds' launches. */
+/* Indices of the kind's launches, to which STK_LAUNCH_spectrum is added for the index among the launches of all kinds. */
 enum { ANY, OF_512 };
 static const struct stk_job_launch launches[] = {
 	[ANY] = {"spectrum_gpu", "job_spectrum", STK_SPECTRUM_THREADS},

@@ -19,14 +19,15 @@ struct frame_places {
 	bool pairs; /* true if the elements of all frames can be loaded two at a time, without regard to the signal's ends */
 };
 
-/* The frames of a thread block: `count` frames. In x (and in y, after a stage) the frames are `pitch` complex numbers apart. */
+/* The `count` frames that a thread block transforms. A stage reads them from x, writes them to y and exchanges x and y; the kernel for 512 elements replaces
+ * those in x instead. Frames are `pitch` complex numbers apart. */
 struct block_frames {
 	stk_fft_complex *x, *y;
 	uint32_t count, pitch;
 	const frame_places *places;
 };
 
-/* A divisor n, and whether it is a power of two, as it mostly is, so that a shift can divide by it. */
+/* A divisor n. If n is a power of two, as in most cases, `divided` shifts by `shift` bits instead of dividing. */
 struct divider {
 	uint32_t n, shift;
 	bool shifts;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Spectra of frames of 512 elements on the GPU. Each frame is transformed as 256 complex numbers, by two stages of 16 butterflies of radix 16. A thread runs
- * one butterfly of each stage, with its numbers in registers. Between the stages they are exchanged in shared memory, which has each frame once. */
+ * one butterfly of each stage, with its numbers in registers. Between the stages, the threads of a frame exchange their numbers in shared memory, which has one
+ * copy of each frame. */
 #define THREADS STK_SPECTRUM_THREADS_512
 #include "kernel/spectrum/spectrum_frames.cuh"
 
@@ -61,7 +62,7 @@ static __device__ __forceinline__ void turn_by_eighth(stk_fft_complex *to, const
 }
 
 /* Sets *to to *from times exp(-2 pi i k / 16), where k is a product of two numbers up to 3: 0, 1, 2, 3, 4, 6 or 9. Gives the bits of stk__fft_turn, except for
- * the signs of zeros and for factors of infinity. */
+ * the signs of zeros, and unless *from is infinite. */
 static __device__ __forceinline__ void turn_by_16th(stk_fft_complex *to, const stk_fft_complex *from, int k)
 {
 	const float cosine = 0.92387953251128675613f, sine = 0.38268343236508977173f;
@@ -148,7 +149,7 @@ static __device__ __forceinline__ void store_bins_of(
 	}
 }
 
-/* Computes and stores all bins. Adjacent threads store adjacent outputs, or parts of them. */
+/* Computes and stores all bins. The 16 threads of a group store adjacent outputs at a time. */
 static __device__ __forceinline__ void store_bins(const stk_spectrum &p, const float *tables, const block_frames &b)
 {
 	const bool by_bin = p.dst_bin == 1;
