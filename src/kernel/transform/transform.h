@@ -113,7 +113,7 @@ STK_HD void stk__transform_pixel(const struct stk_transform *t, const uint8_t *f
 	}
 }
 
-/* Makes pixel i, counted over all frames. */
+/* Makes output pixel i. Pixels are numbered over all frames. */
 STK_HD void stk__transform_one(const struct stk_transform *t, const uint8_t *src, uint8_t *dst, uint32_t i)
 {
 	uint32_t row = i / (uint32_t)t->width, x = i - row * (uint32_t)t->width, frame = row / (uint32_t)t->height,
