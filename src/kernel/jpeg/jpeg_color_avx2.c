@@ -91,10 +91,10 @@ void stk__jpeg_upsample_h1v2_avx2(uint8_t *dst, const uint8_t *near, const uint8
 
 /* ---- colour ---- */
 
-/* What is added to the luma of 16 pixels to give their red, green and blue. A signed word with 16 bits of fraction holds only factors below 1/2. So cr is
- * multiplied by 1.402 - 1 for red and by 1 - 0.71414 for green, and cb by 1.772 - 2 for blue; the rest, a multiple of cr or cb, is added afterwards. Red
- * and blue are rounded from 17 bits of fraction, green from 16. For every cb and cr, the results equal those of stk__jpeg_ycc_to_rgb_c, which has 16 bits
- * of fraction (a test checks all 65536 pairs). */
+/* The numbers that are added to the luma of 16 pixels to give red, green and blue. A signed word with 16 bits of fraction holds only factors below 1/2. So cr
+ * is multiplied by 1.402 - 1 for red and by 1 - 0.71414 for green, and cb by 1.772 - 2 for blue; the rest, a multiple of cr or cb, is added afterwards. Red and
+ * blue are rounded from 17 bits of fraction, green from 16. For every cb and cr, the results equal those of stk__jpeg_ycc_to_rgb_c, which has 16 bits of
+ * fraction (a test checks all 65536 pairs). */
 struct offsets {
 	__m256i red, green, blue;
 };

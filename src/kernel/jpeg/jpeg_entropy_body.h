@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Huffman decoding of blocks (ITU-T T.81 annex F.2.2). Included by jpeg_entropy.c and jpeg_entropy_avx2.c, which compile the same code; BMI2's shifts
- * without flags make it faster. Both define ENTROPY_NAME(name), and ENTROPY_PLACE(row, column), the layout of coefficients.
+ * Huffman decoding of blocks (ITU-T T.81 annex F.2.2). Included by jpeg_entropy.c and jpeg_entropy_avx2.c, which compile the same code. The second compiles it
+ * for BMI2, whose shifts do not set flags and make the code faster. Both define ENTROPY_NAME(name), and ENTROPY_PLACE(row, column), the layout of coefficients.
  *
- * A refill is one unaligned load without a branch (after Fabian Giesen, "Reading bits in far too many ways", 2018). After it all 64 bits of the window are
- * from the stream, and `count` is 56 to 63. A lookup's index needs only the topmost bits, so a refill can be placed between the computation of the lookup's
- * address and its use. There it costs no time: the chain of dependent instructions, which limits the speed, is then only index, load, shift. This is
- * correct under two conditions:
+ * A refill is one unaligned load without a branch (after Fabian Giesen, "Reading bits in far too many ways", 2018). After a refill, all 64 bits of the window
+ * are from the stream, and `count` is 56 to 63. A lookup's index needs only the topmost bits, so a refill can be placed between the computation of the lookup's
+ * address and its use. There it costs no time: the chain of dependent instructions, which limits the speed, is then only index, load, shift. This is correct
+ * under two conditions:
  *     - the code after a refill uses at most 56 counted bits: a DC difference (16 + 11) and a lookup (11 + 15), or two lookups;
  *     - enough bits remain for the next index: 64 - 27 - 26 = 11.
  * The functions that skip coefficients refill for each lookup, since a lookup may take 12 + 15 bits. */
@@ -115,7 +115,8 @@ ALWAYS_INLINE bool one_symbol(struct stk_jpeg_bits *b, const struct stk_jpeg_cod
 	return found;
 }
 
-/* Returns true if a block ends properly at k: 64, or END + 1 to END + 63. Any other k above 63 is a long code, a symbol of the next block, or damage. */
+/* Returns true if a block ends properly at k: 64, or END + 1 to END + 63. Any other k above 63 comes from a long code, from a symbol of the next block, or from
+ * damage. */
 ALWAYS_INLINE bool ended_well(uint64_t k)
 {
 	return k == 64 || k - (STK_JPEG_END + 1) < 63;

@@ -32,7 +32,7 @@ static void transform(const int16_t *in, int16_t *out, int step, int shift)
 static void transform_block(const int16_t *coefficients, const uint16_t *quant, uint8_t *out, ptrdiff_t stride)
 {
 	int16_t v[64];
-	bool flat = true; /* stays true if no column has AC terms; libjpeg-turbo then shifts without saturating */
+	bool flat = true; /* stays true if all coefficients below the first row are 0; libjpeg-turbo then shifts without saturating */
 	for (int y = 0; y < 8; y++)
 		for (int x = 0; x < 8; x++) {
 			int at = STK_JPEG_PLACE_C(y, x);

@@ -43,7 +43,7 @@ static inline size_t stk__jpeg_block_at(int i)
 struct stk_jpeg_band {
 	const struct stk_jpeg_band_table *table;
 	uint32_t start, end; /* positions in zigzag order, 1..63, both inclusive */
-	int low;             /* index of the lowest bit of the coefficients that the scan contains */
+	int low;             /* index of the lowest bit of a coefficient that is known after the scan */
 	uint32_t end_run;    /* number of following blocks for which the scan has no new coefficients */
 };
 
@@ -61,10 +61,11 @@ struct stk_jpeg_kernels {
 	 * reached. dst must have space for `capacity` + 32 bytes. */
 	struct stk_jpeg_unstuffed (*unstuff)(const uint8_t *src, size_t size, uint8_t *dst, size_t capacity);
 
-	/* Decodes n blocks into coefficients, which are stored in pairs; zeros are not stored. STK_JPEG_MCU_BYTES bytes must be readable at bits->next.
-	 * Returns a mask of the blocks that may have AC coefficients, or -1 if a code does not exist or a run exceeds the block. */
+	/* Decodes n blocks into `coefficients`, in pairs of blocks. Coefficients that are 0 are not stored, so the memory must hold zeros before.
+	 * STK_JPEG_MCU_BYTES bytes must be readable at bits->next. Returns a mask of the blocks that may have AC coefficients, or -1 if a code does not exist
+	 * or a run exceeds the block. */
 	int (*decode)(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n, int16_t *coefficients);
-	/* Like decode, but only updates the DC predictions, without storing coefficients. Returns 0, or -1 for the same errors as decode. */
+	/* Skips n blocks: like decode, but only updates the DC predictions and stores no coefficients. Returns 0, or -1 for the same errors as decode. */
 	int (*skip)(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n);
 
 	/* Decode blocks from..to-1 of a row of a component in an AC scan of a progressive image: band_first in the first scan of these coefficients
