@@ -34,7 +34,7 @@ template <int WORDS> struct stk_cursor {
 	char *shared;
 	const uint32_t *bits;
 	uint32_t ring;    /* offset of the ring in `shared`, in bytes */
-	uint32_t fetched; /* number of groups of four words that were fetched so far */
+	uint32_t fetched; /* index in `bits` of the next group of four words to fetch, in groups */
 
 	__device__ __forceinline__ uint32_t word(uint32_t bit) const
 	{
