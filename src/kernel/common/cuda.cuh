@@ -10,8 +10,8 @@
 /* Declares the launch's dynamic shared memory as an array, inside a function. All such declarations refer to the same memory. */
 #define STK_SHARED_ARRAY(type, name) extern __shared__ __align__(16) type name[]
 
-/* Copy 4 or 16 bytes from device memory to shared memory, asynchronously from sm_80 on; both addresses must be multiples of the size. commit closes the
- * calling thread's current group of copies. wait(n), with a constant n, waits until at most the last n groups are unfinished. */
+/* Copy 4 or 16 bytes from device memory to shared memory, asynchronously from sm_80 on; both addresses must be multiples of the size. stk__copy_commit closes
+ * the calling thread's current group of copies. stk__copy_wait(n) waits until at most the last n groups are unfinished; n must be a constant. */
 static __device__ __forceinline__ void stk__copy_ahead4(void *to, const void *from)
 {
 #if __CUDA_ARCH__ >= 800
@@ -150,7 +150,7 @@ static __device__ __forceinline__ uint16_t stk__bfloat_bits(float x)
 #endif
 }
 
-/* Returns the minimum of v over all lanes, in all lanes. */
+/* Returns to every lane the minimum of v over all lanes of the warp. */
 static __device__ __forceinline__ unsigned stk__warp_min(unsigned v)
 {
 #if __CUDA_ARCH__ >= 800
@@ -164,7 +164,7 @@ static __device__ __forceinline__ unsigned stk__warp_min(unsigned v)
 #endif
 }
 
-/* Returns the sum of v over all lanes, in all lanes. */
+/* Returns to every lane the sum of v over all lanes of the warp. */
 static __device__ __forceinline__ unsigned stk__warp_sum(unsigned v)
 {
 #if __CUDA_ARCH__ >= 800

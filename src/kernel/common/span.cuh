@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reads adjacent bytes from any address in aligned words. */
+ * Reads adjacent bytes, which may begin at any address, by loads of aligned words. */
 #ifndef STK_KERNEL_SPAN_CUH
 #define STK_KERNEL_SPAN_CUH
 
@@ -29,7 +29,7 @@ template <int BYTES> static __device__ __forceinline__ stk_span<BYTES> stk__span
 	return stk__span_load<BYTES>((const uint32_t *)((uintptr_t)from & ~(uintptr_t)3), (uint32_t)(uintptr_t)from & 3);
 }
 
-/* Moves the span's bytes to the front: the first byte becomes the lowest of word[0]. */
+/* Stores the span's bytes in `word`, the first one in the lowest byte of word[0]. */
 template <int BYTES>
 static __device__ __forceinline__ void stk__span_align(const stk_span<BYTES> &s, uint32_t (&word)[stk_span<BYTES>::WORDS])
 {

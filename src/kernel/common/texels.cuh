@@ -14,8 +14,8 @@ struct stk_texel_source {
 	const uint8_t *pixel; /* address of pixel (0, 0) */
 	int32_t row, w, h;    /* row: bytes from one row to the next */
 	int32_t begin, end;   /* columns begin .. end - 1 are in memory */
-	bool fills;           /* a position that is interpolated only from pixels outside of the image gives exactly the fill value */
-	bool clamps;          /* a position outside of the image reads the nearest pixel inside */
+	bool fills;           /* true if positions that read only pixels outside of the image give exactly the fill value */
+	bool clamps;          /* true if a position outside of the image reads the nearest pixel inside */
 };
 
 /* A pixel of C channels, as it is stored. Bytes are packed into a word, the first in the lowest byte, with undefined upper bytes. Floats are an array. */
@@ -46,7 +46,8 @@ template <typename T, int C> static __device__ constexpr bool stk__texel_words()
 }
 
 /* Returns true only if all pixels from which position (x, y) is interpolated are in the image and in memory; and, if pixels are read in words, also one pixel
- * to the left of these and two to the right. x, y: position of the upper left of these pixels, plus the fractions. Returns false for NaN. */
+ * to the left of these and two to the right. x, y: the position, minus 0.5 if LINEAR, so that its integer part is the upper left of these pixels. Returns false
+ * for NaN. */
 template <typename T, int C, bool LINEAR>
 static __device__ __forceinline__ bool stk__texel_inside(const stk_texel_source &s, float x, float y)
 {
@@ -347,8 +348,8 @@ static __device__ __forceinline__ void stk__texel_put(const stk_texel_tile &t, i
 	stk__texel_store(t, t.dst + (y * t.pitch + begin * (C * (int32_t)sizeof(T))), made, -begin, t.width - begin);
 }
 
-/* Makes the pixels of ROWS rows, from row y on. at: the positions to read. CLAMPED: positions may be outside of the image if stk__texel_near is true for
- * all. */
+/* Makes the pixels of ROWS rows, from row y on. at: the positions to read. CLAMPED: clamps positions to the image; stk__texel_near must be true for all of
+ * them. Otherwise, stk__texel_inside must be true for all. */
 template <bool CLAMPED, typename T, int C, bool LINEAR, int ROWS>
 static __device__ __forceinline__ void stk__texel_make(const stk_texel_source &s, const stk_texel_tile &t, int32_t y, float (&at)[ROWS][2])
 {
