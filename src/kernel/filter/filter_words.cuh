@@ -7,7 +7,7 @@
 #include "kernel/common/span.cuh"
 #include "kernel/filter/filter_words.h"
 
-/* A thread's column of outputs. top, left: row and value in the row where the window of the first output begins; may be outside of the input. */
+/* A thread's column of outputs. top, left: the row, and the index in that row, of the first value in the first output's window; may be outside of the input. */
 struct column {
 	const uint8_t *src;                       /* address of the image's first value */
 	uint8_t *dst;                             /* address of the column's first output */
