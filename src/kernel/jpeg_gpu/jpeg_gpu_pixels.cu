@@ -304,8 +304,9 @@ static __device__ __forceinline__ void convert8(uint2 luma, const chroma8 &chrom
 #define HALF (WARP_ROWS / 2 * UNITS) /* number of 16-byte units in the upper rows of all pairs of rows */
 #define WARP_BYTES (16 * WARP_ROWS * UNITS)
 
-/* Stores the pixels that a warp has made in shared memory: the 16-byte units of the upper rows, then those of the lower rows. A thread stores 16
- * bytes in each row of two pairs: the pair that begins at `to`, and the second pair after it. 12 threads store pairs 0 and 2; 12 others store 1 and 3. */
+/* The pixels that a thread stores, of those that its warp has made in shared memory: first the 16-byte units of the upper rows of all pairs of rows, then those
+ * of the lower rows. A thread stores 16 bytes in each row of two pairs: the pair that begins at `to`, and the second pair after it. 12 threads store pairs 0
+ * and 2; 12 others store 1 and 3. */
 struct row_store {
 	uint8_t *to;
 	const uint4 *from;
