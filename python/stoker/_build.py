@@ -237,8 +237,8 @@ def building(builder: GraphBuilder) -> Iterator[GraphBuilder]:
 
 
 def current_builder(nodes_of: Iterable[GraphBuilder] = ()) -> GraphBuilder:
-    """Returns the graph to which an operator is added: that of the pipeline that is being defined; if there is none, the first graph in nodes_of that belongs to
-    a pipeline; else this thread's loose graph. nodes_of: the graphs of the operator's inputs."""
+    """Returns the graph to which an operator is added: that of the pipeline that is being defined; if there is none, the first graph in nodes_of that belongs
+    to a pipeline; else this thread's loose graph. nodes_of: the graphs of the operator's inputs."""
     if _stack.builders:
         return _stack.builders[-1]
     for builder in nodes_of:

@@ -136,7 +136,8 @@ class Storage:
         return self._made[1]
 
     def counters(self) -> dict[str, float]:
-        """Returns a dict of counters over all pipelines that share this Storage: requests, bytes, retries, hedges, times in ms, hits and misses of the cache."""
+        """Returns a dict of counters over all pipelines that share this Storage: requests, bytes, retries, hedges, times in ms, hits and misses of the
+        cache."""
         return self.core().counters()
 
     def __repr__(self) -> str:

@@ -23,7 +23,8 @@ struct late_reader {
 void late_open(struct late_reader *l, int64_t sample, int32_t batch);
 void late_close(struct late_reader *l);
 
-/* Reads the batches of `gpu`, whose first output must be contiguous. Fails unless they equal the batches of `cores`, none of which is released during the test. */
+/* Reads the batches of `gpu`, whose first output must be contiguous. Fails unless they equal the batches of `cores`, none of which is released during the
+ * test. */
 void late_check(struct late_reader *l, struct stk_pipeline *gpu, struct stk_pipeline *cores);
 
 #endif

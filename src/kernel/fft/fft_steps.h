@@ -4,9 +4,9 @@
  * of floats for several signals, each in its lane. Complex numbers are pairs of such values.
  *
  * To transform a signal, multiply it by stk__fft_scale, and fill x with it as f->complex numbers. With Bluestein's method, call stk__fft_chirp for each of
- * them, and append zeros up to f->padded numbers. Then run all stages, each from x to y and the next one from y to x; the order of butterflies within a stage does not matter. With Bluestein's
- * method, call stk__fft_convolve for each number, run the stages again, and call stk__fft_unchirp for the first f->complex numbers. At last,
- * stk__fft_powers gives the spectrum. */
+ * them, and append zeros up to f->padded numbers. Then run all stages, each from x to y and the next one from y to x; the order of butterflies within a stage
+ * does not matter. With Bluestein's method, call stk__fft_convolve for each number, run the stages again, and call stk__fft_unchirp for the first f->complex
+ * numbers. At last, stk__fft_powers gives the spectrum. */
 #ifndef STK_KERNEL_FFT_STEPS_H
 #define STK_KERNEL_FFT_STEPS_H
 
