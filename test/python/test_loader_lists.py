@@ -133,6 +133,17 @@ def test_images_that_differ_in_size_come_as_a_list(kind, shuffle, pictures, tmp_
     assert sorted(image.numpy().tobytes() for image in batch.image) == given
 
 
+def test_images_that_get_one_size_after_a_border_come_as_a_tensor(tmp_path, notices):
+    """The Loader foresees whether results differ in size. Images of 200 x 100 and 500 x 300 have different shapes, but the same one with a border of 50."""
+    (tmp_path / "c").mkdir()
+    for k, (width, height) in enumerate([(200, 100), (500, 300), (200, 100), (500, 300)]):
+        Image.new("RGB", (width, height)).save(tmp_path / "c" / f"{k}.png")
+    batch = next(iter(Loader(str(tmp_path), 4, transforms=[T.Pad(50), T.Resize(100), T.PILToTensor()])))
+    assert tuple(batch.image.shape) == (4, 3, 100, 150) and not notices
+    batch = next(iter(Loader(str(tmp_path), 4, transforms=[T.Pad(40), T.Resize(100), T.PILToTensor()])))
+    assert [tuple(image.shape) for image in batch.image] == [(3, 100, 155), (3, 100, 152)] * 2 and len(notices) == 1
+
+
 class Views(Scenes):
     def __getitem__(self, i):
         return self.pictures[i], i

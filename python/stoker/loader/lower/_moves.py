@@ -73,12 +73,17 @@ def _random_crop(image: Image, t: T.RandomCrop, gate: Gate) -> Image:
     return image.moved(crop, t.size)
 
 
-@lowers(T.Pad, in_groups=False, takes_floats=True)
-def _pad(image: Image, t: T.Pad, gate: Gate) -> Image:
-    left, top, right, bottom = t.padding
-    followers = image.moving()
-    extent = None if image.extent is None else (image.extent[0] + top + bottom, image.extent[1] + left + right)
-    return image.moved(followers.pad(image.node, t, (top, left), (bottom, right)), extent)
+@rule_for(T.Pad, in_groups=False, takes_floats=True)
+class _Pad(Rule):
+    def lowered(self, image: Image, gate: Gate) -> Image:
+        left, top, right, bottom = self.t.padding
+        followers = image.moving()
+        extent = None if image.extent is None else self.size_after(image.extent)
+        return image.moved(followers.pad(image.node, self.t, (top, left), (bottom, right)), extent)
+
+    def size_after(self, size: Size) -> Size:
+        left, top, right, bottom = self.t.padding
+        return size[0] + top + bottom, size[1] + left + right
 
 
 def _flipped(image: Image, horizontal: Any, vertical: Any) -> Image:

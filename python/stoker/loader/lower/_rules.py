@@ -202,8 +202,7 @@ class Rule:
         return self.draws_size and (boxes or not self.needs_boxes)
 
     def size_after(self, size: Size) -> Size | None:
-        """Returns the size of the image that the transform makes of an image of this size, or None if it is not known. Recipe.sizes_differ only compares
-        results with each other, so Pad, which adds the same to all sizes, returns the size itself."""
+        """Returns the size of the image that the transform makes of an image of this size, or None if it is not known."""
         return size if self.knows_size else None
 
     def add_to(self, parts: Parts) -> None:
