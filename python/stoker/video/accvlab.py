@@ -135,16 +135,13 @@ class _Open:
     def clear(self) -> None:
         self._videos.clear()
 
-    def decode(
-        self, paths: Sequence[str], frames: Sequence[int], as_bgr: bool, of: Callable[[str], VideoDecoder] | None = None
-    ) -> list[RGBFrame]:
-        """Returns frame frames[k] of file paths[k] for each k. Decodes different files in parallel. of: a function that returns the decoder of a path; None:
-        self.get."""
+    def decode(self, paths: Sequence[str], frames: Sequence[int], as_bgr: bool) -> list[RGBFrame]:
+        """Returns frame frames[k] of file paths[k] for each k. Decodes different files in parallel."""
         _check(paths, frames, self._most)
         places: dict[str, list[int]] = {}
         for k, path in enumerate(paths):
             places.setdefault(path, []).append(k)
-        opened = {path: (of or self.get)(path) for path in places}
+        opened = {path: self.get(path) for path in places}
 
         def read(path: str) -> list[RGBFrame]:
             data = np.asarray(opened[path].get_frames_at([int(frames[k]) for k in places[path]]).data)

@@ -116,9 +116,6 @@ static void sample(const struct stk_run *run, int32_t y, int32_t rows)
 			sample_plain_u8(run, y, rows);
 		else
 			sample_plain(run, y, rows);
-		/* no rounding is needed: a nearest resize copies values of the source, all of which float32 can hold */
-		if (run->plan->nearest && p->resize.dtype != p->in_dtype)
-			return;
 	} else {
 		stk__run_resize_rows(run, y, rows);
 		if (run->plan->rows == STK_ROWS_FLOAT && p->resize.dtype != STK_FLOAT)
