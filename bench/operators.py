@@ -5,8 +5,8 @@
 usage: operators.py [NAME ...] [--gpu] [--size H W] [--batch N] [--rounds N] [--seconds S] [--json FILE]
 Both libraries work on the same images: on the CPU with one thread, from memory; with --gpu from a batch on GPU 0 (a tensor of torch; without
 torch's CUDA the batch is uploaded). `copy` shows the cost of passing images to the pipeline. A NAME selects all operators whose names contain it: `noise`
-selects noise.*. Random images are the worst case for operators whose time depends on values. Slices alternate, and end when both sides are idle. Operators that a
-library lacks are named and skipped. No operator is started after --seconds.
+selects noise.*. Random images are the worst case for operators whose time depends on values. Slices alternate, and end when both sides are idle. Operators that
+a library lacks are named and skipped. No operator is started after --seconds.
 """
 
 from __future__ import annotations

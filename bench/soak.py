@@ -90,8 +90,9 @@ def line(samples: Sequence[tuple[float, float]]) -> tuple[float, float]:
 def growth(samples: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """Returns the rise of the value from the first sample to the last, and the rise's standard error.
 
-    The rise is computed from the smaller of two slopes: that of the line through all samples, and the median slope of PARTS consecutive stretches of time. A leak
-    raises both slopes. A single step, as an allocator or a driver makes, raises only the first; values that rise and fall again can raise only the second."""
+    The rise is computed from the smaller of two slopes: that of the line through all samples, and the median slope of PARTS consecutive stretches of time. A
+    leak raises both slopes. A single step, as an allocator or a driver makes, raises only the first; values that rise and fall again can raise only the
+    second."""
     size = max(3, -(-len(samples) // PARTS))
     lines = [line(samples[k : k + size]) for k in range(0, len(samples) - 2, size)]
     error = statistics.median(e for _, e in lines) * (math.pi / 2 / len(lines)) ** 0.5  # standard error of the median of len(lines) slopes

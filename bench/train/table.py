@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures how much of a training loop's speed remains with each loader, for several networks, with many cores and with few. Prints a table, and writes JSON.
 
-usage: table.py FOLDER [--models mobilenet_v3_small,resnet18,resnet50] [--cores 16,2] [--gpus 1,2] [--rounds 5] [--seconds 10] [--json FILE] [-- more of share.py]
+usage: table.py FOLDER [--models mobilenet_v3_small,resnet18,resnet50] [--cores 16,2] [--gpus 1,2] [--rounds 5] [--seconds 10] [--json FILE] [-- more of
+share.py]
 
 Each row runs in its own process (share.py), whose affinity limits it to the given number of cores per GPU. Rows for GPUs or cores that the machine lacks are
 "not run".

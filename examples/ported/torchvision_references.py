@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A port of torchvision's references/classification/train.py: torchvision_references.py FOLDER [--auto-augment ta_wide] [--random-erase 0.1] [--mixup-alpha 0.2].
+"""A port of torchvision's references/classification/train.py: torchvision_references.py FOLDER [--auto-augment ta_wide] [--random-erase 0.1] [--mixup-alpha
+0.2].
 
 Two Loaders replace `load_data` and the two DataLoaders, and take the presets unchanged. MixUp and CutMix need no collate function, a DistributedSampler is not
 needed, and with `batch.valid` validation counts each image once on any number of ranks.

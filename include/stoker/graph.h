@@ -191,9 +191,9 @@ struct stk_source_callbacks {
 	void *user;
 	bool per_sample; /* each call of pull requests one sample (request.index >= 0); otherwise a whole batch (index -1) */
 	enum stk_seek seek;
-	/* Only in a pipeline without a reader, for training with several ranks: the rank's source gives only its share (shard) of the epoch's batches, which are
-	 * those with the numbers shard_id, shard_id + shards, shard_id + 2 shards and so on. Positions in the epoch count the samples of all ranks. shards 0
-	 * stands for 1. */
+	/* Only in a pipeline without a reader, for training with several ranks: the rank's source gives only its share (shard) of the epoch's batches, which are those
+	 * with the numbers shard_id, shard_id + shards, shard_id + 2 shards and so on. Positions in the epoch count the samples of all ranks. shards 0 stands for
+	 * 1. */
 	int32_t shards, shard_id;
 };
 /* Sets the callbacks of an external_source or a python_function. The graph owns them from then on, even if the call fails. STK_INVALID: the node is of

@@ -11,7 +11,8 @@ from pathlib import Path
 
 
 def _may_be_table(argument: str) -> bool:
-    """Returns whether an argument of `stoker inspect` or `stoker pack` may name a table. This check is quick; the modules that decide take a while to import."""
+    """Returns whether an argument of `stoker inspect` or `stoker pack` may name a table. This check is quick; the modules that decide take a while to
+    import."""
     if argument.partition("?")[0].endswith((".parquet", ".pq")) or argument.startswith("hf://"):
         return True
     try:

@@ -80,7 +80,8 @@ def bytes_of(value: Any) -> int:
 
 
 def infinite_in(given: Any, made: Any) -> Any:
-    """Returns a bool array that is True where a finite value of `given` is infinite in `made`, its copy in a narrower type; None if there are no such values."""
+    """Returns a bool array that is True where a finite value of `given` is infinite in `made`, its copy in a narrower type; None if there are no such
+    values."""
     import numpy as np
 
     infinite = np.isinf(made)

@@ -26,7 +26,8 @@ def advice(name: str) -> str:
 
 
 def torch(who: str) -> None:
-    """Raises ModuleNotFoundError if PyTorch is not installed. Does not import it, which takes a second or more. who: the name of the function in the message."""
+    """Raises ModuleNotFoundError if PyTorch is not installed. Does not import it, which takes a second or more. who: the name of the function in the
+    message."""
     if sys.modules.get("torch") is not None:
         return
     try:

@@ -158,7 +158,8 @@ class _Life:
 
     @classmethod
     def forget(cls) -> None:
-        """Closes the write end in a forked child, which would otherwise keep the parent's workers alive. Leaves the read end open: the child may be a worker."""
+        """Closes the write end in a forked child, which would otherwise keep the parent's workers alive. Leaves the read end open: the child may be a
+        worker."""
         if cls.writer is not None:
             cls.writer.close()
             cls.writer = None

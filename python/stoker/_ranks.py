@@ -128,7 +128,8 @@ class Meeting:
             raise self._no_answer(what, e) from None
 
     def receive(self, what: str, part: str, ranks: Iterable[int]) -> list[str]:
-        """Returns the texts that these ranks have published under the name `part`, in their order. Waits at most for the store's timeout, then raises an error."""
+        """Returns the texts that these ranks have published under the name `part`, in their order. Waits at most for the store's timeout, then raises an
+        error."""
         keys = {r: self._key(part, r) for r in ranks}
         try:
             self._store.wait(list(keys.values()))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The settings of a pipeline in one table: name, type, default, meaning, whether serialize() writes it, and its name in the C module.
 
-Type checkers read the annotations of this file's classes (Pipeline takes **kwargs: Unpack[ByName]), and this module reads them at run time. So this file cannot use
-`from __future__ import annotations`.
+Type checkers read the annotations of this file's classes (Pipeline takes **kwargs: Unpack[ByName]), and this module reads them at run time. So this file cannot
+use `from __future__ import annotations`.
 """
 
 import contextlib

@@ -117,9 +117,9 @@ class AutoAugment(Augmentation):
 
 
 class AugMix(Augmentation):
-    """Mixes the image with mixture_width augmented copies. Each copy goes through chain_depth operations (-1 or 0: 1 to 3, drawn), whose magnitudes are drawn from
-    the first `severity` of ten. The weights of the mixture are drawn from Dirichlet distributions with the parameter alpha. all_ops: whether operations that
-    change colors, contrast, brightness and sharpness may be drawn too."""
+    """Mixes the image with mixture_width augmented copies. Each copy goes through chain_depth operations (-1 or 0: 1 to 3, drawn), whose magnitudes are drawn
+    from the first `severity` of ten. The weights of the mixture are drawn from Dirichlet distributions with the parameter alpha. all_ops: whether operations
+    that change colors, contrast, brightness and sharpness may be drawn too."""
 
     severity: int
     mixture_width: int

@@ -152,17 +152,17 @@ class VideoDecoder:
     stream_index: the stream's number in the file. Default: the first video stream.
     dimension_order: "NCHW" or "NHWC".
     num_ffmpeg_threads: accepted, without effect: a decoder uses the calling thread. To use several cores, call several decoders on several threads.
-    device: "cpu", or "cuda" or "cuda:N" for frames in the memory of a GPU; None: torch's default device. For a GPU, NVIDIA's video decoder makes the frames if it
-        supports the stream. CPU cores make all other frames, with the same bytes, and decide whether a frame is damaged. counters["frames_on_gpu"] counts the
-        frames of NVIDIA's decoder; why_on_cores says why the CPU made the others.
+    device: "cpu", or "cuda" or "cuda:N" for frames in the memory of a GPU; None: torch's default device. For a GPU, NVIDIA's video decoder makes the frames
+        if it supports the stream. CPU cores make all other frames, with the same bytes, and decide whether a frame is damaged. counters["frames_on_gpu"] counts
+        the frames of NVIDIA's decoder; why_on_cores says why the CPU made the others.
     seek_mode: accepted, without effect: frames are always exact, as in torchcodec's mode "exact".
     transforms, output_dtype, custom_frame_mappings: arguments of torchcodec, for which only the defaults are supported. Other values raise an error that says
     what to use instead.
     strict: a damaged frame raises an error. With strict=False it is returned as far as it can be decoded.
     storage: a stoker.Storage for URLs. None: one that all such decoders of the process share.
 
-    Frame i, from 0 on, is the i-th that is shown, after the file's edit list and rotation are applied. Frames are torch tensors of uint8, or NumPy arrays if torch
-    is not installed. The frames of one call are planned together, so that no packet is decoded twice.
+    Frame i, from 0 on, is the i-th that is shown, after the file's edit list and rotation are applied. Frames are torch tensors of uint8, or NumPy arrays if
+    torch is not installed. The frames of one call are planned together, so that no packet is decoded twice.
     """
 
     def __init__(

@@ -47,8 +47,8 @@ def _without_user(rest: str, every: bool) -> str:
 
 
 def _credentials_size(rest: str) -> int:
-    """Returns the size of "ID:SECRET@" before a bucket's name; 0 without such a text. Names of buckets have no @, and in few stores a colon, but keys may contain
-    an @ and secrets slashes."""
+    """Returns the size of "ID:SECRET@" before a bucket's name; 0 without such a text. Names of buckets have no @, and in few stores a colon, but keys may
+    contain an @ and secrets slashes."""
     bucket = rest.partition("/")[0]
     return _user_end(rest if re.search(_COLON, bucket) else bucket, bucket, len(rest))
 

@@ -212,8 +212,8 @@ class RandomAffine(Filled):
 
 
 class RandomRotation(RandomAffine):
-    """Rotates the image about its center or `center` (x, y), counter-clockwise, by an angle drawn for each sample. The image keeps its size; with expand=True the
-    output has the size that holds the whole rotated image."""
+    """Rotates the image about its center or `center` (x, y), counter-clockwise, by an angle drawn for each sample. The image keeps its size; with expand=True
+    the output has the size that holds the whole rotated image."""
 
     def __init__(
         self,

@@ -40,8 +40,8 @@ def Constant(
     device: str | None = None,
     **kwargs: Any,
 ) -> ScalarConstant | DataNode:
-    """Returns a number with a type, for arithmetic with nodes (ScalarConstant). If shape, layout or device is given, or if the value is not a bool, int or float of
-    Python, returns a node with the same value for each sample."""
+    """Returns a number with a type, for arithmetic with nodes (ScalarConstant). If shape, layout or device is given, or if the value is not a bool, int or
+    float of Python, returns a node with the same value for each sample."""
     if shape is None and layout is None and device is None and isinstance(value, (bool, int, float)) and not isinstance(value, IntEnum):
         return ScalarConstant(value, None if dtype is None else to_dtype(dtype))
     from stoker.data_node import constant_node

@@ -28,8 +28,8 @@ struct stk_io {
 	struct stk_histogram latency, wait; /* for remote requests: time from beginning to end, and time from submission to beginning */
 	_Atomic uint64_t remote, remote_bytes, retries;
 	_Atomic uint64_t requests, completed, failed, bytes, tried_now;
-	/* The lock guards the members below. under_way: number of submitted requests that have not ended; destroy waits until it is 0. It is not atomic, because
-	 * the thread that ends the last request must not touch io after destroy continues. */
+	/* The lock guards the members below. under_way: number of submitted requests that have not ended; destroy waits until it is 0. It is not atomic, because the
+	 * thread that ends the last request must not touch io after destroy continues. */
 	pthread_mutex_t lock;
 	pthread_cond_t idle;
 	uint64_t under_way;

@@ -37,8 +37,8 @@ int32_t stk__plan(const struct stk_frame_table *t, const int32_t *wanted, int32_
 	for (int32_t i = 0; i < count; i++) {
 		const int32_t key = stk__plan_key(t, wanted[i]), packet = t->packet_of[wanted[i]];
 		const int32_t first = key < 0 ? 0 : t->keys[key];
-		/* If the previous segment begins at the same key packet or decodes it already, that segment is extended. The packet may precede the segment's last one, if
-		 * a later part of the file has earlier times. */
+		/* If the previous segment begins at the same key packet or decodes it already, that segment is extended. The packet may precede the segment's last one, if a
+		 * later part of the file has earlier times. */
 		if (n > 0 && first >= out[n - 1].first && first <= out[n - 1].last) {
 			out[n - 1].last = packet > out[n - 1].last ? packet : out[n - 1].last;
 			out[n - 1].n_wanted++;

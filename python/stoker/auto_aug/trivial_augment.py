@@ -43,7 +43,8 @@ def trivial_augment_wide(
 def apply_trivial_augment(
     augmentations: Sequence[_Augmentation], data: DataNode, num_magnitude_bins: int = 31, seed: int | None = None, **kwargs: Any
 ) -> DataNode:
-    """Applies to each sample one of `augmentations` with one of the magnitudes, both drawn at random. Named arguments go to the augmentations that take them."""
+    """Applies to each sample one of `augmentations` with one of the magnitudes, both drawn at random. Named arguments go to the augmentations that take
+    them."""
     check_bins(num_magnitude_bins)
     if len(augmentations) == 0:
         raise InvalidArgumentError("The `augmentations` list cannot be empty. Got empty list in `apply_trivial_augment` call.")

@@ -109,8 +109,8 @@ def _nested_shape(data: Any) -> tuple[int, ...]:
 
 
 def _check_samples(samples: list[Tensor]) -> list[Tensor]:
-    """Returns the samples. Raises ShapeError if one is a scalar, or if they differ in type or in more than the extent of dim 0. Converts a sample of shape (0,),
-    such as torch.tensor([]), to an empty sample of the others' shape and type."""
+    """Returns the samples. Raises ShapeError if one is a scalar, or if they differ in type or in more than the extent of dim 0. Converts a sample of shape
+    (0,), such as torch.tensor([]), to an empty sample of the others' shape and type."""
     first = next((s for s in samples if tuple(s.shape) != (0,)), samples[0])
     alike = []
     for i, s in enumerate(samples):

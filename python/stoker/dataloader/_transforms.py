@@ -89,7 +89,8 @@ def compiled(transform: Any) -> Compiled:
 
 
 def _name(part: Any) -> str:
-    """Returns the class name of a transform of torchvision, or of torch.nn.Identity. Raises InPython for others, also subclasses, which may do something else."""
+    """Returns the class name of a transform of torchvision, or of torch.nn.Identity. Raises InPython for others, also subclasses, which may do something
+    else."""
     kind = type(part)
     if kind.__module__.startswith("torch.nn.") and kind.__name__ == "Identity":
         return "Identity"

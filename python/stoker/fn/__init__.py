@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operators as functions: fn.resize(images, size=224), fn.readers.file(...), fn.decoders.image(...), fn.random.uniform(...).
 
-Most are made from the library's table when they are first used. help(fn.resize) shows the arguments of an operator, and dir(fn) lists all operators. fn.eager calls
-a single operator with lists of arrays.
+Most are made from the library's table when they are first used. help(fn.resize) shows the arguments of an operator, and dir(fn) lists all operators. fn.eager
+calls a single operator with lists of arrays.
 """
 
 from __future__ import annotations

@@ -63,7 +63,8 @@ class Coordinates:
         self.width, self.height = width, height
 
     def mirror(self, axis: int, which: torch.Tensor) -> None:
-        """Mirrors the rows for which `which` is True. axis: 0 for x, 1 for y. A point at x moves to width - 1 - x, but a box's edge to width - x; y likewise."""
+        """Mirrors the rows for which `which` is True. axis: 0 for x, 1 for y. A point at x moves to width - 1 - x, but a box's edge to width - x; y
+        likewise."""
         end = self._as_own((self.width, self.height)[axis])
         v = self.values
         turned = v.clone()

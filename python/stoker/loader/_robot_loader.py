@@ -164,7 +164,8 @@ class RobotLoader:
             raise StateError("a newer iteration over this Loader has begun, its place was set, or it was closed")
 
     def _submit(self, generation: int, epoch: int, first: int) -> Any:
-        """Lets a thread make the batch that begins at position `first`, and returns its future. Raises StateError if the iteration is no longer the current one."""
+        """Lets a thread make the batch that begins at position `first`, and returns its future. Raises StateError if the iteration is no longer the current
+        one."""
         with self._lock:
             self._check_generation(generation)
             if self._threads is None:

@@ -341,7 +341,8 @@ class Run:
             return {"epoch": self.epoch, "pipeline": self.resumed}
         core = self._session.state()
         if self.order is None and not self.source.makes_order:
-            # In a pipeline that the user made, an epoch's last batch may hold samples of the next epoch, which then has consumed samples before its first batch.
+            # In a pipeline that the user made, an epoch's last batch may hold samples of the next epoch, which then has consumed samples before its first
+            # batch.
             begun = self._session.step > 0 or core["consumed"] > 0
             over = not begun or (core.get("streamed") and core["epoch"] > self.epoch)
             return {"epoch": core["epoch"], "pipeline": None if over else core}

@@ -324,8 +324,8 @@ class EpochIterator:
         raise StopIteration
 
     def _is_over(self) -> bool:
-        """Returns whether the epoch has ended. If the caller stopped at the last batch, before StopIteration, this takes the next step to find out, and stores it
-        in self._kept."""
+        """Returns whether the epoch has ended. If the caller stopped at the last batch, before StopIteration, this takes the next step to find out, and stores
+        it in self._kept."""
         last = all(self._done) or 0 <= self._samples <= self._counter or 0 < len(self) <= self._given
         if not self._ended and self._begun and last and self._kept is None:
             with contextlib.suppress(StopIteration):

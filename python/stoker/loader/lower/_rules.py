@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How one transform is compiled. Each class of transforms has one rule, a subclass of Rule, which answers all questions that the Loader asks about its transforms.
-`lowers` makes a rule of a function and answers, and rule_of() finds the rule of a transform."""
+"""How one transform is compiled. Each class of transforms has one rule, a subclass of Rule, which answers all questions that the Loader asks about its
+transforms. `lowers` makes a rule of a function and answers, and rule_of() finds the rule of a transform."""
 
 from __future__ import annotations
 
@@ -137,8 +137,8 @@ Lowering = Callable[[Image, Any, Gate], Image]  # adds the operators of a transf
 
 
 class Rule:
-    """What the Loader knows of the transform `t`. The class attributes are the answers for a transform that only takes images of bytes; `lowers` sets others. This
-    base class is also the rule of transforms that cannot be compiled."""
+    """What the Loader knows of the transform `t`. The class attributes are the answers for a transform that only takes images of bytes; `lowers` sets others.
+    This base class is also the rule of transforms that cannot be compiled."""
 
     answers: ClassVar[dict[str, Any]] = {}  # names of attributes below, with their values or functions of the transform that return them
 

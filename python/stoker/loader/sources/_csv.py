@@ -24,8 +24,8 @@ def from_table(
 ) -> FileSource:
     """Makes a source from a table whose targets are values, not images.
 
-    table: a CSV file whose first line names the columns, or a DataFrame. path: the column with paths or URIs. root: the folder of relative paths, by default that
-    of the CSV file. targets: one or several columns, or a dict from fields to columns; by default all columns but `path`.
+    table: a CSV file whose first line names the columns, or a DataFrame. path: the column with paths or URIs. root: the folder of relative paths, by default
+    that of the CSV file. targets: one or several columns, or a dict from fields to columns; by default all columns but `path`.
     """
     paths, columns, _ = _parts_of(table, path, targets, root)
     return FileSource(None, paths, columns or None)

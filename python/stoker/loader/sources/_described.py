@@ -8,7 +8,8 @@ from typing import Any
 
 
 class Listing:
-    """The value of `loader.dataset` if the user gave no Dataset. len() is the number of samples. samples: a function that returns this number; None: unknown."""
+    """The value of `loader.dataset` if the user gave no Dataset. len() is the number of samples. samples: a function that returns this number; None:
+    unknown."""
 
     def __init__(self, name: str, samples: Callable[[], int | None], classes: list[Any], class_to_idx: dict[Any, int]) -> None:
         self._name, self._samples = name, samples

@@ -33,8 +33,8 @@ class NullError(ValueError):
 
 
 def column_of(name: str, type: Any, is_image: bool) -> Column | None:
-    """Returns a Column for a column of this name and type of pyarrow; None if values of the type cannot be in a batch. is_image: whether the column holds images
-    if its type allows that."""
+    """Returns a Column for a column of this name and type of pyarrow; None if values of the type cannot be in a batch. is_image: whether the column holds
+    images if its type allows that."""
     plain = plain_type(type)
     if is_image and _holds_images(plain):
         return Column(name, type, IMAGE)
@@ -286,8 +286,8 @@ def _numbers(array: Any, dtype: str) -> Values:
 
 
 def _arrays(array: Any, dtype: str) -> Values:
-    """Returns a function from a row of a column of lists of numbers to the row's array, or None for a null. Lists may be nested. The function raises an error if
-    the lists inside of a row differ in length."""
+    """Returns a function from a row of a column of lists of numbers to the row's array, or None for a null. Lists may be nested. The function raises an error
+    if the lists inside of a row differ in length."""
     import numpy as np
 
     ends, nulls, inner = _list_of(array)

@@ -228,7 +228,8 @@ class TarSource(Source):
 
     @property
     def classes(self) -> list[str]:
-        """Returns the class names from the file classes.txt of `stoker pack`; [] without it, for tars in several folders, or if the label is not from `.cls`."""
+        """Returns the class names from the file classes.txt of `stoker pack`; [] without it, for tars in several folders, or if the label is not from
+        `.cls`."""
         folders = {Path(tar).parent for tar in self.tars if "://" not in tar}
         if len(folders) != 1 or self.components.get("label") not in ("cls", ("cls", "int")):
             return []

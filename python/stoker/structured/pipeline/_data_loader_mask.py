@@ -7,7 +7,8 @@ from typing import Any
 
 
 def masked_as(own: type, shown: type) -> type:
-    """Returns a subclass of both `own` and `shown` that behaves like `own`. Attributes that only `shown` has raise RuntimeError, unless they begin with `__`."""
+    """Returns a subclass of both `own` and `shown` that behaves like `own`. Attributes that only `shown` has raise RuntimeError, unless they begin with
+    `__`."""
 
     def refuse(name: str) -> property:
         def raises(self: Any) -> Any:

@@ -62,7 +62,8 @@ class PipelineDefinition:
         return self._input.used_sample_data_structure
 
     def check_and_get_output_data_structure(self) -> SampleDataGroup:
-        """Returns the format of the outputs. Raises an error if a step cannot be applied to the format before it, or a path of passthrough_copy_* does not exist."""
+        """Returns the format of the outputs. Raises an error if a step cannot be applied to the format before it, or a path of passthrough_copy_* does not
+        exist."""
         structure = self.input_data_structure
         if self._print:
             print(f"Input format:\n{structure.get_string_no_details()}")

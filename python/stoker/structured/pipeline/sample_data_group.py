@@ -243,7 +243,8 @@ class SampleDataGroup:
         group._set(name, value, path_text(_names(path)))
 
     def get_item_in_path(self, path: Path) -> Any:
-        """Returns the value of the field at a path, self[path[0]][path[1]]...; for the empty path, this tree. Raises MissingFieldError if there is no such field."""
+        """Returns the value of the field at a path, self[path[0]][path[1]]...; for the empty path, this tree. Raises MissingFieldError if there is no such
+        field."""
         if not _names(path):
             return self
         group, name = self._parent_and_name(path)

@@ -30,8 +30,8 @@ class BoundingBoxToHeatmapConverter(PipelineStepBase):
     A box is active, and drawn, if all of these hold: its category is below num_categories; its bool in the field is_valid_opt_in_name, if there is one, is
     true; at least min_fraction_area_clipping of its area lies inside the image; and this part is at least as high and wide as min_object_size, or as
     per_category_min_object_sizes of its category: (height, width) in pixels of the heatmap.
-    The radius of a Gaussian is the distance of the centre from the nearest side of the box, times radius_scaling_factor, at least min_radius (and 0.5), and at most
-    max_radius. Its standard deviation is the radius times radius_to_sigma_factor.
+    The radius of a Gaussian is the distance of the centre from the nearest side of the box, times radius_scaling_factor, at least min_radius (and 0.5), and at
+    most max_radius. Its standard deviation is the radius times radius_to_sigma_factor.
     """
 
     def __init__(

@@ -18,11 +18,11 @@ class ImageDecoder(PipelineStepBase):
     """Decodes all images with the given name to uint8 images (HWC). The field holds the bytes of an image file, or is a frame of a video
     (SampleDataGroup.add_video_frame_field).
 
-    use_device_mixed: whether the results are on the GPU, if the pipeline has one. Image files are then decoded on the GPU; so are frames of videos, if the GPU's
-    video decoder supports them, else on the cores. as_bgr: the order of the channels is blue, green, red. hw_decoder_load has no effect.
-    video_decoders: how many open decoders each field of video frames keeps. An open decoder can decode the next frame of its video from one packet, without
-    decoding from the last key frame again. By default there is one decoder for each sample of a batch, which suits batches that go through videos frame by
-    frame (SequenceSampler); for samples in random order, 1 is enough. A decoder needs memory for about 10 frames.
+    use_device_mixed: whether the results are on the GPU, if the pipeline has one. Image files are then decoded on the GPU; so are frames of videos, if the
+    GPU's video decoder supports them, else on the cores. as_bgr: the order of the channels is blue, green, red. hw_decoder_load has no effect. video_decoders:
+    how many open decoders each field of video frames keeps. An open decoder can decode the next frame of its video from one packet, without decoding from the
+    last key frame again. By default there is one decoder for each sample of a batch, which suits batches that go through videos frame by frame
+    (SequenceSampler); for samples in random order, 1 is enough. A decoder needs memory for about 10 frames.
     """
 
     def __init__(
