@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * EXIF's orientations 1..8: 1 as stored, 2 mirrored, 3 rotated by 180 degrees, 4 upside down, 5 transposed, 6 rotated by 90 degrees clockwise, 7 transposed
- * about the other diagonal, 8 rotated by 90 degrees counter-clockwise. */
+ * EXIF's orientations 1..8: what must be done to the stored image to show it. 1: nothing, 2: swap left and right, 3: rotate by 180 degrees, 4: swap top and
+ * bottom, 5: mirror about the main diagonal, 6: rotate by 90 degrees clockwise, 7: mirror about the other diagonal, 8: rotate by 90 degrees
+ * counter-clockwise. */
 #ifndef STK_CODEC_ORIENT_H
 #define STK_CODEC_ORIENT_H
 

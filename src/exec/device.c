@@ -326,8 +326,8 @@ static bool last_level_here(const struct stk_program *g, int32_t level)
 	return true;
 }
 
-/* Lets the record continue after its jobs on the GPU have ended or failed: passes on which samples the GPU refused or failed. If nothing is left to do on
- * the GPU, also cleans the batch and makes it free. */
+/* Lets the record continue after its jobs on the GPU have ended or failed. Gives it the list of samples that the GPU has refused or could not process, or the
+ * error. If nothing is left to do on the GPU, also cleans the batch and makes it free. */
 static void batch_done(struct stk_pipeline *p, struct stk_device_batch *b, enum stk_status s, const struct stk_error *err)
 {
 	struct stk_record *r = b->record;

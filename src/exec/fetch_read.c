@@ -395,7 +395,8 @@ void stk__name_part(const struct stk_sample_state *s, int32_t reader, int32_t pa
 		n->def->reader->part_name(n->shared, stk__reader_place(p, reader, &s->place).sample, part, err->uri, sizeof err->uri);
 }
 
-/* Adds to the error the operator with its line and, if an object is missing, the file in which the object is listed. */
+/* Adds to the error the title of the reader, which contains the line of the user's program that made it. If an object is missing, also adds the file that lists
+ * the object. */
 static void blame_reader(const struct stk_program_node *n, struct stk_error *err)
 {
 	char title[STK_MAX_TITLE];

@@ -22,8 +22,8 @@ enum {
 	CUDA_CAPTURE_IMPLICIT = 906,
 };
 
-/* Errors that CUDA documents with "This leaves the process in an inconsistent state": all later calls fail with the same error, whichever library launched
- * the kernel that caused it. */
+/* Errors after which the process cannot use CUDA any more: all later calls fail with the same error, even if another library's work caused it. CUDA's
+ * documentation says so of all but CUDA_ECC_UNCORRECTABLE, which is treated like the others. */
 enum {
 	CUDA_ECC_UNCORRECTABLE = 214,
 	CUDA_ILLEGAL_ADDRESS = 700,

@@ -543,7 +543,7 @@ static void test_reverse_source(void **state)
 static void test_fault_loop(void **state)
 {
 	(void)state;
-	put("f", 400000); /* larger than the first buffer */
+	put("f", 400000); /* more bytes than a read takes room for before it knows the size of the file */
 	for (int try = 0; try < 2; try++)
 		for (int kind = 0; kind < STK_FAULT_KINDS; kind++)
 			for (int64_t nth = 0, met = 1; met; nth++) {

@@ -16,8 +16,9 @@ _WAITS = 0.02  # a wait for data that is shorter than this share of a step count
 
 @dataclass(frozen=True)
 class Bound:
-    """The stage that limits a loader: "none" (the loop hardly waits), "loop" (the loop's own thread), "cores", "storage", "copy" (to the GPU), "gpu" or
-    "waits" (none of these was busy)."""
+    """The stage that limits a loader, and a text about it for the report. stage: "none" (the loop hardly waits), "loop" (the loader works in the loop's own
+    thread), "cores" (busy with the loader or with other programs), "storage", "copy" (to the GPU, or from a DataLoader's workers to the loop), "gpu" or "waits"
+    (none of these was busy)."""
 
     stage: str
     text: str

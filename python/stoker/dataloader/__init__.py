@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A DataLoader with torch's signature and contract. The parts that Stoker knows run in C, and everything else runs in torch's own DataLoader."""
+"""A DataLoader with torch's signature and contract. Data sets and transforms that Stoker knows run in C. With others, torch's own
+DataLoader does the work."""
 
 from stoker.dataloader.dataloader import DataLoader
 

@@ -44,12 +44,13 @@ struct stk_jpeg_gpu_item {
 	const uint8_t *data; /* in pinned memory */
 	size_t size;
 	const struct stk_jpeg_header *header;
-	struct stk_rect window;      /* the pixels that the pass reads, as stored in the file (stk__orient_rect) */
-	enum stk_image_type type;    /* STK_RGB, STK_BGR, STK_GRAY or STK_YCBCR */
-	int32_t max_scans;           /* maximum number of scans of a progressive file; 0: STK_JPEG_GPU_MAX_SCANS */
-	int orientation;             /* from EXIF; applied before the pass; 0 or 1: the image stays as stored */
-	const struct stk_pass *pass; /* a pass over the whole image's pixels, which are uint8 with 3 channels or 1 */
-	struct stk_image dst;        /* the output of the pass; `data` is a device address */
+	struct stk_rect window;   /* the pixels that the pass reads, as stored in the file (stk__orient_rect) */
+	enum stk_image_type type; /* STK_RGB, STK_BGR, STK_GRAY or STK_YCBCR */
+	int32_t max_scans;        /* maximum number of scans of a progressive file; 0: STK_JPEG_GPU_MAX_SCANS */
+	int orientation;          /* from EXIF; applied before the pass; 0 or 1: the image stays as stored */
+	const struct stk_pass
+		*pass;        /* its input is described as the whole image, uint8 with 1 or 3 channels, although only `window` is decoded */
+	struct stk_image dst; /* the output of the pass; `data` is a device address */
 	struct stk_jpeg_gpu_limits need;
 };
 

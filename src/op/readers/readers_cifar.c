@@ -55,7 +55,7 @@ static enum stk_status readers_cifar_infer(const struct stk_call *call, struct s
 	(void)err;
 	call->out[0].desc = (struct stk_desc){STK_UINT8, 3, {32, 32, 3}, "HWC"};
 	call->out[1].desc = (struct stk_desc){STK_INT32, 1, {1}, ""};
-	if (call->tools) /* the output is a view of the pixels */
+	if (call->tools) /* not NULL: called for a sample, whose image is a view of the data set and not a copy */
 		call->out[0].data = (void *)(uintptr_t)stk__cifar_pixels(call->shared, call->place.sample);
 	return STK_OK;
 }
