@@ -48,8 +48,8 @@ struct stk_jpeg_gpu_item {
 	enum stk_image_type type; /* STK_RGB, STK_BGR, STK_GRAY or STK_YCBCR */
 	int32_t max_scans;        /* maximum number of scans of a progressive file; 0: STK_JPEG_GPU_MAX_SCANS */
 	int orientation;          /* from EXIF; applied before the pass; 0 or 1: the image stays as stored */
-	const struct stk_pass
-		*pass;        /* its input is described as the whole image, uint8 with 1 or 3 channels, although only `window` is decoded */
+	/* the pass over the image's pixels; its input is the whole image, uint8 with 1 or 3 channels, although only `window` is decoded */
+	const struct stk_pass *pass;
 	struct stk_image dst; /* the output of the pass; `data` is a device address */
 	struct stk_jpeg_gpu_limits need;
 };
