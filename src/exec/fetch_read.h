@@ -105,7 +105,9 @@ static inline const struct stk_chain *stk__sample_chain(const struct stk_sample_
 	return &s->record->pipeline->program->levels[s->record->level].chains[chain];
 }
 
-/* ---- fetch_read.c: call the first three functions with the lock held ---- */
+/* ---- fetch_read.c ---- */
+
+/* Call these three functions with the pipeline's lock held. */
 bool stk__read_has_buffers(const struct stk_read *read);                  /* returns whether the read has ended and holds io's buffers */
 void stk__read_count(struct stk_pipeline *p, struct stk_read_request *q); /* counts the bytes of a request that has ended */
 void stk__read_ended(struct stk_pipeline *p, struct stk_read *read);      /* ends the read, and makes the chains that wait for it ready */

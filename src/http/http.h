@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reads objects of http://, https://, s3:// and gs:// with a few threads, each of which has hundreds of requests under way. libcurl opens connections and
- * encrypts TLS.
+ * Reads objects of http://, https://, s3:// and gs:// with a few threads, each of which has hundreds of requests under way. libcurl opens the
+ * connections, with TLS where the scheme asks for it.
  *
  * A request for a whole object is one GET, any other a GET of a range. If a body ends early, a request for the remaining range follows, if the ETag shows that
  * the object is unchanged. 404 (unless the bucket is missing), 410, a range that ends after the object, and a 403 for one object of a bucket from which others
- * were read are failures of the object. Nearly all other errors of servers and networks are failures of the source, which io retries. */
+ * were read are failures of the object. Nearly all other errors of servers and networks are failures of the source: io repeats such requests,
+ * as the settings of retries below say. */
 #ifndef STK_HTTP_H
 #define STK_HTTP_H
 

@@ -377,7 +377,7 @@ static void test_cores_near_a_device(void **state)
 static void test_a_long_list_is_cut(void **state)
 {
 	(void)state;
-	for (int first = 0; first < 100; first += 9) { /* the list is cut at different places of a number */
+	for (int first = 0; first < 100; first += 9) { /* each length cuts the list at another digit of a number */
 		struct stk_device_cores cores = {0};
 		for (int cpu = first; cpu < first + 200; cpu += 2)
 			CPU_SET(cpu, &cores.cpus);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Lists of files as text. Accepted lists must be consistent: paths have a valid length, labels are not negative. */
+ * Parses lists of files as text. In an accepted list no path is empty, each path is as long as the returned length says, also if it is cut to fit a buffer,
+ * and no label is negative. The error of a refused list names a line. */
 #include "fuzz.h"
 
 #include "base/memory.h"

@@ -67,7 +67,7 @@ LAYERS = {
 
 
 def layers_of(path: Path) -> list[str]:
-    """Returns the layers that name the test file or its folder."""
+    """Returns the layers whose entry in LAYERS lists the test file or its folder."""
     return [layer for layer, names in LAYERS.items() if {path.stem, path.parent.name} & set(names.split())]
 
 

@@ -425,7 +425,7 @@ def test_functions_of_all_kinds() -> None:
         return (*results, y)
 
     out = run(counts)
-    assert total == 22  # two traces of the definition have run its Python code twice
+    assert total == 22  # the definition is traced twice, and each trace runs its Python code once, which adds 1 + 10
     for i in range(N):
         b, x = int(BITS[i]), RAMP[i]
         for have, want in zip([o[i] for o in out], [x + 2 * b, x + b, x + 3 * b, x * (1 + b), x + 7, x + b, x - b], strict=True):

@@ -199,7 +199,7 @@ class StreamOfLength(Stream):
 
 
 def dataset(draw, base=None):
-    """Returns a function that makes a data set, and a description of the data set."""
+    """Returns a function that makes a data set, and a description of the data set. base: the kind of the data set; None: drawn."""
     give, what = container(draw)
     length = draw.choice([0, 1, 4, 9, 16])
     kind = draw.choice([Given] * 4 + [AtOnce, AtOnce, TooFew, Stream, StreamOfLength, "tensors", "list", "dict"]) if base is None else base

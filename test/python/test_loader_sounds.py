@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loader over sounds: folders, lists, manifests and tables; dense, padded and ragged batches; order, ranks and resuming; torchaudio's transforms."""
+"""Loader over sounds: folders, lists, manifests, tables and tars; dense, padded and ragged batches; buckets of durations; order, ranks and resuming; added
+noise; torchaudio's transforms; wrong arguments."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoker.samplers give the same clips as torchcodec's functions of the same names."""
+"""The functions of stoker.samplers give the clips that torchcodec's functions of the same names give. The expected frame numbers are written here, since
+torchcodec may not be installed. Wrong arguments are refused."""
 
 from __future__ import annotations
 

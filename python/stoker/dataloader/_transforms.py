@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles a torchvision transform to a Recipe, if the result has the type and the values of torchvision's."""
+"""Compiles a torchvision transform to a Recipe that makes tensors of the type and the values that torchvision makes. Raises InPython if there is none."""
 
 from __future__ import annotations
 

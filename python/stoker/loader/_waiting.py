@@ -21,7 +21,7 @@ _BUSY = 0.8  # the cores, or the source's Python, count as the cause if they wer
 
 @dataclass(frozen=True)
 class Spent:
-    """Times of an epoch in seconds, and counts."""
+    """What the work for an epoch took: times in seconds, and numbers of bytes and batches. See `between`."""
 
     elapsed: float
     wait: float  # time that the consumer waited for batches
@@ -31,10 +31,11 @@ class Spent:
     batches: float  # number of batches that were delivered
     threads: int
     gpu: bool = False
-    store: Mapping[str, float] = field(default_factory=dict)  # the object store's counters for the epoch
+    store: Mapping[str, float] = field(default_factory=dict)  # the object store's counters for the epoch; its latencies are in milliseconds
 
     @classmethod
     def between(cls, begin: Mapping[str, float], end: Mapping[str, float], threads: int, gpu: bool) -> Spent:
+        """Returns the differences of a pipeline's counters between the begin and the end of an epoch."""
         spent = {name: end[name] - begin[name] for name in ("clock", "wait_ns", "busy_ns", "source_ns", "bytes_read", "batches_delivered")}
         wait, busy, source = (spent[name] / 1e9 for name in ("wait_ns", "busy_ns", "source_ns"))
         store = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stk__jpeg_gpu_plan_add collects files. stk__jpeg_gpu_plan_end sorts the bitstreams by their table sets, so that each thread block loads only one set, and
- * writes all tables one after the other. */
+ * stk__jpeg_gpu_plan_add collects files. stk__jpeg_gpu_plan_end sorts the bitstreams by their sets of decoding tables, so that each thread block loads
+ * only one set, and writes all arrays of the plan one after the other. */
 #include "codec/jpeg_gpu/jpeg_gpu_plan.h"
 
 #include "base/memory.h"
