@@ -41,7 +41,6 @@ SKIMAGE = (
 )
 SKLEARN = ("china.jpg", "flower.jpg")
 ENDINGS = {".jpg", ".jpeg", ".png", ".webp"}
-MIN_PIXELS = 100_000
 FRAME = (1600, 900)  # width and height of a camera frame
 _photos: list[Image.Image] = []
 
