@@ -37,14 +37,17 @@ def table(tmp_path_factory):
 
 
 @pytest.fixture
-def groups_read(monkeypatch):
-    """Returns a list to which each read of a row group is appended, as (file, group)."""
+def groups_read(monkeypatch, request, tmp_path):
+    """Returns a list to which each read of a row group of this test's files is appended, as (file, group). A thread of an earlier test's Loader may still end
+    its last read."""
     from stoker.loader.sources import _table
 
     read, real = [], _table.read_group
+    folders = [tmp_path, *(request.getfixturevalue(name) for name in request.fixturenames if name == "table")]
 
     def spy(file, group, *more):
-        read.append((file.short, group))
+        if any(Path(file.name).is_relative_to(folder) for folder in folders):
+            read.append((file.short, group))
         return real(file, group, *more)
 
     monkeypatch.setattr(_table, "read_group", spy)
