@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
-    from stoker.loader._batch import Batch
+    from stoker.loader.batches._batch import Batch
 
 END = object()  # marks the end of the epoch; None cannot mark it, because a collate_fn may return None for a batch
 

@@ -17,7 +17,7 @@ from stoker._sheet import Sheet, view
 from stoker._signatures import BriefHelp, brief, suggests
 from stoker._where import log, notice
 from stoker.errors import CancelledError, InvalidArgumentError, NotFoundError, ShapeError, StateError, safe_text
-from stoker.loader import _collate, _fields, _layout, _options, _pad
+from stoker.loader import _fields, _layout, _options
 from stoker.loader._accelerate import reported
 from stoker.loader._buckets import make_buckets
 from stoker.loader._epoch import END, Epoch, call
@@ -28,6 +28,7 @@ from stoker.loader._order import BatchOrder, Order, make_order
 from stoker.loader._run import Run
 from stoker.loader._saved import Saved, is_whole
 from stoker.loader._spec import DatasetArguments, Spec
+from stoker.loader.batches import _collate, _pad
 from stoker.loader.lower import Recipe
 from stoker.loader.sources._array_source import ArraySource
 from stoker.loader.sources._arrays import Arrays, in_folder
@@ -51,9 +52,9 @@ from stoker.transforms import Transform, flatten
 if TYPE_CHECKING:
     import torch
 
-    from stoker.loader._batch import Batch
-    from stoker.loader._mix import BatchTransforms
     from stoker.loader._robot_loader import RobotLoader
+    from stoker.loader.batches._batch import Batch
+    from stoker.loader.batches._mix import BatchTransforms
 
 _STATE = 1
 _LARGE_PARTS = ("shards", "groups")  # values of the argument `shuffle` that shuffle tars or row groups
@@ -217,7 +218,7 @@ class Loader(metaclass=BriefHelp):
         )
 
     def _set_batch_options(self, kinds: Any, pads: dict[str, float] | None, given: dict[str, Any]) -> None:
-        self._batches: Any = None  # a Batches of _batches.py, from the first batch on
+        self._batches: Any = None  # a Batches of batches/_tuples.py, from the first batch on
         self._pin = bool(given["pin_memory"])
         self._collate = _collate.checked(given["collate_fn"])
         self._mix: BatchTransforms | None = None
@@ -226,7 +227,7 @@ class Loader(metaclass=BriefHelp):
         if "image" in self._lists:
             _check_lists(pads is not None, given["batch_transforms"] is not None)
         if given["batch_transforms"] is not None:
-            from stoker.loader._mix import BatchTransforms
+            from stoker.loader.batches._mix import BatchTransforms
 
             self._mix = BatchTransforms(given["batch_transforms"], lambda: len(self.classes))
         self._several = given["views"] is not None or self._spec.images > 1
@@ -476,7 +477,7 @@ class Loader(metaclass=BriefHelp):
         return {**fields, "valid": None}
 
     def _make_batches(self, batch: Any, fields: dict[str, int | None]) -> Any:
-        from stoker.loader._batches import Batches  # imported here, because it loads torch
+        from stoker.loader.batches._tuples import Batches  # imported here, because it loads torch
 
         source = self._run.source
         self._asks_dataset = source.makes_order and bool({"valid", "index"} & set(fields))

@@ -26,7 +26,6 @@ from stoker.errors import InvalidArgumentError, LimitError, StalledError, StateE
 from stoker.loader import _fields, _targets
 from stoker.loader._coordinates import POINTS as PLACES
 from stoker.loader._coordinates import Remove
-from stoker.loader._finish import Finish, Finishing, Keep, Lists, Planes, by_value
 from stoker.loader._kinds import BOXES, FLOATS, IMAGE, LIST, MASK, OTHER, PICTURES, POINTS, VECTORS, Kind
 from stoker.loader._layout import Layout
 from stoker.loader._order import GAP, Order
@@ -34,6 +33,7 @@ from stoker.loader._pixels import is_array
 from stoker.loader._random import Place, same_generators
 from stoker.loader._saved import Saved
 from stoker.loader._spec import DatasetArguments, Spec
+from stoker.loader.batches._finish import Finish, Finishing, Keep, Lists, Planes, by_value
 from stoker.loader.lower import Field, Followers, Image, refuse_other_tensors
 from stoker.loader.sources._fetch import Fetch, Fetched, FetchMany, Item, ProcessWorkers, Workers, unfinished
 from stoker.loader.sources._image_sizes import Size, measured, size_of_file, spread

@@ -16,8 +16,8 @@ from stoker._where import notice
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError
 from stoker.loader import _fields, _targets
-from stoker.loader._finish import Finishing, by_value
 from stoker.loader._spec import DatasetArguments, Spec
+from stoker.loader.batches._finish import Finishing, by_value
 from stoker.loader.lower import Image
 from stoker.loader.sources._dataset import DatasetSource
 from stoker.loader.sources._image_sizes import WHOLE, Size, measured, size_of_file, sizes_read, spread

@@ -20,8 +20,8 @@ from stoker._progress import counted
 from stoker.data_node import DataNode
 from stoker.errors import CorruptError, InvalidArgumentError, StokerError
 from stoker.loader import _fields
-from stoker.loader._finish import Finish, Finishing, Outputs, by_value
 from stoker.loader._spec import DatasetArguments, Spec
+from stoker.loader.batches._finish import Finish, Finishing, Outputs, by_value
 from stoker.loader.lower._sounds import Sound, is_of_sounds, lowered
 from stoker.loader.sources._files import FileSource, from_list, table_error
 from stoker.loader.sources._source import Source

@@ -12,11 +12,11 @@ from stoker._session import Session
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader import _fields
-from stoker.loader._finish import Finishing
 from stoker.loader._kinds import IMAGE, LIST, MASK, OTHER, Kind, lists_of
 from stoker.loader._order import Order
 from stoker.loader._saved import OF_DATA, Saved
 from stoker.loader._spec import DatasetArguments, Spec
+from stoker.loader.batches._finish import Finishing
 from stoker.loader.sources._image_sizes import ADVICE, Size
 from stoker.pipeline import Pipeline
 

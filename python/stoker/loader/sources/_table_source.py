@@ -17,11 +17,11 @@ from stoker import _numbers
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader import _targets
-from stoker.loader._finish import Finish, by_value, padded
 from stoker.loader._kinds import Kind
 from stoker.loader._random import mix
 from stoker.loader._saved import Facts, Saved
 from stoker.loader._spec import DatasetArguments, Spec
+from stoker.loader.batches._finish import Finish, by_value, padded
 from stoker.loader.sources._dataset import DatasetSource
 from stoker.loader.sources._fetch import Item
 from stoker.loader.sources._table import Table

@@ -21,9 +21,9 @@ from stoker._where import log, notice
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError
 from stoker.loader import _fields
-from stoker.loader._finish import Finish, Finishing, by_value
 from stoker.loader._saved import Saved
 from stoker.loader._spec import Spec
+from stoker.loader.batches._finish import Finish, Finishing, by_value
 from stoker.loader.sources._files import IMAGE_ENDINGS
 from stoker.loader.sources._image_sizes import WHOLE, Size, sizes_read, spread
 from stoker.loader.sources._source import Source

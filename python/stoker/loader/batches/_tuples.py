@@ -14,8 +14,8 @@ from torch.utils.dlpack import from_dlpack
 
 from stoker import _core, _html, _sheet
 from stoker.errors import InvalidArgumentError, ShapeError
-from stoker.loader._finish import Finishing, Lists, Outputs
 from stoker.loader._not_images import SOUNDS
+from stoker.loader.batches._finish import Finishing, Lists, Outputs
 from stoker.plugin._handover import AS_IT_LIES, CHANNELS_FIRST, NUMBERS, Handover
 from stoker.plugin.pytorch import dense_tensor
 from stoker.tensors import TensorList, tensor_list

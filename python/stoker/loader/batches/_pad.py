@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from stoker.errors import InvalidArgumentError
-from stoker.loader._finish import Finishing, Outputs, by_value
+from stoker.loader.batches._finish import Finishing, Outputs, by_value
 
 SIZE, PADDING = "size", "padding_mask"
 FIELDS = (SIZE, PADDING)
