@@ -166,7 +166,8 @@ def main() -> None:
             statistics.median(v[k] for v in values) for k in ("rows", "per_cpu", "per_second", "first", "peak")
         )
         print(
-            f"{name:9} {per_cpu:7.0f} rows a CPU-second, {per_second:7.0f} rows a second, first batch after {first:.2f} s, {peak:.0f} MB at most, {rows:.0f} rows"
+            f"{name:9} {per_cpu:7.0f} rows a CPU-second, {per_second:7.0f} rows a second, first batch after {first:.2f} s, {peak:.0f} MB at most, "
+            f"{rows:.0f} rows"
         )
     for name in names[1:]:
         ratios = sorted(a["per_cpu"] / b["per_cpu"] for a, b in zip(found[names[0]], found[name], strict=True))

@@ -111,7 +111,8 @@ class DataNode:
     def __bool__(self) -> bool:
         if current_builder([self._builder]).conditionals:
             advice = (
-                "enable_conditionals=True does not reach this place: an assert, the condition of a comprehension, a function under @do_not_convert, or one whose "
+                "enable_conditionals=True does not reach this place: an assert, the condition of a comprehension, a function under @do_not_convert, or "
+                "one whose "
                 "source cannot be had (typed at a prompt, or made by exec), which has to stand in a file. & | and comparisons work per sample."
             )
         else:

@@ -196,7 +196,8 @@ class RandomAffine(Filled):
         if any(not 0 <= v <= 1 for v in self.translate):
             raise ValueError(f"{name}: translate is two shares of the extents, from 0 to 1, not {translate!r}")
         self.scale = arguments.range(name, "scale", scale, 1e-6) if scale else (1.0, 1.0)
-        shears: list[float] = [] if shear is None else [float(shear)] if isinstance(shear, numbers.Real) else [float(v) for v in shear]  # type: ignore[union-attr]
+        given = [] if shear is None else [shear] if isinstance(shear, numbers.Real) else shear
+        shears = [float(v) for v in given]  # type: ignore[union-attr]
         if len(shears) not in (0, 1, 2, 4):
             raise ValueError(f"{name}: shear is one number, (least, most) of x, or these of x and of y, not {shear!r}")
         across = arguments.symmetric(name, "shear", shears[0] if len(shears) == 1 else shears[:2]) if shears else (0.0, 0.0)
@@ -697,7 +698,8 @@ def translate(transform: Any, pil: bool = False) -> Transform:
         return _calling(lambda image: transform(image=image)["image"], "array")
     if _is_torchvision(transform):
         raise TypeError(
-            f"the transform {name} has no counterpart in stoker.transforms: {_transforms_elsewhere.advice(name) or 'do its work in the Dataset, or on the batch'}"
+            f"the transform {name} has no counterpart in stoker.transforms: "
+            f"{_transforms_elsewhere.advice(name) or 'do its work in the Dataset, or on the batch'}"
         )
     if isinstance(transform, type) and (
         issubclass(transform, Transform) or any({"__call__", "forward"} & {*vars(kind)} for kind in transform.__mro__)

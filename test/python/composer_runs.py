@@ -61,8 +61,8 @@ def make(folder, kind, shuffle):
 
 
 def fit(folder, kind, duration, path=None, **saving):
-    """Trains for `duration`, from the checkpoint `path` if it is given. Returns the model, and the samples of each batch that it was trained with. Composer gives
-    the model each batch in two halves, which are joined here."""
+    """Trains for `duration`, from the checkpoint `path` if it is given. Returns the model, and the samples of each batch that it was trained with. Composer
+    gives the model each batch in two halves, which are joined here."""
     model = Model()
     trainer = composer.Trainer(
         model=model,

@@ -27,7 +27,8 @@ LAYERS = {
         "test_audio test_audio_bench test_audio_codecs test_audio_flac test_audio_models test_audio_peers "
         "test_audioread test_coco test_numpy_reader test_nuscenes test_nuscenes_provider "
         "test_tfrecord test_webdataset "
-        "test_arithmetic test_batchwide test_catalog test_cutout test_enhance test_finite test_geometry test_hostile_graphs test_ops_parity test_scaled_decoding "
+        "test_arithmetic test_batchwide test_catalog test_cutout test_enhance test_finite test_geometry test_hostile_graphs test_ops_parity "
+        "test_scaled_decoding "
         "test_tensor_operators test_operators test_signals test_random test_random_boxes test_random_graphs test_gpu_operators"
     ),
     "graph": (
@@ -40,7 +41,8 @@ LAYERS = {
         "test_round_trips test_several_readers test_formats test_image_depths test_png_rows test_bytes test_notices "
         "test_external test_extremes test_handover test_kept test_limits test_many_threads test_pipeline test_process test_settings test_state test_stopping "
         "test_streams test_video test_video_frames test_video_readers test_video_samplers test_waiting test_work "
-        "test_gpu_augment test_gpu_files test_gpu_kept test_gpu_process test_gpu_streams test_gpu_tensors test_gpu_driver test_gpu_video test_gpu_video_readers "
+        "test_gpu_augment test_gpu_files test_gpu_kept test_gpu_process test_gpu_streams test_gpu_tensors test_gpu_driver test_gpu_video "
+        "test_gpu_video_readers "
         "test_readers"
     ),
     "order": "test_ranks",
@@ -49,14 +51,19 @@ LAYERS = {
         "test_mixture test_robots test_loader_floats test_loader_lists test_loader_python_transforms test_start_methods test_transforms_called "
         "test_dataloader test_dataloader_arguments test_dataloader_differential test_dataloader_kinds test_dataloader_states test_dataloader_torch "
         "test_dataloader_users test_frameworks "
-        "test_loader test_loader_adopted test_loader_detection test_loader_fields test_loader_follow test_loader_layout test_loader_meaning test_loader_sources "
+        "test_loader test_loader_adopted test_loader_detection test_loader_fields test_loader_follow test_loader_layout test_loader_meaning "
+        "test_loader_sources "
         "test_to_device test_loader_sounds test_loader_sound_windows test_loader_sound_rows test_clips_with_sound test_help test_types test_newcomer "
         "test_loops test_state_data test_state_extremes "
-        "test_loader_shared test_loader_state test_mix test_tables test_tars test_unindexed test_training test_augment test_transforms test_transforms_arguments "
+        "test_loader_shared test_loader_state test_mix test_tables test_tars test_unindexed test_training test_augment test_transforms "
+        "test_transforms_arguments "
         "test_hub_streams test_tables_damaged test_transforms_more test_unknown_arguments test_without_packages "
         "test_transforms_geometry test_gpu_loader test_loader_parity"
     ),
-    "iterators": "test_gpu_structured test_dali test_iterators test_iterators_restored test_iterators_parity test_use_cases test_structured test_structured_steps",
+    "iterators": (
+        "test_gpu_structured test_dali test_iterators test_iterators_restored test_iterators_parity test_use_cases test_structured "
+        "test_structured_steps"
+    ),
     "command": (
         "test_advise test_command test_table_pack test_getting_started test_pages test_papers test_progress test_sheet test_top test_view_sound"
     ),

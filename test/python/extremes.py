@@ -190,7 +190,8 @@ def numbers_of(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...
 _STORAGE = "requests threads retries hedging connect_timeout answer_timeout stall_timeout cache_limit fetch_threads path_style anonymous"
 _LOADER = (
     "batch_size global_batch_size shuffle seed shard drop_last num_threads prefetch pin_memory python_workers exif_orientation dtype last_batch device "
-    "decode memory_format views sampler split layout ragged fields num_workers prefetch_factor timeout max_errors memory_limit gpu_memory_limit held_limit strict "
+    "decode memory_format views sampler split layout ragged fields num_workers prefetch_factor timeout max_errors memory_limit gpu_memory_limit "
+    "held_limit strict "
     "read_requests read_bytes on_error"
 )
 

@@ -253,7 +253,8 @@ def test_image_folder(tree):
 
 
 def write_cifar(root, rng):
-    """Writes CIFAR's files, all with the same records, and returns one file's labels and images. Each file has the size of a real one, which the reader checks."""
+    """Writes CIFAR's files, all with the same records, and returns one file's labels and images. Each file has the size of a real one, which the reader
+    checks."""
     records = rng.integers(0, 255, (10000, 3073), dtype=np.uint8)
     records[:, 0] %= 10
     root.mkdir(exist_ok=True)

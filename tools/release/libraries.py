@@ -229,7 +229,8 @@ class Builder:
         if library.name == "openssl":
             return [
                 # OpenSSL stores this command line in the library, so it must not contain a path or the name of this machine.
-                f"CC=cc AR=ar RANLIB=ranlib ./Configure linux-{self.machine} --prefix=/usr --libdir=lib --openssldir=/etc/ssl {' '.join(OPENSSL)} '{self.compile}'",
+                f"CC=cc AR=ar RANLIB=ranlib ./Configure linux-{self.machine} --prefix=/usr --libdir=lib --openssldir=/etc/ssl {' '.join(OPENSSL)} "
+                f"'{self.compile}'",
                 "make -j$JOBS build_libs",
                 f"make DESTDIR='{root}/installed' install_dev",
                 f"mkdir -p '{prefix.parent}' && mv installed/usr '{prefix}'",

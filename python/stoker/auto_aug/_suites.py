@@ -40,7 +40,8 @@ def without(suite: Sequence[_Augmentation], excluded: Sequence[str] | None, of: 
     for name in excluded or ():
         if name not in names:
             raise InvalidArgumentError(
-                f"The `{name}` was specified in `excluded`, but the {of} suite does not contain augmentation with this name. The augmentations in the suite are: "
+                f"The `{name}` was specified in `excluded`, but the {of} suite does not contain augmentation with this name. The augmentations in the "
+                "suite are: "
                 f"{', '.join(names)}."
             )
     return [augmentation for augmentation in suite if augmentation.name not in (excluded or ())]
@@ -56,7 +57,8 @@ def selected(suite: Sequence[_Augmentation], which: DataNode, caller: str, refer
             raise
         raise MissingArgException(
             f"The augmentation `{e.augmentation.name}` requires `shape` argument that describes image shape (height and width). Please provide it as `shape` "
-            f"argument to `{caller}` call; fn.peek_image_shape reads it from files. `translate_x_no_shape` and `translate_y_no_shape` move by pixels instead: see "
+            f"argument to `{caller}` call; fn.peek_image_shape reads it from files. `translate_x_no_shape` and `translate_y_no_shape` move by pixels "
+            "instead: see "
             f"`{reference}` and its `use_shape`",
             e.augmentation,
             e.missing_args,

@@ -49,7 +49,8 @@ def auto_augment(
         for name, value in of_shape.items():
             if value is not None:
                 raise ArgumentError(
-                    f"The policy `{policy_name}` does not contain any augmentations that rely on the image shape. The `{name}` argument must not be specified in "
+                    f"The policy `{policy_name}` does not contain any augmentations that rely on the image shape. The `{name}` argument must not be "
+                    "specified in "
                     "that case."
                 )
         return apply_auto_augment(get_reduced_image_net_policy(), data, seed, **given)

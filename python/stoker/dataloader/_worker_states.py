@@ -121,7 +121,8 @@ def check(loader: Any, state: dict[str, Any]) -> None:
     if saved is None:
         if loader.num_workers and state.get("dataset_state"):
             raise StateError(
-                f"the state was saved with num_workers=0, and holds the state of the Dataset in that process; the loader has {loader.num_workers} workers, each "
+                f"the state was saved with num_workers=0, and holds the state of the Dataset in that process; the loader has {loader.num_workers} "
+                "workers, each "
                 "with a Dataset of its own: continue with num_workers=0"
             )
         return

@@ -360,7 +360,8 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
         if streams and skip and (self._restored or not loader.in_order):
             if not self._restored:
                 raise StateError(
-                    "with in_order=False the batches of an IterableDataset come in an order that does not repeat, so that the ones before the saved position are "
+                    "with in_order=False the batches of an IterableDataset come in an order that does not repeat, so that the ones before the saved "
+                    "position are "
                     "not known: give the IterableDataset methods state_dict and load_state_dict, or save states between epochs"
                 )
             progress.batches, skip = skip, 0

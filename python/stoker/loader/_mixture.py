@@ -223,7 +223,8 @@ class Mixture:
             )
         if state.get("ends", self._ends) != self._ends:
             raise StateError(
-                f"the state is of a mixture whose epochs end with {_end_of(state['ends'])}, and those of this one with {_end_of(self._ends)}: give the epoch= or "
+                f"the state is of a mixture whose epochs end with {_end_of(state['ends'])}, and those of this one with {_end_of(self._ends)}: give the "
+                "epoch= or "
                 "steps= of the run that was saved"
             )
         if self._steps is not None and state["step"] > self._steps:

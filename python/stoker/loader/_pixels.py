@@ -109,7 +109,8 @@ def _of_array(value: Any, declared: bool = False) -> Any:
         raise TypeError(f"the dataset gave an image of type {value.dtype}: {_instead(value.dtype)}")
     if value.ndim not in (2, 3) and not (value.ndim == 1 and kind == "u"):
         raise TypeError(
-            f"the dataset gave an image of the shape {tuple(value.shape)}: it has three dims, HWC or CHW, or two where it is gray, HW (one: the bytes of a file)"
+            f"the dataset gave an image of the shape {tuple(value.shape)}: it has three dims, HWC or CHW, or two where it is gray, HW (one: the bytes "
+            "of a file)"
         )
     if value.ndim > 1 and 0 in value.shape:
         raise ValueError(f"the dataset gave an image of the shape {tuple(value.shape)}, which has no pixels")

@@ -30,8 +30,8 @@ def test_as_dali(case: Case) -> None:
 
 
 def undeclared(case: Case) -> Case | None:
-    """Returns the case without its first input's layout. Returns None if there is no layout, if the dims imply another one, if `build` makes the call, or if axes
-    are given by name, which DALI refuses without a layout."""
+    """Returns the case without its first input's layout. Returns None if there is no layout, if the dims imply another one, if `build` makes the call, or if
+    axes are given by name, which DALI refuses without a layout."""
     first = case.inputs[0] if case.inputs else None
     if (
         first is None

@@ -61,7 +61,8 @@ def check_used(augmentations: Iterable[Any], given: Mapping[str, Any], caller: s
     if unused:
         plural = len(unused) > 1
         raise UnusedArgException(
-            f"The {caller} got unexpected kwarg{'s' * plural}. The kwarg{'s' * plural} `{', '.join(unused)}` {'are' if plural else 'is'} not used by any of the "
+            f"The {caller} got unexpected kwarg{'s' * plural}. The kwarg{'s' * plural} `{', '.join(unused)}` {'are' if plural else 'is'} not used by "
+            "any of the "
             "augmentations.",
             unused,
         )

@@ -163,7 +163,8 @@ class Augmentation:
         magnitudes = self._magnitudes(bins)
         if magnitude_bin is None:
             raise ArgumentError(
-                f"The augmentation `{self.name}` has `mag_range` specified, so it requires `magnitude_bin` when called: which of the magnitudes is meant. It is "
+                f"The augmentation `{self.name}` has `mag_range` specified, so it requires `magnitude_bin` when called: which of the magnitudes is "
+                "meant. It is "
                 f"{self!r}"
             )
         if self.randomly_negate:
@@ -177,7 +178,8 @@ class Augmentation:
         if not isinstance(magnitude_bin, _SignedMagnitudeBin):
             magnitude_bin = signed_bin(magnitude_bin)
             warnings.warn(
-                f"The augmentation `{self.name}` was declared with `randomly_negate=True`, but an unsigned `magnitude_bin` was passed to the call: signs are drawn "
+                f"The augmentation `{self.name}` was declared with `randomly_negate=True`, but an unsigned `magnitude_bin` was passed to the call: "
+                "signs are drawn "
                 "for this call only. Several augmentations in branches can share signs that are drawn before: magnitude_bin=signed_bin(magnitude_bin)",
                 Warning,
                 stacklevel=3,
@@ -200,7 +202,8 @@ class Augmentation:
         if isinstance(mag_range, np.ndarray):
             if bins is not None and len(mag_range) != bins:
                 raise InvalidArgumentError(
-                    f"The augmentation `{self.name}` has nd.array of length {len(mag_range)} specified as the `mag_range`. However, the `num_magnitude_bins` passed "
+                    f"The augmentation `{self.name}` has nd.array of length {len(mag_range)} specified as the `mag_range`. However, the "
+                    "`num_magnitude_bins` passed "
                     f"to the call is {bins}."
                 )
             return mag_range
@@ -218,7 +221,8 @@ class Augmentation:
         parameter = self.mag_to_param(magnitude)
         if _holds_node(parameter):
             raise InvalidArgumentError(
-                f"The `mag_to_param` callback of `{self.name}` augmentation returned `DataNode`, which belongs to a sample; parameters are numbers and arrays that "
+                f"The `mag_to_param` callback of `{self.name}` augmentation returned `DataNode`, which belongs to a sample; parameters are numbers and "
+                "arrays that "
                 "are computed once. Call operators in the function itself, which gets the parameter"
             )
         return np.array(parameter)
@@ -228,7 +232,8 @@ class Augmentation:
         for magnitude, parameter in zip(magnitudes, made, strict=True):
             if parameter.shape != made[0].shape or parameter.dtype != made[0].dtype:
                 raise InvalidArgumentError(
-                    f"The `mag_to_param` callback of `{self.name}` augmentation must return the arrays of the same type and shape for different magnitudes. Got "
+                    f"The `mag_to_param` callback of `{self.name}` augmentation must return the arrays of the same type and shape for different "
+                    "magnitudes. Got "
                     f"{made[0].dtype} of the shape {made[0].shape} for {magnitudes[0]}, {parameter.dtype} of {parameter.shape} for {magnitude}."
                 )
         return types.Constant(np.array(made), device=device)
@@ -259,7 +264,8 @@ def augmentation(
     def made(function: Any) -> Augmentation:
         if isinstance(function, Augmentation):
             raise ArgumentError(
-                f"The `@augmentation` was applied to already decorated Augmentation: {function.name}.augmentation(...) changes its setup, and {function.name}.op is "
+                f"The `@augmentation` was applied to already decorated Augmentation: {function.name}.augmentation(...) changes its setup, and "
+                f"{function.name}.op is "
                 "its function"
             )
         if not callable(function):

@@ -61,12 +61,14 @@ class Policy:
             return
         if augmentation.mag_range is None:
             warnings.warn(
-                f"The magnitude bin `{magnitude}` for augmentation `{name}` in policy `{self.name}` will be ignored: it has no `mag_range`, and None says the same",
+                f"The magnitude bin `{magnitude}` for augmentation `{name}` in policy `{self.name}` will be ignored: it has no `mag_range`, and None "
+                "says the same",
                 stacklevel=4,
             )
         if isinstance(magnitude, bool) or not isinstance(magnitude, int) or not 0 <= magnitude < self.num_magnitude_bins:
             raise InvalidArgumentError(
-                f"Magnitude of the augmentation must be an integer from `[0, {self.num_magnitude_bins - 1}]` range. Got `{magnitude}` for augmentation `{name}`."
+                f"Magnitude of the augmentation must be an integer from `[0, {self.num_magnitude_bins - 1}]` range. Got `{magnitude}` for augmentation "
+                f"`{name}`."
             )
 
     @property

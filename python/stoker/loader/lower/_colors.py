@@ -176,7 +176,8 @@ def _grayscale(image: Image, t: T.Grayscale, gate: Gate) -> Image:
     channels = t.num_output_channels
     if channels == 1 and gate is not None:
         raise UnsupportedError(
-            f"{t!r} stands inside RandomApply, RandomChoice or RandomOrder, and only some images would have one channel: give RandomGrayscale(p) or Grayscale(3)"
+            f"{t!r} stands inside RandomApply, RandomChoice or RandomOrder, and only some images would have one channel: give RandomGrayscale(p) or "
+            "Grayscale(3)"
         )
     if image.floats:
         node = _gray(image.node) if channels == 1 else where(gate, image.node, _gray_in_three)

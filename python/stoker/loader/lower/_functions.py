@@ -68,7 +68,8 @@ class _Call:
 
         if isinstance(made, (list, tuple)):
             raise TypeError(
-                f"the transform {self.name} gave {len(made)} values for one image: views=[(2, transforms)] makes two views of each image, and leaves this one out"
+                f"the transform {self.name} gave {len(made)} values for one image: views=[(2, transforms)] makes two views of each image, and leaves "
+                "this one out"
             )
         planes = type(made).__module__.startswith(("torch", "torchvision")) and hasattr(made, "permute")
         array = np.asarray(made.permute(1, 2, 0) if planes and made.ndim == 3 else made)
@@ -80,6 +81,7 @@ class _Call:
         if array.dtype != np.uint8 or array.ndim != 3:
             what = f"{array.dtype} of the shape {array.shape}" if hasattr(made, "shape") or hasattr(made, "size") else type(made).__name__
             raise TypeError(
-                f"the transform {self.name} gave {what}: it returns an image as it got it, uint8 (H, W, C). Types and normalisation are ToDtype's and Normalize's"
+                f"the transform {self.name} gave {what}: it returns an image as it got it, uint8 (H, W, C). Types and normalisation are ToDtype's and "
+                "Normalize's"
             )
         return np.ascontiguousarray(array)

@@ -179,7 +179,8 @@ class Rule:
             return image.colored() if self.colors_gray and gate is None else image
         if image.channels is not None and self.channels and image.channels not in self.channels:
             raise InvalidArgumentError(
-                f"{self.t!r} is of images of {' or '.join(map(str, self.channels))} channels, and the dataset's have {image.channels}: leave it out, or do it in "
+                f"{self.t!r} is of images of {' or '.join(map(str, self.channels))} channels, and the dataset's have {image.channels}: leave it out, "
+                "or do it in "
                 "the Dataset"
             )
         return self.lowered(image, gate)

@@ -46,7 +46,8 @@ def lowered(steps: Sequence[Any], sound: Sound, spec: Spec) -> Sound:
         if not home.startswith("torchaudio.transforms") or name not in _LOWER:
             known = ", ".join(_LOWER)
             raise UnsupportedError(
-                f"Loader: transforms of sounds are stoker.AddNoise and torchaudio's {known}; {name} of {home} runs on the batch instead: collate_fn=lambda batch: "
+                f"Loader: transforms of sounds are stoker.AddNoise and torchaudio's {known}; {name} of {home} runs on the batch instead: "
+                "collate_fn=lambda batch: "
                 "batch._replace(audio=transform(batch.audio)), or in the loop"
             )
         sound = _LOWER[name](step, sound)

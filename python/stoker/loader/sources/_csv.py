@@ -133,7 +133,8 @@ def _check_names(name: str, wanted: Mapping[str, str]) -> None:
         if not _fields.is_name(field):
             index = " (as the index is, which pandas writes without index=False)" if column == "" else ""
             raise InvalidArgumentError(
-                f"Loader.from_csv: {field!r}{index} cannot be the name of a field: rename it, or name the targets that you want: targets={{'my_name': {column!r}}}"
+                f"Loader.from_csv: {field!r}{index} cannot be the name of a field: rename it, or name the targets that you want: targets={{'my_name': "
+                f"{column!r}}}"
             )
 
 

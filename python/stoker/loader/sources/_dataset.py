@@ -157,7 +157,8 @@ class DatasetSource(Source):
     def check_bucket_by(self) -> None:
         if self.asked.sound is not None and self.durations() is None:
             raise InvalidArgumentError(
-                f"bucket_by: the lengths of the sounds in {self} are not known before they are read: give a list with one key for each sample, such as its seconds"
+                f"bucket_by: the lengths of the sounds in {self} are not known before they are read: give a list with one key for each sample, such as "
+                "its seconds"
             )
 
     def image_sizes(self, oriented: bool) -> list[Size]:

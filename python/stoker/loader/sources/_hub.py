@@ -177,7 +177,8 @@ def _sound_column(source: Any, name: str) -> str:
     if len(sounds) == 1:
         return sounds[0]
     raise InvalidArgumentError(
-        f"Loader: the data set has {'several columns' if sounds else 'no column'} of sounds ({', '.join(sounds or columns)}): call the field of the Audio by the "
+        f"Loader: the data set has {'several columns' if sounds else 'no column'} of sounds ({', '.join(sounds or columns)}): call the field of the "
+        "Audio by the "
         "name of the column"
     )
 

@@ -127,7 +127,8 @@ def _default_loader(loader: Any) -> bool:
 def _of_folder(source: Any) -> Listed | None:
     if not _default_loader(source.loader):
         notice(
-            f"the dataset reads its files with {getattr(source.loader, '__name__', source.loader)!r}, which runs in Python: where it gives images, leave it out, "
+            f"the dataset reads its files with {getattr(source.loader, '__name__', source.loader)!r}, which runs in Python: where it gives images, "
+            "leave it out, "
             "and they are decoded in C"
         )
         return None

@@ -254,7 +254,8 @@ class Robots:
             if len(differs):
                 k = differs[0]
                 raise CorruptError(
-                    f"{self.root}: frame {place[k]} of episode {episode[k]} has the {name} {rows[name][k]}, and meta says {want[k]}: the rows are in another order, "
+                    f"{self.root}: frame {place[k]} of episode {episode[k]} has the {name} {rows[name][k]}, and meta says {want[k]}: the rows are in "
+                    "another order, "
                     "or of another data set"
                 )
         times = rows["timestamp"]
@@ -291,7 +292,8 @@ class Robots:
             before, other = ends.get(video, (0.0, -1))
             if begin < before - frame / 2:
                 raise CorruptError(
-                    f"{self.root}/meta/episodes: the parts of episodes {other} and {number} in a video of {key!r} overlap: one begins at {begin:.3f} s, and the "
+                    f"{self.root}/meta/episodes: the parts of episodes {other} and {number} in a video of {key!r} overlap: one begins at {begin:.3f} "
+                    "s, and the "
                     f"other ends at {before:.3f} s"
                 )
             ends[video] = end, number
@@ -446,7 +448,8 @@ class Robots:
                 )
             if made and (result.shape != made[0].shape or result.dtype != made[0].dtype):
                 raise ValueError(
-                    f"image_transforms returned frames of {key!r} of shape {tuple(result.shape)} and type {result.dtype} for one sample of a batch, and of shape "
+                    f"image_transforms returned frames of {key!r} of shape {tuple(result.shape)} and type {result.dtype} for one sample of a batch, "
+                    "and of shape "
                     f"{tuple(made[0].shape)} and type {made[0].dtype} for another: let it make all of one shape and type"
                 )
             made.append(result)

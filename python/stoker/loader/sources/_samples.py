@@ -361,7 +361,8 @@ def _sound(value: Any) -> Any:
     if value is None:
         raise ValueError("the sound is null")
     raise TypeError(
-        f"the dataset gave {type(value).__name__} as a sound: it is a path or the bytes of a file, which Stoker decodes; samples that Python has decoded need no "
+        f"the dataset gave {type(value).__name__} as a sound: it is a path or the bytes of a file, which Stoker decodes; samples that Python has "
+        "decoded need no "
         "Audio: leave it out of fields, or return the file"
     )
 

@@ -128,7 +128,8 @@ class Table:
             (column := column_of(self.image, schema.field(self.image).type, True)) is None or column.kind != IMAGE
         ):
             raise InvalidArgumentError(
-                f"fields: the column '{self.image}' holds {schema.field(self.image).type}: a column of sounds holds the bytes of their files, paths, or the struct "
+                f"fields: the column '{self.image}' holds {schema.field(self.image).type}: a column of sounds holds the bytes of their files, paths, "
+                "or the struct "
                 "of both that `datasets` writes"
             )
         masks = {name for name, kind in kinds.items() if kind.name == MASK}
@@ -150,12 +151,14 @@ class Table:
                 (left_out if column is None else unnamed).append(name)
             else:
                 raise InvalidArgumentError(
-                    f"fields: the column '{name}' holds {schema.field(name).type}, which has no form in a batch: convert it when the table is written, or leave "
+                    f"fields: the column '{name}' holds {schema.field(name).type}, which has no form in a batch: convert it when the table is written, "
+                    "or leave "
                     "it out of fields"
                 )
         if len(self.columns) > _MOST_COLUMNS:
             raise InvalidArgumentError(
-                f"Loader: {self.files[0].name} has {len(self.columns)} columns that batches could hold, and they hold at most {_MOST_COLUMNS}: fields= names those "
+                f"Loader: {self.files[0].name} has {len(self.columns)} columns that batches could hold, and they hold at most {_MOST_COLUMNS}: fields= "
+                "names those "
                 "that you want"
             )
         if left_out:

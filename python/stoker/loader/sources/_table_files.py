@@ -238,7 +238,8 @@ def _check_footer(name: str, size: int, footer: Any) -> None:
             begin, length = span_of(group.column(c))
             if begin < 4 or length < 0 or begin + length > size:
                 raise CorruptError(
-                    f"{name}: row group {g}, column {group.column(c).path_in_schema}: the footer says bytes {begin} to {begin + length}, and the file has {size}: "
+                    f"{name}: row group {g}, column {group.column(c).path_in_schema}: the footer says bytes {begin} to {begin + length}, and the file "
+                    f"has {size}: "
                     "it is damaged or cut short"
                 )
 

@@ -133,7 +133,8 @@ def _main(rows: Rows, wanted: Sequence[str] | None) -> str:
     if len(found) == 1:
         return found[0]
     raise InvalidArgumentError(
-        f"{rows.files[0]}: {'several columns' if found else 'no column'} of images or sounds ({', '.join(found or columns)}): --image names the one that gives each "
+        f"{rows.files[0]}: {'several columns' if found else 'no column'} of images or sounds ({', '.join(found or columns)}): --image names the one "
+        "that gives each "
         "sample its file"
     )
 
@@ -171,7 +172,8 @@ def _member(rows: Rows, name: str, is_main: bool, is_label: bool) -> Member:
     column = column_of(name, type, is_file)
     if is_main and (column is None or column.kind != columns.IMAGE):
         raise InvalidArgumentError(
-            f"the column '{name}' holds {type}: a column of images or sounds holds the bytes of their files, paths, or the struct of both that `datasets` writes"
+            f"the column '{name}' holds {type}: a column of images or sounds holds the bytes of their files, paths, or the struct of both that "
+            "`datasets` writes"
         )
     if column is None:
         raise InvalidArgumentError(

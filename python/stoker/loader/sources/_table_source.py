@@ -254,7 +254,8 @@ class TableSource(DatasetSource):
             elif self.asked.pad is not None and name in self.table.lists and k not in finish:
                 if example[k].ndim != 1:
                     raise InvalidArgumentError(
-                        f"Loader: pad makes one tensor of lists of different lengths, and the column {name!r} holds lists of lists: name its kind list in fields, "
+                        f"Loader: pad makes one tensor of lists of different lengths, and the column {name!r} holds lists of lists: name its kind list "
+                        "in fields, "
                         "and pad it in a collate_fn"
                     )
                 finish[k] = padded(self.asked.pad)

@@ -272,7 +272,8 @@ def _parsed_component(name: str, given: Any) -> tuple[str, str]:
     endings, kind = given if isinstance(given, (tuple, list)) and len(given) == 2 else (given, None)
     if not isinstance(endings, str) or not endings or kind not in (None, "int", "text", "json", "array", "list", "bytes"):
         raise InvalidArgumentError(
-            f"Loader: components[{name!r}] is an ending, as 'cls' or 'jpg;png', or a pair of it and 'int', 'text', 'json', 'array', 'list' or 'bytes', not {given!r}"
+            f"Loader: components[{name!r}] is an ending, as 'cls' or 'jpg;png', or a pair of it and 'int', 'text', 'json', 'array', 'list' or 'bytes', "
+            f"not {given!r}"
         )
     return endings, "image" if name == "image" else kind or _KINDS.get(endings.rpartition(".")[2].partition(";")[0], "bytes")
 
