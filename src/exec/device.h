@@ -154,8 +154,9 @@ struct stk_device_batch {
 	struct stk_device_turn {
 		enum stk_batch_side side;
 		int64_t begin_ns, k; /* time of the last submission; number of the record's batch */
-		int64_t use; /* number of records that have used this batch so far; identifies the present use, unlike k, which occurs again if an epoch is
-                        * abandoned */
+		/* number of records that have used this batch so far; identifies the present use, unlike k, which occurs again if an epoch is
+		 * abandoned */
+		int64_t use;
 	} turn;
 };
 
