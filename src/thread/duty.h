@@ -13,7 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STK_DUTY_WINDOW_NS 100000000 /* minimum length of a window, over which awake threads are averaged: several batches of a training loop */
+/* Minimum length of a window, over which awake threads are averaged: several batches of a training loop. */
+#define STK_DUTY_WINDOW_NS 100000000
 
 struct stk_duty {
 	_Atomic int32_t on;       /* number of threads on duty, which are those with the lowest numbers */
