@@ -55,7 +55,7 @@ struct stk_gpu_info {
 /* Describes GPU number i. STK_INVALID: no GPU has that number. STK_NOT_FOUND, STK_STATE, STK_CUDA: no driver can be used. Starts CUDA, see stk_cuda_info. */
 STK_API STK_MUST_USE enum stk_status stk_gpu_info(int32_t i, struct stk_gpu_info *out, struct stk_error *err);
 
-/* A library that this build contains or loads: its name, its version, and for what it is used. The strings are constant. */
+/* A library that this build contains or loads: its name, its version and its use. The strings are constant. */
 struct stk_library_info {
 	const char *name, *version, *use;
 };

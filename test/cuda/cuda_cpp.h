@@ -216,15 +216,15 @@ static inline unsigned __vcmpeq4(unsigned x, unsigned y)
 	return result;
 }
 
-static inline int32_t stk__forget(int32_t x)
-{
-	return x;
-}
 template <typename T> static inline T *stk__global(T *p)
 {
 	return p;
 }
 
+static inline int32_t stk__forget(int32_t x)
+{
+	return x;
+}
 template <typename T> static inline T *stk__forget(T *p)
 {
 	return p;

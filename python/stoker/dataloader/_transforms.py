@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles a torchvision transform to a Recipe that makes tensors of the type and the values that torchvision makes. Raises InPython if there is none."""
+"""Compiles a torchvision transform to a Recipe that makes tensors of the type and the values that torchvision makes. Raises InPython if no Recipe does."""
 
 from __future__ import annotations
 

@@ -112,6 +112,7 @@ static void sample(const struct stk_run *run, int32_t y, int32_t rows)
 	if (p->sampler == STK_SAMPLE_WARP) {
 		sample_warp(run, y, rows);
 	} else if (p->sampler == STK_SAMPLE_NONE || run->plan->nearest) {
+		/* no rounding is needed: a nearest resize copies values of the source, all of which float32 can hold */
 		if (run->plan->rows == STK_ROWS_U8 && !run->plan->nearest)
 			sample_plain_u8(run, y, rows);
 		else
