@@ -78,14 +78,14 @@ PyTypeObject *core_video_type(PyObject *module);
 PyTypeObject *core_video_device_type(PyObject *module);
 
 /* Return the library's object that a Python object wraps, or NULL with TypeError if the object is of another type. core_context_get also returns NULL, with
- * RuntimeError, if the context was made in another process. */
+ * StateError, if the context was made in another process. */
 struct stk_context *core_context_get(PyObject *object);
 struct stk_graph *core_graph_get(PyObject *object);
 struct stk_batch *core_batch_get(PyObject *object);
 /* Returns whether an object is a Batch. Sets no exception. */
 bool core_is_batch(PyObject *object);
 /* Sets *out to the borrowed storage that a Storage wraps, or to NULL for None. Returns false with TypeError for other objects, or with
- * RuntimeError if the Storage was made in another process. */
+ * StateError if the Storage was made in another process. */
 bool core_storage_get(PyObject *object, struct stk_storage **out);
 struct stk_video_device *core_video_device_get(PyObject *object);
 /* Returns whether the Batch has an output with this index; if not, sets an IndexError. */
@@ -132,6 +132,8 @@ PyObject *core_footer_fault(PyObject *module, PyObject *footer);
 
 /* Sets the exception of stoker.errors for a status and an error. Always returns NULL. */
 PyObject *core_raise(enum stk_status status, const struct stk_error *err);
+/* Sets StateError with a text that is formatted as by printf. */
+void core_raise_state(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Converts a text of the library to a str. Bytes that are not UTF-8, as in file names, become surrogates. On failure, returns NULL with an exception
  * set. */
 PyObject *core_text(const char *text);
@@ -151,10 +153,10 @@ PyTypeObject *core_type(PyObject *module, const char *name, size_t size, unsigne
 void *core_new(PyTypeObject *type);
 /* Frees the object and drops its reference to its type. The last step of a type's dealloc. */
 void core_free(PyObject *object);
-/* Sets *busy and returns true. Call this before a call that releases the GIL, and reset *busy after that call. Returns false with RuntimeError if
+/* Sets *busy and returns true. Call this before a call that releases the GIL, and reset *busy after that call. Returns false with StateError if
  * *busy is set: another thread is inside such a call. what: the object's name in the message, as "a Video". */
 bool core_begin_call(bool *busy, const char *what);
-/* Returns whether this process is `owner`, which made the object; if not, sets a RuntimeError. what: the object's name in the message. */
+/* Returns whether this process is `owner`, which made the object; if not, sets a StateError. what: the object's name in the message. */
 bool core_check_process(pid_t owner, const char *what);
 /* For the library's `interrupted` callbacks: runs Python's signal handlers, and returns whether an exception is set, by a handler or by an earlier
  * callback. The exception stays set. Call without the GIL, on the thread that called the library. Only Python's main thread runs handlers; on others

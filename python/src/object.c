@@ -28,7 +28,7 @@ void core_free(PyObject *object)
 bool core_begin_call(bool *busy, const char *what)
 {
 	if (*busy) {
-		PyErr_Format(PyExc_RuntimeError, "%s serves one thread at a time", what);
+		core_raise_state("%s serves one thread at a time", what);
 		return false;
 	}
 	*busy = true;
@@ -53,7 +53,7 @@ bool core_check_process(pid_t owner, const char *what)
 {
 	if (getpid() == owner)
 		return true;
-	PyErr_Format(PyExc_RuntimeError,
+	core_raise_state(
 		"this %s was made in process %ld and its threads live there: after a fork, make a new one in the child (process %ld)", what,
 		(long)owner, (long)getpid());
 	return false;

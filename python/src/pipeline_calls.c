@@ -20,7 +20,7 @@ struct stk_pipeline *pipeline_peek(struct pipeline_object *self)
 	if (!core_check_process(self->pid, "pipeline"))
 		return NULL;
 	if (!self->p)
-		PyErr_SetString(PyExc_RuntimeError, "the pipeline is closed");
+		core_raise_state("the pipeline is closed: make a new one");
 	return self->p;
 }
 
@@ -29,11 +29,11 @@ struct stk_pipeline *pipeline_enter(struct pipeline_object *self)
 	struct stk_pipeline *p = pipeline_peek(self);
 
 	if (p && self->busy) {
-		PyErr_SetString(PyExc_RuntimeError, "the pipeline is in use by another thread: one thread at a time");
+		core_raise_state("the pipeline is in use by another thread: one thread at a time");
 		return NULL;
 	}
 	if (p && self->closing) {
-		PyErr_SetString(PyExc_RuntimeError, "the pipeline is closed");
+		core_raise_state("the pipeline is closed: make a new one");
 		return NULL;
 	}
 	if (p)

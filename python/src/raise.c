@@ -2,6 +2,7 @@
  * Errors of the library as Python exceptions, and texts between the library and Python. */
 #include "core.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,6 +44,17 @@ PyObject *core_raise(enum stk_status status, const struct stk_error *err)
 	Py_XDECREF(exception);
 	Py_DECREF(module);
 	return NULL;
+}
+
+void core_raise_state(const char *format, ...)
+{
+	struct stk_error err = {.code = STK_STATE, .sample = -1, .epoch = -1, .offset = -1};
+	va_list args;
+
+	va_start(args, format);
+	PyOS_vsnprintf(err.message, sizeof(err.message), format, args);
+	va_end(args);
+	core_raise(STK_STATE, &err);
 }
 
 const char **core_paths_of(PyObject *list, Py_ssize_t *n)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finishes work before the interpreter ends: closes pipelines, and waits for users' functions that run on this package's threads, and for calls of the
-library that run Python callbacks.
+"""Finishes work before the interpreter ends: closes pipelines and Loaders, and waits for users' functions that run on this package's threads, for calls of
+the library that run Python callbacks, and for loops over batches on users' daemon threads.
 
 Without this, the process may be aborted. Before Python 3.14, the interpreter at its end stops each other thread that wants to run Python code: it unwinds the
 thread's stack as a C++ exception would. If C++ code that may not throw, such as some of torch's or OpenCV's, is on that stack, the process is aborted."""
@@ -20,12 +20,15 @@ from stoker._where import log
 from stoker.errors import StateError
 
 _PATIENCE = 2.0  # the most seconds that the interpreter's end waits for running calls
+_LOOP_PATIENCE = 0.2  # the most seconds that it waits for threads with users' loops over batches to end
 
 _open: weakref.WeakSet[Any] = weakref.WeakSet()  # objects to close before the interpreter ends
 # Kinds of calls, by the function that registers them. _FUNCTION: call(). _LIBRARY: library_call(). _JOB: job().
 _FUNCTION, _LIBRARY, _JOB = "function", "library", "job"
 _calls: dict[object, str] = {}  # the kind of each running call
 _thread = threading.local()  # job: the key in _calls of this thread's last job
+_loops: set[int] = set()  # get_ident() of daemon threads that have taken batches
+_main = threading.main_thread().ident
 _registered = False
 _leaving = False  # whether the interpreter has begun to end
 _ending = False  # whether all objects of _open are closed
@@ -83,6 +86,15 @@ def library_call() -> Iterator[None]:
             _wait_forever()
 
 
+def wait_for_loop() -> None:
+    """Lets the interpreter's end wait up to _LOOP_PATIENCE seconds for the calling thread, if it is a daemon thread. Call this whenever a user's loop takes a
+    batch: after the end has closed the Loader, the loop gets an exception and frees its last batch, and torch may not be stopped while it frees a tensor."""
+    thread = threading.get_ident()
+    if thread != _main and thread not in _loops and _outlives():
+        _register()
+        _loops.add(thread)
+
+
 def check_leaving() -> None:
     """Raises StateError if the interpreter has begun to end and this thread may outlive it. The error ends the call inside library_call()."""
     if _leaving and _outlives():
@@ -116,6 +128,7 @@ def _end() -> None:
     for thing in list(_open):
         thing.close()
     _ending = True
+    _wait_for_loops()
     end = time.monotonic() + _PATIENCE
     while _calls:
         if time.monotonic() > end:
@@ -130,7 +143,16 @@ def _end() -> None:
         time.sleep(0.001)
 
 
+def _wait_for_loops() -> None:
+    end = time.monotonic() + _LOOP_PATIENCE
+    while not _loops.isdisjoint(t.ident for t in threading.enumerate()) and time.monotonic() < end:
+        time.sleep(0.001)
+
+
 def _reset_in_child() -> None:
     """Resets the state in a forked child, where the parent's threads do not exist."""
+    global _main
+    _main = threading.get_ident()
     _open.clear()
     _calls.clear()
+    _loops.clear()

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 from stoker import _core
+from stoker._at_exit import wait_for_loop
 from stoker._build import UserSource
 from stoker._sources import FedSource, KeptErrors, Source
 from stoker._where import log
@@ -52,6 +53,7 @@ class Session:
         if self.last and not across and self._wraps:
             self._begin_epoch()
             return None
+        wait_for_loop()
         try:
             batch = self.core.next(self._timeout)
         except StokerError as e:

@@ -431,6 +431,7 @@ def run(work: list[Work]) -> None:
 def main(kind: str, way: str, seconds: float, folder: Path) -> None:
     work = [KINDS[kind](folder)]
     if way in ("interrupt", "kill"):
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore SIGINT
         print("ready", flush=True)
         try:
             while True:

@@ -120,7 +120,7 @@ except RuntimeError as e:
 """,
         tree,
     )
-    assert done.stdout == "interrupted\nthe pipeline is closed\n" and done.stderr == ""
+    assert done.stdout == "interrupted\nthe pipeline is closed: make a new one\n" and done.stderr == ""
 
 
 @pytest.mark.essential

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from stoker import _core, _ranks
+from stoker._at_exit import close_at_exit, wait_for_loop
 from stoker._same_data import WAY_OUT
 from stoker.errors import InvalidArgumentError, NotFoundError, StateError
 from stoker.loader import _options
@@ -150,6 +151,7 @@ class RobotLoader:
                 ask += self._together
             if not waiting:
                 break
+            wait_for_loop()
             if not waiting[0].done():
                 unfinished([waiting[0]])
             batch = waiting.popleft().result()
@@ -170,6 +172,7 @@ class RobotLoader:
             self._check_generation(generation)
             if self._threads is None:
                 self._threads = Threads(self._count)
+                close_at_exit(self)
             return self._threads.submit(self._make, epoch, first)
 
     def state_dict(self) -> dict[str, Any]:
