@@ -113,11 +113,12 @@ class Session:
             + (f". The first one: {bad[0]}" if bad else "")
         )
 
-    def refuse_unread(self, epoch: int) -> NoReturn:
+    def refuse_unread(self, epoch: int, bad: Sequence[StokerError] | None = None) -> NoReturn:
         """Raises CorruptError, whose message says that `epoch` had no good sample. Callers use it instead of trying further epochs, which might never give a
-        batch."""
-        bad = self.core.bad_samples()
-        last = f"; the last one: {from_status(*bad[-1])}" if bad else ""
+        batch. bad: the errors of bad samples, if the pipeline is already closed; None: those of the pipeline."""
+        if bad is None:
+            bad = [from_status(*error) for error in self.core.bad_samples()[-1:]]
+        last = f"; the last one: {bad[-1]}" if bad else ""
         raise CorruptError(f"epoch {epoch} has no good sample: all of its batches were left out{last}")
 
     def good_of(self, batch: _core.Batch, first: int) -> int:

@@ -127,6 +127,10 @@ def test_an_epoch_without_a_good_sample_is_an_error(listed):
         list(Loader(pairs, 2, **SKIP))
     with pytest.raises(CorruptError, match=r"has no good sample"):
         next(DALIGenericIterator(_reading(pairs), ["data", "label"]))
+    loader = Loader(pairs, 2, bucket_by=[1, 1, 2, 2], **SKIP)  # with a pipeline for each epoch
+    for epoch in range(2):
+        with pytest.raises(CorruptError, match=rf"epoch {epoch} has no good sample.*-bad\.png"):
+            list(loader)
 
 
 def _without_lines(error):

@@ -283,7 +283,7 @@ class Run:
             epoch, steps = self.epoch, self.step
             batch = self._take()
             if batch is None and left_out == steps and not restored:
-                session.refuse_unread(epoch)
+                session.refuse_unread(epoch, self.bad if self._session is not session else None)
         return batch
 
     def _take(self) -> _core.Batch | None:
