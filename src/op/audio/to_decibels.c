@@ -35,8 +35,10 @@ static enum stk_status to_decibels_lower_jobs(const struct stk_call *call, struc
 {
 	const struct to_decibels *a = call->args;
 	const double ln10 = 2.30258509299404568402, log10_2 = 0.30102999566398119521;
+	/* As in DALI, a cutoff below the smallest float is raised to it, since the logarithm of 0 would be infinite. */
+	const float least = (float)stk__exp((double)a->cutoff_db / (double)a->multiplier * ln10);
 	const struct stk_decibels p = {.factor = (float)((double)a->multiplier * log10_2),
-		.least = (float)stk__exp((double)a->cutoff_db / (double)a->multiplier * ln10),
+		.least = least > 0 ? least : 0x1p-149f,
 		.reference = stk__float_given(a->reference) ? a->reference : 0};
 	return stk__job_decibels(jobs, &p, &call->in[0], &call->out[0], err);
 }

@@ -203,6 +203,7 @@ def to_decibels() -> Iterator[Case]:
     for samples in (special, special[:2], special[:5], np.zeros(7, "float32"), np.zeros(0, "float32"), np.array(3, "float32")):
         yield case(Batch([samples]))
         yield case(Batch([samples]), reference=2.0, cutoff_db=-90.0)
+    yield case(Batch([special[:5]]), reference=1.0, cutoff_db=-1000.0)
     yield case(Batch([np.append(special, np.inf).astype("float32")]))
     yield case(spectra(rng, 20, "ft"))
     yield Case("to_decibels", [Batch([np.zeros((10, 10), "int32")])], {}, error=True)
