@@ -123,6 +123,7 @@ enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w
 			stk__node_title(p->program->nodes[group->nodes[0]].node, title, sizeof title);
 			stk__error_set_op(err, title);
 			stk__name_input(p->program, &r->samples[sample], group->nodes[0], err);
+			stk__name_origin(p, &r->samples[sample], group->nodes[0], stk__chain_reader(p->program, level, index), err);
 		}
 	}
 	if (s == STK_NO_MEMORY && w->arena.refused && err)

@@ -370,6 +370,8 @@ void stk__name_sample(const struct stk_pipeline *p, const struct stk_sample_stat
  * of a reader's sample. */
 void stk__name_part(const struct stk_sample_state *s, int32_t reader, int32_t part, struct stk_error *err);
 void stk__name_input(const struct stk_program *g, const struct stk_sample_state *s, int32_t node, struct stk_error *err);
+/* Puts the URI of the data that `node` works on before the message, if another reader than `named`, whose URI the error will have, read them. */
+void stk__name_origin(const struct stk_pipeline *p, const struct stk_sample_state *s, int32_t node, int32_t named, struct stk_error *err);
 void stk__set_error(struct stk_error **to, const struct stk_error *from);
 const char *stk__bad_last(const struct stk_pipeline *p); /* returns the message of the last bad sample; valid until the next one */
 void stk__bad_free(struct stk_pipeline *p);

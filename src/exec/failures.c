@@ -89,6 +89,20 @@ void stk__name_input(const struct stk_program *g, const struct stk_sample_state 
 	}
 }
 
+void stk__name_origin(const struct stk_pipeline *p, const struct stk_sample_state *s, int32_t node, int32_t named, struct stk_error *err)
+{
+	const int32_t origin = p->program->nodes[node].origin;
+	char uri[STK_MAX_URI], was[sizeof err->message];
+	if (origin < 0 || origin == named || !stk__reader_uri(p, origin, &s->place, uri, sizeof uri))
+		return;
+	stk__safe_text(uri, sizeof uri);
+	if (stk__names_file(err->message, uri))
+		return;
+	memcpy(was, err->message, sizeof was);
+	const int length = (int)sizeof was / 2; /* of a long path, the rest is cut, so that the message remains */
+	snprintf(err->message, sizeof err->message, "%.*s: %.*s", length, uri, length - (int)sizeof ": ", was);
+}
+
 /* Records a bad sample of the batch. Ignores a repeated sample that fills up the batch, since it is recorded at its own position. */
 void stk__bad_add(struct stk_record *r, int32_t i, const struct stk_error *err)
 {

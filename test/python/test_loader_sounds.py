@@ -574,6 +574,12 @@ def test_noise_that_is_short(folder, tmp_path):
     assert all((y - x)[:100].min() > 0 and torch.equal(y[100:], x[100:]) for x, y in zip(plain, made, strict=True))
 
 
+def test_a_bad_noise_is_named(folder, tmp_path, noises):
+    (tmp_path / "bad.wav").write_bytes(b"no sound")
+    with pytest.raises(StokerError, match=r"/yes/6\.wav: .*/bad\.wav: neither WAV nor FLAC.*decoders\.audio"):
+        list(Loader([str(paths_of(folder)[-1])], 1, fields=FIELDS, transforms=[AddNoise([tmp_path / "bad.wav"])]))
+
+
 def test_wrong_noise(folder, noises):
     for kwargs, message in (
         ({"noises": str(noises[0])}, "list of paths"),
