@@ -136,6 +136,28 @@ def test_manifests_give_sounds_with_their_texts(folder, manifest):
             assert np.abs(got[:n] - want[first : first + n]).max() < 1e-6 and not got[n:].any()
 
 
+@pytest.mark.parametrize("texts", (("b", "c", "b"), ("bb", "cc", "dd"), ("", "", ""), ("", "a", "\u2028 \x85 é")))
+def test_short_texts(folder, tmp_path, texts):
+    lines = [json.dumps({"audio_filepath": str(p), "text": t}, ensure_ascii=False) for p, t in zip(paths_of(folder), texts, strict=False)]
+    for mark in ("", "\ufeff"):
+        (tmp_path / "m.json").write_text(mark + "\n".join(lines), encoding="utf-8")
+        for kwargs in ({}, {"ragged": "audio"}, {"bucket_by": "duration"}):
+            for size in (1, 3):
+                made = [t for b in Loader(tmp_path / "m.json", size, fields={"audio": Audio(), "text": None}, **kwargs) for t in b.text]
+                assert sorted(made) == sorted(texts)
+
+
+def test_texts_that_are_not_utf8(folder, tmp_path):
+    lines = [json.dumps({"audio_filepath": str(p), "text": t}, ensure_ascii=False) for p, t in zip(paths_of(folder), "aéb", strict=False)]
+    (tmp_path / "m.json").write_text("\n".join(lines), encoding="latin-1")
+    fields = {"audio": Audio(), "text": None}
+    for kwargs in ({}, {"bucket_by": "duration"}):
+        with pytest.raises(StokerError, match=r"the text cannot be read: .*UTF-8"):
+            list(Loader(tmp_path / "m.json", 3, fields=fields, **kwargs))
+        made = [t for b in Loader(tmp_path / "m.json", 3, fields=fields, on_error="skip", max_errors=1, **kwargs) for t in b.text]
+        assert sorted(made) == ["a", "b"]
+
+
 def test_tables_give_sounds_with_their_columns(folder):
     rows = ["path,speaker,score"] + [f"{p.relative_to(folder)},s{k},{k / 2}" for k, p in enumerate(paths_of(folder))]
     (folder / "table.csv").write_text("\n".join(rows))

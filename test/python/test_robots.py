@@ -449,6 +449,14 @@ def test_damaged_metadata_is_refused(tmp_path, version, name):
         Loader.from_lerobot(tmp_path, 4)
 
 
+def test_tasks_with_other_ends_of_lines(tmp_path):
+    make(tmp_path, version=2)
+    tasks = ["pick\u2028the cube", "place\x85the cube", "pour\u2029water"]
+    lines = [json.dumps({"task_index": k, "task": task}, ensure_ascii=False) + "\n" for k, task in enumerate(tasks)]
+    (tmp_path / "meta" / "tasks.jsonl").write_text("".join(lines), encoding="utf-8")
+    assert {task for batch in Loader.from_lerobot(tmp_path, 4) for task in batch["task"]} == set(tasks)
+
+
 def test_numbers_that_the_named_type_does_not_have(tmp_path):
     make(tmp_path)
     table = robots.pq.read_table(tmp_path / DATA)

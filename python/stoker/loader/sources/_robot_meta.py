@@ -40,7 +40,7 @@ def read_json(path: Path) -> dict[str, Any]:
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """Returns the objects of a JSON-lines file. Raises NotFoundError if the file does not exist, and CorruptError if it is damaged."""
     try:
-        lines = _files.read_text(path).splitlines()
+        lines = _files.read_text(path).split("\n")  # texts may contain other ends of lines, such as U+2028
     except FileNotFoundError:
         raise NotFoundError(f"{path}: it does not exist") from None
     except ValueError as e:

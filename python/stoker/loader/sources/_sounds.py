@@ -7,6 +7,7 @@ import json
 import math
 import os
 from array import array
+from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -26,7 +27,7 @@ from stoker.loader.lower._sounds import Sound, is_of_sounds, lowered
 from stoker.loader.sources._files import FileSource, from_list, table_error
 from stoker.loader.sources._source import Source
 from stoker.loader.sources._table_files import tables_of
-from stoker.loader.sources._tars import TarSource, tars_of
+from stoker.loader.sources._tars import TarSource, checked_text, tars_of
 from stoker.loader.sources._videos import Separated, wants_clips
 from stoker.pipeline import Pipeline
 
@@ -185,14 +186,17 @@ class _Ragged:
 
 
 def _text(value: Any) -> list[str]:
-    return [bytes(v.cpu().numpy()).decode("utf-8", "replace") for v in value]
+    # If all texts of a batch have one byte, they come as whole numbers: a vector of int64.
+    return [v.cpu().numpy().astype("uint8").tobytes().decode() for v in value]
 
 
 def _manifest_parts(manifests: Sequence[str]) -> list[tuple[str, float, float | None]]:
     """Returns (path, offset, duration) of each entry. Offset and duration are in seconds; the duration is None if the entry goes to the end of the file."""
     parts: list[tuple[str, float, float | None]] = []
     for manifest in manifests:
-        for number, line in enumerate(_files.read_text(manifest).splitlines(), 1):
+        # Paths may have other bytes than UTF-8. Only \n ends a line: texts may contain other ends of lines, such as U+2028.
+        text = _files.read_bytes(manifest).removeprefix(BOM_UTF8).decode(errors="surrogateescape")
+        for number, line in enumerate(text.split("\n"), 1):
             if line.strip():
                 parts.append(_manifest_part(line, f"{manifest}, line {number}"))
     return parts
@@ -432,7 +436,7 @@ class AudioSource(FileSource):
             place = {"start": 0.0, "center": 0.5}.get(audio.crop, fn.random.uniform(range=(0.0, 1.0)) if audio.crop == "random" else 0.0)
             start = fn.cast(fn.cast(spare > 0, dtype=types.FLOAT) * spare * place, dtype=types.INT32)
             node = fn.slice(node, start=fn.reshape(start, shape=[1]), shape=[frames], axes=[0], out_of_bounds_policy="pad")
-        return self.sounds.sound(node, rate), {"text": text}
+        return self.sounds.sound(node, rate), {"text": checked_text(text)}
 
     def __repr__(self) -> str:
         return ", ".join(self.manifests) if self.manifests is not None else super().__repr__()

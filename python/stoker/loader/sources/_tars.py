@@ -283,9 +283,14 @@ def node_of(part: DataNode, kind: str, spec: Spec) -> DataNode:
         number: DataNode = DataNode._call("_whole_number", [part], [])
         return spec.label(number)
     if kind in ("text", "json"):
-        checked: DataNode = DataNode._call("_checked_text", [part], [("kind", int(ValueKind.STRING), kind)])
-        return checked
+        return checked_text(part, kind)
     return spec.upload(fn.decoders.numpy(part)) if kind in ("array", "list") else part
+
+
+def checked_text(text: DataNode, kind: str = "text") -> DataNode:
+    """Returns the text. A sample whose text is not UTF-8, or not JSON if kind is "json", is bad."""
+    checked: DataNode = DataNode._call("_checked_text", [text], [("kind", int(ValueKind.STRING), kind)])
+    return checked
 
 
 def _raw(value: Any) -> bytes:
