@@ -382,6 +382,19 @@ def test_buckets_of_durations(many, source):
     assert ids(again) == ids(epochs[0])
 
 
+def test_lengths_are_those_of_the_files(tmp_path):
+    """Files of a class folder come before those of its subfolders, also where a name with a minus would come before a slash."""
+    rng = np.random.default_rng(SEED)
+    for k, name in enumerate(("x/1", "x/y/2", "x-1/3", "x-1", "x", "é", "\U0001f600", "\uffee")):
+        (tmp_path / "a" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "a" / f"{name}.wav").write_bytes(pcm16(rng, 10 * 4 ** (k % 4)))
+    (tmp_path / "a" / "wav").write_bytes(b"no sound")
+    (batch,) = Loader(tmp_path, 8, fields=FIELDS)
+    assert len({int(n) for n in batch.audio_lengths}) == 4
+    made = list(Loader(tmp_path, 2, fields=FIELDS, bucket_by="duration"))
+    assert len(made) == 4 and all(len(set(b.audio_lengths.tolist())) == 1 for b in made)
+
+
 @pytest.mark.parametrize("ragged", ((), ("audio",)))
 def test_buckets_of_durations_are_resumed(many, ragged):
     def make():

@@ -118,7 +118,7 @@ class FileSource(Source):
             yield from (os.path.join(at, name) for name in nsmallest(_LOOKED_AT, filter(self._reads, names)))
 
     def _reads(self, name: str) -> bool:
-        return name.rpartition(".")[2].lower() in self.endings
+        return "." in name and name.rpartition(".")[2].lower() in self.endings
 
     def notice_left_out(self, pipe: Pipeline, classes: Callable[[], list[str]]) -> None:
         """Prints notices about files of the folder that are not read, and about splits or a hidden folder that count as classes, probably by accident."""

@@ -405,11 +405,11 @@ class AudioSource(FileSource):
         if "://" in root:
             raise InvalidArgumentError('bucket_by="duration": of a store give a list of (path, target), whose files are known')
         found = []
-        for label in sorted(entry.name for entry in os.scandir(root) if entry.is_dir()):
-            inside = [
-                os.path.join(folder, name) for folder, _, names in os.walk(os.path.join(root, label), followlinks=True) for name in names
-            ]
-            found += sorted(path for path in inside if path.rpartition(".")[2].lower() in SOUND_ENDINGS)
+        for label in sorted((entry.name for entry in os.scandir(root) if entry.is_dir()), key=os.fsencode):
+            # readers.file sorts by folder, then by name, as ImageFolder does.
+            walk = sorted(os.walk(os.path.join(root, label), followlinks=True), key=lambda step: os.fsencode(step[0]))
+            for folder, _, names in walk:
+                found += [os.path.join(folder, name) for name in sorted(names, key=os.fsencode) if self._reads(name)]
         return found
 
     def _of_files(self, spec: Spec, reader: dict[str, Any]) -> tuple[Sound, dict[str, DataNode]]:
