@@ -472,6 +472,24 @@ def test_wrong_fields(given, message):
         Audio(**given)
 
 
+@pytest.mark.parametrize("name", ("rate", "index", "valid", "path", "label", "text"))
+def test_names_of_other_fields(folder, manifest, name):
+    for source, taken in ((folder, name != "text"), ([str(p) for p in paths_of(folder)], name != "text"), (manifest, name != "label")):
+        if taken:
+            with pytest.raises(StokerError, match=rf"'{name}' is another field of the samples: give the sound another name"):
+                Loader(source, 4, fields={name: Audio(rate=16000)})
+        else:
+            assert next(iter(Loader(source, 4, fields={name: Audio(rate=16000)})))[0].dtype == torch.float32
+
+
+def test_numbers_of_channels_that_differ(tmp_path):
+    paths = [str(tmp_path / f"{k}.wav") for k in (1, 2)]
+    for k, path in enumerate(paths, 1):
+        type(tmp_path)(path).write_bytes(pcm16(np.random.default_rng(0), 50, k))
+    with pytest.raises(StokerError, match=r"sounds of one batch have 1 and 2 channels, .*mono=True"):
+        list(Loader(paths, 2, fields={"audio": Audio(mono=False)}, ragged="audio"))
+
+
 def test_numbers_of_numpy_in_fields():
     made = Audio(rate=np.int64(16000), duration=np.float32(0.5))
     assert made == Audio(rate=16000, duration=0.5) and type(made.rate) is int and type(made.duration) is float

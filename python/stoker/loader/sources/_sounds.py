@@ -8,7 +8,7 @@ import math
 import os
 from array import array
 from codecs import BOM_UTF8
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -62,7 +62,14 @@ def _sound_field(fields: Mapping[str, Any], clips: bool = False) -> SoundField:
             f"fields: next to a sound, fields are None, as they come from the data; {', '.join(f'{n!r} is {g!r}' for n, g in others.items())}"
         )
     ((name, audio),) = sounds.items()
+    _refuse_name(name, (*_fields.OF_DATASETS, "rate"))
     return SoundField(name, audio if isinstance(audio, Audio) else Audio(), tuple(fields))
+
+
+def _refuse_name(name: str, taken: Collection[str]) -> None:
+    """Raises InvalidArgumentError if the user gave the field of sounds a name that is taken by another field."""
+    if name in taken:
+        raise InvalidArgumentError(f"fields: {name!r} is another field of the samples: give the sound another name, as 'audio'")
 
 
 OF_IMAGES = ("dtype", "memory_format", "layout", "views", "batch_transforms", "exif_orientation", "pad")
@@ -182,6 +189,12 @@ class _Ragged:
     def __call__(self, outputs: Outputs, number: int) -> Any:
         from stoker.batching import RaggedBatch
 
+        if isinstance(outputs.values[number], list):
+            channels = sorted({sound.shape[0] for sound in outputs.values[number]})
+            raise InvalidArgumentError(
+                f"Loader: sounds of one batch have {' and '.join(map(str, channels))} channels, which no RaggedBatch holds: give Audio(mono=True), or leave "
+                "ragged out, for a list of tensors"
+            )
         return RaggedBatch(outputs.values[number], sample_sizes=outputs.values[self.lengths].reshape(-1), non_uniform_dim=self.dim)
 
 
@@ -347,6 +360,7 @@ class AudioSource(FileSource):
     def __init__(self, files: Any, manifests: list[str] | None, given: SoundField, ragged: bool, transforms: Any) -> None:
         self.root, self.paths, self.labels, self.columns = files.root, files.paths, files.labels, files.columns
         self.manifests, self.given, self.sounds = manifests, given, Sounds(given, ragged, transforms)
+        _refuse_name(given.name, ("path", *(("text",) if manifests is not None else self.columns or ("label",))))
         self._others: Mapping[str, Finish] = files.finishing.finish
         self._outputs: dict[str, int] = {}
 
