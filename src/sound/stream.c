@@ -342,8 +342,8 @@ static const char *coding_of(enum AVCodecID id)
 	return "other";
 }
 
-/* Sets *end to the number of frames of an Ogg Vorbis file, which is the position in its last page. FFmpeg does not cut the last block at that position if
- * all samples are in one page. Sets *end to INT64_MAX for all other files, and if the number is unknown. */
+/* Sets *end to the number of frames of an Ogg Vorbis file that has all of them in one page, its last, whose position is that number: FFmpeg does not cut the
+ * last block there. Sets *end to INT64_MAX for all other files, and if the number is unknown. */
 static enum stk_status find_vorbis_end(const struct stk_sound_stream *s, int64_t *end, struct stk_error *err)
 {
 	enum { PAGE = 27 + 255 + 255 * 255, HEADER = 27 }; /* the largest page */
@@ -360,16 +360,26 @@ static enum stk_status find_vorbis_end(const struct stk_sound_stream *s, int64_t
 	if ((status = stk__media_read(&s->in, 0, first, HEADER, err)) ||
 		(status = stk__media_read(&s->in, s->in.size - n, tail, (size_t)n, err)))
 		goto out;
+	int64_t last = -1; /* position in the last page */
 	for (int64_t at = n - HEADER; at >= 0; at--) {
 		if (memcmp(tail + at, "OggS", 4) != 0)
 			continue;
 		const int64_t position = (int64_t)stk__get64(tail + at + 6, true);
-		/* The last page counts only if it has the serial number of the first one; otherwise another stream follows in the file ("chaining").
-		 * position -1: no packet ends in the page. */
-		if (memcmp(tail + at + 14, first + 14, 4) == 0 && position >= 0 && position > s->start)
-			*end = position - s->start;
-		break;
+		const bool begins_stream = tail[at + 5] & 2;
+		if (last < 0) {
+			/* The last page counts only if it has the serial number of the first one; otherwise another stream follows in the file
+			 * ("chaining"). position -1: no packet ends in the page. */
+			if (memcmp(tail + at + 14, first + 14, 4) != 0 || position < 0 || position <= s->start)
+				goto out;
+			last = position;
+		} else if (position > 0 || (begins_stream && at > n - s->in.size)) {
+			goto out; /* samples are in an earlier page, of this stream or of another one with the same serial number */
+		} else if (begins_stream) {
+			break;
+		}
 	}
+	if (last >= 0)
+		*end = last - s->start;
 out:
 	stk__free(tail);
 	return status;
