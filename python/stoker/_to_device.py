@@ -173,22 +173,33 @@ def _take_apart_other(node: Any) -> tuple[Any, Any] | None:
 
 
 def _mapping_of(node: Any) -> Callable[[list[Any]], Any]:
-    """Returns a function from a list of values to a mapping of the node's type with the node's keys and these values."""
+    """Returns a function from a list of values to a mapping of the node's type with the node's keys and these values. The function raises
+    InvalidArgumentError if such a mapping cannot be changed."""
     keys = list(node)
 
     def make(values: list[Any]) -> Any:
         import copy
 
-        made = copy.copy(node)
-        for key, value in zip(keys, values, strict=True):
-            made[key] = value
+        try:
+            made = copy.copy(node)
+            for key, value in zip(keys, values, strict=True):
+                made[key] = value
+        except TypeError as e:
+            raise InvalidArgumentError(
+                f"to_device: the tree holds a {type(node).__name__}, which takes no other values ({e}): give it as a dict"
+            ) from e
         return made
 
     return make
 
 
 def _tensor_of(array: Any, torch: Any) -> Any:
-    """Returns a tensor over an array's memory, or over a copy if torch cannot share it. Raises InvalidArgumentError if the array does not hold numbers."""
+    """Returns a tensor over an array's memory, or over a copy if torch cannot share it. Raises InvalidArgumentError if the array is masked or does not hold
+    numbers."""
+    if hasattr(array, "mask") and isinstance(array, sys.modules["numpy"].ma.MaskedArray):
+        raise InvalidArgumentError(
+            "to_device: a tensor has no mask, and the tree holds a masked array: fill it, as by array.filled(0), and give array.mask as an array of its own"
+        )
     if array.dtype.kind not in "biufc":
         raise InvalidArgumentError(
             f"to_device: an array of {array.dtype} has no form as a tensor: convert it to numbers, or leave it out of the tree"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trees of tensors and arrays are copied as Tensor.to copies each of them. The tests copy to the CPU, and to "meta", for which tensors are packed."""
 
+import types
 from collections import OrderedDict, namedtuple
 
 import numpy as np
@@ -90,6 +91,16 @@ def test_values_that_cannot_be_copied():
 
 
 @pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor:UserWarning")
+def test_masked_arrays_are_refused():
+    with pytest.raises(InvalidArgumentError, match=r"holds a masked array: fill it"):
+        stoker.to_device({"a": [np.ma.array([1, 2], mask=[False, True])]}, "cpu")
+
+
+def test_mappings_that_cannot_be_changed_are_named():
+    with pytest.raises(InvalidArgumentError, match=r"holds a mappingproxy, .* give it as a dict"):
+        stoker.to_device([types.MappingProxyType({"a": torch.ones(1)})], "cpu")
+
+
 def test_tensors_that_cannot_be_packed_are_copied_one_by_one(rng):
     """Sparse, quantized and some empty tensors, and those that require gradients, are not packed; the tensors around them are."""
     from stoker import _to_device
