@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 import robots
+import stoker
 from robots import FPS, TASKS, make
 from stoker import Loader, _core
 from stoker.errors import CorruptError, InvalidArgumentError, NotFoundError, StateError, UnsupportedError
@@ -155,6 +156,33 @@ def test_other_numbers_of_ranks_continue(tmp_path, before, after):
     first, state = run(before, None, 3)
     second, _ = run(after, state, 0)
     assert len({*first, *second}) == len(first) + len(second) and 24 - len(first) - len(second) < 2 * after
+
+
+def test_random_transforms_can_be_repeated(tmp_path):
+    """Draws depend on the sample, its epoch and its camera, and not on threads, ranks, cameras that are left out, or where a run was resumed."""
+    make(tmp_path, (7, 12, 5), images=2)
+    keys = ["observation.images.still0", "observation.images.still1"]
+
+    def numbered(frames):
+        return frames[:, :1, :1] * 0 + float(stoker.sample_rng().random())
+
+    def loader(batch=4, **more):
+        return Loader.from_lerobot(tmp_path, batch, image_transforms=numbered, shuffle=True, seed=5, **more)
+
+    def draws(batches, keys=keys):
+        return [(int(i), *(float(b[k][n, 0, 0, 0]) for k in keys)) for b in batches for n, i in enumerate(b["index"])]
+
+    first = loader(num_threads=1)
+    wanted, second = draws(first), draws(first)
+    assert len({number for _, *both in wanted + second for number in both}) == 2 * 48
+    assert draws(loader(num_threads=3)) == wanted
+    assert draws(loader(columns=keys[1:]), keys[1:]) == [(i, b) for i, _, b in wanted]
+    assert sorted(d for rank in range(2) for d in draws(loader(2, shard=(rank, 2)))) == sorted(wanted)
+    begun, other = loader(), loader(8)
+    steps = iter(begun)
+    taken = draws([next(steps), next(steps)])
+    other.load_state_dict(begun.state_dict())
+    assert taken + draws(other) == wanted
 
 
 def test_padded_batches(tmp_path):

@@ -102,9 +102,9 @@ class RobotLoader:
         samples = len(self.dataset)
         return samples // self._together if self._last == "drop" else -(-samples // self._together)
 
-    def _ids(self, epoch: int, first: int) -> tuple[Any, Any]:
-        """Returns the ids of this rank's batch in the step that begins at position `first`, and an array with a bool for each position of a full batch: False
-        for positions after the end of the epoch."""
+    def _ids(self, epoch: int, first: int) -> tuple[Any, Any, Any]:
+        """Returns the ids and positions of this rank's batch in the step that begins at position `first`, and an array with a bool for each position of a full
+        batch: False for positions after the end of the epoch."""
         import numpy as np
 
         if self._shuffle and (self._order is None or self._order[0] != epoch):
@@ -114,13 +114,13 @@ class RobotLoader:
         valid = positions < total
         # With "keep" a rank without samples in the last step repeats the last sample once, as other Loaders do.
         positions = np.minimum(positions, total - 1) if self._last == "pad" else positions[valid] if valid.any() else np.array([total - 1])
-        return positions if self._order is None or not self._shuffle else self._order[1][positions], valid
+        return positions if self._order is None or not self._shuffle else self._order[1][positions], positions, valid
 
     def _make(self, epoch: int, first: int) -> Any:
         import torch
 
-        ids, valid = self._ids(epoch, first)
-        batch = self.dataset.batch(ids)
+        ids, positions, valid = self._ids(epoch, first)
+        batch = self.dataset.batch(ids, [(self._seed, epoch, int(p)) for p in positions])
         if self._last == "pad":
             batch["valid"] = torch.from_numpy(valid)
         if self._device is not None and str(self._device) != "cpu":

@@ -9,11 +9,13 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from stoker._same_data import digest_of_text
 from stoker.errors import CorruptError, InvalidArgumentError, NotFoundError, UnsupportedError
+from stoker.loader._random import Place, random_numbers
 from stoker.loader.sources._robot_meta import (
     STANDARD,
     check_info,
@@ -51,8 +53,8 @@ class Robots:
     delta_timestamps: dict from a key to times in seconds relative to the frame. A sample then has the key's value at each of these times. For times before or
     after the episode, it has the episode's first or last value, and KEY_is_pad is True. episodes: the numbers of the episodes to read; None: all. tolerance_s:
     the largest difference in seconds between a time and the nearest frame. image_transforms: a function that is called with the frames of one camera at a time,
-    as a float32 tensor on the scale 0..1 of shape (C, H, W), or (times, C, H, W) for a key of delta_timestamps. columns: the keys to read in addition to those
-    in STANDARD; None: all keys.
+    as a float32 tensor on the scale 0..1 of shape (C, H, W), or (times, C, H, W) for a key of delta_timestamps; it may call sample_rng(). columns: the keys to
+    read in addition to those in STANDARD; None: all keys.
     """
 
     def __init__(
@@ -350,8 +352,9 @@ class Robots:
         batch = self.batch([i % n])
         return {k: v[0] for k, v in batch.items()}
 
-    def batch(self, ids: Sequence[int]) -> dict[str, Any]:
-        """Returns a batch of these samples: a dict from keys to values that are joined as torch's default_collate joins them."""
+    def batch(self, ids: Sequence[int], places: Sequence[Place] | None = None) -> dict[str, Any]:
+        """Returns a batch of these samples: a dict from keys to values that are joined as torch's default_collate joins them. places: for each sample, what
+        sample_rng() is seeded from in image_transforms; None: sample_rng() cannot be called there."""
         import numpy as np
         import torch
 
@@ -362,21 +365,21 @@ class Robots:
         for key in self._wanted:
             if key in self.videos:
                 continue
-            places, pads = self._frames_at(key, at, low, high)
+            frames, pads = self._frames_at(key, at, low, high)
             if pads is not None:
                 made[f"{key}_is_pad"] = torch.from_numpy(pads)
             column = self._frames[key]
             if key in self.cameras:
-                made[key] = self._scaled(key, (self._decoded(key, column, p) for p in places.reshape(-1)), places.shape)
+                made[key] = self._scaled(key, (self._decoded(key, column, p) for p in frames.reshape(-1)), frames.shape, places)
             elif isinstance(column, list):
-                made[key] = [column[p] for p in places] if places.ndim == 1 else [[column[p] for p in row] for row in places]
+                made[key] = [column[p] for p in frames] if frames.ndim == 1 else [[column[p] for p in row] for row in frames]
             else:
-                made[key] = torch.from_numpy(column[places])
+                made[key] = torch.from_numpy(column[frames])
         for key in self.videos:
-            places, pads = self._frames_at(key, at, low, high)
+            frames, pads = self._frames_at(key, at, low, high)
             if pads is not None:
                 made[f"{key}_is_pad"] = torch.from_numpy(pads)
-            made[key] = self._video_frames(key, places, episode)
+            made[key] = self._video_frames(key, frames, episode, places)
         made["task"] = [self.tasks[int(t)] for t in self._frames["task_index"][at]]
         return made
 
@@ -407,15 +410,15 @@ class Robots:
             image = imdecode(data, adjust_orientation=False)
         return image.transpose(2, 0, 1)
 
-    def _video_frames(self, key: str, places: Any, episode: Any) -> Any:
+    def _video_frames(self, key: str, wanted: Any, episode: Any, places: Sequence[Place] | None) -> Any:
         times = self._frames["timestamp"]
-        rows = zip(places.reshape(len(episode), -1), episode, strict=True)
+        rows = zip(wanted.reshape(len(episode), -1), episode, strict=True)
         found = (self._at_times(key, self.episodes[int(e)], [float(times[p]) for p in row]) for row, e in rows)
-        return self._scaled(key, (frame for frames in found for frame in frames), places.shape)
+        return self._scaled(key, (frame for frames in found for frame in frames), wanted.shape, places)
 
-    def _scaled(self, key: str, frames: Iterable[Any], shape: tuple[int, ...]) -> Any:
+    def _scaled(self, key: str, frames: Iterable[Any], shape: tuple[int, ...], places: Sequence[Place] | None) -> Any:
         """Scales frames of uint8, (C, H, W), to 0..1, and applies the user's transform to the frames of each sample. shape: the result's extents before C, H
-        and W.
+        and W. places: as for batch().
 
         NumPy does the arithmetic: torch would start more threads for each thread of the Loader, and would copy each frame once more to stack them."""
         import numpy as np
@@ -430,17 +433,20 @@ class Robots:
                 raise CorruptError(f"{self.root}: frames of {key!r} have different sizes in a batch: {rows.shape[1:]} and {frame.shape}")
             np.divide(frame, np.float32(255), out=rows[k], dtype=np.float32)
         stacked = torch.from_numpy(made)
-        return stacked if self._transforms is None else self._transformed(key, stacked)
+        return stacked if self._transforms is None else self._transformed(key, stacked, places)
 
-    def _transformed(self, key: str, samples: Any) -> Any:
-        """Applies the user's transform to each sample's frames. Raises TypeError or ValueError unless it returns tensors of one shape and type."""
+    def _transformed(self, key: str, samples: Any, places: Sequence[Place] | None) -> Any:
+        """Applies the user's transform to each sample's frames. Each camera of a sample has random numbers of its own. Raises TypeError or ValueError unless
+        the transform returns tensors of one shape and type."""
         import torch
 
         assert self._transforms is not None
         made: list[Any] = []
-        for sample in samples:
+        camera = list(self.features).index(key)
+        for k, sample in enumerate(samples):
             given = tuple(sample.shape)  # the transform may change the tensor in place
-            result = self._transforms(sample)
+            with nullcontext() if places is None else random_numbers((*places[k], camera)):
+                result = self._transforms(sample)
             if not isinstance(result, torch.Tensor):
                 raise TypeError(
                     f"image_transforms returned {'None' if result is None else f'a {type(result).__name__}'} for the frames of {key!r}, of shape {given}: "
