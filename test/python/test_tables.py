@@ -21,7 +21,7 @@ import stoker
 from PIL import Image
 from stoker import Loader, Pipeline, Storage, fn
 from stoker import transforms as T
-from stoker.errors import CorruptError, InvalidArgumentError, LimitError, NotFoundError, StateError, StokerError
+from stoker.errors import CorruptError, InvalidArgumentError, LimitError, NotFoundError, StateError, StokerError, UnsupportedError
 from storage import KEYS, Store
 from support import SEED
 from tables import IMAGES, all_labels, jpeg, labels_of, pa, pq, rows_of, write, write_table
@@ -305,6 +305,40 @@ def test_partitioned_folders(tmp_path, form):
     # A value in the folders' names that is equal for all files becomes a column only if `fields` names it.
     assert next(iter(Loader(files[-1], 2)))._fields == ("x",)
     assert next(iter(Loader(files[-1], 2, fields=("year", "x")))).year.tolist() == [2024, 2024]
+
+
+@pytest.mark.parametrize("folder", ["", "y=1"])
+def test_files_that_writers_hide_are_no_part_of_a_table(tmp_path, folder):
+    for name, value in (
+        ("a.parquet", 1),
+        ("B.PARQUET", 2),
+        ("_c.parquet", 3),
+        (".d.parquet", 4),
+        ("_temporary/e.parquet", 5),
+        (".ipynb/f.parquet", 6),
+    ):
+        write(tmp_path / folder / name, {"x": [value]})
+    write(tmp_path / "_metadata.parquet", {"x": [7]})
+    (tmp_path / "_SUCCESS").write_bytes(b"")
+    assert sorted(x for b in Loader(tmp_path, 1) for x in b.x.tolist()) == [1, 2]
+
+
+@pytest.mark.parametrize("log, said", [("_delta_log", r"Delta table, .* Loader\(DeltaTable\("), (".hoodie", "Hudi table")])
+@pytest.mark.parametrize("make", [Loader, Loader.from_parquet])
+@pytest.mark.parametrize("folder", ["", "y=1"])
+def test_tables_with_a_log_of_their_files_are_refused(tmp_path, folder, make, log, said):
+    write(tmp_path / folder / "a.parquet", {"x": [1]})
+    (tmp_path / log).mkdir()
+    with pytest.raises(UnsupportedError, match=said):
+        make(tmp_path, 1)
+
+
+def test_folders_of_tables_that_are_no_partitions_are_named(tmp_path):
+    for split in ("test", "train"):
+        write(tmp_path / split / "a.parquet", {"x": [1]})
+    with pytest.raises(InvalidArgumentError, match=r"its folders hold Parquet files, .* give one of them, as .*/test, or a pattern"):
+        Loader(tmp_path, 1)
+    assert [b.x.tolist() for b in Loader(tmp_path / "*" / "*.parquet", 2)] == [[1, 1]]
 
 
 def test_tensors_of_arrow_keep_their_shape(tmp_path, rng):

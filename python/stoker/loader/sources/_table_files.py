@@ -74,16 +74,17 @@ class TableFile:
 
 
 def names_tables(source: Any) -> bool:
-    """Returns whether `source` is a path, URL or pattern that ends in .parquet or .pq."""
+    """Returns whether `source` is a path, URL or pattern that ends in .parquet or .pq, in capitals or not."""
     if not isinstance(source, (str, bytes, os.PathLike)):
         return False
     name = os.fsdecode(source)
-    return (name.partition("?")[0] if name.startswith(("http://", "https://")) else name).endswith((".parquet", ".pq"))
+    return (name.partition("?")[0] if name.startswith(("http://", "https://")) else name).lower().endswith((".parquet", ".pq"))
 
 
 def tables_of(source: Any) -> list[str] | None:
     """Returns the names and patterns of a source's Parquet files; None for other sources. Such a source is one name, a list of names, a folder with Parquet
-    files and no folders, or a folder of partitions."""
+    files and no folders, or a folder of partitions. Files and folders whose names begin with a dot or "_" do not count: writers keep unfinished and private
+    files there, and pyarrow and Spark leave them out, too. Raises UnsupportedError if the folder has a log that says which of its files count."""
     if names_tables(source) and not os.path.isdir(os.fsdecode(source)):
         return [os.fsdecode(source)]
     if isinstance(source, (list, tuple)) and source and all(map(names_tables, source)):
@@ -95,12 +96,33 @@ def tables_of(source: Any) -> list[str] | None:
                 found = sorted((e.name, e.is_dir()) for e in entries)
         except OSError:
             return None
+        _refuse_logs(folder, [name for name, is_dir in found if is_dir])
+        found = [(name, is_dir) for name, is_dir in found if not name.startswith((".", "_"))]
         files = [os.path.join(folder, name) for name, is_dir in found if not is_dir and names_tables(name)]
-        folders = [name for name, is_dir in found if is_dir and not name.startswith((".", "_"))]
+        folders = [name for name, is_dir in found if is_dir]
         if not files and folders and all(PARTITION.fullmatch(name) for name in folders):
             return [file for name in folders for file in tables_of(os.path.join(folder, name)) or ()] or None
-        return files if files and not any(is_dir for _, is_dir in found) else None
+        if folders and not files and all(tables_of(os.path.join(folder, name)) is not None for name in folders):
+            raise InvalidArgumentError(
+                f"{folder}: its folders hold Parquet files, and are not named COLUMN=VALUE, as partitions are: give one of them, as "
+                f"{os.path.join(folder, folders[0])}, or a pattern, as {os.path.join(folder, '*', '*.parquet')}"
+            )
+        return files if files and not folders else None
     return None
+
+
+def _refuse_logs(folder: str, inside: Collection[str]) -> None:
+    """Raises UnsupportedError for the folder of a table whose log says which files count: rows of files that the log has removed would be read, too. inside:
+    the names of the folder's folders."""
+    if "_delta_log" in inside:
+        raise UnsupportedError(
+            f"{folder}: it is a Delta table, and only its log (_delta_log) says which of its files count: give these files, as "
+            f"Loader(DeltaTable({folder!r}).file_uris(), ...) of the package deltalake"
+        )
+    if ".hoodie" in inside:
+        raise UnsupportedError(
+            f"{folder}: it is a Hudi table, and only its log (.hoodie) says which of its files count: give a list of these files"
+        )
 
 
 def partition_of(name: str) -> dict[str, str]:
