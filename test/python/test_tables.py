@@ -263,6 +263,7 @@ def test_a_null_of_a_column_of_bools_is_a_bool(tmp_path, value):
         ({"bucket_by": "size"}, "bucket_by is about images"),
         ({"pad": {"Image": 0}}, "padded with one number"),
         ({"fields": ("nothing",)}, "no column 'nothing'; it has tokens"),
+        ({"fields": ("tokens", "path")}, "no column 'path'; it has tokens"),
         ({"fields": {"tokens": "BoundingBoxes"}}, "no column of images"),
         ({"fields": ("grid",), "pad": 0}, "lists of lists"),
     ],
@@ -429,6 +430,15 @@ def test_nulls_of_lists_are_filled_by_lists(tmp_path, value):
         assert next(iter(Loader.from_parquet(table, 2, nulls={"x": fill}))).x.tolist() == [[1, 2], [7, 8]]
     with pytest.raises(InvalidArgumentError, match=r"nulls\['x'\] is .* and the column holds list<.*int8>: give such a list of numbers"):
         Loader.from_parquet(table, 2, nulls={"x": value})
+
+
+@pytest.mark.parametrize("make", [Loader, lambda table, n, **a: Loader.from_parquet(table, n, image="jpg", **a)])
+def test_a_name_of_the_image_among_the_fields_says_how_to_write_it(tmp_path, rng, make):
+    table = write(tmp_path / "t.parquet", {"jpg": pa.array([jpeg(rng)] * 3), "n": [1, 2, 3]})
+    with pytest.raises(InvalidArgumentError, match=r"column 'jpg' is read as the image, .* fields=\{'jpg': 'Image', \.\.\.\}"):
+        make(table, 3, fields=("jpg", "n"))
+    assert next(iter(make(table, 3, fields=("image", "n"), transforms=SMALL))).image.shape == (3, 3, 16, 16)
+    assert next(iter(make(table, 3, fields={"jpg": "Image", "n": None}, transforms=SMALL))).jpg.shape == (3, 3, 16, 16)
 
 
 @pytest.mark.parametrize("first", [0, 3])

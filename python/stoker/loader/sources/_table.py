@@ -8,7 +8,7 @@ import json
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -137,7 +137,7 @@ class Table:
         alike = {n for n, values in self.partitions.items() if len(set(values.values())) == 1}
         wanted = [n for n in schema.names if n == self.image or n in (names or ()) or (names is None and n not in alike)]
         for name in names or ():
-            if name not in schema.names and name not in ("image", *_fields.FROM_SAMPLES):
+            if name not in schema.names and name not in ("image", *_fields.OF_DATASETS):
                 raise InvalidArgumentError(f"fields: the table has no column '{name}'; it has {', '.join(schema.names)}")
         self.columns: list[Column] = []
         left_out: list[str] = []
@@ -190,6 +190,15 @@ class Table:
                     f"{file.name}: the column '{column.name}' holds {found}, and in {first.name} {column.type}: write the file again with that type, or give "
                     "the two kinds of files to Loaders of their own"
                 )
+
+    def check_fields(self, names: Collection[str], kinds: Collection[str]) -> None:
+        """Raises InvalidArgumentError if the user's names of fields include the column of images, but neither the name that it has in batches nor a kind for
+        it. kinds: the fields whose kinds the user gave."""
+        if not self.plain and self.sound is None and self.image != "image" and self.image in names and self.image not in kinds:
+            raise InvalidArgumentError(
+                f"fields: the column '{self.image}' is read as the image, which batches call `image`: name it so, as fields=('image', ...), or keep its "
+                f"name, as fields={{'{self.image}': 'Image', ...}}; fields={{'{self.image}': None, ...}} gives its bytes"
+            )
 
     def _first_column(self, schema: Any, names: tuple[str, ...] | None) -> str:
         """Returns the column for the first output of a table without images. In other tables, that output is the image. Raises InvalidArgumentError if no

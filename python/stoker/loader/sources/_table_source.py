@@ -152,6 +152,7 @@ class TableSource(DatasetSource):
     def __init__(self, table: Table, asked: DatasetArguments) -> None:
         if asked.python_workers:
             raise InvalidArgumentError("Loader: python_workers is for the Python of a Dataset; rows of a table are read without any")
+        table.check_fields(asked.names or (), asked.kinds or {})
         self.table = table
         # For each batch that is being made: its futures, and its groups. The references are weak, because a future holds the rows that were fetched.
         self._unmade: list[tuple[list[weakref.ref[Future[Any]]], set[int]]] = []
