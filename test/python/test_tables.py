@@ -432,6 +432,51 @@ def test_nulls_of_lists_are_filled_by_lists(tmp_path, value):
         Loader.from_parquet(table, 2, nulls={"x": value})
 
 
+@pytest.mark.parametrize(
+    "type, value",
+    [
+        (pa.int64(), 1.5),
+        (pa.int64(), 2**63),
+        (pa.int8(), float("nan")),
+        (pa.int64(), [1]),
+        (pa.timestamp("us"), b"x"),
+        (pa.float64(), 1e300),
+        (pa.float32(), "1"),
+        (pa.list_(pa.int64()), [1.5, 2]),
+        (pa.list_(pa.int64()), np.array([2**63], np.uint64)),
+        (pa.list_(pa.bool_()), [2, 0]),
+        (pa.list_(pa.float64()), [1e300]),
+        (pa.list_(pa.int64(), 2), [1, 2, 3]),
+        (pa.binary(2), b"xyz"),
+        (pa.binary(2), 5),
+        (pa.list_(pa.string()), {1}),
+    ],
+)
+def test_values_for_nulls_are_never_changed(tmp_path, type, value):
+    pq.write_table(pa.table({"x": pa.nulls(3, type), "n": [1, 2, 3]}), tmp_path / "t.parquet")
+    with pytest.raises(InvalidArgumentError, match=r"nulls\['x'\] is .*, and the column holds .*: give "):
+        Loader.from_parquet(tmp_path / "t.parquet", 3, nulls={"x": value})
+
+
+@pytest.mark.parametrize(
+    "type, value, filled",
+    [
+        (pa.int64(), np.int8(-1), -1),
+        (pa.uint8(), 2.0, 2),
+        (pa.int32(), True, 1),
+        (pa.float64(), np.array(2.5), 2.5),
+        (pa.float16(), 3, 3.0),
+        (pa.float32(), float("inf"), float("inf")),
+        (pa.list_(pa.float64(), 2), [1, 0.5], [1.0, 0.5]),
+        (pa.list_(pa.int64(), 2), np.array([1.0, 2.0]), [1, 2]),
+        (pa.binary(2), np.array([7, 8], np.uint8), [7, 8]),
+    ],
+)
+def test_values_for_nulls_get_the_type_of_their_column(tmp_path, type, value, filled):
+    pq.write_table(pa.table({"x": pa.nulls(2, type), "n": [1, 2]}), tmp_path / "t.parquet")
+    assert next(iter(Loader.from_parquet(tmp_path / "t.parquet", 2, nulls={"x": value}))).x.tolist() == [filled] * 2
+
+
 @pytest.mark.parametrize("make", [Loader, lambda table, n, **a: Loader.from_parquet(table, n, image="jpg", **a)])
 def test_a_name_of_the_image_among_the_fields_says_how_to_write_it(tmp_path, rng, make):
     table = write(tmp_path / "t.parquet", {"jpg": pa.array([jpeg(rng)] * 3), "n": [1, 2, 3]})
@@ -439,6 +484,31 @@ def test_a_name_of_the_image_among_the_fields_says_how_to_write_it(tmp_path, rng
         make(table, 3, fields=("jpg", "n"))
     assert next(iter(make(table, 3, fields=("image", "n"), transforms=SMALL))).image.shape == (3, 3, 16, 16)
     assert next(iter(make(table, 3, fields={"jpg": "Image", "n": None}, transforms=SMALL))).jpg.shape == (3, 3, 16, 16)
+
+
+@pytest.mark.parametrize(
+    "type, pad, fits",
+    [
+        (pa.int64(), 0.5, False),
+        (pa.int64(), 2**63, False),
+        (pa.int64(), -100, True),
+        (pa.uint8(), 300, True),
+        (pa.bool_(), -1, False),
+        (pa.bool_(), 1, True),
+        (pa.float32(), 1e300, False),
+        (pa.float32(), 0.1, True),
+    ],
+)
+def test_lists_are_padded_by_the_number_that_was_given(tmp_path, type, pad, fits):
+    table = write(tmp_path / "t.parquet", {"x": pa.array([[1], [0, 1]], pa.list_(pa.int8())).cast(pa.list_(type))})
+    if not fits:
+        with pytest.raises(
+            InvalidArgumentError, match=r"pad is .*, and the column 'x' holds lists of .*, which cannot hold it: give another"
+        ):
+            next(iter(Loader(table, 2, pad=pad)))
+        return
+    padded = next(iter(Loader(table, 2, pad=pad))).x
+    assert padded.numpy()[0, 1] == padded.numpy().dtype.type(pad)
 
 
 @pytest.mark.parametrize("first", [0, 3])

@@ -340,25 +340,70 @@ def _list_of(array: Any) -> tuple[Any, Any, Any]:
 def fill_of(name: str, given: Mapping[str, Any], column: Column) -> Any:
     """Returns the user's value that replaces nulls, in the form of a row's value. Raises InvalidArgumentError if it does not fit the column's type."""
     value = given[name]
+    try:
+        made = _filling(value, column)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        made = None
+    if made is None:
+        what = "such a list of numbers" if column.kind == ARRAY else "a value of that type"
+        inside = f", in batches {column.dtype}" if column.kind == NUMBER else ""
+        raise InvalidArgumentError(f"nulls[{name!r}] is {value!r:.100}, and the column holds {column.type}{inside}: give {what}")
+    return made
+
+
+def _filling(value: Any, column: Column) -> Any:
+    """Returns a value that replaces nulls in the form of a row's value. Returns None, or raises an error, if it does not fit the column's type."""
+    import numpy as np
+    import pyarrow.types as t
+
+    if value is None or (column.kind == TEXT) != isinstance(value, str):
+        return None
+    if column.kind == OBJECT:
+        return json.dumps(value)
     if column.kind == ARRAY:
-        return _filling_list(name, value, column)
-    wrong = (column.kind == TEXT) != isinstance(value, str) or (str(column.type) == "bool" and value not in (0, 1))
-    if value is None or wrong:
-        raise InvalidArgumentError(f"nulls[{name!r}] is {value!r}, and the column holds {column.type}: give a value of that type")
-    return json.dumps(value) if column.kind == OBJECT else value
+        return _filling_list(value, column)
+    if column.kind == NUMBER:
+        return filling_number(value, column.dtype)
+    if column.kind != BYTES:
+        return value
+    given, type = np.frombuffer(value, np.uint8), plain_type(column.type)
+    return given.tobytes() if not t.is_fixed_size_binary(type) or given.size == type.byte_width else None
 
 
-def _filling_list(name: str, value: Any, column: Column) -> Any:
-    """Returns the user's list that replaces nulls as an array. Raises InvalidArgumentError if it does not fit the column."""
+def filling_number(value: Any, dtype: str) -> Any:
+    """Returns a number for the place of a null, or after the end of a list, in a column with this type in batches; None if the type cannot represent it. The
+    number may be one of NumPy or torch."""
     import numpy as np
 
-    try:
-        made = np.asarray(value if isinstance(value, (list, tuple, np.ndarray)) else None, column.dtype)
-    except (TypeError, ValueError, OverflowError):
-        made = np.asarray(0)
-    depth, type = 0, plain_type(column.type)
+    made = np.asarray(value)
+    fits = _fitting(made, dtype) if made.ndim == 0 else None
+    return None if fits is None else fits.item()
+
+
+def _fitting(given: Any, dtype: str) -> Any:
+    """Converts an array of numbers to `dtype`, the type of a column in batches. Returns None if `dtype` cannot represent all of them."""
+    import numpy as np
+
+    if given.size and given.dtype.kind not in "biuf":
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        made = given.astype(dtype)
+    if dtype == "float32":
+        return None if infinite_in(given, made) is not None else made
+    return made if (made == given).all() and not (given.dtype == np.uint64 and (made < 0).any()) else None
+
+
+def _filling_list(value: Any, column: Column) -> Any:
+    """Returns the user's list that replaces nulls as an array; None if it does not fit the column."""
+    import numpy as np
+    import pyarrow.types as t
+
+    made = np.asarray(value)
+    type, extents = plain_type(column.type), []
     while hasattr(type, "value_type"):
-        depth, type = depth + 1, plain_type(type.value_type)
-    if made.ndim != (len(column.shape) or depth):
-        raise InvalidArgumentError(f"nulls[{name!r}] is {value!r}, and the column holds {column.type}: give such a list of numbers")
-    return made
+        extents.append(type.list_size if t.is_fixed_size_list(type) else -1)
+        type = plain_type(type.value_type)
+    extents = list(column.shape) or extents
+    if made.ndim != len(extents) or any(want not in (-1, n) for want, n in zip(extents, made.shape, strict=True)):
+        return None
+    return _fitting(made, column.dtype)

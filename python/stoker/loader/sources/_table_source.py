@@ -25,6 +25,7 @@ from stoker.loader.batches._finish import Finish, by_value, padded
 from stoker.loader.sources._dataset import DatasetSource
 from stoker.loader.sources._fetch import Item
 from stoker.loader.sources._table import Table
+from stoker.loader.sources._table_columns import filling_number
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -259,8 +260,19 @@ class TableSource(DatasetSource):
                         "in fields, "
                         "and pad it in a collate_fn"
                     )
-                finish[k] = padded(self.asked.pad)
+                finish[k] = padded(self._pad_of(name))
         return finish
+
+    def _pad_of(self, name: str) -> float:
+        """Returns the number that pads the lists of a column. Raises InvalidArgumentError if the column's type cannot represent it."""
+        given, dtype = self.asked.pad, next(c.dtype for c in self.table.columns if c.name == name)
+        assert given is not None
+        if filling_number(given, dtype) is None:
+            raise InvalidArgumentError(
+                f"Loader: pad is {given!r}, and the column {name!r} holds lists of {dtype}, which cannot hold it: give another number, or name the column's "
+                "kind list in fields, and pad it in a collate_fn"
+            )
+        return given
 
     # ---- state ----
 
