@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests an installed stoker without other packages: runs a pipeline over six files for two epochs, and checks numbers and shapes.
+"""Tests an installed stoker without other packages: runs a pipeline over six files for two epochs, and checks numbers, shapes and pixels.
 
 usage: wheel_probe.py [MODULE...]     first imports these modules, in this order (they may load other copies of the same libraries)
        wheel_probe.py --write FILE    writes only the image
@@ -8,10 +8,13 @@ usage: wheel_probe.py [MODULE...]     first imports these modules, in this order
 """
 
 import base64
+import ctypes
 import importlib
+import math
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 what = sys.argv[1] if sys.argv[1:] and sys.argv[1].startswith("--") else None
 for module in [] if what else sys.argv[1:]:
@@ -29,6 +32,13 @@ JPEG = base64.b64decode(
 )
 
 
+def check_gray(images: Any, shape: tuple[int, int, int]) -> None:
+    """Checks that all images of a batch have this shape, and that all of their pixels are 128."""
+    for image in images:
+        assert tuple(image.shape()) == shape, image.shape()
+        assert ctypes.string_at(image.data_ptr(), math.prod(shape)) == b"\x80" * math.prod(shape)
+
+
 def read(uri: str) -> None:
     from stoker import fn, pipeline_def
 
@@ -40,7 +50,7 @@ def read(uri: str) -> None:
     pipeline = program()
     pipeline.build()
     (images,) = pipeline.run()
-    assert tuple(images.shape()[0]) == (8, 8, 3), images.shape()
+    check_gray(images, (8, 8, 3))
     print("wheel_probe: read", uri)
 
 
@@ -81,7 +91,7 @@ def main() -> None:
         for _ in range(4):
             images, labels = pipeline.run()
             assert len(images) == len(labels) == 3
-            assert tuple(images.shape()[0]) == (5, 4, 3), images.shape()
+            check_gray(images, (5, 4, 3))
     print("wheel_probe: a pipeline runs", *sys.argv[1:])
 
 
