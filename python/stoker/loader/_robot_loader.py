@@ -152,8 +152,7 @@ class RobotLoader:
             if not waiting:
                 break
             wait_for_loop()
-            if not waiting[0].done():
-                unfinished([waiting[0]])
+            unfinished([waiting[0]])
             batch = waiting.popleft().result()
             self._check_generation(generation)
             self._done += self._together

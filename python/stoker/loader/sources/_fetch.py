@@ -183,7 +183,7 @@ def unfinished(futures: Sequence[Future[Any]], limit: float | None = None) -> se
     from concurrent.futures import wait
 
     end = None if limit is None else time.monotonic() + limit
-    late = set(futures)
+    late = {future for future in futures if not future.done()}
     while late:
         left = _WAIT if end is None else min(_WAIT, end - time.monotonic())
         late = wait(late, max(0.0, left)).not_done

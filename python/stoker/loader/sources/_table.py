@@ -19,7 +19,7 @@ from stoker._where import notice
 from stoker.errors import CorruptError, InvalidArgumentError, LimitError, StateError
 from stoker.loader import _fields
 from stoker.loader._kinds import MASK, Kind
-from stoker.loader.sources._fetch import Threads
+from stoker.loader.sources._fetch import Threads, unfinished
 from stoker.loader.sources._table_columns import (
     ARRAY,
     BYTES,
@@ -436,6 +436,7 @@ class Table:
                 raise self._too_large(ids[at.index(g)], what, self.group_bytes(g))
         groups = {g: self._future(g) for g in dict.fromkeys(at)}
         try:
+            unfinished(list(groups.values()))
             return [self._row(groups[g].result(), g, i) for g, i in zip(at, ids, strict=True)]
         finally:
             groups.clear()  # otherwise the traceback of an exception would keep the groups in memory

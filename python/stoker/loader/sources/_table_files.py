@@ -22,7 +22,7 @@ from stoker._progress import counted
 from stoker._storage import Storage
 from stoker._where import notice
 from stoker.errors import CorruptError, InvalidArgumentError, NotFoundError, ReadError, StokerError, UnsupportedError
-from stoker.loader.sources._fetch import Threads
+from stoker.loader.sources._fetch import Threads, unfinished
 from stoker.loader.sources._table_columns import DENSE
 from stoker.loader.sources._table_kept import Kept, keep, load
 
@@ -166,7 +166,11 @@ def _side_by_side(count: int, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
     threads = Threads(count)
     try:
         futures = [threads.submit(*call) for call in calls]
-        return [future.result() for future in counted(futures, "reading footers", len(futures))]
+        found = []
+        for future in counted(futures, "reading footers", len(futures)):
+            unfinished([future])
+            found.append(future.result())
+        return found
     finally:
         threads.close()
 
