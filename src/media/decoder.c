@@ -39,8 +39,9 @@ struct decoding {
 	const int32_t *frames; /* wanted frames of the segment */
 	int32_t count, number; /* number of frames in `frames`; index of the first one in wanted->frames */
 	bool *written;
-	int32_t damaged; /* index of the first packet that libavcodec refused, or -1 */
+	int32_t damaged; /* index of the first packet that libavcodec refused or the demuxer found incomplete, or -1 */
 	int code;        /* libavcodec's error code for that packet */
+	bool ahead;      /* packets after those that the frames need may be sent, too, so that the next call can continue */
 	struct stk_error *err;
 };
 
@@ -269,9 +270,10 @@ static enum stk_status send_packet(struct decoding *n, int32_t packet, int64_t f
 	d->counters.decoded++;
 	if (code == AVERROR(ENOMEM))
 		return no_memory(n->err);
-	if (code < 0 && n->damaged < 0) {
+	/* libavcodec often conceals missing bytes without an error. Then only the demuxer knows that the picture is not that of the encoder. */
+	if ((code < 0 || p->flags & STK_PACKET_DAMAGED) && n->damaged < 0) {
 		n->damaged = packet;
-		n->code = code;
+		n->code = code < 0 ? code : AVERROR_INVALIDDATA;
 	}
 	return STK_OK;
 }
@@ -306,10 +308,14 @@ static enum stk_status send_up_to(struct decoding *n, int32_t last)
 		enum stk_status s = stk__media_check(n->in, n->err);
 		if (s)
 			return s;
-		if (x->times[packet] < x->times[d->first])
+		if (x->times[packet] < x->times[d->first]) {
+			/* The missing bytes may be those of the next packet. */
+			if (x->packets.v[packet].flags & STK_PACKET_DAMAGED && n->damaged < 0)
+				n->damaged = packet;
 			continue;
+		}
 		const int64_t frame = frame_of(x, packet);
-		if ((s = send_packet(n, packet, frame, stk__index_of_number(n->frames, n->count, frame) >= 0 || n->wanted->next)) ||
+		if ((s = send_packet(n, packet, frame, stk__index_of_number(n->frames, n->count, frame) >= 0 || n->ahead)) ||
 			(s = take_frames(n)))
 			return s;
 	}
@@ -334,31 +340,42 @@ static enum stk_status decode_from(struct decoding *n, int32_t first, int32_t la
 	enum stk_status s = on ? STK_OK : begin_at(d, x, first, n->err);
 	if (!s)
 		s = send_up_to(n, last);
-	if (!s && n->wanted->next) {
+	if (!s && n->ahead) {
 		const int32_t more =
 			x->packets.count - 1 - last < 2 * x->packets.reorder + 2 ? x->packets.count - 1 : last + 2 * x->packets.reorder + 2;
 		s = send_up_to(n, more);
 	}
 	if (!s && n->done < n->count)
 		s = drain(n);
-	if (s || !n->wanted->next)
+	if (s || !n->ahead)
 		d->index = NULL;
 	return s;
+}
+
+/* Writes where a packet is: its offset in the file, or its index if its bytes are not contiguous in the file. */
+static void name_packet(const struct decoding *n, int32_t packet, char *to, size_t size)
+{
+	const struct stk_packet *p = &n->x->packets.v[packet];
+	if (p->flags & STK_PACKET_KEPT)
+		snprintf(to, size, "packet %d of the stream", packet);
+	else
+		snprintf(to, size, "the packet at byte %lld", (long long)p->position);
 }
 
 static enum stk_status refuse_missing(const struct decoding *n)
 {
 	int32_t k = 0;
-	char why[512], code[128] = "";
+	char why[512], code[128] = "", name[64];
 	while (k < n->count && n->written[k])
 		k++;
-	if (n->damaged >= 0) {
+	name_packet(n, n->damaged >= 0 ? n->damaged : n->x->packet_of[n->frames[k]], name, sizeof name);
+	if (n->damaged >= 0 && n->x->packets.v[n->damaged].flags & STK_PACKET_DAMAGED)
+		snprintf(why, sizeof why, "%s is damaged: bytes in it, or next to it, are missing from the file", name);
+	else if (n->damaged >= 0) {
 		n->d->f.av_strerror(n->code, code, sizeof code);
-		snprintf(why, sizeof why, "the packet at byte %lld is damaged (%s)", (long long)n->x->packets.v[n->damaged].position, code);
+		snprintf(why, sizeof why, "%s is damaged (%s)", name, code);
 	} else
-		snprintf(why, sizeof why,
-			"its data, at byte %lld, gives no whole picture: it is damaged, or refers to frames that are missing",
-			(long long)n->x->packets.v[n->x->packet_of[n->frames[k]]].position);
+		snprintf(why, sizeof why, "%s gives no whole picture: it is damaged, or refers to frames that are missing", name);
 	return refuse_frame(n, n->frames[k], STK_CORRUPT, why);
 }
 
@@ -373,6 +390,11 @@ static enum stk_status decode_segment(struct decoding *n, const struct stk_segme
 	for (int32_t back = 1; !s && n->done < n->count && n->damaged < 0 && key > 0 && back <= MOST_BACK; back *= 2) {
 		key = key > back ? key - back : 0;
 		s = decode_from(n, t->keys[key], segment->last);
+	}
+	if (!s && n->done < n->count && n->ahead && n->damaged > segment->last) {
+		/* The frames do not depend on the damaged packet, which was only sent ahead. */
+		n->ahead = false;
+		s = decode_from(n, segment->first, segment->last);
 	}
 	if (s || n->done == n->count)
 		return s;
@@ -400,7 +422,7 @@ enum stk_status stk__video_decode(struct stk_video_decoder *d, const struct stk_
 	const int32_t count = s ? 0 : stk__plan(&x->table, wanted->frames, wanted->count, segments);
 	for (int32_t i = 0; i < count && !s; i++) {
 		const struct stk_segment *g = &segments[i];
-		struct decoding n = {.d = d, .x = x, .in = in, .wanted = wanted, .err = err};
+		struct decoding n = {.d = d, .x = x, .in = in, .wanted = wanted, .ahead = wanted->next, .err = err};
 		n.frames = wanted->frames + g->wanted;
 		n.count = g->n_wanted;
 		n.number = g->wanted;

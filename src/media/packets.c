@@ -25,6 +25,8 @@ struct listing {
 	uint8_t *compare; /* memory for bytes of the file that are compared with the bytes of a packet */
 	size_t compare_capacity;
 	bool untimed;
+	bool damaged; /* the demuxer found the previous packet incomplete */
+	int pid;      /* number of the stream in an MPEG-TS file; -1 for other containers */
 };
 
 static enum stk_status no_memory(struct stk_error *err)
@@ -162,6 +164,44 @@ static bool is_time(int64_t t)
 	return t == AV_NOPTS_VALUE || (t >= -STK_MOST_TIME && t <= STK_MOST_TIME);
 }
 
+/* Returns the distance of the transport packets that begin at `at`: 188, 192 or 204 bytes; 0 if there are none. */
+static int64_t transport_stride(const struct stk_media_input *in, int64_t at)
+{
+	static const int64_t strides[] = {188, 192, 204};
+	for (int i = 0; i < 3; i++) {
+		uint8_t sync[3] = {0};
+		for (int k = 0; k < 3 && at >= 0 && at + k * strides[i] < in->size; k++)
+			if (stk__media_read(in, at + k * strides[i], &sync[k], 1, NULL))
+				return 0;
+		if (sync[0] == 0x47 && sync[1] == 0x47 && sync[2] == 0x47)
+			return strides[i];
+	}
+	return 0;
+}
+
+/* Returns whether transport packets are missing from an MPEG-TS stream between the first picture's beginning at `at` and the next one's, by their counters.
+ * FFmpeg's parser drops the flag AV_PKT_FLAG_CORRUPT of the first picture. */
+static bool first_has_gap(const struct listing *l, int64_t at)
+{
+	enum { HEAD = 6, STARTS = 0x40, PAYLOAD = 0x10, ADAPTATION = 0x20, RESET = 0x80 };
+	const int64_t stride = transport_stride(l->in, at);
+	int before = -1;
+	for (int begun = 0; stride && begun < 2 && at + HEAD <= l->in->size; at += stride) {
+		uint8_t h[HEAD];
+		if (stk__media_read(l->in, at, h, sizeof h, NULL) || h[0] != 0x47)
+			return false;
+		if (((h[1] & 0x1f) << 8 | h[2]) != l->pid || !(h[3] & PAYLOAD))
+			continue;
+		const int counter = h[3] & 15;
+		const bool reset = h[3] & ADAPTATION && h[4] > 0 && h[5] & RESET;
+		if (before >= 0 && !reset && counter != before && counter != ((before + 1) & 15))
+			return true;
+		before = counter;
+		begun += (h[1] & STARTS) != 0;
+	}
+	return false;
+}
+
 static enum stk_status add(struct listing *l, const AVPacket *got, struct stk_error *err)
 {
 	struct stk_packets *p = l->out;
@@ -176,13 +216,21 @@ static enum stk_status add(struct listing *l, const AVPacket *got, struct stk_er
 		return stk__fail(err, STK_UNSUPPORTED,
 			"the stream changes its codec's parameters at packet %d; encode it again with one set of parameters (ffmpeg -i FILE NEW.mp4)",
 			p->count);
+	const bool corrupt = got->flags & AV_PKT_FLAG_CORRUPT || (p->count == 0 && l->pid >= 0 && first_has_gap(l, got->pos));
 	struct stk_packet *packet = &p->v[p->count];
 	*packet = (struct stk_packet){.pts = got->pts == AV_NOPTS_VALUE ? STK_NO_TIME : got->pts,
 		.duration = got->duration,
 		.position = got->pos,
 		.size = got->size};
 	packet->flags = (got->flags & AV_PKT_FLAG_KEY ? STK_PACKET_KEY : 0) | (got->flags & AV_PKT_FLAG_DISCARD ? STK_PACKET_DROPPED : 0) |
-			(got->flags & AV_PKT_FLAG_CORRUPT ? STK_PACKET_DAMAGED : 0);
+			(corrupt || l->damaged ? STK_PACKET_DAMAGED : 0);
+	/* FFmpeg's parsers end a packet where the next one begins, and give it the flags of that one. So bytes may be missing from either. */
+	l->damaged = corrupt;
+	/* Where the header that holds a picture's time was lost, the other pictures keep their times, and this one is not counted. */
+	if (packet->flags & STK_PACKET_DAMAGED && packet->pts == STK_NO_TIME && p->count > 0 && !l->untimed) {
+		packet->pts = p->v[p->count - 1].pts;
+		packet->flags |= STK_PACKET_DROPPED;
+	}
 	l->untimed |= packet->pts == STK_NO_TIME;
 	l->dts[p->count] = got->dts == AV_NOPTS_VALUE ? STK_NO_TIME : got->dts;
 	l->picture[p->count] = p->count;
@@ -325,6 +373,7 @@ enum stk_status stk__packets_read(struct stk_container *c, const struct stk_ffmp
 	const AVStream *stream, struct stk_packets *out, struct stk_error *err)
 {
 	struct listing l = {.c = c, .f = f, .in = in, .parameters = stream->codecpar, .out = out};
+	l.pid = strcmp(stk__container_format(c)->iformat->name, "mpegts") == 0 ? stream->id : -1;
 	*out = (struct stk_packets){.tb_num = stream->time_base.num, .tb_den = stream->time_base.den};
 	if (out->tb_num <= 0 || out->tb_den <= 0)
 		return stk__fail(err, STK_CORRUPT, "the stream's time base is %d/%d", out->tb_num, out->tb_den);

@@ -136,7 +136,8 @@ enum stk_status stk__video_gpu_send_up_to(struct stk_video_gpu_call *n, int32_t 
 			return n->status = stk__fail(err, STK_CANCELLED, "cancelled");
 		if ((s = stk__media_check(n->in, err)))
 			return n->status = s;
-		if (n->x->times[packet] >= n->x->times[g->first])
+		/* A damaged packet is an error also if it would be skipped: the missing bytes may be those of the next packet. */
+		if (n->x->times[packet] >= n->x->times[g->first] || n->x->packets.v[packet].flags & STK_PACKET_DAMAGED)
 			s = send_packet(n, packet, err);
 	}
 	return s;

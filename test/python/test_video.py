@@ -486,6 +486,38 @@ def test_a_damaged_frame_is_refused(clips):
     assert opened(bytes(bad), strict=False)[:].shape == want.shape
 
 
+@pytest.mark.parametrize("name", ["h264.ts", "mpeg2.ts", "hevc.ts"])
+def test_a_lost_packet_of_a_transport_stream_is_refused(clips, tmp_path, name):
+    """Removes one transport packet of 188 bytes. Codecs conceal the gap, so only the counters of the packets show it. Frames are exact and keep their times,
+    or are refused, the same ones in each order of reading. Frames of other groups are still decoded."""
+    path = tmp_path / name
+    if name == "hevc.ts":
+        videos.ffmpeg("-i", clips("hevc_open.mp4"), "-c copy", path)
+    else:
+        path = clips(name)
+    data, whole = path.read_bytes(), opened(path)
+    want = {round(whole.get_frame_at(i).pts_seconds, 3): whole[i] for i in range(len(whole))}
+    end = len(data) // 188
+    for gap in [*range(4, end, end // 8), 5, 6]:
+        bad = data[: gap * 188] + data[(gap + 1) * 188 :]
+        once = opened(bad)
+        given = 0
+        for i in range(len(once)):
+            results = []
+            for decoder in (once, opened(bad)):
+                try:
+                    results.append(decoder.get_frame_at(i))
+                except stoker.StokerError as e:
+                    assert "damaged" in str(e) or "no whole picture" in str(e)
+                    results.append(None)
+            assert (results[0] is None) == (results[1] is None), (gap, i)
+            for frame in results:
+                if frame is not None:
+                    given += 1
+                    assert np.array_equal(frame.data, want[round(frame.pts_seconds, 3)]), (gap, i)
+        assert given > 0, gap
+
+
 def box(kind, *parts):
     body = b"".join(parts)
     return struct.pack(">I", len(body) + 8) + kind + body
