@@ -74,7 +74,7 @@ static PyObject *audio_read(PyObject *object, PyObject *args)
 		return NULL;
 	if (PyObject_GetBuffer(out, &to, PyBUF_WRITABLE))
 		return NULL;
-	if (!core_begin_call(&self->busy, "an AudioFile")) {
+	if (!core_begin_call(&self->busy, "an AudioDecoder")) {
 		PyBuffer_Release(&to);
 		return NULL;
 	}

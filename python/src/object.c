@@ -28,7 +28,7 @@ void core_free(PyObject *object)
 bool core_begin_call(bool *busy, const char *what)
 {
 	if (*busy) {
-		core_raise_state("%s serves one thread at a time", what);
+		core_raise_state("%s serves one thread at a time: make one for each thread, or hold a lock during its calls", what);
 		return false;
 	}
 	*busy = true;

@@ -175,7 +175,7 @@ static PyObject *video_read(PyObject *object, PyObject *args)
 
 	if (!PyArg_ParseTuple(args, "Op:read", &list, &planar) || !(frames = numbers_of(list, &count)))
 		return NULL;
-	if (!core_begin_call(&self->busy, "a Video")) {
+	if (!core_begin_call(&self->busy, "a VideoDecoder")) {
 		PyMem_Free(frames);
 		return NULL;
 	}
@@ -213,7 +213,7 @@ static PyObject *video_read_gpu(PyObject *object, PyObject *args)
 
 	if (!PyArg_ParseTuple(args, "OpKK:read_gpu", &list, &planar, &to, &stream) || !(frames = numbers_of(list, &count)))
 		return NULL;
-	if (!core_begin_call(&self->busy, "a Video")) {
+	if (!core_begin_call(&self->busy, "a VideoDecoder")) {
 		PyMem_Free(frames);
 		return NULL;
 	}
