@@ -183,12 +183,20 @@ static int64_t transport_stride(const struct stk_media_input *in, int64_t at)
  * FFmpeg's parser drops the flag AV_PKT_FLAG_CORRUPT of the first picture. */
 static bool first_has_gap(const struct listing *l, int64_t at)
 {
-	enum { HEAD = 6, STARTS = 0x40, PAYLOAD = 0x10, ADAPTATION = 0x20, RESET = 0x80 };
-	const int64_t stride = transport_stride(l->in, at);
+	enum { HEAD = 6, STARTS = 0x40, PAYLOAD = 0x10, ADAPTATION = 0x20, RESET = 0x80, MOST = 64 << 20 };
+	const int64_t stride = transport_stride(l->in, at), end = l->in->size - at < MOST ? l->in->size : at + MOST;
+	uint8_t bytes[16 << 10];
+	int64_t from = at, to = at; /* range of the file that is in `bytes` */
 	int before = -1;
-	for (int begun = 0; stride && begun < 2 && at + HEAD <= l->in->size; at += stride) {
-		uint8_t h[HEAD];
-		if (stk__media_read(l->in, at, h, sizeof h, NULL) || h[0] != 0x47)
+	for (int begun = 0; stride && begun < 2 && at + HEAD <= end; at += stride) {
+		if (at + HEAD > to) {
+			from = at;
+			to = end - at < (int64_t)sizeof bytes ? end : at + (int64_t)sizeof bytes;
+			if (stk__media_read(l->in, from, bytes, (size_t)(to - from), NULL))
+				return false;
+		}
+		const uint8_t *h = bytes + (at - from);
+		if (h[0] != 0x47)
 			return false;
 		if (((h[1] & 0x1f) << 8 | h[2]) != l->pid || !(h[3] & PAYLOAD))
 			continue;
