@@ -246,6 +246,34 @@ void stk__container_read_bytes(struct stk_container *c)
 	c->blank = false;
 }
 
+/* Reads the identifier of 4 bytes and the size of the EBML element at `at`. Returns the offset of its contents; 0 if another element, or none, is there. A size
+ * that is not known yet when a file is written is INT64_MAX. */
+static int64_t element_at(const struct stk_media_input *in, int64_t at, uint32_t id, int64_t *size)
+{
+	uint8_t head[12];
+	int n = 1;
+	if (stk__media_read(in, at, head, sizeof head, NULL) || big_endian(head, 4) != id || head[4] == 0)
+		return 0;
+	while (!(head[4] & 0x80 >> (n - 1)))
+		n++;
+	const uint64_t most = ((uint64_t)1 << 7 * n) - 1, value = big_endian(head + 4, n) & most;
+	*size = value == most ? INT64_MAX : (int64_t)value;
+	return at + 4 + n;
+}
+
+bool stk__container_is_cut(const struct stk_container *c)
+{
+	const uint32_t EBML = 0x1a45dfa3, SEGMENT = 0x18538067;
+	int64_t size = 0;
+	if (!is_format(c, "matroska"))
+		return false;
+	int64_t at = element_at(c->in, 0, EBML, &size);
+	if (!at || size > c->in->size - at)
+		return false;
+	at = element_at(c->in, at + size, SEGMENT, &size);
+	return at && size != INT64_MAX && size > c->in->size - at;
+}
+
 static const char *kind_name(enum AVMediaType kind)
 {
 	return kind == AVMEDIA_TYPE_VIDEO ? "video" : kind == AVMEDIA_TYPE_AUDIO ? "audio" : "other";

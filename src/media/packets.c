@@ -343,6 +343,9 @@ static enum stk_status read_all(struct listing *l, struct stk_error *err)
 			break;
 	}
 	l->f->av_packet_free(&packet);
+	struct stk_packets *p = l->out;
+	if (s == STK_END && p->count > 0 && stk__container_is_cut(l->c))
+		p->v[p->count - 1].flags |= STK_PACKET_DAMAGED;
 	return s == STK_END ? STK_OK : s;
 }
 

@@ -14,7 +14,7 @@ enum stk_packet_flags {
 	STK_PACKET_KEY = 1,     /* decoding can begin at this packet */
 	STK_PACKET_DROPPED = 2, /* to be decoded but not presented: the edit list leaves the picture out, or the codec hides it */
 	STK_PACKET_KEPT = 4,    /* the bytes are not contiguous in the file; `kept` has a copy of them, at offset `position` */
-	STK_PACKET_DAMAGED = 8, /* the demuxer found this packet or the previous one incomplete */
+	STK_PACKET_DAMAGED = 8, /* this packet or one next to it is incomplete: the demuxer says so, or the file is cut after it */
 };
 
 struct stk_packet {

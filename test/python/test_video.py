@@ -518,6 +518,23 @@ def test_a_lost_packet_of_a_transport_stream_is_refused(clips, tmp_path, name):
         assert given > 0, gap
 
 
+@pytest.mark.parametrize("name", ["vp9.webm", "hevc10.mkv"])
+def test_a_cut_matroska_file_is_no_shorter_video(clips, tmp_path, name):
+    """FFmpeg gives the frames up to the cut without an error. The last of them is refused, since others are missing after it. A file that was written to a pipe
+    states no size, and is read as far as it goes."""
+    data, whole = clips(name).read_bytes(), opened(clips(name))
+    for share in (0.5, 0.8, 0.95):
+        path = tmp_path / f"cut_{name}"
+        path.write_bytes(data[: int(len(data) * share)])
+        decoder, lenient = opened(path), opened(path, strict=False)
+        assert 2 < len(decoder) <= len(whole)
+        with pytest.raises(stoker.StokerError, match=rf"cut_{name}: frame \d+ .* are missing from the file"):
+            decoder[:]
+        assert lenient[:].shape[0] == len(decoder) and np.array_equal(decoder[0], whole[0])
+    streamed = videos.ffmpeg("-i", clips(name), "-c copy -f matroska -")
+    assert np.array_equal(opened(streamed)[:], whole[:])
+
+
 def box(kind, *parts):
     body = b"".join(parts)
     return struct.pack(">I", len(body) + 8) + kind + body
