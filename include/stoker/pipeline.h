@@ -104,7 +104,8 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_start(struct stk_pipeline *p, 
  * does not answer in time causes STK_IO, not STK_TIMEOUT. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_next(struct stk_pipeline *p, struct stk_batch **out, struct stk_error *err);
 /* Like stk_pipeline_next, with its own time limit in ms: negative for no limit, 0 to return at once. STK_TIMEOUT: no batch was ready.
- * Bindings wait in short slices so that they can handle signals in between. */
+ * Bindings wait in short slices so that they can handle signals in between. With `out` NULL the call only waits: STK_OK means that the next call returns
+ * at once, with a batch, STK_END or the error of a batch. So a binding handles signals before it takes a batch, and a handler that raises loses none. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_next_within(
 	struct stk_pipeline *p, int64_t ms, struct stk_batch **out, struct stk_error *err);
 

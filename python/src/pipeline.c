@@ -154,7 +154,8 @@ static PyObject *pipeline_start(PyObject *object, PyObject *unused)
 }
 
 /* Waits for a batch in slices; limit_ms < 0 means no limit. Returns STK_SYSTEM with a Python exception set if a signal handler or the log function raised one,
- * and STK_CANCELLED if another thread has closed the pipeline or called interrupt(True). */
+ * and STK_CANCELLED if another thread has closed the pipeline or called interrupt(True). Takes the batch only after the handlers of signals that came during
+ * the wait have run: if one raises, the batch stays in the pipeline for the next call. */
 static enum stk_status wait_batch(struct pipeline_object *self, int64_t limit_ms, struct stk_batch **batch, struct stk_error *err)
 {
 	/* First take a batch that is ready, without releasing the GIL: another thread might take the GIL meanwhile and keep it for milliseconds. This
@@ -166,10 +167,12 @@ static enum stk_status wait_batch(struct pipeline_object *self, int64_t limit_ms
 	for (int64_t waited = 0;; waited += SLICE_MS) {
 		const int64_t slice = limit_ms >= 0 && limit_ms - waited < SLICE_MS ? limit_ms - waited : SLICE_MS;
 
-		Py_BEGIN_ALLOW_THREADS status = stk_pipeline_next_within(self->p, slice, batch, err);
-		Py_END_ALLOW_THREADS if (status != STK_TIMEOUT) return status;
-		if (PyErr_CheckSignals() < 0 || core_context_drain(self->context) < 0)
-			return STK_SYSTEM;
+		Py_BEGIN_ALLOW_THREADS status = stk_pipeline_next_within(self->p, slice, NULL, err);
+		Py_END_ALLOW_THREADS if (PyErr_CheckSignals() < 0 || core_context_drain(self->context) < 0) return STK_SYSTEM;
+		if (status == STK_OK)
+			status = stk_pipeline_next_within(self->p, 0, batch, err);
+		if (status != STK_TIMEOUT)
+			return status;
 		if (self->closing || self->interrupted)
 			return STK_CANCELLED;
 		if (limit_ms >= 0 && waited + slice >= limit_ms)

@@ -123,7 +123,6 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 			if (late)
 				STK_COUNT(p, late_ns, stk__clock_ns() - begin);
 			p->parts.delivery->stall_reported = false;
-			stk__fetch_batch_delivered(p);
 			p->parts.delivery->waited_since_ns = 0;
 			return STK_OK;
 		}
@@ -219,6 +218,7 @@ static enum stk_status hand_over(struct stk_pipeline *p, struct stk_record *r, s
 /* Delivers a record. Call with the lock held; it is released while the batch is handed over. */
 static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r, struct stk_batch **out, struct stk_error *err)
 {
+	stk__fetch_batch_delivered(p);
 	stk__bad_deliver(r);
 	bool ended = r->result.kind == STK_RESULT_END;
 	enum stk_status s = ended ? STK_END : STK_OK;
@@ -293,22 +293,25 @@ static enum stk_status wait_traced(struct stk_pipeline *p, int64_t ms, struct st
 
 enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, struct stk_batch **out, struct stk_error *err)
 {
-	if (STK_NEED(err, p, out))
+	if (STK_NEED(err, p))
 		return STK_INVALID;
 	struct stk_record *r = NULL;
 	char notice[512];
-	*out = NULL;
+	if (out)
+		*out = NULL;
 	enum stk_status s = stk_pipeline_start(p, err);
 	if (s)
 		return s;
 	if (p->parts.delivery->end_pending) {
+		if (!out)
+			return STK_OK;
 		p->parts.delivery->end_pending = false;
 		return STK_END;
 	}
 	pthread_mutex_lock(&p->lock);
 	open_batches(p);
 	s = wait_traced(p, ms, &r, err);
-	if (s == STK_OK)
+	if (s == STK_OK && out)
 		s = take_record(p, r, out, err);
 	pthread_mutex_unlock(&p->lock);
 	stk__warn_of_held_batches(p);

@@ -421,6 +421,59 @@ def test_a_handler_of_a_signal_closes_the_loader_that_waits():
     assert loader.state_dict()["epoch"] == 0
 
 
+class Alarm(Exception):
+    pass
+
+
+def raise_alarm(*_):
+    raise Alarm
+
+
+@pytest.mark.parametrize("kind", ["loader", "pipeline"])
+def test_a_handler_that_raises_loses_no_batch(kind):
+    """A signal comes in each wait for a batch, and soon after it the batch. Its handler raises, and the next call returns that batch."""
+    import numpy as np
+    from stoker import Loader, Pipeline, fn
+
+    class Slow:
+        def __len__(self):
+            return 8
+
+        def __getitem__(self, i):
+            time.sleep(0.04)
+            return np.full((4, 4, 3), i, np.uint8), i
+
+    if kind == "loader":
+        loader = Loader(Slow(), 1, num_threads=1)
+        iterator = iter(loader)
+        take = lambda: int(next(iterator)[1])  # noqa: E731
+        position = lambda: (loader.state_dict()["pipeline"] or {"consumed": 0})["consumed"]  # noqa: E731
+    else:
+        pipe = Pipeline(1, 1, None)
+        with pipe:
+            pipe.set_outputs(fn.external_source(lambda i: [np.int64([Slow()[i.iteration][1]])], batch_info=True))
+        pipe.build()
+        take = lambda: int(np.array(pipe.run()[0][0])[0])  # noqa: E731
+        position = lambda: len(taken)  # noqa: E731
+    before = signal.signal(signal.SIGALRM, raise_alarm)
+    taken, alarms = [take()], 0  # the first batch comes without an alarm: modules are imported for it
+    try:
+        while len(taken) < 8:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.01)
+                number = take()
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except Alarm:
+                alarms += 1
+                assert position() == len(taken)
+                number = take()
+            taken.append(number)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert taken == list(range(8)) and alarms
+
+
 def test_the_users_pipeline_continues_after_its_loader_was_closed():
     """Closing the Loader ends the other thread's wait, but leaves the user's pipeline running."""
     import queue
