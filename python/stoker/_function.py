@@ -48,10 +48,17 @@ class Function(KeptErrors):
                 given = [[self.side.as_input(sample) for sample in samples] for samples in inputs]
                 result = self.function(*(given if self.by_batch else (samples[0] for samples in given)))
                 return [self._samples(part, count) for part in self._parts(result)]
+        except StopIteration as e:  # a loop would take it for the end of the epoch
+            error = RuntimeError("the function raised StopIteration, which would end the epoch: next(iterator, default) does not")
+            error.add_note(self._where(epoch, position))
+            raise error from e
         except Exception as e:
-            which = f"the batch from sample {position}" if self.by_batch else f"sample {position}"
-            e.add_note(f"in the function of python_function, for {which} of epoch {epoch}")
+            e.add_note(self._where(epoch, position))
             raise
+
+    def _where(self, epoch: int, position: int) -> str:
+        which = f"the batch from sample {position}" if self.by_batch else f"sample {position}"
+        return f"in the function of python_function, for {which} of epoch {epoch}"
 
     def _parts(self, result: Any) -> Sequence[Any]:
         """Returns the function's result as a tuple. Raises ArgumentError if it does not have one entry for each output."""

@@ -240,3 +240,24 @@ def test_a_function_has_a_name(name: str) -> None:
 
     (given,) = pipe().run()
     assert np.asarray(given[1]).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("by_batch", [False, True])
+def test_stop_iteration_does_not_end_an_epoch(by_batch: bool) -> None:
+    """A loop would take it for the end, and leave out the rest of the epoch."""
+    calls = iter(range(5))
+
+    def function(x):
+        next(calls)
+        return x
+
+    @pipeline_def(batch_size=2, num_threads=1, device_id=None)
+    def define():
+        return fn.python_function(fn.random.uniform(), function=function, batch_processing=by_batch)
+
+    pipe = define()
+    pipe.build()
+    with pytest.raises(RuntimeError, match=r"raised StopIteration.*next\(iterator, default\)") as caught:
+        for _ in range(6):
+            pipe.run()
+    assert "in the function of python_function" in caught.value.__notes__[0]
