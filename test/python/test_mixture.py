@@ -172,7 +172,7 @@ def test_what_is_refused():
     ]:
         with pytest.raises(InvalidArgumentError, match=said):
             Loader.mix(bad)
-    for more, said in [({"epoch": "z"}, "not one of the sources"), ({"steps": 0}, "1 or more"), ({"epoch": 0, "steps": 1}, "leave one")]:
+    for more, said in [({"epoch": "z"}, "not one of the sources"), ({"steps": 0}, "at least 1"), ({"epoch": 0, "steps": 1}, "leave one")]:
         with pytest.raises(InvalidArgumentError, match=said):
             Loader.mix([(a, 1)], **more)
     state = mixture(steps=4).state_dict()
@@ -370,3 +370,21 @@ def test_a_close_while_a_source_starts_leaves_it_closed():
     with pytest.raises(StateError, match="it was closed"):
         next(iter(mixed))
     assert not source.running
+
+
+def test_an_error_does_not_end_the_epoch():
+    """The loop that catches an error goes on with the batch after the one that failed, as with one Loader."""
+
+    class Fails(Numbers):
+        def __getitem__(self, i):
+            if i == 5:
+                raise OSError("bad disk")
+            return super().__getitem__(i)
+
+    mixed = Loader.mix([(Loader(Fails("c"), 4), 1)])
+    iterator, got = iter(mixed), []
+    with pytest.raises(OSError, match="bad disk"):
+        for batch in iterator:
+            got += batch.label.tolist()
+    got += [label for batch in iterator for label in batch.label.tolist()]
+    assert got == [200, 201, 202, 203, 208, 209, 210, 211] and mixed.epoch == 1

@@ -541,3 +541,25 @@ def test_an_episode_of_more_frames_than_memory_holds(tmp_path):
     info(total_frames=10**12)(tmp_path)
     with pytest.raises(CorruptError, match="files are missing"):
         Loader.from_lerobot(tmp_path, 4)
+
+
+def test_an_error_does_not_end_the_epoch(tmp_path):
+    """A batch whose image_transforms fail counts; the loop that catches the error gets the batches after it."""
+    make(tmp_path, (6, 6), images=1)
+
+    def transform(image):
+        error = next(errors, None)
+        if error is not None:
+            raise error
+        return image
+
+    for error, caught in ((OSError("bad"), OSError), (StopIteration(), RuntimeError)):
+        errors = iter([None, None, None, error])
+        loader = Loader.from_lerobot(tmp_path, 3, num_threads=1, image_transforms=transform)
+        iterator, got = iter(loader), []
+        with pytest.raises(caught):
+            for batch in iterator:
+                got += batch["index"].tolist()
+        assert loader.state_dict()["consumed"] == len(got) + 3
+        got += [i for batch in iterator for i in batch["index"].tolist()]
+        assert len(got) == 9 and loader.epoch == 1

@@ -152,6 +152,7 @@ def test_what_owns_threads_or_memory_is_neither_pickled_nor_copied(tree):
     cases = [
         (loader, "Loader .*Make it in the process that uses it"),
         (iter(loader), "Loader .*Make it in the process that uses it"),
+        (Loader.mix([(Loader(tree, 4, transforms=[T.Resize((16, 16))]), 1)]), "mixture .*Make it in the process that uses it"),
         (loader.as_dataloader(), "Loader .*Make it in the process that uses it"),
         (pipe, "Pipeline .*Make it in the process that uses it, or use serialize"),
         (output, "outputs of a pipeline .*np.array"),
@@ -162,6 +163,9 @@ def test_what_owns_threads_or_memory_is_neither_pickled_nor_copied(tree):
         for do in (pickle.dumps, copy.deepcopy):
             with pytest.raises(TypeError, match=message):
                 do(what)
+    for what, message in cases[:3]:  # a shallow copy would take some of the batches
+        with pytest.raises(TypeError, match=message):
+            copy.copy(what)
 
 
 def test_batches_of_a_loader_go_to_other_processes(tree):

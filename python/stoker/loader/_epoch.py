@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The iterator over one epoch of a Loader."""
+"""The iterator over one epoch of a Loader or a mixture."""
 
 from __future__ import annotations
 
@@ -36,6 +36,12 @@ class Epoch:
 
     def __len__(self) -> int:
         return len(self._loader)
+
+    def __getstate__(self) -> Any:
+        raise TypeError(
+            "an iterator over a Loader cannot be pickled or copied: the Loader owns threads and memory. Make it in the process that uses it; state_dict() of the "
+            "Loader is what to save"
+        )
 
 
 def call(what: str, function: Callable[..., Any], *arguments: Any) -> Any:

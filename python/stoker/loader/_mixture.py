@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from stoker import _numbers
 from stoker.errors import InvalidArgumentError, StateError
+from stoker.loader._epoch import END, Epoch
 from stoker.loader._saved import MOST_EPOCHS, MOST_SAMPLES, is_whole, whole_of
 
 _STATE = 1
-_END = object()
 
 
 class Mixture:
@@ -44,9 +45,7 @@ class Mixture:
             raise InvalidArgumentError(
                 "Loader.mix: epoch= names the source whose epochs count, and steps= counts steps instead: leave one of them out"
             )
-        if steps is not None and (not is_whole(steps) or steps < 1):
-            raise InvalidArgumentError(f"Loader.mix: steps is a whole number, 1 or more, not {steps!r}")
-        self._steps = steps
+        self._steps = None if steps is None else _numbers.whole("Loader.mix: steps", steps, 1, MOST_SAMPLES)
         self._leader = None if steps is not None else self._number(0 if epoch is None else epoch)  # index of the source that ends epochs
         self._largest = max(map(self._batch, range(len(pairs))))  # the most samples that a step had over all ranks, also before a restore
         self._taken = [0] * len(pairs)  # number of samples from each source, over all ranks; each batch counts as full
@@ -81,7 +80,7 @@ class Mixture:
 
     # ---- iteration ----
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Epoch:
         """Iterates over a new epoch, or over the rest of one that was restored or closed. If the last iteration stopped early, its epoch ends, and the source
         that ends epochs (the leader) begins its next one. All other sources continue at their positions; when an epoch of theirs ends, their next one
         begins."""
@@ -91,46 +90,47 @@ class Mixture:
             if self._leader is not None:
                 self._running[self._leader] = None
         self._inside, self._resumed, self._closed = True, False, False
-        return self._batches(self._generation)
+        return Epoch(self, self._generation)
 
-    def _batches(self, generation: int) -> Iterator[Any]:
-        while self._steps is None or self._step < self._steps:
+    def _take(self, generation: int) -> Any:
+        """Returns the next batch, or END at the end of the epoch. After an error, the next call goes on with the batch after the one that failed."""
+        if self._steps is None or self._step < self._steps:
             self._check_generation(generation)
             k = self._next_source(self._taken)
-            batch = self._take(k, generation)
-            if batch is _END:
-                break
-            self._taken[k] += self._batch(k)
-            self._step += 1
-            self._last = k
-            yield batch
+            batch = self._take_from(k, generation)
+            if batch is not END:
+                self._taken[k] += self._batch(k)
+                self._step += 1
+                self._last = k
+                return batch
         if generation == self._generation:
             self._next_epoch()
             self._inside = False
+        return END
 
     def _check_generation(self, generation: int) -> None:
         if generation != self._generation:
             raise StateError("a newer iteration over this mixture has begun, its place was set, or it was closed")
 
-    def _take(self, k: int, generation: int) -> Any:
-        """Returns the next batch of source k, or _END after the leader's last batch. A source other than the leader begins its next epoch when one ends. Raises
+    def _take_from(self, k: int, generation: int) -> Any:
+        """Returns the next batch of source k, or END after the leader's last batch. A source other than the leader begins its next epoch when one ends. Raises
         InvalidArgumentError if an epoch of the source has no batches."""
         for _ in range(2):
             iterator = self._running[k]
             if iterator is None:
                 if k == self._leader and not self._leader_goes_on():
-                    return _END
+                    return END
                 iterator = iter(self.loaders[k])
                 if self._closed:  # another thread closed the mixture meanwhile, so the source that was just started has to be closed again
                     _close(self.loaders[k])
                 self._check_generation(generation)
                 self._running[k] = iterator
-            batch = next(iterator, _END)
-            if batch is not _END:
+            batch = next(iterator, END)
+            if batch is not END:
                 return batch
             self._running[k] = None
             if k == self._leader:
-                return _END
+                return END
         raise InvalidArgumentError(f"Loader.mix: an epoch of source {self.names[k]} has no batches")
 
     def _leader_goes_on(self) -> bool:
@@ -286,6 +286,12 @@ class Mixture:
             _close(loader)
         self._running = [None] * len(self.names)
         self._resumed = self._inside
+
+    def __getstate__(self) -> Any:
+        raise TypeError(
+            "a mixture of Loaders cannot be pickled or copied: a Loader owns threads and memory. Make it in the process that uses it; state_dict() is what to "
+            "save"
+        )
 
     def __enter__(self) -> Mixture:
         return self

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator
 from typing import Any
 
-from stoker import _core, _ranks
+from stoker import _core, _numbers, _ranks
 from stoker._at_exit import close_at_exit, wait_for_loop
 from stoker._same_data import WAY_OUT
 from stoker.errors import InvalidArgumentError, NotFoundError, StateError
 from stoker.loader import _options
+from stoker.loader._epoch import END, Epoch, call
 from stoker.loader._saved import MOST_EPOCHS, MOST_SAMPLES, is_whole, whole_of
 from stoker.loader.sources._fetch import Threads, unfinished
 from stoker.loader.sources._robots import Robots
@@ -132,7 +132,7 @@ class RobotLoader:
     def _has_step(self, first: int) -> bool:
         return first + self._together <= len(self.dataset) if self._last == "drop" else first < len(self.dataset)
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Epoch:
         """Iterates over one epoch. If an iteration was left early, the next one begins the next epoch; after load_state_dict or close, it continues."""
         self._generation += 1
         if self._inside and not self._resumed:
@@ -140,23 +140,9 @@ class RobotLoader:
         if self._resumed and not self._has_step(self._done):
             self._epoch, self._done = self._epoch + 1, 0
         self._inside, self._resumed = True, False
-        return self._batches(self._generation)
+        return Epoch(_Ahead(self), self._generation)
 
-    def _batches(self, generation: int) -> Iterator[dict[str, Any]]:
-        epoch, ask, waiting = self._epoch, self._done, deque[Any]()
-        self._ids(epoch, 0)  # makes the epoch's order here, so that the threads do not each make it
-        while True:
-            while len(waiting) < _AHEAD and self._has_step(ask):
-                waiting.append(self._submit(generation, epoch, ask))
-                ask += self._together
-            if not waiting:
-                break
-            wait_for_loop()
-            unfinished([waiting[0]])
-            batch = waiting.popleft().result()
-            self._check_generation(generation)
-            self._done += self._together
-            yield batch
+    def _end_epoch(self, generation: int) -> None:
         if generation == self._generation:
             self._epoch, self._done, self._inside = self._epoch + 1, 0, False
 
@@ -212,9 +198,8 @@ class RobotLoader:
 
     def set_epoch(self, epoch: int) -> None:
         """Sets the epoch of the next iteration. Raises InvalidArgumentError unless it is a whole number of at least 0."""
+        epoch = _numbers.whole("set_epoch: an epoch", epoch, 0, MOST_EPOCHS - 1)
         if epoch != self._epoch:
-            if not is_whole(epoch) or epoch < 0:
-                raise InvalidArgumentError(f"set_epoch: an epoch is a whole number from 0 on, not {epoch!r}")
             self._generation += 1
             self._epoch, self._done, self._inside, self._resumed = epoch, 0, False, False
 
@@ -236,3 +221,36 @@ class RobotLoader:
     def __repr__(self) -> str:
         order = f"shuffled with seed {self._seed}" if self._shuffle else "in order"
         return f"Loader({self.dataset}; {order}; {len(self)} batches of {self._batch} in an epoch, last_batch={self._last!r}; epoch {self._epoch})"
+
+
+class _Ahead:
+    """The rest of an epoch of a RobotLoader. Threads make a few batches ahead of the loop."""
+
+    def __init__(self, loader: RobotLoader) -> None:
+        self._loader, self._epoch, self._ask = loader, loader._epoch, loader._done
+        self._waiting: deque[Any] = deque()
+        loader._ids(self._epoch, 0)  # makes the epoch's order here, so that the threads do not each make it
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def _take(self, generation: int) -> Any:
+        """Returns the next batch, or END at the end of the epoch. A batch that fails counts: the next call goes on with the batch after it."""
+        loader, waiting = self._loader, self._waiting
+        while len(waiting) < _AHEAD and loader._has_step(self._ask):
+            waiting.append(loader._submit(generation, self._epoch, self._ask))
+            self._ask += loader._together
+        if not waiting:
+            loader._end_epoch(generation)
+            return END
+        wait_for_loop()
+        unfinished([waiting[0]])
+        try:
+            batch = call("image_transforms", waiting.popleft().result)
+        except Exception:
+            if generation == loader._generation:
+                loader._done += loader._together
+            raise
+        loader._check_generation(generation)
+        loader._done += loader._together
+        return batch
