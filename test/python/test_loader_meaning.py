@@ -693,8 +693,11 @@ def test_what_a_dataloader_has(tree):
         assert [i for b in loader for i in b.index.tolist()] == epochs[epoch] and loader.epoch == epoch + 1
     source = Set(21, lambda i: (np.zeros((8, 8, 3), np.uint8), i))
     assert Loader(source, 4).dataset is source and not Loader(source, 4).drop_last
-    with pytest.raises(InvalidArgumentError, match="from 0 on"):
-        loader.set_epoch(-1)
+    loader.set_epoch(np.int64(1))
+    assert type(loader.state_dict()["epoch"]) is int and loader.epoch == 1
+    for epoch, said in ((-1, "set_epoch: .* at least 0"), (2**32, "set_epoch: .* at most 4294967295"), (True, "whole number, not True")):
+        with pytest.raises(InvalidArgumentError, match=said):
+            loader.set_epoch(epoch)
     for arguments in ({}, {"source": tree, "dataset": tree}):
         with pytest.raises(TypeError, match="one source"):
             Loader(batch_size=4, **arguments)

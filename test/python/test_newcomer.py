@@ -224,6 +224,16 @@ WRONG = {
         lambda d: first(Loader(Gives(lambda i: torch.tensor(i)), 2)),
         r"an image of type int64: .* \(in dataset\[0\]\)",
     ),
+    "ids that are none": (
+        lambda d: first(Loader(d / "ok", 4, sampler=lambda epoch: None, transforms=SMALL)),
+        "the function of the epoch returns the ids of its samples, not NoneType",
+    ),
+    "sampler that fails": (
+        lambda d: first(Loader(d / "ok", 4, sampler=lambda epoch: (int("x") for _ in range(3)), transforms=SMALL)),
+        r"^invalid literal for int\(\)",
+    ),
+    "bytes as a path": (lambda d: Loader(bytes(d / "ok"), 3), r"a path is a str or a Path, not bytes: os\.fsdecode"),
+    "empty path": (lambda d: Loader("", 3), "the source is an empty text; give the path of a folder"),
     "URI": (lambda d: Loader("s3:/bucket/x", 3), "URIs are written as in s3://bucket/prefix"),
 }
 

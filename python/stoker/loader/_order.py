@@ -65,7 +65,10 @@ class FunctionOrder(Order):
         self.function = function
 
     def indices(self, epoch: int) -> array[int]:
-        return self._begun(self.function(epoch))
+        ids = self.function(epoch)
+        if not hasattr(ids, "__iter__"):
+            raise InvalidArgumentError(f"sampler: the function of the epoch returns the ids of its samples, not {type(ids).__name__}")
+        return self._begun(ids)
 
 
 class WeightedOrder(Order):
@@ -166,6 +169,8 @@ def _as_array(ids: Iterable[int], what: str = "sampler", where: str = "this epoc
     try:
         result = array("q", map(operator.index, ids))
     except (TypeError, ValueError, OverflowError) as e:
+        if e.__traceback__ is not None and e.__traceback__.tb_next is not None:  # an error of the sampler's own Python
+            raise
         raise InvalidArgumentError(f"{what}: it gives whole numbers, the ids of samples ({e})") from None
     if not result:
         why = ": it can be iterated once; a list, or a function of the epoch, gives each epoch its samples" if once else ""

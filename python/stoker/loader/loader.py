@@ -26,7 +26,7 @@ from stoker.loader._mixture import Mixture
 from stoker.loader._one_thread import OneThread
 from stoker.loader._order import BatchOrder, Order, make_order
 from stoker.loader._run import Run
-from stoker.loader._saved import Saved, is_whole
+from stoker.loader._saved import MOST_EPOCHS, Saved, is_whole
 from stoker.loader._spec import DatasetArguments, Spec
 from stoker.loader.batches import _collate, _pad
 from stoker.loader.lower import Recipe
@@ -336,7 +336,7 @@ class Loader(metaclass=BriefHelp):
     ) -> Loader:
         """Makes a Loader from tars. components: {"image": "jpg", "text": "txt"}."""
         _options.refuse_unknown(arguments, cls.from_tars, cls)
-        paths = [os.fsdecode(t) for t in ([tars] if isinstance(tars, (str, os.PathLike)) else tars)]
+        paths = [os.fsdecode(t) for t in ([tars] if isinstance(tars, (str, bytes, os.PathLike)) else tars)]
         indexes = [index_paths] if isinstance(index_paths, str) else index_paths
         endings: dict[str, Any] = {"endings": VIDEO_ENDINGS} if wants_clips(arguments) else {}
         if has_sound(arguments.get("fields")) and not endings:
@@ -404,6 +404,7 @@ class Loader(metaclass=BriefHelp):
         from stoker.loader._robot_loader import RobotLoader
         from stoker.loader.sources._robots import Robots
 
+        root = os.fsdecode(root) if isinstance(root, bytes) else root
         dataset = Robots(root, delta_timestamps, episodes, image_transforms, tolerance_s, columns)
         return RobotLoader(dataset, batch_size, global_batch_size, shuffle, seed, shard, last_batch, drop_last, device, num_threads)
 
@@ -620,10 +621,9 @@ class Loader(metaclass=BriefHelp):
 
     def set_epoch(self, epoch: int) -> None:
         """Sets the epoch of the next iteration. Loops need not call it."""
+        epoch = _numbers.whole("set_epoch: an epoch", epoch, 0, MOST_EPOCHS - 1)
         if epoch == self.epoch:
             return
-        if not isinstance(epoch, int) or epoch < 0:
-            raise InvalidArgumentError(f"set_epoch: an epoch is a whole number from 0 on, not {epoch!r}")
         with self._one_thread:
             self._run.go_to(epoch)
             if self._untouched:  # when Lightning resumes a run, it makes the iterator before it sets the epoch
@@ -884,6 +884,10 @@ def _known_source(source: Any, split: str, storage: Any, asked: DatasetArguments
     ):
         raise table_error(source)
     _refuse_loaders(source)
+    if isinstance(source, (bytes, bytearray)):
+        raise InvalidArgumentError(f"Loader: a path is a str or a Path, not {type(source).__name__}: os.fsdecode(path) makes a str of it")
+    if isinstance(source, str) and not source:
+        raise InvalidArgumentError("Loader: the source is an empty text; give the path of a folder")
     if isinstance(source, (str, os.PathLike)) and os.fsdecode(source).startswith("~") and not os.path.lexists(source):
         raise NotFoundError(
             f"Loader: {source}: there is no such folder; only a shell replaces ~ by the home folder: os.path.expanduser({os.fsdecode(source)!r}) does it here"
