@@ -231,6 +231,14 @@ class VideoDecoder:
     def __len__(self) -> int:
         return self.metadata.num_frames
 
+    def __copy__(self) -> VideoDecoder:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "a VideoDecoder holds an open file and cannot be pickled or deeply copied: open one in each process, as when a Dataset first needs it in a worker"
+        )
+
     @property
     def counters(self) -> dict[str, float]:
         """Returns a dict of counters since the video was opened: frames requested, packets decoded for them, how often decoding began at a key frame, requests

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import os
+import pickle
 import random
 import shutil
 import struct
@@ -377,6 +379,14 @@ def test_a_folder_that_cannot_be_written(long_video, monkeypatch):
     path, folder = long_video
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nothing")
     assert len(opened(path)) == len(opened(path)) == 2500 and not folder.exists()
+
+
+@pytest.mark.parametrize("copies", [pickle.dumps, copy.deepcopy])
+def test_a_decoder_cannot_be_pickled(clips, copies):
+    with pytest.raises(TypeError, match=r"VideoDecoder .* cannot be pickled or deeply copied: open one in each process"):
+        copies(opened(clips("h264.mp4")))
+    decoder = opened(clips("h264.mp4"))
+    assert np.array_equal(copy.copy(decoder)[3], decoder[3])
 
 
 def test_threads_share_a_decoder(clips):
