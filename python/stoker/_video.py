@@ -269,6 +269,10 @@ class VideoDecoder:
     # ---- by number ----
 
     def _number(self, index: Any) -> int:
+        if type(index).__name__ in ("bool", "bool_"):  # Python's and NumPy's bools
+            raise ArgumentError(
+                f"the number of a frame is a whole number, not {index}; mask.nonzero() gives the numbers that a mask chooses"
+            )
         try:
             i = operator.index(index)
         except TypeError:
@@ -368,6 +372,8 @@ class VideoDecoder:
 
     def _shown(self, seconds: float) -> int:
         m = self.metadata
+        if isinstance(seconds, (str, bytes)) or not hasattr(seconds, "__float__"):
+            raise ArgumentError(f"a time is a number of seconds, not {seconds!r:.60}")
         if not m.begin_stream_seconds <= seconds < m.end_stream_seconds:
             raise IndexError(
                 f"no frame is shown at {seconds} s: the video lasts from {m.begin_stream_seconds} s to {m.end_stream_seconds} s, which is excluded"
@@ -380,7 +386,7 @@ class VideoDecoder:
 
     def get_frames_played_at(self, seconds: Iterable[float]) -> FrameBatch:
         """Returns the frames that are shown at these times, in seconds, in the given order. Raises IndexError outside of the video."""
-        return self._batch([self._shown(float(s)) for s in (seconds.tolist() if hasattr(seconds, "tolist") else seconds)])
+        return self._batch([self._shown(s) for s in (seconds.tolist() if hasattr(seconds, "tolist") else seconds)])
 
     def get_frames_played_in_range(self, start_seconds: float, stop_seconds: float, fps: float | None = None) -> FrameBatch:
         """Returns the frames that are shown in the half-open range [start_seconds, stop_seconds). With fps, returns those that are shown at start_seconds,

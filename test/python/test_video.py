@@ -211,6 +211,12 @@ def test_arguments_that_are_wrong(clips):
     for call in (lambda d: d.get_frame_at(1.5), lambda d: d["1"], lambda d: d.get_frames_at([0.5])):
         with pytest.raises(TypeError, match=r"the number of a frame is a whole number, not .*; get_frame_played_at\(seconds\) takes times"):
             call(stoker.VideoDecoder(path))
+    for mask in ([True, False], np.array([True, False])):
+        with pytest.raises(TypeError, match=r"not True; mask.nonzero\(\)"):
+            stoker.VideoDecoder(path).get_frames_at(mask)
+    for call in (lambda d: d.get_frame_played_at("1"), lambda d: d.get_frames_played_at(["0.1"]), lambda d: d.get_frame_played_at(None)):
+        with pytest.raises(TypeError, match="a time is a number of seconds, not "):
+            call(stoker.VideoDecoder(path))
     with open(path, encoding="latin-1") as text, pytest.raises(TypeError, match="opened for text"):
         stoker.VideoDecoder(text)
     with pytest.raises(ValueError, match="must not be after stop_seconds"):
