@@ -86,11 +86,10 @@ static enum stk_status check_enumerations(
 	return STK_OK;
 }
 
-enum stk_status stk__node_infer(const struct stk_graph *g, struct stk_graph_node *node, struct stk_error *err)
+/* Does the work of stk__node_infer. in, out: zeroed tensors for the node's inputs and outputs; there is an in[0] even if the node has no inputs. */
+static enum stk_status infer_with(
+	const struct stk_graph *g, struct stk_graph_node *node, struct stk_tensor *in, struct stk_tensor *out, struct stk_error *err)
 {
-	struct stk_tensor in[STK_MAX_INPUTS], out[STK_MAX_OUTPUTS];
-	memset(in, 0, ((size_t)node->n_inputs + 1) * sizeof *in); /* the code below reads input 0 even if the node has none */
-	memset(out, 0, (size_t)node->n_outputs * sizeof *out);
 	_Alignas(STK_CACHE_LINE) char state[4096] = {0};
 	assert(node->def->state_size <= sizeof state);
 	for (int32_t i = 0; i < node->n_inputs; i++)
@@ -133,4 +132,16 @@ enum stk_status stk__node_infer(const struct stk_graph *g, struct stk_graph_node
 			node->outputs[k].shape[d] = -1;
 	}
 	return STK_OK;
+}
+
+enum stk_status stk__node_infer(const struct stk_graph *g, struct stk_graph_node *node, struct stk_error *err)
+{
+	const int32_t n_in = node->n_inputs ? node->n_inputs : 1;
+	/* On the heap: the tensors of a node with the most inputs need more memory than some threads have stack. */
+	struct stk_tensor *tensors = stk__calloc((size_t)n_in + (size_t)node->n_outputs, sizeof *tensors);
+	if (!tensors)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for the operator's inputs and outputs");
+	enum stk_status s = infer_with(g, node, tensors, tensors + n_in, err);
+	stk__free(tensors);
+	return s;
 }

@@ -251,3 +251,19 @@ def test_import_order_with_other_libraries_of_images(tree, script):
         ("import PIL.Image", "import torch"),
     ):
         check(script, f"{before}\nimages().run()\n{after}\nimages().run()\n", tree)
+
+
+def test_a_thread_with_a_small_stack_makes_a_pipeline(tree, script):
+    code = """
+import threading
+
+def work():
+    images().run()
+    print("made")
+
+threading.stack_size(128 << 10)
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+"""
+    assert check(script, code, tree).stdout == "made\n"
