@@ -20,7 +20,7 @@ from stoker._where import log
 from stoker.errors import StateError
 
 _PATIENCE = 2.0  # the most seconds that the interpreter's end waits for running calls
-_LOOP_PATIENCE = 0.2  # the most seconds that it waits for threads with users' loops over batches to end
+_LOOP_PATIENCE = 1.0  # the most seconds that it waits for threads with users' loops over batches to end
 
 _open: weakref.WeakSet[Any] = weakref.WeakSet()  # objects to close before the interpreter ends
 # Kinds of calls, by the function that registers them. _FUNCTION: call(). _LIBRARY: library_call(). _JOB: job().

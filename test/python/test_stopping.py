@@ -251,7 +251,7 @@ work, begun = stopping.KINDS[sys.argv[1]](pathlib.Path(sys.argv[2])), threading.
 def train():
     while True:
         for batch in work.thing:
-            tensors = [torch.zeros(1) for _ in range(3000)]
+            tensors = [torch.zeros(1) for _ in range(500)]
             begun.set()
             del tensors
 
