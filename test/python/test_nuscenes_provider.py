@@ -106,6 +106,55 @@ def test_the_operator_gives_what_get_data_gives(root, order):
             assert a.dtype == b.dtype and np.array_equal(a, b), name
 
 
+class Numbered(NuScenes):
+    def get_data(self, sample_index):
+        sample = super().get_data(sample_index)
+        sample["timestamp"] = np.float64(sample_index)
+        return sample
+
+
+class Backwards(SequenceSampler):
+    def get_next_batch_indices(self):
+        return super().get_next_batch_indices()[::-1]
+
+
+class EverySecond(SamplerInputIterable):
+    def __next__(self):
+        super().__next__()
+        return super().__next__()
+
+
+class Always(ShuffledShardedInputCallable):
+    def __call__(self, sample_info):
+        return self.data_provider.get_data(5).get_data()
+
+
+class Renamed(SequenceSampler):
+    def __init__(self, lengths):
+        super().__init__(2, lengths, 0, randomize=False)
+
+
+OVERRIDES = {
+    "a provider": (lambda data: SamplerInputIterable(data, Renamed(data.sequence_lengths)), Numbered, [0, 3, 1, 4]),
+    "a sampler": (lambda data: SamplerInputIterable(data, Backwards(2, data.sequence_lengths, 0, randomize=False)), NuScenes, [3, 0, 4, 1]),
+    "an iterable": (lambda data: EverySecond(data, Renamed(data.sequence_lengths)), NuScenes, [1, 4, 6, 9]),
+    "a callable": (lambda data: Always(data, 2), NuScenes, [5, 5, 5, 5]),
+    "only __init__": (lambda data: SamplerInputIterable(data, Renamed(data.sequence_lengths)), NuScenes, [0, 3, 1, 4]),
+}
+
+
+@pytest.mark.parametrize("overridden", OVERRIDES)
+def test_methods_of_derived_classes_are_called(root, overridden):
+    """The operator does not take the place of a method that a derived class overrides."""
+    make, kind, wanted = OVERRIDES[overridden]
+    data = kind(root, "v1.0-mini", fields=["timestamp"])
+    pipe = PipelineDefinition(make(data), use_parallel_external_source=False).get_pipeline(batch_size=2, num_threads=1)
+    found = [float(np.asarray(batch[0][i])) for batch in (pipe.run(), pipe.run()) for i in range(2)]
+    plain = NuScenes(root, "v1.0-mini", fields=["timestamp"])
+    assert found == (wanted if kind is Numbered else [plain.get_data(i)["timestamp"] for i in wanted])
+    assert (pipe.counters()["user_calls"] == 0) == (overridden == "only __init__")
+
+
 def test_shuffled_epochs(root):
     data = NuScenes(root, "v1.0-mini", fields=["scene", "frame"])
     seen = []

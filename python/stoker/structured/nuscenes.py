@@ -96,7 +96,8 @@ class NuScenes(DataProvider):
       most 512 cycles, after fewer if there are more than 128 sequences.
     - SamplerInputCallable whose batches are all of one epoch.
     - ShuffledShardedInputCallable. If it shuffles, the reader shuffles with the same seed, but in another order.
-    For other inputs, get_data is called for each sample.
+    For other inputs, get_data is called for each sample. It is also called if a derived class of NuScenes, of the input or of the sampler overrides a
+    method or property other than __init__ and get_data_nodes.
 
     root, version: the tables are the files root/version/*.json. cameras, classes: names of the cameras and classes to read, in this order; a label is an index
     into classes. scenes: names of the scenes to read; exclude_scenes: names of scenes to leave out. These and `fields` are lists of names or one name.
@@ -288,7 +289,8 @@ class NuScenes(DataProvider):
         return {name: made[name] for name in self.fields}
 
     def get_data_nodes(self, order: Any) -> Sequence[DataNode] | None:
-        arguments = None if self._infos is not None else self._order(order)
+        derived = type(self).get_data_nodes is NuScenes.get_data_nodes and not _is_plain(self, NuScenes)
+        arguments = None if self._infos is not None or derived else self._order(order)
         if arguments is None:
             return None
         nodes = self.reader(**arguments)
@@ -300,9 +302,11 @@ class NuScenes(DataProvider):
     def _order(self, order: Any) -> dict[str, Any] | None:
         """Returns arguments with which readers.nuscenes reads samples in an input's order; None if the operator does not support that order."""
         shard = {"shard_id": getattr(order, "shard_id", 0), "num_shards": getattr(order, "num_shards", 1)}
+        if not any(_is_plain(order, kind) for kind in (SamplerInputIterable, SamplerInputCallable, ShuffledShardedInputCallable)):
+            return None
         if isinstance(order, SamplerInputIterable) and isinstance(order.sampler, SequenceSampler):
             sampler = order.sampler
-            if sampler.sequence_lengths != self.sequence_lengths or sampler._slots:
+            if sampler.sequence_lengths != self.sequence_lengths or sampler._slots or not _is_plain(sampler, SequenceSampler):
                 return None
             drawn = {"sequence_order": _cycles(sampler)} if sampler.randomize else {}
             return {"streams": sampler.total_batch_size, **drawn, **shard}
@@ -316,6 +320,12 @@ class NuScenes(DataProvider):
             size = order._shard_size
             return {"indices": list(range(order.shard_id * size, (order.shard_id + 1) * size)), "tail": "drop"}
         return None
+
+
+def _is_plain(value: Any, kind: type) -> bool:
+    """Returns whether a value is of a class, or of a derived class that overrides no method or property of it except __init__."""
+    names = [name for name, member in vars(kind).items() if name != "__init__" and (callable(member) or isinstance(member, property))]
+    return isinstance(value, kind) and all(getattr(type(value), name) is getattr(kind, name) for name in names)
 
 
 def _several(names: Sequence[str] | str) -> Sequence[str]:
