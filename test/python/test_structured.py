@@ -469,6 +469,24 @@ def test_samplers_with_epochs():
         indices(SamplerInputCallable(data, Twos(), 2, 0), 2, 3)
 
 
+def test_a_sampler_whose_batches_differ_in_size_is_refused():
+    class Short(SamplerBase):
+        length, is_epoch_based = 3, True
+
+        def __init__(self):
+            self.reset()
+
+        def get_next_batch_indices(self):
+            return next(self.batches)
+
+        def reset(self):
+            self.batches = iter([[0, 1], [2, 3], [4]])
+
+    assert SamplerInputCallable(Cameras(5), Short(), 2, 0).batches == [[[0, 1], [2, 3]]]
+    with pytest.raises(ValueError, match="batch 2 of the sampler has 1 samples, and its first batch has 2"):
+        SamplerInputCallable(Cameras(5), Short(), 6, 0)
+
+
 def test_sequences_continue_where_a_state_was_saved():
     """A state resumes in the middle of sequences, with the same draws of steps, in worker processes or with another number of threads."""
     data = Cameras(12)

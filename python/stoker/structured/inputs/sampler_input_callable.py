@@ -61,12 +61,20 @@ class SamplerInputCallable(CallableBase):
 
 
 def _written_down(sampler: SamplerBase, count: int) -> list[list[list[int]]]:
-    """Returns the sampler's next `count` batches as lists of indices, in one list for each epoch. Raises ValueError if there are none."""
+    """Returns the sampler's next `count` batches as lists of indices, in one list for each epoch. Raises ValueError if there are none,
+    or if they differ in size."""
     epochs: list[list[list[int]]] = [[]]
     taken = 0
     while taken < count:
         try:
-            epochs[-1].append(list(sampler.get_next_batch_indices()))
+            batch = list(sampler.get_next_batch_indices())
+            first = (epochs[0] or [batch])[0]
+            if len(batch) != len(first):
+                raise ValueError(
+                    f"batch {taken} of the sampler has {len(batch)} samples, and its first batch has {len(first)}: all need the same number, so "
+                    "leave out the short batch at the end of an epoch, or fill it"
+                )
+            epochs[-1].append(batch)
             taken += 1
         except StopIteration:
             if not epochs[-1]:
