@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -167,6 +169,10 @@ def test_wrong_calls(files, tmp_path):
         ),
         (lambda: decoder.Decode(files[:1], [0]), NotImplementedError, "RGB here"),
         (lambda: decoder.ParseSerializedPacketBundle(None), NotImplementedError, "DecodeFromGOPRGB"),
+        (lambda: decoder.DecodeN12ToRGB(files[:1], [1.7]), ValueError, "whole numbers, not 1.7"),
+        (lambda: decoder.GetGOP(files[:1], [float("nan")]), ValueError, "whole numbers, not nan"),
+        (lambda: decoder.DecodeFromGOPRGB(decoder.GetGOP(files[:1], [0])[0] + 0.5, files[:1], [0]), ValueError, "uint8, not of float"),
+        (lambda: nvc.SavePacketsToFile(np.full(9, 300), str(tmp_path / "gop")), ValueError, "uint8, not of int64"),
         (lambda: nvc.GetFastInitInfo([]), ValueError, "empty"),
         (lambda: nvc.CreateGopDecoder(0), ValueError, "maxfiles is 0"),
     ]
@@ -229,6 +235,100 @@ def test_processes_share_groups(files):
     assert not store._folder.exists()
     with pytest.raises(FileNotFoundError, match=r"call SharedGopStore\.create"):
         nvc.SharedGopStore.attach(3, number)
+
+
+def fork(work):
+    """Starts a forked process that runs a function, and returns its id. The process ends after at most 30 seconds."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)  # ends a process that waits without an end
+        try:
+            os._exit(0 if work() else 1)
+        finally:
+            os._exit(2)
+    return child
+
+
+def succeeds(child):
+    """Waits for a process of fork(), and returns whether its function returned a true value."""
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def in_fork(work):
+    return succeeds(fork(work))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Python's about fork next to threads
+def test_decoders_made_before_a_fork_work_after_it(files):
+    paths, numbers = files[:2], [3, 14]
+    wanted = nvc.CreateGopDecoder(2).DecodeN12ToRGB(paths, numbers)
+
+    def fits(frames):
+        return all(np.array_equal(a, b) for a, b in zip(frames, wanted, strict=True))
+
+    decoder, reader, batches = nvc.CreateGopDecoder(2), nvc.CreateSampleReader(1, 2), nvc.CreateBatchAsyncStreamReader(1, 2, 1)
+    decoder.DecodeN12ToRGB(paths, [1, 2])
+    reader.DecodeN12ToRGBAsync(paths, [1, 2])
+    reader.DecodeN12ToRGBAsyncGetBuffer(paths, [1, 2])
+    batches.Decode(paths, [[1], [2]])
+    batches.GetBuffer(paths, [[1], [2]])
+
+    def in_background():
+        reader.DecodeN12ToRGBAsync(paths, numbers)
+        return fits(reader.DecodeN12ToRGBAsyncGetBuffer(paths, numbers))
+
+    def in_batches():
+        batches.Decode(paths, [[n] for n in numbers])
+        return fits(frames[0] for frames in batches.GetBuffer(paths, [[n] for n in numbers]))
+
+    assert in_fork(lambda: fits(decoder.DecodeN12ToRGB(paths, numbers)))
+    assert in_fork(in_background) and in_fork(in_batches)
+    begin, end = threading.Event(), threading.Event()
+    reader._background.start("asked", lambda: (begin.set(), end.wait(30)))
+    assert begin.wait(30)
+
+    def is_lost():
+        with pytest.raises(RuntimeError, match="before this process was forked"):
+            reader._background.take("asked")
+        return in_background()
+
+    assert in_fork(is_lost)
+    end.set()
+    assert in_background() and in_batches()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_threads_and_forked_processes_may_use_one_store():
+    store = nvc.SharedGopStore.create(capacity=4, store_id=os.getpid() + 1)
+    wrong = []
+
+    def work(number):
+        try:
+            for k in range(100):
+                size = 50_000 + k
+                ref = store.put(f"{number}.mp4", k, 1, np.full(size, k, np.uint8))
+                try:
+                    data = store.read(ref)
+                except KeyError:  # others have filled the store meanwhile
+                    continue
+                if data.size != size or (data != k).any():
+                    wrong.append(f"{number}: group {k}")
+        except Exception as e:
+            wrong.append(repr(e))
+        return not wrong
+
+    try:
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong
+        children = [fork(lambda k=k: work(k)) for k in range(4, 7)]
+        assert all([succeeds(child) for child in children])
+        assert len(store._entries()) == 4
+    finally:
+        store.cleanup()
 
 
 def test_the_cache_of_files(files, tmp_path):

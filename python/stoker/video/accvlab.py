@@ -116,13 +116,33 @@ def GetFastInitInfo(filepaths: Sequence[str]) -> list[FastStreamInfo]:
 # ---- decoding ----
 
 
+class _Threads:
+    """Runs calls on up to `count` threads. A forked process has none of its parent's threads, so it starts its own."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._start()
+
+    def _start(self) -> None:
+        self._pool, self._process = ThreadPoolExecutor(self._count), os.getpid()
+
+    def is_inherited(self) -> bool:
+        """Returns whether the calls so far were made in the parent of this process."""
+        return self._process != os.getpid()
+
+    def get(self) -> ThreadPoolExecutor:
+        if self.is_inherited():
+            self._start()
+        return self._pool
+
+
 class _Open:
     """Keeps the decoders of the `most` videos that were used last. Only one thread at a time may use it; a call decodes several files in parallel."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._videos: OrderedDict[str, VideoDecoder] = OrderedDict()
-        self._pool = ThreadPoolExecutor(max(1, min(most, len(os.sched_getaffinity(0)))))
+        self._threads = _Threads(max(1, min(most, len(os.sched_getaffinity(0)))))
 
     def get(self, path: str) -> VideoDecoder:
         if path not in self._videos:
@@ -148,7 +168,7 @@ class _Open:
             return [_frame(image, as_bgr) for image in data]
 
         made: list[Any] = [None] * len(paths)
-        for path, images in zip(places, self._pool.map(read, places), strict=True):
+        for path, images in zip(places, self._threads.get().map(read, places), strict=True):
             for k, image in zip(places[path], images, strict=True):
                 made[k] = image
         return made
@@ -169,6 +189,9 @@ def _check(paths: Sequence[str], frames: Sequence[int], most: int | None = None)
         raise ValueError("filepaths is empty: name at least one video")
     if most is not None and len(set(paths)) > most:
         raise ValueError(f"there are {len(set(paths))} different files in one call, and this decoder was made for {most}")
+    for frame in frames:
+        if not hasattr(frame, "__index__"):
+            raise ValueError(f"frame_ids are whole numbers, not {frame!r}")
     if bad := [frame for frame in frames if frame < 0]:
         raise ValueError(f"frame {bad[0]} does not exist: frames are numbered from 0")
 
@@ -251,7 +274,7 @@ class PyNvGopDecoder:
             raise ValueError("packet_data_arrays is empty")
         for data in packet_data_arrays:
             _groups_of(data)
-        return np.concatenate([np.asarray(data, np.uint8).reshape(-1) for data in packet_data_arrays])
+        return np.concatenate([_bytes_in(data) for data in packet_data_arrays])
 
     def LoadGopsToList(self, file_paths: Sequence[str]) -> list[Any]:
         """Returns an array for each file that SavePacketsToFile wrote."""
@@ -377,8 +400,16 @@ def _take_gop(path: str, frame: int) -> tuple[Any, list[int], list[int]]:
     return np.frombuffer(bytearray(whole), np.uint8), [first], [end - first]
 
 
+def _bytes_in(data: Any) -> Any:
+    """Returns an array of bytes in one dimension. Raises ValueError for other types, whose values a conversion would wrap around."""
+    array = np.asarray(data)
+    if array.size and array.dtype != np.uint8:
+        raise ValueError(f"the bytes of a group of pictures are an array of uint8, not of {array.dtype}")
+    return np.ascontiguousarray(array, np.uint8).reshape(-1)
+
+
 def _groups_of(data: Any, where: str = "") -> list[_Group]:
-    array = np.ascontiguousarray(np.asarray(data, np.uint8)).reshape(-1)
+    array = _bytes_in(data)
     found, at, begin = [], 0, len(_MAGIC) + 16
     try:
         while at < array.size:
@@ -407,7 +438,7 @@ def SavePacketsToFile(numpy_data: Any, dst_filepath: str) -> None:
     handle, part = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(np.ascontiguousarray(numpy_data, np.uint8).tobytes())
+            file.write(_bytes_in(numpy_data).tobytes())
         os.chmod(part, 0o666 & ~_umask())
         os.replace(part, dst_filepath)
     except BaseException:
@@ -496,19 +527,21 @@ class _Background:
     once. It raises RuntimeError if nothing was started, or if its request differs from the one that was started."""
 
     def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(1)
+        self._threads = _Threads(1)
         self._request: Any = None
         self._result: Future[Any] | None = None
 
     def start(self, request: Any, work: Callable[[], Any]) -> None:
         self.wait()
-        self._request, self._result = request, self._pool.submit(work)
+        self._request, self._result = request, self._threads.get().submit(work)
 
     def take(self, request: Any) -> Any:
         if self._result is None:
             raise RuntimeError("nothing is being decoded: call the method that starts it first")
         result, started = self._result, self._request
         self._result = self._request = None
+        if self._is_lost(result):
+            raise RuntimeError("decoding was started before this process was forked, and goes on in its parent only: start it again here")
         made = result.result()
         if started != request:
             raise RuntimeError("the files, frames or as_bgr are not those that decoding was started with")
@@ -516,9 +549,13 @@ class _Background:
 
     def wait(self) -> None:
         """Waits until the current computation has ended, and drops its result."""
-        if self._result is not None:
+        if self._result is not None and not self._is_lost(self._result):
             self._result.exception()
         self._result = self._request = None
+
+    def _is_lost(self, result: Future[Any]) -> bool:
+        """Returns whether a thread of the parent process, which this process does not have, would have to end the computation."""
+        return self._threads.is_inherited() and not result.done()
 
 
 class _Reader:
@@ -718,7 +755,7 @@ class SharedGopStore:
 
     def put(self, video_path: str, first_frame_id: int, gop_len: int, data: Any) -> GopRef:
         """Stores a group, unless the store has it already, and returns a reference to it."""
-        array = np.ascontiguousarray(data, np.uint8).reshape(-1)
+        array = _bytes_in(data)
         if not array.size:
             raise ValueError("data is empty")
         name = f"{self._prefix(video_path)}{int(first_frame_id)}-{int(gop_len)}-{array.size}"
@@ -785,14 +822,21 @@ class SharedGopStore:
 
 
 class _Locked:
+    """Locks a file against other processes and other threads. It opens the file again, because all users of one open file, such as forked processes,
+    hold its lock together."""
+
     def __init__(self, file: Any) -> None:
-        self._file = file
+        if file.closed:
+            raise ValueError("the store is closed: attach to it again")
+        self._path = file.name
 
     def __enter__(self) -> None:
+        self._file = open(self._path, "rb")  # noqa: SIM115
         fcntl.flock(self._file, fcntl.LOCK_EX)
 
     def __exit__(self, *error: object) -> None:
-        fcntl.flock(self._file, fcntl.LOCK_UN)
+        fcntl.flock(self._file, fcntl.LOCK_UN)  # a process that was forked meanwhile has this open file too, so closing does not unlock
+        self._file.close()
 
 
 # ---- the system's cache of files ----
