@@ -542,7 +542,7 @@ _TRANSLATE: dict[str, Callable[[Any], Transform]] = {
     "RandomResizedCrop": lambda t: RandomResizedCrop(*_get(t, "size", "scale", "ratio", "interpolation")),
     "Resize": lambda t: Resize(t.size, t.interpolation, t.max_size),
     "CenterCrop": lambda t: CenterCrop(t.size),
-    "RandomCrop": lambda t: RandomCrop(t.size, t.padding, t.pad_if_needed, _fill(t.fill), _name(t.padding_mode)),
+    "RandomCrop": lambda t: RandomCrop(t.size, _padding(t), t.pad_if_needed, _fill(t.fill), _name(t.padding_mode)),
     "RandomHorizontalFlip": lambda t: RandomHorizontalFlip(t.p),
     "RandomVerticalFlip": lambda t: RandomVerticalFlip(t.p),
     "ColorJitter": lambda t: ColorJitter(*(v if v is not None else 0 for v in _get(t, "brightness", "contrast", "saturation", "hue"))),
@@ -649,6 +649,14 @@ def _name(mode: Any) -> str:
 def _fill(fill: Any) -> Any:
     """Returns 0 for a fill that was not given: None, or in torchvision's v2 an empty dict. Returns other fills unchanged."""
     return 0 if fill is None or fill == {} else fill
+
+
+def _padding(crop: Any) -> Any:
+    """Returns the padding of torchvision's RandomCrop in the order of its argument. The class of v2 keeps it as (left, right, top, bottom)."""
+    if crop.padding is None or ".v2." not in type(crop).__module__:
+        return crop.padding
+    left, right, top, bottom = crop.padding
+    return [left, top, right, bottom]
 
 
 def _calling(function: Any, takes: str) -> Lambda:
