@@ -9,15 +9,45 @@ import math
 import operator
 import os
 import threading
+import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 from stoker import _core, _needs
 from stoker._signatures import suggests
 from stoker._storage import Storage
 from stoker._storage import of as storage_of
-from stoker.errors import ArgumentError, NotFoundError, OutOfMemoryError, ShapeError, UnsupportedError
+from stoker.errors import ArgumentError, NotFoundError, OutOfMemoryError, ShapeError, StateError, UnsupportedError
+
+
+class _Lock:
+    """The lock of a VideoDecoder. If a thread held it when the process was forked, no thread of the child can release it: there it raises StateError."""
+
+    all: ClassVar[weakref.WeakSet[_Lock]] = weakref.WeakSet()
+
+    def __init__(self) -> None:
+        self._lock, self._is_lost = threading.Lock(), False
+        self.all.add(self)
+
+    def __enter__(self) -> None:
+        if self._is_lost:
+            raise StateError(
+                "another thread was decoding with this VideoDecoder when this process was forked, so it cannot be used here: open another one "
+                "in this process"
+            )
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+    @classmethod
+    def after_fork(cls) -> None:
+        for lock in cls.all:
+            lock._is_lost = lock._is_lost or lock._lock.locked()
+
+
+os.register_at_fork(after_in_child=_Lock.after_fork)
 
 
 @dataclass
@@ -201,7 +231,7 @@ class VideoDecoder:
         if self._device != "cpu" and self._torch is None:
             raise ArgumentError("frames on the GPU are torch tensors: install torch, or use device='cpu'")
         self._planar = dimension_order == "NCHW"
-        self._lock = threading.Lock()
+        self._lock = _Lock()
         self._storage = storage_of(source, storage)
         self._video = _open(source, self._storage, stream, strict)
         self._on_gpu = self._device != "cpu" and self._use_gpu()

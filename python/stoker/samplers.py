@@ -54,7 +54,9 @@ def _range_of_indices(decoder: VideoDecoder, frames: int, gap: int, first: int, 
     _check(frames, policy)
     gap = _numbers.whole("num_indices_between_frames", gap, 1)
     total, span = len(decoder), gap * (frames - 1) + 1
+    first = _numbers.whole("sampling_range_start", first, -_numbers.INT32_MAX)
     first = first + total if first < 0 else first
+    end = None if end is None else _numbers.whole("sampling_range_end", end, -_numbers.INT32_MAX, _numbers.INT64_MAX)
     end = max(total - span + 1, 1) if end is None else min(end + total if end < 0 else end, total)
     if not 0 <= first < end:
         raise ArgumentError(f"no clip of {span} frames begins from frame {first} to {end - 1} of a video of {total} frames")
@@ -120,6 +122,13 @@ def clips_at_regular_indices(
 # ---- by time ----
 
 
+def _positive(name: str, value: Any) -> float:
+    seconds = _numbers.number(name, value, -math.inf)
+    if not 0 < seconds < math.inf:
+        raise ArgumentError(f"{name} is {seconds}; it must be a positive number")
+    return seconds
+
+
 def _range_of_times(
     decoder: VideoDecoder, frames: int, gap: float | None, first: float | None, end: float | None
 ) -> tuple[float, float, float]:
@@ -127,11 +136,12 @@ def _range_of_times(
     m = decoder.metadata
     if m.average_fps is None:
         raise ArgumentError("the video has no duration: choose its frames by number")
-    gap = 1 / m.average_fps if gap is None else gap
-    if not 0 < gap < math.inf:
-        raise ArgumentError(f"seconds_between_frames is {gap}; it must be a positive number")
-    first = m.begin_stream_seconds if first is None else first
-    end = m.end_stream_seconds - (frames - 1) * gap if end is None else min(end, m.end_stream_seconds)
+    gap = 1 / m.average_fps if gap is None else _positive("seconds_between_frames", gap)
+    first = m.begin_stream_seconds if first is None else _numbers.number("sampling_range_start", first, -math.inf)
+    if end is None:
+        end = m.end_stream_seconds - (frames - 1) * gap
+    else:
+        end = min(_numbers.number("sampling_range_end", end, -math.inf), m.end_stream_seconds)
     if not m.begin_stream_seconds <= first < end:
         raise ArgumentError(
             f"no clip begins from {first} s to {end} s; the video lasts from {m.begin_stream_seconds} s to {m.end_stream_seconds} s, and a clip "
@@ -188,9 +198,9 @@ def clips_at_regular_timestamps(
     import torch
 
     _check(num_frames_per_clip, policy)
-    if not 0 < seconds_between_clip_starts < math.inf:
-        raise ArgumentError(f"seconds_between_clip_starts is {seconds_between_clip_starts}; it must be a positive number")
+    seconds_between_clip_starts = _positive("seconds_between_clip_starts", seconds_between_clip_starts)
     first, end, gap = _range_of_times(decoder, num_frames_per_clip, seconds_between_frames, sampling_range_start, sampling_range_end)
-    decoder._check_room(math.ceil((end - first) / seconds_between_clip_starts) * num_frames_per_clip)
+    clips = math.ceil(min((end - first) / seconds_between_clip_starts, _numbers.INT32_MAX))
+    decoder._check_room(clips * num_frames_per_clip)
     starts = torch.arange(first, end, seconds_between_clip_starts, dtype=torch.float64)
     return _at_times(decoder, starts[starts < end], num_frames_per_clip, gap, policy)

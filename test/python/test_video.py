@@ -10,6 +10,7 @@ import os
 import pickle
 import random
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -775,6 +776,42 @@ def test_view_draws_frames_at_equal_distances(clips, tmp_path):
     done = command("view", clips("h264.mp4"), "--augment", 3, "-o", tmp_path / "c.png")
     assert done.returncode == 2 and "--augment" in done.stderr
     assert command("view", tmp_path / "none.mp4", "-o", tmp_path / "c.png").returncode == 1
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Python's about fork next to threads
+def test_a_fork_while_another_thread_decodes(clips):
+    """In the forked process, the decoder that the thread used raises an error instead of waiting for ever; others work."""
+    inside, end = threading.Event(), threading.Event()
+
+    class Slow(io.FileIO):
+        waits = False
+
+        def read(self, n=-1):
+            if self.waits:
+                inside.set()
+                end.wait(30)
+            return super().read(n)
+
+    file = Slow(clips("h264.mp4"))
+    busy, idle = opened(file), opened(clips("h264.mp4"))
+    want = np.asarray(idle[7])
+    file.waits = True
+    thread = threading.Thread(target=lambda: busy[30])
+    thread.start()
+    assert inside.wait(30)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)  # ends a process that waits without an end
+        try:
+            with pytest.raises(stoker.errors.StateError, match="open another one"):
+                busy[7]
+            os._exit(0 if np.array_equal(idle[7], want) and np.array_equal(opened(clips("h264.mp4"))[7], want) else 1)
+        finally:
+            os._exit(2)
+    end.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert np.array_equal(busy[7], want)
 
 
 @pytest.mark.parametrize("name", ["sound.mkv", "sound.webm", "sound.mp4"])

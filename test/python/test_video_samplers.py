@@ -77,6 +77,12 @@ def test_regular_times(decoder):
         lambda d: samplers.clips_at_regular_indices(d, policy="mirror"),
         lambda d: samplers.clips_at_random_timestamps(d, seconds_between_frames=0),
         lambda d: samplers.clips_at_random_timestamps(d, sampling_range_start=2),
+        lambda d: samplers.clips_at_regular_indices(d, sampling_range_start=1.5),
+        lambda d: samplers.clips_at_random_indices(d, sampling_range_end=40.5),
+        lambda d: samplers.clips_at_regular_indices(d, sampling_range_start="3"),
+        lambda d: samplers.clips_at_random_timestamps(d, sampling_range_end=float("nan")),
+        lambda d: samplers.clips_at_random_timestamps(d, seconds_between_frames="1"),
+        lambda d: samplers.clips_at_regular_timestamps(d, seconds_between_clip_starts=None),
         lambda d: samplers.clips_at_regular_timestamps(d, seconds_between_clip_starts=0),
     ],
 )

@@ -161,6 +161,8 @@ class _Open:
         places: dict[str, list[int]] = {}
         for k, path in enumerate(paths):
             places.setdefault(path, []).append(k)
+        if self._threads.is_inherited():
+            self._videos.clear()  # the parent's thread may have used these decoders when this process was forked
         opened = {path: self.get(path) for path in places}
 
         def read(path: str) -> list[RGBFrame]:
