@@ -655,6 +655,10 @@ def _padding(crop: Any) -> Any:
     """Returns the padding of torchvision's RandomCrop in the order of its argument. The class of v2 keeps it as (left, right, top, bottom)."""
     if crop.padding is None or ".v2." not in type(crop).__module__:
         return crop.padding
+    if crop.pad_if_needed and any(crop.padding) and _name(crop.padding_mode) in ("reflect", "symmetric"):
+        raise ValueError(
+            "RandomCrop of v2 pads once, by the sum of both paddings; here and in v1, the second padding continues the padded image"
+        )
     left, right, top, bottom = crop.padding
     return [left, top, right, bottom]
 

@@ -157,6 +157,17 @@ def test_padding_of_torchvisions_random_crop(module, padding):
         assert np.array_equal(image.permute(1, 2, 0), np.asarray(crop(Image.fromarray(picture))))
 
 
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric"])
+@pytest.mark.parametrize("module", [tv, tv.v2], ids=["v1", "v2"])
+def test_padding_and_pad_if_needed(module, mode):
+    """v1 pads twice, so that the second padding continues the padded image; v2 pads once, by the sum. The window is one of torchvision's."""
+    crop = module.RandomCrop((51, 62), padding=(1, 2), pad_if_needed=True, padding_mode=mode)
+    picture = Image.fromarray(PICTURES[0])
+    theirs = {np.asarray(crop(picture)).tobytes() for _ in range(100)}
+    ours = {image.permute(1, 2, 0).numpy().tobytes() for image in made([crop], np.stack([PICTURES[0]] * 20))}
+    assert len(ours) > 1 and ours <= theirs
+
+
 @pytest.mark.parametrize("where", ["before", "normalized", "uint8"])
 def test_erasing_fills_one_window(where):
     """The window's area and aspect ratio are within their bounds. `value` is in the scale that the images have at that step."""
