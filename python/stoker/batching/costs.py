@@ -74,6 +74,23 @@ def _tensor(data: Ragged | None) -> Tensor | None:
     return data.tensor if isinstance(data, RaggedBatch) else data
 
 
+def _sizes_of(target_labels: Ragged | None, target_boxes: Ragged | None) -> Tensor | None:
+    """Returns the numbers of targets of the samples; None if neither argument is a RaggedBatch. Raises ShapeError if the ragged dim is not that of the targets,
+    and on the CPU if both arguments are ragged with different sizes."""
+    given = [(n, d) for n, d in (("target_labels", target_labels), ("target_boxes", target_boxes)) if isinstance(d, RaggedBatch)]
+    for name, data in given:
+        if data.non_uniform_dim != data.num_batch_dims:
+            raise ShapeError(
+                f"{name} {tuple(data.shape)} is ragged in dim {data.non_uniform_dim}: dim {data.num_batch_dims}, the targets, is expected"
+            )
+    if not given:
+        return None
+    sizes, last = given[0][1].sample_sizes, given[-1][1].sample_sizes
+    if sizes is not last and sizes.shape == last.shape and sizes.is_cpu and last.is_cpu and direct(sizes) and not torch.equal(sizes, last):
+        raise ShapeError(f"target_labels has sample sizes {sizes.tolist()}, target_boxes {last.tolist()}: they must be equal")
+    return sizes
+
+
 def _check_labels(logits: Tensor, labels: Tensor, batch_dims: int) -> None:
     require(labels.dtype in INDEX_BYTES, lambda: f"target_labels must be int32 or int64, not {labels.dtype}")
     require(labels.dim() == batch_dims + 1, lambda: f"target_labels has shape {tuple(labels.shape)}: (*batch, G) is expected")
@@ -133,9 +150,8 @@ def detection_cost(
     require(logits is not None or boxes is not None, "logits or boxes must be given")
     require(classification in CLASSIFICATION, lambda: f"classification is {classification!r}, not one of {', '.join(CLASSIFICATION)}")
     require(box_format in BOX_FORMAT, lambda: f"box_format is {box_format!r}, not one of {', '.join(BOX_FORMAT)}")
-    ragged = target_labels if target_labels is not None else target_boxes
-    assert ragged is not None
-    batch_dims = ragged.num_batch_dims if isinstance(ragged, RaggedBatch) else 1
+    sizes = _sizes_of(target_labels, target_boxes)
+    batch_dims = 1 if sizes is None else sizes.dim()
     labels, target = _tensor(target_labels), _tensor(target_boxes)
     weights = [alpha, gamma, class_weight, giou_weight, nan, posinf, neginf]
     if logits is not None and labels is not None:
@@ -154,7 +170,6 @@ def detection_cost(
             )
     given = logits if logits is not None else boxes
     assert given is not None
-    sizes = ragged.sample_sizes if isinstance(ragged, RaggedBatch) else None
     run = _cost_run if direct(given) else torch.ops.stoker.detection_cost
     kinds = (CLASSIFICATION[classification], BOX_FORMAT[box_format])
     out = run(logits, boxes, labels, target, sizes, batch_dims, *kinds, [float(w) for w in weights])

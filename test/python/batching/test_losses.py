@@ -71,6 +71,20 @@ def test_detection_cost(device, kind, weight, dtype):
             assert torch.allclose(got.tensor[lay, b, :, :n].double().cpu(), cost, rtol=1e-4, atol=1e-4), (lay, b)
 
 
+def test_detection_cost_takes_the_sizes_of_the_ragged_argument(device):
+    logits, boxes, labels, targets = scene(device)
+    both = sb.detection_cost(logits=logits, boxes=boxes, target_labels=labels, target_boxes=targets)
+    for one in ({"target_labels": labels.tensor, "target_boxes": targets}, {"target_labels": labels, "target_boxes": targets.tensor}):
+        got = sb.detection_cost(logits=logits, boxes=boxes, **one)
+        assert torch.equal(got.sample_sizes, both.sample_sizes) and torch.equal(got.tensor, both.tensor)
+    other = sb.RaggedBatch(targets.tensor, sample_sizes=targets.sample_sizes.flip(0))
+    if device == "cpu":
+        with pytest.raises(sb.ShapeError, match=r"target_labels has sample sizes \[4, 0, 7\], target_boxes \[7, 0, 4\]"):
+            sb.detection_cost(logits=logits, boxes=boxes, target_labels=labels, target_boxes=other)
+    with pytest.raises(sb.ShapeError, match=r"target_boxes .* is ragged in dim 2: dim 1, the targets"):
+        sb.detection_cost(boxes=boxes, target_boxes=sb.RaggedBatch(targets.tensor, sample_sizes=targets.sample_sizes, non_uniform_dim=2))
+
+
 def test_detection_cost_parts_and_nan(device):
     logits, boxes, labels, targets = scene(device)
     with torch.no_grad():
