@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
+from typing import Any, overload
 
 import torch
 from torch import Tensor
@@ -32,8 +32,17 @@ def _derive(name: str, setup: Callable[..., None], backward: Callable[..., Any])
     torch.library.register_autograd(f"stoker::{name}", backward, setup_context=setup, lib=_library)
 
 
+@overload
+def _dense(tensor: Tensor) -> Tensor: ...
+@overload
+def _dense(tensor: None) -> None: ...
+@overload
+def _dense(tensor: Tensor | None) -> Tensor | None: ...
 def _dense(tensor: Tensor | None) -> Tensor | None:
-    return tensor if tensor is None or tensor.is_contiguous() else tensor.contiguous()
+    """Returns the tensor, or a copy whose memory holds its elements in order. A conjugated or negated view is lazy: its memory holds other values."""
+    if tensor is None:
+        return None
+    return tensor.resolve_conj().resolve_neg().contiguous()
 
 
 def _replaced(shape: torch.Size, dim: int, extent: int) -> tuple[int, ...]:
@@ -54,7 +63,7 @@ def _gather_run(
     base: Tensor | None, filler: float, dim: int, exact: bool, kind: int,
 ) -> Tensor:  # fmt: skip
     device = device_of(data)
-    data, index = data.contiguous(), index.contiguous()
+    data, index = _dense(data), _dense(index)
     index_sizes, data_sizes, winner, base = _dense(index_sizes), _dense(data_sizes), _dense(winner), _dense(base)
     shape, batch_dims = data.shape, index.dim() - 1
     out = data.new_empty(_replaced(shape, dim, index.shape[-1]))
@@ -130,7 +139,7 @@ def _scatter_add_run(
     data: Tensor, index: Tensor, index_sizes: Tensor | None, out_sizes: Tensor | None, items: int, dim: int, exact: bool
 ) -> Tensor:
     device = device_of(data)
-    data, index, index_sizes, out_sizes = data.contiguous(), index.contiguous(), _dense(index_sizes), _dense(out_sizes)
+    data, index, index_sizes, out_sizes = _dense(data), _dense(index), _dense(index_sizes), _dense(out_sizes)
     shape, batch_dims = data.shape, index.dim() - 1
     out = data.new_empty(_replaced(shape, dim, items))
     lib.scatter_add(
@@ -194,7 +203,7 @@ def _scatter_run(
     base: Tensor | None, filler: float, items: int, item_sizes: Tensor | None, dim: int, kind: int,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     device = device_of(source)
-    source, target = source.contiguous(), target.contiguous()
+    source, target = _dense(source), _dense(target)
     sizes, source_sizes, origin_index, base, item_sizes = map(_dense, (sizes, source_sizes, origin_index, base, item_sizes))
     shape, batch_dims = source.shape, target.dim() - 1
     out = source.new_empty(_replaced(shape, dim, items))
@@ -272,7 +281,7 @@ def scatter(
 
 def _keep_run(data: Tensor, sizes: Tensor | None, origin: Tensor | None, filler: float, dim: int) -> Tensor:
     device = device_of(data)
-    data, sizes, origin = data.contiguous(), _dense(sizes), _dense(origin)
+    data, sizes, origin = _dense(data), _dense(sizes), _dense(origin)
     batch_dims = sizes.dim() if sizes is not None else origin.dim() - 1  # type: ignore[union-attr]
     shape = data.shape
     out = torch.empty_like(data)
@@ -285,7 +294,7 @@ def _keep_run(data: Tensor, sizes: Tensor | None, origin: Tensor | None, filler:
 
 def keep_inplace(data: Tensor, sizes: Tensor, filler: float, dim: int) -> None:
     """Writes the filler into the padding of a contiguous tensor, in place. Only for tensors that do not require grad."""
-    device, shape, batch_dims, sizes = device_of(data), data.shape, sizes.dim(), sizes.contiguous()
+    device, shape, batch_dims, sizes = device_of(data), data.shape, sizes.dim(), _dense(sizes)
     lib.keep(
         device.handle, device.stream(), prod(shape[:batch_dims]), prod(shape[batch_dims:dim]), shape[dim], prod(shape[dim + 1 :]),
         CODES[data.dtype], data.data_ptr(), sizes.data_ptr(), 0, filler, data.data_ptr(),
@@ -334,7 +343,7 @@ def keep(data: Tensor, sizes: Tensor | None, origin: Tensor | None, filler: floa
 
 
 def _mask_to_index_run(mask: Tensor, sizes: Tensor | None) -> tuple[Tensor, Tensor]:
-    device, mask, sizes = device_of(mask), mask.contiguous(), _dense(sizes)
+    device, mask, sizes = device_of(mask), _dense(mask), _dense(sizes)
     index = torch.empty(mask.shape, dtype=torch.int64, device=mask.device)
     count = torch.empty(mask.shape[:-1], dtype=torch.int64, device=mask.device)
     lib.mask_to_index(
@@ -358,7 +367,7 @@ def mask_to_index(mask: Tensor, sizes: Tensor | None) -> tuple[Tensor, Tensor]:
 
 
 def _mask_to_rank_run(mask: Tensor, sizes: Tensor | None) -> Tensor:
-    device, mask, sizes = device_of(mask), mask.contiguous(), _dense(sizes)
+    device, mask, sizes = device_of(mask), _dense(mask), _dense(sizes)
     rank = torch.empty(mask.shape, dtype=torch.int32, device=mask.device)
     lib.mask_to_index(
         device.handle, device.stream(), prod(mask.shape[:-1]), mask.shape[-1], mask.data_ptr(), pointer(sizes), 0, 0, rank.data_ptr()
@@ -379,7 +388,7 @@ def mask_to_rank(mask: Tensor, sizes: Tensor | None) -> Tensor:
 
 
 def _index_to_mask_run(index: Tensor, sizes: Tensor | None, items: int, kind: int) -> Tensor:
-    device, index, sizes = device_of(index), index.contiguous(), _dense(sizes)
+    device, index, sizes = device_of(index), _dense(index), _dense(sizes)
     mask = torch.empty((*index.shape[:-1], items), dtype=torch.bool, device=index.device)
     lib.index_to_mask(
         device.handle, device.stream(), prod(index.shape[:-1]), items, *_index_args(index, sizes), mask.data_ptr(), device.counter(kind)

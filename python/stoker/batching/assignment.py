@@ -117,6 +117,7 @@ def linear_sum_assignment(
         tensor = tensor.reshape(prod(batch), *tensor.shape[-2:])
     if 1 not in tensor.stride()[1:] or (tensor.stride(0) == 0 and tensor.shape[0] > 1):
         tensor = tensor.contiguous()
+    tensor = tensor.resolve_neg()
     run = _assign_run if direct(tensor) else torch.ops.stoker.assign
     row, col, sizes, status = run(tensor, rows, cols, maximize)
     shape = tuple(batch) or (1,)

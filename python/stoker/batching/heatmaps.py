@@ -22,7 +22,7 @@ def _draw_run(
     sigma_factor: float, k: float, accumulate: bool,
 ) -> None:  # fmt: skip
     device = device_of(heatmap)
-    centers, radii, sizes, labels, map_index = centers.contiguous(), radii.contiguous(), _dense(sizes), _dense(labels), _dense(map_index)
+    centers, radii, sizes, labels, map_index = _dense(centers), _dense(radii), _dense(sizes), _dense(labels), _dense(map_index)
     shape = heatmap.shape
     classes = shape[1] if heatmap.dim() == 4 else 1
 
@@ -48,6 +48,8 @@ torch.library.register_fake("stoker::draw_heatmap", lambda *args: None, lib=_lib
 
 def _draw(heatmap: Tensor, *args: Any) -> Tensor:
     if direct(heatmap):
+        if heatmap.is_neg():  # the memory of a negated view holds other values
+            return heatmap.copy_(_draw(heatmap.resolve_neg(), *args))
         _draw_run(heatmap, *args)
         torch.autograd.graph.increment_version(heatmap)
     else:

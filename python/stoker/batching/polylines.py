@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ..errors import ShapeError
 from ._native import CODES, device_of, lib, pointer
+from ._ops import _dense
 from ._shapes import require
 from .ragged_batch import RaggedBatch
 
@@ -77,7 +78,7 @@ def _check(points: Tensor, distances: Tensor | None) -> None:
 
 
 def _run(points: Tensor, sizes: Tensor | None, distances: Tensor, sample_sizes: Tensor | None, relative: bool) -> Tensor:
-    points, distances = points.contiguous(), distances.contiguous()
+    points, distances = _dense(points), _dense(distances)
     batch, count, dims = points.shape
     samples = distances.shape[1]
     out = points.new_empty((batch, samples, dims))
@@ -93,7 +94,7 @@ def _run(points: Tensor, sizes: Tensor | None, distances: Tensor, sample_sizes: 
 
 
 def _lengths(points: Tensor, sizes: Tensor | None) -> Tensor:
-    points = points.contiguous()
+    points = _dense(points)
     out = points.new_empty(points.shape[0])
     _call(points, sizes, None, None, None, out, False)
     return out

@@ -160,7 +160,7 @@ def combine_data(
 
 def _pack(samples: list[Tensor], target: torch.device) -> tuple[Tensor, Tensor]:
     """Packs samples on the CPU into one block, the padded data and then the sizes, and copies the block to the device. Returns (data, sizes)."""
-    dense = [s.contiguous() for s in samples]
+    dense = [_ops._dense(s) for s in samples]
     counts = [s.shape[0] for s in dense]
     shape = (len(dense), max(counts), *dense[0].shape[1:])
     element = dense[0].element_size()

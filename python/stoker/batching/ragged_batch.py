@@ -244,7 +244,7 @@ class RaggedBatch:
         base = data._base if not torch.compiler.is_compiling() and data._is_view() else data
         if (grad and base is not None and base.is_leaf and base.requires_grad) or (0 in data.stride() and data.numel() > 0):
             self._tensor = self.with_padded_set_to(value_to_set)._tensor
-        elif not grad and direct(data) and data.is_contiguous() and data.dtype in CODES:
+        elif not grad and direct(data) and data.is_contiguous() and data.dtype in CODES and not (data.is_neg() or data.is_conj()):
             _ops.keep_inplace(data, self.sample_sizes, builtins.float(value_to_set), self._non_uniform_dim)
         else:
             data.masked_fill_(~self._spread_mask(), value_to_set)

@@ -289,3 +289,32 @@ def test_masks_and_indices_convert_to_each_other(device):
             return sb.batched_bool_indexing_write(sb.batched_bool_indexing(t, small), small, t * t)
 
         assert gradcheck(function, (x,)) and gradgradcheck(function, (x,))
+
+
+def test_lazy_views_are_read_by_value(device):
+    """A conjugated or negated view has other values than its memory holds."""
+    index = sb.RaggedBatch(torch.tensor([[0, 1], [2, 0]], device=device), sample_sizes=torch.tensor([2, 1], device=device))
+    sizes = torch.tensor([3, 2], device=device)
+    for view in (torch.randn(2, 3, dtype=torch.complex64, device=device).conj(), torch._neg_view(torch.randn(2, 3, device=device))):
+        assert view.is_conj() or view.is_neg()
+        plain = view.clone()
+        for call in (
+            lambda t: sb.batched_indexing_access(t, index).tensor,
+            lambda t: sb.batched_inverse_indexing_access(t, index, 4),
+            lambda t: sb.batched_indexing_write(t[:, :2], index, torch.zeros_like(plain)),
+            lambda t: sb.batched_indexing_write(torch.zeros_like(plain), index, t),
+            lambda t: sb.batched_index_mapping(t, index, index, t),
+            lambda t: sb.RaggedBatch(t, sample_sizes=sizes).with_padded_set_to(2.0).tensor,
+            lambda t: sb.combine_data([t[0], t[1]]).tensor,
+        ):
+            assert equal(call(view), call(plain))
+        ragged = sb.RaggedBatch(view, sample_sizes=sizes)
+        ragged.set_padded_to(5.0)
+        assert ragged.tensor[1, 2] == 5
+    costs, boxes = torch.randn(4, 4, device=device), torch.rand(1, 2, 4, device=device)
+    assert equal(sb.linear_sum_assignment(torch._neg_view(costs)).cols.tensor, sb.linear_sum_assignment(-costs).cols.tensor)
+    for call in (lambda t: sb.detection_cost(boxes=t, target_boxes=boxes).tensor, lambda t: sb.polylines.interpolate(t, boxes[:, 0])):
+        assert equal(call(torch._neg_view(boxes)), call(-boxes))
+    place = torch.ones(1, 2, dtype=torch.int64, device=device)
+    drawn = sb.draw_heatmap(torch._neg_view(torch.zeros(1, 3, 3, device=device)), place, place[0, :1], place[0, :1] * 0)
+    assert drawn[0, 1, 1] == 1
