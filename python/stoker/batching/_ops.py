@@ -138,6 +138,9 @@ def gather(
 def _scatter_add_run(
     data: Tensor, index: Tensor, index_sizes: Tensor | None, out_sizes: Tensor | None, items: int, dim: int, exact: bool
 ) -> Tensor:
+    if data.is_complex():  # a complex sum adds the real parts and the imaginary parts, which view_as_real puts into one more dim at the end
+        parts = torch.view_as_real(data.resolve_conj())
+        return torch.view_as_complex(_scatter_add_run(parts, index, index_sizes, out_sizes, items, dim, exact))
     device = device_of(data)
     data, index, index_sizes, out_sizes = _dense(data), _dense(index), _dense(index_sizes), _dense(out_sizes)
     shape, batch_dims = data.shape, index.dim() - 1

@@ -318,3 +318,11 @@ def test_lazy_views_are_read_by_value(device):
     place = torch.ones(1, 2, dtype=torch.int64, device=device)
     drawn = sb.draw_heatmap(torch._neg_view(torch.zeros(1, 3, 3, device=device)), place, place[0, :1], place[0, :1] * 0)
     assert drawn[0, 1, 1] == 1
+
+
+def test_complex_values_have_gradients(device):
+    index = sb.RaggedBatch(torch.tensor([[0, 0], [2, 0]], device=device), sample_sizes=torch.tensor([2, 1], device=device))
+    data = torch.randn(2, 3, 2, dtype=torch.complex128, device=device, requires_grad=True)
+    assert gradcheck(lambda t: sb.batched_indexing_access(t, index).tensor, (data,))
+    assert gradgradcheck(lambda t: sb.batched_indexing_access(t, index, dim_to_index_in=1).tensor ** 2, (data,))
+    assert gradcheck(lambda t: sb.batched_indexing_access(t, index).tensor, (data.detach().conj().requires_grad_(),))
