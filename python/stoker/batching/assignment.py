@@ -64,11 +64,13 @@ _register(
 )
 
 
-def _counts(name: str, given: Tensor | int | None, batch: torch.Size, cost: Tensor) -> Tensor | None:
+def _counts(name: str, given: Tensor | int | None, batch: torch.Size, cost: Tensor, limit: int) -> Tensor | None:
     if given is None:
         return None
     if isinstance(given, int):
+        require(0 <= given <= limit, lambda: f"{name} is {given}, but cost {tuple(cost.shape)} has {limit} {name[4:]}")
         return torch.full((prod(batch),), given, dtype=torch.int64, device=cost.device)
+    require(isinstance(given, Tensor), lambda: f"{name} is {type(given).__name__}: an int or an int64 Tensor is expected")
     require(not given.dtype.is_floating_point and given.dtype != torch.bool, lambda: f"{name} must be int64, not {given.dtype}")
     require(given.device == cost.device, lambda: f"{name} is on {given.device}, cost on {cost.device}")
     if given.dim() > len(batch) or any(g not in (1, b) for g, b in zip(given.shape[::-1], tuple(batch)[::-1], strict=False)):
@@ -91,6 +93,7 @@ def linear_sum_assignment(
     The call does not wait for a GPU, and the result has no gradient. A problem without a solution raises no error here: see Assignment.status and check().
     """
     tensor = cost.tensor if isinstance(cost, RaggedBatch) else cost
+    require(isinstance(tensor, Tensor), lambda: f"cost is {type(tensor).__name__}: give a Tensor, as from torch.as_tensor(cost)")
     require(tensor.dim() >= 2, lambda: f"cost has shape {tuple(tensor.shape)}: (*batch, rows, columns) is expected")
     require(not tensor.dtype.is_complex, lambda: f"cost is {tensor.dtype}: floats or integers are expected")
     tensor = tensor.detach()
@@ -112,7 +115,10 @@ def linear_sum_assignment(
             num_cols = cost.sample_sizes
     if tensor.dtype not in _FLOATS:
         tensor = tensor.double()
-    rows, cols = _counts("num_rows", num_rows, batch, tensor), _counts("num_cols", num_cols, batch, tensor)
+    rows, cols = (
+        _counts(name, given, batch, tensor, tensor.shape[dim])
+        for name, given, dim in (("num_rows", num_rows, -2), ("num_cols", num_cols, -1))
+    )
     if dims != 3:
         tensor = tensor.reshape(prod(batch), *tensor.shape[-2:])
     if 1 not in tensor.stride()[1:] or (tensor.stride(0) == 0 and tensor.shape[0] > 1):

@@ -161,6 +161,19 @@ def test_batch_dims_ragged_batches_and_integers(device):
         sb.linear_sum_assignment(sb.RaggedBatch(cost, sample_sizes=sizes, non_uniform_dim=3), num_cols=sizes)
 
 
+def test_arguments_that_scipy_takes_or_that_do_not_fit_are_named():
+    for arguments, text in [
+        (([[1, 2], [3, 4]],), r"cost is list: give a Tensor, as from torch.as_tensor\(cost\)"),
+        ((np.eye(3),), "cost is ndarray: give a Tensor"),
+        ((torch.eye(3), -1), r"num_rows is -1, but cost \(3, 3\) has 3 rows"),
+        ((torch.eye(3), None, 4), r"num_cols is 4, but cost \(3, 3\) has 3 cols"),
+        ((torch.eye(3), 2.0), "num_rows is float: an int or an int64 Tensor"),
+        ((torch.eye(3), [2]), "num_rows is list: an int or an int64 Tensor"),
+    ]:
+        with pytest.raises(sb.ShapeError, match=text):
+            sb.linear_sum_assignment(*arguments)
+
+
 def test_needs_no_gradient(device):
     cost = torch.rand(2, 4, 4, device=device, requires_grad=True)
     assert not sb.linear_sum_assignment(cost).rows.requires_grad
