@@ -104,6 +104,20 @@ static bool is_name(const char *name)
 	return name[0] && name[0] != '.' && !strchr(name, '/');
 }
 
+/* Refuses two scenes of one name: the second one's videos would have the paths of the first one's. */
+static bool check_names(struct packing *p)
+{
+	for (int64_t i = 0; i < p->info.sequences; i++)
+		for (int64_t k = 0; k < i; k++) {
+			const char *name = stk_nuscenes_scene(p->view, stk_nuscenes_sequence(p->view, i));
+			if (strcmp(name, stk_nuscenes_scene(p->view, stk_nuscenes_sequence(p->view, k))) == 0)
+				return refuse(p,
+					"two scenes in %s/%s/scene.json have the name \"%s\", which names the folder of their videos: rename one",
+					p->settings->args[0], p->tables, name);
+		}
+	return true;
+}
+
 /* ---- the index ---- */
 
 static json_t *scene_json(struct packing *p, int64_t scene)
@@ -287,6 +301,18 @@ static bool check_video(struct packing *p, const char *path, int64_t frames, boo
 	return ok;
 }
 
+/* Reports that ffmpeg has failed, and what to do if the reason may be an odd size. */
+static bool encoding_failed(struct packing *p, const char *part, const struct encoder_error *why)
+{
+	const bool is_odd = (p->width % 2 || p->height % 2) && !p->encoder.lossless && strcmp(p->encoder.codec, "vp9") != 0;
+	if (!is_odd || interrupted())
+		return refuse(p, "%s: %s", part, why->text);
+	return refuse(p,
+		"%s: the images have %d x %d pixels, and many encoders need an even width and height: give --codec vp9, or --lossless with h264 or "
+		"hevc; %s",
+		part, p->width, p->height, why->text);
+}
+
 static bool encode(struct packing *p, const char *part, int fd, int64_t first, int64_t end, int32_t camera)
 {
 	struct encoder_error why;
@@ -297,14 +323,14 @@ static bool encode(struct packing *p, const char *part, int fd, int64_t first, i
 		if (ok && !e && !(e = encoder_start(&p->encoder, p->width, p->height, fd, &why)))
 			return refuse(p, "%s", why.text);
 		if (ok && !encoder_add(e, p->pixels, &why))
-			ok = refuse(p, "%s: %s", part, why.text);
+			ok = encoding_failed(p, part, &why);
 		if (!ok) {
 			encoder_stop(e);
 			return false;
 		}
 		progress_update(&p->bar, ++p->images);
 	}
-	return encoder_finish(e, &why) || refuse(p, "%s: %s", part, why.text);
+	return encoder_finish(e, &why) || encoding_failed(p, part, &why);
 }
 
 static bool pack_video(struct packing *p, int64_t scene, int32_t camera)
@@ -406,7 +432,7 @@ static int run_pack_video(const struct settings *s)
 		return usage_error(&command_pack_video, "--lossless is for h264 and hevc, and without --quality");
 	if (strlen(s->output) > PATH - 300)
 		return usage_error(&command_pack_video, "the folder's path is too long");
-	bool ok = check_machine(&p) && find_tables(&p) && open_set(&p) && prepare_folder(&p);
+	bool ok = check_machine(&p) && find_tables(&p) && open_set(&p) && check_names(&p) && prepare_folder(&p);
 	if (ok) {
 		encoder_catch_signals();
 		progress_begin(&p.bar, "images", p.info.samples * p.info.cameras, s->quiet);

@@ -135,6 +135,26 @@ def test_what_is_refused(root, lossless, tmp_path):
     assert not (tmp_path / "v").exists()
 
 
+def test_scenes_of_one_name_are_refused(root, tmp_path):
+    (tmp_path / "set").mkdir()
+    for part in root.iterdir():
+        (tmp_path / "set" / part.name).symlink_to(part)
+    (tmp_path / "set" / "v1.0-mini").unlink()
+    shutil.copytree(root / "v1.0-mini", tmp_path / "set" / "v1.0-mini", ignore=shutil.ignore_patterns("*.index"))
+    table = tmp_path / "set" / "v1.0-mini" / "scene.json"
+    table.write_text(json.dumps([{**row, "name": "here"} for row in json.loads(table.read_text())]))
+    said = pack(tmp_path / "set", "-o", tmp_path / "v", code=1).stderr
+    assert 'scene.json have the name "here"' in said and "rename one" in said and not (tmp_path / "v").exists()
+
+
+def test_images_of_odd_size(tmp_path):
+    odd = make_nuscenes(tmp_path / "odd", scenes=1, samples=1, seed=SEED, size=(97, 65), objects=2, points=50)
+    said = pack(odd, "-o", tmp_path / "a", "--codec", "h264", code=1).stderr
+    assert "97 x 65 pixels, and many encoders need an even width and height: give --codec vp9" in said
+    pack(odd, "-o", tmp_path / "b", "--codec", "vp9")
+    pack(odd, "-o", tmp_path / "c", "--codec", "h264", "--lossless")
+
+
 def test_without_the_ffmpeg_program(root, tmp_path):
     said = pack(root, "-o", tmp_path / "v", code=1, PATH=str(tmp_path)).stderr
     assert "the ffmpeg program encodes the videos, and is not on the PATH" in said and not (tmp_path / "v").exists()
@@ -283,7 +303,9 @@ def test_a_damaged_video_follows_on_error(root, lossless, tmp_path):
         (lambda i: i["scenes"].pop(), "scene-0553 is not in the index"),
         (lambda i: i["scenes"][1]["samples"].reverse(), "scene-0103 does not have the sample"),
         (lambda i: i.update(format=2), "reads format 1"),
-        (lambda i: i.pop("scenes"), "not an index of stoker pack-video"),
+        (lambda i: i.pop("scenes"), "not an index of stoker pack-video: it has no 'scenes'"),
+        (lambda i: i["scenes"][0].pop("samples"), "not an index of stoker pack-video: a scene is not an object with a name"),
+        (lambda i: i["cameras"].append(5), "not an index of stoker pack-video: a camera is not a text"),
     ],
 )
 def test_an_index_that_does_not_fit(root, lossless, tmp_path, change, said):

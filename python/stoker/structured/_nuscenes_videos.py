@@ -71,11 +71,20 @@ def _read_index(name: str) -> dict[str, Any]:
             raise FileNotFoundError(f"{name} does not exist: make the videos by stoker pack-video") from None
     try:
         index: dict[str, Any] = json.loads(text)
+        if not isinstance(index, dict):
+            raise TypeError("it is not a JSON object")
         if index["format"] != 1:
             raise ValueError(f"its format is {index['format']}, and this version of Stoker reads format 1")
         for key, kind in (("complete", bool), ("cameras", list), ("scenes", list)):
             if not isinstance(index[key], kind):
                 raise TypeError(f"{key} is not a {kind.__name__}")
-    except (ValueError, KeyError, TypeError) as e:
+        if not all(isinstance(camera, str) for camera in index["cameras"]):
+            raise TypeError("a camera is not a text")
+        for scene in index["scenes"]:
+            if not isinstance(scene, dict) or not isinstance(scene.get("name"), str) or not isinstance(scene.get("samples"), list):
+                raise TypeError("a scene is not an object with a name and a list of samples")
+    except KeyError as e:
+        raise ValueError(f"{name} is not an index of stoker pack-video: it has no {e}") from None
+    except (ValueError, TypeError) as e:
         raise ValueError(f"{name} is not an index of stoker pack-video: {e}") from None
     return index
