@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ShapeError
+from ._native import direct
 
 
 def require(condition: bool, text: str | Callable[[], str]) -> None:
@@ -85,6 +86,26 @@ class Layout:
                 )
             if own is not None and own.device != tensor.device:
                 raise ShapeError(f"{name} is on {own.device}, tensor on {tensor.device}")
+
+    def check_values(self, extent: int) -> None:
+        """Raises ShapeError if a size is not in 0..extent, if an entry of the mask follows padding, or if mask and sizes disagree. Works only on the CPU: the
+        check would wait for a GPU."""
+        known = self.sizes if self.sizes is not None else self.mask
+        if not known.is_cpu or known.numel() == 0 or not direct(known):  # type: ignore[union-attr,arg-type]
+            return
+        if self.sizes is not None:
+            low, high = (int(v) for v in self.sizes.aminmax())
+            if low < 0 or high > extent:
+                raise ShapeError(
+                    f"sample_sizes holds {low if low < 0 else high}: the samples of the tensor have room for 0 to {extent} entries"
+                )
+        if self.mask is not None and not torch.equal(
+            self.mask, torch.arange(extent, device=self.mask.device) < self.sizes_of().unsqueeze(-1)
+        ):
+            raise ShapeError(
+                "mask has True after False in a sample, or sample_sizes differs from its number of True: padding is at the end of each sample; "
+                "batched_bool_indexing(tensor, mask) moves entries to the front"
+            )
 
     def mask_of(self, extent: int) -> Tensor:
         """Returns the mask, which is computed from the sizes if it is missing. extent: the mask's last extent in that case."""

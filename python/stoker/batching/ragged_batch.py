@@ -27,7 +27,8 @@ class RaggedBatch:
     sample_sizes: int64, (*batch_shape): the number of entries of each sample without the padding.
     non_uniform_dim: index of the ragged dim; by default the first one after the batch dims.
 
-    One of mask and sample_sizes is enough: the other is computed when it is first read. Batches may share these tensors, so do not write to them.
+    One of mask and sample_sizes is enough: the other is computed when it is first read. Values that fit no batch raise ShapeError on the CPU;
+    on CUDA they are not read, so that nothing waits. Batches may share these tensors, so do not write to them.
     """
 
     __slots__ = ("__weakref__", "_layout", "_non_uniform_dim", "_tensor")
@@ -47,6 +48,7 @@ class RaggedBatch:
         )
         dim = batch_dims if non_uniform_dim is None else check_dim("non_uniform_dim", non_uniform_dim, batch_dims, tensor.dim())
         layout.check(tensor, dim)
+        layout.check_values(tensor.shape[dim])
         self._tensor, self._layout, self._non_uniform_dim = tensor, layout, dim
 
     @staticmethod

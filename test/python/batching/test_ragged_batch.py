@@ -68,6 +68,10 @@ def test_constructors_set_shape_mask_and_sizes(device):
         (lambda t: batch().broadcast_batch_dims_to_shape((4,)), r"batch shape \(3,\) cannot be broadcast to \(4,\)"),
         (lambda t: batch().broadcast_batch_dims_to_shape((3, 4)), "must have the same number of dimensions"),
         (lambda t: sb.RaggedBatch.Empty(3, 1, "cpu", 1, (2,)), "not both"),
+        (lambda t: sb.RaggedBatch(t, sample_sizes=SIZES + 2), "sample_sizes holds 5: .* room for 0 to 4 entries"),
+        (lambda t: sb.RaggedBatch(t, sample_sizes=SIZES - 1), "sample_sizes holds -1: .* room for 0 to 4 entries"),
+        (lambda t: sb.RaggedBatch(t, mask=torch.arange(4).expand(3, 4) != 1), "mask has True after False"),
+        (lambda t: sb.RaggedBatch(t, mask=batch().mask, sample_sizes=SIZES.flip(0)), "sample_sizes differs from its number of True"),
     ],
 )
 def test_wrong_arguments_raise_shape_errors(make, text):
