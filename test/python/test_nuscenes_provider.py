@@ -71,6 +71,22 @@ def test_tree_and_samples(root):
     assert close(again.get_data(3)["ego_pose"], reference[3]["ego_pose"])
 
 
+def test_names_may_come_from_a_generator(root):
+    def given(*names):
+        return (name for name in names)
+
+    data = NuScenes(
+        root, "v1.0-mini", fields=given("timestamp", "image"), cameras=given("CAM_BACK"), classes=given("car"), scenes=given("scene-0103")
+    )
+    assert data.fields == ("image", "timestamp") and data.sequence_lengths == [3]
+    sample = flat(data.get_data(0))
+    right = NuScenes(root, "v1.0-mini", fields=["image", "timestamp"], cameras="CAM_BACK", scenes="scene-0103").get_data(0)
+    assert len(sample) == 2 and all(np.array_equal(value, flat(right)[name]) for name, value in sample.items())
+    for wrong, said in ((-1, "split_scenes is at least 0"), (1.5, "split_scenes is a whole number")):
+        with pytest.raises(ValueError, match=said):
+            NuScenes(root, "v1.0-mini", split_scenes=wrong)
+
+
 ORDERS = {
     "sequences": lambda data: SamplerInputIterable(data, SequenceSampler(2, data.sequence_lengths, 3)),
     "sequences in order": lambda data: SamplerInputIterable(data, SequenceSampler(4, data.sequence_lengths, 3, randomize=False), 1, 2),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker import _core, _files, fn, types
+from stoker import _core, _files, _numbers, fn, types
 from stoker._signatures import suggests
 from stoker.structured._nuscenes_infos import MISSING, Infos
 from stoker.structured._nuscenes_videos import Videos
@@ -128,6 +128,7 @@ class NuScenes(DataProvider):
         scenes, exclude_scenes, fields = (None if names is None else _several(names) for names in (scenes, exclude_scenes, fields))
         if fields is None:
             fields = FIELDS if infos is None else [name for name in FIELDS if name not in MISSING]
+        split_scenes = _numbers.whole("split_scenes", split_scenes, 0)
         known = {**_CAMERA, **_BOXES_2D, **_BOXES_3D, **_SAMPLE}
         if unknown := [name for name in fields if name not in known]:
             raise ValueError(f"there is no field {unknown[0]!r} of NuScenes; there are {', '.join(known)}")
@@ -329,7 +330,7 @@ def _is_plain(value: Any, kind: type) -> bool:
 
 
 def _several(names: Sequence[str] | str) -> Sequence[str]:
-    return [names] if isinstance(names, str) else names
+    return [names] if isinstance(names, str) else list(names)  # names may be a generator, which gives them once
 
 
 def _cycles(sampler: SequenceSampler) -> list[int]:
