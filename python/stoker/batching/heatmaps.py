@@ -137,6 +137,10 @@ def gaussian_radius(h: Any, w: Any, min_overlap: float = 0.7, variant: str = "co
     tensors = [v for v in (h, w) if isinstance(v, Tensor)]
     if not tensors:
         return float(gaussian_radius(torch.tensor(float(h), dtype=torch.float64), float(w), min_overlap, variant))
+    kind = (h + w).dtype
+    if kind in (torch.float16, torch.bfloat16):  # the square of h + w is beyond the largest float16 from 256 on
+        h, w = (v.float() if isinstance(v, Tensor) else v for v in (h, w))
+        return gaussian_radius(h, w, min_overlap, variant).to(kind)
     if not any(t.dtype.is_floating_point for t in tensors):
         h, w = (v.float() if isinstance(v, Tensor) else v for v in (h, w))
     total, area = h + w, h * w

@@ -253,6 +253,8 @@ def test_gaussian_radius(device):
     assert torch.allclose(got.cpu(), torch.tensor(want, dtype=torch.float64))
     assert sb.gaussian_radius(10, 20, 0.7) == pytest.approx(cornernet(10, 20, 0.7)) and isinstance(sb.gaussian_radius(10, 20, 0.7), float)
     assert sb.gaussian_radius(torch.tensor(10), torch.tensor(20)).dtype == torch.float32
+    short = sb.gaussian_radius(torch.tensor([100.0, 300.0], dtype=torch.float16, device=device), torch.tensor(200.0, device=device).half())
+    assert short.dtype == torch.float16 and short.tolist() == pytest.approx([cornernet(100, 200, 0.7), cornernet(300, 200, 0.7)], rel=1e-3)
     h, w, o = 10.0, 20.0, 0.7  # height, width and overlap; the lines below are CenterNet's own code
     r1 = (h + w + np.sqrt((h + w) ** 2 - 4 * w * h * (1 - o) / (1 + o))) / 2
     r2 = (2 * (h + w) + np.sqrt(4 * (h + w) ** 2 - 16 * (1 - o) * w * h)) / 2
