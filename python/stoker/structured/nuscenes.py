@@ -97,7 +97,7 @@ class NuScenes(DataProvider):
     - SamplerInputCallable whose batches are all of one epoch.
     - ShuffledShardedInputCallable. If it shuffles, the reader shuffles with the same seed, but in another order.
     For other inputs, get_data is called for each sample. It is also called if a derived class of NuScenes, of the input or of the sampler overrides a
-    method or property other than __init__ and get_data_nodes.
+    method or property other than __init__ and get_data_nodes. A SequenceSampler has no end then: leave the loop after as many batches as you want.
 
     root, version: the tables are the files root/version/*.json. cameras, classes: names of the cameras and classes to read, in this order; a label is an index
     into classes. scenes: names of the scenes to read; exclude_scenes: names of scenes to leave out. These and `fields` are lists of names or one name.
