@@ -342,8 +342,8 @@ static const char *coding_of(enum AVCodecID id)
 	return "other";
 }
 
-/* Sets *end to the number of frames of an Ogg Vorbis file that has all of them in one page, its last, whose position is that number: FFmpeg does not cut the
- * last block there. Sets *end to INT64_MAX for all other files, and if the number is unknown. */
+/* If all samples of an Ogg Vorbis file are in its last page, sets *end to that page's position, which is the file's number of frames: FFmpeg does not cut
+ * the last block of such a file. Sets *end to INT64_MAX for all other files, and if the number is unknown. */
 static enum stk_status find_vorbis_end(const struct stk_sound_stream *s, int64_t *end, struct stk_error *err)
 {
 	enum { PAGE = 27 + 255 + 255 * 255, HEADER = 27 }; /* the largest page */

@@ -373,7 +373,7 @@ def test_a_close_while_a_source_starts_leaves_it_closed():
 
 
 def test_an_error_does_not_end_the_epoch():
-    """The loop that catches an error goes on with the batch after the one that failed, as with one Loader."""
+    """The loop that catches an error continues with the batch after the one that failed, as with one Loader."""
 
     class Fails(Numbers):
         def __getitem__(self, i):

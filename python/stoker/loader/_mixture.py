@@ -93,7 +93,7 @@ class Mixture:
         return Epoch(self, self._generation)
 
     def _take(self, generation: int) -> Any:
-        """Returns the next batch, or END at the end of the epoch. After an error, the next call goes on with the batch after the one that failed."""
+        """Returns the next batch, or END at the end of the epoch. After an error, the next call continues with the batch after the one that failed."""
         if self._steps is None or self._step < self._steps:
             self._check_generation(generation)
             k = self._next_source(self._taken)

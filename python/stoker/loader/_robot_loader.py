@@ -235,7 +235,7 @@ class _Ahead:
         return len(self._loader)
 
     def _take(self, generation: int) -> Any:
-        """Returns the next batch, or END at the end of the epoch. A batch that fails counts: the next call goes on with the batch after it."""
+        """Returns the next batch, or END at the end of the epoch. A batch that fails counts: the next call continues with the batch after it."""
         loader, waiting = self._loader, self._waiting
         while len(waiting) < _AHEAD and loader._has_step(self._ask):
             waiting.append(loader._submit(generation, self._epoch, self._ask))
