@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import ShapeError
+from ..errors import InvalidArgumentError, ShapeError
 from ._native import direct
 
 
@@ -27,6 +28,23 @@ def check_dim(name: str, dim: int, low: int, dims: int) -> int:
     if not low <= found < dims:
         raise ShapeError(f"{name} is {dim}, but must be in {low}..{dims - 1}")
     return found
+
+
+def filler_of(name: str, value: Any, dtype: torch.dtype) -> float:
+    """Returns the value that fills entries of a tensor, as a float. Raises InvalidArgumentError if the tensor's type or a float cannot represent it: a
+    conversion would wrap it around, round it, or make infinity of it. The fraction of a filler of whole numbers is cut, as by torch."""
+    filler = float(value)
+    if filler == 0 or dtype == torch.bool:
+        return filler
+    whole = not (dtype.is_floating_point or dtype.is_complex)
+    limits: Any = torch.iinfo(dtype) if whole else torch.finfo(dtype)
+    if not limits.min <= filler <= limits.max and (whole or math.isfinite(filler)):
+        raise InvalidArgumentError(f"{name} is {value}, which {dtype} cannot represent: its values go from {limits.min} to {limits.max}")
+    if whole and isinstance(value, int) and int(filler) != value:
+        raise InvalidArgumentError(
+            f"{name} is {value}, which a double cannot represent: fillers are passed as doubles; {int(filler)} is the nearest"
+        )
+    return filler
 
 
 def _count_arguments(function: Callable[..., Any]) -> tuple[int, int, bool]:

@@ -9,7 +9,7 @@ from torch import Tensor
 from ..errors import ShapeError
 from . import _ops
 from ._native import ACCESS, INDEX_BYTES, INVERSE, MAPPING, MASK, WRITE, code
-from ._shapes import check_dim, require
+from ._shapes import check_dim, filler_of, require
 from .ragged_batch import RaggedBatch
 
 Data = Tensor | RaggedBatch
@@ -76,7 +76,7 @@ def batched_indexing_access(
         _sizes_in(input_data, dim),
         None,
         None,
-        float(filler_value),
+        filler_of("filler_value", filler_value, data.dtype),
         dim,
         False,
         ACCESS,
@@ -108,7 +108,7 @@ def batched_inverse_indexing_access(
         None,
         None,
         None,
-        float(filler_value),
+        filler_of("filler_value", filler_value, data.dtype),
         output_num_targets,
         None,
         dim,

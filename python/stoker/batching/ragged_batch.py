@@ -13,7 +13,7 @@ from torch import Tensor
 
 from . import _ops
 from ._native import CODES, direct
-from ._shapes import Layout, check_dim, inspect_arity, require
+from ._shapes import Layout, check_dim, filler_of, inspect_arity, require
 
 Device = torch.device | str
 
@@ -232,7 +232,7 @@ class RaggedBatch:
         """Returns a copy in which all padding has this value. No gradient flows into the padding."""
         data = self._tensor
         if data.dtype in CODES:
-            filled = _ops.keep(data, self.sample_sizes, None, builtins.float(value_to_set), self._non_uniform_dim)
+            filled = _ops.keep(data, self.sample_sizes, None, filler_of("value_to_set", value_to_set, data.dtype), self._non_uniform_dim)
         else:
             filled = data.masked_fill(~self._spread_mask(), value_to_set)
         return RaggedBatch._of(filled, self._layout, self._non_uniform_dim)
@@ -247,7 +247,7 @@ class RaggedBatch:
         if (grad and base is not None and base.is_leaf and base.requires_grad) or (0 in data.stride() and data.numel() > 0):
             self._tensor = self.with_padded_set_to(value_to_set)._tensor
         elif not grad and direct(data) and data.is_contiguous() and data.dtype in CODES and not (data.is_neg() or data.is_conj()):
-            _ops.keep_inplace(data, self.sample_sizes, builtins.float(value_to_set), self._non_uniform_dim)
+            _ops.keep_inplace(data, self.sample_sizes, filler_of("value_to_set", value_to_set, data.dtype), self._non_uniform_dim)
         else:
             data.masked_fill_(~self._spread_mask(), value_to_set)
 

@@ -98,6 +98,45 @@ def test_padding_is_replaced_and_entries_stay(device):
     assert torch.equal(expanded.tensor[..., 0] == 7, ~expanded.mask)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        (torch.uint8, 300),
+        (torch.uint8, -1),
+        (torch.int8, 1e300),
+        (torch.int32, float("nan")),
+        (torch.int64, float("inf")),
+        (torch.int64, 2**63),
+        (torch.int64, 2**60 + 1),
+        (torch.float16, 1e10),
+    ],
+)
+def test_fillers_that_the_type_cannot_represent_are_refused(device, dtype, value):
+    rows = sb.RaggedBatch(torch.ones(2, 3, dtype=dtype, device=device), sample_sizes=torch.tensor([1, 2], device=device))
+    with pytest.raises(ValueError, match="cannot represent: "):
+        rows.with_padded_set_to(value)
+    with pytest.raises(ValueError, match="cannot represent: "):
+        rows.set_padded_to(value)
+    assert (rows.tensor == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "filled"),
+    [
+        (torch.uint8, 255, 255),
+        (torch.int8, -128, -128),
+        (torch.int32, 1.5, 1),
+        (torch.int64, -(2**63), -(2**63)),
+        (torch.float16, 65504, 65504),
+        (torch.float32, float("-inf"), float("-inf")),
+        (torch.bool, 2, True),
+    ],
+)
+def test_fillers_at_the_ends_of_a_type(device, dtype, value, filled):
+    rows = sb.RaggedBatch(torch.ones(2, 3, dtype=dtype, device=device), sample_sizes=torch.tensor([1, 2], device=device))
+    assert rows.with_padded_set_to(value).tensor[0].tolist() == [1, filled, filled]
+
+
 def test_padding_gradients(device):
     x = torch.randn(3, 4, 2, dtype=torch.float64, device=device, requires_grad=True)
     sizes = SIZES.to(device)
