@@ -75,6 +75,12 @@ def _counts(name: str, given: Tensor | int | None, batch: torch.Size, cost: Tens
     require(given.device == cost.device, lambda: f"{name} is on {given.device}, cost on {cost.device}")
     if given.dim() > len(batch) or any(g not in (1, b) for g, b in zip(given.shape[::-1], tuple(batch)[::-1], strict=False)):
         raise ShapeError(f"{name} has shape {tuple(given.shape)}, the batch of cost {tuple(cost.shape)} has shape {tuple(batch)}")
+    if given.is_cpu and given.numel() and direct(given):  # a check of values on a GPU would wait for it
+        low, high = (int(v) for v in given.aminmax())
+        require(
+            low >= 0 and high <= limit,
+            lambda: f"{name} holds {low if low < 0 else high}, but cost {tuple(cost.shape)} has {limit} {name[4:]}",
+        )
     return given.long().expand(batch).reshape(-1)
 
 
@@ -88,7 +94,8 @@ def linear_sum_assignment(
 
     cost: (*batch, R, C) of any float type, or a RaggedBatch whose ragged dim is one of the last two. Without batch dims there is one problem, and
         the result has one batch dim of size 1. Integers are converted to float64. A cost of +inf forbids the pair (-inf with maximize).
-    num_rows, num_cols: (*batch) or one integer: the number of rows and columns of each problem. Further rows and columns are ignored.
+    num_rows, num_cols: (*batch) or one integer: the number of rows and columns of each problem. Further rows and columns are ignored. Raises ShapeError for
+        numbers that the cost does not have; if they are in a tensor on CUDA, they are cut instead.
 
     The call does not wait for a GPU, and the result has no gradient. A problem without a solution raises no error here: see Assignment.status and check().
     """

@@ -169,6 +169,8 @@ def test_arguments_that_scipy_takes_or_that_do_not_fit_are_named():
         ((torch.eye(3), None, 4), r"num_cols is 4, but cost \(3, 3\) has 3 cols"),
         ((torch.eye(3), 2.0), "num_rows is float: an int or an int64 Tensor"),
         ((torch.eye(3), [2]), "num_rows is list: an int or an int64 Tensor"),
+        ((torch.zeros(2, 3, 3), torch.tensor([1, 4])), r"num_rows holds 4, but cost \(2, 3, 3\) has 3 rows"),
+        ((torch.zeros(2, 3, 3), None, torch.tensor([-2, 4])), r"num_cols holds -2, but cost \(2, 3, 3\) has 3 cols"),
     ]:
         with pytest.raises(sb.ShapeError, match=text):
             sb.linear_sum_assignment(*arguments)
