@@ -68,6 +68,10 @@ static enum stk_status folder_of_root(void *user, int64_t which, const char *pre
 	if (!name)
 		return STK_OK;
 	snprintf(folder, sizeof folder, "%.*s", (int)strlen(name) - (name[strlen(name) - 1] == '/'), name);
+	if (stk__list_wants_class(b->options, folder) && !*folder)
+		return stk__fail(err, STK_INVALID,
+			"%s: keys begin with \"%s\", so that the folder of their class has no name: rename them, or give a list of files and labels",
+			b->sweep.root, prefix);
 	if (stk__list_wants_class(b->options, folder))
 		return stk__list_add_file(&b->classes, folder, strlen(folder), err);
 	b->census.left_out++;

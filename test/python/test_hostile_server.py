@@ -26,7 +26,7 @@ from sound_files import wav
 from stoker import Audio, AudioDecoder, Loader, Pipeline, Storage, VideoDecoder, fn
 from stoker._catalog import find
 from stoker._operator import call as catalog_call
-from stoker.errors import ReadError, StokerError
+from stoker.errors import InvalidArgumentError, ReadError, StokerError
 from stoker.loader.sources import _table_pack
 from storage import make_certificates
 from support import NO_AWS, SEED, tar_of
@@ -318,6 +318,20 @@ def test_listings_without_an_end(monkeypatch, pages):
         with pytest.raises(StokerError, match=r"in a circle|no end|twice"):
             read_folder("s3://bucket/p")
         assert len(server.asked) <= 6000
+
+
+def test_a_class_folder_without_a_name_is_refused(monkeypatch):
+    """The object p//1.jpg must not be taken for p/1.jpg, which is another one."""
+
+    def pages(prefix, _token, _n):
+        return page([("p/1.jpg", 1)], folders=["p/a/", "p//"]) if prefix == "p%2F" else page([(f"{prefix}1.jpg".replace("%2F", "/"), 1)])
+
+    with listing_server(pages) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", server.url)
+        with pytest.raises(
+            InvalidArgumentError, match=r's3://bucket/p: keys begin with "p//", so that the folder of their class has no name: rename them'
+        ):
+            read_folder("s3://bucket/p")
 
 
 def read_folder(uri):
