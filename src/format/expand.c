@@ -183,20 +183,35 @@ static enum stk_status expand_range(const struct stk_access *reach, const char *
 	return s;
 }
 
+/* Returns the first comma or closing brace after `at` that is not inside further braces; NULL if there is neither. */
+static const char *end_of_piece(const char *at)
+{
+	int depth = 0;
+	for (; *at; at++) {
+		if (depth == 0 && (*at == ',' || *at == '}'))
+			return at;
+		depth += (*at == '{') - (*at == '}');
+	}
+	return NULL;
+}
+
 static enum stk_status expand(const struct stk_access *reach, const char *path, struct stk_names *out, struct stk_error *err)
 {
-	const char *open = strchr(path, '{'), *close = open ? strchr(open, '}') : NULL;
+	const char *open = strchr(path, '{'), *close = open ? end_of_piece(open + 1) : NULL;
+	const bool many = close && *close == ',';
+	while (close && *close == ',')
+		close = end_of_piece(close + 1);
 	if (!close || (!stk__is_object(path) && access(stk__file_path(path), F_OK) == 0))
 		return add_path(reach, path, out, err);
 	int64_t first, last;
 	int digits;
 	if (is_range(open + 1, close, &first, &last, &digits))
 		return expand_range(reach, path, open, close + 1, first, last, digits, out, err);
-	if (!memchr(open, ',', (size_t)(close - open)))
+	if (!many)
 		return stk__fail(err, STK_INVALID, "%.300s: between braces stand a range, {000..127}, or names, {train,val}", path);
 	enum stk_status s = STK_OK;
 	for (const char *piece = open + 1; s == STK_OK && piece <= close;) {
-		size_t n = strcspn(piece, ",}");
+		const size_t n = (size_t)(end_of_piece(piece) - piece);
 		s = expand_with(reach, path, open, piece, n, close + 1, out, err);
 		piece += n + 1;
 	}
