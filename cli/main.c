@@ -28,7 +28,8 @@ static void print_help(FILE *to)
 	fputs("\nexit codes:\n", to);
 	for (int i = 0; i < 3; i++)
 		print_wrapped(to, codes[i], fprintf(to, "  %d    ", i), 7);
-	print_wrapped(to, "interrupted by Ctrl-C, after a report of what was done so far", fprintf(to, "  %d  ", EXIT_INTERRUPTED), 7);
+	print_wrapped(
+		to, "interrupted by Ctrl-C; most commands first report what was done so far", fprintf(to, "  %d  ", EXIT_INTERRUPTED), 7);
 	fputs("\nexample:\n  stoker inspect /data/train     # what is in a data set, and which files would fail\n", to);
 }
 

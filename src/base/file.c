@@ -234,7 +234,9 @@ enum stk_status stk__file_not_written(const char *path, const char *what, struct
 {
 	if (errno == EINVAL)
 		return stk__fail(err, STK_INVALID, "%s: cannot write the %s: a FIFO, a socket or a device has this name", path, what);
-	if (errno == ENOENT || errno == ENOTDIR)
+	if (errno == ENOTDIR)
+		return stk__fail(err, STK_IO, "%s: cannot write the %s: a file has the name of its folder; give another name", path, what);
+	if (errno == ENOENT)
 		return stk__fail(err, STK_NOT_FOUND,
 			"%s: cannot write the %s: its folder does not exist: make it first (mkdir -p), or give another name", path, what);
 	if (errno == EISDIR)

@@ -152,9 +152,14 @@ static const struct wanted {
 		"files that do not match file_filters"},
 };
 
+/* The words for lists of files of any name. */
+static const struct wanted any_file = {NULL, "file", "files", "other file", "other files"};
+
 static const struct wanted *find_wanted(const struct stk_file_list_options *o)
 {
 	const struct wanted *w = kinds;
+	if (o->everything)
+		return &any_file;
 	while (o->file_filters && w->example && !matches_any(w->example, o->file_filters, o->filter_count, o->case_sensitive))
 		w++;
 	return w;

@@ -324,6 +324,8 @@ def test_troubleshooting_quotes_real_messages(data, monkeypatch):
             "/no/such/x: cannot write the index: its folder does not exist: make it first (mkdir -p)",
         ),
         (["index", "{}/ok", "-o", "{}/ok"], 1, "this is a folder; give the name of a file"),
+        (["index", "{}/ok", "-o", "{}/text.jpg/x"], 1, "cannot write the index: a file has the name of its folder; give another name"),
+        (["pack", "{}/clips/a", "-o", "{}/tars"], 1, "holds 1 file but no class folders: did you mean"),
         (["explain", "{}/ok", "--batch-size", "3"], 2, "did you mean --batch?"),
         (["inspect", "/dev/null"], 1, "/dev/null: a FIFO, a socket or a device: give a file or a folder"),
         (["inspect", "{}/empty"], 1, "the folder is empty; it should hold"),
