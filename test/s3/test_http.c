@@ -319,8 +319,8 @@ static void test_faults_are_got_over(void **state)
 }
 
 /* The server never answers some requests. The client repeats each of them long before the time limit of 20 s, and the repetition is answered. If several
- * repetitions stay unanswered too, as on a busy machine, the client sends no more of them. So up to 3 of the 300 requests may reach the limit; without
- * repetitions about 15 would. */
+ * repetitions stay unanswered too, as on a busy machine, the client sends no more of them. So up to 7 of the 300 requests may reach the limit, which a slow
+ * run with sanitizers needs; without repetitions about 15 would, and at most 7 in one of 70 runs. */
 static void test_late_answers_are_hedged(void **state)
 {
 	(void)state;
@@ -333,7 +333,7 @@ static void test_late_answers_are_hedged(void **state)
 	assert_int_equal(read_many(io), 0); /* from here on the client knows the usual latency */
 	uint64_t before = s3_server_counts(server).faults;
 	s3_server_set(server, "latency_ms=2&silent=0.05");
-	assert_true(read_many(io) <= 3);
+	assert_true(read_many(io) <= 7);
 	assert_true(s3_server_counts(server).faults > before);
 	stk__io_destroy(io);
 }
