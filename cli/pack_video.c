@@ -107,14 +107,14 @@ static bool is_name(const char *name)
 /* Refuses two scenes of one name: the second one's videos would have the paths of the first one's. */
 static bool check_names(struct packing *p)
 {
-	for (int64_t i = 0; i < p->info.sequences; i++)
-		for (int64_t k = 0; k < i; k++) {
-			const char *name = stk_nuscenes_scene(p->view, stk_nuscenes_sequence(p->view, i));
+	for (int64_t i = 0; i < p->info.sequences; i++) {
+		const char *name = stk_nuscenes_scene(p->view, stk_nuscenes_sequence(p->view, i));
+		for (int64_t k = 0; k < i; k++)
 			if (strcmp(name, stk_nuscenes_scene(p->view, stk_nuscenes_sequence(p->view, k))) == 0)
 				return refuse(p,
 					"two scenes in %s/%s/scene.json have the name \"%s\", which names the folder of their videos: rename one",
 					p->settings->args[0], p->tables, name);
-		}
+	}
 	return true;
 }
 

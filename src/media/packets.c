@@ -164,7 +164,7 @@ static bool is_time(int64_t t)
 	return t == AV_NOPTS_VALUE || (t >= -STK_MOST_TIME && t <= STK_MOST_TIME);
 }
 
-/* Returns the distance of the transport packets that begin at `at`: 188, 192 or 204 bytes; 0 if there are none. */
+/* Returns the distance in bytes between the transport packets from `at` on: 188, 192 or 204. Returns 0 if no such packets begin at `at`. */
 static int64_t transport_stride(const struct stk_media_input *in, int64_t at)
 {
 	static const int64_t strides[] = {188, 192, 204};
@@ -234,7 +234,7 @@ static enum stk_status add(struct listing *l, const AVPacket *got, struct stk_er
 			(corrupt || l->damaged ? STK_PACKET_DAMAGED : 0);
 	/* FFmpeg's parsers end a packet where the next one begins, and give it the flags of that one. So bytes may be missing from either. */
 	l->damaged = corrupt;
-	/* Where the header that holds a picture's time was lost, the other pictures keep their times, and this one is not counted. */
+	/* If the header that holds the picture's time was lost, the picture is not counted, so that the other pictures keep their times. */
 	if (packet->flags & STK_PACKET_DAMAGED && packet->pts == STK_NO_TIME && p->count > 0 && !l->untimed) {
 		packet->pts = p->v[p->count - 1].pts;
 		packet->flags |= STK_PACKET_DROPPED;

@@ -30,6 +30,14 @@ def check_dim(name: str, dim: int, low: int, dims: int) -> int:
     return found
 
 
+def value_outside(values: Tensor, limit: int) -> int | None:
+    """Returns a value that is not in 0..limit; None if all are, and for tensors whose values cannot be read at once, as those on a GPU."""
+    if not values.is_cpu or values.numel() == 0 or not direct(values):
+        return None
+    low, high = (int(v) for v in values.aminmax())
+    return low if low < 0 else high if high > limit else None
+
+
 def filler_of(name: str, value: Any, dtype: torch.dtype) -> float:
     """Returns the value that fills entries of a tensor, as a float. Raises InvalidArgumentError if the tensor's type or a float cannot represent it: a
     conversion would wrap it around, round it, or make infinity of it. The fraction of a filler of whole numbers is cut, as by torch."""
@@ -111,12 +119,9 @@ class Layout:
         known = self.sizes if self.sizes is not None else self.mask
         if not known.is_cpu or known.numel() == 0 or not direct(known):  # type: ignore[union-attr,arg-type]
             return
-        if self.sizes is not None:
-            low, high = (int(v) for v in self.sizes.aminmax())
-            if low < 0 or high > extent:
-                raise ShapeError(
-                    f"sample_sizes holds {low if low < 0 else high}: the samples of the tensor have room for 0 to {extent} entries"
-                )
+        wrong = None if self.sizes is None else value_outside(self.sizes, extent)
+        if wrong is not None:
+            raise ShapeError(f"sample_sizes holds {wrong}: the samples of the tensor have room for 0 to {extent} entries")
         if self.mask is not None and not torch.equal(
             self.mask, torch.arange(extent, device=self.mask.device) < self.sizes_of().unsqueeze(-1)
         ):

@@ -12,7 +12,7 @@ from torch import Tensor
 from ..errors import ShapeError
 from ._native import ASSIGNMENT, CODES, device_of, direct, lib, pointer
 from ._ops import _dense, _register
-from ._shapes import Layout, require
+from ._shapes import Layout, require, value_outside
 from .ragged_batch import RaggedBatch
 
 SOLVED, INFEASIBLE, INVALID = 0, 1, 2
@@ -75,12 +75,8 @@ def _counts(name: str, given: Tensor | int | None, batch: torch.Size, cost: Tens
     require(given.device == cost.device, lambda: f"{name} is on {given.device}, cost on {cost.device}")
     if given.dim() > len(batch) or any(g not in (1, b) for g, b in zip(given.shape[::-1], tuple(batch)[::-1], strict=False)):
         raise ShapeError(f"{name} has shape {tuple(given.shape)}, the batch of cost {tuple(cost.shape)} has shape {tuple(batch)}")
-    if given.is_cpu and given.numel() and direct(given):  # a check of values on a GPU would wait for it
-        low, high = (int(v) for v in given.aminmax())
-        require(
-            low >= 0 and high <= limit,
-            lambda: f"{name} holds {low if low < 0 else high}, but cost {tuple(cost.shape)} has {limit} {name[4:]}",
-        )
+    wrong = value_outside(given, limit)
+    require(wrong is None, lambda: f"{name} holds {wrong}, but cost {tuple(cost.shape)} has {limit} {name[4:]}")
     return given.long().expand(batch).reshape(-1)
 
 

@@ -61,8 +61,8 @@ class SamplerInputCallable(CallableBase):
 
 
 def _written_down(sampler: SamplerBase, count: int) -> list[list[list[int]]]:
-    """Returns the sampler's next `count` batches as lists of indices, in one list for each epoch. Raises ValueError if there are none,
-    or if they differ in size."""
+    """Returns the sampler's next `count` batches as lists of indices, in one list for each epoch. Raises ValueError if an epoch is empty or if the batches
+    differ in size."""
     epochs: list[list[list[int]]] = [[]]
     taken = 0
     while taken < count:
