@@ -95,6 +95,13 @@ def wait_for_loop() -> None:
         _loops.add(thread)
 
 
+def end_loop() -> None:
+    """Raises SystemExit if the interpreter has begun to end and the calling thread may outlive it. Call this where a loop over batches gets the StateError of
+    a closed Loader or pipeline: the end of the program is no error, and threading prints a traceback for any other exception."""
+    if _leaving and _outlives():
+        raise SystemExit
+
+
 def check_leaving() -> None:
     """Raises StateError if the interpreter has begun to end and this thread may outlive it. The error ends the call inside library_call()."""
     if _leaving and _outlives():

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 from stoker import _core
-from stoker._at_exit import wait_for_loop
+from stoker._at_exit import end_loop, wait_for_loop
 from stoker._build import UserSource
 from stoker._sources import FedSource, KeptErrors, Source
 from stoker._where import log
@@ -161,6 +161,8 @@ class Session:
                 kept = user.take_error(e.epoch, e.sample)
                 if kept is not None:
                     raise kept from None
+        if self._closed:
+            end_loop()
         if isinstance(e, CancelledError) and self._closed:
             raise StateError("the pipeline was closed while a batch was waited for") from None
         raise e

@@ -242,32 +242,35 @@ atexit.register(built.wait, 60)
 
 
 FREES_AT_EXIT = """
-import pathlib, sys, threading
+import os, pathlib, sys, threading
 import stopping
 import torch
 
 work, begun = stopping.KINDS[sys.argv[1]](pathlib.Path(sys.argv[2])), threading.Event()
 
 def train():
-    while True:
-        for batch in work.thing:
-            tensors = [torch.zeros(1) for _ in range(500)]
-            begun.set()
-            del tensors
+    try:
+        while True:
+            for batch in work.thing:
+                tensors = [torch.zeros(1) for _ in range(500)]
+                begun.set()
+                del tensors
+    finally:
+        os.write(1, b"the loop was ended")
 
 threading.Thread(target=train, daemon=True).start()
 assert begun.wait(60)
 """
 
 
-@pytest.mark.parametrize("kind", ["loader", "table", "robot", "mixture"])
+@pytest.mark.parametrize("kind", ["loader", "table", "robot", "mixture", "iterator of the plugin"])
 def test_a_daemon_thread_frees_tensors_at_the_programs_end(files, kind):
-    """The thread's loop over batches frees tensors nearly all of the time. Torch aborts the process if the interpreter ends the thread meanwhile."""
+    """The thread's loop over batches frees tensors nearly all of the time. Torch aborts the process if the interpreter ends the thread meanwhile. The loop is
+    ended without a traceback, because the end of the program is no error."""
     pytest.importorskip("torch")
     path = os.pathsep.join([os.path.dirname(stopping.__file__), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = run_script(FREES_AT_EXIT, kind, str(files), PYTHONPATH=path)
-    assert done.returncode == 0, done.stderr
-    assert "StateError" in done.stderr, "the loop was not ended"
+    assert (done.returncode, done.stdout, done.stderr) == (0, "the loop was ended", "")
 
 
 LEFT_AT_EXIT = """

@@ -6,6 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from stoker._at_exit import end_loop
+from stoker.errors import StateError
+
 if TYPE_CHECKING:
     from stoker.loader.batches._batch import Batch
 
@@ -28,7 +31,11 @@ class Epoch:
         return self
 
     def __next__(self) -> Batch:
-        batch: Any = END if self._done else self._loader._take(self._generation)
+        try:
+            batch: Any = END if self._done else self._loader._take(self._generation)
+        except StateError:
+            end_loop()
+            raise
         if batch is END:
             self._done = True
             raise StopIteration
