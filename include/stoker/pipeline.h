@@ -75,6 +75,9 @@ struct stk_pipeline_config {
 	/* Called ten times per second, on the same thread and with interrupted_user, with the number of objects and folders that a store has listed so far.
 	 * May be NULL. */
 	void (*listed)(void *user, int64_t entries);
+	/* Number of the pipeline's first epoch in errors and in what `stoker top` shows, for a program that makes a pipeline for each epoch. Draws, batches and
+	 * states count their epochs from 0 in any case. */
+	int64_t first_epoch;
 };
 
 /* Compiles the graph and opens its readers; the graph may be destroyed afterwards. Reads STOKER_FUSE and other variables. STK_INVALID: a

@@ -432,9 +432,7 @@ static enum stk_status keep_exception(struct source_object *self, const struct s
 	PyErr_Clear();
 	if (err) {
 		err->code = STK_USER;
-		err->epoch = rq->epoch;
-		err->sample = rq->position;
-		err->offset = -1;
+		err->epoch = err->sample = err->offset = -1; /* the pipeline adds the sample's position */
 		PyOS_snprintf(err->message, sizeof(err->message), "the user's Python failed: %.900s", utf8 ? utf8 : "?");
 	}
 	Py_XDECREF(text);

@@ -58,7 +58,7 @@ class Function(KeptErrors):
 
     def _where(self, epoch: int, position: int) -> str:
         which = f"the batch from sample {position}" if self.by_batch else f"sample {position}"
-        return f"in the function of python_function, for {which} of epoch {epoch}"
+        return f"in the function of python_function, for {which} of epoch {self.first_epoch + epoch}"
 
     def _parts(self, result: Any) -> Sequence[Any]:
         """Returns the function's result as a tuple. Raises ArgumentError if it does not have one entry for each output."""

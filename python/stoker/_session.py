@@ -27,7 +27,7 @@ class Session:
     continues.
     """
 
-    def __init__(self, core: _core.Pipeline, sources: Sequence[UserSource], timeout: float | None) -> None:
+    def __init__(self, core: _core.Pipeline, sources: Sequence[UserSource], timeout: float | None, first_epoch: int = 0) -> None:
         self.core = core
         self.step = 0
         self.last = False
@@ -42,6 +42,7 @@ class Session:
         self._earlier = 0  # number of batches in the epochs that have ended
         self._epoch = 0  # epoch of the last batch that take() returned
         self._ended = False
+        self._first_epoch = first_epoch  # number that errors give the epoch 0 of batches and states
         self._closed = False
         self._pid = os.getpid()
 
@@ -107,8 +108,8 @@ class Session:
         bad = self._bad_of(batch)
         names = ", ".join(e.uri or f"sample {e.sample}" for e in bad[:8]) + (f" and {len(bad) - 8} more" if len(bad) > 8 else "")
         raise CorruptError(
-            f"a batch of epoch {batch.epoch} has no samples, since all of them are bad: {names or 'repeats of a bad sample'}. With {ranks} ranks a "
-            "batch cannot be left out, because the other ranks would wait for this one. "
+            f"a batch of epoch {self._first_epoch + batch.epoch} has no samples, since all of them are bad: {names or 'repeats of a bad sample'}. "
+            f"With {ranks} ranks a batch cannot be left out, because the other ranks would wait for this one. "
             'Use on_error="replace", which takes other samples in their place (a Dataset returns another sample itself), or remove them'
             + (f". The first one: {bad[0]}" if bad else "")
         )
@@ -126,13 +127,13 @@ class Session:
         if len(batch) == batch.planned:
             return min(first, len(batch))
         places = [(*batch.sample(i)[:2], True) for i in range(len(batch))]
-        places += [(e.epoch, e.sample, False) for e in self._bad_of(batch)]
+        places += [(e.epoch - self._first_epoch, e.sample, False) for e in self._bad_of(batch)]
         return sum(good for _, _, good in sorted(places)[:first])
 
     def _bad_of(self, batch: _core.Batch) -> list[StokerError]:
         """Returns the errors of the bad samples of `batch`, which must be the batch that was taken last."""
         found = [from_status(*e) for e in self.core.bad_samples()[len(batch) - batch.planned :]]
-        found = [e for e in found if e.epoch in (batch.epoch, batch.epoch + 1)]
+        found = [e for e in found if e.epoch - self._first_epoch in (batch.epoch, batch.epoch + 1)]
         return [e for e in found if e.epoch != found[-1].epoch or e.sample > found[-1].sample - batch.planned]
 
     def skip_epoch(self) -> None:
@@ -158,7 +159,7 @@ class Session:
         `e` itself."""
         if e.code == "USER":
             for user in self._kept:
-                kept = user.take_error(e.epoch, e.sample)
+                kept = user.take_error(e.epoch - self._first_epoch, e.sample)
                 if kept is not None:
                     raise kept from None
         if self._closed:

@@ -36,6 +36,7 @@ class KeptErrors:
     handle: _core.Source
     uploads = False  # whether the samples are only copied to the GPU, so that no code on the CPU reads them
     device_id: int | None = None  # number of the GPU that the pipeline uses; None: it uses none
+    first_epoch = 0  # number of the pipeline's first epoch in messages
 
     def take_error(self, epoch: int, position: int) -> BaseException | None:
         """Removes and returns the exception of a sample, or the oldest one if position is negative; None if there is no such exception."""
@@ -90,7 +91,7 @@ class Source(KeptErrors):
             self.ends.append(epoch)
             return None
         except Exception as e:
-            e.add_note(f"in the source of {self.title}, for sample {position} of epoch {epoch} (batch {batch})")
+            e.add_note(f"in the source of {self.title}, for sample {position} of epoch {self.first_epoch + epoch} (batch {batch})")
             raise
 
     def _take_layouts(self, given: Any) -> None:
@@ -117,7 +118,7 @@ class Source(KeptErrors):
                 self.ends.append(epoch)
                 return None
             except Exception as e:
-                e.add_note(f"in the source of {self.title}, for sample {position + i} of epoch {epoch} (batch {batch})")
+                e.add_note(f"in the source of {self.title}, for sample {position + i} of epoch {self.first_epoch + epoch} (batch {batch})")
                 raise
         return lists
 

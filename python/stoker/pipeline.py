@@ -67,7 +67,9 @@ class Pipeline:
         self._scheduled = 0
         self._given_up = False  # becomes True in close(), which another thread may call during build()
         self._held: Any = None
-        self._bad_before: list[StokerError] = []
+        self._bad_before: list[StokerError] = []  # errors with which bad_samples() begins
+        self._number_bad_before = 0  # number of bad samples before the first one of this pipeline
+        self._first_epoch = 0  # number of the first epoch in errors; a Loader that makes a pipeline for each epoch sets it before build()
 
     # ---- properties ----
 
@@ -304,7 +306,9 @@ class Pipeline:
             self.start_py_workers()
             core = self._make_core()
             self._find_unused_inputs(core)
-            self._session = Session(core, self._builder.sources, self._settings.timeout)
+            for user in self._builder.sources:
+                user.source.first_epoch = self._first_epoch
+            self._session = Session(core, self._builder.sources, self._settings.timeout, self._first_epoch)
             self._check_given_up()
         except BaseException:
             self.close()
@@ -352,7 +356,8 @@ class Pipeline:
                 if entries >= 0:
                     line.show(f"listing: {entries} objects")
 
-            return _core.Pipeline(self._workers.core, self._builder.graph, listed=listed, **self._settings.core_arguments())
+            settings = self._settings.core_arguments()
+            return _core.Pipeline(self._workers.core, self._builder.graph, listed=listed, first_epoch=self._first_epoch, **settings)
 
     def _check_given_up(self) -> None:
         if self._given_up:

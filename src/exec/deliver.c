@@ -192,7 +192,7 @@ static enum stk_status check_errors(struct stk_pipeline *p, const struct stk_rec
 	if (p->config.on_error == STK_ON_ERROR_RAISE || (double)d->errors.count <= limit)
 		return STK_OK;
 	return stk__fail(err, STK_LIMIT, "%lld bad samples in epoch %lld, over max_errors (%.0f); the last: %.700s",
-		(long long)d->errors.count, (long long)r->at.epoch, limit, stk__bad_last(p));
+		(long long)d->errors.count, (long long)stk__shown_epoch(p, r->at.epoch), limit, stk__bad_last(p));
 }
 
 /* Sets *out to the record's batch, which is made here if no worker has made it. Returns the record's error if it has one, or STK_NO_MEMORY. */

@@ -296,7 +296,7 @@ static void fail_without_memory(struct stk_record *r)
 				p->config.batch_size, shape, (double)bytes * p->config.batch_size / 1e6, free_bytes, advice);
 	else
 		err->code = stk__fail(err, STK_NO_MEMORY, "out of memory for a batch%s: %s", free_bytes, advice);
-	err->epoch = r->at.epoch;
+	err->epoch = stk__shown_epoch(p, r->at.epoch);
 	err->sample = err->offset = -1;
 }
 

@@ -364,6 +364,11 @@ size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_
 size_t stk__reader_uri(const struct stk_pipeline *p, int32_t reader, const struct stk_place *place, char *uri, size_t capacity);
 /* Returns the reader to name in a chain's errors: the one whose bytes the chain reads if there is only one, otherwise the leading one. */
 int32_t stk__chain_reader(const struct stk_program *g, int32_t level, int32_t chain);
+/* Returns the number that messages give the pipeline's epoch `epoch`. */
+static inline int64_t stk__shown_epoch(const struct stk_pipeline *p, int64_t epoch)
+{
+	return p->config.first_epoch + epoch;
+}
 /* Adds the sample's position to the error, and the URI that `reader` has for the sample. Needs no lock. */
 void stk__name_sample(const struct stk_pipeline *p, const struct stk_sample_state *s, int32_t reader, struct stk_error *err);
 /* Adds the name of a part to the error, if the reader has names for parts. stk__name_input does so for the first input of `node` that is a part

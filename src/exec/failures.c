@@ -73,7 +73,8 @@ void stk__name_sample(const struct stk_pipeline *p, const struct stk_sample_stat
 {
 	char uri[STK_MAX_URI];
 	stk__reader_uri(p, reader, &s->place, uri, sizeof uri);
-	stk__error_set_sample(err, !uri[0] && s->fed && s->fed->uri ? s->fed->uri : uri, s->place.epoch, s->place.position);
+	stk__error_set_sample(
+		err, !uri[0] && s->fed && s->fed->uri ? s->fed->uri : uri, stk__shown_epoch(p, s->place.epoch), s->place.position);
 	compose_message(err, s->fed);
 }
 

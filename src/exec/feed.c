@@ -165,14 +165,14 @@ static enum stk_status check_readers(const struct stk_pipeline *p, int32_t value
 }
 
 /* Adds the source's name and the batch's position to an error of the source, and sets its code. Returns s. */
-static enum stk_status add_source_to_error(
-	const struct stk_graph_node *node, const struct stk_feed_request *q, enum stk_status s, struct stk_error *err)
+static enum stk_status add_source_to_error(const struct stk_pipeline *p, const struct stk_graph_node *node,
+	const struct stk_feed_request *q, enum stk_status s, struct stk_error *err)
 {
 	if (!err->message[0])
 		snprintf(err->message, sizeof err->message, "the source \"%s\" failed without saying why", node->name);
 	err->code = s;
 	stk__error_set_op(err, node->name);
-	stk__error_set_sample(err, "", q->epoch, q->position);
+	stk__error_set_sample(err, "", stk__shown_epoch(p, q->epoch), q->position);
 	return s;
 }
 
@@ -197,7 +197,7 @@ static enum stk_status pull(struct stk_pipeline *p, struct stk_record *r, int32_
 	stk__assert_unlocked(p);
 	enum stk_status s = node->source.pull(node->source.user, &request, &feed, err);
 	if (s && s != STK_END)
-		add_source_to_error(node, &request, s, err);
+		add_source_to_error(p, node, &request, s, err);
 	if (s == STK_OK) {
 		f->release[f->pulls] = feed.release;
 		f->release_user[f->pulls++] = feed.release_user;
@@ -270,7 +270,7 @@ static enum stk_status pull_batch(struct stk_pipeline *p, struct stk_record *r, 
 		return stk__fail(err, STK_USER,
 			"\"%s\" gave %d samples for batch %lld of epoch %lld, where the reader has %d: in a pipeline with a reader, a source gives as many samples as "
 			"the reader, whose epochs are the pipeline's; an iterable or a generator function that is shorter starts over with cycle=\"quiet\"",
-			node->name, f->count, (long long)r->at.step, (long long)r->at.epoch, r->count);
+			node->name, f->count, (long long)r->at.step, (long long)stk__shown_epoch(p, r->at.epoch), r->count);
 	f->last |= s == STK_END;
 	return s == STK_END && f->count > 0 ? STK_OK : s; /* the last batch, which is shorter */
 }

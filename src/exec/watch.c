@@ -63,7 +63,7 @@ static json_t *describe(struct stk_pipeline *p)
 {
 	const int64_t bad = stk_pipeline_bad_samples(p);
 	pthread_mutex_lock(&p->lock);
-	const int64_t epoch = p->at.epoch;
+	const int64_t epoch = stk__shown_epoch(p, p->at.epoch);
 	pthread_mutex_unlock(&p->lock);
 	json_t *o = json_object();
 	json_object_set_new(o, "id", json_integer(p->watched.id));

@@ -461,3 +461,72 @@ def test_a_dataset_that_fails_keeps_no_pipeline_alive(how):
         gc.collect()
         time.sleep(0.05)
     assert set(_native_threads()) <= set(before)
+
+
+# ---- numbers of epochs ----
+
+ORDERS = {
+    "shuffled": {"batch_size": 2, "shuffle": True},
+    "sampler": {"batch_size": 2, "sampler": lambda epoch: range(8)},
+    "batch_sampler": {"batch_sampler": [[0, 1], [2, 3], [4, 5], [6, 7]]},
+    "bucket_by": {"batch_size": 2, "bucket_by": [1] * 8},
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_bad_samples_are_of_the_loaders_epoch(listed, order):
+    """Each epoch of an order that the user gives has a pipeline of its own, whose epochs begin at 0."""
+    pairs = listed(8, (2, 5))
+    loader = Loader(pairs, **ORDERS[order], transforms=SMALL, on_error="skip", max_errors=100)
+    for _ in range(3):
+        list(loader)
+    bad = loader.pipeline.bad_samples()
+    assert [e.epoch for e in bad] == [0, 0, 1, 1, 2, 2]
+    assert [int(re.search(r" of epoch (\d+)", str(e))[1]) for e in bad] == [0, 0, 1, 1, 2, 2]
+    limited = Loader(pairs, **ORDERS[order], transforms=SMALL, on_error="skip", max_errors=1)
+    limited.set_epoch(4)
+    with pytest.raises(LimitError, match=r"2 bad samples in epoch 4, .* of epoch 4"):
+        list(limited)
+
+
+@pytest.mark.parametrize("order", ["shuffled", "sampler"])
+def test_the_users_exceptions_are_of_the_loaders_epoch(listed, order):
+    def transform(image):
+        raise ValueError("no")
+
+    def given(i):
+        if i == 2:
+            raise KeyError("two")
+        return torch.zeros(3, 8, 8), i
+
+    loader = Loader(listed(8), **ORDERS[order], transforms=[*SMALL, transform])
+    loader.set_epoch(3)
+    with pytest.raises(ValueError, match="no") as e:
+        list(loader)
+    assert " of epoch 3" in e.value.__notes__[0]
+    loader = Loader(Data(8, given), **ORDERS[order])
+    loader.set_epoch(3)
+    with pytest.raises(KeyError, match="two"):
+        list(loader)
+
+
+# ---- the number of bad samples that are kept ----
+
+
+def test_more_bad_samples_than_are_kept(tmp_path, capfd):
+    """The errors of the last 10 000 bad samples are kept, and bad_samples() says that there were more."""
+    (tmp_path / "a.png").write_bytes(b"no image")
+    Image.new("RGB", (8, 8)).save(tmp_path / "b.png")
+    pairs = [(str(tmp_path / ("b.png" if i % 200 == 0 else "a.png")), i) for i in range(10200)]
+    loader = Loader(pairs, 200, **{**SKIP, "max_errors": 20000})
+    list(loader)
+    bad = loader.pipeline.bad_samples()
+    assert len(bad) == 10000 and bad[-1].sample == 10199 and bad[0].sample == 10199 - 10000 - 50 + 1
+    assert "bad_samples() has the last 10000 of 10149 bad samples" in capfd.readouterr().err
+    ordered = Loader(pairs, 200, sampler=lambda epoch: range(10200), **{**SKIP, "max_errors": 20000})
+    list(ordered)
+    assert len(ordered.pipeline.bad_samples()) == 10000
+    list(itertools.islice(ordered, 2))
+    bad = ordered.pipeline.bad_samples()
+    assert len(bad) == 10000 and bad[-1].epoch == 1 and bad[0].epoch == 0
+    assert "bad_samples() has the last 10000 of 10547 bad samples" in capfd.readouterr().err

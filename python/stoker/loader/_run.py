@@ -124,6 +124,7 @@ class Run:
             nodes = self.source.nodes(self.spec, indices, self.per_rank)
             pipe.set_outputs(*nodes, *([] if self.spec.size is None else [self.spec.size]))
         self._made = pipe
+        pipe._first_epoch = self.base
         try:
             pipe.build()
         finally:
