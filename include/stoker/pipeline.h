@@ -171,8 +171,8 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_restore(struct stk_pipeline *p
 
 /* ---- bad samples, counters and spans ---- */
 
-/* stk_pipeline_bad_samples returns the number of bad samples of delivered batches; after the first 10 000, no more are kept or counted. stk_pipeline_bad_sample
- * copies the error of number i, in the order of their delivery, and returns false if i is out of range. */
+/* stk_pipeline_bad_samples returns the number of bad samples of delivered batches. The errors of the last 10 000 are kept: stk_pipeline_bad_sample copies the
+ * error of number i, in the order of their delivery, and returns false if it is not kept, or if i is out of range. */
 STK_API int64_t stk_pipeline_bad_samples(struct stk_pipeline *p);
 STK_API bool stk_pipeline_bad_sample(struct stk_pipeline *p, int64_t i, struct stk_error *out);
 

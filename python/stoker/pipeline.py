@@ -24,10 +24,12 @@ from stoker._progress import ProgressLine
 from stoker._session import Session
 from stoker._settings import SETTINGS, Arguments, ByName, Leading, Settings, read_state, takes
 from stoker._sources import BY_ALL_CALLS, BY_CALLS_OF_EPOCH, CallableSource, FedSource, Source
-from stoker._where import notice, warn
+from stoker._where import log, notice, warn
 from stoker.data_node import DataNode
 from stoker.errors import ArgumentError, InvalidArgumentError, StateError, StokerError, UnknownArgumentError, from_status
 from stoker.tensors import TensorList, stream_handle, tensor_list
+
+MOST_BAD = 10000  # number of bad samples whose errors are kept
 
 
 @takes(ByName, shown=Arguments, brief=("batch_size", "num_threads", "device_id", "seed"))
@@ -304,10 +306,10 @@ class Pipeline:
         self._given_up = False
         try:
             self.start_py_workers()
-            core = self._make_core()
-            self._find_unused_inputs(core)
             for user in self._builder.sources:
                 user.source.first_epoch = self._first_epoch
+            core = self._make_core()
+            self._find_unused_inputs(core)
             self._session = Session(core, self._builder.sources, self._settings.timeout, self._first_epoch)
             self._check_given_up()
         except BaseException:
@@ -607,16 +609,28 @@ class Pipeline:
 
     def bad_samples(self) -> list[StokerError]:
         """Returns the errors of samples that were skipped or replaced, oldest
-        first.
+        first. Only the last 10000 are kept. If there were more, a notice says
+        how many.
         """
-        return [*self._bad_before, *(from_status(*bad) for bad in self._running().bad_samples())]
+        bad, count = self._counted_bad_samples()
+        if count > MOST_BAD:
+            log(f"bad_samples() has the last {len(bad)} of {count} bad samples: the errors of earlier ones are not kept")
+        return bad
 
-    def keep_bad_samples(self, bad: list[StokerError]) -> None:
+    def _counted_bad_samples(self) -> tuple[list[StokerError], int]:
+        """Returns the errors of the last bad samples, oldest first, and the number of all bad samples."""
+        core = self._running()
+        bad = [*self._bad_before, *(from_status(*bad) for bad in core.bad_samples())]
+        return bad[-MOST_BAD:], self._number_bad_before + int(core.counters()["bad_samples"])
+
+    def keep_bad_samples(self, bad: list[StokerError], count: int | None = None) -> None:
         """Sets the errors with which the list of bad_samples() begins (not in
         DALI); at most 10000 are kept. A Loader that makes a new pipeline for
-        each epoch passes it the errors of the previous one.
+        each epoch passes it the errors of the previous one. count: the number
+        of bad samples, if errors are missing from the list.
         """
-        self._bad_before = bad[-10000:]
+        self._bad_before = bad[-MOST_BAD:]
+        self._number_bad_before = len(bad) if count is None else count
 
     def _repr_html_(self) -> str:
         from stoker import _html

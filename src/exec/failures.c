@@ -8,11 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The bad samples of delivered batches: the first 10000, and the last one. */
+enum { KEPT = 10000 };
+
+/* The bad samples of delivered batches. */
 struct stk_bad_list {
-	struct stk_error *errors;
-	int64_t n, capacity;
-	struct stk_error last;
+	struct stk_error *errors; /* of the last KEPT ones: errors[i % KEPT] is that of bad sample i; NULL if memory was short */
+	int64_t n;                /* number of all bad samples */
 	int32_t in_a_row; /* number of samples in a row, up to the last delivered batch, that could not be read; at most STK_BAD_ROW */
 };
 
@@ -143,26 +144,18 @@ static void count_row(struct stk_bad_list *l, const struct stk_record *r)
 
 void stk__bad_deliver(struct stk_record *r)
 {
-	enum { KEPT = 10000 };
 	struct stk_pipeline *p = r->pipeline;
 	STK_COUNT(p, bad_samples, r->n_bad);
 	if (r->bads && !p->parts.bad)
 		p->parts.bad = stk__calloc(1, sizeof *p->parts.bad);
 	struct stk_bad_list *l = p->parts.bad;
-	for (const struct stk_bad *b = l ? r->bads : NULL; b; b = b->next) {
-		if (l->n == l->capacity && l->capacity < KEPT) {
-			int64_t capacity = l->capacity ? 4 * l->capacity : 10;
-			capacity = capacity < KEPT ? capacity : KEPT;
-			void *more = stk__realloc(l->errors, (size_t)capacity * sizeof *l->errors);
-			l->errors = more ? more : l->errors;
-			l->capacity = more ? capacity : l->capacity;
-		}
-		if (l->n < l->capacity)
-			l->errors[l->n++] = b->error;
-		l->last = b->error;
-	}
-	if (p->parts.bad)
-		count_row(p->parts.bad, r);
+	if (r->bads && l && !l->n)
+		l->errors = stk__calloc(KEPT, sizeof *l->errors); /* pages without errors take no memory */
+	for (const struct stk_bad *b = l ? r->bads : NULL; b; b = b->next, l->n++)
+		if (l->errors)
+			l->errors[l->n % KEPT] = b->error;
+	if (l)
+		count_row(l, r);
 }
 
 enum stk_status stk__bad_check_row(const struct stk_pipeline *p, struct stk_error *err)
@@ -171,12 +164,13 @@ enum stk_status stk__bad_check_row(const struct stk_pipeline *p, struct stk_erro
 	if (!l || l->in_a_row < STK_BAD_ROW)
 		return STK_OK;
 	return stk__fail(err, STK_IO, "%d samples in a row could not be read, so that their source is taken to be down; the last: %.700s",
-		STK_BAD_ROW, l->last.message);
+		STK_BAD_ROW, stk__bad_last(p));
 }
 
 const char *stk__bad_last(const struct stk_pipeline *p)
 {
-	return p->parts.bad ? p->parts.bad->last.message : "out of memory";
+	const struct stk_bad_list *l = p->parts.bad;
+	return l && l->errors && l->n ? l->errors[(l->n - 1) % KEPT].message : "out of memory";
 }
 
 void stk__bad_free(struct stk_pipeline *p)
@@ -203,9 +197,9 @@ bool stk_pipeline_bad_sample(struct stk_pipeline *p, int64_t i, struct stk_error
 		return false;
 	pthread_mutex_lock(&p->lock);
 	const struct stk_bad_list *l = p->parts.bad;
-	bool has_row = l && i >= 0 && i < l->n;
-	if (has_row)
-		*out = l->errors[i];
+	const bool is_kept = l && l->errors && i >= 0 && i < l->n && i >= l->n - KEPT;
+	if (is_kept)
+		*out = l->errors[i % KEPT];
 	pthread_mutex_unlock(&p->lock);
-	return has_row;
+	return is_kept;
 }

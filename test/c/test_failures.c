@@ -191,7 +191,7 @@ static void test_bad_samples_are_of_delivered_batches(void **state)
 	remove_folder(own);
 }
 
-static void test_ten_thousand_bad_samples_are_kept(void **state)
+static void test_the_last_ten_thousand_bad_samples_are_kept(void **state)
 {
 	(void)state;
 	enum { KEPT = 10000, BATCHES = 90, SIZE = 128 };
@@ -209,14 +209,18 @@ static void test_ten_thousand_bad_samples_are_kept(void **state)
 		assert_int_equal(stk_batch_size(b), 0);
 		stk_batch_unref(&b);
 	}
-	assert_int_equal(stk_pipeline_bad_samples(p), KEPT);
-	assert_true(pipeline_counter(p, "bad_samples") == BATCHES * SIZE);
+	enum { ALL = BATCHES * SIZE };
+	assert_int_equal(stk_pipeline_bad_samples(p), ALL);
+	assert_true(pipeline_counter(p, "bad_samples") == ALL);
 	struct stk_error err, before = {.epoch = 0, .sample = -1};
-	for (int64_t i = 0; i < KEPT; i++) {
+	assert_false(stk_pipeline_bad_sample(p, ALL - KEPT - 1, &err));
+	assert_false(stk_pipeline_bad_sample(p, ALL, &err));
+	for (int64_t i = ALL - KEPT; i < ALL; i++) {
 		assert_true(stk_pipeline_bad_sample(p, i, &err));
 		assert_true(err.epoch > before.epoch || (err.epoch == before.epoch && err.sample > before.sample));
 		before = err;
 	}
+	assert_true(before.epoch == ALL / 4 - 1 && before.sample == 3);
 	close_pipeline(p, ctx);
 	remove_folder(own);
 }
@@ -281,7 +285,7 @@ int main(void)
 		cmocka_unit_test(test_replace_keeps_the_number_of_samples),
 		cmocka_unit_test(test_too_many_errors_stop_the_run),
 		cmocka_unit_test(test_bad_samples_are_of_delivered_batches),
-		cmocka_unit_test(test_ten_thousand_bad_samples_are_kept),
+		cmocka_unit_test(test_the_last_ten_thousand_bad_samples_are_kept),
 		cmocka_unit_test(test_who_is_blamed),
 		cmocka_unit_test(test_a_vanished_file_is_a_bad_sample),
 	};

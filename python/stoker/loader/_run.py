@@ -43,7 +43,8 @@ class Run:
         self.before = 0  # number of batches of this epoch that earlier stretches (see in_stretches) delivered
         self.descs: list[tuple[int, list[int], str]] = []  # element type, shape and layout of each output of the pipeline
         self.total: int | None = None  # number of samples that counted() has found by reading tars; else None
-        self.bad: list[StokerError] = []  # bad samples of pipelines before this one
+        self.bad: list[StokerError] = []  # errors of the last bad samples of pipelines before this one
+        self.bad_count = 0  # number of all bad samples of those pipelines
         self.narrowed = 0  # number of images rounded from 16 bits a channel to 8, as of the end of the last epoch
         self.watch = WaitMeter(f"rank {spec.shard.rank} of {spec.shard.world}: " if spec.shard.world > 1 else "")
 
@@ -123,13 +124,13 @@ class Run:
         with pipe:
             nodes = self.source.nodes(self.spec, indices, self.per_rank)
             pipe.set_outputs(*nodes, *([] if self.spec.size is None else [self.spec.size]))
-        self._made = pipe
         pipe._first_epoch = self.base
+        self._made = pipe
         try:
             pipe.build()
         finally:
             self._made = None
-        pipe.keep_bad_samples(self.bad)
+        pipe.keep_bad_samples(self.bad, self.bad_count)
         return pipe
 
     def _restore(self, session: Session) -> None:
@@ -267,7 +268,7 @@ class Run:
     def _drop(self) -> None:
         if self.pipe is not None and self.source.owns_pipeline:
             if self._session is not None and self._session._pid == os.getpid():
-                self.bad = self.pipe.bad_samples()
+                self.bad, self.bad_count = self.pipe._counted_bad_samples()
             self.pipe.close()
         self.pipe = self._session = None
         self.source.close()
