@@ -63,19 +63,27 @@ enum stk_status stk__cifar_check(
 }
 
 /* Searches for the data set's first file in the folder, then in the subfolder that its archive contains. Writes the path of the folder with that file to
- * `dir`, and returns the data set's layout. NULL: the file was not found. */
-static const struct layout *find_layout(const char *folder, enum stk_cifar_split split, char *dir, size_t capacity)
+ * `dir`, and sets *out to the data set's layout; NULL: the file was not found. Fails if both data sets are there. */
+static enum stk_status find_layout(
+	const char *folder, enum stk_cifar_split split, char *dir, size_t capacity, const struct layout **out, struct stk_error *err)
 {
-	char path[PATH_MAX];
-	for (int below = 0; below < 2; below++)
+	char path[PATH_MAX], place[PATH_MAX];
+	*out = NULL;
+	for (int below = 0; below < 2 && !*out; below++)
 		for (int i = 0; i < 2; i++) {
 			const struct layout *l = &layouts[split][i];
-			if ((size_t)snprintf(dir, capacity, "%s%s%s", folder, below ? "/" : "", below ? l->folder : "") >= capacity)
-				return NULL;
-			if ((size_t)snprintf(path, sizeof path, "%s/%s", dir, l->files[0]) < sizeof path && access(path, F_OK) == 0)
-				return l;
+			size_t n = (size_t)snprintf(place, sizeof place, "%s%s%s", folder, below ? "/" : "", below ? l->folder : "");
+			if (n >= sizeof place || n >= capacity)
+				return STK_OK;
+			if ((size_t)snprintf(path, sizeof path, "%s/%s", place, l->files[0]) >= sizeof path || access(path, F_OK))
+				continue;
+			if (*out)
+				return stk__fail(
+					err, STK_INVALID, "%s holds both CIFAR-10 and CIFAR-100: give the folder of one of them", folder);
+			memcpy(dir, place, n + 1);
+			*out = l;
 		}
-	return NULL;
+	return STK_OK;
 }
 
 /* Appends records: their labels, and their planes converted to pixels, so that no epoch has to convert them. */
@@ -117,7 +125,10 @@ enum stk_status stk__cifar_open(const char *folder, enum stk_cifar_split split, 
 	*out = NULL;
 	if (access(folder, F_OK))
 		return stk__fail(err, STK_NOT_FOUND, "%s: no such folder", folder);
-	const struct layout *l = find_layout(folder, split, dir, sizeof dir);
+	const struct layout *l;
+	enum stk_status status = find_layout(folder, split, dir, sizeof dir, &l, err);
+	if (status)
+		return status;
 	if (!l)
 		return stk__fail(err, STK_NOT_FOUND,
 			"%s: neither %s (CIFAR-10) nor %s (CIFAR-100) is in it; the binary version's archives unpack to %s and %s", folder,
@@ -129,7 +140,6 @@ enum stk_status stk__cifar_open(const char *folder, enum stk_cifar_split split, 
 	c->size = l->records * l->file_count;
 	c->pixels = stk__map(pixel_bytes(c));
 	c->labels = stk__alloc(LABEL_BYTES * (size_t)c->size);
-	enum stk_status status = STK_OK;
 	if (!c->pixels || !c->labels)
 		status = stk__fail(err, STK_NO_MEMORY, "out of memory for the %lld images of %s", (long long)c->size, l->name);
 	for (int i = 0; i < l->file_count && !status; i++) {
