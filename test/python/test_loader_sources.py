@@ -5,6 +5,7 @@ import gzip
 import io
 import os
 import pickle
+import shutil
 import struct
 import subprocess
 import sys
@@ -84,6 +85,55 @@ def test_cifar_pickles(tmp_path, rng, fine):
     assert not (tmp_path / "owned").exists()
 
 
+def rewrite(path, protocol=2, **entries):
+    path.write_bytes(pickle.dumps(pickle.loads(path.read_bytes()) | entries, protocol=protocol))
+
+
+def test_cifar_pickles_that_were_written_again(tmp_path, rng):
+    """Reads what newer versions of Python and NumPy write for the same contents."""
+    folder, images, labels = cifar_pickles(tmp_path, rng)
+    rewrite(folder / "data_batch_1", 5)
+    rewrite(folder / "data_batch_2", 2, labels=np.array(labels[4:8]))
+    rewrite(folder / "data_batch_3", 5, labels=np.array(labels[8:12]))
+    rewrite(folder / "data_batch_4", 4, labels=[np.int64(label) for label in labels[12:16]])
+    loader = Loader(tmp_path, 3, dtype=torch.uint8)
+    assert torch.equal(torch.cat([b.image for b in loader]), torch.from_numpy(images)) and flat(loader) == labels
+
+
+def test_cifar_pickles_of_other_counts_are_refused(tmp_path, rng):
+    """The labels of all files together are as many as the images; each file must have as many of them itself."""
+    folder, _, labels = cifar_pickles(tmp_path, rng)
+    rewrite(folder / "data_batch_4", labels=labels[:5])
+    rewrite(folder / "data_batch_5", labels=labels[:3])
+    with pytest.raises(InvalidArgumentError, match=r"data_batch_4: no pickle of CIFAR: it holds 4 images and 5 labels"):
+        Loader(tmp_path, 3)
+    rewrite(folder / "data_batch_4", labels=None)
+    with pytest.raises(InvalidArgumentError, match=r"data_batch_4: no pickle of CIFAR: it holds 4 images and no list of labels"):
+        Loader(tmp_path, 3)
+
+
+def test_a_folder_of_several_data_sets_is_refused(tmp_path, rng):
+    """torchvision's data sets unpack side by side if they have one `root`."""
+    ten, _, labels = cifar_pickles(tmp_path, rng)
+    raw = tmp_path / "MNIST" / "raw"
+    raw.mkdir(parents=True)
+    (raw / "train-images-idx3-ubyte").write_bytes(idx(np.zeros((1, 28, 28), np.uint8)))
+    with pytest.raises(InvalidArgumentError, match=r"several data sets \(cifar-10-batches-py, MNIST\): give the folder of one"):
+        Loader(tmp_path, 3)
+    shutil.rmtree(raw.parent)
+    (tmp_path / "cifar-10-batches-bin").mkdir()
+    assert flat(Loader(tmp_path, 3)) == labels, "CIFAR-10 in both of its versions"
+    (tmp_path / "cifar-100-binary").mkdir()
+    with pytest.raises(InvalidArgumentError, match=r"several data sets \(cifar-10-batches-bin, cifar-100-binary\)"):
+        Loader(tmp_path, 3)
+    assert flat(Loader(ten, 3)) == labels
+    (tmp_path / "cifar-100-binary").rmdir()
+    cifar_pickles(tmp_path, rng, fine=True)
+    for split in ("train", "test"):
+        with pytest.raises(InvalidArgumentError, match=r"several data sets \(cifar-10-batches-bin, cifar-100-python\)"):
+            Loader(tmp_path, 3, split=split)
+
+
 @pytest.mark.parametrize("packed", [False, True])
 def test_mnist_gives_its_images_and_labels(tmp_path, rng, packed):
     raw = tmp_path / "MNIST" / "raw"
@@ -103,6 +153,12 @@ def test_mnist_gives_its_images_and_labels(tmp_path, rng, packed):
     (raw / f"train-images-idx3-ubyte{end}").write_bytes(idx(images)[:-1])
     with pytest.raises(InvalidArgumentError, match="7 x 28 x 28 values, and holds 5487"):
         Loader(tmp_path, 3)
+    whole = gzip.compress(idx(images))
+    flipped = bytes([*whole[:-5], whole[-5] ^ 1, *whole[-4:]])
+    for damaged in (whole[:-9], flipped):
+        (raw / f"train-images-idx3-ubyte{end}").write_bytes(damaged)
+        with pytest.raises(InvalidArgumentError, match=f"train-images-idx3-ubyte{end}: it is damaged or cut short"):
+            Loader(tmp_path, 3)
 
 
 def test_arrays_give_their_images_and_targets(rng):

@@ -15,6 +15,8 @@ from stoker.loader import _layout, _targets
 from stoker.loader._pixels import on_cores
 
 _LARGEST = 1 << 34  # the most bytes that are decompressed from one file
+# The folders that CIFAR's archives create, of pickles and of binary files.
+_CIFAR = {"CIFAR-10": ("cifar-10-batches-py", "cifar-10-batches-bin"), "CIFAR-100": ("cifar-100-python", "cifar-100-binary")}
 
 
 @dataclass
@@ -142,6 +144,8 @@ def _load_pickle(path: Path) -> Any:
         def find_class(self, module: str, name: str) -> Any:
             if (module.replace("numpy._core", "numpy.core"), name) in (
                 ("numpy.core.multiarray", "_reconstruct"),
+                ("numpy.core.multiarray", "scalar"),
+                ("numpy.core.numeric", "_frombuffer"),  # of an array, from protocol 5 on, which Python 3.14 writes by default
                 ("numpy", "ndarray"),
                 ("numpy", "dtype"),
                 ("_codecs", "encode"),
@@ -166,21 +170,27 @@ def _unpickle(path: Path) -> dict[Any, Any]:
 def _of_cifar(paths: Sequence[Path]) -> Arrays:
     import numpy as np
 
-    images, labels = [], []
+    images: list[Any] = []
+    labels: list[Any] = []
     for path in paths:
         loaded = _unpickle(path)
         data = loaded["data"]
         if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 2 or data.shape[1] != 3072:
             raise InvalidArgumentError(f"{path}: no pickle of CIFAR: its data is not uint8 of the shape (N, 3072)")
+        own = loaded.get("labels", loaded.get("fine_labels"))
+        own = own.tolist() if isinstance(own, np.ndarray) else own
+        if not isinstance(own, (list, tuple)) or len(own) != len(data):
+            held = f"{len(own)} labels" if isinstance(own, (list, tuple)) else "no list of labels"
+            raise InvalidArgumentError(f"{path}: no pickle of CIFAR: it holds {len(data)} images and {held}")
         images.append(data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
-        labels += loaded.get("labels", loaded.get("fine_labels", []))
+        labels += own
     return Arrays.of(np.ascontiguousarray(np.concatenate(images)), labels, layout="HWC")
 
 
 def _cifar_files(folder: Path, split: str) -> list[Path]:
     """Returns the paths of CIFAR's pickles of one split. They may lie in the folder, or in the subfolder that the archive creates. Returns [] if neither holds
     CIFAR. If only the other split was copied, the paths do not exist."""
-    for place in (folder, folder / "cifar-10-batches-py", folder / "cifar-100-python"):
+    for place in (folder, *(folder / pickles for pickles, _ in _CIFAR.values())):
         names = [f"data_batch_{k}" for k in range(1, 6)] if split == "train" else ["test_batch"]
         if (place / "data_batch_1").is_file() or (place / "test_batch").is_file():
             return [place / n for n in names]
@@ -197,9 +207,13 @@ def _read_idx(path: Path) -> Any:
     raw = _files.read_bytes(path)
     if raw[:2] == b"\x1f\x8b":
         import gzip
+        import zlib
 
-        with gzip.open(io.BytesIO(raw)) as f:
-            raw = f.read(_LARGEST)
+        try:
+            with gzip.open(io.BytesIO(raw)) as f:
+                raw = f.read(_LARGEST)
+        except (OSError, EOFError, zlib.error) as e:
+            raise InvalidArgumentError(f"{path}: it is damaged or cut short ({e}): copy or download it again") from None
     dims = raw[3] if len(raw) > 3 else 0
     if raw[:3] != b"\0\0\x08" or not 1 <= dims <= 4 or len(raw) < 4 + 4 * dims:
         raise InvalidArgumentError(f"{path}: no idx file of bytes (starts with {raw[:4]!r})")
@@ -228,12 +242,22 @@ def _idx_files(folder: Path, split: str) -> list[Path]:
     return files
 
 
+def _refuse_several(folder: Path) -> None:
+    """Raises InvalidArgumentError if the folder, as torchvision's `root` may, has the subfolders of several data sets: no argument would choose one of them."""
+    found = {kind: n for kind, names in _CIFAR.items() for n in names if (folder / n).is_dir()}
+    found |= {p.parent.name: p.parent.name for p in sorted(folder.glob("*/raw")) if any(p.glob("*-images-idx3-ubyte*"))}
+    if len(found) > 1:
+        raise InvalidArgumentError(f"Loader: {folder} holds several data sets ({', '.join(found.values())}): give the folder of one")
+
+
 def in_folder(folder: Path, split: str) -> Arrays | None:
     """Reads a folder of CIFAR's pickles or MNIST's idx files. Returns None for other folders, and if `split` is neither "train" nor "test". Raises an error if
-    a file of the split is missing."""
+    a file of the split is missing, or if there are several data sets."""
     if split not in ("train", "test"):
         return None
     cifar = _cifar_files(folder, split)
+    if not cifar or cifar[0].parent != folder:
+        _refuse_several(folder)
     if cifar:
         return _of_cifar(cifar)
     idx = _idx_files(folder, split)
