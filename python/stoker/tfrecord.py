@@ -12,7 +12,10 @@ images = fn.decoders.image(inputs["image/encoded"])
 
 from __future__ import annotations
 
+import math
+import numbers
 import operator
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -51,14 +54,27 @@ def _default_text(dtype: int, value: Any) -> str:
     if dtype == string:
         if not isinstance(value, (str, bytes)):
             raise InvalidArgumentError(f"the default of a string is a string, not {value!r}")
-        return "=" + (value if isinstance(value, str) else value.decode())
+        try:
+            text = value if isinstance(value, str) else value.decode()
+        except UnicodeDecodeError:
+            raise InvalidArgumentError(f"the default of a string is text, and {value!r} is not UTF-8") from None
+        if "\0" in text:
+            raise InvalidArgumentError(f"the default of a string has no zero bytes, as {value!r} has")
+        return "=" + text
     if dtype == int64:
         try:
-            return f"={operator.index(value)}"
+            number = operator.index(value)
         except TypeError:
             raise InvalidArgumentError(f"the default of whole numbers is one, not {value!r}") from None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value or abs(value) == float("inf"):
+        if not -(2**63) <= number < 2**63:
+            raise InvalidArgumentError(f"the default of whole numbers is an int64, which {value!r} does not fit into")
+        return f"={number}"
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
         raise InvalidArgumentError(f"the default of floats is a finite number, not {value!r}")
+    try:
+        struct.pack("<f", value)
+    except OverflowError:
+        raise InvalidArgumentError(f"the default of floats is a float32, which {value!r} does not fit into") from None
     return f"={float(value)!r}"
 
 

@@ -237,6 +237,12 @@ def test_features_that_are_none(two):
         (lambda: fixed([2], tfrecord.int64, 1.5), "default of whole numbers"),
         (lambda: fixed([2], tfrecord.string, 1), "default of a string"),
         (lambda: fixed([2], tfrecord.float32, float("nan")), "finite"),
+        (lambda: fixed([2], tfrecord.float32, 1e39), "a float32, which 1e\\+39 does not fit"),
+        (lambda: fixed([2], tfrecord.float32, np.float32("inf")), "finite"),
+        (lambda: fixed([2], tfrecord.float32, True), "finite number, not True"),
+        (lambda: fixed([2], tfrecord.int64, 2**63), "an int64, which 9223372036854775808 does not fit"),
+        (lambda: fixed([], tfrecord.string, b"\xff"), "not UTF-8"),
+        (lambda: fixed([], tfrecord.string, "a\0"), "no zero bytes"),
         (lambda: fixed([-1], tfrecord.int64, 0), "VarLenFeature"),
         (lambda: fixed(3, tfrecord.int64, 0), "list of whole numbers"),
         (lambda: fixed([3], "int64", 0), "a feature's type is"),
@@ -253,6 +259,8 @@ def test_features_that_are_none(two):
     ]:
         with pytest.raises(stoker.StokerError, match=m):
             make()
+    numbers = {"x": fixed([2], tfrecord.float32, np.float32(4.5)), "y": fixed([1], tfrecord.int64, np.int64(-(2**63)))}
+    assert plain(build(numbers, path=two, batch=1).run()) == [[[4.5, 4.5], [-(2**63)]]]
     reader = ops.readers.TFRecord(path=two, features={"one": var(tfrecord.int64), "s": fixed([], tfrecord.string)})
     pipe = stoker.Pipeline(batch_size=1, num_threads=1)
     with pipe:
