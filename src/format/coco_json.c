@@ -189,7 +189,8 @@ static enum stk_status take_category(struct stk_json *j, const char *key, void *
 struct annotation {
 	struct stk_coco_annotation kept;
 	int64_t category, crowd;
-	int sides; /* number of the box's four numbers that were read; -1: the annotation has no box */
+	int64_t vertices; /* length of the list `vertices` before this annotation */
+	int sides;        /* number of the box's four numbers that were read; -1: the annotation has no box */
 };
 
 /* Reads a coordinate. A value that is finite in the file must be finite as a float. */
@@ -342,9 +343,21 @@ static enum stk_status take_runs(struct stk_json *j, struct annotation *a)
 	return s;
 }
 
-/* Reads polygons, or the runs of pixels of crowds. Skips those that the options do not ask for. null means that there is no segmentation. */
+/* Removes the shape of an annotation from the lists. */
+static void drop_shape(struct stk_coco *c, struct annotation *a)
+{
+	struct stk_coco_shape *shape = &a->kept.shape;
+	c->polygons.count = shape->polygon;
+	c->runs.count = shape->run;
+	c->vertices.count = a->vertices;
+	*shape = (struct stk_coco_shape){.id = shape->id, .polygon = shape->polygon, .run = shape->run};
+}
+
+/* Reads polygons, or the runs of pixels of crowds. Skips those that the options do not ask for. null means that there is no segmentation. An object may contain
+ * a segmentation twice: the last one counts. */
 static enum stk_status take_segmentation(struct stk_json *j, struct annotation *a)
 {
+	drop_shape(set_of(j), a);
 	if (stk__json_null(j))
 		return STK_OK;
 	bool polygons = stk__json_is(j, '[');
@@ -359,6 +372,20 @@ static enum stk_status take_segmentation(struct stk_json *j, struct annotation *
 
 /* ---- annotations ---- */
 
+/* Reads iscrowd, which is 0 or 1, or true or false as some programs write it. */
+static enum stk_status take_crowd(struct stk_json *j, int64_t *out)
+{
+	bool crowd = false;
+	*out = 0;
+	if (stk__json_null(j))
+		return STK_OK;
+	if (!stk__json_is(j, 't') && !stk__json_is(j, 'f'))
+		return stk__json_whole(j, out);
+	enum stk_status s = stk__json_bool(j, &crowd);
+	*out = crowd;
+	return s;
+}
+
 static enum stk_status annotation_entry(struct stk_json *j, const char *key, void *user)
 {
 	struct annotation *a = user;
@@ -367,7 +394,7 @@ static enum stk_status annotation_entry(struct stk_json *j, const char *key, voi
 	if (strcmp(key, "category_id") == 0)
 		return stk__json_whole(j, &a->category);
 	if (strcmp(key, "iscrowd") == 0)
-		return stk__json_whole(j, &a->crowd);
+		return take_crowd(j, &a->crowd);
 	if (strcmp(key, "bbox") == 0) {
 		a->sides = 0;
 		return stk__json_each(j, '[', box_entry, a);
@@ -403,8 +430,8 @@ static enum stk_status take_annotation(struct stk_json *j, const char *key, void
 	struct annotation a = {
 		.kept = {.image = STK_COCO_NO_ID, .shape = {.id = STK_COCO_NO_ID, .polygon = c->polygons.count, .run = c->runs.count}},
 		.category = STK_COCO_NO_ID,
+		.vertices = c->vertices.count,
 		.sides = -1};
-	int64_t vertices = c->vertices.count;
 	stk__json_blanks(j);
 	const char *from = j->at;
 	enum stk_status s = stk__json_each(j, '{', annotation_entry, &a);
@@ -414,9 +441,7 @@ static enum stk_status take_annotation(struct stk_json *j, const char *key, void
 		return name_refused(j, s, from, "annotation");
 	float least = options_of(j)->size_threshold;
 	if (a.kept.object.box[2] < least || a.kept.object.box[3] < least || (a.crowd && !options_of(j)->crowds)) {
-		c->polygons.count = a.kept.shape.polygon;
-		c->runs.count = a.kept.shape.run;
-		c->vertices.count = vertices;
+		drop_shape(c, &a);
 		return STK_OK;
 	}
 	struct stk_coco_annotation *kept = append(&c->annotations, sizeof *kept);

@@ -285,8 +285,9 @@ static enum stk_status skip_value(struct stk_json *j, int depth)
 		return skip_nested(j, depth);
 	if (c == '"')
 		return skip_string(j);
-	static const char *const words[] = {"true", "false", "null", "NaN"};
-	for (int i = 0; i < 4; i++)
+	static const char *const words[] = {
+		"true", "false", "null", "NaN", "Infinity", "-Infinity"}; /* Python's json writes the last three */
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		if (c == words[i][0] && take_word(j, words[i]))
 			return STK_OK;
 	return stk__skip_real(&j->at, j->end) ? STK_OK : stk__json_bad(j, "a number is expected");

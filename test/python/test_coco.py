@@ -437,3 +437,40 @@ def test_images_of_one_name_cannot_be_chosen_by_it(tmp_path):
     assert len(epoch(build(tmp_path, batch=1))) == 2
     with pytest.raises(stoker.errors.CorruptError, match=r'several images are called "a\.jpg"'):
         build(tmp_path, images=["a.jpg"])
+
+
+@pytest.mark.parametrize(("given", "crowd"), [("true", True), ("1", True), ("2", True), ("false", False), ("0", False), ("null", False)])
+def test_iscrowd_as_programs_write_it(tmp_path, given, crowd):
+    root = put(tmp_path, one())
+    (root / "a.json").write_text(json.dumps(one()).replace('"id": 5,', f'"id": 5, "iscrowd": {given},'))
+    ((_, boxes, _),) = epoch(build(root, batch=1, include_iscrowd=False))
+    assert len(boxes) == (not crowd)
+
+
+def test_numbers_that_are_passed_over_may_be_infinite(tmp_path):
+    """Python's json writes such numbers, for example of the area of a box without extent."""
+    whole = one()
+    whole["annotations"][0] |= {"area": float("inf"), "score": [-float("inf"), float("nan"), -1.5]}
+    assert len(epoch(build(put(tmp_path, whole), batch=1))) == 1
+    (tmp_path / "a.json").write_text(json.dumps(whole).replace("-Infinity", "-Infinitx"))
+    with pytest.raises(stoker.errors.CorruptError, match="a number is expected"):
+        build(tmp_path)
+
+
+def test_of_two_segmentations_of_an_object_the_last_counts(tmp_path):
+    root = put(tmp_path, one())
+    text = json.dumps(one())
+    runs = '{"size": [9, 9], "counts": [80, 1]}'
+    polygon = "[[4, 4, 8, 4, 8, 8]]"
+    for first, last, mask in ((polygon, "[[1, 1, 3, 1, 3, 3]]", False), (runs, "[[1, 1, 3, 1, 3, 3]]", False), (polygon, runs, True)):
+        (root / "a.json").write_text(
+            text.replace('"segmentation": [[1, 1, 3, 1, 3, 3]]', f'"segmentation": {first}, "segmentation": {last}')
+        )
+        got = epoch(build(root, batch=1, pixelwise_masks=True))[0][3][..., 0]
+        (root / "a.json").write_text(text.replace('"segmentation": [[1, 1, 3, 1, 3, 3]]', f'"segmentation": {last}'))
+        assert np.array_equal(got, epoch(build(root, batch=1, pixelwise_masks=True))[0][3][..., 0]) and got[8, 8] == mask
+        (root / "a.json").write_text(
+            text.replace('"segmentation": [[1, 1, 3, 1, 3, 3]]', f'"segmentation": {first}, "segmentation": {last}')
+        )
+        polygons, vertices = epoch(build(root, batch=1, polygon_masks=True))[0][3:]
+        assert len(polygons) == (not mask) and vertices.tolist() == ([] if mask else [[1, 1], [3, 1], [3, 3]])
