@@ -163,6 +163,7 @@ def test_types_of_components(tmp_path):
         ({"ext": ["jpg"], "dtypes": types.INT32}, r'w.tar, at byte 512: component "jpg" of 0.jpg has 7 bytes'),
         ({"ext": ["jpg", "cls"], "dtypes": [types.INT32]}, "2 components in ext and 1 dtypes"),
         ({"ext": ["jpg", "txt"], "missing_component_behavior": "error"}, 'begins with 0.jpg has no component "txt"'),
+        ({"ext": ["jpg"], "dtypes": types.BOOL}, r"dtypes\[0\] is BOOL, .*: read UINT8"),
         ({"ext": ["jpg"], "missing_component_behavior": "raise"}, "missing_component_behavior"),
         ({"ext": ["zip"], "missing_component_behavior": "skip"}, "no samples"),
         ({"ext": ["jpg", "zip"]}, 'no sample has a component "zip"; there are: jpg, cls'),

@@ -47,6 +47,11 @@ static enum stk_status check(const struct stk_webdataset_args *a, struct stk_err
 		return stk__fail(err, STK_INVALID, "ext has %d values: name 1 to %d components", a->ext.count, STK_MAX_PARTS);
 	if (a->dtypes.count >= 0 && a->dtypes.count != a->ext.count)
 		return stk__fail(err, STK_INVALID, "there are %d components in ext and %d dtypes", a->ext.count, a->dtypes.count);
+	for (int32_t k = 0; k < a->dtypes.count; k++)
+		if (a->dtypes.v[k] == STK_BOOL)
+			return stk__fail(err, STK_UNSUPPORTED,
+				"dtypes[%d] is BOOL, and the bytes of a file can have other values than 0 and 1: read UINT8, and compare it with 0",
+				k);
 	return STK_OK;
 }
 
