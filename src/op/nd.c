@@ -58,11 +58,12 @@ enum stk_status stk__window_bound(struct stk_window *w, const struct stk_desc *d
 		if (n < 0 || w->extent[d] < 0 || bounds == STK_BOUNDS_PAD || (lo >= 0 && hi <= n))
 			continue;
 		char text[16];
-		if (bounds == STK_BOUNDS_ERROR)
+		if (bounds != STK_BOUNDS_TRIM)
 			return stk__fail(err, STK_SHAPE,
-				"the window %lld .. %lld reaches outside the %s of %lld; out_of_bounds_policy=\"pad\" or \"trim_to_shape\" "
+				"the window %lld .. %lld reaches outside the %s of %lld; %sout_of_bounds_policy=\"pad\" or \"trim_to_shape\" "
 				"would take it",
-				(long long)lo, (long long)hi, dim_name(desc, d, text), (long long)n);
+				(long long)lo, (long long)hi, dim_name(desc, d, text), (long long)n,
+				bounds == STK_BOUNDS_NO_POLICY ? "crop or slice, as an operator of its own, with " : "");
 		w->start[d] = lo < 0 ? 0 : lo > n ? n : lo;
 		w->extent[d] = (hi < 0 ? 0 : hi > n ? n : hi) - w->start[d];
 	}

@@ -12,8 +12,8 @@ struct stk_window {
 };
 
 /* What stk__window_bound does if a window reaches outside of the tensor. ERROR: it fails. PAD: it keeps the window, so that the operator fills in values.
- * TRIM: it cuts the window at the tensor's bounds. */
-enum stk_bounds { STK_BOUNDS_ERROR, STK_BOUNDS_PAD, STK_BOUNDS_TRIM };
+ * TRIM: it cuts the window at the tensor's bounds. NO_POLICY: it fails, as for an operator that has no argument out_of_bounds_policy. */
+enum stk_bounds { STK_BOUNDS_ERROR, STK_BOUNDS_PAD, STK_BOUNDS_TRIM, STK_BOUNDS_NO_POLICY };
 
 struct stk_bounds_args {
 	const char *out_of_bounds_policy;
@@ -26,7 +26,7 @@ enum stk_bounds stk__bounds(const struct stk_bounds_args *a);
 /* Returns the window that contains the whole tensor. */
 struct stk_window stk__window_full(const struct stk_desc *desc);
 
-/* Applies `bounds` to a window in a tensor of `desc`. With STK_BOUNDS_ERROR the message names the dim along which the window reaches outside. Dims whose
+/* Applies `bounds` to a window in a tensor of `desc`. If it fails, the message names the dim along which the window reaches outside. Dims whose
  * extents are not known are not checked. */
 enum stk_status stk__window_bound(struct stk_window *w, const struct stk_desc *desc, enum stk_bounds bounds, struct stk_error *err);
 

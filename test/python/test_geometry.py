@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -202,6 +203,23 @@ def test_windows_that_cannot_be_had_are_an_error_that_says_so() -> None:
     with pytest.raises(StokerError, match="give total_num_attempts"):
         run(define)
     assert all(len(b) <= 1 for b in run(lambda: define(total_num_attempts=7))[2])
+
+
+def test_windows_outside_of_an_image_name_an_argument_that_there_is(tree: Path) -> None:
+    """The decoders, and resize_crop_mirror, have no out_of_bounds_policy, so that their messages name the operators that have it."""
+
+    def data() -> Any:
+        return fn.readers.file(file_root=str(tree))[0]
+
+    other = r'; crop or slice, as an operator of its own, with out_of_bounds_policy="pad"'
+    for define, message in (
+        (lambda: fn.crop(fn.decoders.image(data()), crop=[999, 9]), '; out_of_bounds_policy="pad"'),
+        (lambda: fn.decoders.image_crop(data(), crop=[999, 9]), other),
+        (lambda: fn.decoders.image_slice(data(), start=[0, 0], end=[999, 9], axes=[0, 1]), other),
+        (lambda: fn.resize_crop_mirror(fn.decoders.image(data()), size=[99, 9], crop=[999, 9]), other),
+    ):
+        with pytest.raises(StokerError, match=r"reaches outside the height of \d+" + message):
+            run(define, 1)
 
 
 @pytest.mark.parametrize("layout", ["HWC", "DHWC", "WHC"])

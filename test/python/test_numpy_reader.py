@@ -123,7 +123,8 @@ def test_windows_drawn_for_each_sample(rng, tmp_path):
 def test_bad_windows_are_named(tmp_path):
     name = save(tmp_path / "a.npy", np.zeros((3, 4), "f4"))
     for roi, what in [
-        ({"roi_start": 1, "roi_axes": 1, "roi_end": 9}, "out of bounds|outside|reaches"),
+        ({"roi_start": 1, "roi_axes": 1, "roi_end": 9}, r'reaches outside the dim 1 of 4; out_of_bounds_policy="pad"'),
+        ({"roi_start": [0, 0, 0]}, "the bounds have 3 values for 2 axes: give one for each axis"),
         ({"roi_start": 3, "roi_axes": 1, "roi_end": 2}, "before its start"),
         ({"roi_start": 3, "rel_roi_start": 0.5}, "both given"),
         ({"roi_end": 3, "roi_shape": 1}, "both given"),

@@ -20,7 +20,7 @@ static enum stk_status decode_crop_infer(const struct stk_call *call, struct stk
 	struct stk_decode_state *state = call->state;
 	enum stk_status s = stk__decode_infer(call, err);
 	if (s || (s = stk__window_of_args(&a->window, &state->whole, &state->window, err)) ||
-		(s = stk__window_bound(&state->window, &state->whole, STK_BOUNDS_ERROR, err)))
+		(s = stk__window_bound(&state->window, &state->whole, STK_BOUNDS_NO_POLICY, err)))
 		return s;
 	return stk__decode_keep(call, err);
 }

@@ -20,7 +20,7 @@ static enum stk_status decode_slice_infer(const struct stk_call *call, struct st
 	struct stk_decode_state *state = call->state;
 	enum stk_status s = stk__decode_infer(call, err);
 	if (s || (s = stk__window_of_slice(&a->slice, call, &state->whole, &state->window, err)) ||
-		(s = stk__window_bound(&state->window, &state->whole, STK_BOUNDS_ERROR, err)))
+		(s = stk__window_bound(&state->window, &state->whole, STK_BOUNDS_NO_POLICY, err)))
 		return s;
 	if (!stk__building(call) && (state->window.start[2] != 0 || state->window.extent[2] != state->whole.shape[2]))
 		return stk__fail(err, STK_UNSUPPORTED, "a slice of channels cannot be decoded: decode the image, then slice it");

@@ -31,7 +31,7 @@ static enum stk_status keep_window(const struct stk_call *call, struct stk_error
 	const struct resize_crop_mirror *a = call->args;
 	struct resized *r = call->state;
 	enum stk_status s = stk__window_of_args(&a->window, &r->whole, &r->window, err);
-	if (s || (s = stk__window_bound(&r->window, &r->whole, STK_BOUNDS_ERROR, err)))
+	if (s || (s = stk__window_bound(&r->window, &r->whole, STK_BOUNDS_NO_POLICY, err)))
 		return s;
 	int32_t frames = stk__layout_find(&r->whole, 'F');
 	if (frames >= 0 && r->window.extent[frames] != r->whole.shape[frames])

@@ -150,7 +150,8 @@ static enum stk_status read_bounds(
 	if (given >= 0 && call->n_in > 1)
 		return stk__fail(err, STK_INVALID, "the window is given twice, by inputs and by arguments: choose one");
 	if (given == 0 || (given > 1 && given != n))
-		return stk__fail(err, STK_INVALID, "the bounds have %d values for %d axes; axes or axis_names choose the dims", given, n);
+		return stk__fail(
+			err, STK_INVALID, "the bounds have %d values for %d axes: give one for each axis, or one for all", given, n);
 	if (given < 0 && call->n_in < 2)
 		return stk__fail(err, STK_INVALID, "no window is given: give start and end or shape, or inputs for them");
 	for (int32_t i = 0; given >= 0 && i < n; i++)

@@ -134,8 +134,10 @@ static enum stk_status find_window(
 	const struct stk_bounds_args bounds = {.out_of_bounds_policy = a->out_of_bounds_policy};
 	if (!has_window(a))
 		return STK_OK;
-	enum stk_status s = stk__window_of_slice(&slice, call, &array->whole, &array->window, err);
-	return s ? s : stk__window_bound(&array->window, &array->whole, stk__bounds(&bounds), err);
+	struct stk_desc numbered = array->whole; /* messages number the dims, since an array's dims have no names */
+	memcpy(numbered.layout, "01234567", (size_t)numbered.ndim);
+	enum stk_status s = stk__window_of_slice(&slice, call, &numbered, &array->window, err);
+	return s ? s : stk__window_bound(&array->window, &numbered, stk__bounds(&bounds), err);
 }
 
 /* Describes the array or its window. An array in C order of which no window is taken becomes a view of the file's bytes, so that it is not copied unless
