@@ -116,6 +116,22 @@ def test_what_is_refused(arguments, says):
         next(iter(Loader((PICTURES, LABELS), 5, **arguments)))
 
 
+@pytest.mark.parametrize("kind", [T.MixUp, T.CutMix])
+@pytest.mark.parametrize(
+    ("labels", "classes", "says"),
+    [
+        (LABELS + 0.5, 9, "labels are floats"),
+        (np.eye(5, dtype=np.float32)[LABELS], 4, "num_classes is 4, and the labels are vectors of 5 numbers"),
+        (LABELS, 2, "there are 2 classes, and the labels of this batch go from 0 to 4"),
+        (LABELS - 1, 5, "go from -1 to 3"),
+    ],
+)
+def test_labels_that_are_no_classes(kind, labels, classes, says):
+    """Fractions of labels would be cut. torchvision refuses these labels too."""
+    with pytest.raises(InvalidArgumentError, match=f"{kind.__name__}: .*{says}"):
+        next(iter(Loader((PICTURES, labels), 20, batch_transforms=kind(num_classes=classes))))
+
+
 def test_wrong_arguments():
     for make, says in (
         (lambda: T.MixUp(alpha=0), "alpha"),

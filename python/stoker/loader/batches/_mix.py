@@ -71,18 +71,39 @@ class BatchTransforms:
         return _like(mixed, image), _like(self._soft(step, label, share), label)
 
     def _soft(self, step: T.Mixing, label: torch.Tensor, share: float) -> torch.Tensor:
-        import torch
-
+        name = type(step).__name__
         if label.ndim == 1 or (label.shape[1:] == (1,) and not label.is_floating_point()):
             label = label.reshape(-1)
             classes = step.num_classes or self._classes()
-            if not classes:
+            if label.is_floating_point():
                 raise InvalidArgumentError(
-                    f"{type(step).__name__}: num_classes is needed for labels that are numbers: {type(step).__name__}(num_classes=10)"
+                    f"{name}: the labels are floats, one for each sample, and it mixes whole numbers, which are classes, or vectors of shares"
                 )
-            label = torch.nn.functional.one_hot(label.long(), classes)
+            if not classes:
+                raise InvalidArgumentError(f"{name}: num_classes is needed for labels that are numbers: {name}(num_classes=10)")
+            label = _one_hot(name, label, classes)
+        elif step.num_classes not in (None, label.shape[1]):
+            raise InvalidArgumentError(
+                f"{name}: num_classes is {step.num_classes}, and the labels are vectors of {label.shape[1]} numbers: leave num_classes out"
+            )
         soft = label if label.is_floating_point() else label.float()
         return soft.roll(1, 0).mul_(1.0 - share).add_(soft.mul(share))
+
+
+def _one_hot(name: str, label: torch.Tensor, classes: int) -> torch.Tensor:
+    """Returns a vector for each label, with a one at the label. Raises InvalidArgumentError for labels that are not below `classes`; on a GPU, torch reports
+    these. name: the transform's name in the message."""
+    from torch.nn.functional import one_hot
+
+    try:
+        return one_hot(label.long(), classes)
+    except RuntimeError:
+        if label.device.type != "cpu":
+            raise
+        raise InvalidArgumentError(
+            f"{name}: there are {classes} classes, and the labels of this batch go from {int(label.min())} to {int(label.max())}: classes are numbered from 0, "
+            "and num_classes is their number"
+        ) from None
 
 
 def _check(step: T.Transform) -> None:
