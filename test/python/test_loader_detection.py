@@ -311,6 +311,29 @@ def test_padding_of_files_floats_and_channels_last(tmp_path: Any) -> None:
         Loader(rows, 3, pad=0, fields={"image": list, "label": None})
 
 
+def test_values_that_a_padded_type_does_not_hold() -> None:
+    """-100, which cross_entropy ignores by default, would become class 0 in masks of bytes."""
+    fields: dict[str, Any] = {"image": "Image", "mask": "Mask"}
+
+    def loader(mask: Any, kind: str = "Mask", **more: Any) -> Any:
+        rows = [(np.zeros((8 + i, 9, 3), np.uint8), np.ones((8 + i, 9), mask)) for i in range(3)]
+        return next(iter(Loader(rows, 3, fields={**fields, "mask": kind}, **more)))
+
+    wider = r"mask\.astype\('int64'\)"
+    for mask, value, said in ((np.uint8, -100, "uint8.* from 0 to 255: "), (np.int8, 255, "from -128 to 127"), (bool, 255, "0 to 1")):
+        with pytest.raises(InvalidArgumentError, match=f"pad is {value} for a field of the kind Mask.*{said}.*{wider}"):
+            loader(mask, pad={"Image": 0, "Mask": value})
+        for step in (T.Pad(2, fill={"Mask": value}), T.RandomApply([T.RandomRotation(9, fill={"Mask": value})], 1.0)):
+            with pytest.raises(InvalidArgumentError, match=f"fill is {value} for a field of the kind Mask.*{said}"):
+                loader(mask, pad=0, transforms=[step])
+    assert int(loader(np.int64, pad={"Image": 0, "Mask": -100}).mask[0, -1, 0]) == -100
+    assert int(loader(np.int16, pad=0, transforms=[T.Pad(2, fill={"Image": 0, "Mask": -100})]).mask[0, 0, 0]) == -100
+    for dtype, value in ((torch.uint8, 256), (torch.uint8, 0.5), (torch.float16, 65520), (torch.bfloat16, 1e39), (None, 1e39)):
+        with pytest.raises(InvalidArgumentError, match=f"pad is {value:g} for a field of the kind Image".replace("+", r"\+")):
+            loader(np.uint8, dtype=dtype, transforms=[T.RandomHorizontalFlip()], pad={"Image": value})
+    assert loader(np.float32, "FloatMap", pad={"FloatMap": -1e30}).mask[0, -1, 0] < -1e29
+
+
 class Sized:
     """Images of random sizes, whose targets are their numbers. get_height_and_width returns an image's size without making the image."""
 

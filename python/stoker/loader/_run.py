@@ -10,13 +10,15 @@ from typing import Any
 from stoker import _core, _same_data
 from stoker._ranks import check_agreement, together
 from stoker._session import Session
+from stoker._types import dtype_name
 from stoker._where import notice
-from stoker.errors import StateError, StokerError
+from stoker.errors import InvalidArgumentError, StateError, StokerError
 from stoker.loader._order import BatchOrder, Order
 from stoker.loader._random import mix
 from stoker.loader._saved import Ids, Saved, digest
 from stoker.loader._spec import Spec
 from stoker.loader._waiting import WaitMeter
+from stoker.loader.batches._pad import check_holds
 from stoker.loader.sources._source import Source
 from stoker.pipeline import Pipeline
 
@@ -41,6 +43,7 @@ class Run:
         self.ids: Ids | None = None  # summary of this epoch's ids; None until a state is loaded or saved in this epoch
         self.count: int | None = None  # number of ids in `indices`
         self.before = 0  # number of batches of this epoch that earlier stretches (see in_stretches) delivered
+        self._kinds_of_outputs: list[str | None] = []  # the kind of each output that is padded; None for the others
         self.descs: list[tuple[int, list[int], str]] = []  # element type, shape and layout of each output of the pipeline
         self.total: int | None = None  # number of samples that counted() has found by reading tars; else None
         self.bad: list[StokerError] = []  # errors of the last bad samples of pipelines before this one
@@ -87,7 +90,18 @@ class Run:
             self._notice_ranks_that_repeat()
             self._restore(self._session)
             self.descs = [(dtype, shape, layout) for dtype, _, shape, layout in self._session.outputs()]
+            self._check_padding()
         return self.pipe
+
+    def _check_padding(self) -> None:
+        """Raises InvalidArgumentError if an output whose type is known cannot represent the value with which it is padded. A Dataset's source checks masks."""
+        for (dtype, _, _), kind in zip(self.descs, self._kinds_of_outputs, strict=False):
+            if kind is not None and dtype >= 0 and self.spec.pad is not None:
+                try:
+                    check_holds(dtype_name(dtype), kind, self.spec.pad[kind])
+                except InvalidArgumentError:
+                    self._drop()
+                    raise
 
     def _notice_ranks_that_repeat(self) -> None:
         """Prints a notice if the last step of an epoch has samples for only some of the ranks, as is possible with last_batch="keep". The other ranks repeat a
@@ -121,10 +135,12 @@ class Run:
 
     def _built(self, seed: int, indices: array[int] | None) -> Pipeline:
         pipe = Pipeline(self.spec.batch, seed=seed, enable_conditionals=True, **self.source.settings(self.spec))
+        self.spec.padded_kinds.clear()
         with pipe:
             nodes = self.source.nodes(self.spec, indices, self.per_rank)
             pipe.set_outputs(*nodes, *([] if self.spec.size is None else [self.spec.size]))
         pipe._first_epoch = self.base
+        self._kinds_of_outputs = [next((kind for made, kind in self.spec.padded_kinds if made is node), None) for node in nodes]
         self._made = pipe
         try:
             pipe.build()

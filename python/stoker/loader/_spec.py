@@ -36,6 +36,9 @@ class Spec:
     batches: bool = False  # whether a batch_sampler gives the batches, whose sizes may differ
     pad: dict[str, float] | None = None  # the value with which each kind of field is padded; None: batches are not padded
     size: DataNode | None = None  # height and width of a sample's image before padding; set by `finished`
+    padded_kinds: list[tuple[DataNode, str]] = field(
+        default_factory=list
+    )  # nodes that `padded` made for the latest graph, with their kinds
     video: Any = None  # loader.sources._videos.Video if samples have clips instead of images
     sound: Any = None  # loader.sources._sounds.Sounds if samples have sounds, with clips or instead of images
     as_given: bool = False  # whether no argument changes images; arrays and tensors of uint8 then remain uint8
@@ -81,6 +84,7 @@ class Spec:
         if self.pad is None:
             return node
         made: DataNode = fn.pad(node, axis_names="HW", fill_value=self.pad[kind])
+        self.padded_kinds.append((made, kind))
         return made
 
     @property

@@ -36,6 +36,32 @@ def checked(pad: Any) -> dict[str, float] | None:
     return {kind: float(values.get(kind, 0.0)) for kind in _KINDS}
 
 
+def check_holds(dtype: str, kind: str, value: float, what: str = "Loader: pad") -> None:
+    """Raises InvalidArgumentError if a tensor of this type cannot represent the value that fills its padding: it would get the nearest value that it can. kind:
+    the kind of the padded field. dtype: the name that torch gives to the type. what: what gives the value, in the message."""
+    low, high = _range_of(dtype)
+    whole = "float" not in dtype
+    if low <= value <= high and (not whole or value.is_integer()):
+        return
+    wider = "; masks of another type keep it, as mask.astype('int64') makes them" if kind == "Mask" else ""
+    raise InvalidArgumentError(
+        f"{what} is {value:g} for a field of the kind {kind}, whose tensors are {dtype}, with {'whole ' * whole}numbers from {low:g} to {high:g}: "
+        f"give a number that fits, or one for each kind, as {{'Image': 0, 'Mask': 255}}{wider}"
+    )
+
+
+def _range_of(dtype: str) -> tuple[float, float]:
+    """Returns the least and the greatest finite number of a type, by torch's name."""
+    if dtype == "bool":
+        return 0.0, 1.0
+    if dtype.startswith("uint"):
+        return 0.0, 2.0 ** int(dtype[4:]) - 1
+    if dtype.startswith("int"):
+        return -(2.0 ** (int(dtype[3:]) - 1)), 2.0 ** (int(dtype[3:]) - 1) - 1
+    high = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}.get(dtype, math.inf)
+    return -high, high
+
+
 def without_own_fields(values: Mapping[str, float] | None, fields: Any) -> tuple[Any, tuple[str, ...] | None]:
     """Returns two things: the user's fields without `size` and `padding_mask`, which padding adds; and the names of all the user's fields if one of these two
     is among them, else None."""

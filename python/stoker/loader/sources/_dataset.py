@@ -34,6 +34,7 @@ from stoker.loader._random import Place, same_generators
 from stoker.loader._saved import Saved
 from stoker.loader._spec import DatasetArguments, Spec
 from stoker.loader.batches._finish import Finish, Finishing, Keep, Lists, Planes, by_value
+from stoker.loader.batches._pad import check_holds
 from stoker.loader.lower import Field, Followers, Image, refuse_other_tensors
 from stoker.loader.sources._fetch import Fetch, Fetched, FetchMany, Item, ProcessWorkers, Workers, unfinished
 from stoker.loader.sources._image_sizes import Size, measured, size_of_file, spread
@@ -80,6 +81,18 @@ def _rows_of(futures: list[Future[Any]]) -> list[Fetched]:
         futures.clear()
         raise
     return rows
+
+
+def _check_fills(dtype: str, spec: Spec) -> None:
+    """Raises InvalidArgumentError if masks of this type cannot represent a value with which they are padded, or which a transform fills in."""
+    if spec.pad is not None:
+        check_holds(dtype, MASK, spec.pad[MASK])
+    steps = [step.t for view in spec.views for step in view.steps]
+    while steps:
+        step = steps.pop()
+        steps += getattr(step, "transforms", ())
+        if hasattr(step, "fill_of"):
+            check_holds(dtype, MASK, step.fill_of(MASK)[0], f"{type(step).__name__}: fill")
 
 
 class DatasetSource(Source):
@@ -532,6 +545,8 @@ class DatasetSource(Source):
             else [nodes[0] if 0 in finish else spec.upload(nodes[0])]
         )
         flat = {k for k in pictures if kinds[k - 1].name == FLOATS and self.samples_of.picture(k).flat}
+        for k in (k for k, kind in enumerate(kinds, 1) if kind.name == MASK):
+            _check_fills(str(example[k].dtype), spec)
         padded = {k: spec.padded(field.node, field.kind) for k, field in moving.items()}
         moved = {k: fn.squeeze(node, axes=[0]) if k in flat else node for k, node in padded.items()}
         # Targets that Python converts after the pipeline, those in `finish`, stay in host memory.
