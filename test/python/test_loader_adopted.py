@@ -418,6 +418,58 @@ def test_subclasses_say_which_samples_there_are(tree):
         assert taken(alone) == taken(torch.utils.data.DataLoader(source)) and len(alone) == len(source)
 
 
+class Many(Set):
+    """A Dataset whose __getitems__ adds 100 to the target. torch's DataLoader calls this method in place of __getitem__ if there is one."""
+
+    def __getitems__(self, ids):
+        return [(image, target + 100) for image, target in (super(Many, self).__getitem__(i) for i in ids)]
+
+
+class OnlyMany:
+    """A Dataset without __getitem__ of its own."""
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, i):
+        raise NotImplementedError
+
+    def __getitems__(self, ids):
+        return [(PICTURE, i) for i in ids]
+
+
+class One(Many):
+    """Replaces only __getitem__. torch's DataLoader calls the __getitems__ of the base class, and never this method."""
+
+    def __getitem__(self, i):
+        return PICTURE, -i
+
+
+class Whole(Set):
+    """A Dataset whose __getitems__ makes a batch."""
+
+    def __getitems__(self, ids):
+        return np.stack([PICTURE] * len(ids)), np.asarray(ids)
+
+
+def numbered(index):
+    return PICTURE, index
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_getitems_gives_the_samples(workers):
+    subset = torch.utils.data.Subset
+    for source, labels in (
+        (Many(4, numbered), [100, 101, 102, 103]),
+        (subset(Many(4, numbered), [3, 1]), [103, 101]),
+        (torch.utils.data.ConcatDataset([subset(Many(4, numbered), [3])]), [3]),  # asks __getitem__, also in a DataLoader
+        (OnlyMany(), [0, 1, 2, 3]),
+        (One(4, numbered), [0, -1, -2, -3]),
+        (Whole(4, numbered), [0, 1, 2, 3]),
+    ):
+        assert [x for b in Loader(source, 3, python_workers=workers) for x in b.label.tolist()] == labels, source
+
+
 class Brightness:
     """A transform whose objects can have the same repr but different effects."""
 

@@ -13,6 +13,7 @@ from stoker._processes import Ended, Worker
 from stoker._ranks import Meeting, Shard, together
 from stoker.errors import InvalidArgumentError
 from stoker.loader._random import random_numbers, same_generators
+from stoker.loader.sources._fetch import sample_of
 
 _SAMPLES = 4  # the most samples that are compared; they are spread over the data set
 _UNKNOWN = ""  # digest of a part that differs from call to call, or that has no digest
@@ -76,7 +77,7 @@ def _of_sample(dataset: Any, index: int) -> list[str]:
 
 def _parts(dataset: Any, index: int, turn: int) -> list[str]:
     with random_numbers((turn, 0, index, 0)):
-        item = dataset[index]
+        item = sample_of(dataset, index)
     if isinstance(item, Mapping):
         item = [item[name] for name in sorted(item, key=str)]
     elif hasattr(type(item), "__dataclass_fields__"):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import queue
 import sys
 import threading
@@ -45,6 +46,28 @@ class Fetched:
         """Returns (path, index, failure message or None, exception or None), which go to the library with the sample."""
         failure = None if self.error is None else f"{type(self.error).__name__}: {self.error}"
         return self.path, self.index, failure, self.error
+
+
+@functools.cache
+def _has_getitems(kind: type) -> bool:
+    """Returns whether a class of Datasets has a __getitems__ that is not older than its __getitem__, which a derived class may have replaced without the other."""
+    for base in kind.__mro__:
+        if vars(base).get("__getitems__"):
+            return True
+        if "__getitem__" in vars(base):
+            return False
+    return False
+
+
+def sample_of(dataset: Any, index: int) -> Any:
+    """Returns a sample. Like torch's DataLoader, asks the Dataset's __getitems__ if there is one; but only for one sample at a time, so that the samples of a
+    batch are fetched at once on several threads."""
+    kind: Any = type(dataset)
+    if _has_getitems(kind):
+        given = dataset.__getitems__([index])
+        if isinstance(given, (list, tuple)) and len(given) == 1:
+            return given[0]
+    return dataset[index]  # also if __getitems__ makes whole batches, for a collate_fn that takes these
 
 
 def converted(samples: Samples, item: Any, index: int | None, where: str) -> Fetched:
@@ -93,7 +116,7 @@ class Fetch:
     def _one(self, index: int, place: Place) -> Fetched:
         current.place, current.generator = place, None
         try:
-            item = self.dataset[index]
+            item = sample_of(self.dataset, index)
         except StopIteration as e:  # the caller would take a StopIteration for the end of the epoch
             error = RuntimeError(f"the dataset raised StopIteration in dataset[{index}]: its length says where it ends")
             error.__cause__ = e
