@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from stoker import Loader
 from stoker import transforms as T
-from stoker.errors import InvalidArgumentError
+from stoker.errors import InvalidArgumentError, StokerError
 from stoker.loader.lower import _boxes
 from support import import_torchvision
 
@@ -391,6 +391,22 @@ def test_buckets_give_ranks_equal_steps_of_one_bucket() -> None:
         assert one >= 12 - 7
         seen = {i for r in ranks for batch, _ in r for i in batch}
         assert len(seen) == (192 if last == "drop" else 203)
+
+
+@pytest.mark.parametrize("by", ["size", "aspect_ratio"])
+@pytest.mark.parametrize("form", ["pairs", "rows"])
+def test_bad_files_do_not_end_a_run_with_buckets(by: str, form: str, files: list[Any], tmp_path: Any) -> None:
+    (tmp_path / "text.png").write_text("no image")
+    bad = [tmp_path / "text.png", tmp_path / "missing.png"]
+    paths = [str(p) for p in (*files[:4], bad[0], *files[4:9], bad[1])]
+    rows = [(p, i) if form == "pairs" else (p, p, i) for i, p in enumerate(paths)]
+    fields: Any = None if form == "pairs" else {"image": "Image", "again": "Image", "label": None}
+    more: dict[str, Any] = dict(bucket_by=by, pad="zeros", shuffle=True, fields=fields, transforms=[T.RandomHorizontalFlip()])
+    with Loader(rows, 3, on_error="skip", max_errors=2, **more) as loader:
+        assert sorted(x for b in loader for x in b.label.tolist()) == [0, 1, 2, 3, 5, 6, 7, 8, 9]
+        assert sorted(e.uri for e in loader.pipeline.bad_samples()) == sorted(map(str, bad))
+    with pytest.raises((StokerError, OSError), match=r"text\.png|missing\.png"):
+        Loader(rows, 3, **more)
 
 
 def test_buckets_of_sizes_and_of_keys(tmp_path: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from stoker.errors import InvalidArgumentError
 from stoker.loader._order import Order
+from stoker.loader._spec import Spec
 from stoker.loader.sources._image_sizes import Size
 from stoker.loader.sources._source import Source
 
@@ -76,12 +77,10 @@ class BucketOrder(Order):
         return steps, ids[whole:]
 
 
-def make_buckets(bucket_by: Any, source: Source, oriented: bool, together: int, shuffle: bool, seed: int) -> BucketOrder:
+def make_buckets(bucket_by: Any, source: Source, spec: Spec) -> BucketOrder:
     """Makes the order for the Loader's argument bucket_by: "aspect_ratio" or "size" of images, "duration" of sounds, or a list with a key for each sample.
-
-    oriented: whether the EXIF orientation is applied, which may exchange height and width. together: number of samples in a step, over all ranks. Raises
-    InvalidArgumentError for other values, and if sizes or lengths are not known.
-    """
+    Raises InvalidArgumentError for other values, and if sizes or lengths are not known."""
+    together, shuffle, seed = spec.batch * spec.shard.world, spec.shuffle, spec.seed
     durations = source.durations()
     names = "'duration'" if durations is not None else "'aspect_ratio', 'size'"
     if isinstance(bucket_by, str):
@@ -94,7 +93,8 @@ def make_buckets(bucket_by: Any, source: Source, oriented: bool, together: int, 
         }
         if bucket_by not in keys_of or durations is not None:
             raise InvalidArgumentError(f"bucket_by is {names}, or a list with a key for each sample, not {bucket_by!r}")
-        keys = [keys_of[bucket_by](size) for size in source.image_sizes(oriented)]
+        bad_may_pass = spec.settings.get("on_error", "raise") != "raise"
+        keys = [keys_of[bucket_by](size) for size in source.image_sizes(spec.orientation, bad_may_pass)]
         return BucketOrder(keys, bucket_by == "size", together, shuffle, seed)
     values = bucket_by.tolist() if hasattr(bucket_by, "tolist") else bucket_by
     if not isinstance(values, (list, tuple)) or not values or isinstance(bucket_by, os.PathLike):

@@ -798,7 +798,7 @@ def _open_in_order(
         opened = opened.by_batches(asked)
     if bucket_by is not None:
         _check_buckets(sampler is not None or batch_sampler is not None or spec.by_shards or spec.by_groups, opened)
-        order = make_buckets(bucket_by, opened, spec.orientation, spec.batch * spec.shard.world, spec.shuffle, spec.seed)
+        order = make_buckets(bucket_by, opened, spec)
         spec.shuffle = False
     return opened, order
 

@@ -37,7 +37,7 @@ from stoker.loader.batches._finish import Finish, Finishing, Keep, Lists, Planes
 from stoker.loader.batches._pad import check_holds
 from stoker.loader.lower import Field, Followers, Image, refuse_other_tensors
 from stoker.loader.sources._fetch import Fetch, Fetched, FetchMany, Item, ProcessWorkers, Workers, unfinished
-from stoker.loader.sources._image_sizes import Size, measured, size_of_file, spread
+from stoker.loader.sources._image_sizes import Size, measured, sizes_of_files, spread
 from stoker.loader.sources._samples import Samples, column, height_and_width
 from stoker.loader.sources._shared import ReuseDetector
 from stoker.loader.sources._source import Source
@@ -174,14 +174,14 @@ class DatasetSource(Source):
                 "its seconds"
             )
 
-    def image_sizes(self, oriented: bool) -> list[Size]:
+    def image_sizes(self, oriented: bool, bad_may_pass: bool) -> list[Size]:
         measure = getattr(self.dataset, "get_height_and_width", None)
         if measure is not None and self.size is not None:
             return [(int(height), int(width)) for height, width in measured(measure, range(self.size), self.size)]
         paths = [self.samples_of.path_of(item) for item in self.dataset] if isinstance(self.dataset, list) else []
         if paths and None not in paths:
-            return measured(lambda path: size_of_file(path, oriented), paths, len(paths))
-        return super().image_sizes(oriented)
+            return sizes_of_files(paths, oriented, bad_may_pass)
+        return super().image_sizes(oriented, bad_may_pass)
 
     def some_sizes(self, spec: Spec, samples: Callable[[], int | None], classes: Callable[[], list[str]]) -> Iterable[Size]:
         return self.sizes or []

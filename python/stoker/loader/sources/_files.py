@@ -20,7 +20,7 @@ from stoker.loader._spec import DatasetArguments, Spec
 from stoker.loader.batches._finish import Finishing, by_value
 from stoker.loader.lower import Image
 from stoker.loader.sources._dataset import DatasetSource
-from stoker.loader.sources._image_sizes import WHOLE, Size, measured, size_of_file, sizes_read, spread
+from stoker.loader.sources._image_sizes import WHOLE, Size, size_of_file, sizes_of_files, sizes_read, spread
 from stoker.loader.sources._source import Source
 from stoker.pipeline import Pipeline
 
@@ -83,12 +83,12 @@ class FileSource(Source):
     def by_batches(self, asked: DatasetArguments) -> Source:
         return super().by_batches(asked) if self.paths is None else _FilesByIndexSource(FilesByIndex(self), asked)
 
-    def image_sizes(self, oriented: bool) -> list[Size]:
+    def image_sizes(self, oriented: bool, bad_may_pass: bool) -> list[Size]:
         if self.paths is None:
             raise InvalidArgumentError(
                 "bucket_by: of a folder give torchvision's ImageFolder(folder), or a list of (path, target), whose files are known"
             )
-        return measured(lambda path: size_of_file(path, oriented), self.paths, len(self.paths))
+        return sizes_of_files(self.paths, oriented, bad_may_pass)
 
     def some_sizes(self, spec: Spec, samples: Callable[[], int | None], classes: Callable[[], list[str]]) -> Iterable[Size]:
         paths = None if self.paths is None else [self.paths[k] for k in spread(len(self.paths), _LOOKED_AT)]

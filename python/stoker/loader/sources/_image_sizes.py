@@ -9,6 +9,7 @@ a program never gets a tensor from one batch and a list from the next.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -50,6 +51,25 @@ def measured(measure: Callable[[Any], Size], items: Iterable[Any], total: int) -
 
     with ThreadPoolExecutor(16) as pool:
         return list(counted(pool.map(measure, items), "bucket_by: reading sizes", total))
+
+
+def sizes_of_files(paths: Sequence[Any], oriented: bool, bad_may_pass: bool) -> list[Size]:
+    """Returns the size of each image, for bucket_by. bad_may_pass: whether the Loader leaves out or replaces bad samples. A file that is missing or is no image
+    then counts as one of 1x1 pixel, since the pipeline reports it when it reads it; otherwise this raises an error with the file's name."""
+
+    def size_of(path: Any) -> Size:
+        try:
+            return size_of_file(path, oriented)
+        except InvalidArgumentError:
+            raise
+        except (OSError, StokerError) as e:
+            if bad_may_pass:
+                return 1, 1
+            if isinstance(e, StokerError):
+                e.args = (f"{os.fsdecode(path)}: {e}",)
+            raise
+
+    return measured(size_of, paths, len(paths))
 
 
 def sizes_read(reader: Callable[[dict[str, Any]], Any], arguments: dict[str, Any], spec: Spec) -> list[Size]:

@@ -162,9 +162,9 @@ class Source:
     def check_bucket_by(self) -> None:
         """Raises InvalidArgumentError if the samples are sounds whose lengths are not known."""
 
-    def image_sizes(self, oriented: bool) -> list[Size]:
+    def image_sizes(self, oriented: bool, bad_may_pass: bool) -> list[Size]:
         """Returns (height, width) of each image, for bucket_by. Raises InvalidArgumentError if they are not known. oriented: the EXIF orientation is
-        applied."""
+        applied. bad_may_pass: as in sizes_of_files."""
         raise InvalidArgumentError(
             f"bucket_by: the sizes of the images are not known before they are read: add get_height_and_width(i) to the Dataset, or {ADVICE}"
         )
