@@ -81,6 +81,8 @@ const char *stk__file_path(const char *path)
 
 const char *stk__file_uri_hint(const char *path)
 {
+	if (*path == '~')
+		return " (only a shell replaces ~ by the home folder; in Python, os.path.expanduser does)";
 	if (strncasecmp(path, "file:/", 6) != 0)
 		return "";
 	if (strncmp(path, "file://", 7) != 0)

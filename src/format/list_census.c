@@ -217,10 +217,14 @@ enum stk_status stk__census_no_classes(
 	if (c->left_out)
 		return stk__fail(err, STK_INVALID, "%s: dir_filters leave out all of its %lld folders", root, (long long)c->left_out);
 	if (c->loose) {
-		const char *slash = strrchr(root, '/');
+		const char *slash = strrchr(root, '/'), *last = slash ? slash + 1 : root;
+		const char *one = c->loose == 1 ? wanted->one : wanted->many;
+		if (strcmp(last, ".") == 0 || strcmp(last, "..") == 0)
+			return stk__fail(err, STK_INVALID, "%s holds %lld %s but no class folders: did you mean \"%s/..\"?", root,
+				(long long)c->loose, one, root);
 		int n = slash ? slash == root ? 1 : (int)(slash - root) : 1;
 		return stk__fail(err, STK_INVALID, "%s holds %lld %s but no class folders: did you mean \"%.*s\"?", root,
-			(long long)c->loose, c->loose == 1 ? wanted->one : wanted->many, n, slash ? root : ".");
+			(long long)c->loose, one, n, slash ? root : ".");
 	}
 	if (c->files)
 		return stk__fail(err, STK_INVALID, "%s holds %lld file%s but no class folders with %s (ROOT/CLASS/FILE is what is read)%s",

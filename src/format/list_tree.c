@@ -239,7 +239,9 @@ enum stk_status stk__list_read_tree(struct stk_file_list *l, const struct stk_fi
 		errno = ENOTDIR;
 	}
 	if (root < 0)
-		return stk__fail_errno(err, errno, "%s: cannot open the folder%s", o->file_root, stk__uri_hint(o->file_root));
+		return stk__fail_errno(err, errno, "%s: cannot open the folder%s", o->file_root,
+			strpbrk(o->file_root, "*?[{") ? " (patterns of files are not expanded: give the list of the files)"
+						      : stk__uri_hint(o->file_root));
 	w.root = root;
 	w.entries = stk__alloc(ENTRIES_SIZE);
 	enum stk_status status = STK_OK;
