@@ -3,6 +3,7 @@
 
 import collections
 import dataclasses
+import gzip
 import os
 import signal
 
@@ -304,6 +305,9 @@ def test_tables_in_files(tmp_path, files, end):
         ("path,y\na,NaN\nb,2\n", "row 1 has no value for 'y'"),
         ("path,y\na,99999999999999999999\n", "column 'y'.*64 bits"),
         ("path,y\na,é\n".encode("latin1"), "UTF-8.*encoding="),
+        (gzip.compress(b"path,y\na,1\n"), r"is compressed: .*pandas\.read_csv"),
+        ("path,y,z,y\na,1,2,3\n", "each once, and it has 'y' 2 times"),
+        ("path,y\na,1\nb\0c,2\n", r"row 2: the path 'b\\x00c' holds a zero byte"),
     ],
 )
 def test_tables_that_cannot_be_meant(tmp_path, files, text, said):
@@ -347,6 +351,72 @@ def test_tables_in_memory(files):
             Loader(source, 2)
     with pytest.raises(InvalidArgumentError, match=r"give one of them \(train, test\)"):
         Loader({"train": [], "test": []}, 2)
+
+
+class Column:
+    """A replacement for pandas.Series whose index is that of a filtered table: an entry's label is not its place."""
+
+    def __init__(self, values):
+        self.values = self.iloc = values
+
+    def __len__(self):
+        return len(self.values)
+
+    def __getitem__(self, label):
+        return self.values[{10 * k: k for k in range(len(self.values))}[label]]
+
+    def __iter__(self):
+        return iter(self.values)
+
+    def tolist(self):
+        return list(self.values)
+
+
+def test_columns_of_paths(files):
+    """Arrays of strings and columns of tables are lists of paths."""
+    paths, small = [str(f) for f in files[:3]], {"transforms": [T.Resize((8, 8))]}
+    want = torch.cat([b.image for b in Loader(paths, 2, **small)])
+    for source in (np.array(paths), list(np.array(paths)), np.array(paths, bytes), Column(paths)):
+        assert torch.equal(torch.cat([b.image for b in Loader(source, 2, **small)]), want), type(source)
+    for pair in (
+        (np.array(paths), np.array([3, 1, 2])),
+        (Column(paths), Column([3, 1, 2])),
+        list(zip(np.array(paths), [3, 1, 2], strict=True)),
+    ):
+        assert [x for b in Loader(pair, 2, **small) for x in b.label.tolist()] == [3, 1, 2]
+    with pytest.raises(InvalidArgumentError, match=r"2 dimensions.*give \(paths, labels\)"):
+        Loader(np.array([[p, "1"] for p in paths]), 2)
+    for kind in (set, frozenset):
+        with pytest.raises(InvalidArgumentError, match=r"sorted\(paths\)"):
+            Loader(kind(paths), 2)
+
+
+def test_tables_of_other_packages(files):
+    pyarrow = pytest.importorskip("pyarrow")
+
+    class Polars:
+        """Has the parts of polars.DataFrame that the library uses."""
+
+        columns = ("path", "n")
+
+        def __getitem__(self, name):
+            return type("Series", (), {"to_list": lambda _: values[name]})()
+
+    values = {"path": [str(f) for f in files[:3]], "n": [3, 1, 2]}
+    for source in (pyarrow.table(values), Polars()):
+        (batch,) = Loader.from_csv(source, 3, transforms=[T.Resize((8, 8))])
+        assert batch.n.tolist() == [3, 1, 2] and batch._fields == ("image", "n")
+    with pytest.raises(InvalidArgumentError, match="row 2 has no value for 'n'"):
+        Loader.from_csv(pyarrow.table({**values, "n": [3, None, 2]}), 3)
+
+
+def test_tables_without_targets(files, tmp_path):
+    """A batch then has no field for targets, instead of the numbers of the rows."""
+    for text, targets in ((f"path\n{files[0]}\n", None), (f"path,n\n{files[0]},1\n", []), (f"path,n\n{files[0]},1\n", {})):
+        batch = next(iter(table(tmp_path, files, text, targets=targets)))
+        assert batch._fields == ("image",)
+    with pytest.raises(InvalidArgumentError, match="has no column ''"):
+        table(tmp_path, files, "path,n\na,1\n", targets="")
 
 
 # ---- processes and arguments ----

@@ -34,7 +34,7 @@ from stoker.loader.sources._array_source import ArraySource
 from stoker.loader.sources._arrays import Arrays, in_folder
 from stoker.loader.sources._dataset import DatasetSource
 from stoker.loader.sources._described import Listing, classes_of, object_of
-from stoker.loader.sources._files import from_folder, from_list, table_error
+from stoker.loader.sources._files import from_folder, from_list, listed, table_error
 from stoker.loader.sources._hub import HubStream, HubTable, is_hub, table_of, turned, whole_of
 from stoker.loader.sources._image_sizes import waveforms
 from stoker.loader.sources._known import Listed, is_stream, known
@@ -883,6 +883,7 @@ def _known_source(source: Any, split: str, storage: Any, asked: DatasetArguments
         isinstance(source, (str, os.PathLike)) and os.fspath(source).endswith(".csv")
     ):
         raise table_error(source)
+    source = listed(source)
     _refuse_loaders(source)
     if isinstance(source, (bytes, bytearray)):
         raise InvalidArgumentError(f"Loader: a path is a str or a Path, not {type(source).__name__}: os.fsdecode(path) makes a str of it")

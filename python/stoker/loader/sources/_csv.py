@@ -28,7 +28,7 @@ def from_table(
     that of the CSV file. targets: one or several columns, or a dict from fields to columns; by default all columns but `path`.
     """
     paths, columns, _ = _parts_of(table, path, targets, root)
-    return FileSource(None, paths, columns or None)
+    return FileSource(None, paths, columns)
 
 
 def rows_of(
@@ -72,7 +72,7 @@ def _parts_of(
             single = next(iter(columns)) if isinstance(table, (str, os.PathLike)) and len(columns) == 1 else ""
             for other in "| ":  # perhaps the file separates its columns by one of these, and not by commas or tabs
                 value = str(columns[single][0]) if single and columns[single] else ""
-                if column in single.split(other) and value.count(other) == single.count(other):
+                if single and column in single.split(other) and value.count(other) == single.count(other):
                     raise _of_separator(name, other)
             there = (
                 f"its first line names {', '.join(columns)}" if isinstance(table, (str, os.PathLike)) else f"it has {', '.join(columns)}"
@@ -86,6 +86,8 @@ def _parts_of(
     for row, value in enumerate(columns[path], 1):
         if value == "" or not isinstance(value, (str, os.PathLike)):
             raise InvalidArgumentError(f"Loader.from_csv: {name}: row {row} has no path: {path!r} is {value!r}")
+        if "\0" in os.fsdecode(value):
+            raise InvalidArgumentError(f"Loader.from_csv: {name}: row {row}: the path {value!r} holds a zero byte, which no path may")
     root = os.fspath(root or "")
     fields = {field: _typed(name, column, columns[column]) for field, column in wanted.items()}
     return [_beneath(root, str(p)) for p in columns[path]], fields, root
@@ -97,10 +99,13 @@ def _beneath(root: str, path: str) -> str:
 
 
 def _of_frame(table: Any) -> dict[str, list[Any]]:
-    names = [str(c) for c in table.columns]
+    """Returns the columns of a table of pandas, polars or pyarrow."""
+    columns = getattr(table, "column_names", table.columns)  # in pyarrow, `columns` are not the names
+    names = [str(c) for c in columns]
     if len(set(names)) != len(names):
         raise InvalidArgumentError(f"Loader.from_csv: the table has several columns of one name: {', '.join(names)}")
-    return {name: table[c].tolist() for name, c in zip(names, table.columns, strict=True)}
+    found = {name: table[c] for name, c in zip(names, columns, strict=True)}
+    return {name: next(getattr(c, m) for m in ("tolist", "to_list", "to_pylist") if hasattr(c, m))() for name, c in found.items()}
 
 
 def _columns_of_fields(targets: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
@@ -142,6 +147,10 @@ def _read(path: str) -> dict[str, list[str]]:
     try:
         return _read_text(path)
     except UnicodeDecodeError as e:
+        if _files.read_bytes(path).startswith(_COMPRESSED):
+            raise InvalidArgumentError(
+                f"Loader.from_csv: {path} is compressed: decompress it, or give the table that pandas.read_csv({path!r}) reads"
+            ) from None
         raise InvalidArgumentError(
             f"Loader.from_csv: {path} is no text in UTF-8 ({e}): give the table that pandas.read_csv({path!r}, encoding=...) reads"
         ) from None
@@ -180,8 +189,10 @@ def _columns(file: TextIO, path: str, delimiter: str, strict: bool) -> dict[str,
     file.seek(0)
     rows = _rows(file, path, delimiter, strict)
     _, names = next(rows, (0, []))
-    if not names or len(set(names)) != len(names):
-        raise InvalidArgumentError(f"Loader.from_csv: {path}: its first line names the columns, each once")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if not names or twice is not None:
+        which = "" if twice is None else f", and it has {twice!r} {names.count(twice)} times"
+        raise InvalidArgumentError(f"Loader.from_csv: {path}: its first line names the columns, each once{which}")
     if len(names) == 1 and ";" in names[0]:
         raise _of_separator(path, ";")
     columns: dict[str, list[str]] = {name: [] for name in names}
@@ -227,6 +238,8 @@ def _typed(name: str, column: str, values: list[Any]) -> list[Any]:
     return values
 
 
+# The first bytes of files of gzip, zip, xz, bzip2 and Zstandard.
+_COMPRESSED = (b"\x1f\x8b", b"PK\x03\x04", b"\xfd7zXZ", b"BZh", b"\x28\xb5\x2f\xfd")
 # The texts that pandas reads as bools, and their values here.
 _TRUTH = {"True": 1, "TRUE": 1, "true": 1, "False": 0, "FALSE": 0, "false": 0}
 

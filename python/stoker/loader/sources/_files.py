@@ -222,6 +222,21 @@ def _refuse_robots(folder: str) -> None:
         )
 
 
+def listed(source: Any) -> Any:
+    """Returns the paths of an array of strings, or of a column of a DataFrame, as a list; other sources unchanged. Raises InvalidArgumentError for arrays of
+    strings with several dimensions, and for sets: Python orders the strings in a set differently in each process."""
+    if isinstance(source, (set, frozenset)):
+        raise InvalidArgumentError("Loader: a set has another order in each process: give sorted(paths)")
+    if getattr(getattr(source, "dtype", None), "kind", "") in ("U", "S", "T") and hasattr(source, "ndim"):  # NumPy's types of strings
+        if source.ndim != 1:
+            raise InvalidArgumentError(
+                f"Loader: an array of strings with {source.ndim} dimensions is no list of paths, and labels in it are strings: give (paths, labels)"
+            )
+        return source.tolist()
+    is_column = hasattr(source, "iloc") and hasattr(source, "tolist") and not hasattr(source, "columns") and len(source) > 0
+    return source.tolist() if is_column and isinstance(source.iloc[0], (str, os.PathLike)) else source
+
+
 def from_list(source: Sequence[Any]) -> FileSource:
     """Makes a source from [(path, target), ...], [path, ...] or ([path, ...], [target, ...]). Raises InvalidArgumentError for others."""
     if not source:
@@ -251,7 +266,7 @@ def from_list(source: Sequence[Any]) -> FileSource:
 
 def _paths(paths: Sequence[Any]) -> list[Any]:
     for p in paths:
-        if hasattr(p, "ndim"):
+        if hasattr(p, "ndim") and not isinstance(p, (str, bytes)):  # entries of an array of strings have it too
             raise InvalidArgumentError(
                 "a list of samples holds paths: images in memory are one array, as (np.stack(images), targets), or a Dataset's"
             )
