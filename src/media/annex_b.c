@@ -78,8 +78,7 @@ static bool has_start_code(const uint8_t *header, size_t size)
 	return size >= 3 && !header[0] && !header[1] && (header[2] == 1 || (size >= START && !header[2] && header[3] == 1));
 }
 
-/* Calls `on_unit` for each unit of a stream in Annex B, until `on_unit` returns true. Returns the result of the last call. */
-static bool each_unit(const uint8_t *at, size_t size, bool (*on_unit)(void *user, const uint8_t *unit, size_t size), void *user)
+bool stk__annex_b_each_unit(const uint8_t *at, size_t size, bool (*on_unit)(void *user, const uint8_t *unit, size_t size), void *user)
 {
 	enum { CODE = 3 };
 	size_t begin = size, i = 0;
@@ -116,14 +115,14 @@ enum stk_status stk__annex_b_create(
 	if (has_start_code(header, size)) {
 		memcpy(out->head, header, size);
 		out->head_size = size;
-		each_unit(out->head, out->head_size, find_layers, &out->layers);
+		stk__annex_b_each_unit(out->head, out->head_size, find_layers, &out->layers);
 		return STK_OK;
 	}
 	struct reader r = {header, size, false};
 	uint8_t *end = codec == STK_UNITS_HEVC ? put_hvcc(&r, &out->length, out->head) : put_avcc(&r, &out->length, out->head);
 	out->head_size = (size_t)(end - out->head);
 	if (!r.ended) {
-		each_unit(out->head, out->head_size, find_layers, &out->layers);
+		stk__annex_b_each_unit(out->head, out->head_size, find_layers, &out->layers);
 		return STK_OK;
 	}
 	stk__annex_b_free(out);
@@ -208,6 +207,6 @@ static bool note_slice(void *user, const uint8_t *unit, size_t size)
 bool stk__annex_b_unneeded(const struct stk_annex_b *a, const uint8_t *packet, size_t size)
 {
 	struct needs n = {a, false, false};
-	each_unit(packet, size, note_slice, &n);
+	stk__annex_b_each_unit(packet, size, note_slice, &n);
 	return n.seen && !n.needed;
 }

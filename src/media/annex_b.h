@@ -34,6 +34,9 @@ size_t stk__annex_b_capacity(const struct stk_annex_b *a, size_t size);
 STK_MUST_USE enum stk_status stk__annex_b_convert(
 	const struct stk_annex_b *a, const uint8_t *packet, size_t size, uint8_t *to, size_t *written, struct stk_error *err);
 
+/* Calls `on_unit` for each unit of a stream in Annex B, until `on_unit` returns true. Returns the result of the last call, or false without units. */
+bool stk__annex_b_each_unit(const uint8_t *at, size_t size, bool (*on_unit)(void *user, const uint8_t *unit, size_t size), void *user);
+
 /* Returns whether no other picture refers to the picture of a packet, so that the packet can be skipped if its picture is not wanted. packet: in Annex B. */
 bool stk__annex_b_unneeded(const struct stk_annex_b *a, const uint8_t *packet, size_t size);
 

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/xxhash.h"
+#include "media/coded_size.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -241,6 +242,17 @@ static enum stk_status decode_key(
 	return s;
 }
 
+/* Replaces the size that the container states by that of the coded stream, if the two differ: decoders follow the latter. Keeps an impossible size, which is
+ * refused later. */
+static void correct_size(struct stk_video_index *x)
+{
+	AVCodecParameters *p = x->parameters;
+	if (p->extradata_size > 0 && p->width >= 0 && p->height >= 0 &&
+		(p->codec_id == AV_CODEC_ID_H264 || p->codec_id == AV_CODEC_ID_HEVC))
+		stk__coded_size(p->codec_id == AV_CODEC_ID_HEVC ? STK_UNITS_HEVC : STK_UNITS_H264, p->extradata, (size_t)p->extradata_size,
+			&p->width, &p->height);
+}
+
 /* Reads the size of MPEG-4's frames from the stream if the container does not state it. FFmpeg ignores the size in MP4 files, since for MPEG-4 only the
  * codec's own headers are reliable. For other codecs a missing size means that the file is damaged. */
 static enum stk_status find_size(struct stk_video_index *x, const struct stk_media_input *in, struct stk_error *err)
@@ -283,6 +295,7 @@ static enum stk_status read_stream(
 		s = find_size(x, in, err);
 	if (s)
 		return s;
+	correct_size(x);
 	x->facts.stream = stream->index;
 	x->listed = stk__container_blank(c);
 	snprintf(x->facts.container, sizeof x->facts.container, "%s", stk__container_format(c)->iformat->long_name);

@@ -583,6 +583,53 @@ def test_a_size_that_only_the_codec_knows(clips):
     assert (facts.height, facts.width) == videos.frames(clips("mpeg4.mp4"))[0].shape[:2]
 
 
+def read_pair(path):
+    """Returns the shape of a clip of two frames, read by readers.video."""
+    pipe = stoker.Pipeline(1, 1, None)
+    with pipe:
+        pipe.set_outputs(stoker.fn.readers.video(device="cpu", filenames=[str(path)], sequence_length=2))
+    return pipe.run()[0].shape()[0]
+
+
+@pytest.mark.parametrize("stated", [(200, 100), (16, 16), (60, 44), (50, 48)])
+@pytest.mark.parametrize(
+    "codec",
+    [
+        "libx264 -pix_fmt yuv420p",
+        "libx264 -pix_fmt yuv420p -flags +ilme+ildct",
+        "libx264 -pix_fmt yuv444p -x264-params cqm=jvt",
+        "libx265 -pix_fmt yuv422p10le -x265-params log-level=none",
+        "libx265 -pix_fmt yuv420p -x265-params log-level=none:temporal-layers=3",
+    ],
+)
+def test_a_box_that_states_another_size(tmp_path, codec, stated):
+    """The sizes in MP4's boxes and in the coded stream differ. As with FFmpeg, the stream's counts, but a box that leaves out a part of H.264's last blocks
+    crops them."""
+    path = tmp_path / "v.mp4"
+    videos.ffmpeg("-f lavfi -i", "testsrc2=size=62x44:rate=10:duration=1", "-c:v", codec, path)
+    data = bytearray(path.read_bytes())
+    at = max(data.rfind(b"avc1"), data.rfind(b"hev1")) + 28
+    assert struct.unpack_from(">HH", data, at) == (62, 44)
+    struct.pack_into(">HH", data, at, *stated)
+    path.write_bytes(data)
+    facts = videos.probe(path)
+    decoder = opened(path)
+    assert (decoder.metadata.width, decoder.metadata.height) == (facts["width"], facts["height"]) == decoder[0].shape[1::-1]
+    assert read_pair(path) == (2, facts["height"], facts["width"], 3)
+
+
+def test_a_wrong_header_of_another_codec(tmp_path):
+    path, fixed = tmp_path / "v.mp4", tmp_path / "fixed.mp4"
+    videos.ffmpeg("-f lavfi -i", "testsrc2=size=62x44:rate=10:duration=1", "-c:v libvpx-vp9", path)
+    data = bytearray(path.read_bytes())
+    struct.pack_into(">HH", data, data.rfind(b"vp09") + 28, 80, 32)
+    path.write_bytes(data)
+    videos.ffmpeg("-i", path, "-c copy", fixed)
+    with pytest.raises(stoker.errors.ShapeError, match=r"62 x 44 pixels, and the video 80 x 32: .* `ffmpeg -i IN -c copy OUT` corrects it"):
+        read_pair(path)
+    assert read_pair(fixed) == (2, 44, 62, 3)
+
+
 @pytest.mark.parametrize("width", [-1, -(2**31)])
 def test_impossible_sizes(clips, width):
     """A file that states a negative width is refused as damaged. A PixelWidth (b0) of four bytes replaces Matroska's PixelWidth of one byte and the next

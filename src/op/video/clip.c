@@ -161,7 +161,9 @@ static struct stk_image place_frame(void *user, int32_t k, int32_t width, int32_
 	const struct clip *c = user;
 	if (width == c->width && height == c->height)
 		return stk__image_hwc(c->bytes + (size_t)c->indices[k] * frame_bytes(c), STK_UINT8, width, height, 3);
-	(void)!stk__fail(err, STK_SHAPE, "frame %d has %d x %d pixels, and the video %d x %d: frames of one tensor have one size",
+	(void)!stk__fail(err, STK_SHAPE,
+		"frame %d has %d x %d pixels, and the video %d x %d: frames of one tensor have one size. If all frames have the former, the file's header is "
+		"wrong, and `ffmpeg -i IN -c copy OUT` corrects it",
 		c->frames[k], width, height, c->width, c->height);
 	return (struct stk_image){0};
 }
