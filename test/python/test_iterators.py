@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The PyTorch iterators: ends of epochs, last batches, arguments and ranks; also the iterators by DLPack."""
 
+import copy
 import itertools
+import pickle
 import warnings
 
 import numpy as np
@@ -430,6 +432,15 @@ def test_last_batches_of_several_ranks(files, policy):
     if policy is PARTIAL:
         assert of_ranks("keep", 1) == of_ranks("fill", 1)
         assert of_ranks("keep") == of_ranks("fill")
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_an_iterator_is_not_copied(files, duplicate):
+    """A copy would share the pipeline, so that each of the two would get every other batch."""
+    iterator = DALIGenericIterator(seven(files), ["label"], reader_name="Reader")
+    with pytest.raises(TypeError, match=r"cannot be pickled or copied: .* Make another pipeline with another iterator"):
+        duplicate(iterator)
+    assert len(list(iterator)) == 4
 
 
 def test_any_framework_by_dlpack(files, monkeypatch):

@@ -412,6 +412,12 @@ class EpochIterator:
         if self._reader is not None:  # epochs of a reader that wraps differ in length
             self._metas = [p.reader_meta(self._reader) for p in self._pipes]
 
+    def __getstate__(self) -> Any:
+        raise TypeError(
+            "an iterator over pipelines cannot be pickled or copied: a copy would take every other batch of the same pipelines. Make another pipeline with "
+            "another iterator; checkpoints() is what to save"
+        )
+
     def __iter__(self) -> Any:
         if self._is_over():  # as in DALI, this does not depend on auto_reset
             self.reset()

@@ -79,6 +79,12 @@ class DALIStructuredOutputIterator:
         """Returns an iterator over the next epoch."""
         return self.SimpleIterator(self)
 
+    def __getstate__(self) -> Any:
+        raise TypeError(
+            "a DALIStructuredOutputIterator cannot be pickled or copied: a copy would take every other batch of the same pipeline. Make another pipeline with "
+            "another iterator; internal_iterator.checkpoints() is what to save"
+        )
+
     def _next(self) -> Any:
         step: Any
         if self._convert_sample_data_group_to_dict and isinstance(self._iterator, StructuredBatches):
