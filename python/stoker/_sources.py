@@ -161,11 +161,23 @@ class Source(KeptErrors):
         """Prepares for the end of the pipeline. Does nothing here; a subclass whose pull() may wait overrides it to end that wait."""
 
 
+@dataclass
+class OfRank:
+    """A source over a callable that gives only the batches of one rank. shard: (rank, number of ranks). The batches of all ranks with one number follow each
+    other in the global sequence, so that a state can be restored with another number of ranks."""
+
+    function: Callable[..., Any]
+    shard: tuple[int, int]
+
+
 class CallableSource(Source):
     """A source over a callable, which takes no argument or one: the number of the batch, a BatchInfo, or a SampleInfo if it returns single samples."""
 
-    def __init__(self, function: Callable[..., Any], batch_info: bool, ahead: int | None, **kwargs: Any) -> None:
+    def __init__(
+        self, function: Callable[..., Any], batch_info: bool, ahead: int | None, shard: tuple[int, int] = (0, 1), **kwargs: Any
+    ) -> None:
         self.function = function
+        self.shard = shard
         self.ahead = ahead  # number of batches after the current one for which worker processes begin the calls; None: no processes
         self.processes: Processes | None = None
         self._size = 0
@@ -405,6 +417,8 @@ def make_source(
         return FedSource(repeat_last, blocking, **{**kwargs, "by_sample": False})
     if isinstance(source, ByPosition):
         return PositionSource(source, **kwargs)
+    if isinstance(source, OfRank):
+        return CallableSource(source.function, batch_info, ahead, source.shard, **kwargs)
     iterable = hasattr(source, "__iter__") and not isinstance(source, type)
     if not iterable and callable(source) and not _is_generator_function(source):
         if cycle is not None and cycle is not False:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 
 import numpy as np
@@ -15,7 +16,7 @@ torch = pytest.importorskip("torch")
 
 from stoker import Pipeline, fn, types  # noqa: E402
 from stoker.batching import RaggedBatch  # noqa: E402
-from stoker.errors import InvalidArgumentError  # noqa: E402
+from stoker.errors import InvalidArgumentError, StateError  # noqa: E402
 from stoker.structured.inputs import (  # noqa: E402
     DataProvider,
     SamplerBase,
@@ -177,8 +178,8 @@ def test_a_custom_step_draws_and_calls_numpy():
 
 
 def test_what_an_iterator_gives():
-    """Tests fields that are declared ragged, padded fields, fields whose second dimension varies (refused), post_process_func and
-    CreateAsDataLoaderObject."""
+    """Tests fields that are declared ragged, padded fields, fields whose second dimension varies (refused), post_process_func, CreateAsDataLoaderObject and
+    copies (refused)."""
 
     class Provider(DataProvider):
         @property
@@ -216,6 +217,9 @@ def test_what_an_iterator_gives():
     assert isinstance(next(iter(masked))["ragged"], RaggedBatch)
     with pytest.raises(RuntimeError, match="multiprocessing_context"):
         masked.multiprocessing_context  # noqa: B018
+    for duplicate in (copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match=r"cannot be pickled or copied: .* Make another pipeline with another iterator"):
+            duplicate(masked)
 
 
 # ---- the tree ----
@@ -509,6 +513,72 @@ def test_sequences_continue_where_a_state_was_saved():
     assert len(set(whole)) == 6
     for parallel in (False, True):
         assert values(pipeline(parallel, num_threads=1, checkpoint=state), 4) == whole[2:]
+
+
+class Permutations(SamplerBase):
+    """Shuffles the samples in each epoch. Only its calls of reset() advance it to the next epoch, so a restored run has to repeat them."""
+
+    length, is_epoch_based = 0, True
+
+    def __init__(self, count: int, size: int) -> None:
+        self.size, self.length = size, count // size
+        self.rng = np.random.default_rng(3)
+        self.count = count
+        self.reset()
+
+    def get_next_batch_indices(self) -> list[int]:
+        return next(self.batches)
+
+    def reset(self) -> None:
+        order = self.rng.permutation(self.count)
+        self.batches = iter(order[: self.length * self.size].reshape(-1, self.size).tolist())
+
+
+@pytest.mark.parametrize("kind", ["sequences", "epochs"])
+@pytest.mark.parametrize("form", ["iterable", "callable"])
+def test_an_order_continues_after_any_batch_on_any_number_of_ranks(kind, form):
+    """A sampler with a state of its own gives the same batches after a restore, also if the state is of another number of ranks."""
+    data, steps = Cameras(12), [UnneededFieldRemover(["cams", "token"])]
+
+    def pipeline(rank: int, ranks: int, state: bytes | None = None) -> Pipeline:
+        sampler = SequenceSampler(4, [3, 1, 4, 2, 2], 9) if kind == "sequences" else Permutations(12, 4)
+        order = SamplerInputIterable(data, sampler, rank, ranks)
+        if form == "callable":
+            order = SamplerInputCallable(data, sampler, 30, 4, rank, ranks)
+        definition = PipelineDefinition(order, steps, use_parallel_external_source=False)
+        return definition.get_dali_pipeline(batch_size=4 // ranks, num_threads=1, checkpoint=state)
+
+    def taken(pipe: Pipeline, count: int) -> list[list[float]]:
+        """Returns the times in the next `count` batches. An epoch's end is an empty list."""
+        found: list[list[float]] = []
+        for _ in range(count):
+            try:
+                found.append(pipe.run()[0].as_array().ravel().tolist())
+            except StopIteration:
+                pipe.reset()
+                found.append([])
+        return found
+
+    whole = taken(pipeline(0, 1), 14)
+    assert whole.count([]) == (3 if kind == "epochs" else 0)
+    for count in range(9):
+        part = pipeline(0, 2)
+        taken(part, count)
+        state = part.checkpoint()
+        for ranks in (1, 2, 4):
+            parts = [taken(pipeline(rank, ranks, state), 5) for rank in range(ranks)]
+            joined = [[t for part in batch for t in part] for batch in zip(*parts, strict=True)]
+            assert joined == whole[count : count + 5], (count, ranks)
+
+
+def test_a_state_needs_a_sampler_that_has_not_begun():
+    data, sampler = Cameras(12), Permutations(12, 4)
+    definition = PipelineDefinition(SamplerInputIterable(data, sampler), [UnneededFieldRemover(["cams", "token"])])
+    pipe = definition.get_dali_pipeline(batch_size=4, num_threads=1)
+    pipe.run()
+    again = definition.get_dali_pipeline(batch_size=4, num_threads=1, checkpoint=pipe.checkpoint())
+    with pytest.raises(StateError, match="make a new sampler and a new SamplerInputIterable"):
+        again.run()
 
 
 # ---- conditions ----

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stoker import types
+from stoker._sources import OfRank
 from stoker.structured.inputs.callable_base import CallableBase
 from stoker.structured.inputs.data_provider import DataProvider
 from stoker.structured.inputs.sampler_base import SamplerBase
@@ -53,6 +54,11 @@ class SamplerInputCallable(CallableBase):
         index = epoch[step][sample_info.idx_in_batch + self.shard_id * self.batch_size]
         values: tuple[Any, ...] = self.data_provider.get_data(index).get_data()
         return values
+
+    def source_of_rank(self) -> OfRank | None:
+        """Returns a source for fn.external_source that a checkpoint can restore with any number of shards; None for a derived class with calls of its own."""
+        plain = type(self).__call__ is SamplerInputCallable.__call__
+        return OfRank(self, (self.shard_id, self.num_shards)) if plain else None
 
     @property
     def length(self) -> int | None:

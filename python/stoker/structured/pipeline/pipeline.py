@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from stoker import fn
+from stoker._sources import OfRank
 from stoker.pipeline import Pipeline, pipeline_def
 from stoker.structured.pipeline.sample_data_group import Path, SampleDataGroup, path_text
 from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase
@@ -135,14 +136,19 @@ class PipelineDefinition:
         nodes = provider.get_data_nodes(self._input) if hasattr(provider, "get_data_nodes") else None
         if nodes is not None:
             return list(nodes)
+        of_rank = getattr(self._input, "source_of_rank", None)
+        source: Any = (of_rank() if of_rank is not None else None) or self._input
         by_sample = callable(self._input)
+        in_order = isinstance(source, OfRank) and not by_sample
+        parallel = self._parallel and not in_order  # a sampler gives its batches in order, which processes cannot share
         given: Any = fn.external_source(
-            source=self._input,
+            source=source,
             num_outputs=len(structure.field_types_flat),
             dtype=list(structure.field_types_flat),
             batch=not by_sample,
-            parallel=self._parallel,
-            prefetch_queue_depth=self._prefetch_queue_depth if self._parallel else None,
-            cycle=None if by_sample else "raise",
+            batch_info=in_order,
+            parallel=parallel,
+            prefetch_queue_depth=self._prefetch_queue_depth if parallel else None,
+            cycle=None if by_sample or in_order else "raise",
         )
         return list(given)
