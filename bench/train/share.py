@@ -3,12 +3,14 @@
 """Trains one network with each loader in turn, and reports the speed as a share of the speed of the same loop on batches that are already on the GPU.
 
 usage: share.py FOLDER [--model resnet18] [--arms stoker,dali:0.65,dali:1,dataloader] [--rounds 5] [--seconds 10] [--threads N] [--graph]
+                [--neighbours N]
        torchrun --nproc-per-node=2 share.py FOLDER ...                for DDP: a process for each GPU
 
 The arms (sources of batches) take turns in one process, so that changes of clocks and load affect all of them. A slice first uses up the batches that
 were ready, then counts steps; all ranks take the same number. Each slice's rate is divided by that of its round's synthetic slice. Step times are those
 between events on the GPU's stream, recorded without a wait. With --graph the step is a CUDA graph, so Python does not limit it: a loader can slow it down
-only by using the GPU. The GPU time of Stoker's batches is also reported.
+only by using the GPU. The GPU time of Stoker's batches is also reported. With --neighbours, that many other processes compute from half of the rounds on, and
+the figures of both halves are reported.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import argparse
 import itertools
 import os
 import statistics
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -201,6 +204,7 @@ def main() -> None:
         "--urgent", action="store_true", help="the loop runs on a stream of high priority: loaders' kernels give way to its own"
     )
     parser.add_argument("--graph", action="store_true", help="the step is a CUDA graph; one GPU")
+    parser.add_argument("--neighbours", type=int, default=0, help="processes that compute from half of the rounds on, one thread each")
     parser.add_argument("--device", choices=("auto", "cuda", "cpu"), default="auto")
     a = parser.parse_args()
     device = place(a.device)
@@ -214,9 +218,18 @@ def main() -> None:
     loop = GraphLoop(a.model, device) if a.graph else Loop(a.model, device)
     steps = {arm.name: steps_for(loop, arm, a.seconds) for arm in arms}
     slices: dict[str, list[dict[str, Any]]] = {arm.name: [] for arm in arms}
-    for turn in range(a.rounds):
-        for arm in arms[turn % len(arms) :] + arms[: turn % len(arms)]:
-            slices[arm.name].append(run_slice(loop, arm, steps[arm.name]))
+    half = a.rounds // 2 if a.neighbours else a.rounds
+    neighbours: list[subprocess.Popen[bytes]] = []
+    try:
+        for turn in range(a.rounds):
+            if turn == half:
+                neighbours = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(a.neighbours)]
+            for arm in arms[turn % len(arms) :] + arms[: turn % len(arms)]:
+                slices[arm.name].append(run_slice(loop, arm, steps[arm.name]))
+    finally:
+        for process in neighbours:
+            process.kill()
+            process.wait()
     ranks = dist.get_world_size() if dist.is_initialized() else 1
     if ranks == 1 or dist.get_rank() == 0:
         gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
@@ -232,9 +245,12 @@ def main() -> None:
         }
         if a.graph:
             about["gpu_ms_of_a_batch"] = gpu_ms(arms[1])
-        measure.emit(
-            {"name": "train", **about, "gpu": gpu, **measure.machine(), "arms": summary(slices, a.batch * ranks), "missing": missing}
-        )
+        images = a.batch * ranks
+        found = {"arms": summary({name: own[:half] for name, own in slices.items()}, images)}
+        if a.neighbours:
+            about["neighbours"] = a.neighbours
+            found["arms_with_neighbours"] = summary({name: own[half:] for name, own in slices.items()}, images)
+        measure.emit({"name": "train", **about, "gpu": gpu, **measure.machine(), **found, "missing": missing})
     if dist.is_initialized():
         dist.destroy_process_group()
 
