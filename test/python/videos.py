@@ -71,7 +71,7 @@ _WEIGHTS = {"bt709": (0.2126, 0.0722), "bt2020nc": (0.2627, 0.0593)}
 
 def can_decode() -> bool:
     """Returns whether the videos can be made or are ready, and this build has video."""
-    if not shutil.which("ffmpeg") and not READY:
+    if not all(map(shutil.which, ("ffmpeg", "ffprobe"))) and not READY:
         return False
     try:
         stoker.VideoDecoder(b"")
@@ -80,7 +80,7 @@ def can_decode() -> bool:
     return True
 
 
-needs_video = pytest.mark.skipif(not can_decode(), reason="needs the ffmpeg program, and a build with video")
+needs_video = pytest.mark.skipif(not can_decode(), reason="needs the programs ffmpeg and ffprobe, and a build with video")
 
 
 def ffmpeg(*arguments: object) -> bytes:
