@@ -488,6 +488,42 @@ def test_subclasses_say_which_samples_there_are(tree):
         assert taken(alone) == taken(torch.utils.data.DataLoader(source)) and len(alone) == len(source)
 
 
+def test_changes_of_a_data_set_whose_files_were_read(tree):
+    """The Loader reads the files and the transform of torchvision's data sets once. A DataLoader would follow the changes."""
+    torchvision = import_torchvision()
+    small = torchvision.transforms.Compose([torchvision.transforms.Resize((8, 8)), torchvision.transforms.ToTensor()])
+
+    def folder():
+        return torchvision.datasets.ImageFolder(tree, small)
+
+    def part(whole):
+        return torch.utils.data.Subset(whole, [1, 2, 3])
+
+    def replace(name, value):
+        return lambda source: setattr(source, name, value)
+
+    def inside(change):
+        return lambda source: change(source.dataset)
+
+    for source, change, name in (
+        (folder(), replace("transform", None), "transform"),
+        (folder(), lambda s: setattr(s, "samples", s.samples[:4]), "samples"),
+        (folder(), lambda s: s.samples.pop(), "samples"),
+        (part(folder()), replace("indices", [5]), "indices"),
+        (part(folder()), inside(replace("transform", small.transforms[1])), "transform"),
+        (torch.utils.data.ConcatDataset([folder(), folder()]), lambda s: replace("transform", None)(s.datasets[1]), "transform"),
+    ):
+        loader = Loader(source, 4)
+        assert sum(len(b.label) for b in loader) == len(source)
+        change(source)
+        with pytest.raises(StateError, match=f"its {name} was changed after the Loader had read it"):
+            iter(loader)
+    kept = folder()
+    loader = Loader(kept, 4)
+    kept.targets, kept.epoch = [], 3
+    assert len(list(loader)) == len(loader) == len(list(loader))
+
+
 class Many(Set):
     """A Dataset whose __getitems__ adds 100 to the target. torch's DataLoader calls this method in place of __getitem__ if there is one."""
 

@@ -37,7 +37,7 @@ from stoker.loader.sources._described import Listing, classes_of, object_of
 from stoker.loader.sources._files import from_folder, from_list, listed, table_error
 from stoker.loader.sources._hub import HubStream, HubTable, is_hub, table_of, turned, whole_of
 from stoker.loader.sources._image_sizes import waveforms
-from stoker.loader.sources._known import Listed, is_stream, known
+from stoker.loader.sources._known import Listed, Taken, is_stream, known
 from stoker.loader.sources._pipeline_source import PipelineSource
 from stoker.loader.sources._source import Source
 from stoker.loader.sources._stream import StreamSource
@@ -177,6 +177,7 @@ class Loader(metaclass=BriefHelp):
             _options.refuse_of_images(given, self._fields_of_padded)
             asked.of_columns(source.image, None if pads is None else pads["Image"])
             self._names, self._main, pads = asked.names, source.image, None
+        self._taken = Taken(source) if images is not None and hasattr(source, "__dict__") else None
         self._classes, self._class_to_idx = classes_of(source)
         batch = 1 if pipeline is not None or batch_sampler is not None else _options.batch_of(batch_size, global_batch_size, place)
         self._spec = _spec_of(source, images, asked, parts, given, batch, place, pads, settings)
@@ -429,6 +430,8 @@ class Loader(metaclass=BriefHelp):
     def _begin(self) -> Epoch:
         """Begins an epoch, or continues a restored one. Unlike __iter__, does not notify Accelerate."""
         with self._one_thread:
+            if self._taken is not None:
+                self._taken.check()
             self._generation += 1
             self._run.begin()
             self._untouched = True

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from stoker import _core
 from stoker._where import notice
-from stoker.errors import InvalidArgumentError
+from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader.sources._arrays import Arrays
 
 
@@ -54,6 +54,43 @@ def known(source: Any) -> Listed | Arrays | None:
     if found is not None and getattr(source, "target_transform", None) is not None:
         raise InvalidArgumentError("the dataset has a target_transform: apply it to the targets, and give Loader a list of (path, target)")
     return found
+
+
+# Attributes from which `known` makes the files or arrays.
+_READ = (
+    *("transform", "transforms", "target_transform", "loader", "indices", "dataset", "datasets"),
+    *("samples", "data", "targets", "labels", "_samples", "_image_files", "_images", "_labels"),
+)
+
+
+class Taken:
+    """Notices whether the user replaces what `known` has read of a data set, which has no effect on the Loader."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self._read = list(_read_of(source))
+
+    def check(self) -> None:
+        """Raises StateError if an attribute has another value, or a list another length, than when the Loader was made."""
+        now = list(_read_of(self._source))
+        for (name, value, length), (_, other, other_length) in zip(self._read, now, strict=False):
+            if value is not other or length != other_length:
+                raise StateError(
+                    f"{type(self._source).__name__}: its {name} was changed after the Loader had read it, which happens once, when the Loader is made: make "
+                    "another Loader (its load_state_dict continues from this one's state_dict), or one data set for each"
+                )
+
+
+def _read_of(source: Any) -> Iterator[tuple[str, Any, int]]:
+    """Yields (name, value, length) of the attributes that `known` reads, also of the data sets inside of a Subset or ConcatDataset."""
+    held = vars(source)
+    for name in _READ:
+        if name not in held or (name == "targets" and "samples" in held):  # the targets of an ImageFolder are those in `samples`
+            continue
+        value = held[name]
+        yield name, value, len(value) if isinstance(value, list) else -1
+        for part in value if name == "datasets" else [value] if name == "dataset" else ():
+            yield from _read_of(part)
 
 
 def ids_of(indices: Iterable[Any]) -> list[int]:
