@@ -419,6 +419,18 @@ def test_tables_without_targets(files, tmp_path):
         table(tmp_path, files, "path,n\na,1\n", targets="")
 
 
+def test_fields_of_tables_that_are_no_columns_of_paths(files, tmp_path):
+    text = f"path,mask,boxes\n{files[0]},{files[0]},1\n{files[0]},,1\n"
+    for kind, said in (
+        ({"mask": "Mask"}, "'mask' is a Mask, .* hold paths: in row 2 it holds ''"),
+        ({"seg": "Mask"}, "a column of this name has to hold paths$"),
+        ({"boxes": "BoundingBoxes"}, "'boxes' is of the kind BoundingBoxes, .*give a Dataset"),
+        ({"boxes": "KeyPoints"}, "KeyPoints, .*give a Dataset"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=said):
+            table(tmp_path, files, text, fields={"image": "Image", **kind})
+
+
 # ---- processes and arguments ----
 
 

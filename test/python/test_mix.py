@@ -10,8 +10,23 @@ from stoker.errors import InvalidArgumentError
 from support import SEED, import_torchvision, photograph
 
 v2 = import_torchvision().transforms.v2
+from torchvision import tv_tensors  # noqa: E402
+
 PICTURES = np.stack([photograph(np.random.default_rng(SEED + k), 24, 30) for k in range(20)])
 LABELS = np.arange(20) % 5
+
+
+class Same:
+    """A Dataset whose samples are all the same."""
+
+    def __init__(self, sample):
+        self.sample = sample
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, i):
+        return self.sample
 
 
 def batches(mixing, **kwargs):
@@ -130,6 +145,23 @@ def test_labels_that_are_no_classes(kind, labels, classes, says):
     """Fractions of labels would be cut. torchvision refuses these labels too."""
     with pytest.raises(InvalidArgumentError, match=f"{kind.__name__}: .*{says}"):
         next(iter(Loader((PICTURES, labels), 20, batch_transforms=kind(num_classes=classes))))
+
+
+@pytest.mark.parametrize("mixing", [T.MixUp(num_classes=5), T.RandomApply([T.RandomChoice([T.CutMix(num_classes=5)])], 1.0)])
+def test_parts_that_would_not_be_mixed(mixing):
+    """A mixed image next to the mask of one sample is no sample. torchvision refuses masks and boxes too."""
+    mask, box = np.zeros((24, 30), np.uint8), np.array([[1, 2, 8, 9]], np.float32)
+    tensors = tv_tensors.Image(torch.from_numpy(PICTURES[0]).movedim(-1, 0)), tv_tensors.Mask(torch.from_numpy(mask))
+    for sample, kinds, named in (
+        ((PICTURES[0], mask, 1), {"image": "Image", "mask": "Mask", "label": None}, "Mask"),
+        ((PICTURES[0], box, 1), {"image": "Image", "boxes": "BoundingBoxes", "label": None}, "BoundingBoxes"),
+        ((PICTURES[0], PICTURES[1], 1), {"image": "Image", "other": "Image", "label": None}, "Image"),
+        ((*tensors, 1), ("image", "mask", "label"), "Mask"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=rf"(MixUp|CutMix) mixes the image and the label.* of the kind {named}, "):
+            next(iter(Loader(Same(sample), 4, fields=kinds, batch_transforms=mixing)))
+        (batch, *_) = Loader(Same(sample), 4, fields=kinds, batch_transforms=lambda image, label: (image, label + 1))
+        assert batch.label.tolist() == [2] * 4
 
 
 def test_wrong_arguments():

@@ -315,9 +315,10 @@ class Loader(metaclass=BriefHelp):
     ) -> Loader:
         """Makes a Loader from a DataFrame or a CSV file that lists images."""
         _options.refuse_unknown(arguments, cls.from_csv, cls)
-        from stoker.loader.sources._csv import from_table, rows_of  # imported here, because it loads the module csv
+        from stoker.loader.sources._csv import from_table, refuse_coordinates, rows_of  # imported here, because it loads the module csv
 
         kinds = kinds_of(arguments.get("fields"))
+        refuse_coordinates(kinds or {})
         if several(internal(kinds)):
             return cls(rows_of(table, path, targets, root, kinds or {}), batch_size, **arguments)
         return cls(from_table(table, path, targets, root), batch_size, **arguments)
@@ -484,6 +485,8 @@ class Loader(metaclass=BriefHelp):
         from stoker.loader.batches._tuples import Batches  # imported here, because it loads torch
 
         source = self._run.source
+        if self._mix is not None:
+            self._mix.refuse_followers(source.kinds_of_targets())
         self._asks_dataset = source.makes_order and bool({"valid", "index"} & set(fields))
         finishing, count = source.finishing, len(self._run.descs) - (self._spec.pad is not None)
         if self._spec.pad is not None:

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stoker import transforms as T
 from stoker.errors import InvalidArgumentError
+from stoker.loader._kinds import BOXES, MASK, PICTURES, POINTS
 from stoker.loader._random import mix
 
 if TYPE_CHECKING:
@@ -25,6 +26,17 @@ class BatchTransforms:
         self._classes = classes
         for step in self._steps:
             _check(step)
+
+    def refuse_followers(self, kinds: Iterable[str]) -> None:
+        """Raises InvalidArgumentError for a transform that mixes images if samples have masks, boxes, points or further images, which would stay those of one
+        sample, as torchvision does for masks and boxes. kinds: the kinds of the samples' parts after the image."""
+        found = next((kind for kind in kinds if kind in (MASK, BOXES, POINTS, *PICTURES)), None)
+        mixing = next((type(step).__name__ for step in _parts(self._steps) if isinstance(step, T.Mixing)), None)
+        if found is not None and mixing is not None:
+            raise InvalidArgumentError(
+                f"{mixing} mixes the image and the label, and samples have a part of the kind {found}, which would not be mixed: leave it out of fields=, or "
+                "give batch_transforms a function of (images, labels)"
+            )
 
     def __call__(self, batch: Any, place: Sequence[int]) -> Any:
         """Returns the transformed batch. place: the numbers from which the draws are seeded."""
@@ -88,6 +100,14 @@ class BatchTransforms:
             )
         soft = label if label.is_floating_point() else label.float()
         return soft.roll(1, 0).mul_(1.0 - share).add_(soft.mul(share))
+
+
+def _parts(steps: Iterable[T.Transform]) -> Iterator[T.Transform]:
+    """Yields the transforms, and those inside of groups."""
+    for step in steps:
+        yield step
+        if isinstance(step, T.Group):
+            yield from _parts(step.transforms)
 
 
 def _one_hot(name: str, label: torch.Tensor, classes: int) -> torch.Tensor:

@@ -15,7 +15,7 @@ from stoker import _files
 from stoker._signatures import hint_for
 from stoker.errors import InvalidArgumentError
 from stoker.loader import _fields, _targets
-from stoker.loader._kinds import MASK, PICTURES, Kind, main_of
+from stoker.loader._kinds import BOXES, MASK, PICTURES, POINTS, Kind, main_of
 from stoker.loader.sources._files import FileSource
 
 
@@ -45,13 +45,25 @@ def rows_of(
     for field, kind in kinds.items():
         if field != main and kind.name in (MASK, *PICTURES):
             values = columns.get(field)
-            if values is None or not all(isinstance(v, str) and v for v in values):
+            bad = 0 if values is None else next((row for row, v in enumerate(values, 1) if not isinstance(v, str) or not v), None)
+            if values is None or bad is not None:
+                where = f": in row {bad} it holds {values[bad - 1]!r}" if values and bad else ""
                 raise InvalidArgumentError(
-                    f"Loader.from_csv: the field {field!r} is a {kind.name}, so a column of this name has to hold paths"
+                    f"Loader.from_csv: the field {field!r} is a {kind.name}, so a column of this name has to hold paths{where}"
                 )
             columns[field] = [_beneath(root, v) for v in values]
     columns = {main: paths, **{field: values for field, values in columns.items() if field != main}}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def refuse_coordinates(kinds: Mapping[str, Kind]) -> None:
+    """Raises InvalidArgumentError for fields that are boxes or points, which no column can hold."""
+    for field, kind in kinds.items():
+        if kind.name in (BOXES, POINTS):
+            raise InvalidArgumentError(
+                f"Loader.from_csv: the field {field!r} is of the kind {kind.name}, and a column holds one value for a sample: give a Dataset that returns "
+                "the image, and an array with a row for each of them"
+            )
 
 
 def _parts_of(

@@ -186,6 +186,9 @@ class DatasetSource(Source):
     def some_sizes(self, spec: Spec, samples: Callable[[], int | None], classes: Callable[[], list[str]]) -> Iterable[Size]:
         return self.sizes or []
 
+    def kinds_of_targets(self) -> list[str]:
+        return [kind.name for kind in self.samples_of.kinds or ()]
+
     def resized(self) -> bool:
         """Updates the length from the dataset, and returns whether it changed. Raises InvalidArgumentError if the dataset is empty."""
         before, self.size = self.size, self._size_of(self.dataset)

@@ -174,6 +174,10 @@ class Source:
         tables, streams, and tars without an index. samples: returns the number of samples of the data set. classes: returns the names of its classes."""
         return []
 
+    def kinds_of_targets(self) -> list[str]:
+        """Returns the kinds of the samples' parts after the image. Call after `nodes`."""
+        return []
+
     def list_fields(self, kinds: dict[str, Kind] | None) -> set[str]:
         """Returns the names of the fields that become lists when the images do. kinds: the kinds of fields that the user gave. An override may also change how
         masks are finished, so that each sample's masks are an entry of a list."""
