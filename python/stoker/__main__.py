@@ -22,30 +22,41 @@ def _may_be_table(argument: str) -> bool:
     return any(name.endswith((".parquet", ".pq")) or "=" in name or name in ("state.json", "dataset_dict.json") for name in names)
 
 
-def main() -> int:
-    if len(sys.argv) > 2 and sys.argv[1] == "inspect" and any(os.path.isfile(os.path.join(a, "meta", "info.json")) for a in sys.argv[2:]):
+def _run() -> int:
+    arguments = sys.argv[2:]
+    if arguments and sys.argv[1] == "inspect" and any(os.path.isfile(os.path.join(a, "meta", "info.json")) for a in arguments):
         from stoker.loader.sources import _robot_inspect
 
-        folder = _robot_inspect.asked(sys.argv[2:])
-        if folder is not None:
-            return _robot_inspect.main(folder, "--json" in sys.argv or "-j" in sys.argv)
-    if len(sys.argv) > 2 and sys.argv[1] == "inspect" and any(map(_may_be_table, sys.argv[2:])):
-        from stoker.loader.sources._table_inspect import asked
-        from stoker.loader.sources._table_inspect import main as inspect_tables
+        if (found := _robot_inspect.asked(arguments)) is not None:
+            return _robot_inspect.main(*found)
+    if arguments and sys.argv[1] == "inspect" and any(map(_may_be_table, arguments)):
+        from stoker.loader.sources import _table_inspect
 
-        paths = asked(sys.argv[1:])
-        if paths is not None:
-            return inspect_tables(paths, "--json" in sys.argv or "-j" in sys.argv)
-    if len(sys.argv) > 2 and sys.argv[1] == "pack" and any(map(_may_be_table, sys.argv[2:])):
+        if (tables := _table_inspect.asked(arguments)) is not None:
+            return _table_inspect.main(*tables)
+    if arguments and sys.argv[1] == "pack" and any(map(_may_be_table, arguments)):
         from stoker.loader.sources import _table_pack
 
-        if _table_pack.asked(sys.argv[2:]):
-            return _table_pack.main(sys.argv[2:])
+        if _table_pack.asked(arguments):
+            return _table_pack.main(arguments)
     program = Path(__file__).with_name("_bin") / "stoker"
     if not program.exists():
         print(f"stoker: the command is not part of this installation ({program} is missing)", file=sys.stderr)
         return 127
     os.execv(program, [str(program), *sys.argv[1:]])
+
+
+def main() -> int:
+    for fd, mode in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)):  # as in cli/main.c: no file that is opened later may become stdout
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, mode)
+    try:
+        return _run()
+    except KeyboardInterrupt:
+        print("stoker: interrupted", file=sys.stderr)
+        return 130
 
 
 if __name__ == "__main__":

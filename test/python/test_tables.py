@@ -8,6 +8,7 @@ import importlib
 import io
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -1417,6 +1418,37 @@ def test_the_command_inspects_tables(table, tmp_path):
     (tmp_path / "no.parquet").write_bytes(b"nothing")
     failed = inspect(tmp_path / "no.parquet")
     assert failed.returncode == 1 and "no.parquet" in failed.stderr
+
+
+def test_the_command_inspects_odd_tables(tmp_path):
+    """Names of columns cannot control a terminal or end a line, and a table may have no column. Options that the C program has are accepted."""
+
+    def inspect(*arguments, code=0, **more):
+        command = [sys.executable, "-m", "stoker", "inspect", *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, **more)
+        assert done.returncode == code and "Traceback" not in done.stderr, done.stderr
+        return done.stdout, done.stderr
+
+    pq.write_table(pa.table({}), tmp_path / "none.parquet")
+    assert inspect(tmp_path / "none.parquet")[0].splitlines() == ["0 rows in 1 file (176 B), 1 row group of 0 rows"]
+    pq.write_table(pa.table({"a\x1b[31mb": [1], "c\nd": [2], "é": [3]}), tmp_path / "odd.parquet")
+    names = [line.split()[0] for line in inspect(tmp_path / "odd.parquet")[0].splitlines()[1:]]
+    assert names == ["a\\x1b[31mb", "c\\nd", "é"]
+    ascii_only = os.environ | {"PYTHONIOENCODING": "ascii"}
+    assert "\\xe9" in inspect(tmp_path / "odd.parquet", env=ascii_only)[0]
+    said = inspect(tmp_path / "odd.parquet")[0]
+    assert inspect(tmp_path / "odd.parquet", "-t", "2", "--quiet", "--region", "eu-west-1")[0] == said
+    assert "the endpoint" in inspect(tmp_path / "odd.parquet", "--endpoint", "nowhere", code=2)[1]
+
+
+@pytest.mark.parametrize("to", ["full", "closed", "pipe"])
+def test_output_that_is_lost_is_a_failure(table, to):
+    """As in the C program: a message unless only the reader of a pipe has ended, and the exit code 1."""
+    command = f"{shlex.quote(sys.executable)} -m stoker inspect {shlex.quote(str(table))}"
+    full = {"full": "> /dev/full", "closed": ">&-", "pipe": "| true; exit ${PIPESTATUS[0]}"}[to]
+    done = subprocess.run(["bash", "-c", f"{command} {full}"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1, done.stderr
+    assert not done.stdout and ("the output could not be written" in done.stderr) == (to != "pipe") and "Traceback" not in done.stderr
 
 
 def test_the_first_program_of_the_documentation_runs(tmp_path):

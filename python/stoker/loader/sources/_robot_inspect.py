@@ -7,19 +7,21 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from stoker.loader.sources._command import shown
 from stoker.loader.sources._inspect import count_text, operands, print_facts
 from stoker.loader.sources._robots import Robots
 
 
-def asked(arguments: Sequence[str]) -> str | None:
-    """Returns the folder that `stoker inspect FOLDER [--json]` names if it holds meta/info.json; None for other commands. arguments: those after `inspect`."""
-    folders = operands(arguments)
-    return folders[0] if len(folders) == 1 and os.path.isfile(os.path.join(folders[0], "meta", "info.json")) else None
+def asked(arguments: Sequence[str]) -> tuple[str, dict[str, Any]] | None:
+    """Returns the folder that `stoker inspect FOLDER` names if it holds meta/info.json, and the options; None for other commands. arguments: those after
+    `inspect`."""
+    folders, options = operands(arguments)
+    return (folders[0], options) if len(folders) == 1 and os.path.isfile(os.path.join(folders[0], "meta", "info.json")) else None
 
 
-def main(folder: str, as_json: bool) -> int:
+def main(folder: str, options: dict[str, Any]) -> int:
     """Prints facts about a data set, as text or JSON. Returns the exit status, as print_facts does."""
-    return print_facts(lambda: inspect(folder), _lines, as_json)
+    return print_facts(lambda: inspect(folder), _lines, "json" in options)
 
 
 def inspect(folder: str) -> dict[str, Any]:
@@ -41,7 +43,8 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         f"LeRobot {facts['version']}: {count_text(facts['episodes'], 'episode')}, {count_text(facts['frames'], 'frame')} at {facts['fps']:g} Hz "
         f"({facts['seconds']:.1f} s), {count_text(len(facts['tasks']), 'task')}"
     ]
-    width = max(len(f["name"]) for f in facts["features"])
-    for f in facts["features"]:
-        lines.append(f"  {f['name']:{width}}  {f['dtype']} {f['shape']}")
+    names = [shown(f["name"]) for f in facts["features"]]
+    width = max(map(len, names), default=0)
+    for name, f in zip(names, facts["features"], strict=True):
+        lines.append(f"  {name:{width}}  {f['dtype']} {f['shape']}")
     return lines

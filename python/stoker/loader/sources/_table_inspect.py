@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from stoker.loader.sources._command import shown, storage_of
 from stoker.loader.sources._inspect import count_text, operands, print_facts
 from stoker.loader.sources._table import inspect
 from stoker.loader.sources._table_files import names_tables, tables_of
@@ -22,20 +23,19 @@ _BECOMES = {
 }
 
 
-def asked(arguments: Sequence[str]) -> list[str] | None:
-    """Returns the files that `stoker inspect FILE.parquet ... [--json]` names, or, if it names one folder, the files that a Loader would read there as a table.
-    Returns None for other commands."""
-    if not arguments or arguments[0] != "inspect":
-        return None
-    paths = operands(arguments[1:])
+def asked(arguments: Sequence[str]) -> tuple[list[str], dict[str, Any]] | None:
+    """Returns the files that `stoker inspect FILE.parquet ...` names, or, if it names one folder, the files that a Loader would read there as a table; and the
+    options. Returns None for other commands. arguments: those after `inspect`."""
+    paths, options = operands(arguments)
     if len(paths) == 1:
-        return tables_of(paths[0])
-    return paths if paths and all(map(names_tables, paths)) else None
+        tables = tables_of(paths[0])
+        return (tables, options) if tables is not None else None
+    return (paths, options) if paths and all(map(names_tables, paths)) else None
 
 
-def main(paths: Sequence[str], as_json: bool) -> int:
+def main(paths: Sequence[str], options: dict[str, Any]) -> int:
     """Prints facts about tables, as text or JSON. Returns the exit status, as print_facts does."""
-    return print_facts(lambda: inspect(paths), _lines, as_json)
+    return print_facts(lambda: inspect(paths, storage_of(options)), _lines, "json" in options)
 
 
 def _size(n: int) -> str:
@@ -55,7 +55,8 @@ def _lines(facts: dict[str, Any]) -> list[str]:
     lines = [f"{count_text(facts['rows'], 'row')} in {files} ({_size(facts['bytes'])}), {groups} of {of}"]
     if not facts["alike"]:
         lines.append("the files differ in their columns or types: a Loader refuses columns that differ")
-    width = max(len(c["name"]) for c in facts["columns"])
-    for c in facts["columns"]:
-        lines.append(f"  {c['name']:{width}}  {_size(c['bytes']):>8}  {c['type']}: {_BECOMES[c['becomes']]}")
+    names = [shown(c["name"]) for c in facts["columns"]]
+    width = max(map(len, names), default=0)
+    for name, c in zip(names, facts["columns"], strict=True):
+        lines.append(f"  {name:{width}}  {_size(c['bytes']):>8}  {shown(c['type'])}: {_BECOMES[c['becomes']]}")
     return lines

@@ -14,15 +14,15 @@ import json
 import os
 import re
 import stat
-import sys
 import tarfile
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from stoker import _core, _files
 from stoker._progress import ProgressLine
-from stoker._storage import Storage, common
-from stoker.errors import CorruptError, InvalidArgumentError, StokerError, safe_text
+from stoker._storage import common
+from stoker.errors import CorruptError, InvalidArgumentError, StokerError
+from stoker.loader.sources._command import STORAGE_FLAGS, STORAGE_TEXTS, UsageError, parse, put, say, storage_of, whole
 from stoker.loader.sources._fetch import Threads, unfinished
 from stoker.loader.sources._table_files import names_tables, tables_of
 from stoker.loader.sources._table_members import Plan, Sample, null_notes, plan_of, samples
@@ -39,38 +39,9 @@ _TAR = "shards-{:06d}.tar"
 _LEFT = re.compile(r"(shards-\d{6}\.tar(\.stoker)?|packing\.txt|classes\.txt)\.[0-9a-f]+\.part")  # unfinished files of an interrupted run
 
 
-class _UsageError(Exception):
-    """Raised if the command's arguments are wrong."""
-
-
-_TEXTS = ("output", "shard-size", "image", "label", "columns", "endpoint", "region", "profile", "ca-bundle", "cache", "cache-limit")
-_NUMBERS = ("seed", "threads")
-_FLAGS = ("quiet", "json", "anonymous", "path-style")
+_TEXTS = ("output", "shard-size", "image", "label", "columns", "seed", "threads", *STORAGE_TEXTS)
+_FLAGS = ("quiet", "json", *STORAGE_FLAGS)
 _LETTERS = {"o": "output", "s": "shard-size", "t": "threads", "q": "quiet", "j": "json"}
-
-
-def _parse(arguments: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
-    """Returns the sources and the options, by the rules of cli/pack.c. Raises _UsageError for wrong ones."""
-    sources: list[str] = []
-    found: dict[str, Any] = {}
-    rest = iter(arguments)
-    for argument in rest:
-        if argument == "--":
-            sources += rest
-        elif not argument.startswith("-") or argument == "-":
-            sources.append(argument)
-        else:
-            name, has_value, value = argument[2:].partition("=") if argument.startswith("--") else (_LETTERS.get(argument[1:], ""), "", "")
-            if name in _FLAGS and not has_value:
-                found[name] = True
-            elif name in _TEXTS or name in _NUMBERS:
-                value = value if has_value else next(rest, "")
-                if not value:
-                    raise _UsageError(f"--{name} needs a value")
-                found[name] = value
-            else:
-                raise _UsageError(f"--{name} takes no value" if name in _FLAGS else f"no option {argument}")
-    return sources, found
 
 
 def asked(arguments: Sequence[str]) -> bool:
@@ -78,8 +49,8 @@ def asked(arguments: Sequence[str]) -> bool:
     if any(a in ("-h", "--help") for a in arguments):
         return False
     try:
-        sources, _ = _parse(arguments)
-    except _UsageError:
+        sources, _ = parse(arguments, _TEXTS, _FLAGS, _LETTERS)
+    except UsageError:
         sources = [a for a in arguments if not a.startswith("-")]
     return any(_is_table(s) for s in sources)
 
@@ -90,35 +61,31 @@ def _is_table(source: str) -> bool:
     return os.path.isdir(source) and (is_saved(source) or tables_of(source) is not None)
 
 
-def _say(text: str) -> None:
-    print(f"stoker pack: {safe_text(text)}", file=sys.stderr)
-
-
 def main(arguments: Sequence[str]) -> int:
     """Packs a table, and prints the result or the error. Returns the exit status: 0; 1 after an error, 2 for wrong arguments, 130 after Ctrl-C."""
     packing: _Packing | None = None
     try:
-        sources, options = _parse(arguments)
+        sources, options = parse(arguments, _TEXTS, _FLAGS, _LETTERS)
         packing = _Packing(sources, options)
         facts = packing.run()
-    except _UsageError as e:
-        _say(f"{e}\nusage: stoker pack TABLE... -o DIR (--help says more)")
+    except UsageError as e:
+        say("pack", f"{e}\nusage: stoker pack TABLE... -o DIR (--help says more)")
         return 2
     except KeyboardInterrupt:
         done = f"{packing.done} of {packing.total} rows packed: start the command again to continue" if packing else "nothing was packed"
-        _say(f"interrupted: {done}")
+        say("pack", f"interrupted: {done}")
         return 130
     except StokerError as e:
-        _say(str(e).removeprefix("Loader: "))
+        say("pack", str(e).removeprefix("Loader: "))
         return 1
     except OSError as e:
         where = e.filename or (packing.folder if packing else "")
-        _say(f"{where}: {e.strerror or e}")
+        say("pack", f"{where}: {e.strerror or e}")
         return 1
-    print(json.dumps(facts) if options.get("json") else _line(packing.folder, facts))
+    status = put("pack", json.dumps(facts) if options.get("json") else _line(packing.folder, facts))
     for note in packing.notes:
-        _say(note)
-    return 0
+        say("pack", note)
+    return status
 
 
 def _line(folder: str, facts: dict[str, Any]) -> str:
@@ -137,25 +104,10 @@ def _size(text: str) -> int:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", text, re.IGNORECASE)
     size = float(found[1]) * (1024 if found[3] else 1000) ** " KMGT".index(found[2].upper() or " ") if found else 0
     if not 1 <= size < 1e15:
-        raise _UsageError(f'--shard-size is a size with its unit, as 256MB or 1GiB, not "{text}"')
+        raise UsageError(f'--shard-size is a size with its unit, as 256MB or 1GiB, not "{text}"')
     if text[-1] in "0123456789" and size < 1e6:
-        raise _UsageError(f"--shard-size {text} is {text} bytes: add the unit that you mean, as in {text}MB, {text}GB or {text}B")
+        raise UsageError(f"--shard-size {text} is {text} bytes: add the unit that you mean, as in {text}MB, {text}GB or {text}B")
     return int(size)
-
-
-def _whole(options: dict[str, Any], name: str, usual: int, most: int) -> int:
-    text = options.get(name, str(usual))
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= most):
-        raise _UsageError(f'--{name} takes a whole number from 1 to {most}, not "{text}"')
-    return int(text)
-
-
-def _storage(options: dict[str, Any]) -> Storage:
-    names = ("endpoint", "region", "profile", "ca-bundle", "cache", "cache-limit")
-    given: dict[str, Any] = {n.replace("-", "_"): options[n] for n in names if n in options}
-    given |= {"anonymous": True} if "anonymous" in options else {}
-    given |= {"path_style": True} if "path-style" in options else {}
-    return Storage(**given) if given else common()
 
 
 class _Packing:
@@ -163,24 +115,24 @@ class _Packing:
 
     def __init__(self, sources: Sequence[str], options: dict[str, Any]) -> None:
         if "output" not in options:
-            raise _UsageError("say where the tars go (-o DIR)")
+            raise UsageError("say where the tars go (-o DIR)")
         if "seed" in options:
-            raise _UsageError("--seed: rows of tables are packed in their order; a Loader over the tars shuffles all of their samples")
+            raise UsageError("--seed: rows of tables are packed in their order; a Loader over the tars shuffles all of their samples")
         for source in sources:
             if source.startswith("hf://"):
-                raise _UsageError(
+                raise UsageError(
                     f"{source}: give the file's address instead, as https://huggingface.co/datasets/OWNER/NAME/resolve/main/FILE.parquet, or download it"
                 )
         if "://" in options["output"]:
-            raise _UsageError(f"{options['output']}: tars are written to a local folder")
+            raise UsageError(f"{options['output']}: tars are written to a local folder")
         if re.search(r"[{}*?\[]", options["output"]):
-            raise _UsageError(f"{options['output']}: the folder's name has one of {{}}*?[, which stand for several names in paths of tars")
+            raise UsageError(f"{options['output']}: the folder's name has one of {{}}*?[, which stand for several names in paths of tars")
         self.folder = options["output"]
         self.final = os.path.realpath(options["output"])
         self.room = _size(options["shard-size"]) if "shard-size" in options else _SHARD_BYTES
-        self.threads = _whole(options, "threads", 2, 64)
+        self.threads = whole(options, "threads", 2, 64)
         self.quiet = "quiet" in options
-        self.storage = _storage(options)
+        self.storage = storage_of(options) or common()
         wanted = [c for c in options["columns"].split(",") if c] if "columns" in options else None
         named = {*(wanted or ()), options.get("image"), options.get("label")} - {None}
         self.rows: Rows = rows_of(sources, self.storage, named)
