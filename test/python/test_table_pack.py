@@ -254,6 +254,18 @@ def test_an_interrupted_run_leaves_no_half_pack_and_continues(tmp_path, rng, how
     assert not list(out.glob("*.part"))
 
 
+def test_tars_that_are_missing_later_are_reported(tmp_path, rng):
+    table, out = write(tmp_path / "t.parquet", rows_of(rng, 60), group=7), tmp_path / "out"
+    pack(table, "-o", out, "--shard-size", "8KB")
+    tars = sorted(out.glob("*.tar"))
+    assert len(tars) > 3 and f"{len(tars)} of them were there already" in pack(table, "-o", out, "--shard-size", "8KB").stdout
+    for tar in (tars[-1], tars[1]):
+        tar.rename(tmp_path / "away")
+        assert "some are missing or damaged now: remove this folder" in pack(table, "-o", out, "--shard-size", "8KB", code=1).stderr
+        (tmp_path / "away").rename(tar)
+    pack(table, "-o", out, "--shard-size", "8KB")
+
+
 @pytest.mark.parametrize("how", ["link", "files", "left"])
 def test_other_files_where_tars_are_made_are_neither_removed_nor_packed(tmp_path, rng, how):
     """The tars are made in DIR.part. If that is a link or contains other files, nothing is packed or removed. The remains of a killed run are removed."""

@@ -156,7 +156,13 @@ class _Packing:
                 raise InvalidArgumentError(
                     f"{self.folder}: it holds other files, or tars of another source or other options: name an empty folder"
                 )
-            return self._facts(self.final, len(_tars(self.final)))
+            tars = _tars(self.final)
+            last = _rows(os.path.join(self.final, tars[-1]))[-1:] if tars else []
+            if tars != [_TAR.format(i) for i in range(len(tars))] or last != [self.total - 1]:
+                raise InvalidArgumentError(
+                    f"{self.folder}: an earlier run made all tars of this table, and some are missing or damaged now: remove this folder"
+                )
+            return self._facts(self.final, len(tars))
         part = f"{self.final}.part"
         _make_own_folder(part)
         with _locked(part, self.folder):
@@ -295,17 +301,22 @@ def _tars(folder: str) -> list[str]:
     return sorted(name for name in os.listdir(folder) if name.endswith(".tar"))
 
 
-def _row_after(path: str, first: int) -> int:
-    """Returns the number of the row after a tar's last one. first: the tar's first row. Raises CorruptError unless an earlier run completed it."""
+def _rows(path: str) -> list[int]:
+    """Returns the number of the row of each member of a tar; [] unless this command completed the tar."""
     try:
         with _files.open_binary(path) as file, tarfile.open(fileobj=file, mode="r:") as tar:
             members = tar.getmembers()
             rows = [int(m.name.partition(".")[0]) for m in members]
             file.seek(members[-1].offset_data + -(-members[-1].size // _BLOCK) * _BLOCK)
-            is_whole = file.read(_END + 1) == bytes(_END) and sorted(set(rows)) == list(range(first, rows[-1] + 1))
+            return rows if file.read(_END + 1) == bytes(_END) else []
     except (tarfile.TarError, IndexError, ValueError, OverflowError):
-        is_whole = False
-    if not is_whole:
+        return []
+
+
+def _row_after(path: str, first: int) -> int:
+    """Returns the number of the row after a tar's last one. first: the tar's first row. Raises CorruptError unless an earlier run completed it."""
+    rows = _rows(path)
+    if not rows or sorted(set(rows)) != list(range(first, rows[-1] + 1)):
         raise CorruptError(
             f"{path}: it is not the tar that an interrupted run has completed: remove {os.path.dirname(path)}, and start the command again"
         )
