@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * stoker: looks at data sets, pipelines and machines. This file only finds the command in a table and runs it. */
 #include "command.h"
+#include "progress.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -137,6 +138,8 @@ int main(int argc, char **argv)
 	if (parse_settings(command, argc - 2, (const char *const *)argv + 2, args, &settings, &code)) {
 		settings.commands = commands;
 		code = command->run(&settings);
+		if (code == EXIT_PROBLEM && interrupted())
+			code = EXIT_INTERRUPTED;
 	}
 	free(args);
 	return finish(command->name, code);

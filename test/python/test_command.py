@@ -5,7 +5,9 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
+import time
 import zlib
 from pathlib import Path
 
@@ -589,6 +591,18 @@ def test_view_cannot_write(folder, tmp_path):
     assert "/nonexistent/x.png: cannot write the file: there is no folder /nonexistent: make it first (mkdir -p)" in said
     (tmp_path / "x.png").mkdir()
     assert "x.png: cannot write the file: this is a folder" in stoker("view", folder, "-o", tmp_path / "x.png", code=1).stderr
+
+
+@pytest.mark.parametrize("arguments", [("view", "-b", "4000", "-s", "300", "-o", "v.png"), ("run", "-e", "100000")])
+def test_ctrl_c_ends_with_its_code(folder, tmp_path, arguments):
+    name, *more = arguments
+    with subprocess.Popen([COMMAND, name, folder, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as run:
+        status = Path(f"/proc/{run.pid}/status")
+        while run.poll() is None and not int(re.search(r"SigCgt:\s*(\w+)", status.read_text())[1], 16) & 1 << signal.SIGINT - 1:
+            time.sleep(0.01)  # until the command catches the signal
+        run.send_signal(signal.SIGINT)
+        said = run.communicate(timeout=120)[1]
+    assert run.returncode == 130 and "interrupted" in said and not list(tmp_path.iterdir())
 
 
 def test_checksum_is_the_same_for_all_threads(folder):
