@@ -148,6 +148,17 @@ static int no_option(const struct command *command, const char *arg)
 	return usage_error(command, "no option %.*s", length, arg);
 }
 
+/* Returns the path that a file:// URI names, which may name the host "localhost" (RFC 8089). Returns other texts as they are. */
+static const char *path_of(const char *text)
+{
+	static const char host[] = "localhost";
+	const size_t length = sizeof(host) - 1;
+	if (strncmp(text, "file://", 7))
+		return text;
+	const char *path = text + 7 + (strncasecmp(text + 7, host, length) ? 0 : length);
+	return *path == '/' ? path : text;
+}
+
 /* Stores the option at argv[*i] with its value in *out, and moves *i to the last argument that belongs to it. Returns EXIT_FINE, or EXIT_USAGE after
  * printing the reason. */
 static int take_option(const struct command *command, int argc, const char *const *argv, int *i, struct settings *out)
@@ -233,9 +244,10 @@ bool parse_settings(const struct command *command, int argc, const char *const *
 			if (*code)
 				return false;
 		} else {
-			args[out->arg_count++] = arg;
+			args[out->arg_count++] = path_of(arg);
 		}
 	}
+	out->output = out->output ? path_of(out->output) : NULL;
 	if (out->arg_count < command->min_args)
 		*code = usage_error(command, "%s is missing", command->arg);
 	else if (out->arg_count > command->max_args)

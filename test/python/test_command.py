@@ -241,9 +241,7 @@ def test_a_scheme_that_is_not_listed_is_named_once(tmp_path):
             "stoker.Storage(fetch=..., list=...), or fetch= an fsspec filesystem\n"
         )
     missing = tmp_path / "none"
-    assert stoker("inspect", f"file://{missing}", code=1).stderr == (
-        f"stoker inspect: file://{missing}: cannot open the folder: No such file or directory\n"
-    )
+    assert stoker("inspect", f"file://{missing}", code=1).stderr == f"stoker inspect: {missing}: no such file or folder\n"
 
 
 def test_one_of_each(folder, tmp_path):
@@ -591,6 +589,18 @@ def test_view_cannot_write(folder, tmp_path):
     assert "/nonexistent/x.png: cannot write the file: there is no folder /nonexistent: make it first (mkdir -p)" in said
     (tmp_path / "x.png").mkdir()
     assert "x.png: cannot write the file: this is a folder" in stoker("view", folder, "-o", tmp_path / "x.png", code=1).stderr
+
+
+def test_uris_of_local_files(folder, tars, tmp_path):
+    """Every command takes file:// URIs for paths, also of files that it opens by itself."""
+    sound = tmp_path / "s.wav"
+    sound.write_bytes(pcm16(np.random.default_rng(SEED), 800, rate=8000))
+    for source in (folder, tars / "both", tars / "index.stoker", sound, sorted(folder.rglob("*.jpg"))[0]):
+        for uri in (f"file://{source}", f"file://localhost{source}"):
+            assert stoker("inspect", uri).stdout == stoker("inspect", source).stdout
+    found = json.loads(stoker("pack", f"file://{folder}", "-o", f"file://{tmp_path}/packed", "--json").stdout)
+    assert found["samples"] == 21 and (tmp_path / "packed" / "shards-000000.tar").is_file()
+    assert "files of another host are not read" in stoker("inspect", "file://other/host", code=1).stderr
 
 
 @pytest.mark.parametrize("arguments", [("view", "-b", "4000", "-s", "300", "-o", "v.png"), ("run", "-e", "100000")])
