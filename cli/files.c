@@ -96,12 +96,13 @@ static int create_part(const char *path, mode_t mode, char **part)
 
 bool write_file(const char *path, const void *data, size_t size)
 {
-	struct stat st;
+	struct stat st, target;
 	char *part = NULL;
 	const bool there = lstat(path, &st) == 0, keeps = there && S_ISREG(st.st_mode) && st.st_uid == geteuid();
 	const bool direct = is_special(path) && stat(path, &st) == 0 && (S_ISCHR(st.st_mode) || S_ISFIFO(st.st_mode));
-	if (there && !direct && !S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode)) {
-		errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
+	const bool folder = stat(path, &target) == 0 && S_ISDIR(target.st_mode); /* a link to a folder counts as that folder */
+	if (folder || (there && !direct && !S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))) {
+		errno = folder ? EISDIR : EINVAL;
 		return false;
 	}
 	int fd = direct ? open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY) : create_part(path, 0666, &part);

@@ -119,6 +119,8 @@ def write(path: str | os.PathLike[str], data: bytes | str) -> None:
         with open(os.open(name, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC), "wb") as f:
             f.write(whole)
         return
+    if os.path.isdir(name):  # a link to a folder counts as that folder
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
     if present is not None and not stat.S_ISLNK(present.st_mode):
         _refuse_others(present.st_mode, name)
     part = f"{name}.{os.urandom(8).hex()}.part"

@@ -163,8 +163,8 @@ static bool open_folder(struct stk_new_file *f, const char *path)
 	return f->folder >= 0;
 }
 
-/* Returns whether a file may get the name f->name: the name is free, or it belongs to a regular file or a link, which the new file replaces. Otherwise returns
- * false and sets errno. Sets *keeps if the new file replaces a regular file of this user, and then sets *mode to that file's mode. */
+/* Returns whether a file may get the name f->name: the name is free, or it belongs to a regular file or a link, which the new file replaces. A link to a folder
+ * counts as that folder. Otherwise returns false and sets errno. Sets *keeps if the new file replaces a regular file of this user, and then sets *mode to that file's mode. */
 static bool may_replace(const struct stk_new_file *f, mode_t *mode, bool *keeps)
 {
 	struct stat st;
@@ -173,7 +173,9 @@ static bool may_replace(const struct stk_new_file *f, mode_t *mode, bool *keeps)
 	*keeps = S_ISREG(st.st_mode) && st.st_uid == geteuid();
 	if (*keeps)
 		*mode = st.st_mode & 0777;
-	if (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode))
+	if (S_ISLNK(st.st_mode) && (fstatat(f->folder, f->name, &st, 0) || !S_ISDIR(st.st_mode)))
+		return true;
+	if (S_ISREG(st.st_mode))
 		return true;
 	errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
 	return false;

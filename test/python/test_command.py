@@ -16,6 +16,7 @@ import pytest
 from PIL import Image
 from sound_files import pcm16
 from stoker import Loader
+from stoker import _files as stoker_files
 from stoker.errors import InvalidArgumentError
 from stoker.loader.sources._files import IMAGE_ENDINGS
 from support import SEED, hostile_jpeg, run_script, tar_of
@@ -589,6 +590,16 @@ def test_view_cannot_write(folder, tmp_path):
     assert "/nonexistent/x.png: cannot write the file: there is no folder /nonexistent: make it first (mkdir -p)" in said
     (tmp_path / "x.png").mkdir()
     assert "x.png: cannot write the file: this is a folder" in stoker("view", folder, "-o", tmp_path / "x.png", code=1).stderr
+
+
+def test_a_link_to_a_folder_is_not_replaced(folder, tmp_path):
+    (tmp_path / "data").symlink_to(folder)
+    assert "data: cannot write the index: this is a folder" in stoker("index", folder, "-o", tmp_path / "data", code=1).stderr
+    (tmp_path / "x.png").symlink_to(folder)
+    assert "x.png: cannot write the file: this is a folder" in stoker("view", folder, "-o", tmp_path / "x.png", code=1).stderr
+    with pytest.raises(IsADirectoryError):
+        stoker_files.write(tmp_path / "data", "text")
+    assert (tmp_path / "data").is_symlink() and (tmp_path / "x.png").is_symlink()
 
 
 def test_uris_of_local_files(folder, tars, tmp_path):
