@@ -84,6 +84,12 @@ static enum stk_status decode_frames(struct stk_video *v, struct video_census *c
 	return fatal;
 }
 
+/* Returns whether frames are shown for different times. Containers such as Matroska round times to milliseconds, so that those of a constant rate differ by 1. */
+static bool has_variable_rate(const struct video_census *c)
+{
+	return c->longest - c->shortest > 1.5e-3;
+}
+
 static void print_text(const char *path, const struct video_census *c)
 {
 	const struct stk_video_info *i = &c->info;
@@ -91,7 +97,7 @@ static void print_text(const char *path, const struct video_census *c)
 	printf("%s: %s in %s\n", path, i->codec, i->container);
 	printf("  %" PRId64 " frames of %d x %d%s, %.3f s from %.3f s on, ", i->frames, i->width, i->height,
 		i->rotation ? ", turned as the file asks" : "", seconds, i->begin);
-	if (c->longest - c->shortest > 1e-3)
+	if (has_variable_rate(c))
 		printf("variable rate, %.2f frames a second on average\n", (double)i->frames / seconds);
 	else
 		printf("%.2f frames a second\n", (double)i->frames / seconds);
@@ -120,7 +126,7 @@ static int print_facts(const char *path, const struct video_census *c)
 	put_real(object, "bit_rate", c->info.bit_rate);
 	put_int(object, "key_frames", c->info.keys);
 	put_int(object, "longest_group", c->longest_group);
-	put_bool(object, "variable_rate", c->longest - c->shortest > 1e-3);
+	put_bool(object, "variable_rate", has_variable_rate(c));
 	put_bool(object, "interrupted", c->read < c->info.frames);
 	put_int(object, "damaged", c->damaged);
 	for (int64_t k = 0; k < c->damaged && k < NAMED; k++)

@@ -795,6 +795,10 @@ def test_inspect_reports_the_stream_and_failed_frames(clips, tmp_path):
     assert json.loads(subprocess.run([*command, clips("vfr.mp4"), "--json"], capture_output=True, text=True, check=True).stdout)[
         "variable_rate"
     ]
+    rounded = tmp_path / "rounded.mkv"  # with times in whole milliseconds
+    source = ["-f", "lavfi", "-i", "testsrc=size=64x64:rate=30000/1001:duration=1", "-c:v", "mpeg4"]
+    subprocess.run(["ffmpeg", "-v", "error", *source, rounded], check=True, timeout=60)
+    assert "29.97 frames a second\n" in subprocess.run([*command, rounded], capture_output=True, text=True, check=True).stdout
     none = subprocess.run([*command, tmp_path / "none.mp4"], capture_output=True, text=True, check=False)
     assert none.returncode == 1 and "none.mp4" in none.stderr
 
