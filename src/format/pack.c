@@ -142,6 +142,30 @@ static enum stk_status write_classes(const struct packing *k, struct stk_error *
 
 /* ---- tars ---- */
 
+static int64_t nanoseconds(struct timespec t)
+{
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Returns whether no local file in a tar was written or replaced after the tar was written. Of objects in a bucket only sizes are known, which are those of
+ * the plan. */
+static bool is_current(const struct packing *k, const struct stk_pack_shard *shard, const struct stat *tar)
+{
+	const struct stk_file_list *l = k->plan.list;
+	char path[PATH_MAX];
+	struct stat st;
+	for (int64_t m = shard->first; m < shard->first + shard->count && !l->sized; m++) {
+		const int64_t file = k->plan.members[m].file;
+		if (file < 0)
+			continue;
+		stk__file_list_path(l, file, path, sizeof path);
+		if (stat(path, &st) || nanoseconds(st.st_mtim) > nanoseconds(tar->st_mtim) ||
+			nanoseconds(st.st_ctim) > nanoseconds(tar->st_mtim))
+			return false;
+	}
+	return true;
+}
+
 static enum stk_status pack_one(void *user, int32_t i, struct stk_error *err)
 {
 	struct packing *k = user;
@@ -150,7 +174,7 @@ static enum stk_status pack_one(void *user, int32_t i, struct stk_error *err)
 	struct stat st;
 	if (!shard_path(k, i, path))
 		return stk__fail(err, STK_INVALID, "%.200s...: the path is too long", k->options->folder);
-	if (stat(path, &st) || st.st_size != shard->bytes)
+	if (stat(path, &st) || st.st_size != shard->bytes || !is_current(k, shard, &st))
 		return stk__pack_write(&k->plan, i, k->io, path, &k->packed, &k->stop, err);
 	for (int64_t m = shard->first; m < shard->first + shard->count; m++)
 		atomic_fetch_add(&k->packed, k->plan.members[m].file >= 0);

@@ -510,6 +510,26 @@ def test_packed_tars_hold_every_sample(tmp_path, monkeypatch):
     assert sorted(y for _, y, _ in drawn) != [y for _, y, _ in drawn] and len(drawn) == 23
 
 
+def test_changed_files_are_packed_again(tmp_path):
+    """A tar is kept only if none of its files is newer, also if their sizes are the same and their times were copied."""
+    root, packed = tmp_path / "photos", tmp_path / "packed"
+    write_tree(root, np.random.default_rng(SEED), 2, 6)
+    for i, path in enumerate(sorted(root.rglob("*.jpg"))):
+        path.with_suffix(".txt").write_text(f"caption {i:02}")
+    tars = pack(root, packed, "--shard-size", "20KB")["tars"]
+    assert tars > 2 and pack(root, packed, "--shard-size", "20KB")["kept"] == tars
+    changed = root / "class1" / "002.txt"
+    (tmp_path / "new").write_text("CAPTION 08")
+    shutil.copystat(changed, tmp_path / "new")
+    (tmp_path / "new").replace(changed)
+    assert pack(root, packed, "--shard-size", "20KB")["kept"] == tars - 1
+    found = []
+    for path in packed.glob("*.tar"):
+        with tarfile.open(path) as tar:
+            found += [tar.extractfile(m).read().decode() for m in tar.getmembers() if m.name.endswith(".txt")]
+    assert sorted(found) == ["CAPTION 08"] + [f"caption {i:02}" for i in range(12) if i != 8]
+
+
 def test_packing_names_that_readers_would_skip_or_join(tmp_path):
     """Each image is read back once, with its label and its stem's caption, although names and folders contain dots and several files have the same stem."""
     root = tmp_path / "photos"
