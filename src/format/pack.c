@@ -22,7 +22,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char plan_name[] = "packing.txt"; /* file that describes the data set and the options of the tars, for later runs */
 enum { READERS = 8, THREADS = 8, MOST_SHARDS = 1000000 };
 
 struct packing {
@@ -85,7 +84,7 @@ static enum stk_status claim_folder(const struct packing *k, struct stk_error *e
 			folder);
 	if (!made)
 		return stk__fail_errno(err, errno, "%s: cannot make the folder", folder);
-	if (snprintf(path, sizeof path, "%s/%s", folder, plan_name) >= PATH_MAX)
+	if (snprintf(path, sizeof path, "%s/%s", folder, STK_PACK_PLAN) >= PATH_MAX)
 		return stk__fail(err, STK_INVALID, "%.200s...: the path is too long", folder);
 	int n = snprintf(mine, sizeof mine, "stoker pack 1\n%lld samples in %lld tars\n%016llx\n", (long long)k->plan.samples,
 		(long long)k->plan.shard_count, (unsigned long long)k->plan.digest);
@@ -131,7 +130,7 @@ static enum stk_status write_classes(const struct packing *k, struct stk_error *
 	enum stk_status s = STK_OK;
 	for (int64_t i = 0; i < stk__file_list_classes(k->plan.list); i++)
 		stk__text_add(&t, "%s\n", stk__file_list_class_name(k->plan.list, i));
-	snprintf(path, sizeof path, "%s/classes.txt", k->options->folder);
+	snprintf(path, sizeof path, "%s/" STK_PACK_CLASSES, k->options->folder);
 	if (t.failed)
 		s = stk__fail(err, STK_NO_MEMORY, "out of memory for the names of classes");
 	else if (t.length)

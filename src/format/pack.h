@@ -7,6 +7,9 @@
 #include "stoker/pack.h"
 
 /* A file in a tar. */
+#define STK_PACK_PLAN "packing.txt"    /* file that describes the data set and the options of the tars, for later runs */
+#define STK_PACK_CLASSES "classes.txt" /* file of the class names, which is written after the last tar */
+
 struct stk_pack_member {
 	int64_t file; /* index of the file in the list; -1: the member is the sample's label, which comes from no file */
 	int64_t size;
@@ -36,6 +39,9 @@ struct stk_pack_plan {
 /* Makes the plan. Reads the size of each local file. The caller frees *out with stk__pack_plan_free. */
 STK_MUST_USE enum stk_status stk__pack_plan(const struct stk_pack_options *o, struct stk_pack_plan *out, struct stk_error *err);
 void stk__pack_plan_free(struct stk_pack_plan *p);
+
+/* Returns whether stk_pack has not finished in the folder of this tar, whose tars are then not all there, and writes a notice about it to `text`. */
+bool stk__pack_is_unfinished(const char *tar, char text[400]);
 
 /* Returns the size of the pax record for a name that is too long for a header; 0 if the name fits. */
 enum { STK_PACK_SHORT = 100 };

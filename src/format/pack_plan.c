@@ -3,6 +3,7 @@
 #include "format/pack.h"
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/philox.h"
 #include "codec/codec.h"
@@ -361,4 +362,30 @@ enum stk_status stk__pack_plan(const struct stk_pack_options *o, struct stk_pack
 	if (s)
 		stk__pack_plan_free(out);
 	return s;
+}
+
+/* ---- plans of other runs ---- */
+
+bool stk__pack_is_unfinished(const char *tar, char text[400])
+{
+	static const char begin[] = "stoker pack 1\n";
+	char path[PATH_MAX];
+	uint8_t *plan = NULL;
+	size_t size = 0;
+	struct stat st;
+	const char *local = stk__file_path(tar), *slash = strrchr(local, '/');
+	const int n = slash ? (int)(slash - local) : 1;
+	if (stk__is_uri(local) || snprintf(path, sizeof path, "%.*s/" STK_PACK_PLAN, n, slash ? local : ".") >= PATH_MAX)
+		return false;
+	const bool found = stk__read_whole(path, 1 << 16, &plan, &size, NULL) == STK_OK && size >= sizeof begin &&
+			   memcmp(plan, begin, sizeof begin - 1) == 0 &&
+			   memmem(plan, size, " tars\n", 6) != NULL; /* tars of tables have another plan, and may have no file of names */
+	stk__free(plan);
+	if (!found || snprintf(path, sizeof path, "%.*s/" STK_PACK_CLASSES, n, slash ? local : ".") >= PATH_MAX || stat(path, &st) == 0)
+		return false;
+	snprintf(text, 400,
+		"%.*s: `stoker pack` has not finished there: tars may be missing, and their samples with them. If it does not run any "
+		"more, start it again",
+		n < 200 ? n : 200, slash ? local : ".");
+	return true;
 }

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "format/list.h"
 #include "format/number.h"
+#include "format/pack.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -420,6 +421,7 @@ static enum stk_status open_searched(
 	const struct stk_webdataset_options *o, struct stk_samples *out, struct stk_components *components, struct stk_error *err)
 {
 	struct stk_archives tars;
+	char text[400];
 	enum stk_status s = stk__archives_open(STK_ARCHIVE_TAR, o->access, o->paths, o->path_count, NULL, &tars, err);
 	if (s)
 		return s;
@@ -429,8 +431,11 @@ static enum stk_status open_searched(
 		if (s && err && !stk__tar_has_end(&tars.at[i]))
 			stk__webdataset_say_cut(err);
 	}
-	if (!s && o->access && o->access->notice)
+	if (!s && o->access && o->access->notice) {
 		notify_missing_ends(o, &tars);
+		if (tars.count && stk__pack_is_unfinished(tars.at[0].path, text))
+			o->access->notice(o->access->notice_user, text);
+	}
 	stk__archives_free(&tars);
 	return s;
 }

@@ -530,6 +530,20 @@ def test_changed_files_are_packed_again(tmp_path):
     assert sorted(found) == ["CAPTION 08"] + [f"caption {i:02}" for i in range(12) if i != 8]
 
 
+def test_a_pack_that_has_not_finished_is_noticed(tmp_path, capfd):
+    root, packed = tmp_path / "photos", tmp_path / "packed"
+    write_tree(root, np.random.default_rng(SEED), 2, 6)
+    pack(root, packed, "--shard-size", "20KB")
+    small = [T.Resize((8, 8))]
+    Loader(packed, 4, transforms=small)
+    assert "not finished" not in capfd.readouterr().err
+    (packed / "classes.txt").unlink()  # the file that `stoker pack` writes after the last tar
+    sorted(packed.glob("*.tar"))[-1].unlink()
+    for source in (packed, str(packed / "shards-*.tar")):
+        Loader(source, 4, transforms=small)
+        assert f"{packed}: `stoker pack` has not finished there: tars may be missing" in capfd.readouterr().err
+
+
 def test_packing_names_that_readers_would_skip_or_join(tmp_path):
     """Each image is read back once, with its label and its stem's caption, although names and folders contain dots and several files have the same stem."""
     root = tmp_path / "photos"
