@@ -300,7 +300,9 @@ static int print_as_text(const struct bench *b, const char *folder)
 	printf("%s: %" PRId64 " %s, %d %s; %s", folder, b->files,
 		b->session.tars ? noun(b->files, "sample", "samples") : noun(b->files, "file", "files"), threads,
 		noun(threads, "thread", "threads"),
-		b->session.sounds ? "decode, resample to 16 kHz, 80 log-mel bands" : "decode, random crop, resize, flip, normalise");
+		is_pipeline(folder) ? "the operators of the pipeline"
+		: b->session.sounds ? "decode, resample to 16 kHz, 80 log-mel bands"
+				    : "decode, random crop, resize, flip, normalise");
 	if (device >= 0)
 		printf(", on GPU %d", device);
 	puts("\n");

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from sound_files import pcm16
-from stoker import Loader
+from stoker import Loader, Pipeline, fn
 from stoker import _files as stoker_files
 from stoker.errors import InvalidArgumentError
 from stoker.loader.sources._files import IMAGE_ENDINGS
@@ -734,6 +734,15 @@ def test_bench_reports_the_shares_of_the_time(folder):
     assert facts["files"] == 21 and facts["rounds"] == 5
     assert all(s is None or s > 0 for s in facts["shares"]) and 0 <= facts["waited_for_cores"] <= 1
     assert facts["stoker"]["images_per_s"] > 0 and facts["libjpeg_turbo"]["images_per_s"] > 0
+
+
+def test_bench_does_not_claim_the_steps_of_a_pipeline(folder, tmp_path):
+    pipe = Pipeline(4, 1, None)
+    with pipe:
+        pipe.set_outputs(fn.readers.file(file_root=str(folder))[0])
+    pipe.serialize(filename=str(tmp_path / "p.json"))
+    said = stoker("bench", tmp_path / "p.json", "--seconds", "0.2").stdout
+    assert "; the operators of the pipeline\n" in said and "flip" not in said
 
 
 # ---- sounds ----
