@@ -160,20 +160,24 @@ struct encoder *encoder_start(const struct encoder_settings *s, int32_t width, i
 	return cannot(e, err, "cannot start ffmpeg", code);
 }
 
-/* Sets the error's text: how ffmpeg has ended, and the last non-empty line that it printed. status: from waitpid. */
+/* Sets the error's text: how ffmpeg has ended, and the last two non-empty lines that it printed. The reason, such as a full disk, may be in the line before the
+ * last. status: from waitpid. */
 static void take_words(const struct encoder *e, int status, struct encoder_error *err)
 {
-	char line[600], last[600] = "";
+	char line[350], last[350] = "", before[350] = "";
 	rewind(e->child_stderr);
 	while (fgets(line, sizeof line, e->child_stderr)) {
 		line[strcspn(line, "\n")] = '\0';
-		if (line[0])
-			memcpy(last, line, sizeof last);
+		if (!line[0])
+			continue;
+		memcpy(before, last, sizeof before);
+		memcpy(last, line, sizeof last);
 	}
+	const char *separator = before[0] ? "; " : "";
 	if (WIFSIGNALED(status))
-		snprintf(err->text, sizeof err->text, "ffmpeg was ended by signal %d: %s", WTERMSIG(status), last);
+		snprintf(err->text, sizeof err->text, "ffmpeg was ended by signal %d: %s%s%s", WTERMSIG(status), before, separator, last);
 	else
-		snprintf(err->text, sizeof err->text, "ffmpeg failed: %s", last[0] ? last : "it printed no reason");
+		snprintf(err->text, sizeof err->text, "ffmpeg failed: %s%s%s", before, separator, last[0] ? last : "it printed no reason");
 }
 
 static int wait_for(const struct encoder *e)

@@ -170,7 +170,11 @@ def fake_ffmpeg(folder, text):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("echo Unknown encoder >&2; exit 1", "ffmpeg failed: Unknown encoder"),
+        ("echo Unknown encoder >&2; exit 1", "ffmpeg failed: Unknown encoder\n"),
+        (
+            r"printf 'one\ntwo: No space left on device\n\nthree -- \n' >&2; exit 1",
+            "ffmpeg failed: two: No space left on device; three -- \n",
+        ),
         ('cat > /dev/null; for last; do :; done; echo no video > "$last"', "not a file that Stoker reads"),
         ("kill -9 $$", "ffmpeg was ended by signal 9"),
     ],
