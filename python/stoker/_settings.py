@@ -143,8 +143,11 @@ def _seconds(name: str, value: Any) -> float | None:
     return None if seconds == math.inf else seconds
 
 
-def _path(_: str, value: Any) -> str | None:
-    return None if value is None else os.fspath(value)
+def _path(name: str, value: Any) -> str | None:
+    path = None if value is None else os.fsdecode(value)
+    if path == "":
+        raise InvalidArgumentError(f"Pipeline: {name} is the path of a file, and this one is empty")
+    return path
 
 
 def _flag(name: str, value: Any) -> bool:

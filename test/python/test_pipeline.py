@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -449,6 +450,17 @@ def test_a_trace_that_cannot_be_written_is_reported(files, tmp_path, capfd):
             pipe.close()
             printed = capfd.readouterr().err
             assert f"stoker: the trace can't be written to {where}" in printed and reason in printed, (where, batches, printed)
+
+
+def test_paths_of_traces(files, tmp_path):
+    for where in (tmp_path / "a.json", str(tmp_path / "b.json"), os.fsencode(tmp_path / "c.json")):
+        with Pipeline(1, 1, None, trace=where) as pipe:
+            pipe.set_outputs(fn.readers.file(files=[str(files[0])])[0])
+        pipe.run()
+        pipe.close()
+        assert json.loads(Path(os.fsdecode(where)).read_text())["traceEvents"]
+    with pytest.raises(InvalidArgumentError, match="trace is the path of a file, and this one is empty"):
+        Pipeline(1, 1, None, trace="")
 
 
 @pytest.mark.parametrize("length", [20, 200, 320, 480, 700])
