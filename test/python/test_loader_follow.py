@@ -328,6 +328,21 @@ def test_stacks_of_masks_without_boxes_are_tensors_unless_declared():
     assert [int(m.max()) for m in batch.mask] == [0, 1, 2, 3]
 
 
+def test_targets_of_a_list_of_files_that_would_have_to_follow(tmp_path):
+    Image.fromarray(photograph(np.random.default_rng(SEED), 24, 32)).save(tmp_path / "0.png")
+    path, boxes, crop = str(tmp_path / "0.png"), np.array([[2.0, 3, 10, 12]], np.float32), [T.CenterCrop((20, 30))]
+    for source in ([(path, boxes)], ([path], [boxes.tolist()]), [(path, torch.from_numpy(boxes))]):
+        with pytest.raises(InvalidArgumentError, match=r"the target 'label' of a file has the shape \(1, 4\).*'label': 'Mask'"):
+            Loader(source, 1, transforms=crop)
+        named = next(iter(Loader(source, 1, transforms=crop, fields={"image": "Image", "label": None})))
+        assert named.label.tolist() == [boxes.tolist()]
+        assert next(iter(Loader(source, 1))).label.tolist() == [boxes.tolist()]  # no transform moves pixels
+        assert next(iter(Loader(source, 1, transforms=crop, fields=("image",)))).image.shape == (1, 3, 20, 30)
+    fields = {"image": "Image", "boxes": "BoundingBoxes"}
+    assert next(iter(Loader([(path, boxes)], 1, transforms=crop, fields=fields))).boxes[0].tolist() == [[1, 1, 9, 10]]
+    assert next(iter(Loader([(path, [1.0, 2.0])], 1, transforms=crop))).label.tolist() == [[1, 2]]  # a vector is no mask
+
+
 def test_what_is_refused():
     def loader(give, fields=None, **kwargs):
         class Two:

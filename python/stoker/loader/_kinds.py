@@ -87,7 +87,8 @@ def internal(kinds: dict[str, Kind] | None) -> dict[str, Kind] | None:
 
 
 def several(kinds: dict[str, Kind] | None) -> bool:
-    return any(kind.name in (MASK, *PICTURES) for name, kind in (kinds or {}).items() if name != "image")
+    """Returns whether other fields than the image have coordinates or pixels that must move with it. kinds: by field; the image is called "image"."""
+    return any(kind.follows for name, kind in (kinds or {}).items() if name != "image")
 
 
 def lists_of(kinds: dict[str, Kind] | None) -> set[str]:

@@ -58,6 +58,11 @@ def table(targets: Sequence[Any]) -> Callable[[Any], Any]:
     return _Table(_numbers(targets))
 
 
+def shape_of(function: Callable[[Any], Any]) -> tuple[int, ...]:
+    """Returns the shape of one target of a function that table() returned; () for strings."""
+    return tuple(function.rows.shape[1:]) if isinstance(function, _Table) else ()
+
+
 def _numbers(targets: Sequence[Any]) -> Any:
     """Converts all targets to one NumPy array of int64 or float32. Raises InvalidArgumentError if they differ in shape or are not numbers."""
     import numpy as np

@@ -44,21 +44,41 @@ class FileSource(Source):
         self.root, self.paths, self.targets_of = root, paths, targets
         self.labels: Sequence[int] | None = None
         self.columns: tuple[str, ...] | None = None
+        self._asked = DatasetArguments()
+        tables: dict[str, Callable[[Any], Any]] = {}
         if isinstance(targets, Mapping):
             self.columns = tuple(targets)
             self.labels = range(len(paths or ()))
-            self.finishing = Finishing({name: by_value(_targets.table(values)) for name, values in targets.items()})
+            tables = {name: _targets.table(values) for name, values in targets.items()}
         elif targets is not None:
             self.labels, finish = _targets.of_list(targets)
-            self.finishing = Finishing({"label": by_value(finish)} if finish else {})
+            tables = {"label": finish} if finish else {}
+        self.finishing = Finishing({name: by_value(table) for name, table in tables.items()})
+        self._shapes = {name: _targets.shape_of(table) for name, table in tables.items()}
+
+    def check_kinds(self, asked: DatasetArguments) -> None:
+        super().check_kinds(asked)
+        self._asked = asked
 
     def fields(self, names: tuple[str, ...] | None) -> dict[str, int | None]:
         return _fields.of_folder(names) if self.columns is None else _fields.of_table(names, self.columns)
 
     def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
+        if spec.moves:
+            self._check_targets()
         data, label = fn.readers.file(**self._where(), **spec.reader_arguments(indices, per_rank))
         first, *others = spec.finished(spec.image(data))
         return [first, spec.label(label), *others]
+
+    def _check_targets(self) -> None:
+        """Raises InvalidArgumentError for a target with the shape of a mask or of boxes whose kind the user did not give. Transforms move the images."""
+        names, kinds = self._asked.names, self._asked.kinds or {}
+        for name, shape in self._shapes.items():
+            if len(shape) >= 2 and name not in kinds and (names is None or name in names):
+                raise InvalidArgumentError(
+                    f"the target {name!r} of a file has the shape {shape}: a mask, boxes or points would have to follow the crops and flips of the image. Say "
+                    f"what it is, as in fields={{'image': 'Image', {name!r}: 'Mask'}} (or 'BoundingBoxes', 'KeyPoints'; None: it is taken as it is)"
+                )
 
     def split_of(self, classes: Sequence[str]) -> str | None:
         """Returns the path of the split that the user probably meant, if all classes have names of splits, such as train and val, and hold folders. Returns
