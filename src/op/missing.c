@@ -47,6 +47,34 @@ static const char *advice_for(const char *name)
 	return NULL;
 }
 
+/* Names of DALI that only the Python package has, and what each stands for. */
+static const char *const python_names[][2] = {
+	{"coco_reader", "readers.coco"},
+	{"dl_tensor_python_function", "python_function, called with tensors of DLPack"},
+	{"experimental.decoders.image", "decoders.image"},
+	{"experimental.decoders.image_crop", "decoders.image_crop"},
+	{"experimental.decoders.image_random_crop", "decoders.image_random_crop"},
+	{"experimental.decoders.image_slice", "decoders.image_slice"},
+	{"experimental.inflate", "decoders.inflate"},
+	{"experimental.inputs.video", "external_source, then decoders.video"},
+	{"experimental.peek_image_shape", "peek_image_shape"},
+	{"experimental.resize", "resize"},
+	{"experimental.tensor_resize", "tensor_resize"},
+	{"fast_resize_crop_mirror", "resize_crop_mirror"},
+	{"readers.video_resize", "readers.video, then resize"},
+	{"tfrecord_reader", "readers.tfrecord"},
+	{"transform_translation", "transforms.translation"},
+};
+
+/* Returns what a name that only the Python package has stands for, or NULL if it is no such name. */
+static const char *meaning_in_python(const char *name)
+{
+	for (size_t i = 0; i < sizeof python_names / sizeof *python_names; i++)
+		if (strcmp(python_names[i][0], name) == 0)
+			return python_names[i][1];
+	return NULL;
+}
+
 /* Returns what an operator that another library calls `name` is called here, or NULL if no such operator is known. */
 static const char *other_name(const char *name)
 {
@@ -75,7 +103,10 @@ void stk_op_explain_missing(const char *name, char *text, size_t capacity)
 		return;
 	name = name ? name : "";
 	const char *other = other_name(name), *near = other ? other : stk__nearest(name, next_name, NULL), *advice = advice_for(name);
-	if (advice)
+	const char *meaning = meaning_in_python(name);
+	if (meaning)
+		snprintf(text, capacity, "%s is %s; only Python has this name, as stoker.fn.%s", name, meaning, name);
+	else if (advice)
 		snprintf(text, capacity, "%s exists in DALI, not in Stoker: %s", name, advice);
 	else if (dali_has(name, false))
 		snprintf(text, capacity, "%s exists in DALI, not in Stoker yet%s%s", name, near ? "; nearest: " : "", near ? near : "");

@@ -4,17 +4,19 @@
 import ast
 import inspect
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import stoker
-from stoker import fn, pipeline_def, types
+from stoker import _core, fn, ops, pipeline_def, types
 from stoker._catalog import operators
 from stoker.errors import InvalidArgumentError
 from stoker.tools.stubs import stubs
 
+ROOT = Path(__file__).resolve().parents[2]
 VISIBLE = sorted(name for name, op in operators().items() if not op.hidden and name not in ("external_source", "python_function"))
 
 
@@ -66,6 +68,17 @@ def test_import_of_groups():
 
     assert readers.file is fn.readers.file
     assert decoders.image is fn.decoders.image
+
+
+def test_groups_list_what_they_have():
+    assert "video_resize" in dir(fn.readers) and "inputs" in dir(fn.experimental) and dir(fn.experimental.inputs) == ["video"]
+    assert "VideoResize" in dir(ops.readers)
+    for name in re.findall(r'"([\w.]+)"', (ROOT / "src/op/dali_names.h").read_text()):
+        group, _, last = name.rpartition(".")
+        if group in ("", *fn._family.groups) and hasattr(fn._family.groups.get(group, fn), last):
+            assert last in dir(fn._family.groups.get(group, fn)), name
+            known = name in operators() or any(op.alias == name for op in operators().values())
+            assert known or "not in Stoker" not in _core.explain_missing(name), name  # `stoker ops NAME` prints it
 
 
 def build(define, **kwargs):

@@ -19,7 +19,8 @@ from stoker._groups import Family
 
 __all__ = ["dl_tensor_python_function", "external_source", "python_function"]
 
-_family = Family(__name__, public_names(), lambda name: _composed.FUNCTIONS.get(name) or _operator.function(name), str)
+_names = [*public_names(), *_composed.FUNCTIONS]
+_family = Family(__name__, _names, lambda name: _composed.FUNCTIONS.get(name) or _operator.function(name), str)
 globals().update({name: group for name, group in _family.groups.items() if "." not in name})
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from stoker import _composed
 from stoker._catalog import public_names
 from stoker._classes import Compose, DLTensorPythonFunction, ExternalSource, PythonFunction, class_name, find, operator_name
 from stoker._groups import Family
@@ -22,7 +23,7 @@ __all__ = ["Compose", "DLTensorPythonFunction", "ExternalSource", "PythonFunctio
 for _kind in (Compose, DLTensorPythonFunction, ExternalSource, PythonFunction):
     _kind.__module__ = __name__  # repr() shows the module that users know
 
-_family = Family(__name__, map(class_name, public_names()), find, operator_name)
+_family = Family(__name__, map(class_name, [*public_names(), *_composed.FUNCTIONS]), find, operator_name)
 globals().update({name: group for name, group in _family.groups.items() if "." not in name})
 
 
