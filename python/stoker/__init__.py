@@ -17,7 +17,8 @@ Transforms    transforms.Resize(224), in a Loader or called on one image
 One file      imread, imdecode, audioread, audiodecode, VideoDecoder
 Looking       view(batch), Loader.show(8), advise (what slows a loop down)
 Running jobs  metrics, and the command `stoker top`
-More          Audio, AddNoise, Storage, sample_rng, to_device, batching
+More          Audio, Video, AddNoise, Storage, sample_rng, to_device,
+              batching
 Errors        errors.StokerError and the classes below it
 
 help(stoker.Loader), help(stoker.fn.resize) and so on describe each one.
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
     from stoker.data_node import DataNode, newaxis
     from stoker.dataloader import DataLoader
     from stoker.errors import ShapeError, StokerError
-    from stoker.loader import Loader, sample_rng
+    from stoker.loader import Loader, Video, sample_rng
     from stoker.pipeline import Pipeline, do_not_convert, pipeline_def
 
 _MODULES = (
@@ -105,6 +106,7 @@ _NAMES = {
     "Pipeline": "stoker.pipeline",
     "do_not_convert": "stoker.pipeline",
     "pipeline_def": "stoker.pipeline",
+    "Video": "stoker.loader",
     "VideoDecoder": "stoker._video",
     "sample_rng": "stoker.loader",
     "to_device": "stoker._to_device",
@@ -122,6 +124,7 @@ __all__ = [
     "ShapeError",
     "StokerError",
     "Storage",
+    "Video",
     "VideoDecoder",
     "advise",
     "audiodecode",

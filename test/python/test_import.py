@@ -85,6 +85,12 @@ def test_modules_have_dalis_names():
     assert callable(pipeline_def)
 
 
+def test_kinds_of_fields_are_in_the_package():
+    import stoker.loader
+
+    assert stoker.Video is stoker.loader.Video and {"Audio", "Video"} <= {*dir(stoker)}
+
+
 def test_unknown_attribute_of_the_package():
     import stoker
 
