@@ -13,7 +13,7 @@ INSTEAD = {
     "SanitizeKeyPoints": "on the batch: keep the points of each sample that lie inside of its image",
     "SetClampingMode": _CLAMPED,
     "ToPILImage": "leave it out: images go through the list as they are, and come as tensors",
-    "UniformTemporalSubsample": "in the Dataset: there are no videos here",
+    "UniformTemporalSubsample": "Loader(frames=, stride=) and stoker.Video choose the frames of a clip",
 }
 
 

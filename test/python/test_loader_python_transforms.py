@@ -111,6 +111,18 @@ def test_functions_after_to_tensor_get_tensors(folder):
     assert torch.allclose(got, (plain - 1.5) / 0.5, atol=1e-6)
 
 
+def test_modules_get_tensors_that_they_may_view(folder):
+    flat = torch.nn.Sequential(torch.nn.Flatten(1), torch.nn.Unflatten(1, (40, 50)))
+
+    class Viewed(torch.nn.Module):
+        def forward(self, image):
+            return flat(image.view(3, -1))
+
+    assert torch.equal(*folder.both(tt.Compose([tt.PILToTensor(), Viewed()])))
+    batch = next(iter(Loader(folder.path, 2, transforms=[Viewed()], dtype=torch.uint8)))
+    assert torch.equal(batch.image[0], torch.from_numpy(PICTURE).permute(2, 0, 1))
+
+
 def test_functions_in_groups_after_to_tensor_get_tensors(folder):
     folder.agree(tt.Compose([tt.CenterCrop(32), tt.ToTensor(), tt.RandomApply([tt.Lambda(lambda x: 1 - x)], 1.0)]), within=1e-6)
     with pytest.raises(InvalidArgumentError, match=r"put it before the function"):

@@ -56,7 +56,7 @@ class _Call:
         if self.takes == "tensor":
             import torch
 
-            return torch.from_numpy(image).permute(2, 0, 1)
+            return torch.from_numpy(image).permute(2, 0, 1).contiguous()  # as ToTensor gives it; modules may call view()
         if self.takes == "PIL":
             from PIL import Image
 
