@@ -242,7 +242,8 @@ FAULTS = {
     "a folder": (lambda pairs, tmp: lambda i: (str(tmp) if i == 2 else pairs[i][0], i), r"directory.*dataset\[2\]"),
     "an exception": (lambda pairs, tmp: lambda i: _fails(i) or pairs[i], r"OSError: the network is down.*dataset\[2\]"),
     "None": (lambda pairs, tmp: lambda i: (None if i == 2 else pairs[i][0], i), r"NoneType as an image.*dataset\[2\]"),
-    "a part less": (lambda pairs, tmp: lambda i: (pairs[i][0],) if i == 2 else pairs[i], r"a sample of 1 parts.*dataset\[2\]"),
+    "None as a sample": (lambda pairs, tmp: lambda i: None if i == 2 else pairs[i], r"None(Type)? as an? (sample|image).*dataset\[2\]"),
+    "a part less": (lambda pairs, tmp: lambda i: (pairs[i][0],) if i == 2 else pairs[i], r"a sample of 1 part;.*dataset\[2\]"),
     "a damaged file": (lambda pairs, tmp: lambda i: (_damaged(tmp) if i == 2 else pairs[i][0], i), r"damaged\.png: not a.*dataset\[2\]"),
     "a damaged mask": (
         lambda pairs, tmp: lambda i: {"image": pairs[i][0], "mask": _damaged(tmp) if i == 2 else pairs[i][0].replace(".png", ".mask")},

@@ -83,7 +83,8 @@ class Samples:
         if self.kinds is None:
             self._expect(self._kinds(parts[1:]))
         if len(parts) != 1 + len(self._converters):
-            raise ValueError(f"the dataset gave a sample of {len(parts)} parts; the first one had {1 + len(self._converters)}")
+            gave = "None as a sample" if item is None else f"a sample of {len(parts)} part{'s' * (len(parts) > 1)}"
+            raise ValueError(f"the dataset gave {gave}; the first one had {1 + len(self._converters)}")
         if self.plain:
             return (self._first_target(parts[0]), *(convert(part) for convert, part in zip(self._converters, parts[1:], strict=True)))
         several = isinstance(parts[0], (list, tuple)) and not self.sound
