@@ -181,6 +181,22 @@ def test_state_around_the_end_of_an_epoch(tree, taken):
     assert loader.state_dict()["epoch"] == loader.epoch
 
 
+def test_a_state_shares_nothing_with_its_loader(tree):
+    """A program may change a state that it has loaded or got."""
+    state = after(make(tree, shuffle=True), 3)
+    loader, given = make(tree, shuffle=True), json.loads(json.dumps(state))
+    loader.load_state_dict(given)
+    given["pipeline"]["consumed"] = 0
+    loader.state_dict()["pipeline"]["consumed"] = 4
+    assert loader.state_dict() == state
+    loader.close()
+    loader.state_dict()["pipeline"]["consumed"] = 4
+    assert loader.state_dict() == state and len(ids(loader)) == 3
+    at_start = loader.state_dict()
+    loader.state_dict()["data"]["size"] = 99
+    assert loader.state_dict() == at_start and at_start["data"]["size"] == 21
+
+
 def test_wrong_states(tree):
     loader = make(tree)
     for state in ({}, None, {"stoker_loader": 99, "epoch": 0, "pipeline": None}, "text"):

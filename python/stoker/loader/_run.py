@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from array import array
 from typing import Any
@@ -344,7 +345,7 @@ class Run:
         if state["pipeline"] is None:
             self._keep_data()
             if self.data is not None:
-                state["data"] = self.data
+                state["data"] = copy.deepcopy(self.data)
         if self.order is not None and state["pipeline"] is not None:
             if self.ids is None and self.drawn == self.epoch:
                 self.ids = self._drawn_ids()
@@ -356,7 +357,7 @@ class Run:
         """Returns the position as entries of a state: the epoch, and the pipeline's state, or None at the start of an epoch."""
         goes_on = not self.source.owns_pipeline and self.resumed is None
         if self._session is None or (self._session.step == 0 and not goes_on):
-            return {"epoch": self.epoch, "pipeline": self.resumed}
+            return {"epoch": self.epoch, "pipeline": copy.deepcopy(self.resumed)}
         core = self._session.state()
         if self.order is None and not self.source.makes_order:
             # In a pipeline that the user made, an epoch's last batch may hold samples of the next epoch, which then has consumed samples before its first

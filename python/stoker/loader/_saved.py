@@ -110,10 +110,10 @@ def _data_of(data: Any) -> dict[str, Any]:
     if not isinstance(data, dict) or set(data) - set(OF_DATA) or not isinstance(data.get("fingerprint"), str):
         raise StateError(f'the state is damaged: "data" is {data!r:.200}')
     try:
-        json.dumps(data, allow_nan=False)
+        copied: dict[str, Any] = json.loads(json.dumps(data, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as e:
         raise StateError(f'the state is damaged: "data" holds what is no JSON ({e})') from None
-    return data
+    return copied
 
 
 @dataclass
@@ -141,7 +141,7 @@ class Saved:
             if not isinstance(pipeline, dict):
                 raise StateError(f'the state is damaged: "pipeline" is {type(pipeline).__name__}')
             try:
-                json.dumps(pipeline, allow_nan=False)
+                pipeline = json.loads(json.dumps(pipeline, allow_nan=False))  # a copy: the program may change its dict later
             except (TypeError, ValueError, RecursionError) as e:
                 raise StateError(f'the state is damaged: "pipeline" holds what is no JSON ({e})') from None
             whole_of(pipeline, "consumed", 2 * MOST_SAMPLES)
