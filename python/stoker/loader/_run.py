@@ -409,6 +409,11 @@ class Run:
         own = state.order is not None or (state.pipeline is not None and state.pipeline["epoch"] != state.epoch)
         if own and self.order is None:
             raise StateError("the state is of a Loader with an order of its own (sampler); this one has none")
+        if self.order is not None and state.order is None and state.pipeline is not None and state.pipeline["consumed"]:
+            raise StateError(
+                "the state is in mid-epoch, of a Loader without an order of its own; this one has one (sampler, batch_sampler or bucket_by), so that samples "
+                "would come twice and others not at all: load the state into a Loader without it, or save at the end of an epoch"
+            )
         self._go_on_with_seed(state)
         self.epoch = state.epoch
         self.resumed, self.ids = state.pipeline, state.order
