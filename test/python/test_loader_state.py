@@ -297,12 +297,46 @@ def test_an_order_that_does_not_come_again_is_refused(tree, source, kind, epoch)
     state = after(in_order_of(tree, source, ANEW[kind]()), 6 * epoch + 2)
     assert len(json.dumps(state)) < 1024
     loader = in_order_of(tree, source, ANEW[kind]())
-    for go_on in (lambda: loader.load_state_dict(state), lambda: next(iter(loader))):
-        with pytest.raises(StateError, match=f"epoch {epoch} other ids .* function"):
-            go_on()
+    before = loader.state_dict()
+    with pytest.raises(StateError, match=f"epoch {epoch} other ids .* function"):
+        loader.load_state_dict(state)
+    assert loader.state_dict() == before
+    rows = iter(loader)
+    first = flat(next(rows).index.tolist() for _ in range(3))
+    with pytest.raises(StateError, match=f"epoch {epoch} other ids .* function"):
+        loader.load_state_dict(state)
+    assert sorted(first + flat(ids(loader))) == list(range(21)) or kind == "weighted"  # the rest of the order that was drawn
+    assert loader.epoch == 1
     # The saved epoch is complete, so its order does not matter.
     loader.load_state_dict(after(in_order_of(tree, source, ANEW[kind]()), 6 * epoch + 6))
     assert loader.epoch == epoch + 1 and len(flat(ids(loader))) == 21
+
+
+@pytest.mark.parametrize("source", ["folder", "arrays"])
+def test_a_long_sampler_begins_again_with_its_first_ids(tree, source, monkeypatch):
+    """Ids of a sampler without a length are drawn in parts. A state, or set_epoch, leads to the first part with the draws of that epoch."""
+    monkeypatch.setattr("stoker.loader._order.Order.most", 8)
+
+    class Endless:
+        def __iter__(self):
+            return iter(range(21))
+
+    def values(batches):
+        return [(b.index.tolist(), b.image.numpy().tobytes()) for b in batches]
+
+    data = tree if source == "folder" else (torch.arange(21 * 192).to(torch.uint8).view(21, 8, 8, 3), torch.arange(21))
+    new = lambda: Loader(data, 4, sampler=Endless(), fields=("image", "index"), transforms=AUGMENT, seed=3)  # noqa: E731
+    whole = new()
+    start, epochs = whole.state_dict(), [values(whole) for _ in range(2)]
+    assert [len(epoch) for epoch in epochs] == [6, 6]
+    loader = new()
+    list(itertools.islice(loader, 3))
+    loader.load_state_dict(start)
+    assert values(loader) == epochs[0]
+    loader = new()
+    list(itertools.islice(loader, 3))
+    loader.set_epoch(1)
+    assert values(loader) == epochs[1]
 
 
 @pytest.mark.parametrize("source", ["folder", "arrays"])

@@ -67,17 +67,11 @@ class Run:
 
     def _check_ids(self) -> None:
         """Raises StateError if the user's order differs from that of the saved run: some samples would be delivered twice and others never."""
-        if self._other_ids():
-            assert self.order is not None
+        if self.order is not None and self.resumed is not None and self.ids is not None and self.ids.differ(self._drawn_ids()):
             raise StateError(
                 f"the sampler gives epoch {self.epoch} other ids than in the run that was saved, so that samples would come twice and others not at all: "
                 f"{self.order.repeated}"
             )
-
-    def _other_ids(self) -> bool:
-        if self.order is None or self.resumed is None or self.ids is None:
-            return False
-        return self.ids.differ(self._drawn_ids())
 
     def _drawn_ids(self) -> Ids:
         return Ids.drawn(self._indices() or array("q"), self.spec.shard if self.per_rank else None)
@@ -268,6 +262,12 @@ class Run:
         """Returns whether this epoch's ids are drawn in parts ("stretches"), as those of a long sampler without a length."""
         return self.order is not None and (self.order.rest is not None or self.before > 0)
 
+    def _leave_stretches(self) -> None:
+        """Forgets the ids of this epoch if they are those of one stretch: an epoch that begins again begins with its first stretch."""
+        if self.order is not None and self.in_stretches:
+            self.drawn, self.before, self.order.rest = -1, 0, None
+            self.source.forget_orders()
+
     def _next_stretch(self, done: int) -> bool:
         """Prepares the next stretch of ids. Returns False if the sampler has ended, or if the epoch has no stretches. done: number of batches so far."""
         if self.order is None or self.order.rest is None:
@@ -381,30 +381,40 @@ class Run:
         return self.source.samples(self.epoch, positions, self.spec, self.indices)
 
     def load(self, state: Saved) -> None:
-        """Sets the position from a saved state of the same data. Raises StateError for other states, and then keeps the old position, with one exception: if
-        only the sampler's ids differ from those of the saved run, the new position is kept, and begin() raises the error until the sampler gives the same
-        ids."""
+        """Sets the position from a saved state of the same data. Raises StateError for other states, and then keeps the old position and the drawn ids."""
         self.source.check_loadable()
         place, seed, ids = self.position(), self.spec.seed, self.ids
         own_seed, one_epoch = self.source.pipeline_seed(), self.source.one_epoch
         self._keep_data()
-        data = self.data
+        data, drawn = self.data, self._drawn_order()
         try:
             self._load(state)
             if not self.source.makes_order:
                 self.ready()  # restores the state in a new pipeline, which raises an error if it refuses the state
         except BaseException:
-            if self._other_ids():
-                raise
             self._drop()
             self._go_on_with(seed, own_seed)
+            self._keep_drawn_order(*drawn)
             self.source.one_epoch = one_epoch
             self.epoch, self.resumed, self.ids, self.data = place["epoch"], place["pipeline"], ids, data
             self.unchecked, self.inside = None, False
             raise
 
+    def _drawn_order(self) -> tuple[Any, ...]:
+        """Returns what is known of the user's order of the epoch `drawn`, for _keep_drawn_order."""
+        rest = None if self.order is None else self.order.rest
+        return self.indices, self.drawn, self.count, self.spec.batch, self.before, rest
+
+    def _keep_drawn_order(self, indices: array[int] | None, drawn: int, count: int | None, batch: int, before: int, rest: Any) -> None:
+        """Returns to an earlier order: a sampler that draws random numbers would give the epoch other ids."""
+        self.indices, self.drawn, self.count, self.spec.batch, self.before = indices, drawn, count, batch, before
+        if self.order is not None:
+            self.order.rest = rest
+            self.source.forget_orders()
+
     def _load(self, state: Saved) -> None:
         self._drop()
+        self._leave_stretches()
         self.source.restore(state, self.spec)
         own = state.order is not None or (state.pipeline is not None and state.pipeline["epoch"] != state.epoch)
         if own and self.order is None:
@@ -462,6 +472,7 @@ class Run:
         """Goes to the beginning of an epoch, and closes the current pipeline. Raises StateError if the source is a user's Pipeline."""
         self.source.check_set_epoch()
         self._drop()
+        self._leave_stretches()
         self.source.one_epoch = False
         self.epoch = epoch
         self.resumed = self.ids = None
