@@ -164,6 +164,13 @@ def test_parts_that_would_not_be_mixed(mixing):
         assert batch.label.tolist() == [2] * 4
 
 
+def test_functions_return_both():
+    """A tensor of two images could be taken for images and labels."""
+    for function in (lambda image, label: image, lambda image, label: None, lambda image, label: {"image": image, "label": label}):
+        with pytest.raises(InvalidArgumentError, match=r"lambda.* returns \(images, labels\); it returned"):
+            next(iter(Loader((PICTURES[:2], LABELS[:2]), 2, batch_transforms=function)))
+
+
 def test_wrong_arguments():
     for make, says in (
         (lambda: T.MixUp(alpha=0), "alpha"),

@@ -59,8 +59,12 @@ class BatchTransforms:
             return image, label
         if isinstance(step, T.Lambda):
             function: Any = step.lambd
-            image, label = function(image, label)
-            return image, label
+            made = function(image, label)
+            if not isinstance(made, (tuple, list)) or len(made) != 2:
+                raise InvalidArgumentError(
+                    f"batch_transforms: {getattr(function, '__name__', function)} gets and returns (images, labels); it returned {type(made).__name__}"
+                )
+            return made[0], made[1]
         assert isinstance(step, T.Mixing)
         return self._mixed(step, image, label, draws)
 
