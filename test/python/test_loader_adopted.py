@@ -688,6 +688,11 @@ def test_images_without_pixels_and_with_negated_ones():
     assert first(Set(2, lambda i: negated), layout="HWC").image.unique().tolist() == [-1]
 
 
+def test_a_class_is_not_a_source():
+    with pytest.raises(InvalidArgumentError, match=r"the source is the class Set: give an object of it, Set\(\.\.\.\)"):
+        Loader(Set, 4)
+
+
 def test_a_class_is_not_a_transform():
     for given in (T.Resize, [T.Resize((4, 4)), T.RandomHorizontalFlip], torch.nn.Identity):
         with pytest.raises(TypeError, match=r"is a class: \w+\(\.\.\.\)"):

@@ -889,6 +889,8 @@ def _known_source(source: Any, split: str, storage: Any, asked: DatasetArguments
         isinstance(source, (str, os.PathLike)) and os.fspath(source).endswith(".csv")
     ):
         raise table_error(source)
+    if isinstance(source, type):
+        raise InvalidArgumentError(f"Loader: the source is the class {source.__name__}: give an object of it, {source.__name__}(...)")
     source = listed(source)
     _refuse_loaders(source)
     if isinstance(source, (bytes, bytearray)):
