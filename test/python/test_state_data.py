@@ -259,6 +259,36 @@ def test_a_state_of_other_data_is_refused(tmp_path, kind, where):
     close(moved)
 
 
+def rows_of(folder, source, change):
+    """Makes a Loader over three files with targets that the library does not know: floats or strings in a list, or columns of a table."""
+    folder.mkdir(parents=True)
+    paths = [str(folder / f"{k}.png") for k in range(3)]
+    for path in paths:
+        Image.new("RGB", (8, 8)).save(path)
+    values = [0.5, 1.5, 3.5 if change else 2.5]
+    if source == "columns":
+        (folder / "rows.csv").write_text("path,a,b\n" + "".join(f"{k}.png,{k},{v}\n" for k, v in enumerate(values)))
+        return Loader.from_csv(folder / "rows.csv", 1, shuffle=True)
+    return Loader(list(zip(paths, values if source == "floats" else map(str, values), strict=True)), 1, shuffle=True)
+
+
+@pytest.mark.parametrize("where", ["begin", "inside", "between"])
+@pytest.mark.parametrize("source", ["floats", "strings", "columns"])
+def test_a_state_of_other_targets_is_refused(tmp_path, source, where):
+    state, rest = state_after(rows_of(tmp_path / "old", source, False), where)
+    other = rows_of(tmp_path / "other", source, True)
+    before = other.state_dict()
+    with pytest.raises(StateError, match=r"the same files with other values of '(b|label)': give the data"):
+        other.load_state_dict(state)
+    assert other.state_dict() == before and take(other, 1)
+    moved = rows_of(tmp_path / "moved", source, False)
+    moved.load_state_dict({name: value for name, value in state.items() if name != "targets"})  # as from an older version
+    moved.load_state_dict(state)
+    assert take(moved, 2) == rest
+    with pytest.raises(StateError, match='"targets" is'):
+        moved.load_state_dict({**state, "targets": {"b": 3}})
+
+
 @pytest.mark.parametrize("where", ["inside", "between"])
 @pytest.mark.parametrize("kind", [folder, paths, dataset, arrays, table, robot, loader_of_torch])
 def test_a_state_without_facts_about_the_data_is_loaded(tmp_path, kind, where):

@@ -391,6 +391,7 @@ class Run:
             self._load(state)
             if not self.source.makes_order:
                 self.ready()  # restores the state in a new pipeline, which raises an error if it refuses the state
+            self.source.check_targets(state.targets)
         except BaseException:
             self._drop()
             self._go_on_with(seed, own_seed)

@@ -128,10 +128,22 @@ class Saved:
     seed: int | None  # seed of the saved run
     data: dict[str, Any] | None  # facts about the data; None: saved in mid-epoch, or the source is a Dataset
     pipeline_seed: int | None  # seed of a Pipeline that the user gave; None: the user gave none
+    targets: dict[str, str]  # digests of targets by field, where the reader's facts do not cover them
 
     @staticmethod
     def of(state: dict[str, Any]) -> Saved:
-        unknown = set(state) - {"stoker_loader", "epoch", "pipeline", "dataset", "order", "seed", "pipeline_seed", "listed", "data"}
+        unknown = set(state) - {
+            "stoker_loader",
+            "epoch",
+            "pipeline",
+            "dataset",
+            "order",
+            "seed",
+            "pipeline_seed",
+            "listed",
+            "data",
+            "targets",
+        }
         if unknown or "pipeline" not in state:
             raise StateError(f"the state is damaged: {f'it holds {min(map(str, unknown))!r}' if unknown else 'pipeline is missing'}")
         if state.get("listed", True) is not True:
@@ -153,4 +165,7 @@ class Saved:
             own = whole_of({"seed": int(pipeline["seed"])}, "seed", 2**64)
         data = _data_of(state["data"]) if "data" in state else None
         seed = whole_of(state, "seed", 2**63) if "seed" in state else dataset.seed if dataset is not None else None
-        return Saved(epoch, pipeline, dataset, Ids.of(state["order"]) if "order" in state else None, seed, data, own)
+        targets = state.get("targets", {})
+        if not isinstance(targets, dict) or not all(isinstance(text, str) for pair in targets.items() for text in pair):
+            raise StateError(f'the state is damaged: "targets" is {targets!r:.200}')
+        return Saved(epoch, pipeline, dataset, Ids.of(state["order"]) if "order" in state else None, seed, data, own, targets)

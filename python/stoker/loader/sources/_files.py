@@ -14,7 +14,7 @@ from typing import Any
 from stoker import _core, _files, _same_data, fn
 from stoker._where import notice
 from stoker.data_node import DataNode
-from stoker.errors import InvalidArgumentError
+from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader import _fields, _targets
 from stoker.loader._spec import DatasetArguments, Spec
 from stoker.loader.batches._finish import Finishing, by_value
@@ -39,6 +39,8 @@ class FileSource(Source):
 
     holds = "image"  # the name of the files' contents in messages
     endings = IMAGE_ENDINGS  # of a folder, only files with these endings are read
+    targets_of: Any = None
+    _digested: dict[str, str] | None = None  # the result of _digests, from its first call on
 
     def __init__(self, root: str | None, paths: Sequence[Any] | None, targets: Sequence[Any] | Mapping[str, Sequence[Any]] | None) -> None:
         self.root, self.paths, self.targets_of = root, paths, targets
@@ -102,6 +104,25 @@ class FileSource(Source):
 
     def by_batches(self, asked: DatasetArguments) -> Source:
         return super().by_batches(asked) if self.paths is None else _FilesByIndexSource(FilesByIndex(self), asked)
+
+    def saved(self, spec: Spec) -> dict[str, Any]:
+        return {"targets": self._digests()} if self._digests() else {}
+
+    def check_targets(self, digests: Mapping[str, str]) -> None:
+        now = self._digests()
+        for name, digest in digests.items():
+            if now.get(name, digest) != digest:
+                raise StateError(f"the state is of the same files with other values of {name!r}: {_same_data.WAY_OUT}")
+
+    def _digests(self) -> dict[str, str]:
+        """Returns digests of the targets that the library does not know, because its labels are numbers of rows."""
+        if self._digested is None:
+            given = self.targets_of
+            columns = (
+                given if isinstance(given, Mapping) else {} if given is None or _targets.of_list(given)[1] is None else {"label": given}
+            )
+            self._digested = {name: _same_data.digest_of_targets(values) for name, values in columns.items()}
+        return self._digested
 
     def image_sizes(self, oriented: bool, bad_may_pass: bool) -> list[Size]:
         if self.paths is None:

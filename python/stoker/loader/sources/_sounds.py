@@ -359,6 +359,7 @@ class AudioSource(FileSource):
 
     def __init__(self, files: Any, manifests: list[str] | None, given: SoundField, ragged: bool, transforms: Any) -> None:
         self.root, self.paths, self.labels, self.columns = files.root, files.paths, files.labels, files.columns
+        self.targets_of = files.targets_of
         self.manifests, self.given, self.sounds = manifests, given, Sounds(given, ragged, transforms)
         _refuse_name(given.name, ("path", *(("text",) if manifests is not None else self.columns or ("label",))))
         self._others: Mapping[str, Finish] = files.finishing.finish

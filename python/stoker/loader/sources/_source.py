@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from stoker._ranks import Shard
@@ -219,6 +219,9 @@ class Source:
         """Takes a state's facts about the data. Raises StateError if the state is of other data."""
         if state.dataset is not None:
             raise StateError("the state is of a Loader over a Dataset")
+
+    def check_targets(self, digests: Mapping[str, str]) -> None:
+        """Raises StateError if targets differ from those of a state whose files are the same. digests: those of the state, by field."""
 
     def continued(self, state: dict[str, Any], session: Session) -> dict[str, Any]:
         """Returns the state from which a new pipeline continues: `state` with the seed of the new pipeline's session. A pipeline's seed is derived from the
