@@ -6,6 +6,7 @@
 #include "session.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -159,12 +160,41 @@ static int refuse_local(const char *source)
 	return fail_text("cache", "warm: %s lies on this host: a cache keeps what comes over a network", source);
 }
 
+/* Copies the first object that could not be read, from number *i on, to *e, and sets *i to the number after it. Returns false if there is none. The pipeline
+ * reads ahead, so its list may also have objects of the next epoch. */
+static bool unread_object(const struct session *session, int64_t *i, struct stk_error *e)
+{
+	while (stk_pipeline_bad_sample(session->pipeline, (*i)++, e)) {
+		if (e->epoch <= 0)
+			return true;
+	}
+	return false;
+}
+
+static void print_unread(const struct session *session, int64_t bad)
+{
+	enum { MOST = 10 };
+	struct stk_error e;
+	int64_t shown = 0;
+	printf("%" PRId64 " %s could not be read:\n", bad, noun(bad, "object", "objects"));
+	for (int64_t i = 0; shown < MOST && unread_object(session, &i, &e); shown++)
+		printf("  %s\n", e.message);
+	if (bad > shown)
+		printf("  and %" PRId64 " more\n", bad - shown);
+}
+
+/* Prints the result. objects: number of objects that were read. The storage's counters may include objects of the next epoch, which the pipeline has read
+ * ahead if the cache is full. */
 static int print_warmed(const struct session *session, const struct settings *s, int64_t objects)
 {
 	struct stk_storage *st = session->storage;
-	const double left = counter(st, "cache_left_out");
-	const int64_t fetched = (int64_t)counter(st, "cache_misses"), there = objects > fetched ? objects - fetched : 0;
-	const int64_t bad = stk_pipeline_bad_samples(session->pipeline);
+	struct stk_error e;
+	int64_t bad = 0;
+	for (int64_t i = 0; unread_object(session, &i, &e);)
+		bad++;
+	const int64_t missed = (int64_t)counter(st, "cache_misses") - bad;
+	const int64_t fetched = missed < 0 ? 0 : missed < objects ? missed : objects, there = objects - fetched;
+	const double left = fmin(counter(st, "cache_left_out"), (double)fetched);
 	if (s->json) {
 		json_t *o = json_object();
 		put_int(o, "fetched", fetched);
@@ -182,7 +212,7 @@ static int print_warmed(const struct session *session, const struct settings *s,
 	if (left > 0)
 		printf("%.0f found no room: raise --cache-limit, or make room with stoker cache clear\n", left);
 	if (bad)
-		printf("%" PRId64 " %s could not be read\n", bad, noun(bad, "object", "objects"));
+		print_unread(session, bad);
 	return bad ? EXIT_PROBLEM : EXIT_FINE;
 }
 

@@ -335,6 +335,19 @@ def test_the_command(store, tree, tmp_path):
     assert "--cache DIR is missing" in stoker("cache", "warm", TRAIN, code=2)
 
 
+def test_warm_counts_each_object_once_and_names_those_that_fail(store, tree, tmp_path):
+    """The pipeline reads ahead into the next epoch, which counts for nothing, also if the cache is too small for the objects."""
+    small = json.loads(stoker("cache", "warm", TRAIN, "--cache", tmp_path / "small", "--cache-limit", "2KB", "--json"))
+    assert small["fetched"] == 21 and small["there"] == small["failed"] == 0 and small["left_out"] <= 21
+    there = sorted(tree.glob("*/*.jpg"))[0]
+    listed = tmp_path / "some.txt"
+    listed.write_text(f"{TRAIN}/none.jpg\n{TRAIN}/{there.parent.name}/{there.name}\n")
+    said = stoker("cache", "warm", listed, "--cache", tmp_path / "cache", code=1)
+    assert said.startswith("0 objects were there, 1 was fetched") and f"1 object could not be read:\n  {TRAIN}/none.jpg: " in said
+    facts = json.loads(stoker("cache", "warm", listed, "--cache", tmp_path / "cache", "--json", code=1))
+    assert (facts["there"], facts["fetched"], facts["failed"]) == (1, 0, 1)
+
+
 @pytest.mark.parametrize("line", ["{uri}\n", "{uri} 3\n", "  {uri}\t\r\n\n"])
 def test_a_list_is_warmed(store, tree, tmp_path, line):
     """`stoker cache warm` takes a list of URIs with or without labels, as its help suggests. It refuses lists of local files, and empty ones."""
