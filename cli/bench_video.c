@@ -4,6 +4,7 @@
 #include "command.h"
 #include "output.h"
 #include "progress.h"
+#include "session.h"
 #include "store.h"
 
 #include <stoker/video.h>
@@ -78,10 +79,10 @@ static enum stk_status read_clip(struct stk_video *v, int64_t frames, uint64_t *
 }
 
 /* Opens a video and decodes a clip, as a loader does for a sample. Adds times and work to *sums. state: the state of draw(). */
-static enum stk_status run_file(const char *path, uint64_t *state, struct sums *sums, struct stk_error *err)
+static enum stk_status run_file(const char *path, struct stk_storage *storage, uint64_t *state, struct sums *sums, struct stk_error *err)
 {
 	struct stk_video_info info = {.size = sizeof(info)};
-	const struct stk_video_request request = {.size = sizeof(request), .path = path, .stream = -1};
+	const struct stk_video_request request = {.size = sizeof(request), .path = path, .stream = -1, .storage = storage};
 	struct stk_video *v = NULL;
 	const double began = wall_seconds();
 	enum stk_status s = stk_video_open(&request, &v, err);
@@ -145,14 +146,18 @@ int bench_video(const struct settings *s)
 	const double began = wall_seconds(), seconds = s->seconds > 0 ? s->seconds : 10;
 	int64_t tried = 0;
 	struct progress bar;
+	struct stk_storage *storage;
+	if (!open_storage("bench", s, &storage))
+		return EXIT_PROBLEM;
 	catch_interrupts();
 	progress_begin(&bar, "seconds", (int64_t)ceil(seconds), s->quiet || s->json);
 	/* Opens each file once at first, which stores its index, so that later openings find the index, as in later epochs. */
 	while (!interrupted() && (tried < found.count || wall_seconds() - began < seconds)) {
 		const char *path = found.videos[tried < found.count ? tried : draw(&state, found.count)];
-		const enum stk_status status = run_file(path, &state, &sums, &err);
+		const enum stk_status status = run_file(path, storage, &state, &sums, &err);
 		if (status == STK_CANCELLED || status == STK_NO_MEMORY || status == STK_UNSUPPORTED) {
 			progress_end(&bar);
+			stk_storage_unref(&storage);
 			return fail("bench", &err);
 		}
 		if (status && sums.bad++ == 0)
@@ -164,6 +169,7 @@ int bench_video(const struct settings *s)
 			break;
 	}
 	progress_end(&bar);
+	stk_storage_unref(&storage);
 	sums.all = wall_seconds() - began;
 	int code = sums.clips ? EXIT_FINE : EXIT_PROBLEM;
 	if (s->json && code == EXIT_FINE)

@@ -49,10 +49,10 @@ static int print_as_json(const char *path, const struct stk_audio_info *info, co
 	return printed ? printed : err->code ? EXIT_PROBLEM : EXIT_FINE;
 }
 
-int inspect_sound(const char *path, bool json)
+int inspect_sound(const char *path, struct stk_storage *storage, bool json)
 {
 	struct stk_audio_info info = {.size = sizeof(info)};
-	struct stk_audio_request request = {.size = sizeof(request), .path = path};
+	struct stk_audio_request request = {.size = sizeof(request), .path = path, .storage = storage};
 	struct stk_audio *a = NULL;
 	struct stk_error err = {0}, ignored = {0};
 	enum stk_status status = stk_audio_open(&request, &a, &info, &err);

@@ -24,9 +24,9 @@ bool is_video_name(const char *path)
 	return false;
 }
 
-bool holds_only_sound(const char *path, enum stk_status status)
+bool holds_only_sound(const char *path, struct stk_storage *storage, enum stk_status status)
 {
-	const struct stk_audio_request request = {.size = sizeof(request), .path = path, .lenient = true};
+	const struct stk_audio_request request = {.size = sizeof(request), .path = path, .lenient = true, .storage = storage};
 	struct stk_audio_info info = {.size = sizeof(info)};
 	struct stk_audio *a = NULL;
 	struct stk_error err = {0};
@@ -135,15 +135,15 @@ static int print_facts(const char *path, const struct video_census *c)
 	return print_json(object);
 }
 
-int inspect_video(const char *path, bool json, bool quiet)
+int inspect_video(const char *path, struct stk_storage *storage, bool json, bool quiet)
 {
 	struct video_census c = {.info = {.size = sizeof(c.info)}};
 	struct stk_error err = {0};
 	struct stk_video *v = NULL;
-	const struct stk_video_request request = {.size = sizeof(request), .path = path, .stream = -1};
+	const struct stk_video_request request = {.size = sizeof(request), .path = path, .stream = -1, .storage = storage};
 	enum stk_status s = stk_video_open(&request, &v, &err);
-	if (holds_only_sound(path, s))
-		return inspect_sound(path, json);
+	if (holds_only_sound(path, storage, s))
+		return inspect_sound(path, storage, json);
 	if (!s)
 		s = stk_video_describe(v, &c.info, &err);
 	if (!s)

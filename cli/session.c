@@ -25,10 +25,10 @@ static void print_log(void *user, enum stk_log_level level, const char *text)
 		fprintf(stderr, "stoker: %s\n", text);
 }
 
-/* Returns whether a URI is a prefix of many objects. A URI that ends like an image's name is a single object. */
+/* Returns whether a URI is a prefix of many objects. A URI that ends like the name of an image or a sound is a single object. */
 static bool is_prefix(const char *uri)
 {
-	return !stk_image_named(uri) && strstr(uri, "://");
+	return !stk_image_named(uri) && !stk_audio_named(uri) && strstr(uri, "://");
 }
 
 bool is_tree(const char *source)

@@ -137,9 +137,9 @@ static int report(const struct drawing *d, const char *path, const char *output,
 	return print_json(o);
 }
 
-static int draw_file(struct drawing *d, const char *path, const char *output, bool json, struct stk_error *err)
+static int draw_file(struct drawing *d, const char *path, struct stk_storage *storage, const char *output, bool json, struct stk_error *err)
 {
-	const struct stk_audio_request request = {.size = sizeof(request), .path = path};
+	const struct stk_audio_request request = {.size = sizeof(request), .path = path, .storage = storage};
 	char text[1024];
 	d->info.size = sizeof(d->info);
 	if (stk_audio_open(&request, &d->audio, &d->info, err) != STK_OK)
@@ -155,7 +155,7 @@ static int draw_file(struct drawing *d, const char *path, const char *output, bo
 	return report(d, path, output, json);
 }
 
-int view_sound(const char *path, const char *output, bool json)
+int view_sound(const char *path, struct stk_storage *storage, const char *output, bool json)
 {
 	struct drawing *d = calloc(1, sizeof(*d));
 	struct stk_error err = {0};
@@ -169,7 +169,7 @@ int view_sound(const char *path, const char *output, bool json)
 	if (!d || !d->low || !d->high || !d->power || !d->pixels)
 		fail_text("view", "out of memory");
 	else
-		code = draw_file(d, path, output, json, &err);
+		code = draw_file(d, path, storage, output, json, &err);
 	if (d) {
 		stk_audio_close(d->audio);
 		free(d->low);

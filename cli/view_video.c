@@ -152,15 +152,15 @@ static int draw(const struct shots *f, const struct settings *s)
 	return code;
 }
 
-int view_video(const struct settings *s)
+int view_video(const struct settings *s, struct stk_storage *storage)
 {
 	struct stk_video_info info = {.size = sizeof(info)};
-	const struct stk_video_request request = {.size = sizeof(request), .path = s->args[0], .stream = -1};
+	const struct stk_video_request request = {.size = sizeof(request), .path = s->args[0], .stream = -1, .storage = storage};
 	struct stk_error err = {0};
 	struct shots f = {0};
 	enum stk_status status = stk_video_open(&request, &f.video, &err);
-	if (holds_only_sound(s->args[0], status))
-		return view_sound(s->args[0], s->output ? s->output : "view.png", s->json);
+	if (holds_only_sound(s->args[0], storage, status))
+		return view_sound(s->args[0], storage, s->output ? s->output : "view.png", s->json);
 	if (!status)
 		status = stk_video_describe(f.video, &info, &err);
 	if (!status) {

@@ -17,6 +17,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
+import videos
+from sound_files import pcm16
 from stoker import Loader, Storage, fn, pipeline_def
 from stoker import transforms as T
 from stoker.errors import CorruptError, InvalidArgumentError, ReadError, StokerError
@@ -411,6 +413,28 @@ def test_commands_on_a_bucket(store, tree, tmp_path):
     stoker("view", "s3://photos/a b/train", "-o", tmp_path / "view.png")
     assert (tmp_path / "view.png").read_bytes()[:4] == b"\x89PNG"
     assert json.loads(stoker("bench", "s3://photos/a b/train", "--seconds", "0.2", "--batch", "4", "--quiet", "--json"))
+
+
+@pytest.mark.parametrize("kind", ["sound", pytest.param("video", marks=videos.needs_video)])
+def test_options_of_a_store_hold_for_sounds_and_videos(tmp_path, monkeypatch, kind):
+    """`inspect` and `view` of one sound or video use the same options of the store as those of a folder."""
+    name = {"sound": "s.wav", "video": "v.mp4"}[kind]
+    (tmp_path / "bucket").mkdir()
+    (tmp_path / "bucket" / "s.wav").write_bytes(pcm16(np.random.default_rng(SEED), 800, rate=8000))
+    (tmp_path / "bucket" / "v.mp4").write_bytes(b"no video")
+    found = {
+        "sound": {"inspect": "8000 Hz, 0.100 s (800 frames)", "view": "waveform and spectrogram"},
+        "video": dict.fromkeys(("inspect", "view", "bench"), "not a file that Stoker reads"),
+    }[kind]
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")  # --endpoint must win
+    server = Store(tmp_path)
+    try:
+        for command, text in found.items():
+            more = ("-o", tmp_path / "out.png") if command == "view" else ()
+            assert "port 2" in stoker(command, f"s3://bucket/{name}", *more, "--endpoint", "http://127.0.0.1:2", code=1)
+            assert text in stoker(command, f"s3://bucket/{name}", *more, "--endpoint", server.url, code=int(kind == "video"))
+    finally:
+        server.close()
 
 
 def test_the_bench_says_what_bounds_a_store(store, tmp_path):
