@@ -196,6 +196,24 @@ def test_skipped_files_of_a_folder_are_reported(files, tmp_path, capfd):
     assert "hidden folder .ipynb_checkpoints" in capfd.readouterr().err
 
 
+def test_an_order_of_classes_that_is_not_that_of_image_folder_is_reported(files, tmp_path, capfd):
+    """Names of classes that are not UTF-8 have their place by their bytes here, and by the characters that stand for these in Python's strings."""
+    for names, noticed in (
+        ((b"\xff", "\uffee".encode()), True),
+        ((b"\xff", b"z", "é".encode()), False),
+        ((b"z", "\uffee".encode()), False),
+    ):
+        root = tmp_path / str(len(names)) / str(noticed)
+        for name in names:
+            os.makedirs(os.path.join(os.fsencode(root), name))
+            shutil.copy(files[0], os.path.join(os.fsencode(root), name, b"1.jpg"))
+        assert Loader(root, 1, transforms=SMALL).classes == [os.fsdecode(name) for name in sorted(names)]
+        assert ("ImageFolder numbers these otherwise" in capfd.readouterr().err) == noticed
+        theirs = import_torchvision().datasets.ImageFolder(str(root))
+        assert (theirs.classes == [os.fsdecode(name) for name in sorted(names)]) != noticed
+        assert Loader(theirs, 1, transforms=SMALL).classes == theirs.classes
+
+
 # ---- types and ranges ----
 
 
