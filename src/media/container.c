@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "codec/bytes.h"
 #include "codec/codec.h"
 
 #include <limits.h>
@@ -261,17 +262,89 @@ static int64_t element_at(const struct stk_media_input *in, int64_t at, uint32_t
 	return at + 4 + n;
 }
 
-bool stk__container_is_cut(const struct stk_container *c)
+static bool is_matroska_cut(const struct stk_container *c)
 {
 	const uint32_t EBML = 0x1a45dfa3, SEGMENT = 0x18538067;
-	int64_t size = 0;
-	if (!is_format(c, "matroska"))
-		return false;
-	int64_t at = element_at(c->in, 0, EBML, &size);
+	int64_t size = 0, at = element_at(c->in, 0, EBML, &size);
 	if (!at || size > c->in->size - at)
 		return false;
 	at = element_at(c->in, at + size, SEGMENT, &size);
 	return at && size != INT64_MAX && size > c->in->size - at;
+}
+
+enum { PAGE_HEAD = 27, PAGE_FLAGS = 5, PAGE_SERIAL = 14, PAGE_CRC = 22, PAGE_SEGMENTS = 26, PAGE_MOST = PAGE_HEAD + 255 + 255 * 255 };
+
+/* Returns the size of the Ogg page at `p` by its header; 0 if no page begins there; SIZE_MAX if the header does not end within `left` bytes. */
+static size_t page_size(const uint8_t *p, size_t left)
+{
+	if (memcmp(p, "OggS", left < 4 ? left : 4) != 0)
+		return 0;
+	if (left < PAGE_HEAD || left < PAGE_HEAD + (size_t)p[PAGE_SEGMENTS])
+		return SIZE_MAX;
+	size_t size = PAGE_HEAD + (size_t)p[PAGE_SEGMENTS];
+	for (int i = 0; i < p[PAGE_SEGMENTS]; i++)
+		size += p[PAGE_HEAD + i];
+	return size;
+}
+
+/* Returns whether the checksum of an Ogg page is right. Bytes in a page that look like the beginning of another page have none. */
+static bool is_page(const uint8_t *p, size_t size)
+{
+	const uint32_t POLYNOMIAL = 0x04c11db7;
+	uint32_t crc = 0;
+	for (size_t i = 0; i < size; i++) {
+		crc ^= (uint32_t)(i >= PAGE_CRC && i < PAGE_CRC + 4 ? 0 : p[i]) << 24;
+		for (int k = 0; k < 8; k++)
+			crc = crc << 1 ^ (crc >> 31 ? POLYNOMIAL : 0);
+	}
+	return crc == stk__get32(p + PAGE_CRC, true);
+}
+
+/* Returns whether the pages at the end of an Ogg file show that it is cut: the last page is incomplete, or a stream's last page is not marked as its end. */
+static bool are_pages_cut(const uint8_t *p, size_t size)
+{
+	enum { END = 4, MOST_STREAMS = 16 };
+	uint32_t serials[MOST_STREAMS];
+	bool ended[MOST_STREAMS], follows = false; /* follows: a page ends at `at` */
+	int n = 0;
+	for (size_t at = 0; at < size;) {
+		const size_t page = page_size(p + at, size - at);
+		if (page > size - at && follows)
+			return true;
+		follows = page > 0 && page <= size - at && is_page(p + at, page);
+		if (!follows) {
+			at++;
+			continue;
+		}
+		const uint32_t serial = stk__get32(p + at + PAGE_SERIAL, true);
+		int k = 0;
+		while (k < n && serials[k] != serial)
+			k++;
+		if (k < MOST_STREAMS) {
+			serials[k] = serial;
+			ended[k] = p[at + PAGE_FLAGS] & END;
+			n += k == n;
+		}
+		at += page;
+	}
+	bool all = true;
+	for (int k = 0; k < n; k++)
+		all &= ended[k];
+	return !all;
+}
+
+static bool is_ogg_cut(const struct stk_container *c)
+{
+	const size_t size = c->in->size < 2 * PAGE_MOST ? (size_t)c->in->size : 2 * PAGE_MOST;
+	uint8_t *p = stk__alloc(size);
+	const bool cut = p && !stk__media_read(c->in, c->in->size - (int64_t)size, p, size, NULL) && are_pages_cut(p, size);
+	stk__free(p);
+	return cut;
+}
+
+bool stk__container_is_cut(const struct stk_container *c)
+{
+	return is_format(c, "matroska") ? is_matroska_cut(c) : strcmp(c->format->iformat->name, "ogg") == 0 && is_ogg_cut(c);
 }
 
 static const char *kind_name(enum AVMediaType kind)

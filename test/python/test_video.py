@@ -552,6 +552,30 @@ def test_a_cut_matroska_file_is_no_shorter_video(clips, tmp_path, name):
     assert np.array_equal(opened(streamed)[:], whole[:])
 
 
+@pytest.mark.parametrize("sound", ["", "-f lavfi -i sine=duration=5 -c:a flac"])
+@pytest.mark.parametrize("codec", ["libtheora", "libvpx"])
+def test_a_cut_ogg_file_is_no_shorter_video(tmp_path, codec, sound):
+    """FFmpeg gives the frames of whole pages without an error. A file that is cut, also between two pages, lacks the pages that end its streams."""
+    if f" {codec} " not in videos.ffmpeg("-hide_banner -encoders").decode():
+        pytest.skip(f"this ffmpeg has no {codec}")
+    path = tmp_path / "v.ogv"
+    videos.ffmpeg("-f lavfi -i", "testsrc2=size=64x48:rate=10:duration=5", sound, "-c:v", codec, path)
+    data, pages, whole = path.read_bytes(), [], opened(path)[:]
+    assert len(whole) == 50
+    while sum(pages) < len(data):
+        table = data[sum(pages) + 26 : sum(pages) + 27 + 255]
+        pages.append(27 + table[0] + sum(table[1 : 1 + table[0]]))
+    for end in [len(data) // 2, len(data) * 9 // 10, len(data) - 1, sum(pages[: len(pages) * 2 // 3]), sum(pages[:-1])]:
+        path.write_bytes(data[:end])
+        decoder, lenient = opened(path), opened(path, strict=False)
+        assert 2 < len(decoder) <= 50
+        with pytest.raises(stoker.StokerError, match=r"v\.ogv: frame \d+ .* are missing from the file"):
+            decoder[:]
+        assert len(lenient[:]) == len(decoder) and np.array_equal(decoder[0], whole[0])
+    path.write_bytes(data + b"TAG" + bytes(125))
+    assert np.array_equal(opened(path)[:], whole)
+
+
 def box(kind, *parts):
     body = b"".join(parts)
     return struct.pack(">I", len(body) + 8) + kind + body
