@@ -12,6 +12,20 @@ from stoker.errors import ArgumentError, InvalidArgumentError
 TORCH = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)} | {"bool", "float16", "float32", "float64"}
 
 
+def refuse_masked(value: Any) -> None:
+    """Raises ArgumentError for one of NumPy's masked arrays, or a list of them, that has masked values: a conversion to an array would turn them into the
+    numbers under the mask."""
+    ma: Any = sys.modules.get("numpy.ma")
+    if ma is None:
+        return
+    for item in value if isinstance(value, (list, tuple)) else (value,):
+        if isinstance(item, ma.MaskedArray) and ma.is_masked(item):
+            raise ArgumentError(
+                f"{ma.count_masked(item)} of {item.size} values of a numpy.ma.MaskedArray are masked, and a tensor has no mask: give numbers in their "
+                "place, as by .filled(0), and the mask on its own if it is needed, as by numpy.ma.getmaskarray(array)"
+            )
+
+
 def as_buffer(value: Any, copy: bool = False) -> Any:
     """Returns a C-contiguous buffer with the contents of an array, a tensor, bytes or a number. copy: whether it must be a copy that no other code can change;
     otherwise data is copied only if necessary."""
@@ -20,6 +34,7 @@ def as_buffer(value: Any, copy: bool = False) -> Any:
         return _array_buffer(value, copy)
     if isinstance(value, bytes):
         return value
+    refuse_masked(value)
     if type(value).__name__ == "PyCapsule":
         value = _Capsule(value)
     if isinstance(value, (bytearray, memoryview)):

@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 from stoker import fn, pipeline_def
-from stoker.errors import InvalidArgumentError, StateError, StokerError
+from stoker.errors import ArgumentError, InvalidArgumentError, StateError, StokerError
 from test_external import pipeline, until_end, values
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -301,3 +301,31 @@ def test_a_batch_that_is_short_says_so(files):
     pipe.run(), pipe.run()
     with pytest.raises(InvalidArgumentError, match="gave 3 samples, and the batch has room for 1"):
         pipe.run()
+
+
+# ---- masked arrays ----
+
+
+@pytest.mark.parametrize("form", ["array", "samples", "lists", "sample", "feed", "function"])
+def test_masked_values_are_refused(form):
+    """A tensor has no mask: the numbers under it must not appear as data."""
+    masked = np.ma.masked_array(np.arange(12, dtype=np.float32).reshape(3, 4), mask=np.eye(3, 4, dtype=bool))
+
+    def run(array):
+        if form == "feed":
+            pipe = pipeline(name="in")
+            pipe.feed_input("in", array)
+        elif form == "function":
+            pipe = pipeline_def(batch_size=3, num_threads=1, device_id=None)(
+                lambda: fn.python_function(fn.external_source(lambda: np.zeros((3, 4), np.float32)), function=lambda _: array[0])
+            )()
+        elif form == "sample":
+            pipe = pipeline(lambda info: array[info.idx_in_batch], batch=False)
+        else:
+            pipe = pipeline(lambda: {"array": array, "samples": list(array), "lists": [[row] for row in array]}[form])
+        return np.ravel(values(pipe.run()))
+
+    with pytest.raises(ArgumentError, match=r"1 of 4 values of a numpy\.ma\.MaskedArray are masked, .* \.filled\(0\)"):
+        run(masked)
+    assert run(masked.filled(7))[0] == 7
+    assert run(np.ma.masked_array(np.ones((3, 4), np.float32))).tolist() == [1] * 12

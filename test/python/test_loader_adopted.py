@@ -767,3 +767,36 @@ def test_resizing_tensors_without_a_filter_is_refused(antialias):
         first(tensors, 2, transforms=[nearest])
     taken = first(pictures, 2, transforms=[nearest, v2.PILToTensor()]).image
     assert torch.equal(taken[0], v2.PILToTensor()(nearest(Image.fromarray(PICTURE))))
+
+
+def test_masked_values_are_refused():
+    """No field of a tensor says which values are masked, so the numbers under a mask must not appear as data."""
+    labels = np.ma.masked_array([3, 4, 5], mask=[False, True, False])
+    pixels = np.ma.masked_array(np.full((3, 8, 8, 3), 7, np.uint8), mask=False)
+    pixels[1, 0, 0, 0] = np.ma.masked
+    plain = pixels.filled(0)
+
+    class Data:
+        def __init__(self, *parts):
+            self.parts = parts
+
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, i):
+            return tuple(part[i] for part in self.parts)
+
+    for source in (
+        (plain, labels),
+        (pixels, labels.filled(0)),
+        Data(pixels, [0] * 3),
+        Data(plain, labels),
+        Data(plain, [[1], [labels], [2]]),
+    ):
+        with pytest.raises(ValueError, match=r"of a numpy\.ma\.MaskedArray are masked, .* \.filled\(0\)"):
+            list(Loader(source, 3))
+    masks = np.ma.masked_array(np.ones((3, 8, 8), np.uint8), mask=True)
+    with pytest.raises(ValueError, match=r"64 of 64 values of a numpy\.ma\.MaskedArray are masked"):
+        list(Loader(Data(plain, masks), 3, fields={"image": "Image", "mask": "Mask"}))
+    (batch,) = Loader((np.ma.masked_array(plain), labels.filled(0)), 3)
+    assert batch[1].tolist() == [3, 0, 5]

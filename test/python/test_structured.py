@@ -624,3 +624,20 @@ def test_constants_that_fit_keep_their_value(value):
     made = pipe.run()[0].as_array()[0]
     np.testing.assert_array_equal(made, np.asarray(value).astype(made.dtype))
     assert made.dtype == (np.float32 if isinstance(value, float) or value == 2**70 else np.int32)
+
+
+@pytest.mark.parametrize("convert", [True, False])
+def test_masked_values_are_refused(convert: bool) -> None:
+    masked = np.ma.masked_array([1.0, 2.0], mask=[True, False])
+    group = SampleDataGroup()
+    group.add_data_field("a", types.FLOAT)
+    group.set_do_convert(convert)
+    if convert:
+        with pytest.raises(ValueError, match=r"field 'a' of .*1 of 2 values of a numpy\.ma\.MaskedArray are masked, .* \.filled\(0\)"):
+            group["a"] = masked
+    else:
+        group["a"] = masked
+    group["a"] = masked.filled(7)
+    assert group["a"].tolist() == [7, 2]
+    with pytest.raises(ValueError, match="are masked"):
+        get_as_data_node(masked)

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from stoker import _files
-from stoker._arrays import narrowed
+from stoker._arrays import narrowed, refuse_masked
 from stoker._where import notice
 from stoker.errors import safe_text
 from stoker.loader._layout import Layout
@@ -64,6 +64,7 @@ def numbers_of(value: Any) -> Any:
         value = np.asarray(value)
     if not hasattr(value, "dtype") or not hasattr(value, "ndim") or value.ndim < 2:
         return value
+    refuse_masked(value)
     if hasattr(value, "permute"):
         made = value.float()
         if str(value.dtype) == "torch.float64":
@@ -104,6 +105,7 @@ def _instead(dtype: Any) -> str:
 def _of_array(value: Any, declared: bool = False) -> Any:
     """Returns an array as uint8 or float32. Raises TypeError or ValueError unless it holds pixels of uint8 or floats, in three dimensions or, for a gray image,
     in two; or the bytes of a file, in one dimension of uint8. declared: as in `pixels`."""
+    refuse_masked(value)
     kind = value.dtype.kind
     if kind != "f" and (kind != "u" or value.dtype.itemsize != 1):
         raise TypeError(f"the dataset gave an image of type {value.dtype}: {_instead(value.dtype)}")

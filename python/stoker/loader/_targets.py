@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from stoker._arrays import TORCH, as_buffer, narrowed
+from stoker._arrays import TORCH, as_buffer, narrowed, refuse_masked
 from stoker.errors import InvalidArgumentError
 
 _BYTES = (bytes, bytearray, memoryview)
@@ -206,6 +206,7 @@ class Target:
 
         if isinstance(value, (bool, int)) and self.width is None:
             return whole(value, self.what)
+        refuse_masked(value)
         if isinstance(value, (float, np.float64, np.longdouble)):
             return self._narrowed(np.asarray(value), np.float32)
         if isinstance(value, (list, tuple)):

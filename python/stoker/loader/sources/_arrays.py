@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from stoker import _files
+from stoker._arrays import refuse_masked
 from stoker.errors import InvalidArgumentError
 from stoker.loader import _layout, _targets
 from stoker.loader._pixels import on_cores
@@ -36,6 +37,7 @@ class Arrays:
 
         tensor = hasattr(images, "permute")
         _refuse_type(images, tensor)
+        refuse_masked(images)
         images = np.asarray(images)
         if images.ndim not in (3, 4):
             raise InvalidArgumentError(
@@ -103,6 +105,7 @@ def _targets_of(targets: Any, count: int) -> Any:
         )
     if len(targets) != count:
         raise InvalidArgumentError(f"Loader: (X, y) has {count} images and {len(targets)} targets: give one target for each image")
+    refuse_masked(targets)
     if hasattr(targets, "detach"):
         targets = on_cores(targets)
     if all(isinstance(t, str) for t in targets):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from stoker import _core, _files
+from stoker._arrays import refuse_masked
 from stoker.errors import InvalidArgumentError, StokerError
 from stoker.loader import _fields, _not_images, _targets
 from stoker.loader._kinds import BOXES, FLOATS, IMAGE, MASK, PICTURES, POINTS, Kind, kinds_of_sample
@@ -377,6 +378,7 @@ def _mask(value: Any, what: str) -> Any:
         value = _open(value if isinstance(value, (str, os.PathLike)) else io.BytesIO(value), what)
     if type(value).__module__.startswith("PIL.") and value.mode not in ("P", "L", "1", "I;16", "I"):
         raise TypeError(f"{what} is an image of the mode {value.mode}: it has one number a pixel, gray or a palette's index")
+    refuse_masked(value)
     mask = np.asarray(value)
     if mask.ndim == 3 and mask.shape[2] == 1 and mask.shape[1] > 1:  # (H, W, 1), the form of OpenCV and albumentations
         mask = mask[..., 0]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from stoker._arrays import refuse_masked
 from stoker.data_node import DataNode, constant_node
 from stoker.errors import InvalidArgumentError
 
@@ -17,6 +18,7 @@ def get_as_data_node(value: Any) -> DataNode:
     InvalidArgumentError for numbers that are too large for these types."""
     if isinstance(value, DataNode):
         return value
+    refuse_masked(value)
     array = np.asarray(value)
     whole = array.dtype.kind in "biu"
     with np.errstate(over="ignore"):

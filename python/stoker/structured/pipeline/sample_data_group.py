@@ -12,6 +12,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from stoker import fn, types
+from stoker._arrays import refuse_masked
 from stoker.data_node import DataNode
 from stoker.structured.internal_helpers.check_type import check_type
 from stoker.structured.internal_helpers.helper_functions import get_mapped
@@ -608,6 +609,7 @@ def path_text(path: Sequence[Name]) -> str:
 
 def _as_type(value: Any, wanted: np.dtype[Any]) -> Any:
     """Returns np.asarray(value, wanted). Raises ValueError if a number is out of the type's range: NumPy would silently convert it to another number."""
+    refuse_masked(value)
     given = np.asarray(value)
     if given.dtype.kind not in "iuf" or wanted.kind == "b" or np.can_cast(given.dtype, wanted) or not given.size:
         return np.asarray(value, dtype=wanted)
