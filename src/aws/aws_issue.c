@@ -87,11 +87,17 @@ static enum stk_status issue(
 {
 	struct stk_aws_fresh base = {0};
 	struct stk_text answer = {0};
-	enum stk_status s = STK_NOT_FOUND;
+	enum stk_status s;
 	if (i->kind == STK_AWS_ROLE) {
 		s = issue(i->base, how, &base, err);
+		if (s == STK_NOT_FOUND)
+			s = stk__fail(err, STK_IO,
+				"no credentials: the profile's role takes the keys of this machine (credential_source = Ec2InstanceMetadata), whose metadata service "
+				"gives none");
 		s = s ? s : stk__aws_ask_role(i, &base, how, &answer, out, err);
-	} else if (i->kind != STK_AWS_NOBODY) {
+	} else if (i->kind == STK_AWS_NOBODY) {
+		s = stk__fail(err, STK_NOT_FOUND, "the environment and AWS's files name no issuer of keys");
+	} else {
 		s = issuers[i->kind].ask(i, how, &answer, out, err);
 	}
 	stk__aws_fresh_clear(&base);

@@ -293,6 +293,7 @@ static void test_roles_of_profiles(void **state)
 		"[profile nobody]\nrole_arn = r\nsource_profile = none\n"
 		"[profile empty]\nrole_arn = r\nsource_profile = bare\n[profile bare]\nregion = eu-west-1\n"
 		"[profile coded]\nrole_arn = r\nsource_profile = base\nmfa_serial = arn:mfa\n"
+		"[profile machine]\nrole_arn = r\ncredential_source = Ec2InstanceMetadata\n"
 		"[profile odd]\nrole_arn = r\ncredential_source = Cloud\n"
 		"[profile here]\nregion = eu-west-1\nrole_arn = arn:aws:iam::1:role/here\ncredential_source = Environment\n"
 		"[profile own]\nregion = eu-west-1\nrole_arn = arn:aws:iam::1:role/own\nsource_profile = own\n";
@@ -326,6 +327,11 @@ static void test_roles_of_profiles(void **state)
 	check_failure("source_profile = bare, which says nothing of keys");
 	setenv("AWS_PROFILE", "coded", 1);
 	check_failure("mfa_serial");
+	setenv("AWS_PROFILE", "machine", 1);
+	setenv("AWS_EC2_METADATA_DISABLED", "false", 1);
+	set_url("AWS_EC2_METADATA_SERVICE_ENDPOINT", issuing, "/none");
+	check_failure(
+		"the profile's role takes the keys of this machine (credential_source = Ec2InstanceMetadata), whose metadata service gives none");
 	setenv("AWS_PROFILE", "odd", 1);
 	check_failure("credential_source = Cloud; valid are Environment");
 	put_file("credentials", "[base]\naws_access_key_id = " BASE_KEY "\naws_secret_access_key = sEcReT-wrong\n");
