@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import tarfile
 import time
 import zlib
 from pathlib import Path
@@ -253,6 +254,42 @@ def test_one_of_each(folder, tmp_path):
     assert re.search(r": 1 file in 1 class; the index has \d+ bytes\n", stoker("index", tmp_path / "set", "-o", tmp_path / "i").stdout)
     assert "1 sample in 1 tar, " in stoker("pack", tmp_path / "set", "-o", tmp_path / "tars").stdout
     assert "1 sample in 1 batch, " in stoker("run", tmp_path / "set", "-b", 1, "-n", 1).stdout
+
+
+def test_pack_counts_what_it_wrote(folder, tmp_path):
+    """The counts are those of the members of the tars. A second run finds the tars, and counts the same, and so does a run that finds only some of them."""
+    given, out = tmp_path / "set", tmp_path / "tars"
+    for k in range(5):
+        target = given / f"c{k % 2}" / f"{k}.jpg"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes((folder / "class0" / "00.jpg").read_bytes())
+    (given / "c0" / "0.txt").write_text("belongs to 0.jpg")
+    (given / "c1" / "notes.txt").write_text("belongs to no image")
+    size = 1 + max(p.stat().st_size for p in given.rglob("*.jpg"))
+    whole = None
+    for kept in [0, "all", 1]:
+        facts = json.loads(stoker("pack", given, "-o", out, "--shard-size", f"{size * 2 + 5000}B", "--json").stdout)
+        tars = sorted(out.glob("*.tar"))
+        members = []
+        for path in tars:
+            with tarfile.open(path) as tar:
+                members += tar.getnames()
+        assert facts["samples"] == sum(m.endswith(".jpg") for m in members) == 5
+        assert facts["tars"] == len(tars) > 1
+        assert facts["bytes"] == sum(t.stat().st_size for t in tars)
+        assert facts["files"] == len([m for m in members if not m.endswith(".cls")]) == 6 and facts["left_out"] == 1
+        assert sum(m.endswith(".txt") for m in members) == 1
+        assert facts["kept"] == (len(tars) if kept == "all" else kept)
+        whole = whole or {t.name: t.read_bytes() for t in tars}
+        assert {t.name: t.read_bytes() for t in tars} == whole
+        if kept == "all":
+            for t in tars[1:]:
+                t.unlink()
+    said = stoker("pack", given, "-o", out, "--shard-size", f"{size * 2 + 5000}B").stdout
+    assert (
+        f"5 samples in {len(tars)} tars, " in said
+        and f"; {len(tars)} of them were there already; left out 1 file that is not an image" in said
+    )
 
 
 def test_doctor_says_what_the_build_leaves_out():
