@@ -2,6 +2,7 @@
  *
  * Saves and restores the state of a run. Order and draws are pure functions of the position, so a state consists of a few numbers, without any history. */
 #include "exec/feed.h"
+#include "order/shard.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -20,6 +21,9 @@ struct saved {
 	int64_t format, order, random, epoch, consumed, size, files;
 	uint64_t seed, order_seed;
 	bool shuffle, as_met;
+	/* Of contiguous shards, as in struct stk_order. contiguous false: ranks took turns, or an older version saved the state. */
+	bool contiguous, stick_to_shard, wraps;
+	int64_t shards, shard, batch;
 	int64_t block;
 	const char *fingerprint, *runs, *reader;
 	const json_t *other_readers; /* readers other than the leading one, in the order of the graph; NULL: no others */
@@ -108,6 +112,14 @@ static void add_shuffle(struct stk_text *t, const struct stk_order *o)
 		stk__text_add(t, "\"block\": %lld, ", (long long)o->block);
 }
 
+/* Appends how contiguous shards were read, since only a run that reads them in the same way continues them. */
+static void add_shards(struct stk_text *t, const struct stk_order *o)
+{
+	if (o->contiguous)
+		stk__text_add(t, "\"shards\": {\"count\": %d, \"own\": %d, \"batch\": %d, \"stick\": %s, \"wraps\": %s}, ", o->ranks,
+			o->rank, o->batch, o->stick_to_shard ? "true" : "false", o->tail == STK_TAIL_WRAP ? "true" : "false");
+}
+
 static void add_other_readers(const struct stk_pipeline *p, struct stk_text *t)
 {
 	const struct stk_program *g = p->program;
@@ -140,6 +152,8 @@ enum stk_status stk_pipeline_save(struct stk_pipeline *p, char **out, struct stk
 	add_seed(&t, "seed", p->config.seed);
 	add_seed(&t, "order_seed", p->order.seed);
 	add_shuffle(&t, &p->order);
+	if (p->program->reader >= 0)
+		add_shards(&t, &p->order);
 	stk__text_add(&t, "\"epoch\": %lld, \"consumed\": %lld, ", (long long)epoch, (long long)consumed);
 	if (p->order.as_met) /* no size: it is known only after the search, whose progress must not change a state */
 		stk__text_add(&t, "\"size\": null, \"streamed\": true, ");
@@ -208,7 +222,7 @@ static enum stk_status check_block(int64_t was, int64_t is, struct stk_error *er
 static enum stk_status check_names(json_t *j, struct stk_error *err)
 {
 	static const char *const known[] = {"stoker_state", "order", "random", "seed", "order_seed", "shuffle", "epoch", "consumed", "size",
-		"fingerprint", "files", "runs", "reader", "beside", "block", "streamed",
+		"fingerprint", "files", "runs", "reader", "beside", "block", "streamed", "shards",
 		"iterator" /* written by the Python package's iterators */};
 	for (void *i = json_object_iter(j); i; i = json_object_iter_next(j, i)) {
 		size_t k = 0;
@@ -246,6 +260,23 @@ static enum stk_status get_size(const json_t *j, struct saved *v, struct stk_err
 	return get_int(j, "size", MOST_SAMPLES, &v->size, err);
 }
 
+static enum stk_status get_shards(const json_t *j, struct saved *v, struct stk_error *err)
+{
+	const json_t *shards = json_object_get(j, "shards");
+	if (!shards)
+		return STK_OK;
+	enum stk_status s = get_int(shards, "count", v->size, &v->shards, err);
+	if (s || (s = get_int(shards, "own", INT32_MAX, &v->shard, err)) || (s = get_int(shards, "batch", INT32_MAX, &v->batch, err)))
+		return s;
+	if (v->shards < 1 || v->shards > INT32_MAX || v->shard >= v->shards || v->batch < 1)
+		return stk__fail(err, STK_STATE, "the state is damaged: shard %lld of %lld, in batches of %lld", (long long)v->shard,
+			(long long)v->shards, (long long)v->batch);
+	v->contiguous = true;
+	v->stick_to_shard = json_is_true(json_object_get(shards, "stick"));
+	v->wraps = json_is_true(json_object_get(shards, "wraps"));
+	return STK_OK;
+}
+
 static enum stk_status read_saved(json_t *j, struct saved *v, struct stk_error *err)
 {
 	enum stk_status s = check_versions(j, v, err);
@@ -262,7 +293,7 @@ static enum stk_status read_saved(json_t *j, struct saved *v, struct stk_error *
 	if (v->size && (v->epoch + v->consumed / v->size >= MOST_EPOCHS || v->epoch > (INT64_MAX >> 2) / v->size))
 		return stk__fail(err, STK_STATE, "the state is damaged: epoch %lld, %lld of %lld samples consumed", (long long)v->epoch,
 			(long long)v->consumed, (long long)v->size);
-	if ((s = get_block(j, &v->block, err)))
+	if ((s = get_block(j, &v->block, err)) || (s = get_shards(j, v, err)))
 		return s;
 	v->reader = json_string_value(json_object_get(j, "reader"));
 	v->other_readers = json_object_get(j, "beside");
@@ -302,6 +333,70 @@ static enum stk_status check_data(const struct stk_pipeline *p, const struct sav
 		return stk__fail(err, STK_STATE, "the state is of a %s run; this pipeline is %s", v->shuffle ? "shuffled" : "sequential",
 			p->order.shuffle ? "shuffled" : "not");
 	return check_block(v->block, p->order.block, err);
+}
+
+/* ---- contiguous shards ---- */
+
+/* Returns whether each rank begins a shard at the state's position, so that any other division of the data set may follow. */
+static bool begins_shards(const struct stk_order *o)
+{
+	/* Whether no batch has samples of two epochs. */
+	bool whole = o->tail != STK_TAIL_WRAP || o->size % ((int64_t)o->batch * o->ranks) == 0;
+	return o->start_position == 0 && (!o->contiguous || whole || o->start_epoch == 0);
+}
+
+/* Returns whether two runs of as many shards continue alike, the first of them as shard `shard`. */
+static bool continue_alike(const struct stk_order *was, const struct stk_order *is, int32_t shard)
+{
+	struct stk_order own = *was;
+	own.rank = shard;
+	const struct stk_place a = stk__order_place(was, 0, 0), b = stk__order_place(is, 0, 0);
+	/* Shards may differ in size, so that some have had more steps than others before the epoch. */
+	return a.epoch == b.epoch && a.position == b.position && stk__shard_begun(&own) == stk__shard_begun(was);
+}
+
+static void describe_shards(const struct stk_order *o, int32_t shard, char out[160])
+{
+	if (!o->contiguous)
+		snprintf(out, 160, "batches that the ranks take in turn");
+	else
+		snprintf(out, 160, "shard %d of %d in batches of %d%s%s", shard, o->ranks, o->batch,
+			o->stick_to_shard ? " with stick_to_shard" : "", o->tail == STK_TAIL_WRAP ? "" : " with pad_last_batch");
+}
+
+/* Fails if samples would be lost or repeated, since the state and this pipeline divide the data set in different ways, at least one of them into contiguous
+ * shards. */
+static enum stk_status check_shards(const struct stk_pipeline *p, const struct saved *v, struct stk_error *err)
+{
+	char saved[160], here[160];
+	struct stk_order is = p->order, was;
+	if (p->program->reader < 0 || is.as_met || (!v->contiguous && !is.contiguous))
+		return STK_OK;
+	is.start_epoch = v->epoch;
+	is.start_position = v->consumed;
+	was = is;
+	was.contiguous = v->contiguous;
+	int32_t shard = v->contiguous ? (int32_t)v->shard : is.rank;
+	if (v->contiguous) {
+		was.ranks = (int32_t)v->shards;
+		was.batch = (int32_t)v->batch;
+		was.stick_to_shard = v->stick_to_shard;
+		was.tail = v->wraps ? STK_TAIL_WRAP : is.tail == STK_TAIL_WRAP ? STK_TAIL_FILL : is.tail;
+	}
+	describe_shards(&was, shard, saved);
+	describe_shards(&is, is.rank, here);
+	if (begins_shards(&was) && begins_shards(&is))
+		return STK_OK;
+	if (!is.contiguous) /* the first rank takes the sample at the state's position */
+		is.rank = was.rank = 0;
+	bool old = !v->contiguous && is.ranks == 1; /* one rank gives the same order in turns */
+	if (old || (v->contiguous && was.ranks == (is.contiguous ? is.ranks : 1) && continue_alike(&was, &is, is.contiguous ? shard : 0)))
+		return STK_OK;
+	return stk__fail(err, STK_STATE,
+		"the state is of a run that read %s; this pipeline reads %s, so that samples would be lost or repeated: continue with the same "
+		"settings and each shard's own state, or give the reader random_shuffle=True or tail=\"keep\", with which any number of ranks "
+		"continues one state",
+		saved, here);
 }
 
 /* Checks a reader other than the leading one against its entry in the state, and restores the seed of its order. */
@@ -418,6 +513,8 @@ enum stk_status stk_pipeline_restore(struct stk_pipeline *p, const char *state, 
 			      : stk__fail(err, STK_STATE, "this is not the state of a pipeline, or it is damaged: %s", je.text);
 	if (s == STK_OK && (s = restore_readers(p, &v, err)) == STK_OK)
 		s = check_data(p, &v, err);
+	if (s == STK_OK)
+		s = check_shards(p, &v, err);
 	if (s == STK_OK)
 		s = check_sources(p, &v, err);
 	if (s == STK_OK)

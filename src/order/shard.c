@@ -83,6 +83,11 @@ static int64_t full_steps(const struct stk_order *o, int64_t epoch)
 	return ceil_div(ceil_div(o->size, o->ranks), o->batch);
 }
 
+int64_t stk__shard_begun(const struct stk_order *o)
+{
+	return o->tail == STK_TAIL_WRAP ? stream_start(o) : o->start_epoch * full_steps(o, 0) + start_step(o);
+}
+
 int64_t stk__shard_steps(const struct stk_order *o, int64_t epoch)
 {
 	if (epoch < o->start_epoch)

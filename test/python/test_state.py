@@ -170,6 +170,67 @@ def test_the_last_epochs_that_a_state_may_name(files, kwargs):
     assert 2**32 - 6 <= json.loads(pipe.checkpoint())["epoch"] < 2**32
 
 
+def contiguous(files, size, batch, shards=1, shard=0, checkpoint=None, **reader):
+    pipe = Pipeline(batch_size=batch, num_threads=2, device_id=None, checkpoint=checkpoint)
+    with pipe:
+        reader |= {"num_shards": shards, "shard_id": shard}
+        pipe.set_outputs(fn.readers.file(files=[str(files[0])] * size, labels=list(range(size)), **reader)[1])
+    return pipe
+
+
+@pytest.mark.parametrize("reader", [{}, {"stick_to_shard": True}, {"pad_last_batch": True}])
+def test_contiguous_shards_go_on_only_as_they_were(files, reader):
+    """A position in contiguous shards depends on their number and on the batch size. Another division would lose samples and repeat others."""
+    pipe = contiguous(files, 12, 2, 2, 1, **reader)
+    take(pipe, 4)
+    state = pipe.checkpoint()
+    rest = take(pipe, 12)
+    for batch in (2, 4, 1):
+        again = take(contiguous(files, 12, batch, 2, 1, state, **reader), 12)
+        assert again[:2] == rest[:2] and (again == rest or (reader and batch == 4)), "in batches of 4 the padded epoch ends elsewhere"
+    taken = "the state is of a run that read shard 1 of 2 in batches of 2"
+    for batch, shards, here in (
+        (2, 1, "shard 0 of 1 in batches of 2"),
+        (2, 3, "shard 0 of 3 in batches of 2"),
+        (3, 2, "0 of 2 in batches of 3"),
+    ):
+        with pytest.raises(StateError, match=f"{taken}.*{here}.* lost or repeated: continue with the same settings"):
+            contiguous(files, 12, batch, shards, 0, state, **reader).build()
+    for shards in (1, 2):
+        with pytest.raises(StateError, match=f"{taken}.*; this pipeline reads batches that the ranks take in turn"):
+            contiguous(files, 12, 2, shards, 0, state, tail="keep").build()
+    with pytest.raises(StateError, match="a run that read batches that the ranks take in turn; this pipeline reads shard 1 of 2"):
+        turns = contiguous(files, 12, 2, 2, 1, tail="keep")
+        turns.run()
+        contiguous(files, 12, 2, 2, 1, turns.checkpoint(), **reader).build()
+    take(pipe := contiguous(files, 12, 2, 2, 1, **reader), 6)
+    halves = [take(contiguous(files, 12, 3, 4, k, pipe.checkpoint(), **reader), 3) for k in range(4)]
+    assert sorted(n for half in halves for n in half) == list(range(12)), "between two epochs any division may follow"
+
+
+def test_contiguous_shards_of_different_sizes_keep_their_own_states(files):
+    """Shard 0 has 4 of 9 samples, and 2 batches in the first epoch, where shard 1 has 3."""
+    pipes = [contiguous(files, 9, 2, 2, k) for k in range(2)]
+    for pipe in pipes:
+        take(pipe, 6)
+    states = [pipe.checkpoint() for pipe in pipes]
+    for k, pipe in enumerate(pipes):
+        assert take(contiguous(files, 9, 2, 2, k, states[k]), 20) == take(pipe, 20)
+        with pytest.raises(StateError, match=f"read shard {1 - k} of 2 .*; this pipeline reads shard {k} of 2 .*each shard's own state"):
+            contiguous(files, 9, 2, 2, k, states[1 - k]).build()
+
+
+def test_the_entry_of_contiguous_shards_is_checked(files):
+    state = json.loads(contiguous(files, 9, 2).checkpoint())
+    assert state["shards"] == {"count": 1, "own": 0, "batch": 2, "stick": False, "wraps": True}
+    for wrong in (3, {}, {"count": 0}, {"count": 10}, {"own": 1}, {"own": -1}, {"batch": 0}, {"batch": 2**31}):
+        entry = wrong and {**state["shards"], **wrong} if isinstance(wrong, dict) else wrong
+        with pytest.raises(StateError, match="damaged"):
+            contiguous(files, 9, 2, checkpoint=json.dumps({**state, "shards": entry})).build()
+    del state["shards"]
+    contiguous(files, 9, 2, checkpoint=json.dumps(state)).build()
+
+
 # ---- states of a Loader ----
 
 
