@@ -9,6 +9,7 @@ import pytest
 import stoker
 from stoker import DataLoader, Loader, Pipeline, Storage, fn
 from stoker import transforms as T
+from stoker.loader._options import _OF_METHODS
 
 MODULES = ["stoker", "stoker.transforms", "stoker.metrics", "stoker.structured", "stoker.plugin.pytorch", "stoker.loader"]
 # The tests leave out names that need a positional argument first, take no named arguments, or are made by Python's own classes.
@@ -28,6 +29,15 @@ def public():
             names = [p.name for p in inspect.signature(thing).parameters.values() if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
             if names and len(names[-1]) > 3:
                 yield pytest.param(thing, names[-1], id=f"{module.__name__}.{name}")
+
+
+@pytest.mark.parametrize("method", ["from_csv", "from_tars", "from_parquet", "from_lerobot"])
+def test_arguments_of_a_class_method_name_it(method, tmp_path):
+    own = set(_OF_METHODS[f"Loader.{method}"])
+    assert own <= {*inspect.signature(getattr(Loader, method)).parameters} - {*inspect.signature(Loader).parameters}
+    for name in own:
+        with pytest.raises(TypeError, match=f"no argument '{name}'; it is an argument of Loader.{method}$"):
+            Loader(tmp_path, 4, **{name: "x"})
 
 
 @pytest.mark.parametrize(("thing", "name"), public())

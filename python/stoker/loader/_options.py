@@ -80,6 +80,15 @@ _REFUSED = {
 }
 
 
+# Arguments of Loader's class methods that Loader itself does not have.
+_OF_METHODS = {
+    "Loader.from_csv": ("path", "targets", "root"),
+    "Loader.from_tars": ("components", "index_paths", "missing_component_behavior"),
+    "Loader.from_parquet": ("image", "nulls", "memory"),
+    "Loader.from_lerobot": ("delta_timestamps", "episodes", "image_transforms", "tolerance_s", "columns"),
+}
+
+
 def source_of(source: Any, more: Arguments) -> Any:
     """Returns the source of a Loader: the first argument, or `dataset=` as in torch's DataLoader. Raises TypeError unless exactly one is given. Also raises an
     error if torch is not installed, before the source is read."""
@@ -91,7 +100,8 @@ def source_of(source: Any, more: Arguments) -> Any:
 
 
 def _unknown(name: str, names: Sequence[str]) -> TypeError:
-    hint = hint_for(name, names, "")
+    methods = [method for method, own in _OF_METHODS.items() if name in own]
+    hint = f"it is an argument of {' and '.join(methods)}" if methods else hint_for(name, names, "")
     return TypeError(f"Loader: there is no argument '{name}'" + (f"; {hint}" if hint else ""))
 
 
