@@ -59,7 +59,7 @@ STK_API STK_MUST_USE enum stk_status stk_gpu_info(int32_t i, struct stk_gpu_info
 struct stk_library_info {
 	const char *name, *version, *use;
 };
-/* Describes library number i; returns false if i is out of range. Loads libcurl if it is installed. */
+/* Describes library number i; returns false if i is out of range. Loads libcurl and FFmpeg if they are installed. */
 STK_API bool stk_library_info(size_t i, struct stk_library_info *out);
 
 #ifdef __cplusplus

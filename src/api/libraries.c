@@ -4,6 +4,7 @@
 
 #include "api/build_versions.h"
 #include "http/http.h"
+#include "media/video.h"
 
 #include <jansson.h>
 #include <spng.h>
@@ -25,6 +26,7 @@ bool stk_library_info(size_t i, struct stk_library_info *out)
 		{"libspng", spng_version_string(), "PNG"},
 		{"libdeflate", STK_LIBDEFLATE_VERSION, "undamaged PNG that is not interlaced"},
 		{"libwebp", STK_WEBP_VERSION, "WebP"},
+		{"FFmpeg", stk__ffmpeg_version(), "video, and sound other than WAV and FLAC"},
 		{"zlib", zlibVersion(), "PNG, TIFF, the kernels of GPUs"},
 		{"jansson", jansson_version_str(), "JSON: pipelines and state"},
 		{"libcurl", http.curl, "http:// and s3://"},

@@ -2,8 +2,10 @@
 #include "media/ffmpeg.h"
 
 #include "base/error.h"
+#include "media/video.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,6 +83,25 @@ enum stk_status stk__ffmpeg_load(struct stk_ffmpeg *f, struct stk_error *err)
 	else if (f->av_log_get_level() == AV_LOG_INFO) /* this is FFmpeg's default, so the process has not chosen a level */
 		f->av_log_set_level(AV_LOG_QUIET);
 	return s;
+}
+
+static char version[64]; /* written once, by read_version */
+
+static void read_version(void)
+{
+	struct stk_ffmpeg f;
+	if (stk__ffmpeg_load(&f, NULL))
+		return;
+	const char *text = f.av_version_info();
+	snprintf(version, sizeof version, "%s", text ? text : "");
+	stk__ffmpeg_unload(&f);
+}
+
+const char *stk__ffmpeg_version(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_once(&once, read_version);
+	return version;
 }
 
 void stk__ffmpeg_unload(struct stk_ffmpeg *f)

@@ -18,6 +18,7 @@
 	X(av_malloc, void *, (size_t size))                                                                                                \
 	X(av_free, void, (void *p))                                                                                                        \
 	X(av_strerror, int, (int code, char *text, size_t size))                                                                           \
+	X(av_version_info, const char *, (void))                                                                                           \
 	X(av_log_get_level, int, (void))                                                                                                   \
 	X(av_log_set_level, void, (int level))                                                                                             \
 	X(av_frame_alloc, AVFrame *, (void))                                                                                               \

@@ -9,6 +9,11 @@ static enum stk_status refuse(struct stk_error *err)
 		"this build of Stoker has no video: install FFmpeg's headers (Debian: libavformat-dev libavcodec-dev libavutil-dev) and build it again");
 }
 
+const char *stk__ffmpeg_version(void)
+{
+	return "";
+}
+
 enum stk_status stk__video_index_create(
 	const struct stk_media_input *in, int32_t stream, struct stk_video_index **out, struct stk_error *err)
 {

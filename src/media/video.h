@@ -27,6 +27,9 @@ struct stk_video_facts {
 	char codec[32], container[64];
 };
 
+/* Returns the version of FFmpeg, as "5.1.6"; "" if FFmpeg is not installed or the build is without it. Loads FFmpeg at the first call. Any thread. */
+const char *stk__ffmpeg_version(void);
+
 struct stk_video_index;
 
 /* Reads the index of a video: the list of its packets, which is in the file's headers or is made by reading the whole file. stream: number of the stream, or

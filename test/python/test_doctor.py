@@ -15,6 +15,8 @@ import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+import stoker
+from stoker.errors import CorruptError, UnsupportedError
 from storage import BUILD, KEYS
 from support import NO_AWS
 
@@ -187,3 +189,13 @@ def test_where_nothing_lies(doctor):
         assert problem.startswith(f"{uri}: nothing is listed there: check the name, and the endpoint") and not report["found"]
     (problem,), _, _ = doctor(refuses=lambda asked: (200, "Hello", "", {}))
     assert problem.startswith("s3://b/train: the store's listing is not the XML of a listing: does this endpoint speak S3?")
+
+
+def test_the_version_of_ffmpeg_is_listed():
+    report = json.loads(subprocess.run([BUILD / "cli/stoker", "doctor", "--versions", "--json"], capture_output=True, check=True).stdout)
+    try:
+        stoker.VideoDecoder(b"no video")
+    except UnsupportedError:
+        assert "FFmpeg" not in report["libraries"]  # the build is without it, or it is not installed
+    except CorruptError:
+        assert report["libraries"]["FFmpeg"]
