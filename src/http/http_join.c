@@ -82,6 +82,7 @@ void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, cons
 	const int64_t first = r->offset;
 	const struct stk_read_version got = r->got;
 	const bool object_fails = r->object_fails;
+	const int64_t pause_ns = r->retry.pause_ns;
 	struct stk_error why = {.code = status};
 	if (status && r->error)
 		why = *r->error;
@@ -91,6 +92,7 @@ void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, cons
 		r->no_retry = no_retry;
 		r->got = got;
 		r->object_fails = object_fails;
+		r->retry.pause_ns = pause_ns;
 		if (of_one && requeue(s, r))
 			continue;
 		struct stk_error *err = status ? stk__request_error(r) : NULL;

@@ -11,7 +11,8 @@
 
 #define SHOWN(t) stk__uri_shown((t)->r->uri), (t)->r->uri
 
-enum { LONGEST_SKEW_S = 300 };
+/* LONGEST_PAUSE_S: longest time that a request waits because a server asks for it (Retry-After). */
+enum { LONGEST_SKEW_S = 300, LONGEST_PAUSE_S = 20 };
 
 /* Copies the text of an element of the store's XML to `out`: up to the next tag; "" if the element is missing. Replaces control characters by blanks. */
 static void find_element(const struct stk_transfer *t, const char *name, char *out, size_t capacity)
@@ -107,7 +108,9 @@ static const char *hint(const char *uri, int status, const char *code)
 	if (status == 407)
 		return ": that is the proxy's answer, which wants a name and a password: http://NAME:PASSWORD@HOST:PORT in https_proxy or "
 		       "stoker.Storage(proxy=)";
-	if (strncmp(uri, "http", 4) == 0)
+	if (status == 429 && !*code)
+		code = "SlowDown";
+	if (strncmp(uri, "http", 4) == 0 && strcmp(code, "SlowDown") != 0)
 		return denied ? ": http:// is read without a log-in; for a bucket use s3://BUCKET/KEY, whose requests are signed" : "";
 	if (store_error_hint(code))
 		return store_error_hint(code);
@@ -144,6 +147,17 @@ static bool denied_object(const struct stk_transfer *t, const char *code)
 	       (atomic_load(&t->loop->source->read_well) & root_bit(t->r->uri));
 }
 
+/* Returns the time for which the server asks to wait before the next try, at most LONGEST_PAUSE_S; 0 if it does not ask. */
+static int64_t asked_pause_ns(const struct stk_transfer *t)
+{
+	const struct stk_response *p = &t->response.message;
+	if (p->status != 429 && p->status != 503)
+		return 0;
+	int64_t seconds = p->retry_at ? p->retry_at - stk__http_now(t->loop->source) : p->retry_s;
+	seconds = seconds < 0 ? 0 : seconds < LONGEST_PAUSE_S ? seconds : LONGEST_PAUSE_S;
+	return seconds * 1000000000;
+}
+
 static enum stk_status status_failed(struct stk_transfer *t)
 {
 	const int status = t->response.message.status;
@@ -153,6 +167,7 @@ static enum stk_status status_failed(struct stk_transfer *t)
 	bool bucket = strcmp(code, "NoSuchBucket") == 0;
 	enum stk_status result = (status == 404 && !bucket) || status == 410 || denied_object(t, code) ? STK_NOT_FOUND : STK_IO;
 	bool better = correct_settings(t, code);
+	t->r->retry.pause_ns = asked_pause_ns(t);
 	t->r->no_retry |= moved_for_good(status) && !better; /* a retry would get the same answer */
 	if (result == STK_IO && status < 500 && status != 408 && status != 429 && !better)
 		limit_retries(t);

@@ -66,7 +66,7 @@ static bool wrong(struct stk_response_reader *p, const char *why)
 static void forget(struct stk_response *r)
 {
 	r->status = 0;
-	r->date = 0;
+	r->date = r->retry_s = r->retry_at = 0;
 	r->length = r->first = r->last = r->size = -1;
 	r->ranged = r->encoded = r->multipart = r->long_location = false;
 	r->etag[0] = r->modified[0] = r->region[0] = r->location[0] = 0;
@@ -148,6 +148,14 @@ static bool take_range(struct stk_response_reader *p, const char *value, size_t 
 	return true;
 }
 
+static void read_retry_after(struct stk_response *r, const char *value, size_t n)
+{
+	const int64_t seconds = read_length(value, n);
+	int64_t at = 0;
+	r->retry_s = seconds > 0 ? seconds : 0;
+	r->retry_at = stk__http_date(value, n, &at) ? at : 0;
+}
+
 /* Returns whether an encoding leaves the bytes unchanged. Some S3 clients store "aws-chunked", which only describes their upload, as the encoding of an
  * object whose bytes are plain. */
 static bool is_plain_encoding(const char *value, size_t n)
@@ -186,6 +194,8 @@ static bool take_field(struct stk_response_reader *p, const char *name, size_t s
 		copy_text(r->location, sizeof r->location, value, n);
 	else if (IS("date"))
 		r->date = stk__http_date(value, n, &r->date) ? r->date : 0;
+	else if (IS("retry-after"))
+		read_retry_after(r, value, n);
 	else if (IS("last-modified"))
 		copy_text(r->modified, sizeof r->modified, value, n);
 #undef IS

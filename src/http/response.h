@@ -28,6 +28,7 @@ struct stk_response {
 	bool encoded;              /* Content-Encoding: true if the bytes are not the object's */
 	bool multipart;            /* Content-Type: true if the body has several ranges, each with its own header */
 	int64_t date;              /* Date, in seconds since 1970; 0: the header has none */
+	int64_t retry_s, retry_at; /* Retry-After, as a number of seconds or as seconds since 1970; 0: the header has none of this form */
 	char etag[128], region[64];
 	char modified[48]; /* Last-Modified, as text; "" if the header has none */
 	char location[STK_RESPONSE_LINE];

@@ -301,7 +301,7 @@ void stk__io_submit(struct stk_io *io, struct stk_request *r)
 	add(&io->requests, 1);
 	r->cache.state = STK_CACHE_UNASKED;
 	r->cache.cache_waits = 0;
-	r->begun_ns = r->http.starved_ns = 0;
+	r->begun_ns = r->http.starved_ns = r->retry.pause_ns = 0;
 	r->object_fails = false;
 	r->got = (struct stk_read_version){0};
 	r->asked_ns = i > 0 ? stk__clock_ns() : 0;
@@ -346,6 +346,8 @@ static bool try_again(struct stk_io *io, struct stk_request *r, enum stk_status 
 	if (ops->backoff_ns)
 		*delay_ns = stk__retry_delay(
 			ops->backoff_ns, ops->most_backoff_ns, r->retries, (uint64_t)stk__clock_ns() ^ (uint64_t)(uintptr_t)r);
+	*delay_ns += r->retry.pause_ns;
+	r->retry.pause_ns = 0;
 	r->retries++;
 	add(&io->retries, ops->remote);
 	return true;

@@ -105,6 +105,7 @@ struct stk_request {
 	} cache;
 	struct {                      /* used by retry.c */
 		int64_t due_ns;       /* time at which the next try starts */
+		int64_t pause_ns;     /* minimum time until the next try, which the server has asked for; set by the source */
 		size_t refused_bytes; /* size of the buffers that were not admitted */
 	} retry;
 	struct {                            /* used by the source of http:// and s3:// */

@@ -18,6 +18,7 @@ import struct
 import tempfile
 import threading
 import time
+from email.utils import formatdate
 from pathlib import Path
 
 import numpy as np
@@ -249,6 +250,53 @@ def test_redirects_that_are_not_followed(certificate):
             where[0] = to
             got = str(read(f"{server.url}/x.jpg", **QUICK, ca_bundle=certificate[1]))
             assert message in got and "hIdDeN" not in got
+
+
+# ---- servers that ask to wait ----
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("form", ["seconds", "date"])
+def test_a_server_that_asks_to_wait(status, form):
+    start = time.monotonic()
+
+    def answer(c, _request):
+        if time.monotonic() - start > 0.9:
+            c.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(BODY) + BODY)
+        else:
+            now = int(time.time())
+            header = (
+                f"Date: {formatdate(now, usegmt=True)}\r\nRetry-After: {'1' if form == 'seconds' else formatdate(now + 1, usegmt=True)}\r\n"
+            )
+            c.sendall(f"HTTP/1.1 {status} No\r\n{header}Content-Length: 0\r\n\r\n".encode())
+        return True
+
+    with Server(answer) as server:
+        got = read(f"{server.url}/x.bin", retries=1)
+    assert got == BODY, got
+
+
+def test_a_long_wait_ends_with_the_pipeline():
+    asked = threading.Event()
+
+    def answer(c, _request):
+        asked.set()
+        c.sendall(b"HTTP/1.1 429 No\r\nRetry-After: 999999999999\r\nContent-Length: 0\r\n\r\n")
+        return True
+
+    with Server(answer) as server:
+        p = Pipeline(1, 1, None, storage=Storage())
+        with p:
+            p.set_outputs(fn.readers.file(files=[f"{server.url}/x.bin"])[0])
+        p.build()
+        p.schedule_run()
+        assert asked.wait(20)
+        time.sleep(0.3)
+        start = time.monotonic()
+        p.close()
+        assert time.monotonic() - start < 5
+    with Server(lambda c, _: c.sendall(b"HTTP/1.1 429 No\r\nRetry-After: -1\r\nContent-Length: 0\r\n\r\n") or True) as server:
+        assert "429: the store limits its rate" in str(read(f"{server.url}/x.bin", retries=1))
 
 
 # ---- listings ----
