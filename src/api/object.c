@@ -8,6 +8,7 @@
 #include "storage/storage.h"
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/memory.h"
 
 #include <string.h>
@@ -45,7 +46,7 @@ static enum stk_status read_part(struct stk_storage *s, const char *uri, int64_t
 	struct stk_io *io = stk__storage_io(s);
 	if (!stk__io_remote(io, uri))
 		return stk__fail(err, STK_UNSUPPORTED, "%.*s is not the address of a remote object%s", stk__uri_shown(uri), uri,
-			stk__is_uri(uri) ? stk__scheme_hint(uri) : "");
+			stk__is_uri(uri) ? stk__scheme_hint(uri) : stk__uri_hint(uri));
 	struct memory_target room = {data, length};
 	struct stk_request r = {.uri = uri,
 		.offset = offset,

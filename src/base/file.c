@@ -79,12 +79,24 @@ const char *stk__file_path(const char *path)
 	return strncasecmp(path, host, sizeof host - 1) == 0 && path[sizeof host - 1] == '/' ? path + sizeof host - 1 : path;
 }
 
-const char *stk__file_uri_hint(const char *path)
+/* Returns advice on a path that looks like a URI of another kind than file://. */
+static const char *remote_uri_hint(const char *path)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789+-.ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+	const size_t n = strspn(path, letters);
+	if (n < 2 || strncmp(path + n, ":/", 2) != 0)
+		return "";
+	return path[n + 2] != '/'
+		       ? " (URIs are written as in s3://bucket/prefix, in small letters; pathlib.Path removes one of the slashes)"
+		       : " (URIs are written as in s3://bucket/prefix, in small letters)";
+}
+
+const char *stk__uri_hint(const char *path)
 {
 	if (*path == '~')
 		return " (only a shell replaces ~ by the home folder; in Python, os.path.expanduser does)";
 	if (strncasecmp(path, "file:/", 6) != 0)
-		return "";
+		return remote_uri_hint(path);
 	if (strncmp(path, "file://", 7) != 0)
 		return " (a URI of a local file is written as in file:///data/train, in small letters)";
 	const char *local = stk__file_path(path);
@@ -100,7 +112,7 @@ enum stk_status stk__file_not_opened(const char *path, const struct stat *st, st
 		return stk__fail(err, STK_INVALID, "%s: %s, not a file", path, stk__file_kind(st->st_mode));
 	if (e == ENXIO)
 		return stk__fail(err, STK_INVALID, "%s: a socket or a device, not a file", path);
-	return stk__fail_errno(err, e, "%s: cannot open it", path);
+	return stk__fail_errno(err, e, "%s: cannot open it%s", path, stk__uri_hint(path));
 }
 
 /* ---- writing ---- */

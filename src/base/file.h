@@ -20,9 +20,9 @@ enum { STK_FILE_UNSIZED_MOST = 16 << 20 };
 /* Returns the path of a "file://" URI (RFC 8089): the part after "file://" or "file://localhost". Returns other paths as they are. Does not decode escapes
  * such as %20. */
 const char *stk__file_path(const char *path);
-/* Returns advice, as the end of a message about a path that does not exist, if the path begins with ~, is a "file:" URI that stk__file_path does not read, or
- * is one that contains a %; otherwise "". */
-const char *stk__file_uri_hint(const char *path);
+/* Returns advice, as the end of a message about a path that does not exist, if the path begins with ~, looks like a mistyped URI ("S3://b", "s3:/b"), is a
+ * "file:" URI that stk__file_path does not read, or is one that contains a %; otherwise "". */
+const char *stk__uri_hint(const char *path);
 /* Opens a regular file for reading; follows symbolic links. Returns its descriptor and fills *st, or returns -1 and sets errno. On failure, *st is zero if
  * the path could not be opened; otherwise st->st_mode is the type of the object, which is not a regular file. */
 int stk__file_open(const char *path, struct stat *st);

@@ -63,8 +63,6 @@ bool stk__is_index(const void *data, size_t n);
 bool stk__is_index_file(const char *path);
 
 bool stk__is_uri(const char *path); /* returns whether the path has the form "scheme://..." */
-/* Returns the end of a message about a path that does not exist: advice if the path looks like a mistyped URI ("S3://b", "s3:/b"); otherwise "". */
-const char *stk__uri_hint(const char *path);
 /* Reads bytes of an object by one request and waits for them; 64 bytes after the end are readable. Free *out with stk__free. length -1: to the object's end.
  * limit: maximum number of bytes, above which the result is STK_LIMIT; 0: none. object: filled with the source's data about the object; may be NULL.
  * access: lets the user interrupt the wait on the thread that makes a pipeline; NULL on other threads. */

@@ -61,16 +61,6 @@ bool stk__is_uri(const char *path)
 	return n > 0 && strncmp(path + n, "://", 3) == 0;
 }
 
-const char *stk__uri_hint(const char *path)
-{
-	size_t n = strspn(path, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-.");
-	if (strncasecmp(path, "file:", 5) == 0)
-		return stk__file_uri_hint(path);
-	return n > 1 && strncmp(path + n, ":/", 2) == 0 && !stk__is_uri(path)
-		       ? " (URIs are written as in s3://bucket/prefix, in small letters)"
-		       : "";
-}
-
 struct reading {
 	uint8_t *data, *before; /* before: the previous buffer, which must stay valid until its bytes were copied */
 };

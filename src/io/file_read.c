@@ -66,7 +66,7 @@ static int open_cached(struct stk_file_habits *h, const char *path)
 /* Fills the error of a failed open, and returns its status. Errors that concern only this path give STK_NOT_FOUND or STK_INVALID. */
 static enum stk_status open_failed(struct file_read *f, int e)
 {
-	enum stk_status s = stk__fail_errno(f->r->error, e, "%s: cannot open it%s", f->path, stk__file_uri_hint(f->r->uri));
+	enum stk_status s = stk__fail_errno(f->r->error, e, "%s: cannot open it%s", f->path, stk__uri_hint(f->r->uri));
 	if (e == ELOOP || e == ENAMETOOLONG)
 		s = STK_NOT_FOUND;
 	else if (e == EACCES || e == EPERM || e == EISDIR)

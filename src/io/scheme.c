@@ -14,5 +14,9 @@ const char *stk__azure_hint(const char *uri)
 const char *stk__scheme_hint(const char *uri)
 {
 	const char *azure = stk__azure_hint(uri);
+	if (strncmp(uri, "s3a://", 6) == 0 || strncmp(uri, "s3n://", 6) == 0)
+		return ": write s3:// instead";
+	if (strncmp(uri, "gcs://", 6) == 0)
+		return ": write gs:// instead";
 	return *azure ? azure : ": a function of yours can read it, as fsspec's: stoker.Storage(fetch=...)";
 }

@@ -16,6 +16,7 @@ import sys
 import tarfile
 import textwrap
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -404,6 +405,23 @@ def test_unknown_schemes_name_the_ways_out(store):
             with pytest.raises(StokerError) as e:
                 run(source)
             assert said in str(e.value) and "stoker.Storage(fetch=" in str(e.value)
+    for uri, said in (
+        ("s3a://b/x.jpg", "write s3:// instead"),
+        ("s3n://b/x.jpg", "write s3:// instead"),
+        ("gcs://b/x.jpg", "write gs:// instead"),
+    ):
+        with pytest.raises(StokerError, match=said):
+            run([(uri, 0)])
+
+
+def test_uris_that_are_written_otherwise(store):
+    for scheme in ("S3", "Gs", "HTTP"):
+        for source in (f"{scheme}://b/train", [(f"{scheme}://b/x.jpg", 0)], f"{scheme}://b/x-{{0..1}}.tar", f"{scheme}://b/x.tar"):
+            with pytest.raises(StokerError, match=r"written as in s3://bucket/prefix, in small letters"):
+                run(source)
+    for source in (Path("s3://b/train"), [(Path("s3://b/x.jpg"), 0)]):
+        with pytest.raises(StokerError, match=r"pathlib\.Path removes one of the slashes"):
+            run(source)
 
 
 # ---- listings ----
