@@ -173,6 +173,8 @@ def of(source: Any, storage: Storage | None) -> Storage | None:
 
 def _folder(cache: str | os.PathLike[str]) -> str:
     """Returns the absolute path of the cache's folder. Returns "memory" unchanged: the library then makes the folder in /dev/shm."""
+    if not os.fspath(cache):
+        raise InvalidArgumentError("Storage: cache is empty: name a folder, or leave it out")
     if cache == "memory":
         return "memory"
     try:

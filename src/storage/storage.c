@@ -63,6 +63,8 @@ static enum stk_status check(const struct stk_storage_config *c, struct stk_erro
 				(long long)numbers[i].value, (long long)numbers[i].least, (long long)numbers[i].most);
 	if (c->ca_bundle && access(c->ca_bundle, R_OK))
 		return stk__fail_errno(err, errno, "storage: ca_bundle: %s: cannot read it", c->ca_bundle);
+	if (c->cache && !*c->cache)
+		return bad_string("cache", "is empty: name a folder, or leave it out", err);
 	const char *scheme = c->cache ? strstr(c->cache, "://") : NULL;
 	if (scheme && !memchr(c->cache, '/', (size_t)(scheme - c->cache)))
 		return bad_string("cache", "is a folder of this machine, not a URI", err);

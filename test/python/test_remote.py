@@ -95,6 +95,7 @@ def test_settings_that_cannot_be(store, tmp_path):
     refused("requests is at least 1, not 0", requests=0)
     refused("answer_timeout is a number of seconds", answer_timeout=0)
     refused(r"ca_bundle: .*/none\.pem: cannot read it: No such file", ca_bundle=tmp_path / "none.pem")
+    refused("cache is empty: name a folder", cache="")
     refused("access_key is a string", access_key=3, secret_key="sEcReT")
     refused("path_style is True, False or None", path_style="path")
     refused("fetch_schemes and fetch_threads go with fetch", fetch_threads=2)
