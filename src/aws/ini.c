@@ -6,6 +6,7 @@
 #include "base/memory.h"
 
 #include <string.h>
+#include <strings.h>
 
 struct span {
 	const char *s;
@@ -33,6 +34,24 @@ static bool is(struct span a, const char *text)
 	return a.n == strlen(text) && memcmp(a.s, text, a.n) == 0;
 }
 
+/* Names of settings are the same in capitals, as for AWS's tools. */
+static bool is_setting(struct span a, const char *name)
+{
+	return a.n == strlen(name) && strncasecmp(a.s, name, a.n) == 0;
+}
+
+static struct span unquote(struct span a)
+{
+	const bool quoted = a.n > 1 && (a.s[0] == '"' || a.s[0] == '\'') && a.s[a.n - 1] == a.s[0];
+	return quoted ? (struct span){a.s + 1, a.n - 2} : a;
+}
+
+/* Returns the text after the byte order mark with which some editors begin a file. */
+static const char *skip_mark(const char *text)
+{
+	return strncmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text;
+}
+
 /* Sets *line to the next line of the text, without its end, and moves *text to the line after it. Returns false at the end of the text. */
 static bool next_line(const char **text, struct span *line)
 {
@@ -44,17 +63,28 @@ static bool next_line(const char **text, struct span *line)
 	return true;
 }
 
-static bool is_section(struct span line, const char *name)
+/* Returns whether a line begins the section. The name after the section's kind may be in quotes, as in [profile "my name"]. [profile default] is the section
+ * "default". */
+static bool is_section(struct span line, const char *section)
 {
 	struct span a = trim(line);
-	if (a.n < 2 || a.s[0] != '[')
+	const char *end = a.n > 1 && a.s[0] == '[' ? memchr(a.s, ']', a.n) : NULL;
+	if (!end)
 		return false;
-	const char *end = memchr(a.s, ']', a.n);
-	return end && is(trim((struct span){a.s + 1, (size_t)(end - a.s) - 1}), name);
+	a = trim((struct span){a.s + 1, (size_t)(end - a.s) - 1});
+	if (is(a, section))
+		return true;
+	if (strcmp(section, "default") == 0)
+		section = "profile default";
+	const size_t kind = strcspn(section, " ");
+	if (!section[kind] || a.n <= kind || memcmp(a.s, section, kind) != 0 || !is_blank(a.s[kind]))
+		return false;
+	return is(unquote(trim((struct span){a.s + kind, a.n - kind})), section + kind + 1);
 }
 
 bool stk__ini_has(const char *text, const char *section)
 {
+	text = skip_mark(text);
 	for (struct span line; next_line(&text, &line);)
 		if (is_section(line, section))
 			return true;
@@ -74,6 +104,7 @@ static char *copy(struct span a)
 char *stk__ini_find(const char *text, const char *section, const char *parent, const char *key)
 {
 	bool inside = false, below = false;
+	text = skip_mark(text);
 	for (struct span line; next_line(&text, &line);) {
 		struct span a = trim(line);
 		if (!a.n || a.s[0] == '#' || a.s[0] == ';')
@@ -90,8 +121,8 @@ char *stk__ini_find(const char *text, const char *section, const char *parent, c
 		struct span value = trim((struct span){equals + 1, a.n - (size_t)(equals - a.s) - 1});
 		bool indented = is_blank(line.s[0]);
 		if (!indented)
-			below = parent && is(name, parent) && !value.n;
-		if (indented == (parent != NULL) && (!parent || below) && is(name, key))
+			below = parent && is_setting(name, parent) && !value.n;
+		if (indented == (parent != NULL) && (!parent || below) && is_setting(name, key))
 			return copy(value);
 	}
 	return NULL;

@@ -258,6 +258,23 @@ static void test_settings(void **state)
 	check_settings(NULL, NULL, NULL, "us-west-2", "https://store.example");
 }
 
+/* Sections and settings in the other forms that AWS's tools read. */
+static void test_forms_of_files(void **state)
+{
+	(void)state;
+	put("credentials", "\xef\xbb\xbf[default]\nAWS_ACCESS_KEY_ID = FILE\nAws_Secret_Access_Key = secret\n");
+	put("config", "[profile default]\nregion = eu-west-1\n[profile \"my own\"]\nregion = eu-north-1\naws_access_key_id = OWN\n"
+		      "aws_secret_access_key = own\nservices = the local\n[profile\t'third']\nregion = eu-south-1\nRole_Arn =\n"
+		      "[services \"the local\"]\nS3 =\n  endpoint_url = http://127.0.0.1:9000\n[profile my]\nregion = us-west-1\n");
+	check_settings("FILE", "secret", NULL, "eu-west-1", NULL);
+	setenv("AWS_PROFILE", "my own", 1);
+	check_settings("OWN", "own", NULL, "eu-north-1", "http://127.0.0.1:9000");
+	setenv("AWS_PROFILE", "third", 1);
+	check_settings(NULL, NULL, NULL, "eu-south-1", NULL);
+	setenv("AWS_PROFILE", "my", 1);
+	check_settings(NULL, NULL, NULL, "us-west-1", NULL);
+}
+
 static void check_refusal(const char *name, const char *value, const char *message)
 {
 	struct stk_aws_settings s;
@@ -324,6 +341,7 @@ int main(void)
 		cmocka_unit_test(test_examples_of_s3),
 		cmocka_unit_test(test_suite_of_aws),
 		cmocka_unit_test_setup_teardown(test_settings, begin, end),
+		cmocka_unit_test_setup_teardown(test_forms_of_files, begin, end),
 		cmocka_unit_test_setup_teardown(test_wrong_settings, begin, end),
 		cmocka_unit_test(test_addresses),
 	};
