@@ -43,6 +43,27 @@ static enum stk_status read_keys(
 	return STK_OK;
 }
 
+static bool is_space(char c)
+{
+	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+enum stk_status stk__aws_check_keys(const struct stk_aws_settings *s, struct stk_error *err)
+{
+	const struct {
+		const char *text, *name;
+	} parts[] = {{s->key, "id of the key"}, {s->secret, s->bearer ? "token" : "secret key"}, {s->token, "session's token"}};
+	for (int i = 0; i < 3; i++) {
+		const char *text = parts[i].text;
+		const size_t n = text ? strlen(text) : 0;
+		if (n && (is_space(text[0]) || is_space(text[n - 1]) || strpbrk(text, "\r\n")))
+			return stk__fail(err, STK_INVALID,
+				"the %s, from %s, begins or ends with a blank or a line break, or has a line break in it: remove that",
+				parts[i].name, s->origin);
+	}
+	return STK_OK;
+}
+
 static void trim_endpoint(struct stk_aws_settings *s)
 {
 	for (size_t n = s->endpoint ? strlen(s->endpoint) : 0; n && s->endpoint[n - 1] == '/'; n--)
@@ -112,6 +133,9 @@ static enum stk_status read_all(
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the settings of the object store");
 	if (s->region[strspn(s->region, "abcdefghijklmnopqrstuvwxyz0123456789-")])
 		return stk__fail(err, STK_INVALID, "\"%.32s\" is not a region (AWS_REGION, or region in the profile)", s->region);
+	status = stk__aws_check_keys(s, err);
+	if (status)
+		return status;
 	status = stk__aws_check_endpoint(s->endpoint, "AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or the profile's endpoint_url", err);
 	return status ? status : read_style(s, p, err);
 }

@@ -76,6 +76,8 @@ struct stk_aws_given {
 /* Reads the settings. STK_INVALID: a setting is not understood, or a profile that was asked for does not exist. The caller clears *out, also on failure.
  * given: may be NULL. */
 STK_MUST_USE enum stk_status stk__aws_settings_read(const struct stk_aws_given *given, struct stk_aws_settings *out, struct stk_error *err);
+/* Returns STK_INVALID if a part of the keys begins or ends with a blank or a line break, as after copying it from a file, or has a line break in it. */
+STK_MUST_USE enum stk_status stk__aws_check_keys(const struct stk_aws_settings *s, struct stk_error *err);
 /* Returns STK_INVALID if the text is not an endpoint. name: the setting in which the text was found. endpoint: may be NULL. */
 STK_MUST_USE enum stk_status stk__aws_check_endpoint(const char *endpoint, const char *name, struct stk_error *err);
 void stk__aws_settings_clear(struct stk_aws_settings *s);

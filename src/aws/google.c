@@ -184,5 +184,8 @@ enum stk_status stk__google_settings_read(const struct stk_aws_given *given, str
 	if (!out->region || !out->profile || !out->endpoint)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the settings of the object store");
 	enum stk_status status = stk__aws_check_endpoint(out->endpoint, "STORAGE_EMULATOR_HOST", err);
-	return status || out->anonymous ? status : read_keys(out, g, err);
+	if (status || out->anonymous)
+		return status;
+	status = read_keys(out, g, err);
+	return status ? status : stk__aws_check_keys(out, err);
 }

@@ -295,6 +295,12 @@ static void test_wrong_settings(void **state)
 	check_refusal("AWS_ENDPOINT_URL_S3", "http://user:secret@host", "http://HOST");
 	check_refusal("AWS_REGION", "us east", "not a region");
 	check_refusal("STOKER_S3_ADDRESSING", "host", "auto, path and virtual");
+	setenv("AWS_ACCESS_KEY_ID", "ID", 1);
+	check_refusal("AWS_SECRET_ACCESS_KEY", "secret\n", "the secret key, from the environment, begins or ends with a blank");
+	setenv("AWS_SECRET_ACCESS_KEY", "inner blanks are read", 1);
+	check_settings("ID", "inner blanks are read", NULL, "us-east-1", NULL);
+	check_refusal("AWS_SESSION_TOKEN", "two\r\nlines", "the session's token, from the environment");
+	check_refusal("AWS_ACCESS_KEY_ID", " ID", "the id of the key, from the environment");
 }
 
 static void check_url(const struct stk_aws_settings *s, const char *uri, const char *want)

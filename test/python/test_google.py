@@ -294,6 +294,11 @@ def test_messages_say_what_to_do(google, monkeypatch):
         first_image(google)
     monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS")
     monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "wRoNg")
+    with pytest.raises(StokerError, match=r"the token, from the environment .a token., begins or ends with a blank or a line break") as e:
+        monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "wRoNg\n")
+        first_image(google)
+    assert "wRoNg" not in str(e.value)
+    monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "wRoNg")
     with pytest.raises(StokerError, match="401") as e:
         first_image(google, retries=0)
     assert "wRoNg" not in str(e.value)
