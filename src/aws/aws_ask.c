@@ -46,7 +46,7 @@ static int look_up(void *user, curl_off_t a, curl_off_t b, curl_off_t c, curl_of
 	return stk__aws_is_over(user);
 }
 
-long stk__aws_ask(const struct stk_aws_asking *how, const struct stk_aws_question *q, struct stk_text *out)
+static long ask_once(const struct stk_aws_asking *how, const struct stk_aws_question *q, struct stk_text *out)
 {
 	const struct stk_curl *c = how->curl;
 	CURL *e = c->curl_easy_init();
@@ -85,6 +85,26 @@ long stk__aws_ask(const struct stk_aws_asking *how, const struct stk_aws_questio
 	}
 	c->curl_slist_free_all(headers);
 	stk__certificates_free(certificates);
+	return status;
+}
+
+/* Waits; returns early if the asking is over. */
+static void pause_ms(const struct stk_aws_asking *how, int ms)
+{
+	enum { STEP_MS = 50 };
+	const struct timespec step = {0, STEP_MS * 1000000};
+	for (int waited = 0; waited < ms && !stk__aws_is_over(how); waited += STEP_MS)
+		nanosleep(&step, NULL);
+}
+
+long stk__aws_ask(const struct stk_aws_asking *how, const struct stk_aws_question *q, struct stk_text *out)
+{
+	enum { TRIES = 4, FIRST_PAUSE_MS = 200 };
+	long status = ask_once(how, q, out);
+	for (int i = 0; i < TRIES - 1 && (status == 429 || status >= 500) && !stk__aws_is_over(how); i++) {
+		pause_ms(how, FIRST_PAUSE_MS << i);
+		status = ask_once(how, q, out);
+	}
 	return status;
 }
 

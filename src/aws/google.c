@@ -94,8 +94,8 @@ static enum stk_status read_file(const char *path, struct stk_aws_issuer *i, str
 		ok = read_service(o, i);
 	else if (type)
 		status = stk__fail(err, STK_UNSUPPORTED,
-			"the credentials in %.200s are of the type \"%.40s\"; service_account and authorized_user are read. A token can be given as "
-			"GOOGLE_OAUTH_ACCESS_TOKEN=$(gcloud auth print-access-token)",
+			"the credentials in %.200s are of the type \"%.40s\"; service_account and authorized_user are read. The token that "
+			"gcloud auth print-access-token prints can be given in GOOGLE_OAUTH_ACCESS_TOKEN",
 			path, type);
 	if (!status && !ok)
 		status = stk__fail(

@@ -11,6 +11,7 @@
 
 #include <dlfcn.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -40,9 +41,11 @@ enum stk_status stk__google_ask_metadata(const struct stk_aws_issuer *i, const s
 {
 	const struct stk_aws_question q = {.url = i->where, .method = "GET", .headers = {"Metadata-Flavor: Google"}, .local = true};
 	long code = stk__aws_ask(how, &q, answer);
-	return code == 200 && take_token(out, answer)
-		       ? STK_OK
-		       : stk__fail(err, STK_NOT_FOUND, "this machine's metadata server gives no token (status %ld)", code);
+	if (code == 200 && take_token(out, answer))
+		return STK_OK;
+	if (code == 429 || code >= 500)
+		return stk__fail(err, STK_IO, "no credentials: this machine's metadata server fails (status %ld): try again later", code);
+	return stk__fail(err, STK_NOT_FOUND, "this machine's metadata server gives no token (status %ld)", code);
 }
 
 static void add_field(struct stk_text *body, const char *name, const char *value)
@@ -59,6 +62,21 @@ static long post(const struct stk_aws_issuer *i, const struct stk_aws_asking *ho
 	return body->failed ? 0 : stk__aws_ask(how, &q, answer);
 }
 
+/* Returns the error for an answer of the token endpoint that holds no token. who: the owner of the credentials, and advice for the case that they are refused,
+ * as texts of a message. */
+static enum stk_status no_token(long code, const char *who, const char *advice, struct stk_error *err)
+{
+	static const char start[] = "no credentials: Google's token endpoint";
+	if (!code)
+		return stk__fail(err, STK_IO, "%s does not answer: check the network, the proxy and the file's token_uri", start);
+	if (code == 200)
+		return stk__fail(
+			err, STK_IO, "%s answers without a token that has an expiry in seconds: check the file's token_uri", start);
+	if (code == 429 || code >= 500)
+		return stk__fail(err, STK_IO, "%s fails (status %ld): try again later", start, code);
+	return stk__fail(err, STK_IO, "%s refuses %s (status %ld): %s", start, who, code, advice);
+}
+
 enum stk_status stk__google_ask_user(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_text *answer,
 	struct stk_aws_fresh *out, struct stk_error *err)
 {
@@ -71,10 +89,7 @@ enum stk_status stk__google_ask_user(const struct stk_aws_issuer *i, const struc
 	stk__text_erase_free(&body);
 	return code == 200 && take_token(out, answer)
 		       ? STK_OK
-		       : stk__fail(err, STK_IO,
-				 "no credentials: Google's token endpoint refuses the user's refresh token (status %ld): log in again, by gcloud auth "
-				 "application-default login",
-				 code);
+		       : no_token(code, "the user's refresh token", "log in again, by gcloud auth application-default login", err);
 }
 
 /* ---- service accounts ---- */
@@ -171,8 +186,8 @@ static enum stk_status add_statement(const struct stk_aws_issuer *i, struct stk_
 		if (s.library)
 			dlclose(s.library);
 		return stk__fail(err, STK_UNSUPPORTED,
-			"a service account's file needs OpenSSL's libcrypto to sign, which is not here: install it (libssl3), or give a token: "
-			"GOOGLE_OAUTH_ACCESS_TOKEN=$(gcloud auth print-access-token), or an HMAC key: GCS_KEY and GCS_SECRET");
+			"a service account's file needs OpenSSL's libcrypto to sign, which is not here: install it (libssl3), or give a token "
+			"(gcloud auth print-access-token) in GOOGLE_OAUTH_ACCESS_TOKEN, or an HMAC key: GCS_KEY and GCS_SECRET");
 	}
 	json_t *head = json_pack("{s:s, s:s}", "alg", "RS256", "typ", "JWT");
 	if (head && i->account)
@@ -196,11 +211,11 @@ enum stk_status stk__google_ask_service(const struct stk_aws_issuer *i, const st
 		add_field(&body, "grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer");
 		add_field(&body, "assertion", jwt.s);
 		code = post(i, how, &body, answer);
-		if (code != 200 || !take_token(out, answer))
-			status = stk__fail(err, STK_IO,
-				"no credentials: Google's token endpoint refuses the service account %.100s (status %ld): is the key still valid, and the "
-				"clock right?",
-				i->role, code);
+		if (code != 200 || !take_token(out, answer)) {
+			char who[128];
+			snprintf(who, sizeof who, "the service account %.100s", i->role);
+			status = no_token(code, who, "is the key still valid, and the clock right?", err);
+		}
 	}
 	stk__text_erase_free(&jwt);
 	stk__text_erase_free(&body);

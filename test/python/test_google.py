@@ -28,6 +28,7 @@ class Google:
 
     def __init__(self, root, token="ya29.tOkEn", lifetime=3600):
         self.root, self.token, self.lifetime, self.seen, self.asked = root, token, lifetime, [], []
+        self.failures = 0  # number of the next requests for a token that get a 503
         outer = self
 
         class Door(BaseHTTPRequestHandler):
@@ -49,13 +50,19 @@ class Google:
             def do_POST(self):
                 form = dict(urllib.parse.parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode()))
                 outer.asked.append(form)
+                if outer.failures:
+                    outer.failures -= 1
+                    return self.answer(503, b"")
                 good = form.get("refresh_token") == "1//refresh" or "assertion" in form
-                self.give_token() if good else self.answer(400, b'{"error": "invalid_grant"}')
+                return self.give_token() if good else self.answer(400, b'{"error": "invalid_grant"}')
 
             def do_GET(self):
                 path, _, query = self.path.partition("?")
                 if path.startswith("/computeMetadata"):
                     outer.asked.append(path)
+                    if outer.failures:
+                        outer.failures -= 1
+                        return self.answer(503, b"")
                     return self.give_token() if self.headers["Metadata-Flavor"] == "Google" else self.answer(403, b"")
                 outer.seen.append(self.headers["Authorization"])
                 if outer.token is not None and self.headers["Authorization"] != f"Bearer {outer.token}":
@@ -188,6 +195,28 @@ def test_the_metadata_server(google, monkeypatch):
     monkeypatch.setenv("GCE_METADATA_HOST", google.host)
     first_image(google)
     assert google.asked == ["/computeMetadata/v1/instance/service-accounts/default/token"]
+
+
+def test_issuers_that_fail_for_a_moment_are_asked_again(google, tmp_path, monkeypatch):
+    user = {"type": "authorized_user", "client_id": "id", "client_secret": "s", "refresh_token": "1//refresh"}
+    credentials(tmp_path, monkeypatch, **user, token_uri=f"{google.url}/token")
+    google.failures = 2
+    first_image(google)
+    assert len(google.asked) == 3
+    google.failures = 99
+    with pytest.raises(StokerError, match=r"token endpoint fails \(status 503\): try again later"):
+        first_image(google)
+    assert len(google.asked) == 7
+    credentials(tmp_path, monkeypatch, **user, token_uri="http://127.0.0.1:1/token")
+    with pytest.raises(StokerError, match="token endpoint does not answer: check the network"):
+        first_image(google)
+    monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS")
+    monkeypatch.delenv("NO_GCE_CHECK")
+    monkeypatch.setenv("GCE_METADATA_HOST", google.host)
+    with pytest.raises(StokerError, match=r"metadata server fails \(status 503\): try again later"):
+        first_image(google)
+    google.failures = 2
+    first_image(google)
 
 
 def credentials(tmp_path, monkeypatch, **fields):
