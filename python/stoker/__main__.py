@@ -9,6 +9,8 @@ import os
 import sys
 from pathlib import Path
 
+from stoker._files import named_path
+
 
 def _may_be_table(argument: str) -> bool:
     """Returns whether an argument of `stoker inspect` or `stoker pack` may name a table. This check is quick; the modules that decide take a while to
@@ -24,17 +26,18 @@ def _may_be_table(argument: str) -> bool:
 
 def _run() -> int:
     arguments = sys.argv[2:]
-    if arguments and sys.argv[1] == "inspect" and any(os.path.isfile(os.path.join(a, "meta", "info.json")) for a in arguments):
+    names = list(map(named_path, arguments))
+    if arguments and sys.argv[1] == "inspect" and any(os.path.isfile(os.path.join(a, "meta", "info.json")) for a in names):
         from stoker.loader.sources import _robot_inspect
 
         if (found := _robot_inspect.asked(arguments)) is not None:
             return _robot_inspect.main(*found)
-    if arguments and sys.argv[1] == "inspect" and any(map(_may_be_table, arguments)):
+    if arguments and sys.argv[1] == "inspect" and any(map(_may_be_table, names)):
         from stoker.loader.sources import _table_inspect
 
         if (tables := _table_inspect.asked(arguments)) is not None:
             return _table_inspect.main(*tables)
-    if arguments and sys.argv[1] == "pack" and any(map(_may_be_table, arguments)):
+    if arguments and sys.argv[1] == "pack" and any(map(_may_be_table, names)):
         from stoker.loader.sources import _table_pack
 
         if _table_pack.asked(arguments):

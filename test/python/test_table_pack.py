@@ -254,6 +254,16 @@ def test_an_interrupted_run_leaves_no_half_pack_and_continues(tmp_path, rng, how
     assert not list(out.glob("*.part"))
 
 
+def test_uris_of_local_files_are_paths(tmp_path, rng):
+    write(tmp_path / "in" / "t.parquet", rows_of(rng, 5))
+    pack(f"file://{tmp_path}/in", "-o", f"file://localhost{tmp_path}/out")
+    assert (tmp_path / "out" / "shards-000000.tar").is_file()
+    command = [sys.executable, "-m", "stoker", "inspect"]
+    said = [subprocess.run([*command, f"{s}{tmp_path}/in"], capture_output=True, text=True, timeout=300) for s in ("", "file://")]
+    assert said[0].stdout == said[1].stdout and said[0].stdout.startswith("5 rows in 1 file"), said
+    assert "file://host/out: tars are written to a local folder" in pack(tmp_path / "in", "-o", "file://host/out", code=2).stderr
+
+
 def test_tars_that_are_missing_later_are_reported(tmp_path, rng):
     table, out = write(tmp_path / "t.parquet", rows_of(rng, 60), group=7), tmp_path / "out"
     pack(table, "-o", out, "--shard-size", "8KB")

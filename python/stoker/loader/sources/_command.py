@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from stoker._files import named_path
 from stoker._storage import Storage
 from stoker.errors import InvalidArgumentError, safe_text
 
@@ -19,6 +20,12 @@ STORAGE_FLAGS = ("anonymous", "path-style")
 
 class UsageError(Exception):
     """Raised if the command's arguments are wrong."""
+
+
+def _local(argument: str) -> str:
+    """Returns the path that a file:// URI names. Returns other arguments as they are, and URIs of files on another host."""
+    path = named_path(argument)
+    return path if path.startswith("/") else argument
 
 
 def parse(
@@ -31,9 +38,9 @@ def parse(
     rest = iter(arguments)
     for argument in rest:
         if argument == "--":
-            plain += rest
+            plain += map(_local, rest)
         elif not argument.startswith("-") or argument == "-":
-            plain.append(argument)
+            plain.append(_local(argument))
         else:
             name, has_value, value = argument[2:].partition("=") if argument.startswith("--") else (letters.get(argument[1:], ""), "", "")
             if name in flags and not has_value:
@@ -42,7 +49,7 @@ def parse(
                 value = value if has_value else next(rest, "")
                 if not value:
                     raise UsageError(f"--{name} needs a value")
-                found[name] = value
+                found[name] = _local(value) if name == "output" else value
             else:
                 raise UsageError(f"--{name} takes no value" if name in flags else f"no option {argument}")
     return plain, found
