@@ -326,6 +326,9 @@ def test_values_that_a_padded_type_does_not_hold() -> None:
         for step in (T.Pad(2, fill={"Mask": value}), T.RandomApply([T.RandomRotation(9, fill={"Mask": value})], 1.0)):
             with pytest.raises(InvalidArgumentError, match=f"fill is {value} for a field of the kind Mask.*{said}"):
                 loader(mask, pad=0, transforms=[step])
+    for mask in (torch.zeros((9, 9), dtype=torch.uint8), np.zeros((9, 9), ">u2")):
+        with pytest.raises(InvalidArgumentError, match="pad is -100 for a field of the kind Mask, whose tensors are uint"):
+            next(iter(Loader([(np.zeros((9, 9, 3), np.uint8), mask)] * 2, 2, fields=fields, pad={"Mask": -100})))
     assert int(loader(np.int64, pad={"Image": 0, "Mask": -100}).mask[0, -1, 0]) == -100
     assert int(loader(np.int16, pad=0, transforms=[T.Pad(2, fill={"Image": 0, "Mask": -100})]).mask[0, 0, 0]) == -100
     for dtype, value in ((torch.uint8, 256), (torch.uint8, 0.5), (torch.float16, 65520), (torch.bfloat16, 1e39), (None, 1e39)):

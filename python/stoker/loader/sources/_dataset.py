@@ -549,7 +549,8 @@ class DatasetSource(Source):
         )
         flat = {k for k in pictures if kinds[k - 1].name == FLOATS and self.samples_of.picture(k).flat}
         for k in (k for k, kind in enumerate(kinds, 1) if kind.name == MASK):
-            _check_fills(str(example[k].dtype), spec)
+            dtype = example[k].dtype
+            _check_fills(getattr(dtype, "name", str(dtype).removeprefix("torch.")), spec)
         padded = {k: spec.padded(field.node, field.kind) for k, field in moving.items()}
         moved = {k: fn.squeeze(node, axes=[0]) if k in flat else node for k, node in padded.items()}
         # Targets that Python converts after the pipeline, those in `finish`, stay in host memory.
