@@ -7,6 +7,7 @@ import bz2
 import gzip
 import io
 import lzma
+import os
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -236,6 +237,16 @@ def test_paths_that_a_shell_would_expand_are_explained(tmp_path: Path, monkeypat
     ):
         with pytest.raises(StokerError, match=hint):
             next(iter(stoker.Loader(source, batch_size=1)))
+
+
+@pytest.mark.parametrize("name", ["a" * 300, "closed"])
+def test_a_folder_that_cannot_be_read_is_named(name: str, tmp_path: Path) -> None:
+    """The message is about the folder, and about no file of CIFAR that Loader looks for in it."""
+    (tmp_path / "closed").mkdir(mode=0)
+    if os.geteuid() == 0 and name == "closed":
+        pytest.skip("root may read all folders")
+    with pytest.raises(StokerError, match=f"{name}: cannot open the folder: (File name too long|Permission denied)"):
+        stoker.Loader(tmp_path / name, batch_size=1)
 
 
 def test_the_bytes_of_a_file_where_a_path_is_expected() -> None:

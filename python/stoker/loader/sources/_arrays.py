@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -258,6 +259,8 @@ def in_folder(folder: Path, split: str) -> Arrays | None:
     a file of the split is missing, or if there are several data sets."""
     if split not in ("train", "test"):
         return None
+    if not os.path.isdir(folder) or not os.access(folder, os.R_OK | os.X_OK):
+        return None  # the reader of files says why the folder cannot be read
     cifar = _cifar_files(folder, split)
     if not cifar or cifar[0].parent != folder:
         _refuse_several(folder)

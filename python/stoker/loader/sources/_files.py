@@ -231,7 +231,7 @@ def is_cifar(folder: Path) -> bool:
     """Returns whether a folder, or a subfolder that CIFAR's archive creates, contains CIFAR's binary files."""
     names = ("data_batch_1.bin", "test_batch.bin", "train.bin", "test.bin")
     places = [folder, folder / "cifar-10-batches-bin", folder / "cifar-100-binary"]
-    return any((p / n).is_file() for p in places for n in names)
+    return any(os.path.isfile(p / n) for p in places for n in names)
 
 
 def from_folder(folder: str, split: str) -> Source:
