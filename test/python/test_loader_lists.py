@@ -45,6 +45,16 @@ def test_images_of_a_list_keep_their_sizes(pictures):
             assert np.array_equal(image.numpy(), picture[:, ::-1].transpose(2, 0, 1)) and np.array_equal(mask.numpy(), picture[:, ::-1, 0])
 
 
+def test_images_that_batches_do_not_hold_may_differ_in_size(pictures, tmp_path):
+    (tmp_path / "a").mkdir()
+    paths = [str(tmp_path / "a" / f"{k}.png") for k in range(len(pictures))]
+    for path, picture in zip(paths, pictures, strict=True):
+        Image.fromarray(picture).save(path)
+    for source in (tmp_path, [(path, 0) for path in paths]):
+        assert [b._fields for b in Loader(source, 4, fields=("label",))] == [("label",)]
+        assert [b.index.tolist() for b in Loader(source, 2, fields=("index", "label"))] == [[0, 1], [2, 3]]
+
+
 def test_images_of_one_size_are_a_list_too(pictures):
     fields = {"image": list, "mask": "Mask", "label": None}
     batches = list(Loader(Scenes([pictures[0]] * 3), 2, transforms=[T.PILToTensor()], fields=fields, last_batch="keep"))

@@ -147,7 +147,8 @@ class Batches:
         target unless Finishing.uneven is True; the target then becomes a list in all later batches too."""
         data = tensor_list(batch, output)
         if output in self._images:
-            if output not in self._lists:
+            shown = self._in_order or output in self._outputs
+            if shown and output not in self._lists:
                 return _dense(data)
             channels_last = data.layout() == "HWC"
             return [from_dlpack(t).movedim(-1, -3) if channels_last else from_dlpack(t) for t in data]
