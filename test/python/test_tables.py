@@ -309,6 +309,38 @@ def test_partitioned_folders(tmp_path, form):
     assert next(iter(Loader(files[-1], 2, fields=("year", "x")))).year.tolist() == [2024, 2024]
 
 
+@pytest.mark.parametrize(
+    "values", [("007", "010", "1"), ("-01", "0", "12"), ("007", "x", "1"), ("a%20b", "c", "d"), ("1.5", "2", "3"), ("+1", "2", "3")]
+)
+def test_values_of_folders_are_pyarrows(tmp_path, values):
+    import pyarrow.dataset
+
+    for value in values:
+        write(tmp_path / f"part={value}" / "a.parquet", {"x": [1]})
+    table = pyarrow.dataset.dataset(str(tmp_path), partitioning="hive", format="parquet").to_table().to_pydict()
+    (batch,) = Loader(tmp_path, 3, fields=("x", "part"))
+    assert list(batch.part) == table["part"]
+
+
+@pytest.mark.parametrize("values", [(1, 2), ("a", "b"), ("7", "b")])
+def test_folders_that_contradict_a_column(tmp_path, values):
+    for folder, value in zip(("fine", "bad", "range"), (values, (values[0], values[0]), (values[0], values)), strict=True):
+        for name, own in zip(values, value, strict=True):
+            rows = list(own) if isinstance(own, tuple) else [own] * 2
+            write(tmp_path / folder / f"label={name}" / "a.parquet", {"x": [1, 2], "label": rows})
+    (batch,) = Loader(tmp_path / "fine", 4)
+    assert list(batch.label) == [values[0]] * 2 + [values[1]] * 2
+    for folder in ("bad", "range") if isinstance(values[0], int) else ("bad",):
+        with pytest.raises(
+            InvalidArgumentError, match=rf"its folder says label={values[1]}, and its own column 'label' holds {values[0]!r}: rename"
+        ):
+            Loader(tmp_path / folder, 4)
+        assert list(next(iter(Loader(tmp_path / folder, 4, fields=("x",)))).x) == [1, 2, 1, 2]
+    # A folder that all files share may have nothing to do with the table.
+    write(tmp_path / "label=9" / "a.parquet", {"x": [1], "label": [5]})
+    assert next(iter(Loader(tmp_path / "label=9", 1))).label.tolist() == [5]
+
+
 @pytest.mark.parametrize("folder", ["", "y=1"])
 def test_files_that_writers_hide_are_no_part_of_a_table(tmp_path, folder):
     for name, value in (

@@ -172,6 +172,23 @@ class Table:
             )
         for f in self.files[1:]:
             self._check_schema(f)
+        self._check_folders()
+
+    def _check_folders(self) -> None:
+        """Raises InvalidArgumentError if a file's own column has other values than the name of the file's folder gives it. Only the statistics in the footers
+        are compared. A value that all folders share is not, because it may be that of an unrelated folder above the table."""
+        parts = [partition_of(f.name) for f in self.files]
+        for column in self.columns:
+            texts = [p.get(column.name) for p in parts]
+            if column.name in self.partitions or None in texts or len(set(texts)) == 1:
+                continue
+            for file, text in zip(self.files, texts, strict=True):
+                bad = next((v for chunk in chunks_of(file, column.name) if (v := other_value(chunk, str(text))) is not None), None)
+                if bad is not None:
+                    raise InvalidArgumentError(
+                        f"{file.name}: its folder says {column.name}={text}, and its own column '{column.name}' holds {bad!r}: rename the folders, write the "
+                        "files again without the column, as partitions are written, or leave it out of fields"
+                    )
 
     def _check_schema(self, file: TableFile) -> None:
         """Raises InvalidArgumentError if the file lacks a column or has it with another type than the first file. Values are never converted silently."""
@@ -503,16 +520,37 @@ def _constant(value: Any, row: int) -> Any:
 
 def partitions_of(files: Sequence[TableFile]) -> dict[str, dict[str, Any]]:
     """Returns the columns that folder names define: a dict from columns to dicts from files to values. The values of a column are whole numbers if all can be,
-    else strings; None for Hive's null. Leaves out columns that some files' names lack, or that the files themselves have."""
+    with pyarrow's rule that zeros may be in front, else strings; None for Hive's null. Leaves out columns that some files' names lack, or that the files
+    themselves have."""
     parts = [partition_of(f.name) for f in files]
     found: dict[str, dict[str, Any]] = {}
     for key in parts[0]:
         if key in files[0].schema.names or not all(key in s for s in parts):
             continue
         texts = {f.name: None if s[key] == NO_VALUE else s[key] for f, s in zip(files, parts, strict=True)}
-        whole = all(t is None or (t.removeprefix("-").isdecimal() and t.isascii() and str(int(t)) == t) for t in texts.values())
+        whole = all(t is None or (t.isascii() and t.removeprefix("-").isdecimal() and len(t) < 19) for t in texts.values())
         found[key] = {name: int(t) if whole and t is not None else t for name, t in texts.items()}
     return found
+
+
+def chunks_of(file: TableFile, column: str) -> list[Any]:
+    """Returns pyarrow's metadata of a column's chunks in all row groups; [] if the column is nested."""
+    found = [c for g in range(file.footer.num_row_groups) for c in file.chunks(g, {column})]
+    return found if all(c.path_in_schema == column for c in found) else []
+
+
+def other_value(chunk: Any, text: str) -> Any:
+    """Returns a value of the column chunk, a whole number or a string, that is certainly not `text`; None if its statistics show no such value."""
+    statistics = chunk.statistics
+    if statistics is None or not statistics.has_min_max:
+        return None
+    low, high = statistics.min, statistics.max
+    if isinstance(low, str):  # long strings are cut, so that these are only bounds
+        return low if low > text else high if high < text else None
+    if not isinstance(low, int) or isinstance(low, bool):
+        return None
+    value = int(text) if text.isascii() and text.removeprefix("-").isdecimal() else None
+    return low if low != value else high if high != value else None
 
 
 def with_partitions(schema: Any, partitions: Mapping[str, Mapping[str, Any]]) -> Any:
