@@ -361,3 +361,56 @@ def test_tv_tensors_need_no_names() -> None:
     (batch,) = Loader(data, 8, transforms=[T.RandomCrop(24), T.ColorJitter(0.3)])
     assert torch.equal(batch[0], batch[1])
     assert stoker.__version__
+
+
+@pytest.mark.parametrize(
+    "ours, theirs",
+    [(T.CenterCrop((24, 24)), v2.CenterCrop((24, 24))), (T.CenterCrop((231, 244)), v2.CenterCrop((231, 244)))]
+    + [(T.RandomRotation((a, a), expand=True), v2.RandomRotation((a, a), expand=True)) for a in (10, 45, -33, 90)],
+)
+def test_boxes_stay_with_the_pixels(ours, theirs):
+    """The pixels are torchvision's. Where torchvision's boxes are off by up to a pixel, ours lie around the pixels that they were drawn around."""
+    image, box = np.zeros((160, 211, 3), np.uint8), [90, 70, 121, 99]
+    image[box[1] : box[3], box[0] : box[2]] = 255
+
+    class Data:
+        def __len__(self):
+            return 1
+
+        def __getitem__(self, i):
+            return image, np.float32([box])
+
+    batch = next(iter(Loader(Data(), 1, transforms=[ours], fields={"image": "Image", "boxes": "BoundingBoxes"}, dtype=torch.uint8)))
+    given = tv_tensors.BoundingBoxes(torch.tensor([box], dtype=torch.float32), format="XYXY", canvas_size=image.shape[:2])
+    pixels, boxes = theirs(tv_tensors.Image(torch.from_numpy(image).permute(2, 0, 1)), given)
+    assert torch.equal(batch.image[0], pixels.as_subclass(torch.Tensor))
+    assert (batch.boxes[0] - boxes.as_subclass(torch.Tensor)).abs().max() <= 1
+    y, x = (batch.image[0, 0] > 127).nonzero(as_tuple=True)
+    drawn = torch.stack([x.min(), y.min(), x.max() + 1, y.max() + 1])
+    assert (batch.boxes[0][0] - drawn).abs().max() < 0.9  # the tip of a turned corner may have no pixel
+
+
+@pytest.mark.parametrize("size, kernel", [((4, 5), 9), ((4, 12), 9), ((4, 5), (3, 9)), ((2, 2), 23)])
+def test_a_kernel_that_is_wider_than_the_image(size, kernel):
+    """torchvision refuses it. The image is mirrored as often as needed, as numpy.pad does."""
+    kx, ky = (kernel, kernel) if isinstance(kernel, int) else kernel
+    image = np.random.default_rng(0).random((*size, 3), np.float32)
+
+    class Data:
+        def __len__(self):
+            return 1
+
+        def __getitem__(self, i):
+            return image, 0
+
+    def weights(n):
+        w = np.exp(-0.5 * ((np.arange(n) - n // 2) / 1.5) ** 2)
+        return w / w.sum()
+
+    with pytest.raises(RuntimeError, match="Padding size should be less"):
+        v2.GaussianBlur(kernel, (1.5, 1.5))(torch.from_numpy(image).permute(2, 0, 1))
+    want = np.pad(image.astype(np.float64), ((ky // 2,) * 2, (kx // 2,) * 2, (0, 0)), mode="reflect")
+    want = sum(w * want[i : i + size[0]] for i, w in enumerate(weights(ky)))
+    want = sum(w * want[:, i : i + size[1]] for i, w in enumerate(weights(kx)))
+    got = next(iter(Loader(Data(), 1, transforms=[T.GaussianBlur(kernel, (1.5, 1.5))], layout="HWC"))).image[0].numpy()
+    assert np.abs(got.reshape(3, *size).transpose(1, 2, 0) - want).max() < 1e-5
