@@ -37,7 +37,7 @@ static enum stk_status add_matches(const char *path, struct stk_names *out, stru
 	if (failed == GLOB_NOSPACE)
 		s = stk__fail(err, STK_NO_MEMORY, "out of memory for the files that %.200s matches", path);
 	else if (failed || !found.gl_pathc)
-		s = stk__fail(err, STK_NOT_FOUND, "%.300s: no file matches", path);
+		s = stk__fail(err, STK_NOT_FOUND, "%.300s: no file matches%s", path, stk__uri_hint(path));
 	else
 		qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_text);
 	for (size_t i = 0; i < found.gl_pathc && s == STK_OK; i++)

@@ -417,7 +417,7 @@ def test_unknown_schemes_name_the_ways_out(store):
 
 def test_uris_that_are_written_otherwise(store):
     for scheme in ("S3", "Gs", "HTTP"):
-        for source in (f"{scheme}://b/train", [(f"{scheme}://b/x.jpg", 0)], f"{scheme}://b/x-{{0..1}}.tar", f"{scheme}://b/x.tar"):
+        for source in (f"{scheme}://b/train", [(f"{scheme}://b/x.jpg", 0)], f"{scheme}://b/x-{{0..1}}.tar", f"{scheme}://b/*.tar"):
             with pytest.raises(StokerError, match=r"written as in s3://bucket/prefix, in small letters"):
                 run(source)
     for source in (Path("s3://b/train"), [(Path("s3://b/x.jpg"), 0)]):
