@@ -53,12 +53,19 @@ struct matching {
 	struct stk_names *names;
 };
 
+/* Returns whether a key's name begins with a dot that the glob does not write, and which *, ? and [ do not match, as on a disk. */
+static bool is_hidden(const char *glob, const char *key)
+{
+	const char *slash = strrchr(key, '/'), *name = slash ? slash + 1 : key, *pattern = strrchr(glob, '/') + 1;
+	return *name == '.' && *pattern != '.';
+}
+
 static enum stk_status take_object(void *user, int64_t which, const char *key, struct stk_list_object object, struct stk_error *err)
 {
 	struct matching *m = user;
 	char uri[STK_S3_LONGEST_KEY + 300];
 	(void)which;
-	if (!stk__glob_match(m->glob + m->bucket, key, true) || stk__archive_is_kept(key))
+	if (!stk__glob_match(m->glob + m->bucket, key, true) || is_hidden(m->glob, key) || stk__archive_is_kept(key))
 		return STK_OK;
 	int n = snprintf(uri, sizeof uri, "%.*s%s", (int)m->bucket, m->glob, key);
 	return stk__names_add_object(m->names, uri, (size_t)n, object, err);

@@ -26,7 +26,7 @@ from stoker import transforms as T
 from stoker.errors import ReadError, StokerError
 from storage import BUILD, KEYS, Store, tls_door
 from storage import hashes as run
-from support import child_process
+from support import child_process, tar_of
 
 SECRETS = {"access_key": KEYS["AWS_ACCESS_KEY_ID"], "secret_key": KEYS["AWS_SECRET_ACCESS_KEY"]}
 
@@ -481,6 +481,33 @@ def test_a_small_data_set_is_asked_for_no_more_than_an_epoch_early(store):
         assert sum(len(batch.label) for batch in loader) == 21
     loader.close()
     assert 21 * epochs <= given.counters()["storage_requests"] - listed <= 21 * (epochs + 1)
+
+
+def test_globs_of_a_bucket_match_no_hidden_names(store, tmp_path):
+    """As the shell's globs on a disk do not: such names are left by copies that broke off and by other systems ("._a.tar")."""
+    folder = tmp_path / "g" / ".t"
+    folder.mkdir(parents=True)
+    image = b"P6 1 1 255\n\0\0\0"
+    for i, name in enumerate(("a.tar", ".a.tar", "._a.tar", "..tar")):
+        (folder / name).write_bytes(tar_of([("0.ppm", image), ("0.cls", b"%d" % i)]))
+    server = Store(tmp_path)
+    try:
+        storage = Storage(endpoint=server.url, **SECRETS)
+
+        def labels(glob):
+            remote, local = (
+                sorted(label for _, label, _ in run(f"{at}/.t/{glob}", **more))
+                for at, more in (("s3://g", {"storage": storage}), (tmp_path / "g", {}))
+            )
+            assert remote == local
+            return remote
+
+        assert labels("*.tar") == labels("?.tar") == labels("[!b]*.tar") == [0]
+        assert labels(".*.tar") == [1, 2, 3]
+        with pytest.raises(StokerError, match="no object matches"):
+            run("s3://g/.t/?a.tar", storage=storage)
+    finally:
+        server.close()
 
 
 @pytest.mark.parametrize("knobs", ["page=3", "page=3&reverse=1", "page=4&deaf=1", "page=3&p503=0.2&seed=4"])

@@ -45,7 +45,9 @@ def _is_index(path: str) -> bool:
 
 def _names_tar(path: Any) -> bool:
     name = os.fsdecode(path) if isinstance(path, (str, bytes, os.PathLike)) else ""
-    return name.partition("?")[0].endswith(_PACKED) if "://" in name else name.endswith(_PACKED)
+    return name.endswith(_PACKED) or (
+        "://" in name and name.partition("?")[0].endswith(_PACKED)
+    )  # a ? begins a query, or is part of a glob
 
 
 def _folder_of_tars(folder: str) -> list[str]:
