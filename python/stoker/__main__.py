@@ -15,7 +15,8 @@ from stoker._files import named_path
 def _may_be_table(argument: str) -> bool:
     """Returns whether an argument of `stoker inspect` or `stoker pack` may name a table. This check is quick; the modules that decide take a while to
     import."""
-    if argument.partition("?")[0].endswith((".parquet", ".pq")) or argument.startswith("hf://"):
+    endings = (".parquet", ".pq")
+    if argument.endswith(endings) or argument.partition("?")[0].endswith(endings) or argument.startswith("hf://"):
         return True
     try:
         names = os.listdir(argument) if os.path.isdir(argument) else []

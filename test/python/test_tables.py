@@ -291,6 +291,13 @@ def test_files_and_groups_without_rows(tmp_path):
         assert sorted(batch.x.tolist()) == [1, 2, 3]
 
 
+def test_partitions_below_a_folder_with_a_question_mark(tmp_path):
+    for year in (2023, 2024):
+        write(tmp_path / "which?" / f"year={year}" / "part-0.parquet", {"x": pa.array([year])})
+    batch = next(iter(Loader(sorted(tmp_path.glob("*/*/*.parquet")), 2, fields=("x", "year"))))
+    assert batch.year.tolist() == batch.x.tolist() == [2023, 2024]
+
+
 @pytest.mark.parametrize("form", ["folder", "from_parquet", "pattern", "list"])
 def test_partitioned_folders(tmp_path, form):
     for year, city in ((2023, "Bern"), (2023, "a%20b"), (2024, "__HIVE_DEFAULT_PARTITION__")):

@@ -127,7 +127,8 @@ def _refuse_logs(folder: str, inside: Collection[str]) -> None:
 
 def partition_of(name: str) -> dict[str, str]:
     """Returns a dict from columns to values that the file's folders define, as in `year=2024/city=Bern/part-0.parquet`."""
-    found = [PARTITION.fullmatch(folder) for folder in name.partition("?")[0].split("/")[:-1]]
+    path = name.partition("?")[0] if name.startswith(("http://", "https://")) else name
+    found = [PARTITION.fullmatch(folder) for folder in path.split("/")[:-1]]
     return {unquote(m[1]): unquote(m[2]) for m in found if m is not None}
 
 
