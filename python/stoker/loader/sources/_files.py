@@ -14,7 +14,7 @@ from typing import Any
 from stoker import _core, _files, _same_data, fn
 from stoker._where import notice
 from stoker.data_node import DataNode
-from stoker.errors import InvalidArgumentError, StateError, safe_text
+from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader import _fields, _targets
 from stoker.loader._spec import DatasetArguments, Spec
 from stoker.loader.batches._finish import Finishing, by_value
@@ -175,7 +175,7 @@ class FileSource(Source):
         if names != sorted(names):  # Python sorts bytes that are not UTF-8 before U+E000
             odd = next(name for name in names if any("\udc80" <= c <= "\udcff" for c in name))
             notice(
-                f"{self.root}: the class {safe_text(odd)} has a name that is not UTF-8; classes are in the order of their bytes, and ImageFolder numbers "
+                f"{self.root}: the class {os.fsencode(odd)!r} has a name that is not UTF-8; classes are in the order of their bytes, and ImageFolder numbers "
                 "these otherwise: Loader(ImageFolder(folder), ...) has its labels"
             )
         hidden = [name for name in names if name.startswith(".")]
