@@ -5,7 +5,6 @@
 #include "media/video.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,23 +84,12 @@ enum stk_status stk__ffmpeg_load(struct stk_ffmpeg *f, struct stk_error *err)
 	return s;
 }
 
-static char version[64]; /* written once, by read_version */
-
-static void read_version(void)
+const char *stk__ffmpeg_version(void)
 {
 	struct stk_ffmpeg f;
 	if (stk__ffmpeg_load(&f, NULL))
-		return;
-	const char *text = f.av_version_info();
-	snprintf(version, sizeof version, "%s", text ? text : "");
-	stk__ffmpeg_unload(&f);
-}
-
-const char *stk__ffmpeg_version(void)
-{
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	pthread_once(&once, read_version);
-	return version;
+		return "";
+	return f.av_version_info(); /* the libraries stay loaded, since the text lies in them */
 }
 
 void stk__ffmpeg_unload(struct stk_ffmpeg *f)

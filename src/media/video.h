@@ -27,7 +27,7 @@ struct stk_video_facts {
 	char codec[32], container[64];
 };
 
-/* Returns the version of FFmpeg, as "5.1.6"; "" if FFmpeg is not installed or the build is without it. Loads FFmpeg at the first call. Any thread. */
+/* Returns the version of FFmpeg, as "5.1.6"; "" if FFmpeg is not installed or the build is without it. FFmpeg's libraries stay loaded. Any thread. */
 const char *stk__ffmpeg_version(void);
 
 struct stk_video_index;
