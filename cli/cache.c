@@ -160,8 +160,8 @@ static int refuse_local(const char *source)
 	return fail_text("cache", "warm: %s lies on this host: a cache keeps what comes over a network", source);
 }
 
-/* Copies the first object that could not be read, from number *i on, to *e, and sets *i to the number after it. Returns false if there is none. The pipeline
- * reads ahead, so its list may also have objects of the next epoch. */
+/* Copies the first object that could not be read, from number *i on, to *e, and sets *i to the number after it. Returns false if all others could be read.
+ * The pipeline reads ahead, so its list may also have objects of the next epoch. */
 static bool unread_object(const struct session *session, int64_t *i, struct stk_error *e)
 {
 	while (stk_pipeline_bad_sample(session->pipeline, (*i)++, e)) {

@@ -21,7 +21,7 @@ struct saved {
 	int64_t format, order, random, epoch, consumed, size, files;
 	uint64_t seed, order_seed;
 	bool shuffle, as_met;
-	/* Of contiguous shards, as in struct stk_order. contiguous false: ranks took turns, or an older version saved the state. */
+	/* How contiguous shards were read; the names are those of struct stk_order. contiguous false: ranks took turns, or an older version saved the state. */
 	bool contiguous, stick_to_shard, wraps;
 	int64_t shards, shard, batch;
 	int64_t block;

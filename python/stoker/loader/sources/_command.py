@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands of tables and robot data sets share with the C program `stoker`: the form of options, messages, and output that cannot be written."""
+"""Options, messages and errors of output for the commands of tables and robot data sets, in the form that the C program `stoker` gives them."""
 
 from __future__ import annotations
 
