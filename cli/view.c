@@ -324,8 +324,11 @@ static int run_view(const struct settings *given)
 	const size_t length = s.output ? strlen(s.output) : 0;
 	if (s.output && (length < 5 || strcasecmp(s.output + length - 4, ".png")))
 		return usage_error(&command_view, "--output is the name of a PNG, as view.png, not \"%s\"", s.output);
-	if (!is_tree(s.args[0]) && stk_audio_named(s.args[0]))
+	if (!is_tree(s.args[0]) && stk_audio_named(s.args[0])) {
+		if (s.augment || s.size || s.batch)
+			return usage_error(&command_view, "--augment, --size and --batch are for images; a sound is drawn as a whole");
 		return view_media(&s);
+	}
 	if (!s.batch)
 		s.batch = s.augment ? s.augment : 64;
 	if (is_video_name(s.args[0]) && (s.augment || s.size))

@@ -55,6 +55,13 @@ def test_sounds_that_cannot_be_drawn(tmp_path):
         assert done.returncode == 1 and message in done.stderr and not (tmp_path / "a.png").exists()
 
 
+@pytest.mark.parametrize("option", ["--augment", "--size", "--batch"])
+def test_options_of_images_are_refused(tmp_path, option):
+    (tmp_path / "tone.wav").write_bytes(wav(np.zeros(800, np.int16), 8000))
+    done = view(tmp_path / "tone.wav", option, "4", "-o", tmp_path / "x.png")
+    assert done.returncode == 2 and "are for images" in done.stderr
+
+
 def test_bench_of_sounds(tmp_path):
     for label in ("a", "b"):
         (tmp_path / label).mkdir()
