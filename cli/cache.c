@@ -183,8 +183,15 @@ static void print_unread(const struct session *session, int64_t bad)
 		printf("  and %" PRId64 " more\n", bad - shown);
 }
 
-/* Prints the result. objects: number of objects that were read. The storage's counters may include objects of the next epoch, which the pipeline has read
- * ahead if the cache is full. */
+/* Returns how many of the objects were fetched. objects: number of objects that were read; bad: number of those that could not be read. The storage's counters
+ * may include objects of the next epoch, which the pipeline has read ahead: those that find no room in the cache, or that cannot be read. */
+static int64_t count_fetched(struct stk_storage *st, int64_t objects, int64_t bad)
+{
+	const double missed = counter(st, "cache_misses") - (double)bad, read = counter(st, "cache_kept") + counter(st, "cache_left_out");
+	return (int64_t)fmin(fmax(fmin(missed, read), 0), (double)objects);
+}
+
+/* Prints the result. objects: number of objects that were read. */
 static int print_warmed(const struct session *session, const struct settings *s, int64_t objects)
 {
 	struct stk_storage *st = session->storage;
@@ -192,8 +199,7 @@ static int print_warmed(const struct session *session, const struct settings *s,
 	int64_t bad = 0;
 	for (int64_t i = 0; unread_object(session, &i, &e);)
 		bad++;
-	const int64_t missed = (int64_t)counter(st, "cache_misses") - bad;
-	const int64_t fetched = missed < 0 ? 0 : missed < objects ? missed : objects, there = objects - fetched;
+	const int64_t fetched = count_fetched(st, objects, bad), there = objects - fetched;
 	const double left = fmin(counter(st, "cache_left_out"), (double)fetched);
 	if (s->json) {
 		json_t *o = json_object();

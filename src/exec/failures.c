@@ -12,7 +12,8 @@ enum { KEPT = 10000 };
 
 /* The bad samples of delivered batches. */
 struct stk_bad_list {
-	struct stk_error *errors; /* of the last KEPT ones: errors[i % KEPT] is that of bad sample i; NULL if memory was short */
+	struct stk_error *errors; /* errors[i % capacity] is that of bad sample i, for the last `capacity` ones */
+	int64_t capacity;         /* at most KEPT; less if memory was short */
 	int64_t n;                /* number of all bad samples */
 	int32_t in_a_row; /* number of samples in a row, up to the last delivered batch, that could not be read; at most STK_BAD_ROW */
 };
@@ -142,6 +143,19 @@ static void count_row(struct stk_bad_list *l, const struct stk_record *r)
 	}
 }
 
+/* Makes room for the next error, up to KEPT. If memory is short, further errors replace the oldest ones; the capacity is then final, because indices depend on
+ * it. */
+static void make_room(struct stk_bad_list *l)
+{
+	if (l->n != l->capacity || l->capacity == KEPT)
+		return;
+	int64_t capacity = l->capacity ? 4 * l->capacity : 10;
+	capacity = capacity < KEPT ? capacity : KEPT;
+	void *more = stk__realloc(l->errors, (size_t)capacity * sizeof *l->errors);
+	l->errors = more ? more : l->errors;
+	l->capacity = more ? capacity : l->capacity;
+}
+
 void stk__bad_deliver(struct stk_record *r)
 {
 	struct stk_pipeline *p = r->pipeline;
@@ -149,11 +163,11 @@ void stk__bad_deliver(struct stk_record *r)
 	if (r->bads && !p->parts.bad)
 		p->parts.bad = stk__calloc(1, sizeof *p->parts.bad);
 	struct stk_bad_list *l = p->parts.bad;
-	if (r->bads && l && !l->n)
-		l->errors = stk__calloc(KEPT, sizeof *l->errors); /* pages without errors take no memory */
-	for (const struct stk_bad *b = l ? r->bads : NULL; b; b = b->next, l->n++)
-		if (l->errors)
-			l->errors[l->n % KEPT] = b->error;
+	for (const struct stk_bad *b = l ? r->bads : NULL; b; b = b->next, l->n++) {
+		make_room(l);
+		if (l->capacity)
+			l->errors[l->n % l->capacity] = b->error;
+	}
 	if (l)
 		count_row(l, r);
 }
@@ -170,7 +184,7 @@ enum stk_status stk__bad_check_row(const struct stk_pipeline *p, struct stk_erro
 const char *stk__bad_last(const struct stk_pipeline *p)
 {
 	const struct stk_bad_list *l = p->parts.bad;
-	return l && l->errors && l->n ? l->errors[(l->n - 1) % KEPT].message : "out of memory";
+	return l && l->capacity && l->n ? l->errors[(l->n - 1) % l->capacity].message : "out of memory";
 }
 
 void stk__bad_free(struct stk_pipeline *p)
@@ -197,9 +211,9 @@ bool stk_pipeline_bad_sample(struct stk_pipeline *p, int64_t i, struct stk_error
 		return false;
 	pthread_mutex_lock(&p->lock);
 	const struct stk_bad_list *l = p->parts.bad;
-	const bool is_kept = l && l->errors && i >= 0 && i < l->n && i >= l->n - KEPT;
+	const bool is_kept = l && i >= 0 && i < l->n && i >= l->n - l->capacity;
 	if (is_kept)
-		*out = l->errors[i % KEPT];
+		*out = l->errors[i % l->capacity];
 	pthread_mutex_unlock(&p->lock);
 	return is_kept;
 }
