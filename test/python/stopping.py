@@ -10,6 +10,7 @@ The program prints "ready" when its work begins. WAY says how the work is ended,
 
 from __future__ import annotations
 
+import contextlib
 import io
 import multiprocessing
 import os
@@ -429,6 +430,9 @@ def run(work: list[Work]) -> None:
 
 
 def main(kind: str, way: str, seconds: float, folder: Path) -> None:
+    if way == "exit":  # finalizers of torch print errors if a thread imports torch while the interpreter ends
+        with contextlib.suppress(ImportError):
+            import torch  # noqa: F401
     work = [KINDS[kind](folder)]
     if way in ("interrupt", "kill"):
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore SIGINT
