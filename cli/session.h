@@ -17,7 +17,7 @@ struct session {
 	bool standard;          /* true if the graph is the standard one for images, neither from a file nor for sounds */
 	bool sounds;            /* true if the source is a folder of sounds, of which the graph makes log-mel bands */
 	bool flat;              /* true if the source is a folder that contains the images directly */
-	bool tars, labels;      /* tars: the source is tars; labels: their samples have labels (cls) */
+	bool tars, labels;      /* tars: the source consists of tars; labels: their samples have labels, in files that end in .cls */
 	size_t skipped;         /* if `flat`: number of the folder's files that are not images */
 };
 

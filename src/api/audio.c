@@ -43,7 +43,7 @@ struct stk_audio {
 	struct stk_cancel cancel;
 	uint8_t *decoded; /* all samples of a file that does not state their number, up to MOST_KEPT bytes */
 	size_t decoded_capacity;
-	bool is_long; /* true if the file does not state the number of samples, and they exceed MOST_KEPT */
+	bool is_long; /* true if the file does not state the number of samples, and they take, or were estimated to take, more than MOST_KEPT bytes */
 };
 
 /* ---- bytes ---- */

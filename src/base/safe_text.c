@@ -92,8 +92,9 @@ static size_t find_user_end(const char *host, size_t look, size_t authority)
 	return end ? end : encoded;
 }
 
-/* Finds a user whose password contains spaces: in the word at `host` a colon is followed by no port, and the line has an @ after the word, before the next URL.
- * Returns the offset after this @, or 0 if there is no such user. is_bucket: digits after the colon are not a port. */
+/* Finds credentials "user:password@" at `host` whose password contains spaces. They are assumed if the first word has a colon that no port follows, has no
+ * credentials of its own, and does not end with a punctuation mark, and if the line has an @ after the word, before the next URL. Returns the offset after this
+ * @, or 0 if there are no such credentials. is_bucket: digits after the colon are not a port. */
 static size_t find_user_with_spaces(const char *host, bool is_bucket)
 {
 	const size_t n = word_size(host), slash = strcspn(host, "/?#"), authority = slash < n ? slash : n;

@@ -434,7 +434,7 @@ def test_searching_an_object(store, size, count, most, monkeypatch, tmp_path):
 
     try:
         assert 3 < search("alone") <= most
-        # One request for the index, which may be repeated if the store is slow.
+        # One request, for the tar's beginning and version: the index is in the cache folder. The request may be repeated if the store is slow.
         assert search("alone") <= 2, "what was kept is taken"
         assert 3 <= search("indexed") <= 6, "the beginning, the index, the last header"
         assert search("changed") > 3

@@ -320,8 +320,8 @@ class Builder:
 
     def ffmpeg_lines(self, root: Path, prefix: Path) -> list[str]:
         """Returns commands that build FFmpeg's libraries under names that no other library in a process has. Their symbols have their own versions, so that
-        they never bind to another FFmpeg, even if a program has loaded that one with RTLD_GLOBAL. FFmpeg stores the command line in the libraries, which
-        thus must not contain paths."""
+        they never bind to another FFmpeg, even if a program has loaded that one with RTLD_GLOBAL. FFmpeg stores configure's options in the libraries, so
+        these options must not name folders of the build machine: zlib is copied to needed/, which is a relative path."""
         compile_args = self.compile.replace("-fvisibility=hidden ", "") + " -Ineeded/include"  # lib*.v list the visible symbols
         link = "-Lneeded/lib -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--gc-sections"
         parts = [f"--enable-{kind}={name}" for kind, names in FFMPEG_PARTS.items() for name in names.split()]

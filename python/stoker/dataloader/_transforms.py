@@ -101,8 +101,9 @@ def _name(part: Any) -> str:
 
 
 def _flat(transform: Any) -> list[Any]:
-    """Returns the transforms of a Compose, a Sequential or a preset, in order, also of those inside it; for any other transform, a list with only this
-    transform. Raises InPython for None and for transforms that _name refuses."""
+    """Returns the transforms of a Compose, of a Sequential, or of a preset like those of torchvision's reference scripts (T._is_preset), in order. Those among
+    them that hold transforms are opened in the same way. Any other transform, ImageClassification included, gives a list with only this transform. Raises
+    InPython for None and for transforms that _name refuses."""
     if transform is None:
         raise InPython("the dataset has no transform that makes a tensor of the image")
     kind = type(transform)

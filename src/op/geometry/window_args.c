@@ -32,7 +32,7 @@ const struct stk_arg_def stk__window_group[] = {
 		.fallback = "\"round\"",
 		.choices = "round|truncate|even",
 		.doc = "How an edge between two pixels is rounded: round to the nearest, halves away from zero; truncate towards zero; "
-		       "torchvision as its CenterCrop, halves to the even neighbour, and towards zero for a window larger than the image."},
+		       "even as torchvision's CenterCrop, halves to the even neighbour, and towards zero for a window larger than the image."},
 	STK_ARG_END,
 };
 

@@ -101,8 +101,8 @@ static size_t readers_tfrecord_uri(const void *shared, int64_t id, char *uri, si
 
 /* ---- a sample ---- */
 
-/* Sets the output's shape. For strings also makes the output a view of the record's bytes or of the feature's default. STK_CORRUPT: a feature without default
- * is missing, or the number of its values does not fit its shape. */
+/* Sets the extent that depends on the record: the size of a string, or the number of groups of a feature that varies. Makes a string's output a view of the
+ * record's bytes or of the default. STK_CORRUPT: a feature of fixed shape has no values and no default, or the number of values does not fit the shape. */
 static enum stk_status place_feature(
 	const struct stk_feature *f, const struct stk_feature_values *v, struct stk_tensor *out, struct stk_error *err)
 {
