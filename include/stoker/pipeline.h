@@ -75,8 +75,8 @@ struct stk_pipeline_config {
 	/* Called ten times per second, on the same thread and with interrupted_user, with the number of objects and folders that a store has listed so far.
 	 * May be NULL. */
 	void (*listed)(void *user, int64_t entries);
-	/* Number of the pipeline's first epoch in errors and in what `stoker top` shows, for a program that makes a pipeline for each epoch. Draws, batches and
-	 * states count their epochs from 0 in any case. */
+	/* Errors and `stoker top` give this number to the first epoch. A program that makes a pipeline for each epoch sets it to the epoch's number. Draws, batches
+	 * and states count epochs from 0 in any case. */
 	int64_t first_epoch;
 };
 
@@ -171,8 +171,9 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_restore(struct stk_pipeline *p
 
 /* ---- bad samples, counters and spans ---- */
 
-/* stk_pipeline_bad_samples returns the number of bad samples of delivered batches. The errors of the last 10 000 are kept: stk_pipeline_bad_sample copies the
- * error of number i, in the order of their delivery, and returns false if it is not kept, or if i is out of range. */
+enum { STK_BAD_SAMPLES_KEPT = 10000 };
+/* stk_pipeline_bad_samples returns the number of bad samples of delivered batches. The errors of the last STK_BAD_SAMPLES_KEPT are kept:
+ * stk_pipeline_bad_sample copies the error of number i, in the order of their delivery, and returns false if it is not kept, or if i is out of range. */
 STK_API int64_t stk_pipeline_bad_samples(struct stk_pipeline *p);
 STK_API bool stk_pipeline_bad_sample(struct stk_pipeline *p, int64_t i, struct stk_error *out);
 

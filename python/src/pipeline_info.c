@@ -222,11 +222,10 @@ PyObject *pipeline_bad_samples(PyObject *object, PyObject *unused)
 	struct stk_pipeline *p = pipeline_peek((struct pipeline_object *)object);
 	PyObject *result = p ? PyList_New(0) : NULL;
 	struct stk_error err = {0};
-	enum { MOST_BAD = 10000 }; /* number that the library keeps */
 
 	(void)unused;
 	const int64_t n = p ? stk_pipeline_bad_samples(p) : 0;
-	for (int64_t i = n > MOST_BAD ? n - MOST_BAD : 0; result && i < n; i++) {
+	for (int64_t i = n > STK_BAD_SAMPLES_KEPT ? n - STK_BAD_SAMPLES_KEPT : 0; result && i < n; i++) {
 		if (!stk_pipeline_bad_sample(p, i, &err))
 			continue; /* another thread has taken a batch meanwhile, whose bad samples replaced this one */
 		PyObject *bad = Py_BuildValue("sNNNLLL", stk_status_name(err.code), core_text(err.message), core_text(err.op),

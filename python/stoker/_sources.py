@@ -36,7 +36,7 @@ class KeptErrors:
     handle: _core.Source
     uploads = False  # whether the samples are only copied to the GPU, so that no code on the CPU reads them
     device_id: int | None = None  # number of the GPU that the pipeline uses; None: it uses none
-    first_epoch = 0  # number of the pipeline's first epoch in messages
+    first_epoch = 0  # number that messages give to the first epoch
 
     def take_error(self, epoch: int, position: int) -> BaseException | None:
         """Removes and returns the exception of a sample, or the oldest one if position is negative; None if there is no such exception."""

@@ -101,7 +101,7 @@ long stk__aws_ask(const struct stk_aws_asking *how, const struct stk_aws_questio
 {
 	enum { TRIES = 4, FIRST_PAUSE_MS = 200 };
 	long status = ask_once(how, q, out);
-	for (int i = 0; i < TRIES - 1 && (status == 429 || status >= 500) && !stk__aws_is_over(how); i++) {
+	for (int i = 0; i < TRIES - 1 && stk__aws_may_pass(status) && !stk__aws_is_over(how); i++) {
 		pause_ms(how, FIRST_PAUSE_MS << i);
 		status = ask_once(how, q, out);
 	}

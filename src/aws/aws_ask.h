@@ -35,9 +35,13 @@ void stk__aws_fresh_clear(struct stk_aws_fresh *f);
 
 /* Returns whether the wait for keys should end, because the storage ends or the user has interrupted. Call on the thread that waits. */
 bool stk__aws_is_over(const struct stk_aws_asking *how);
-/* Sends the request `q` and waits for the answer, which replaces the contents of `out`. After a status of 429 or 500 and above, pauses and
- * sends it again, up to three times. Returns the HTTP status; 0: no answer, an answer longer than 1 MiB,
- * or stk__aws_is_over has ended the wait. */
+/* Returns whether a later request may succeed where this HTTP status came: the server is busy, or fails itself. */
+static inline bool stk__aws_may_pass(long status)
+{
+	return status == 429 || status >= 500;
+}
+/* Sends the request `q` and waits for the answer, which replaces the contents of `out`. After a status for which stk__aws_may_pass is true, pauses and sends it
+ * again, up to three times. Returns the HTTP status; 0: no answer, an answer longer than 1 MiB, or stk__aws_is_over has ended the wait. */
 long stk__aws_ask(const struct stk_aws_asking *how, const struct stk_aws_question *q, struct stk_text *out);
 /* Appends the contents of a token's file, without trailing line ends. Returns false if the file cannot be read, is longer than 64 KiB, is empty or contains a
  * NUL, or if memory is short. */

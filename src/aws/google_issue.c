@@ -43,7 +43,7 @@ enum stk_status stk__google_ask_metadata(const struct stk_aws_issuer *i, const s
 	long code = stk__aws_ask(how, &q, answer);
 	if (code == 200 && take_token(out, answer))
 		return STK_OK;
-	if (code == 429 || code >= 500)
+	if (stk__aws_may_pass(code))
 		return stk__fail(err, STK_IO, "no credentials: this machine's metadata server fails (status %ld): try again later", code);
 	return stk__fail(err, STK_NOT_FOUND, "this machine's metadata server gives no token (status %ld)", code);
 }
@@ -72,7 +72,7 @@ static enum stk_status no_token(long code, const char *who, const char *advice, 
 	if (code == 200)
 		return stk__fail(
 			err, STK_IO, "%s answers without a token that has an expiry in seconds: check the file's token_uri", start);
-	if (code == 429 || code >= 500)
+	if (stk__aws_may_pass(code))
 		return stk__fail(err, STK_IO, "%s fails (status %ld): try again later", start, code);
 	return stk__fail(err, STK_IO, "%s refuses %s (status %ld): %s", start, who, code, advice);
 }

@@ -176,7 +176,8 @@ static bool open_folder(struct stk_new_file *f, const char *path)
 }
 
 /* Returns whether a file may get the name f->name: the name is free, or it belongs to a regular file or a link, which the new file replaces. A link to a folder
- * counts as that folder. Otherwise returns false and sets errno. Sets *keeps if the new file replaces a regular file of this user, and then sets *mode to that file's mode. */
+ * counts as that folder. Otherwise returns false and sets errno. Sets *keeps if the new file replaces a regular file of this user, and then sets *mode to that
+ * file's mode. */
 static bool may_replace(const struct stk_new_file *f, mode_t *mode, bool *keeps)
 {
 	struct stat st;

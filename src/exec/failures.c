@@ -8,12 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { KEPT = 10000 };
-
 /* The bad samples of delivered batches. */
 struct stk_bad_list {
 	struct stk_error *errors; /* errors[i % capacity] is that of bad sample i, for the last `capacity` ones */
-	int64_t capacity;         /* at most KEPT; less if memory was short */
+	int64_t capacity;         /* at most STK_BAD_SAMPLES_KEPT; less if memory was short */
 	int64_t n;                /* number of all bad samples */
 	int32_t in_a_row; /* number of samples in a row, up to the last delivered batch, that could not be read; at most STK_BAD_ROW */
 };
@@ -143,14 +141,14 @@ static void count_row(struct stk_bad_list *l, const struct stk_record *r)
 	}
 }
 
-/* Makes room for the next error, up to KEPT. If memory is short, further errors replace the oldest ones; the capacity is then final, because indices depend on
- * it. */
+/* Makes room for the next error, up to STK_BAD_SAMPLES_KEPT. If memory is short, further errors replace the oldest ones; the capacity is then final, because
+ * indices depend on it. */
 static void make_room(struct stk_bad_list *l)
 {
-	if (l->n != l->capacity || l->capacity == KEPT)
+	if (l->n != l->capacity || l->capacity == STK_BAD_SAMPLES_KEPT)
 		return;
 	int64_t capacity = l->capacity ? 4 * l->capacity : 10;
-	capacity = capacity < KEPT ? capacity : KEPT;
+	capacity = capacity < STK_BAD_SAMPLES_KEPT ? capacity : STK_BAD_SAMPLES_KEPT;
 	void *more = stk__realloc(l->errors, (size_t)capacity * sizeof *l->errors);
 	l->errors = more ? more : l->errors;
 	l->capacity = more ? capacity : l->capacity;

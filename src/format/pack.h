@@ -6,10 +6,10 @@
 #include "format/list.h"
 #include "stoker/pack.h"
 
-/* A file in a tar. */
 #define STK_PACK_PLAN "packing.txt"    /* file that describes the data set and the options of the tars, for later runs */
 #define STK_PACK_CLASSES "classes.txt" /* file of the class names, which is written after the last tar */
 
+/* A file in a tar. */
 struct stk_pack_member {
 	int64_t file; /* index of the file in the list; -1: the member is the sample's label, which comes from no file */
 	int64_t size;

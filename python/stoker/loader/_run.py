@@ -402,7 +402,7 @@ class Run:
             raise
 
     def _drawn_order(self) -> tuple[Any, ...]:
-        """Returns what is known of the user's order of the epoch `drawn`, for _keep_drawn_order."""
+        """Returns the order that was drawn for the epoch `drawn`, as arguments of _keep_drawn_order."""
         rest = None if self.order is None else self.order.rest
         return self.indices, self.drawn, self.count, self.spec.batch, self.before, rest
 
