@@ -36,8 +36,8 @@ struct stk_audio_request {
 	const char *path; /* path or URI of the file; NULL: the file's bytes are in `data` */
 	const void *data; /* the file's bytes, which must stay valid until stk_audio_close */
 	size_t bytes;
-	bool lenient; /* true: decodes a file that was cut off up to its end, and damaged blocks of FLAC as silence; false: both are
-		       * errors */
+	bool lenient; /* true: a file that was cut off is decoded up to the point where it ends, and damaged blocks of FLAC are decoded as
+		       * silence; false: both are errors */
 	/* Called about twenty times per second, on the same thread, while a call waits for an object of a store or decodes. If it returns true, the call
 	 * returns STK_CANCELLED. May be NULL. */
 	bool (*interrupted)(void *user);

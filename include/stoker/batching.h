@@ -83,7 +83,7 @@ struct stk_scatter {
 	uint64_t *refused;
 };
 #define STK_SCATTER_SMALL 8192
-/* Fails with STK_INVALID also if origin is needed but NULL. */
+/* Copies the items of `source` to their targets. STK_INVALID: also if `origin` is needed but NULL. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_scatter(
 	struct stk_ragged *r, const struct stk_scatter *s, void *stream, struct stk_error *err);
 
@@ -99,7 +99,7 @@ struct stk_scatter_add {
 	const int64_t *sizes;
 	void *out; /* (batch, outer, items, inner) */
 };
-/* Fails with STK_UNSUPPORTED if dtype is another type. */
+/* Adds the items of `source` to their targets. STK_UNSUPPORTED: dtype is another type than those named above. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_scatter_add(
 	struct stk_ragged *r, const struct stk_scatter_add *s, void *stream, struct stk_error *err);
 
@@ -163,15 +163,15 @@ struct stk_assign {
 };
 /* Returns the size of the workspace in bytes. It depends on the strides: a cost that is dense along the longer dim needs no workspace for usual sizes. */
 STK_API size_t stk_ragged_assign_workspace(const struct stk_ragged *r, const struct stk_assign *a);
-/* STK_UNSUPPORTED: dtype is not supported. STK_INVALID: also if a workspace is needed but NULL. Invalid costs are no error of the call: they are reported in
- * a->status of their problem. */
+/* Solves all problems. STK_UNSUPPORTED: dtype is not supported. STK_INVALID: also if a workspace is needed but NULL. Invalid costs are no error of the call:
+ * they are reported in a->status of their problem. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_assign(
 	struct stk_ragged *r, const struct stk_assign *a, void *stream, struct stk_error *err);
 
 /* Matching costs of every prediction with every target of its sample, in one pass:
- * out[o, b, g, q] = class_weight * class cost + sum_d l1_weight[d] |box - target| - giou_weight * GIoU; the members nan, posinf and neginf replace such costs.
- * The queries are the innermost dim of `out`, because the assignment is fastest if a cost is dense along its longer dim. `out` is 0 for the padding after the
- * sizes[b] targets. */
+ * out[o, b, g, q] = class_weight * class cost + sum_d l1_weight[d] |box - target| - giou_weight * GIoU.
+ * A cost that is NaN, +inf or -inf is replaced by the member nan, posinf or neginf. The queries are the innermost dim of `out`, because the assignment is
+ * fastest if a cost is dense along its longer dim. `out` is 0 for the padding after the sizes[b] targets. */
 enum stk_cost_class { STK_COST_FOCAL, STK_COST_SOFTMAX, STK_COST_PROBABILITY };
 enum stk_box_format { STK_BOX_XYXY, STK_BOX_CXCYWH, STK_BOX_XYZWLH };
 #define STK_COST_MAX_BOX 32
@@ -193,7 +193,7 @@ struct stk_cost {
 	float *out;        /* (outer, batch, targets, queries) */
 	uint64_t *refused; /* counts labels that are out of range; their class cost is NaN */
 };
-/* STK_LIMIT: also if box_values is above STK_COST_MAX_BOX. STK_SHAPE: box_values is too small for GIoU. */
+/* Computes the costs. STK_LIMIT: also if box_values is above STK_COST_MAX_BOX. STK_SHAPE: box_values is too small for GIoU. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_cost(struct stk_ragged *r, const struct stk_cost *c, void *stream, struct stk_error *err);
 
 /* Gaussian heatmaps: map[y, x] = max(map[y, x], k exp(-(dx^2 + dy^2) / (2 sigma^2))), where (dx, dy) is the distance from a centre and
@@ -234,7 +234,7 @@ struct stk_polyline {
 	void *length;                /* (batch) or NULL */
 	double *along;               /* CUDA: (batch, points), scratch memory; the CPU allocates its own */
 };
-/* STK_UNSUPPORTED: dtype is not supported. STK_INVALID: also if `along` is needed but NULL. */
+/* Computes the lengths and the points. STK_UNSUPPORTED: dtype is not supported. STK_INVALID: also if `along` is needed but NULL. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_polyline(
 	struct stk_ragged *r, const struct stk_polyline *p, void *stream, struct stk_error *err);
 

@@ -108,7 +108,7 @@ struct stk_graph_options {
 	const char *name;       /* the operator's name in the graph ("Reader"); NULL: a name is made from its number. The name selects the
 	                    * operator's random stream, so an operator with another name draws other random numbers */
 	const char *where;      /* the user's line ("train.py:31"), for messages; or NULL */
-	enum stk_device device; /* decoders on the GPU read files on the cores: DALI's "mixed" */
+	enum stk_device device; /* where the operator runs; on a GPU, decoders still read files on the cores, like DALI's "mixed" */
 	/* The branches that contain the operator, the outermost first. Its outputs may be read only in the innermost of them, and after it by the operator
 	 * "_merge", which takes a predicate and the values of both branches and makes one value that all samples have. Readers and external_source run for
 	 * all samples. */

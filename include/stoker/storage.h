@@ -92,7 +92,7 @@ STK_API size_t stk_storage_counters(struct stk_storage *s, struct stk_counter *o
 /* The findings of stk_storage_probe about a store. */
 struct stk_storage_report {
 	size_t size;                    /* sizeof(struct stk_storage_report), set by the caller */
-	char endpoint[256], region[64]; /* those that the requests use; "" if they use no endpoint or region */
+	char endpoint[256], region[64]; /* the endpoint and the region that the requests use; "" if they use none */
 	char keys[64];                  /* where the keys come from, for example "the environment"; "" if no keys are needed */
 	double first_ms, answer_ms;     /* time of the first request, with connecting, and median of five others; 0: no answer */
 	int64_t clock_s;                /* the store's clock minus this machine's clock, in seconds; INT64_MIN: unknown */

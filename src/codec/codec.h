@@ -75,7 +75,7 @@ static inline int32_t stk__image_scaled(int32_t pixels, int32_t denom)
 int32_t stk__image_channels(const struct stk_image_info *info, enum stk_image_type type);
 
 struct stk_decode {
-	const uint8_t *data; /* must be readable 64 bytes past size */
+	const uint8_t *data; /* the file's bytes, after which 64 more bytes must be readable */
 	size_t size;
 	const struct stk_image_info *info;
 	enum stk_image_type type;

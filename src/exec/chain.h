@@ -13,7 +13,8 @@
 
 enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, const struct stk_chain *chain,
 	int32_t level, int32_t index, int32_t sample, struct stk_error *err);
-/* Runs a node's gather over the record's samples. *blamed: set to the index of the sample that caused a failure, or -1. */
+/* Runs the gather of `node`: the part of an operator that needs all samples of the batch at once. *blamed: set to the index of the sample that caused a
+ * failure, or -1. */
 enum stk_status stk__gather_run(
 	struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, int32_t node, int32_t *blamed, struct stk_error *err);
 

@@ -17,7 +17,7 @@
 static void no_memory(struct stk_error *err)
 {
 	if (stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's work on the GPU")) {
-		/* the caller reports the failure by returning NULL */
+		/* stk__fail's result is not needed: callers report the failure by returning NULL */
 	}
 }
 
@@ -164,7 +164,7 @@ static enum stk_status send_inputs(
 		int32_t value = head->inputs[k];
 		struct stk_tensor *t = &run->worker->values[value];
 		if (g->values[value].on_gpu || stk__op_host_input(head->def, k) ||
-			t->data != kept[k]) /* on the GPU already, or read on the cores */
+			t->data != kept[k]) /* on the GPU, read on the cores, or already sent for an earlier input */
 			continue;
 		uintptr_t to = allocate_sample(run, &b->scratch, b->mirrors.sent, value, (size_t)stk_desc_bytes(&t->desc), err);
 		s = to ? send(run, step, value, t, to, err) : STK_NO_MEMORY;

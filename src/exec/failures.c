@@ -100,7 +100,7 @@ void stk__name_origin(const struct stk_pipeline *p, const struct stk_sample_stat
 	if (stk__names_file(err->message, uri))
 		return;
 	memcpy(was, err->message, sizeof was);
-	const int length = (int)sizeof was / 2; /* of a long path, the rest is cut, so that the message remains */
+	const int length = (int)sizeof was / 2; /* cuts a long URI to half of the buffer, so that room remains for the old message */
 	snprintf(err->message, sizeof err->message, "%.*s: %.*s", length, uri, length - (int)sizeof ": ", was);
 }
 

@@ -12,7 +12,7 @@
 /* Slots of at least this many bytes are written past the caches: a core's caches do not hold them, so loading their lines before overwriting is useless. */
 enum { STREAM_SLOT = 2 << 20 };
 
-/* Decodes the part of the image that the pass reads into scratch memory. *part: set to that part; *at: set to its position in the whole image. */
+/* Decodes into scratch memory the part of the image that the pass reads. *part: set to that part; *at: set to its position in the whole image. */
 static enum stk_status fetch(const struct stk_chain_run *run, const struct stk_call *call, const struct stk_pass *pass,
 	const struct stk_image *whole, struct stk_image *part, struct stk_rect *at, struct stk_error *err)
 {

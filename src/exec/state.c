@@ -340,18 +340,19 @@ static enum stk_status check_data(const struct stk_pipeline *p, const struct sav
 /* Returns whether each rank begins a shard at the state's position, so that any other division of the data set may follow. */
 static bool begins_shards(const struct stk_order *o)
 {
-	/* Whether no batch has samples of two epochs. */
+	/* true if no batch has samples of two epochs */
 	bool whole = o->tail != STK_TAIL_WRAP || o->size % ((int64_t)o->batch * o->ranks) == 0;
 	return o->start_position == 0 && (!o->contiguous || whole || o->start_epoch == 0);
 }
 
-/* Returns whether two runs of as many shards continue alike, the first of them as shard `shard`. */
+/* Returns whether this rank reads the same samples from the state's position on in the order `was` of the saved run and in the order `is` of this pipeline,
+ * which have the same number of shards. shard: the shard whose position was saved. */
 static bool continue_alike(const struct stk_order *was, const struct stk_order *is, int32_t shard)
 {
 	struct stk_order own = *was;
 	own.rank = shard;
 	const struct stk_place a = stk__order_place(was, 0, 0), b = stk__order_place(is, 0, 0);
-	/* Shards may differ in size, so that some have had more steps than others before the epoch. */
+	/* Shards may differ in size: the saved position is also this rank's only if both shards have had the same number of steps before. */
 	return a.epoch == b.epoch && a.position == b.position && stk__shard_begun(&own) == stk__shard_begun(was);
 }
 
@@ -389,7 +390,8 @@ static enum stk_status check_shards(const struct stk_pipeline *p, const struct s
 		return STK_OK;
 	if (!is.contiguous) /* the first rank takes the sample at the state's position */
 		is.rank = was.rank = 0;
-	bool old = !v->contiguous && is.ranks == 1; /* one rank gives the same order in turns */
+	bool old = !v->contiguous && is.ranks == 1; /* if one rank reads everything, contiguous shards and shards in turns give the same
+						     * order */
 	if (old || (v->contiguous && was.ranks == (is.contiguous ? is.ranks : 1) && continue_alike(&was, &is, is.contiguous ? shard : 0)))
 		return STK_OK;
 	return stk__fail(err, STK_STATE,

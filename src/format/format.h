@@ -45,9 +45,12 @@ int64_t stk__file_list_size(const struct stk_file_list *list);
 int32_t stk__file_list_label(const struct stk_file_list *list, int64_t i);
 /* Writes the path of file i, NUL-terminated. Returns its length without the NUL; if that is >= capacity, the path was cut. */
 size_t stk__file_list_path(const struct stk_file_list *list, int64_t i, char *path, size_t capacity);
-struct stk_list_object stk__file_list_object(const struct stk_file_list *list, int64_t i); /* size, and hash of the ETag; 0: unknown */
-int64_t stk__file_list_classes(const struct stk_file_list *list); /* number of classes; 0: the labels are from the caller or a text */
-const char *stk__file_list_class_name(const struct stk_file_list *list, int64_t label); /* NULL: no class has this label */
+/* Returns the size of file i and a hash of its ETag, as far as the list has them. */
+struct stk_list_object stk__file_list_object(const struct stk_file_list *list, int64_t i);
+/* Returns the number of classes; 0 if the labels come from the caller or from a text. */
+int64_t stk__file_list_classes(const struct stk_file_list *list);
+/* Returns the name of the class with this label; NULL if there is none. */
+const char *stk__file_list_class_name(const struct stk_file_list *list, int64_t label);
 /* Returns the number of files and folders of the tree that are not samples. *text describes them, as in "12 files that are no images: .txt (12)". */
 int64_t stk__file_list_skipped(const struct stk_file_list *list, const char **text);
 /* Returns a 64-bit fingerprint of names and labels, in order, by which a resumed run checks that it reads the same data. It does not depend on the root, nor
@@ -71,9 +74,10 @@ enum stk_cifar_split { STK_CIFAR_TRAIN, STK_CIFAR_TEST };
 STK_MUST_USE enum stk_status stk__cifar_open(const char *folder, enum stk_cifar_split split, struct stk_cifar **out, struct stk_error *err);
 void stk__cifar_close(struct stk_cifar *c);
 int64_t stk__cifar_size(const struct stk_cifar *c);
-const uint8_t *stk__cifar_pixels(const struct stk_cifar *c, int64_t i); /* 3072 bytes, HWC, followed by 64 readable bytes */
-int32_t stk__cifar_label(const struct stk_cifar *c, int64_t i);         /* label of image i; for CIFAR-100 the fine label */
-int32_t stk__cifar_coarse_label(const struct stk_cifar *c, int64_t i);  /* coarse label of image i; -1 for CIFAR-10 */
+/* Returns the 3072 bytes of image i (HWC), which are followed by 64 readable bytes. */
+const uint8_t *stk__cifar_pixels(const struct stk_cifar *c, int64_t i);
+int32_t stk__cifar_label(const struct stk_cifar *c, int64_t i);        /* returns the label of image i; for CIFAR-100 the fine label */
+int32_t stk__cifar_coarse_label(const struct stk_cifar *c, int64_t i); /* returns the coarse label of image i; -1 for CIFAR-10 */
 uint64_t stk__cifar_fingerprint(const struct stk_cifar *c);
 
 #endif

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reads the sensors, their calibrations, and the cameras' and LIDAR_TOP's key frames with the car's pose at each. Of millions of other rows, none is stored. */
+ *
+ * Reads the sensors, their calibrations, and the key frames of the cameras and of LIDAR_TOP with the car's pose at each. The millions of other rows are not
+ * stored. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "format/nuscenes_load.h"

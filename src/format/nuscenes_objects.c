@@ -144,8 +144,8 @@ static enum stk_status check_chain(const struct stk_load *l, int64_t id)
 	return STK_OK;
 }
 
-/* Computes the velocity as NuScenes' devkit does: from the previous to the next annotation, as far as they exist. It is unknown if neither exists, or if
- * more than 1.5 s lie between the two annotations, or more than 3 s if both exist. */
+/* Computes the velocity as NuScenes' devkit does: from the previous annotation to the next one. If one of these is missing, the annotation itself takes its
+ * place. The velocity is unknown (NAN) if both are missing, or if the two annotations are more than 1.5 s apart (3 s if none is missing). */
 static void find_velocity(const struct stk_load *l, int64_t id)
 {
 	const struct stk_load_object *o = &l->object[id];

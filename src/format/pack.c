@@ -146,8 +146,8 @@ static int64_t nanoseconds(struct timespec t)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Returns whether no local file in a tar was written or replaced after the tar was written. Of objects in a bucket only sizes are known, which are those of
- * the plan. */
+/* Returns whether no local file in a tar was written or replaced after the tar was written. For objects in a bucket only the sizes are known, and the plan
+ * already covers these. */
 static bool is_current(const struct packing *k, const struct stk_pack_shard *shard, const struct stat *tar)
 {
 	const struct stk_file_list *l = k->plan.list;

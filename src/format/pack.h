@@ -40,7 +40,8 @@ struct stk_pack_plan {
 STK_MUST_USE enum stk_status stk__pack_plan(const struct stk_pack_options *o, struct stk_pack_plan *out, struct stk_error *err);
 void stk__pack_plan_free(struct stk_pack_plan *p);
 
-/* Returns whether stk_pack has not finished in the folder of this tar, whose tars are then not all there, and writes a notice about it to `text`. */
+/* Returns whether stk_pack has begun but not finished in the folder of this tar, so that tars may be missing there. If so, writes a notice about it to
+ * `text`. */
 bool stk__pack_is_unfinished(const char *tar, char text[400]);
 
 /* Returns the size of the pax record for a name that is too long for a header; 0 if the name fits. */

@@ -142,9 +142,9 @@ static enum stk_status size_of(const struct planning *g, int64_t file, int64_t *
 	return STK_OK;
 }
 
-/* Writes the key of a sample. A member's name is the key, a dot, and the component. Readers of WebDataset end the key at the first dot of a member's name and
- * skip names that begin with a dot. So an image whose name begins with a dot or has not exactly one, or whose stem another image has (`twice`), gets as key
- * its whole path with _ for the dots of the name, then _ and its number. */
+/* Writes the key of a sample. A member's name is the key, a dot, and the component. Readers of WebDataset end the key at the first dot of a member's name,
+ * and skip names that begin with a dot. So the stem of an image is its key only if the name has exactly one dot, not at its beginning, and no other image has
+ * this stem (`twice`). Otherwise the key is the image's whole path with _ for the dots of the name, then _ and the image's number. */
 static void key_of(int64_t file, const char *path, bool twice, char out[PATH_MAX + 32])
 {
 	size_t stem = stem_of(path), base = (size_t)(base_of(path) - path);

@@ -61,8 +61,8 @@ STK_MUST_USE enum stk_status stk__collect_begin(const struct stk_webdataset_opti
 	struct stk_components *components, struct stk_collect **out, struct stk_error *err);
 stk_archive_found stk__collect_file;
 STK_MUST_USE enum stk_status stk__collect_last(struct stk_collect *c, struct stk_error *err);
-int64_t stk__collect_complete(const struct stk_collect *c); /* number of samples in the table that no further file can change */
-int64_t stk__collect_begun(const struct stk_collect *c);    /* offset of the first file of the last sample */
+int64_t stk__collect_complete(const struct stk_collect *c); /* returns the number of samples in the table that no further file can change */
+int64_t stk__collect_begun(const struct stk_collect *c);    /* returns the offset of the first file of the last sample */
 void stk__collect_end(struct stk_collect *c);               /* accepts NULL */
 
 /* With STK_MISSING_DEFAULT, fails if no file of some component exists. Call after all samples are known. */
