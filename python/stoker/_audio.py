@@ -124,7 +124,7 @@ def audiodecode(
 @dataclass
 class AudioSamples:
     """Samples of a sound. data: float32 (channels, frames), a torch tensor or a NumPy array. pts_seconds: time of the first sample.
-    duration_seconds: duration of all samples. sample_rate: in Hz. Can be unpacked like the tuple of these four."""
+    duration_seconds: duration of all samples. sample_rate: in Hz. Can be unpacked like a tuple of these four values."""
 
     data: Any
     pts_seconds: float

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Worker processes that call users' Python functions, for external_source(parallel=True) and for the Loader's python_workers.
 
-A worker must not outlive the process that started it, however that process ends. So each worker has the read end of a pipe whose write end is open only in that
-process: when the write end closes, the kernel sends the worker SIGKILL. Worker.end() waits up to a second, by default, for calls to end. Then it kills
-workers that hang or are stopped, and logs that.
+A worker must not outlive the process that started it, however that process ends. So each worker has the read end of a pipe whose write end is open only in
+the process that started the workers. When that end closes, the kernel sends the worker SIGKILL. Worker.end() waits up to a second, by default, for calls to
+end. Then it kills workers that hang or are stopped, and logs that.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def _watch(life: Any) -> None:
 
 
 def _begin(function: Any, loads: Callable[[bytes], Any] | None, calls: Any, row: int) -> Callable[..., Any]:
-    """Prepares a worker of external_source, and returns the function that answers requests. loads: restores `function` from bytes; None: it is the function
-    itself. calls: shared memory with four int64 for each worker. row: the index of this worker."""
+    """Prepares a worker of external_source, and returns the function that answers requests. loads: restores the callable from `function`, which is then bytes;
+    None: `function` is the callable. calls: shared memory with four int64 for each worker. row: the index of this worker."""
     global _function, _calls
     _function = loads(function) if loads is not None else function
     _calls = memoryview(calls).cast("B").cast("q")[4 * row : 4 * row + 4]

@@ -22,7 +22,8 @@ from stoker.errors import ArgumentError, NotFoundError, OutOfMemoryError, ShapeE
 
 
 class _Lock:
-    """The lock of a VideoDecoder. If a thread held it when the process was forked, no thread of the child can release it: there it raises StateError."""
+    """The lock of a VideoDecoder. If a thread holds it while the process is forked, no thread of the child can release it. In the child, entering it then
+    raises StateError instead of waiting for ever."""
 
     all: ClassVar[weakref.WeakSet[_Lock]] = weakref.WeakSet()
 

@@ -27,9 +27,9 @@ _NO_HOST = 180
 
 
 def _user_end(look: str, authority: str, size: int) -> int:
-    """Returns where "user:password@" ends in a URL without its scheme: after the last @ in `look`, a part of that text. An encoded @ (%40) counts inside
-    `authority`, and anywhere in `look` if there is no other @. If there is none at all, returns 0; but if `look` is too long for a host, returns `size`, the
-    size of the whole text, because all of it may be credentials."""
+    """Returns the index at which "user:password@" ends in a URL without its scheme: the index after the last @ in `look`, the first part of that text. An
+    encoded @ (%40) counts too if it lies in `authority`; one after `authority` counts only if there is no other @. Returns 0 if there is no @ at all. But if
+    `look` is too long for a host (_NO_HOST), all of the text may be credentials, so then returns `size`, the text's length."""
     encoded = [found.end() for found in re.finditer("%40", look)]
     end = max(look.rfind("@") + 1, *(end for end in encoded if end - 3 < len(authority)), 0) or max(encoded, default=0)
     return end or (size if len(look) > _NO_HOST else 0)

@@ -352,7 +352,8 @@ class Pipeline:
         self._workers = workers(self._settings.num_threads)
         with ProgressLine() as line, library_call():
 
-            def listed(entries: int) -> None:  # entries: number of objects listed so far; -1: only a chance to raise an error
+            # entries: number of objects listed so far; -1: a call without news, which only gives `listed` a chance to raise an error
+            def listed(entries: int) -> None:
                 self._check_given_up()
                 check_leaving()
                 if entries >= 0:

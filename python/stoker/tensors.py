@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The outputs of a pipeline: a list of tensors for each output. The tensors lie in the pipeline's memory, on the host or on a GPU.
 
-NumPy, torch and CuPy read this memory without a copy. You may write to it, and it is reused only after the list and all objects made from it are gone. A list
-keeps no memory of other outputs. Data on a GPU is complete when it is delivered. If a stream reads the data through DLPack, the memory is not written again
-before that stream's work has ended, even if the tensor dies earlier; for other streams call use_stream.
+NumPy, torch and CuPy read this memory without a copy. You may write to it, and it is reused only after the list and all objects made from it are gone. A
+list keeps only the memory of its own output from being reused. Data on a GPU is complete when it is delivered. If a stream reads the data through DLPack,
+the memory is not written again before that stream's work has ended, even if the tensor is freed earlier; for other streams call use_stream.
 """
 
 from __future__ import annotations

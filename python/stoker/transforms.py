@@ -679,7 +679,8 @@ def _translated(transform: Any, name: str) -> Transform:
             raise
         return _calling(transform, "PIL")
     mode = _name(getattr(transform, "interpolation", None))
-    if hasattr(transform, "antialias") and mode == "nearest":  # NEAREST takes a corner's pixel for tensors, the center's for PIL images
+    # torchvision's NEAREST takes the pixel at a position's corner for tensors, and at its center for PIL images.
+    if hasattr(transform, "antialias") and mode == "nearest":
         made._of_tensors = "give InterpolationMode.NEAREST_EXACT in place of NEAREST"
     elif not getattr(transform, "antialias", True) and mode in ("bilinear", "bicubic"):  # PIL images are always antialiased
         advice = (

@@ -58,7 +58,8 @@ def _is_users(function: types.FunctionType | types.MethodType) -> bool:
 
 
 _UNKNOWN: Any = object()
-# Special methods that run only when an object or a class is made, shown or deleted. All others may run in any expression or `with` statement, such as __add__.
+# Special methods that run only when an object or a class is made, shown or deleted. All others, such as __add__, may run in any expression or `with`
+# statement.
 _MAKING = {"__class_getitem__", "__del__", "__init__", "__init_subclass__", "__new__", "__post_init__", "__repr__", "__set_name__"}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plan: which work of a DataLoader runs in C, and why the rest does not."""
+"""Decides which work of a DataLoader runs in C, and says why other work runs in Python."""
 
 from __future__ import annotations
 

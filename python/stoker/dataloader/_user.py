@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads Datasets of users whose code opens an image, transforms it and returns it with its target.
+"""Reads Datasets that users have written: classes whose __getitem__ opens an image, transforms it and returns it with its target.
 
-Their code runs for each sample, in a copy of the Dataset in which opening an image only records the image's path, and a transform returns a placeholder. This
-is done only for code that has no effects besides its result: the module _code reads its syntax tree first, and each call must be a known one.
+This __getitem__ runs for each sample, but on a copy of the Dataset in which opening an image only records the image's path, and a transform returns a
+placeholder. This is done only for code that has no effects besides its result. The module _code checks that beforehand: it reads the code's syntax tree,
+and accepts only calls that it knows.
 """
 
 from __future__ import annotations

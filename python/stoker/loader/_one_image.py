@@ -47,7 +47,7 @@ def _array_of(image: Any, name: str) -> np.ndarray:
 def apply(transform: Transform, image: Any) -> Any:
     """Returns the image that a Loader would make from this image: a PIL image for a PIL image, an array (H, W, C) for an array, a tensor (C, H, W) for a
     tensor. A uint8 image remains uint8, unless the transform makes floats; the result for a PIL image is then a tensor. FiveCrop and TenCrop give a tuple of
-    images. Each call makes new draws. Raises InvalidArgumentError for MixUp and CutMix, and for other images."""
+    images. Each call makes new draws. Raises InvalidArgumentError for MixUp and CutMix, and for an image of another type or shape."""
     name = type(transform).__name__
     if isinstance(transform, Mixing):
         raise InvalidArgumentError(f"{name} mixes the images of a batch: give it to Loader as batch_transforms=")

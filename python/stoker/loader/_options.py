@@ -290,7 +290,7 @@ def device_id_of(device: Any) -> int | None:
 def _current_gpu() -> int:
     import torch
 
-    # Without CUDA in torch, returns GPU 0: the library then uses that GPU, or raises the error.
+    # If torch finds no CUDA, returns 0: the library then uses GPU 0, or raises an error if there is none.
     return int(torch.cuda.current_device()) if torch.cuda.is_available() else 0
 
 

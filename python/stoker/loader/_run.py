@@ -89,7 +89,8 @@ class Run:
         return self.pipe
 
     def _check_padding(self) -> None:
-        """Raises InvalidArgumentError if an output whose type is known cannot represent the value with which it is padded. A Dataset's source checks masks."""
+        """Raises InvalidArgumentError if an output whose type is known cannot represent the value with which it is padded. Masks of a Dataset are checked by
+        their source instead."""
         for (dtype, _, _), kind in zip(self.descs, self._kinds_of_outputs, strict=False):
             if kind is not None and dtype >= 0 and self.spec.pad is not None:
                 try:
@@ -219,7 +220,8 @@ class Run:
         return self.samples()
 
     def data_size(self) -> int | None:
-        """Returns the number of samples in the data set, of which an epoch may take fewer or more; None if unknown. May count as counted() does."""
+        """Returns the number of samples in the data set, which may differ from the number in an epoch; None if it is not known. May read all tars, as counted()
+        does."""
         size = self.meta().get("samples")
         return self.counted() if size is None or size < 0 else int(size)
 
@@ -263,7 +265,7 @@ class Run:
         return self.order is not None and (self.order.rest is not None or self.before > 0)
 
     def _leave_stretches(self) -> None:
-        """Forgets the ids of this epoch if they are those of one stretch: an epoch that begins again begins with its first stretch."""
+        """Forgets the ids of this epoch if they are only one stretch of it, since a restarted epoch begins with its first stretch."""
         if self.order is not None and self.in_stretches:
             self.drawn, self.before, self.order.rest = -1, 0, None
             self.source.forget_orders()
@@ -407,7 +409,7 @@ class Run:
         return self.indices, self.drawn, self.count, self.spec.batch, self.before, rest
 
     def _keep_drawn_order(self, indices: array[int] | None, drawn: int, count: int | None, batch: int, before: int, rest: Any) -> None:
-        """Returns to an earlier order: a sampler that draws random numbers would give the epoch other ids."""
+        """Restores an order that _drawn_order returned. Calling the sampler again would not do: if it draws random numbers, it would return other ids."""
         self.indices, self.drawn, self.count, self.spec.batch, self.before = indices, drawn, count, batch, before
         if self.order is not None:
             self.order.rest = rest

@@ -59,7 +59,7 @@ class Spec:
         return any(view.counts_channels for view in self.views)
 
     def keep_bytes(self) -> None:
-        """Replaces the recipes by ones that keep images as uint8."""
+        """Replaces the recipe of each view by one without transforms, which keeps images as uint8."""
         self.views = [Recipe.of([], types.UINT8, view.channels_last) for view in self.views]
 
     def finished(self, image: Image) -> list[DataNode]:

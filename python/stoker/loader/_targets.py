@@ -159,7 +159,7 @@ class Target:
     def __init__(self, what: str, width: int | None) -> None:
         self.what, self.width = what, width
         self.like = ""  # type of the first value that has rows, or "str"; "" before that
-        self.rest: tuple[int, ...] = ()  # extents of that value after the first one
+        self.rest: tuple[int, ...] = ()  # extents of that value, without the first one
 
     def __call__(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -179,7 +179,8 @@ class Target:
         return self._narrowed(made, self.like) if plain and dtype == "int64" and self.like.startswith("float") else self._differs(dtype)
 
     def without_rows(self, made: Any) -> Any:
-        """Converts a value without rows to the type of those that have rows, which must be known. Raises TypeError if they are strings."""
+        """Converts a value without rows to the type of the values that have rows. One of these must have come before, so that the type is known. Raises
+        TypeError if they are strings."""
         if self.like == "str":
             return self._differs(_name(made.dtype))
         return made if _name(made.dtype) == self.like and made.ndim > 1 else _zeros((0, *self.rest), self.like)

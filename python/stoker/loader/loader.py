@@ -883,8 +883,9 @@ def _refuse_loaders(source: Any) -> None:
 
 
 def _known_source(source: Any, split: str, storage: Any, asked: DatasetArguments) -> tuple[Any, Listed | Arrays | None]:
-    """Converts the user's source to one of Stoker's types if it is a table, tars or a data set of `datasets`. Also returns the files or arrays of a source
-    whose samples can be made without its Python code, else None. Raises an error for Loaders, DataLoaders, tables in memory, CSV files, dicts, and "~"."""
+    """Converts the user's source to one of Stoker's types if it is a Parquet table, tars or a data set of Hugging Face's `datasets`; returns other sources
+    unchanged. Also returns the files or arrays of a source whose samples can be made without its Python code, else None. Raises an error for sources that are
+    no samples or that need another argument: Loaders, DataLoaders, classes, DataFrames, CSV files, dicts, and paths that begin with "~"."""
     if (hasattr(source, "columns") and hasattr(source, "iloc")) or (
         isinstance(source, (str, os.PathLike)) and os.fspath(source).endswith(".csv")
     ):

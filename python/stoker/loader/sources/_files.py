@@ -29,7 +29,7 @@ _FOLDERS = 8  # the most class folders from which files are compared
 
 # Endings of the files that this build of the library can decode as images.
 IMAGE_ENDINGS = tuple(glob.removeprefix("*.") for glob in _core.image_globs())
-# Usual names of splits; and the number of entries of a folder among which a subfolder is looked for.
+# _SPLITS: usual names of splits. _FEW: the most entries of a folder that are examined to find out whether it has a subfolder.
 _SPLITS, _FEW = frozenset(("train", "training", "val", "valid", "validation", "test", "testing")), 100
 
 
@@ -313,7 +313,7 @@ def from_list(source: Sequence[Any]) -> FileSource:
 
 def _paths(paths: Sequence[Any]) -> list[Any]:
     for p in paths:
-        if hasattr(p, "ndim") and not isinstance(p, (str, bytes)):  # entries of an array of strings have it too
+        if hasattr(p, "ndim") and not isinstance(p, (str, bytes)):  # NumPy's strings have `ndim` too
             raise InvalidArgumentError(
                 "a list of samples holds paths: images in memory are one array, as (np.stack(images), targets), or a Dataset's"
             )

@@ -616,7 +616,7 @@ def _as_type(value: Any, wanted: np.dtype[Any]) -> Any:
     bounds: Any = np.finfo(wanted) if wanted.kind == "f" else np.iinfo(wanted)
     if wanted.kind == "f":
         bad = np.isfinite(given) & (np.abs(given) > bounds.max)
-    elif given.dtype.kind == "f":  # this form is true for NaN too, which no integer type can hold
+    elif given.dtype.kind == "f":  # a negated comparison, because it is true for NaN too, which no integer type can hold
         bad = ~((given >= float(bounds.min)) & (given < float(int(bounds.max) + 1)))
     else:
         bad = (given < bounds.min) | (given > bounds.max)
