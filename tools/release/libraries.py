@@ -181,7 +181,8 @@ def fetch(library: Library, folder: Path) -> Path:
 
 
 class Builder:
-    """Builds libraries for one kind of machine in a folder with a toolchain (toolchain.py)."""
+    """Builds libraries for one kind of machine in a folder. toolchain: the folder of the compiler's commands. identity: the text by which toolchain.identity()
+    names the compiler's version, on which the names of the libraries' folders depend."""
 
     def __init__(self, folder: Path, machine: str, toolchain: Path, identity: str, jobs: int):
         self.folder, self.machine, self.toolchain, self.identity, self.jobs = folder, machine, toolchain, identity, jobs
