@@ -257,8 +257,8 @@ before = child.gpu_memory(); torch.zeros(1, device="cuda"); torch.cuda.synchroni
 
 
 def run_memory(a: argparse.Namespace) -> dict[str, Any]:
-    """Measures the GPU memory of a loader with batches of 256 at full speed, without the memory of a bare CUDA context: Stoker with as
-    many finished batches as DALI keeps and less memory for decoding (sides.SMALL), Stoker with its defaults, and DALI if it is installed."""
+    """Measures the GPU memory of three loaders with batches of 256 at full speed, without the memory of a bare CUDA context. They are Stoker with as many
+    finished batches as DALI keeps and less memory for decoding (sides.SMALL), Stoker with its defaults, and DALI if it is installed."""
     bare = context_bytes()
     result: dict[str, Any] = {"name": "memory", "title": "memory of the GPU, batch 256, MiB", "context": bare >> 20}
     settings = {"stoker": OURS._replace(form="small"), "default": OURS, "dali": ROWS[0].settings[0]}
