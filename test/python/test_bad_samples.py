@@ -476,7 +476,7 @@ ORDERS = {
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_bad_samples_are_of_the_loaders_epoch(listed, order):
-    """Each epoch of an order that the user gives has a pipeline of its own, whose epochs begin at 0."""
+    """Errors of bad samples name the Loader's epoch. If the user gives the order, each epoch has a pipeline of its own, which numbers its epochs from 0."""
     pairs = listed(8, (2, 5))
     loader = Loader(pairs, **ORDERS[order], transforms=SMALL, on_error="skip", max_errors=100)
     for _ in range(3):

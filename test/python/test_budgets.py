@@ -280,7 +280,7 @@ def test_a_busy_socket_that_the_user_hands_to_children_stays_inheritable():
         assert child(INHERITED_BY_WISH, server.url) == [True, True]
 
 
-# ---- the same for sounds, clips and tables ----
+# ---- descriptors: sounds, clips and tables ----
 
 MEDIA_KINDS = """
 import json, os, resource, sys, threading, time

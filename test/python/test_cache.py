@@ -336,7 +336,7 @@ def test_the_command(store, tree, tmp_path):
 
 
 def test_warm_counts_each_object_once_and_names_those_that_fail(store, tree, tmp_path):
-    """The pipeline reads ahead into the next epoch, which counts for nothing, also if the cache is too small for the objects."""
+    """The counts leave out objects that the pipeline reads ahead for the next epoch, even if the cache is too small for all objects."""
     small = json.loads(stoker("cache", "warm", TRAIN, "--cache", tmp_path / "small", "--cache-limit", "2KB", "--json"))
     assert small["fetched"] == 21 and small["there"] == small["failed"] == 0 and small["left_out"] <= 21
     there = sorted(tree.glob("*/*.jpg"))[0]

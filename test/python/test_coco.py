@@ -448,7 +448,8 @@ def test_iscrowd_as_programs_write_it(tmp_path, given, crowd):
 
 
 def test_numbers_that_are_passed_over_may_be_infinite(tmp_path):
-    """Python's json writes such numbers, for example of the area of a box without extent."""
+    """Infinity and NaN are no error in fields that the reader does not use, such as area and score. Python's json writes them, for example as the area of a box
+    without extent."""
     whole = one()
     whole["annotations"][0] |= {"area": float("inf"), "score": [-float("inf"), float("nan"), -1.5]}
     assert len(epoch(build(put(tmp_path, whole), batch=1))) == 1

@@ -780,7 +780,7 @@ def _tensors(target):
     "kinds", ["category", "binary-category", "segmentation", ["category", "binary-category"], ["category", "segmentation"]]
 )
 def test_targets_of_oxford_pets(pets, kinds):
-    """Only for the target "category" the samples are listed in advance; for other targets, the data set's own Python runs."""
+    """The samples are listed in advance only for the target "category"; for other targets, the data set's own Python runs."""
     from stoker import Loader
 
     def make(**more):

@@ -241,7 +241,7 @@ def test_paths_that_a_shell_would_expand_are_explained(tmp_path: Path, monkeypat
 
 @pytest.mark.parametrize("name", ["a" * 300, "closed"])
 def test_a_folder_that_cannot_be_read_is_named(name: str, tmp_path: Path) -> None:
-    """The message is about the folder, and about no file of CIFAR that Loader looks for in it."""
+    """The message names the folder, and not one of CIFAR's files, for which Loader looks in it."""
     (tmp_path / "closed").mkdir(mode=0)
     if os.geteuid() == 0 and name == "closed":
         pytest.skip("root may read all folders")

@@ -244,7 +244,7 @@ def test_a_function_has_a_name(name: str) -> None:
 
 @pytest.mark.parametrize("by_batch", [False, True])
 def test_stop_iteration_does_not_end_an_epoch(by_batch: bool) -> None:
-    """A loop would take it for the end, and leave out the rest of the epoch."""
+    """StopIteration from the user's function becomes another error. A loop would take it for the end of the epoch, and leave out the samples that follow."""
     calls = iter(range(5))
 
     def function(x):

@@ -354,7 +354,7 @@ def test_tables_in_memory(files):
 
 
 class Column:
-    """A replacement for pandas.Series whose index is that of a filtered table: an entry's label is not its place."""
+    """A replacement for pandas.Series whose index is that of a filtered table: an entry's label differs from its position."""
 
     def __init__(self, values):
         self.values = self.iloc = values
@@ -411,7 +411,7 @@ def test_tables_of_other_packages(files):
 
 
 def test_tables_without_targets(files, tmp_path):
-    """A batch then has no field for targets, instead of the numbers of the rows."""
+    """Batches of a table without targets have only images. They must not get the numbers of the rows as targets."""
     for text, targets in ((f"path\n{files[0]}\n", None), (f"path,n\n{files[0]},1\n", []), (f"path,n\n{files[0]},1\n", {})):
         batch = next(iter(table(tmp_path, files, text, targets=targets)))
         assert batch._fields == ("image",)

@@ -369,7 +369,7 @@ def test_tv_tensors_need_no_names() -> None:
     + [(T.RandomRotation((a, a), expand=True), v2.RandomRotation((a, a), expand=True)) for a in (10, 45, -33, 90)],
 )
 def test_boxes_stay_with_the_pixels(ours, theirs):
-    """The pixels are torchvision's. Where torchvision's boxes are off by up to a pixel, ours lie around the pixels that they were drawn around."""
+    """The pixels are torchvision's. Where torchvision's boxes are off by up to a pixel, Stoker's still enclose the white pixels that the given box encloses."""
     image, box = np.zeros((160, 211, 3), np.uint8), [90, 70, 121, 99]
     image[box[1] : box[3], box[0] : box[2]] = 255
 
@@ -392,7 +392,7 @@ def test_boxes_stay_with_the_pixels(ours, theirs):
 
 @pytest.mark.parametrize("size, kernel", [((4, 5), 9), ((4, 12), 9), ((4, 5), (3, 9)), ((2, 2), 23)])
 def test_a_kernel_that_is_wider_than_the_image(size, kernel):
-    """torchvision refuses it. The image is mirrored as often as needed, as numpy.pad does."""
+    """torchvision refuses such a kernel. Stoker mirrors the image as often as needed, as numpy.pad does."""
     kx, ky = (kernel, kernel) if isinstance(kernel, int) else kernel
     image = np.random.default_rng(0).random((*size, 3), np.float32)
 

@@ -197,7 +197,8 @@ def test_skipped_files_of_a_folder_are_reported(files, tmp_path, capfd):
 
 
 def test_an_order_of_classes_that_is_not_that_of_image_folder_is_reported(files, tmp_path, capfd):
-    """Names of classes that are not UTF-8 have their place by their bytes here, and by the characters that stand for these in Python's strings."""
+    """Stoker sorts the names of classes by their bytes, ImageFolder by their characters in Python, where bytes that are not UTF-8 become surrogates. If the two
+    orders differ, so do the labels, and a notice says so."""
     for names, noticed in (
         ((b"\xff", "\uffee".encode()), True),
         ((b"\xff", b"z", "é".encode()), False),

@@ -231,7 +231,7 @@ def test_what_counts_as_an_open_file(records, tmp_path):
 
 
 class Drawn:
-    """A transform that draws in one method and applies in another, as those of videos and of MONAI do."""
+    """A transform that draws a number in one method and applies it in another, as transforms of videos and of MONAI do."""
 
     def __init__(self):
         self.number, self.wide = 0, True

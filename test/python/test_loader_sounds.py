@@ -383,7 +383,8 @@ def test_buckets_of_durations(many, source):
 
 
 def test_lengths_are_those_of_the_files(tmp_path):
-    """Files of a class folder come before those of its subfolders, also where a name with a minus would come before a slash."""
+    """Each sound gets the length of its own file. The list of lengths has the library's order: files of a folder before those of its subfolders, although "x-1"
+    sorts before "x/1" as text."""
     rng = np.random.default_rng(SEED)
     for k, name in enumerate(("x/1", "x/y/2", "x-1/3", "x-1", "x", "é", "\U0001f600", "\uffee")):
         (tmp_path / "a" / name).parent.mkdir(parents=True, exist_ok=True)

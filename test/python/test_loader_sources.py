@@ -101,7 +101,8 @@ def test_cifar_pickles_that_were_written_again(tmp_path, rng):
 
 
 def test_cifar_pickles_of_other_counts_are_refused(tmp_path, rng):
-    """The labels of all files together are as many as the images; each file must have as many of them itself."""
+    """A file with fewer or more labels than images is refused, even if the numbers of all files together are equal. Otherwise images would get labels of other
+    images."""
     folder, _, labels = cifar_pickles(tmp_path, rng)
     rewrite(folder / "data_batch_4", labels=labels[:5])
     rewrite(folder / "data_batch_5", labels=labels[:3])
@@ -113,7 +114,7 @@ def test_cifar_pickles_of_other_counts_are_refused(tmp_path, rng):
 
 
 def test_a_folder_of_several_data_sets_is_refused(tmp_path, rng):
-    """torchvision's data sets unpack side by side if they have one `root`."""
+    """torchvision unpacks data sets next to each other if they have the same `root`. The Loader must not choose one of them silently."""
     ten, _, labels = cifar_pickles(tmp_path, rng)
     raw = tmp_path / "MNIST" / "raw"
     raw.mkdir(parents=True)
@@ -527,7 +528,8 @@ def test_hugging_face_turns_images_as_their_exif_data_says(tmp_path):
 
 
 class Noisy:
-    """A Dataset of random numbers: two of the sample's generator and, unless `own_only`, one of each global one; then the index and the process's id."""
+    """A Dataset whose samples hold random numbers: two from the sample's own generator and, unless `own_only`, one from the global generator of Python, NumPy
+    and torch each. The sample's index and the process's id follow."""
 
     def __init__(self, own_only=True):
         self.own_only = own_only

@@ -142,14 +142,14 @@ def test_what_is_refused(arguments, says):
     ],
 )
 def test_labels_that_are_no_classes(kind, labels, classes, says):
-    """Fractions of labels would be cut. torchvision refuses these labels too."""
+    """Labels that do not name classes are refused, as by torchvision. Labels that are floats would be truncated to other classes."""
     with pytest.raises(InvalidArgumentError, match=f"{kind.__name__}: .*{says}"):
         next(iter(Loader((PICTURES, labels), 20, batch_transforms=kind(num_classes=classes))))
 
 
 @pytest.mark.parametrize("mixing", [T.MixUp(num_classes=5), T.RandomApply([T.RandomChoice([T.CutMix(num_classes=5)])], 1.0)])
 def test_parts_that_would_not_be_mixed(mixing):
-    """A mixed image next to the mask of one sample is no sample. torchvision refuses masks and boxes too."""
+    """Masks and boxes are refused, as by torchvision: a mask of one sample does not belong to an image that is mixed from two."""
     mask, box = np.zeros((24, 30), np.uint8), np.array([[1, 2, 8, 9]], np.float32)
     tensors = tv_tensors.Image(torch.from_numpy(PICTURES[0]).movedim(-1, 0)), tv_tensors.Mask(torch.from_numpy(mask))
     for sample, kinds, named in (
@@ -165,7 +165,7 @@ def test_parts_that_would_not_be_mixed(mixing):
 
 
 def test_functions_return_both():
-    """A tensor of two images could be taken for images and labels."""
+    """A function that returns only images is refused, because a tensor of two images could be unpacked as images and labels."""
     for function in (lambda image, label: image, lambda image, label: None, lambda image, label: {"image": image, "label": label}):
         with pytest.raises(InvalidArgumentError, match=r"lambda.* returns \(images, labels\); it returned"):
             next(iter(Loader((PICTURES[:2], LABELS[:2]), 2, batch_transforms=function)))

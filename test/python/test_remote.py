@@ -484,7 +484,8 @@ def test_a_small_data_set_is_asked_for_no_more_than_an_epoch_early(store):
 
 
 def test_globs_of_a_bucket_match_no_hidden_names(store, tmp_path):
-    """As the shell's globs on a disk do not: such names are left by copies that broke off and by other systems ("._a.tar")."""
+    """Globs of a bucket skip names that begin with a dot, as the shell's globs on a disk do. Interrupted copies and other systems leave such files
+    ("._a.tar")."""
     folder = tmp_path / "g" / ".t"
     folder.mkdir(parents=True)
     image = b"P6 1 1 255\n\0\0\0"

@@ -544,7 +544,7 @@ def test_an_episode_of_more_frames_than_memory_holds(tmp_path):
 
 
 def test_an_error_does_not_end_the_epoch(tmp_path):
-    """A batch whose image_transforms fail counts; the loop that catches the error gets the batches after it."""
+    """A batch whose image_transforms fail counts as a batch of the epoch: a loop that catches the error gets the batches after it, and none twice."""
     make(tmp_path, (6, 6), images=1)
 
     def transform(image):

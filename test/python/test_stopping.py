@@ -434,7 +434,8 @@ def raise_alarm(*_):
 
 @pytest.mark.parametrize("kind", ["loader", "pipeline"])
 def test_a_handler_that_raises_loses_no_batch(kind):
-    """A signal comes in each wait for a batch, and soon after it the batch. Its handler raises, and the next call returns that batch."""
+    """A signal arrives during each wait for a batch, just before the batch does. The signal's handler raises an error; the batch must not be lost, but returned
+    by the next call."""
     import numpy as np
     from stoker import Loader, Pipeline, fn
 

@@ -332,7 +332,7 @@ def test_a_link_to_nothing_in_the_place_of_the_tars(tmp_path, rng):
 
 @pytest.mark.parametrize("how", ["offsets", "end"])
 def test_damage_that_arrow_does_not_find(tmp_path, rng, how):
-    """Arrow does not check the offsets of values that it reads, and accepts a stream that is cut between two batches."""
+    """Packing reports damage that Arrow accepts: wrong offsets of values, and a stream that is cut between two batches."""
     table = pa.table({"image": [jpeg(rng) for _ in range(4)], "label": [0, 1, 2, 3]})
     with pa.BufferOutputStream() as f:
         with pa.ipc.new_stream(f, table.schema) as out:
@@ -356,7 +356,7 @@ def test_damage_that_arrow_does_not_find(tmp_path, rng, how):
 
 
 def test_buffers_of_offsets_of_odd_lengths(tmp_path, rng):
-    """A buffer of offsets may be longer than needed, also by less than one offset."""
+    """A table is packed even if its buffer of offsets is longer than needed, also by less than one offset."""
     images = [jpeg(rng) for _ in range(2)]
     folder = tmp_path / "saved"
     folder.mkdir()

@@ -816,7 +816,7 @@ def test_each_group_is_read_once_however_small_the_memory_is(tmp_path, rng, grou
     write_table(tmp_path, rng, (80, 70), 10)
     loader = Loader.from_parquet(tmp_path, 4, transforms=SMALL, fields=WANTED, shuffle=shuffle, seed=5, memory=memory, last_batch="keep")
     assert sorted(all_labels(loader)) == list(range(150))
-    assert len(set(groups_read[:15])) == 15  # there are 15 groups; further reads are ahead for the next epoch
+    assert len(set(groups_read[:15])) == 15  # there are 15 groups; later reads fetch groups of the next epoch
     assert memory > 1 << 20 or len(loader._run.source.table._sizes) < 15
 
 

@@ -150,7 +150,8 @@ def test_random_crop_pads_where_that_is_needed():
 @pytest.mark.parametrize("padding", [3, (2,), (1, 2), [1, 2, 3, 4]], ids=str)
 @pytest.mark.parametrize("module", [tv, tv.v2], ids=["v1", "v2"])
 def test_padding_of_torchvisions_random_crop(module, padding):
-    """Each side gets its own number. The class of v2 keeps them in the order left, right, top, bottom."""
+    """Each side is padded by its own number of pixels. torchvision's argument has the order left, top, right, bottom, but the class of v2 stores left, right,
+    top, bottom."""
     width, height = module.Pad(padding)(Image.fromarray(PICTURES[0])).size
     crop = module.RandomCrop((height, width), padding=padding, fill=7)
     for image, picture in zip(made([crop]), PICTURES, strict=True):

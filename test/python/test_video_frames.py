@@ -161,7 +161,7 @@ def test_a_file_that_is_replaced(clips, tmp_path):
 
 
 def test_a_file_that_is_replaced_by_one_of_equal_size(clips, tmp_path):
-    """After a file is replaced by another one of its size and time of change, frames come from the new file."""
+    """After a file is replaced by another one of the same size and modification time, frames come from the new file."""
     path, other = tmp_path / "a.mp4", tmp_path / "b.mp4"
     data = [clips(name).read_bytes() for name in ("h264.mp4", "vfr.mp4")]
     size = max(map(len, data)) + 8

@@ -467,7 +467,7 @@ def test_readers_keep_indexes(pair, tmp_path, monkeypatch):
     "arguments", [{"size": [40, 50]}, {"resize_shorter": 48, "interp_type": types.INTERP_CUBIC}, {"resize_x": 60, "antialias": False}]
 )
 def test_video_resize(pair, arguments):
-    """readers.video_resize, DALI's name for a reader with a resize, gives the same as both operators; floats may be normalised."""
+    """readers.video_resize gives the same clips as readers.video and resize together. With dtype FLOAT, its values can be normalised."""
     read = {"filenames": pair, "sequence_length": 3, "enable_frame_num": "sequence", "labels": [], "count": 3}
     got = samples(fn.readers.video_resize, **read, **arguments)
 
@@ -697,7 +697,7 @@ def test_an_object_that_changes_while_it_is_read_is_an_error(large, tmp_path, mo
 
 
 def overwrite(path, data):
-    """Writes other bytes to a file, and sets a time of change that differs even on a coarse clock."""
+    """Writes other bytes to a file, and sets a modification time one second after the old one, which differs even on a coarse clock."""
     before = os.stat(path)
     path.write_bytes(data)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1_000_000_000))

@@ -53,7 +53,7 @@ def test_random_places_are_torchs(decoder):
 
 
 def test_random_times_stay_in_a_narrow_range(decoder):
-    """Floats near 1 s are further apart than the range is wide."""
+    """torch draws times as float32. Near 1 s, such numbers are further apart than this range is wide, so they are clamped to it."""
     begin, end = 1 + 2**-40, 1 + 2**-39
     batch = samplers.clips_at_random_timestamps(decoder, num_clips=50, sampling_range_start=begin, sampling_range_end=end)
     assert numbers(batch) == [[25]] * 50
