@@ -351,7 +351,6 @@ class Pipeline:
     def _make_core(self) -> _core.Pipeline:
         self._workers = workers(self._settings.num_threads)
         with ProgressLine() as line, library_call():
-
             # entries: number of objects listed so far; -1: a call without news, which only gives `listed` a chance to raise an error
             def listed(entries: int) -> None:
                 self._check_given_up()
