@@ -31,9 +31,8 @@ struct stk_resident_view {
 
 struct stk_resident {
 	struct stk_gpu_device *dev;
-	stk_gpu_stream streams
-		/* Batches use the streams in turn, so that their kernels overlap: a kernel spends most of its time waiting for reads of memory and for draws. */
-		[STK_RESIDENT_STREAMS];
+	/* Batches use the streams in turn, so that their kernels overlap: a kernel spends most of its time waiting for reads of memory and for draws. */
+	stk_gpu_stream streams[STK_RESIDENT_STREAMS];
 	stk_gpu_kernel kernel;
 	struct stk_resident_view views[STK_RESIDENT_VIEWS];
 	int32_t n_views, n_tables;

@@ -18,8 +18,8 @@ static double hedge_delay_ns(const struct stk_http_statistics *a, int deviations
 	return late > LEAST_NS ? late : LEAST_NS;
 }
 
-/* Updates the mean and the deviation with the time to an answer's first byte. A time above twice the one from which answers are late counts as only so much,
- * so that a few slow answers do not make later ones count as punctual. */
+/* Updates the mean and the deviation with the time to an answer's first byte. A time counts as at most twice the one from which answers are late: otherwise a
+ * few very slow answers would make later slow ones count as punctual. */
 void stk__hedge_add_time(struct stk_http_source *s, int64_t first_byte_ns)
 {
 	struct stk_http_statistics *a = &s->statistics;

@@ -187,7 +187,7 @@ void stk__http_target_reset(struct stk_http_target *t)
 	empty(&t->host);
 	empty(&t->path);
 	for (size_t i = 0; i < sizeof t->headers / sizeof *t->headers; i++) {
-		if (t->headers[i].s) /* a header may contain the session's token */
+		if (t->headers[i].s) /* erases a header, because it may contain the session's token */
 			stk__erase(t->headers[i].s, t->headers[i].length);
 		empty(&t->headers[i]);
 	}

@@ -227,7 +227,7 @@ static void mark_pair(struct pair *p, int first)
 int stk__lowest_free_fd(void)
 {
 	int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
-	fd = fd < 0 ? open("/", O_PATH | O_CLOEXEC) : fd; /* standard error is closed */
+	fd = fd < 0 ? open("/", O_PATH | O_CLOEXEC) : fd; /* used if standard error is closed, so that it has no duplicate */
 	if (fd >= 0)
 		close(fd);
 	/* cppcheck-suppress deallocret ; the number is what is asked for */

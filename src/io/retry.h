@@ -16,7 +16,7 @@ struct stk_retry {
 	uint64_t admission_changes;      /* number of calls of stk__retry_admission_changed */
 	bool started, ending;
 	pthread_t thread;
-	void (*retry)(void *user, struct stk_request *r); /* tries a request again; called on the thread */
+	void (*retry)(void *user, struct stk_request *r); /* tries a request again; called on `thread` */
 	void *user;
 };
 

@@ -54,7 +54,7 @@ static uint8_t *put_sets(struct reader *r, uint32_t count, uint8_t *to)
 
 static uint8_t *put_avcc(struct reader *r, int *length, uint8_t *to)
 {
-	take(r, 4); /* version, profile, compatibility, level */
+	take(r, 4); /* skips version, profile, compatibility and level */
 	*length = (int)(take(r, 1) & 3) + 1;
 	to = put_sets(r, take(r, 1) & 31, to);
 	return put_sets(r, take(r, 1), to);

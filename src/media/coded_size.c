@@ -2,7 +2,7 @@
 #include "media/coded_size.h"
 
 enum {
-	MOST_BYTES = 2048, /* of a parameter set that is read; the size is in front of the parts that can be long */
+	MOST_BYTES = 2048, /* maximum number of bytes that are read of a parameter set; the size precedes the parts that can be long */
 	MOST_PIXELS = 1 << 16
 };
 
@@ -13,7 +13,7 @@ struct bits {
 	bool ended;
 };
 
-/* Copies a unit without the bytes 3 that follow two zeros, which only keep start codes from occurring. */
+/* Copies a unit without its escape bytes: the bytes 3 that follow two zeros, and that only keep start codes from occurring in the unit. */
 static void unescape(const uint8_t *unit, size_t size, struct bits *b)
 {
 	int zeros = 0;
@@ -60,7 +60,7 @@ static int32_t take_se(struct bits *b)
 
 struct coded {
 	enum stk_unit_codec codec;
-	int32_t width, height; /* without the cropped parts; 0: no set was found */
+	int32_t width, height; /* size in pixels without the cropped parts; 0: no set was found */
 	bool is_left, is_top;  /* whether pixels at these sides are cropped */
 	bool differ;           /* whether there are sets of several sizes, or sets that cannot be read */
 };

@@ -178,7 +178,7 @@ static enum stk_status open_format(struct stk_container *c, struct stk_error *er
 	c->format->format_whitelist = memcpy(formats, FORMATS, n);
 	const bool listed = is_listed(c);
 	int code = c->f->avformat_open_input(&c->format, NULL, NULL, NULL);
-	if (code == AVERROR(ENOMEM) && !c->status) /* caused by the file: STK_NO_MEMORY would end the pipeline */
+	if (code == AVERROR(ENOMEM) && !c->status) /* the file asks for too much memory: STK_NO_MEMORY would end the pipeline */
 		return stk__fail(err, STK_LIMIT, "the file has more than %d streams, or its header asks for more memory than there is",
 			STK_MEDIA_MOST_STREAMS);
 	if (code < 0)

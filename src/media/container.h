@@ -10,7 +10,7 @@
 /* Limits of what opening and reading a file may cost. */
 enum {
 	STK_MEDIA_MOST_STREAMS = 256,
-	STK_MEDIA_MOST_PACKETS = 1 << 26, /* per stream */
+	STK_MEDIA_MOST_PACKETS = 1 << 26, /* maximum number of packets of one stream */
 };
 
 struct stk_container;

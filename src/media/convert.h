@@ -17,7 +17,7 @@
 
 /* The integer factors and zero levels of the formulas above. */
 struct stk_yuv_matrix {
-	int32_t luma, red_v, green_u, green_v, blue_u; /* times 2^16 */
+	int32_t luma, red_v, green_u, green_v, blue_u; /* the factors, multiplied by 2^16 */
 	int32_t luma_zero, chroma_zero;
 };
 /* Computes the integers of the formulas above. red, blue: weights of red and blue in luma. full: samples use all values (JPEG's range); otherwise luma is in

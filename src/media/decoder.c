@@ -309,7 +309,7 @@ static enum stk_status send_up_to(struct decoding *n, int32_t last)
 		if (s)
 			return s;
 		if (x->times[packet] < x->times[d->first]) {
-			/* The missing bytes may be those of the next packet. */
+			/* The packet is skipped, but its damage counts: the missing bytes may be those of the next packet. */
 			if (x->packets.v[packet].flags & STK_PACKET_DAMAGED && n->damaged < 0)
 				n->damaged = packet;
 			continue;

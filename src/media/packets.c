@@ -20,7 +20,8 @@ struct listing {
 	/* The parser, which finds the order in which pictures are presented if the file stores no times. */
 	AVCodecParserContext *parser;
 	AVCodecContext *context;
-	int32_t *picture; /* [packet]: as parse() sets it; after order_mpeg, for MPEG, the position in the order of presentation */
+	/* [packet]: the number that parse() gives its picture; for MPEG, order_mpeg replaces it by the picture's position in the order of presentation. */
+	int32_t *picture;
 	int64_t *dts;
 	uint8_t *compare; /* memory for bytes of the file that are compared with the bytes of a packet */
 	size_t compare_capacity;

@@ -102,7 +102,7 @@ static struct stk_image staged_destination(void *user, int32_t k, int32_t width,
 	return to;
 }
 
-/* Decodes the frames that the engine has not written on the cores, and copies them to the GPU. */
+/* Decodes on the cores the frames that the engine has not written, and copies them to the GPU. */
 static enum stk_status decode_rest(struct stk_video_gpu_call *n, struct stk_video_decoder *cores, struct stk_error *err)
 {
 	const struct stk_video_wanted *w = n->wanted;

@@ -60,7 +60,7 @@ struct stk_arg_def {
 	size_t offset;
 	const char *fallback;
 	double min, max;
-	const char *choices; /* for strings: "error|pad|trim_to_shape" */
+	const char *choices; /* the allowed strings, such as "error|pad|trim_to_shape"; NULL: any */
 	bool without_pass;   /* passes cannot handle all its values: if it varies between samples, lower_jobs does the work for all */
 	bool shapes;         /* if it varies between samples, the outputs' extents are unknown while a graph is built */
 	const struct stk_arg_def *group;
@@ -103,7 +103,8 @@ void *stk__gathered_take(struct stk_gathered *g, size_t size);
 /* Counts of decoded video frames since the worker last added them to the pipeline's counters, at which it sets them to 0. */
 struct stk_video_tally {
 	int64_t frames, packets,
-		on_gpu; /* frames that operators asked for; packets decoded to get them; those of the frames that the GPU decoded */
+		/* Numbers of: frames that operators asked for; packets decoded to get them; frames of the former that the GPU decoded. */
+		on_gpu;
 };
 
 /* A worker's memory, decoders and counters, which an operator may use while it processes one sample. */
@@ -196,7 +197,8 @@ struct stk_known_object {
 struct stk_reader_def {
 	/* Opens the data set, which may be remote; replaces the operator's setup. Nullable. */
 	enum stk_status (*open)(const void *args, const struct stk_access *access, void **shared, struct stk_error *err);
-	int64_t (*size)(const void *shared); /* -1: not known, since samples are counted while they are read */
+	/* Returns the number of samples; -1: not known, since samples are counted while they are read. */
+	int64_t (*size)(const void *shared);
 	/* Returns the search that finds samples while others are already being read, for a data set whose size is not known in advance (stk_order.as_met).
 	 * `shared` owns the search. Nullable. */
 	struct stk_survey *(*survey)(const void *shared);
@@ -243,9 +245,10 @@ struct stk_reader_def {
 	/* Returns the path of the file that lists the samples' objects, so that a message about a missing object can say where its name is from. NULL: the
 	 * objects were not listed in a file. Nullable. */
 	const char *(*listed_in)(const void *args);
-	int64_t (*classes)(const void *shared);                       /* number of classes that labels stand for; nullable */
-	const char *(*class_name)(const void *shared, int64_t label); /* name of a label's class; nullable */
-	int64_t (*skipped)(const void *shared, const char **text);    /* number of files that are not samples; *text lists them; nullable */
+	int64_t (*classes)(const void *shared);                       /* returns the number of classes that labels stand for; nullable */
+	const char *(*class_name)(const void *shared, int64_t label); /* returns the name of a label's class; nullable */
+	/* Returns the number of files that are not samples, and sets *text to a list of them. Nullable. */
+	int64_t (*skipped)(const void *shared, const char **text);
 };
 
 /* ---- the definition ---- */
@@ -288,7 +291,7 @@ struct stk_op_def {
 		int16_t min, max;
 	} inputs;
 	int32_t outputs;                           /* number of outputs; 0 means one */
-	int32_t (*output_count)(const void *args); /* number of outputs, if it depends on the arguments; nullable */
+	int32_t (*output_count)(const void *args); /* returns the number of outputs, if it depends on the arguments; nullable */
 	/* bit k: infer reads the data of input k, which stays in host memory; bit 63: also all further inputs */
 	uint64_t host_inputs;
 	/* bit k: output k stays in host memory if the operator runs on the GPU; only for operators without lower_jobs */

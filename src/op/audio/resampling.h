@@ -8,7 +8,7 @@
 /* Parameters of resampling. in, out: rates of input and output in any common unit, since only their ratio matters; in must be above 0. */
 struct stk_resampling {
 	double in, out;
-	int32_t lobes;  /* stk__resampling_lobes */
+	int32_t lobes;  /* number of lobes on each side of the filter, as stk__resampling_lobes returns it */
 	int32_t phases; /* maximum number of rows of the filter's table; ratios that need more rows interpolate between rows; 0: no limit */
 };
 

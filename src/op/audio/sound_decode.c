@@ -71,7 +71,8 @@ static enum stk_status find_window(const struct stk_sound_want *want, int64_t fr
 	double first = want->start > 0 ? frames_of(want->start, want, rate) : 0;
 	if (want->position >= 0)
 		first = count < all ? floor(want->position * (all - count + 1)) : 0;
-	first = want->position >= 0 && first > all - count && count < all ? all - count : first; /* for position 1 */
+	/* Position 1 would be one frame after the last possible start. */
+	first = want->position >= 0 && first > all - count && count < all ? all - count : first;
 	if (first > all)
 		return refuse_start(want, all / rate, err);
 	state->first = (int64_t)first;
@@ -114,7 +115,8 @@ static size_t frame_size(const struct stk_sound_want *want, const struct stk_sou
 	return (size_t)(want->mono ? 1 : state->info.channels) * stk_dtype_size(decoded_type(want, state));
 }
 
-enum { MOST_KEPT = 256 << 20 }; /* bytes kept while a file is decoded to find its length; the window of a longer file is decoded again */
+/* Maximum number of bytes kept while a file is decoded to find its length. The window of a longer file is decoded again. */
+enum { MOST_KEPT = 256 << 20 };
 
 /* A buffer of decoded samples, which grows while `collect` adds to it, since their number is not known beforehand. */
 struct collected {

@@ -10,7 +10,7 @@ struct stk_decode_args {
 	int32_t output_type, dtype;
 	const char *values;
 	bool adjust_orientation;
-	int64_t scale_denom; /* only decoders.image has it; 0 elsewhere */
+	int64_t scale_denom; /* the argument of decoders.image; 0 in the other decoders, which do not have it */
 	/* accepted for compatibility with DALI, without effect */
 	bool affine, jpeg_fancy_upsampling, use_fast_idct, cache_debug, cache_batch_copy;
 	float hw_decoder_load;

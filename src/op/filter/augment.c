@@ -117,7 +117,7 @@ static enum stk_status infer_step(const struct stk_call *call, struct stk_error 
 	for (int64_t row = drawn ? a->row : 0, end = drawn ? a->row + 1 : rows_of(a); row < end && s == STK_OK; row++)
 		s = check_step(step_at(a, row), err);
 	if (s == STK_OK && drawn && keeps(step_at(a, a->row)))
-		call->out[0].data = call->in[0].data; /* a view */
+		call->out[0].data = call->in[0].data; /* the output is a view, so nothing is copied */
 	return s;
 }
 

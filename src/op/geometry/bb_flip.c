@@ -28,7 +28,7 @@ static enum stk_status bb_flip_lower_jobs(const struct stk_call *call, struct st
 	const int64_t mirrored[2] = {a->horizontal, a->vertical};
 	float m[4][4] = {{0}}, matrix[20] = {0};
 	for (int axis = 0; axis < 2; axis++) {
-		/* where a box has its two values for this axis: low is the first edge; high is the other edge, or the extent */
+		/* indices of the box's two values for this axis: `low` of its first edge, `high` of its other edge or, without ltrb, of its extent */
 		int low = axis, high = axis + 2;
 		if (!mirrored[axis]) {
 			m[low][low] = m[high][high] = 1;

@@ -69,7 +69,8 @@ static enum stk_status read_turn(const struct bbox_rotate *a, struct box_rotatio
 		return stk__fail(err, STK_INVALID, "size has %d values; it takes (height, width)", a->size.count);
 	stk__affine_rotate_2d(&t->map, stk__canvas_radians(a->angle));
 	stk__canvas(&t->map, in, out);
-	stk__affine_rotate_2d(&t->map, -stk__canvas_radians(a->angle)); /* from the image to the output */
+	/* The canvas needed the inverse. From here on the map leads from the image to the output. */
+	stk__affine_rotate_2d(&t->map, -stk__canvas_radians(a->angle));
 	for (int i = 0; i < 2; i++) {
 		t->in[i] = (double)in[i];
 		t->out[i] = a->size.count == 2 ? (double)roundf(a->size.v[1 - i]) : a->keep_size ? t->in[i] : (double)out[i];

@@ -52,7 +52,7 @@ enum stk_status stk__displace_lower(const struct stk_call *call, const struct st
 	if (!a->mask)
 		return stk__job_copy_all(jobs, &call->in[0], &call->out[0], false, err);
 	static const struct stk_sample_dims dims = {{1, 0, -1}, 2};
-	float value = a->fill_value; /* is rounded to the image's type below */
+	float value = a->fill_value; /* the lines below round it to the image's type */
 	if (call->in[0].desc.dtype == STK_UINT8)
 		value = value > 0 ? value < UINT8_MAX ? roundf(value) : UINT8_MAX : 0;
 	float *fill = stk__channel_values(call, (struct stk_floats){1, &value}, call->in[0].desc.shape[2]);

@@ -32,7 +32,7 @@ extern const struct stk_arg_def stk__extent_core_group[];
 struct stk_extents {
 	int32_t n;
 	int64_t in[STK_MAX_DIMS]; /* -1: not known yet */
-	char rounding;            /* of a fractional extent: 'r' to nearest, 't' down, 'c' up */
+	char rounding;            /* rounding of a fractional extent: 'r' to nearest, 't' down, 'c' up */
 	/* one value for each dim. scales NULL: the arguments give sizes. alignment NULL: the region changes about its centre */
 	const float *scales, *alignment;
 	int32_t out[STK_MAX_DIMS];                    /* extents of the output; -1: not known yet */

@@ -108,7 +108,7 @@ static enum stk_status bbox_heatmap_infer(const struct stk_call *call, struct st
 
 static double clip(double v, double hi)
 {
-	return v > 0 ? (v < hi ? v : hi) : 0; /* NaN: 0 */
+	return v > 0 ? (v < hi ? v : hi) : 0; /* NaN gives 0 */
 }
 
 /* A box after scaling to the heatmap, in the heatmap's pixels and cut at its borders. box: left, top, right, bottom; center: x, y; hw: height, width. */

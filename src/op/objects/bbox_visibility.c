@@ -46,7 +46,7 @@ static enum stk_status bbox_visibility_infer(const struct stk_call *call, struct
 
 static double clip(double v, double hi)
 {
-	return v > 0 ? (v < hi ? v : hi) : 0; /* NaN: 0 */
+	return v > 0 ? (v < hi ? v : hi) : 0; /* NaN gives 0 */
 }
 
 /* Compares boxes for qsort. Nearer boxes come first. Of boxes at the same depth, the one with the higher index comes first, since it counts as being in

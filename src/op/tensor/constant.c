@@ -86,7 +86,7 @@ static enum stk_status constant_setup(const void *args, void **shared, struct st
 
 static enum stk_status constant_infer(const struct stk_call *call, struct stk_error *err)
 {
-	call->out[0].data = (void *)(uintptr_t)call->shared; /* a view */
+	call->out[0].data = (void *)(uintptr_t)call->shared; /* all samples share the tensor that setup has filled */
 	return describe(call->args, &call->out[0].desc, err);
 }
 

@@ -30,7 +30,7 @@ static enum stk_status merge_infer(const struct stk_call *call, struct stk_error
 	}
 	if (call->in[0].desc.dtype != STK_BOOL || call->in[0].desc.ndim != 0)
 		return stk__fail(err, STK_SHAPE, "the condition must be a scalar of type bool here");
-	call->out[0] = *chosen(call); /* a view */
+	call->out[0] = *chosen(call); /* the output is a view of the branch that was taken */
 	return STK_OK;
 }
 

@@ -35,7 +35,7 @@ static enum stk_status permute_batch_infer(const struct stk_call *call, struct s
 	if (!from)
 		return stk__fail(err, STK_SHAPE, "sample %lld of the batch, whose tensor this sample should get, was left out as a bad one",
 			(long long)index);
-	call->out[0] = *from; /* a view */
+	call->out[0] = *from; /* the output is a view of the other sample's tensor */
 	return STK_OK;
 }
 

@@ -17,7 +17,7 @@ static enum stk_status reshape_infer(const struct stk_call *call, struct stk_err
 	const struct reshape *a = call->args;
 	if (stk__reshape_is_empty(&a->shape, call))
 		return stk__fail(err, STK_INVALID, "nothing would change: give shape, rel_shape, src_dims, layout or a second input");
-	call->out[0].data = call->in[0].data; /* a view */
+	call->out[0].data = call->in[0].data; /* the output is a view, so nothing is copied */
 	return stk__reshape_infer(&a->shape, call, call->in[0].desc.dtype, err);
 }
 

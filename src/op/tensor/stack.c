@@ -47,7 +47,7 @@ static enum stk_status stack_infer(const struct stk_call *call, struct stk_error
 		out->layout[d] = !a->axis_name ? 0 : d == axis ? a->axis_name[0] : in->layout[from];
 	}
 	if (call->n_in == 1)
-		call->out[0].data = call->in[0].data; /* a view */
+		call->out[0].data = call->in[0].data; /* the output is a view, so nothing is copied */
 	return STK_OK;
 }
 

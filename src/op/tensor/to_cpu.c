@@ -13,7 +13,7 @@ static enum stk_status to_cpu_infer(const struct stk_call *call, struct stk_erro
 	const struct stk_tensor *fetched = stk__batch_table_at(call, call->index);
 	if (!fetched)
 		return stk__fail(err, STK_STATE, "the sample was not fetched from the GPU; please report this graph");
-	call->out[0] = *fetched; /* a view */
+	call->out[0] = *fetched; /* the output is a view of the copy that gather received */
 	return STK_OK;
 }
 

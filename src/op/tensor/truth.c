@@ -34,7 +34,7 @@ static enum stk_status truth_infer(const struct stk_call *call, struct stk_error
 	call->out[0].desc = (struct stk_desc){.dtype = STK_BOOL};
 	enum stk_status s = check(a, &call->in[0].desc, err);
 	if (s == STK_OK && !stk__building(call) && call->in[0].desc.dtype == STK_BOOL && !a->negate)
-		call->out[0].data = call->in[0].data; /* a view */
+		call->out[0].data = call->in[0].data; /* the output is a view, so nothing is copied */
 	return s;
 }
 

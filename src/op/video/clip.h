@@ -19,7 +19,7 @@ int64_t stk__clip_continue(int64_t i, int64_t frames, enum stk_clip_pad pad);
 
 /* A worker's decoders of videos, made at the first use. */
 struct stk_video_tool;
-void stk__video_tool_destroy(struct stk_video_tool *t); /* t: may be NULL */
+void stk__video_tool_destroy(struct stk_video_tool *t); /* accepts NULL */
 
 /* Sets *out to the index of the video in data[0 .. size - 1]. The index is valid until the worker calls this for another sample or with other bytes. */
 STK_MUST_USE enum stk_status stk__clip_index(

@@ -12,7 +12,7 @@ struct stk_video_cache;
 
 /* Creates an empty cache. decoders: maximum number of decoders that it keeps between calls; concurrent calls may use more. */
 STK_MUST_USE enum stk_status stk__video_cache_create(int32_t decoders, struct stk_video_cache **out, struct stk_error *err);
-void stk__video_cache_destroy(void *cache); /* NULL is allowed; no other call may be running */
+void stk__video_cache_destroy(void *cache); /* accepts NULL; no other call may be running */
 
 /* The frame that a call asks for, and how it is decoded. */
 struct stk_frame_request {

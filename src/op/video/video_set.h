@@ -44,7 +44,7 @@ struct stk_video_set {
 /* Opens all files, several at a time, and lists their clips. STK_INVALID: there are no clips, or the arguments do not fit together. */
 STK_MUST_USE enum stk_status stk__video_set_open(const struct stk_video_files *files, const struct stk_video_cut *cut,
 	const struct stk_access *access, struct stk_video_set **out, struct stk_error *err);
-void stk__video_set_close(void *set); /* set: may be NULL */
+void stk__video_set_close(void *set); /* accepts NULL */
 
 /* Sets out[0 .. s->cut.length - 1] to the numbers that a clip's frames have in the file, or to STK_CLIP_FILL. */
 void stk__video_set_frames(const struct stk_video_set *s, int64_t clip, int32_t *out);
