@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Robot data sets in LeRobot's format give the samples that LeRobot defines, even after a resume and on several ranks."""
 
+import copy
 import json
+import pickle
 import re
 import subprocess
 import sys
@@ -210,6 +212,43 @@ def test_mixtures_of_robots(tmp_path):
     make(tmp_path / "b", seed=9)
     mixed = Loader.mix([(Loader.from_lerobot(tmp_path / n, 4), 0.5) for n in "ab"], steps=8)
     assert len(indices(mixed)) == 8
+
+
+def test_what_frameworks_ask_for_is_answered_with_a_way_out(tmp_path):
+    make(tmp_path)
+    loader = Loader.from_lerobot(tmp_path, 4)
+    mixed = Loader.mix([(loader, 1)])
+    assert len(next(iter(loader))["index"]) == 4
+    for of, name, message in (
+        (loader, "sampler", r"'RobotLoader' object has no attribute 'sampler': .*loader.set_epoch\(epoch\) sets the epoch"),
+        (loader, "as_dataloader", r"torch.utils.data.DataLoader\(loader.dataset, ...\)"),
+        (loader, "samplr", "^'RobotLoader' object has no attribute 'samplr'$"),
+        (mixed, "sampler", r"'Mixture' object has no attribute 'sampler': .*leave out sampler.set_epoch\(\)"),
+        (mixed, "dataset", r"mixture.loaders\[0\].dataset"),
+        (mixed, "num_workers", "mixture.loaders are its Loaders"),
+        (mixed, "datasets", "^'Mixture' object has no attribute 'datasets'$"),
+    ):
+        assert not hasattr(of, name)
+        with pytest.raises(AttributeError, match=message):
+            getattr(of, name)
+    for do in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match=r"a Loader of robot data cannot be pickled or copied: .*Make it in the process that uses it"):
+            do(loader)
+
+
+def test_processes_of_a_dataloader_take_the_data_set(tmp_path):
+    import videos
+
+    make(tmp_path, cameras=int(videos.can_decode()))
+    dataset = Loader.from_lerobot(tmp_path, 4).dataset
+    want = [dataset[i] for i in range(len(dataset))]
+    workers = torch.utils.data.DataLoader(dataset, None, num_workers=1, multiprocessing_context="spawn")
+    for samples in (workers, copy.deepcopy(dataset)):
+        got = [samples[i] for i in range(len(want))] if samples is not workers else list(samples)
+        assert len(got) == len(want)
+        for one, other in zip(got, want, strict=True):
+            assert one.keys() == other.keys()
+            assert all(torch.equal(one[k], v) if isinstance(v, torch.Tensor) else one[k] == v for k, v in other.items())
 
 
 @pytest.mark.parametrize("version", [3, 2])

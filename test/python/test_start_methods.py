@@ -168,6 +168,12 @@ def test_what_owns_threads_or_memory_is_neither_pickled_nor_copied(tree):
             copy.copy(what)
 
 
+def test_the_data_set_of_a_loader_is_copied(tree):
+    listing = Loader(tree, 4, transforms=[T.Resize((16, 16))]).dataset
+    for again in (copy.copy(listing), copy.deepcopy(listing), pickle.loads(pickle.dumps(listing))):
+        assert len(again) == len(listing) and again.classes == listing.classes and repr(again) == repr(listing)
+
+
 def test_batches_of_a_loader_go_to_other_processes(tree):
     loader = Loader(tree, 4, transforms=[T.Resize((16, 16))], fields=["image", "label", "path"])
     for batch in loader:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from stoker._at_exit import end_loop
 from stoker.errors import StateError
+from stoker.loader._refused import not_copied
 
 if TYPE_CHECKING:
     from stoker.loader.batches._batch import Batch
@@ -45,10 +46,7 @@ class Epoch:
         return len(self._loader)
 
     def __getstate__(self) -> Any:
-        raise TypeError(
-            "an iterator over a Loader cannot be pickled or copied: the Loader owns threads and memory. Make it in the process that uses it; state_dict() of the "
-            "Loader is what to save"
-        )
+        raise not_copied("an iterator over a Loader", "the Loader")
 
 
 def call(what: str, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -5,14 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stoker import _numbers
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader._epoch import END, Epoch
+from stoker.loader._refused import advice, no_attribute, not_copied
 from stoker.loader._saved import MOST_EPOCHS, MOST_SAMPLES, is_whole, whole_of
 
 _STATE = 1
+_INSTEAD = advice(
+    "a mixture is iterated over in a loop and is no torch DataLoader; mixture.loaders are its Loaders, each with its own attributes",
+    dataset="each Loader of the mixture has its own: mixture.loaders[0].dataset",
+    sampler="the Loaders of a mixture order their samples and divide them among the ranks themselves, so leave out sampler.set_epoch()",
+)
 
 
 class Mixture:
@@ -288,10 +294,12 @@ class Mixture:
         self._resumed = self._inside
 
     def __getstate__(self) -> Any:
-        raise TypeError(
-            "a mixture of Loaders cannot be pickled or copied: a Loader owns threads and memory. Make it in the process that uses it; state_dict() is what to "
-            "save"
-        )
+        raise not_copied("a mixture of Loaders")
+
+    if not TYPE_CHECKING:  # type checkers would take any name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            return no_attribute(self, name, _INSTEAD)
 
     def __enter__(self) -> Mixture:
         return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stoker import _core, _numbers, _ranks
 from stoker._at_exit import close_at_exit, wait_for_loop
@@ -13,12 +13,17 @@ from stoker._same_data import WAY_OUT
 from stoker.errors import InvalidArgumentError, NotFoundError, StateError
 from stoker.loader import _options
 from stoker.loader._epoch import END, Epoch, call
+from stoker.loader._refused import advice, no_attribute, not_copied
 from stoker.loader._saved import MOST_EPOCHS, MOST_SAMPLES, is_whole, whole_of
 from stoker.loader.sources._fetch import Threads, unfinished
 from stoker.loader.sources._robots import Robots
 from stoker.loader.sources._table_source import permutation
 
 _STATE = 1
+_INSTEAD = advice(
+    "Loader.from_lerobot makes batches for a loop, and no torch DataLoader; torch.utils.data.DataLoader(loader.dataset, ...) is one of the same samples",
+    sampler="the Loader shuffles its samples and divides them among the ranks itself, and loader.set_epoch(epoch) sets the epoch",
+)
 _MOST_THREADS = 256
 _AHEAD = 3  # number of batches that threads make ahead of the loop
 
@@ -217,6 +222,14 @@ class RobotLoader:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __getstate__(self) -> Any:
+        raise not_copied("a Loader of robot data")
+
+    if not TYPE_CHECKING:  # type checkers would take any name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            return no_attribute(self, name, _INSTEAD)
 
     def __repr__(self) -> str:
         order = f"shuffled with seed {self._seed}" if self._shuffle else "in order"

@@ -25,6 +25,7 @@ from stoker.loader._kinds import BOXES, FLOATS, has_sound, internal, kinds_of, l
 from stoker.loader._mixture import Mixture
 from stoker.loader._one_thread import OneThread
 from stoker.loader._order import BatchOrder, Order, make_order
+from stoker.loader._refused import not_copied
 from stoker.loader._run import Run
 from stoker.loader._saved import MOST_EPOCHS, Saved, is_whole
 from stoker.loader._spec import DatasetArguments, Spec
@@ -673,9 +674,7 @@ class Loader(metaclass=BriefHelp):
         self.close()
 
     def __getstate__(self) -> Any:
-        raise TypeError(
-            "a Loader cannot be pickled: it owns threads and memory. Make it in the process that uses it; state_dict() is what to save"
-        )
+        raise not_copied("a Loader")
 
     def _repr_html_(self) -> str:
         return _html.of_pipeline(repr(self), self._run.pipe)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,14 @@ class Listing:
 
     def __repr__(self) -> str:
         return self._name
+
+    def __reduce__(self) -> Any:
+        """Lets copies and pickles keep the number of samples in place of the function, which belongs to the Loader."""
+        return Listing, (self._name, functools.partial(_itself, self._samples()), self.classes, self.class_to_idx)
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 def object_of(source: Any) -> Any:

@@ -100,10 +100,21 @@ class Robots:
         self._transforms = image_transforms
         self.deltas = self._indices_of(delta_timestamps or {})
         self._read_frames()
-        self._open: OrderedDict[Path, Any] = OrderedDict()
         self._digest: str | None = None
+        self._make_caches()
+
+    def _make_caches(self) -> None:
+        self._open: OrderedDict[Path, Any] = OrderedDict()
         self._lock = threading.Lock()
         self._free_buffers: dict[tuple[int, ...], list[Any]] = {}  # for each shape, arrays of batches that were freed
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leaves out the open videos, so that a worker process of a DataLoader gets the data set and opens its own."""
+        return {name: value for name, value in vars(self).items() if name not in ("_open", "_lock", "_free_buffers")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._make_caches()
 
     def digest(self) -> str:
         """Returns a digest of the rate, the chosen episodes, the features and the tasks, for saved states."""

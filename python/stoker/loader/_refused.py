@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors for uses of a Loader that only a torch DataLoader permits: copies, pickles, and attributes that frameworks read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+# Attributes of torch's DataLoader and of Loader that RobotLoader and Mixture do not have, besides `sampler` and `dataset`.
+_OF_LOADERS = (
+    *(
+        "batch_sampler",
+        "collate_fn",
+        "drop_last",
+        "generator",
+        "multiprocessing_context",
+        "num_workers",
+        "persistent_workers",
+        "pin_memory",
+    ),
+    *("pin_memory_device", "prefetch_factor", "timeout", "worker_init_fn", "as_dataloader", "class_to_idx", "classes", "pipeline", "show"),
+)
+
+
+def advice(other: str, **own: str) -> dict[str, str]:
+    """Returns a dict from the names of missing attributes to what to use in place of them. own: advice for some names; other: for all other names."""
+    return {**dict.fromkeys(_OF_LOADERS, other), **own}
+
+
+def no_attribute(of: Any, name: str, instead: Mapping[str, str]) -> Any:
+    """Raises the AttributeError of a class's __getattr__: with advice if `instead` has the name, or else Python's own, also that of a property that failed."""
+    if name not in instead:
+        return object.__getattribute__(of, name)
+    raise AttributeError(f"{type(of).__name__!r} object has no attribute {name!r}: {instead[name]}", name=name, obj=of)
+
+
+def not_copied(what: str, owner: str = "it") -> TypeError:
+    """Returns the error for pickling or copying an object that owns threads and memory. owner: what owns them, if that is not the object itself."""
+    save = "state_dict()" if owner == "it" else "state_dict() of the Loader"
+    return TypeError(
+        f"{what} cannot be pickled or copied: {owner} owns threads and memory. Make it in the process that uses it; {save} is what to save"
+    )
