@@ -13,7 +13,7 @@ import math
 import numbers
 import operator
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict, TypeVar
 
@@ -422,6 +422,7 @@ class Settings:
                 self.__dict__[name] = value
             elif value is not None:
                 self.accepted[name] = value
+        check_limit("Pipeline", given)
         depth = given.get("prefetch_queue_depth", self.prefetch_queue_depth)
         self.queues = dict(depth) if isinstance(depth, dict) else {}
         kept = _seed_of(self.checkpoint)  # the order of samples continues with the state's seed, so random operators must use that seed too
@@ -481,6 +482,15 @@ class Settings:
                     shown = types.DALIDataType(actual[0]) if what == "type" else have
                     raise InvalidArgumentError(f"output {i}: {what} {want!r} was declared, it is {shown!r}")
         return complete
+
+
+def check_limit(owner: str, given: Mapping[str, Any]) -> None:
+    """Raises InvalidArgumentError if max_errors is given without on_error, as it would have no effect. owner: "Pipeline" or "Loader". given: settings."""
+    if given.get("max_errors") and given.get("on_error") is None:
+        raise InvalidArgumentError(
+            f"{owner}: max_errors={given['max_errors']!r} limits how many bad samples are skipped or replaced, but without on_error the first one is an error: "
+            'give on_error="skip" or "replace" too'
+        )
 
 
 def read_state(state: str | bytes | os.PathLike[str]) -> str:

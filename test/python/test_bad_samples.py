@@ -11,9 +11,9 @@ import pytest
 import torch
 from leftovers import _native_threads
 from PIL import Image
-from stoker import Loader, fn, pipeline_def
+from stoker import Loader, Pipeline, fn, pipeline_def
 from stoker import transforms as T
-from stoker.errors import CorruptError, LimitError, StokerError
+from stoker.errors import CorruptError, InvalidArgumentError, LimitError, StokerError
 from stoker.plugin.pytorch import DALIGenericIterator, LastBatchPolicy
 
 SMALL = [T.Resize((8, 8))]
@@ -531,3 +531,15 @@ def test_more_bad_samples_than_are_kept(tmp_path, capfd):
     bad = ordered.pipeline.bad_samples()
     assert len(bad) == 10000 and bad[-1].epoch == 1 and bad[0].epoch == 0
     assert "bad_samples() has the last 10000 of 10547 bad samples" in capfd.readouterr().err
+
+
+def test_a_limit_without_on_error_is_refused(listed):
+    """Without on_error the first bad sample is an error, so a user who gives only max_errors would wait in vain for samples to be skipped."""
+    for make in (lambda **more: Loader(listed(6, (2,)), 2, transforms=SMALL, **more), lambda **more: Pipeline(2, 1, None, **more)):
+        for limit in (5, 0.1):
+            with pytest.raises(InvalidArgumentError, match=rf'max_errors={limit} .*: give on_error="skip" or "replace" too'):
+                make(max_errors=limit)
+        with pytest.raises(InvalidArgumentError, match="max_errors is at least 0"):
+            make(max_errors=-1)
+        for settings in ({"max_errors": 0}, {"max_errors": None}, {"max_errors": 5, "on_error": "raise"}):
+            make(**settings)

@@ -12,7 +12,7 @@ from typing import Any
 from stoker import _needs, types
 from stoker._numbers import INT64_MAX, flag, whole
 from stoker._ranks import Shard, share, together
-from stoker._settings import SETTINGS, PassedOn, table
+from stoker._settings import SETTINGS, PassedOn, check_limit, table
 from stoker._signatures import hint_for
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StokerError, UnsupportedError
@@ -146,6 +146,7 @@ def checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
             text = str(e).replace("Pipeline: prefetch_queue_depth", "Loader: prefetch").replace("Pipeline: ", "Loader: ", 1)
             text = text.replace("Loader: num_threads is a whole", 'Loader: num_threads is "auto" or a whole')
             raise type(e)(text) from None
+    check_limit("Loader", settings)
     return settings
 
 
