@@ -2,6 +2,7 @@
 """Samples of data sets of all kinds are used unchanged, converted with a notice, or refused with advice. torchvision, NumPy and pandas are the references."""
 
 import collections
+import copy
 import dataclasses
 import gzip
 import os
@@ -534,6 +535,40 @@ def test_changes_of_a_data_set_whose_files_were_read(tree):
     loader = Loader(kept, 4)
     kept.targets, kept.epoch = [], 3
     assert len(list(loader)) == len(loader) == len(list(loader))
+
+
+def test_changes_inside_the_transform_of_a_data_set(tree):
+    torchvision = import_torchvision()
+    old, new = torchvision.transforms, pytest.importorskip("torchvision.transforms.v2")
+
+    def small(t, *more):
+        return t.Compose([t.Resize((8, 8)), *more, t.PILToTensor(), t.ConvertImageDtype(torch.float32)])
+
+    def also_inside(t):
+        return small(t, t.RandomApply([t.ColorJitter(0.5)], p=0.2))
+
+    for transform, change in (
+        (small(old), lambda t: t.transforms.append(old.Normalize([0.5] * 3, [0.2] * 3))),
+        (small(old), lambda t: t.transforms.pop(0)),
+        (small(old), lambda t: setattr(t.transforms[0], "size", (4, 4))),
+        (small(new), lambda t: t.transforms.insert(1, new.RandomHorizontalFlip())),
+        (new.Compose([*small(new).transforms, new.Normalize([0.5] * 3, [0.2] * 3)]), lambda t: t.transforms[3].mean.__setitem__(0, 0.1)),
+        (also_inside(old), lambda t: setattr(t.transforms[1], "p", 0.9)),
+        (also_inside(old), lambda t: setattr(t.transforms[1].transforms[0], "brightness", [0.1, 3.0])),
+        (torch.nn.Sequential(new.Resize((8, 8)), new.PILToTensor()), lambda t: t.append(new.RandomHorizontalFlip())),
+    ):
+        for indices in (None, [0, 2]):
+            own = copy.deepcopy(transform)
+            source = torchvision.datasets.ImageFolder(tree, own)
+            source = source if indices is None else torch.utils.data.Subset(source, indices)
+            loader = Loader(source, 4)
+            assert len(list(loader)) == len(loader) and source[0]
+            if isinstance(own, torch.nn.Module):
+                own.eval()
+            assert len(list(loader)) == len(loader)  # neither a call nor eval() changes what a transform does
+            change(own)
+            with pytest.raises(StateError, match="its transform was changed after the Loader had read it"):
+                iter(loader)
 
 
 class Many(Set):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -63,34 +64,73 @@ _READ = (
 )
 
 
+_OF_TRANSFORMS = ("stoker", "torch", "torchvision")  # packages whose transforms do what their attributes say
+
+
 class Taken:
-    """Notices whether the user replaces what `known` has read of a data set, which has no effect on the Loader."""
+    """Notices whether the user changes what `known` has read of a data set, which has no effect on the Loader."""
 
     def __init__(self, source: Any) -> None:
         self._source = source
         self._read = list(_read_of(source))
 
     def check(self) -> None:
-        """Raises StateError if an attribute has another value, or a list another length, than when the Loader was made."""
+        """Raises StateError if an attribute has another value, a list another length, or a transform other settings, than when the Loader was made."""
         now = list(_read_of(self._source))
-        for (name, value, length), (_, other, other_length) in zip(self._read, now, strict=False):
-            if value is not other or length != other_length:
+        for (name, value, inside), (_, other, other_inside) in zip(self._read, now, strict=False):
+            if value is not other or inside != other_inside:
                 raise StateError(
                     f"{type(self._source).__name__}: its {name} was changed after the Loader had read it, which happens once, when the Loader is made: make "
                     "another Loader (its load_state_dict continues from this one's state_dict), or one data set for each"
                 )
 
 
-def _read_of(source: Any) -> Iterator[tuple[str, Any, int]]:
-    """Yields (name, value, length) of the attributes that `known` reads, also of the data sets inside of a Subset or ConcatDataset."""
+def _read_of(source: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Yields (name, value, what is inside) of the attributes that `known` reads, also of the data sets inside of a Subset or ConcatDataset. Inside is the length
+    of a list, and what _settings_of returns for a transform."""
     held = vars(source)
     for name in _READ:
         if name not in held or (name == "targets" and "samples" in held):  # the targets of an ImageFolder are those in `samples`
             continue
         value = held[name]
-        yield name, value, len(value) if isinstance(value, list) else -1
+        yield name, value, _settings_of(value) if "transform" in name else len(value) if isinstance(value, list) else -1
         for part in value if name == "datasets" else [value] if name == "dataset" else ():
             yield from _read_of(part)
+
+
+class _Object:
+    """Equals only a wrapper of the same object."""
+
+    def __init__(self, wrapped: Any) -> None:
+        self._wrapped = wrapped
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Object) and self._wrapped is other._wrapped
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+_MOST_COMPARED = 10000  # elements of a tensor, such as the matrix of a LinearTransformation
+
+
+def _settings_of(value: Any) -> Any:
+    """Copies what a transform does, so that a later change inside of it can be noticed: lists, numbers, and the attributes of transforms of stoker, torch and
+    torchvision. Other objects, such as those of users' classes, are compared only with `is`: their Python runs for each sample, with their changes."""
+    if isinstance(value, (list, tuple)):
+        return [type(value), *map(_settings_of, value)]
+    if isinstance(value, dict):
+        return [[key, _settings_of(held)] for key, held in value.items()]
+    if value is None or isinstance(value, (bool, int, float, str, Enum)):
+        return repr(value)  # NaN does not equal itself
+    if hasattr(value, "tolist") and math.prod(value.shape) <= _MOST_COMPARED:
+        return [str(value.dtype), repr(value.tolist())]
+    if type(value).__module__.partition(".")[0] not in _OF_TRANSFORMS or not hasattr(value, "__dict__"):
+        return _Object(value)
+    # torch's modules keep the modules inside of them under a private name, and say in `training` whether a model around them is trained.
+    held = {
+        k: v for k, v in vars(value).items() if k in ("_modules", "_buffers", "_parameters") or not (k.startswith("_") or k == "training")
+    }
+    return [type(value), _settings_of(held)]
 
 
 def ids_of(indices: Iterable[Any]) -> list[int]:
@@ -119,11 +159,7 @@ def _same_transform(a: Any, b: Any) -> bool:
         return bool(a == b)
     if hasattr(a, "tolist"):
         return _same_transform((str(a.dtype), a.tolist()), (str(b.dtype), b.tolist()))
-    return (
-        type(a).__module__.partition(".")[0] in ("stoker", "torch", "torchvision")
-        and hasattr(a, "__dict__")
-        and _same_transform(vars(a), vars(b))
-    )
+    return type(a).__module__.partition(".")[0] in _OF_TRANSFORMS and hasattr(a, "__dict__") and _same_transform(vars(a), vars(b))
 
 
 def _joined(parts: list[Listed | Arrays | None]) -> Listed | Arrays | None:
