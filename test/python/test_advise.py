@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import os
+import re
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from PIL import Image
 from stoker import Loader, advise
 from stoker import transforms as T
 from stoker._advise import bound, cache, clock, machine, subject
-from stoker._advise.plan import Step
+from stoker._advise.plan import Plan, Step
 from stoker.errors import InvalidArgumentError, NotFoundError, StateError
 
 
@@ -183,6 +184,19 @@ def test_wrong_numbers():
     for wrong in ({"steps": 1}, {"rounds": 0}, {"warmup": -1}, {"cached": -2}):
         with pytest.raises(InvalidArgumentError, match=next(iter(wrong))):
             advise([], **wrong)
+    for name, given in itertools.product(("steps", "rounds", "warmup", "cached"), ("a", 2.5, float("nan"), [1], None, "40")):
+        with pytest.raises(TypeError, match=rf"^advise: {name}.* is a whole number, not {re.escape(repr(given))}$"):
+            advise([], **{name: given})
+    for name, given, message in (
+        ("quiet", "no", "advise: quiet is True or False, not 'no'"),
+        ("png", True, "advise: png is the path of a file to write, not True"),
+        ("json", 5, "advise: json is the path of a file to write, not 5"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            advise([], **{name: given})
+    with pytest.raises(TypeError, match="not the class Loader"):
+        advise(Loader)
+    assert advise([], steps=np.int64(4), rounds=torch.tensor(2), cached=np.array(3))._plan == Plan(4, 2, 20, 3)
 
 
 def test_everything_else_is_the_loaders(tree):

@@ -34,6 +34,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from stoker import _numbers
 from stoker._advise.plan import Plan
 from stoker._advise.report import Report
 from stoker._advise.watch import Watched
@@ -65,7 +66,8 @@ def advise(
 
     The wrapper's method report() returns the findings so far, at any time. Raises TypeError if the loader cannot be iterated over.
     """
-    if not hasattr(loader, "__iter__"):
-        raise TypeError(f"advise: the loader is something to iterate over, such as a Loader or a DataLoader, not {type(loader).__name__}")
-    plan = Plan(int(steps), int(rounds), int(warmup), 0 if cached is False else 8 if cached is True else int(cached))
-    return Watched(loader, plan, png=png, json=json, quiet=quiet)
+    if isinstance(loader, type) or not hasattr(loader, "__iter__"):
+        given = f"the class {loader.__name__}" if isinstance(loader, type) else type(loader).__name__
+        raise TypeError(f"advise: the loader is something to iterate over, such as a Loader or a DataLoader, not {given}")
+    plan = Plan(steps, rounds, warmup, 0 if cached is False else 8 if cached is True else cached)
+    return Watched(loader, plan, png=png, json=json, quiet=_numbers.flag("advise: quiet", quiet))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from stoker.errors import InvalidArgumentError
+from stoker import _numbers
 
 _CACHED_SETTLE = 3  # number of steps at the beginning of each cached block that are not measured
 
@@ -23,8 +23,8 @@ class Plan:
 
     def __post_init__(self) -> None:
         for name, least in (("steps", 2), ("rounds", 1), ("warmup", 0), ("cached", 0)):
-            if getattr(self, name) < least:
-                raise InvalidArgumentError(f"advise: {name} is at least {least}, not {getattr(self, name)}")
+            also = " (or True or False)" if name == "cached" else ""
+            object.__setattr__(self, name, _numbers.whole(f"advise: {name}{also}", getattr(self, name), least))
 
     def blocks(self) -> list[Block]:
         """Returns the blocks, alternately live and cached. Each live block begins with steps that are not measured, in which the loader's queues fill again."""

@@ -16,7 +16,7 @@ from stoker._advise.cache import Cache
 from stoker._advise.plan import Block, Plan, Step
 from stoker._advise.subject import recognise
 from stoker._cores import usable_cores
-from stoker.errors import NotFoundError, StateError
+from stoker.errors import ArgumentError, NotFoundError, StateError
 
 _END: Any = object()  # returned in place of a batch at the end of an epoch
 
@@ -27,6 +27,8 @@ class Watched:
 
     def __init__(self, loader: Any, plan: Plan, *, png: Any = None, json: Any = None, quiet: bool = False) -> None:
         for name, path in (("png", png), ("json", json)):
+            if path is not None and not isinstance(path, (str, os.PathLike)):
+                raise ArgumentError(f"advise: {name} is the path of a file to write, not {path!r:.80}")
             folder = None if path is None else Path(path).absolute().parent
             if folder and not folder.is_dir():
                 raise NotFoundError(f"advise: {name}={str(path)!r}: there is no folder {folder}")
