@@ -4,9 +4,9 @@
 
 usage: shared_gpu.py FOLDER [--processes 8] [--threads 2] [--batch 64] [--seconds 5] [--rounds 3]
 
-FOLDER holds JPEG files. The processes take batches of 224x224 during the same seconds; figures are images per second of all of them. Each one also compares
-its first batch with that of the cores, byte by byte. The one process has the threads of all N together. The program starts an MPS daemon in a folder of its
-own, and ends it. Without `nvidia-cuda-mps-control`, that row is left out.
+FOLDER holds JPEG files. The processes take batches of 224x224 during the same seconds; figures are images per second of all of them. Each process also
+compares its first batch, byte by byte, with the batch that the CPU makes of the same files. The single process has as many threads as the N together. The
+program starts an MPS daemon in a folder of its own, and ends it. Without `nvidia-cuda-mps-control`, that row is left out.
 """
 
 from __future__ import annotations

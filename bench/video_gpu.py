@@ -7,8 +7,8 @@ usage: video_gpu.py [--folder DIR] [--cameras N] [--gop N] [--frames N] [--secon
 Makes one HEVC video of 1600 x 900 pixels for each camera in the folder if it is empty (needs the ffmpeg program). A moment is one frame of every camera.
 random: moments at random times. consecutive: the moments of a video one after another, in requests of ten. single: the same in requests of one. Each
 camera has its own decoder and --threads threads share the cameras' work; all sides use the same threads. A figure is the median over the rounds. --check
-compares a few frames with the cores'. --engines measures what the GPU's decode engines give at most: PyNvVideoCodec decodes whole files, and nothing is
-converted or copied.
+compares a few frames with those that the CPU decodes. --engines measures what the GPU's decode engines give at most: PyNvVideoCodec decodes whole files,
+and nothing is converted or copied.
 """
 
 from __future__ import annotations

@@ -42,8 +42,8 @@ class Storage:
     keys in AWS's files. anonymous=True: requests are not signed. path_style: True puts the bucket into the URL's path, False into the host's name; None: into
     the path if an endpoint is given.
     ca_bundle: path of a file with the certificates that are trusted. proxy: URL of a proxy; "": no proxy.
-    requests: the most requests that are sent at the same time, up to 2048. It is also limited by the connections that fit into half of the files that the
-    process may open. threads: number of threads that send requests: 2 by default, at most 16.
+    requests: the most requests that are sent at the same time, up to 2048. Their connections take at most half of the files that the process may open,
+    which is a second limit. threads: number of threads that send requests: 2 by default, at most 16.
     retries: how often a request that failed at the store or in the network is sent again: 10 times by default. Until a server has answered for the first
     time, a request is sent again only 4 times, or once after a time-out.
     hedging: whether a request is sent a second time if its answer takes longer than nearly all others did.

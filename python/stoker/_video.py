@@ -273,7 +273,7 @@ class VideoDecoder:
     @property
     def counters(self) -> dict[str, float]:
         """Returns a dict of counters since the video was opened: frames requested, packets decoded for them, how often decoding began at a key frame, requests
-        to a store, and seconds of CPU work for each part."""
+        to a store, and the seconds that the CPU spent reading packets, decoding and converting to RGB."""
         return self._video.counters()
 
     @property

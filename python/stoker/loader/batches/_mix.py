@@ -28,8 +28,8 @@ class BatchTransforms:
             _check(step)
 
     def refuse_followers(self, kinds: Iterable[str]) -> None:
-        """Raises InvalidArgumentError for a transform that mixes images if samples have masks, boxes, points or further images, which would stay those of one
-        sample, as torchvision does for masks and boxes. kinds: the kinds of the samples' parts after the image."""
+        """Raises InvalidArgumentError for a transform that mixes images if samples have masks, boxes, points or further images: these would stay those of one
+        sample. torchvision raises an error for masks and boxes, too. kinds: the kinds of the samples' parts after the image."""
         found = next((kind for kind in kinds if kind in (MASK, BOXES, POINTS, *PICTURES)), None)
         mixing = next((type(step).__name__ for step in _parts(self._steps) if isinstance(step, T.Mixing)), None)
         if found is not None and mixing is not None:

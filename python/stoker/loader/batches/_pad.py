@@ -37,8 +37,8 @@ def checked(pad: Any) -> dict[str, float] | None:
 
 
 def check_holds(dtype: str, kind: str, value: float, what: str = "Loader: pad") -> None:
-    """Raises InvalidArgumentError if a tensor of this type cannot represent the value that fills its padding: it would get the nearest value that it can. kind:
-    the kind of the padded field. dtype: the name that torch gives to the type. what: what gives the value, in the message."""
+    """Raises InvalidArgumentError if a tensor of this type cannot represent the value that fills its padding: the padding would get the nearest value instead.
+    kind: the kind of the padded field. dtype: the name that torch gives to the type. what: what gives the value, in the message."""
     low, high = _range_of(dtype)
     whole = "float" not in dtype
     if low <= value <= high and (not whole or value.is_integer()):

@@ -23,7 +23,7 @@ class UsageError(Exception):
 
 
 def _local(argument: str) -> str:
-    """Returns the path that a file:// URI names. Returns other arguments as they are, and URIs of files on another host."""
+    """Returns the path that a file:// URI names. Returns other arguments as they are, including URIs of files on another host."""
     path = named_path(argument)
     return path if path.startswith("/") else argument
 

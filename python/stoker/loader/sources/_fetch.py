@@ -50,7 +50,7 @@ class Fetched:
 
 @functools.cache
 def _has_getitems(kind: type) -> bool:
-    """Returns whether a class of Datasets has a __getitems__ that is not older than its __getitem__, which a derived class may have replaced without the other."""
+    """Returns whether a class of Datasets has a __getitems__ that still belongs to its __getitem__: False if a derived class has replaced only __getitem__."""
     for base in kind.__mro__:
         if vars(base).get("__getitems__"):
             return True
