@@ -24,7 +24,7 @@ class CoordinateCropper(PipelineStepBase):
     def _process(self, data: SampleDataGroup) -> SampleDataGroup:
         for path in data.find_all_occurrences(self._points_name):
             kind = SampleDataGroup.get_numpy_type_for_dali_type(data.get_type_of_item_in_path(path))
-            lo, hi = (typed_constant([corner], kind) for corner in (self._minimum_point, self._maximum_point))
+            lo, hi = (typed_constant(corner, kind) for corner in (self._minimum_point, self._maximum_point))
             with at_path(path_text(path)):
                 data.set_item_in_path(path, math.clamp(data.get_item_in_path(path), lo, hi))
         return data
