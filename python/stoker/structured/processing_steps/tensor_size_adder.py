@@ -24,9 +24,10 @@ class TensorSizeAdder(PipelineStepBase):
         for path in data.find_all_occurrences(self._tensor_name):
             group = data.get_parent_of_path(path)
             with at_path(path_text(path)):
-                size = fn.cast(image_size(group[self._tensor_name])[0:2], dtype=self._type)
+                size = image_size(group[self._tensor_name])
+                hw = fn.stack(size[0], size[1])  # unlike a slice, an index is refused for a tensor of one dim, such as the bytes of a file
             group.add_data_field(self._size_name, self._type)
-            group[self._size_name] = size
+            group[self._size_name] = fn.cast(hw, dtype=self._type)
         return data
 
     def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:
