@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from stoker import types
 from stoker.errors import InvalidArgumentError
 from stoker.pipeline import Pipeline
 from stoker.plugin.base_iterator import EpochIterator
+from stoker.structured.pipeline.sample_data_group import array_to_text
 from stoker.tensors import tensor_list
 
 if TYPE_CHECKING:
@@ -54,6 +58,7 @@ class StructuredBatches(EpochIterator):
         return int(state["epoch"] * state["size"] + state["consumed"]) // batch * self.batch_size % self._samples
 
     def __next__(self) -> list[dict[str, Any]]:
+        require_different(self._names)
         return [dict(zip(self._names, self.next_values(), strict=False))]
 
     next = __next__
@@ -112,9 +117,17 @@ class StructuredBatches(EpochIterator):
         )
 
 
-def _texts(batch: _core.Batch, k: int) -> list[str]:
+def require_different(names: Sequence[str]) -> None:
+    """Raises InvalidArgumentError if two data fields have one name of field_names_flat, such as a field "a.b" and the field "b" of a group "a": a dict would
+    hold only one of them."""
+    if len(set(names)) < len(names):
+        double = next(name for name in names if names.count(name) > 1)
+        raise InvalidArgumentError(f"two fields have the flat name '{double}': rename the one whose own name has a dot or brackets")
+
+
+def _texts(batch: _core.Batch, k: int) -> list[Any]:
     texts = []
     for sample in tensor_list(batch, k):
         host = sample.as_cpu()
-        texts.append(bytes(memoryview(host)).rstrip(b"\0").decode())
+        texts.append(array_to_text(np.asarray(host)))
     return texts

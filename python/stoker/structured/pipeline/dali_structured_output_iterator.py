@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from stoker.pipeline import Pipeline
-from stoker.structured.pipeline._batches import StructuredBatches
+from stoker.structured.pipeline._batches import StructuredBatches, require_different
 from stoker.structured.pipeline._data_loader_mask import masked_as
 from stoker.structured.pipeline.sample_data_group import SampleDataGroup
 
@@ -70,6 +70,7 @@ class DALIStructuredOutputIterator:
         if dali_generic_iterator_class is None:
             self._iterator = StructuredBatches(pipeline, self._blueprint, num_batches_in_epoch)
         else:
+            require_different(names)
             self._iterator = dali_generic_iterator_class(pipeline, names)
         self._contained_dataset = contained_dataset
         self._convert_sample_data_group_to_dict = convert_sample_data_group_to_dict
@@ -91,7 +92,10 @@ class DALIStructuredOutputIterator:
             step = _nested(self._flat_indices, self._iterator.next_values())
         else:
             step = self._blueprint.get_empty_like_self()
-            step.set_data_from_dali_generic_iterator_output(next(self._iterator), 0)
+            if isinstance(self._iterator, StructuredBatches):
+                step.set_data(self._iterator.next_values()[: len(self._blueprint.field_names_flat)])
+            else:
+                step.set_data_from_dali_generic_iterator_output(next(self._iterator), 0)
             step = step.to_dictionary() if self._convert_sample_data_group_to_dict else step
         return step if self._post_process_func is None else self._post_process_func(step)
 

@@ -152,6 +152,17 @@ class SampleDataGroup:
             return -1
         return next((i for i, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b), min(len(mine), len(theirs)))
 
+    def first_difference(self, other: SampleDataGroup) -> tuple[str, str]:
+        """Returns texts for the first data fields at which this tree and another one of a different format differ: (of this tree, of the other one). Only in
+        Stoker."""
+        at = self.get_flat_index_first_discrepancy_to_other(other)
+
+        def shown(tree: SampleDataGroup) -> str:
+            names = tree.field_names_flat
+            return f"{names[at]} ({tree.field_types_flat[at]})" if 0 <= at < len(names) else "no further field"
+
+        return shown(self), shown(other)
+
     # ---- values ----
 
     def _field(self, name: Name) -> _Field:
@@ -187,13 +198,9 @@ class SampleDataGroup:
         mine = self._fields[name].value
         if mine.type_matches(value):
             return
-        at = mine.get_flat_index_first_discrepancy_to_other(value)
-        shown = [
-            f"{names[at]} ({g.field_types_flat[at]})" if at < len(names := g.field_names_flat) else "no further field"
-            for g in (mine, value)
-        ]
+        ours, theirs = mine.first_difference(value)
         raise MissingFieldError(
-            f"Tried to set the data group field '{shown_name}', but types do not match: it has {shown[0]} where the value has {shown[1]}; "
+            f"Tried to set the data group field '{shown_name}', but types do not match: it has {ours} where the value has {theirs}; "
             "change_type_of_data_and_remove_data changes its format"
         )
 
@@ -218,7 +225,7 @@ class SampleDataGroup:
     def __getitem__(self, name: Name) -> Any:
         field = self._field(name)
         if field.type == types.STRING and not isinstance(field.value, DataNode):
-            return _array_to_text(field.value)
+            return array_to_text(field.value)
         return field.value
 
     def _parent_and_name(self, path: Path) -> tuple[SampleDataGroup, Name]:
@@ -374,8 +381,9 @@ class SampleDataGroup:
 
     @property
     def field_ragged_flat(self) -> tuple[bool, ...]:
-        """Returns for each data field, in the order of field_names_flat, whether samples of a batch may differ in their first extent."""
-        return tuple(f.ragged for _, f in self._leaves())
+        """Returns for each data field, in the order of field_names_flat, whether an iterator returns a RaggedBatch for it. False for texts, which are returned
+        as a list."""
+        return tuple(f.ragged and f.type != types.STRING for _, f in self._leaves())
 
     @property
     def field_strings_flat(self) -> tuple[bool, ...]:
@@ -550,9 +558,10 @@ class SampleDataGroup:
     # ---- in a definition ----
 
     def ensure_uniform_size_in_batch(self, fill_value: float) -> None:
-        """Pads the values of all data fields with fill_value to the largest extents in the batch, as fn.pad does. Call while a pipeline is defined."""
+        """Pads the values of all data fields with fill_value, and texts with zeros, to the largest extents in the batch, as fn.pad does. Call while a pipeline is
+        defined."""
         for _, field in self._leaves():
-            field.value = fn.pad(field.value, fill_value=fill_value)
+            field.value = fn.pad(field.value, fill_value=0 if field.type == types.STRING else fill_value)
             field.ragged = False
 
     def ensure_uniform_size_in_batch_for_all_strings(self) -> None:
@@ -611,6 +620,8 @@ def _as_type(value: Any, wanted: np.dtype[Any]) -> Any:
     """Returns np.asarray(value, wanted). Raises ValueError if a number is out of the type's range: NumPy would silently convert it to another number."""
     refuse_masked(value)
     given = np.asarray(value)
+    if given.dtype.kind == "c":
+        raise ValueError(f"{wanted} cannot hold complex numbers: store their real and imaginary parts, as np.stack((x.real, x.imag), -1)")
     if given.dtype.kind not in "iuf" or wanted.kind == "b" or np.can_cast(given.dtype, wanted) or not given.size:
         return np.asarray(value, dtype=wanted)
     bounds: Any = np.finfo(wanted) if wanted.kind == "f" else np.iinfo(wanted)
@@ -630,17 +641,20 @@ def _text_to_array(name: str, value: Any) -> Any:
         return None
     if not isinstance(value, str):
         raise ValueError(f"field '{name}' takes a str, not {type(value).__name__}")
-    return np.frombuffer(value.encode(), dtype=np.uint8)
+    try:
+        return np.frombuffer(value.encode(), dtype=np.uint8)
+    except UnicodeEncodeError:  # as in the path of a file whose name is not UTF-8
+        raise ValueError(f"field '{name}' takes a str that can be encoded as UTF-8, not {value!r}") from None
 
 
-def _array_to_text(value: Any) -> Any:
+def array_to_text(value: Any) -> Any:
     """Converts an array of bytes to a str, and an array with more dims to nested lists of str. Drops zeros at the end, which are padding."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, (list, tuple)):
-        return [_array_to_text(v) for v in value]
+        return [array_to_text(v) for v in value]
     if not isinstance(value, np.ndarray):  # a tensor of torch, which has cpu(), or of CuPy, which has get()
         value = np.asarray(value.cpu() if hasattr(value, "cpu") else value.get() if hasattr(value, "get") else value)
     if value.ndim > 1:
-        return [_array_to_text(v) for v in value]
+        return [array_to_text(v) for v in value]
     return value.tobytes().rstrip(b"\0").decode()

@@ -31,14 +31,10 @@ class PipelineStepBase(ABC):
         with in_step(type(self).__name__):
             processed = process(data)
         if not processed.type_matches(wanted):
-            at = wanted.get_flat_index_first_discrepancy_to_other(processed)
-            shown = []
-            for tree in (wanted, processed):
-                names = tree.field_names_flat
-                shown.append(f"{names[at]} ({tree.field_types_flat[at]})" if 0 <= at < len(names) else "no further field")
+            announced, returned = wanted.first_difference(processed)
             raise AssertionError(
                 f"{type(self).__name__}: _process returned a tree that is not of the format that "
-                f"_check_and_adjust_data_format_input_to_output announced: {shown[1]} in place of {shown[0]}\n"
+                f"_check_and_adjust_data_format_input_to_output announced: {returned} in place of {announced}\n"
                 f"announced:\n{wanted.get_string_no_details()}returned:\n{processed.get_string_no_details()}"
             )
         processed.take_ragged(wanted)
