@@ -62,7 +62,7 @@ LAYERS = {
     ),
     "iterators": (
         "test_gpu_structured test_dali test_iterators test_iterators_restored test_iterators_parity test_use_cases test_structured "
-        "test_structured_steps"
+        "test_structured_samples test_structured_steps"
     ),
     "command": (
         "test_advise test_command test_table_pack test_getting_started test_pages test_papers test_progress test_sheet test_top test_view_sound"

@@ -6,6 +6,7 @@ from typing import Any
 
 from stoker import types
 from stoker._sources import OfRank
+from stoker.structured.inputs._sample_reader import SampleReader
 from stoker.structured.inputs.callable_base import CallableBase
 from stoker.structured.inputs.data_provider import DataProvider
 from stoker.structured.inputs.sampler_base import SamplerBase
@@ -26,6 +27,7 @@ class SamplerInputCallable(CallableBase):
         num_shards: int = 1,
     ) -> None:
         self.data_provider = data_provider
+        self._reader = SampleReader()
         self.shard_id, self.num_shards = shard_id, num_shards
         self._asked = (max_num_iterations, pre_fetch_queue_length)
         # batches[epoch][batch] lists the indices of the batch's samples.
@@ -37,7 +39,7 @@ class SamplerInputCallable(CallableBase):
 
     @property
     def used_sample_data_structure(self) -> SampleDataGroup:
-        structure = self.data_provider.sample_data_structure
+        structure = self.data_provider.sample_data_structure.get_empty_like_self()  # a provider may return the same tree each time
         structure.set_apply_mapping(False)
         return structure
 
@@ -52,8 +54,7 @@ class SamplerInputCallable(CallableBase):
         if step >= len(epoch):
             raise StopIteration
         index = epoch[step][sample_info.idx_in_batch + self.shard_id * self.batch_size]
-        values: tuple[Any, ...] = self.data_provider.get_data(index).get_data()
-        return values
+        return self._reader.values(self.data_provider, index)
 
     def source_of_rank(self) -> OfRank | None:
         """Returns a source for fn.external_source that a checkpoint can restore with any number of shards; None for a derived class with calls of its own."""

@@ -8,6 +8,7 @@ from typing import Any
 from stoker import types
 from stoker._sources import OfRank
 from stoker.errors import StateError
+from stoker.structured.inputs._sample_reader import SampleReader
 from stoker.structured.inputs.data_provider import DataProvider
 from stoker.structured.inputs.iterable_base import IterableBase
 from stoker.structured.inputs.sampler_base import SamplerBase
@@ -19,13 +20,14 @@ class SamplerInputIterable(IterableBase):
 
     def __init__(self, data_provider: DataProvider, sampler: SamplerBase, shard_id: int = 0, num_shards: int = 1) -> None:
         self.data_provider = data_provider
+        self._reader = SampleReader()
         self.sampler = sampler
         self.shard_id, self.num_shards = shard_id, num_shards
         self._begun = False
 
     @property
     def used_sample_data_structure(self) -> SampleDataGroup:
-        structure = self.data_provider.sample_data_structure
+        structure = self.data_provider.sample_data_structure.get_empty_like_self()  # a provider may return the same tree each time
         structure.set_apply_mapping(False)
         return structure
 
@@ -36,7 +38,7 @@ class SamplerInputIterable(IterableBase):
         return self
 
     def __next__(self) -> list[list[Any]]:
-        return self._batch_of(self.sampler.get_next_batch_indices())
+        return self._batch_of(list(self.sampler.get_next_batch_indices()))
 
     def _batch_of(self, indices: Sequence[int]) -> list[list[Any]]:
         """Returns this shard's part of the batch with these indices, as a list of samples for each field."""
@@ -44,7 +46,7 @@ class SamplerInputIterable(IterableBase):
         if local * self.num_shards != len(indices):
             raise AssertionError(f"Total batch size ({len(indices)}) is not divisible by the number of used shards ({self.num_shards})")
         mine = indices[self.shard_id * local : (self.shard_id + 1) * local]
-        samples = [self.data_provider.get_data(index).get_data() for index in mine]
+        samples = [self._reader.values(self.data_provider, index) for index in mine]
         return [list(field) for field in zip(*samples, strict=True)]
 
     def source_of_rank(self) -> OfRank | None:
@@ -94,7 +96,7 @@ class _InOrder:
                 f"epoch {info.epoch_idx} is asked for, and {type(self._batches.sampler).__name__} has no epochs: the state is of another sampler"
             )
         try:
-            self._last = self._batches.sampler.get_next_batch_indices()
+            self._last = list(self._batches.sampler.get_next_batch_indices())
             self._next += 1
         except StopIteration:
             self._ended = True

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from stoker import types
+from stoker.structured.inputs._sample_reader import SampleReader
 from stoker.structured.inputs.callable_base import CallableBase
 from stoker.structured.inputs.data_provider import DataProvider
 from stoker.structured.pipeline.sample_data_group import SampleDataGroup
@@ -25,6 +26,7 @@ class ShuffledShardedInputCallable(CallableBase):
         if not 0 <= shard_id < num_shards:
             raise ValueError(f"shard_id is {shard_id}; with num_shards={num_shards} it is 0 to {num_shards - 1}")
         self.data_provider = data_provider
+        self._reader = SampleReader()
         self.batch_size = batch_size
         self.shard_id, self.num_shards = shard_id, num_shards
         self.shuffle, self.seed = shuffle, seed
@@ -37,7 +39,7 @@ class ShuffledShardedInputCallable(CallableBase):
 
     @property
     def used_sample_data_structure(self) -> SampleDataGroup:
-        structure = self.data_provider.sample_data_structure
+        structure = self.data_provider.sample_data_structure.get_empty_like_self()  # a provider may return the same tree each time
         structure.set_apply_mapping(False)
         return structure
 
@@ -50,8 +52,7 @@ class ShuffledShardedInputCallable(CallableBase):
             if self.shuffle:
                 self._sequence = np.random.default_rng(self.seed + self._epoch).permutation(self._samples)
         index = int(self._sequence[self.shard_id * self._shard_size + sample_info.idx_in_epoch])
-        values: tuple[Any, ...] = self.data_provider.get_data(index).get_data()
-        return values
+        return self._reader.values(self.data_provider, index)
 
     @property
     def length(self) -> int | None:

@@ -60,7 +60,7 @@ class PipelineDefinition:
     @property
     def input_data_structure(self) -> SampleDataGroup:
         """Returns the format of the input's samples."""
-        return self._input.used_sample_data_structure
+        return self._input.used_sample_data_structure.get_empty_like_self()  # an input may return the same tree each time
 
     def check_and_get_output_data_structure(self) -> SampleDataGroup:
         """Returns the format of the outputs. Raises an error if a step cannot be applied to the format before it, or a path of passthrough_copy_* does not
