@@ -289,8 +289,8 @@ def test_planes_are_sampled_alike(extents: tuple[int, int], interp: Any) -> None
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 @pytest.mark.parametrize("interp", [types.INTERP_NN, types.INTERP_LINEAR])
 def test_sampling_in_blocks_is_sampling_pixel_by_pixel(dtype, interp):
-    """Images of floats, and of bytes with up to four channels, are sampled several pixels at a time, others pixel by pixel. The rows are longer than a block
-    of pixels."""
+    """Images of floats, and of bytes with up to four channels, are sampled several pixels at a time, others pixel by pixel. Both ways give the same pixels,
+    except that interpolated ones may differ by rounding. Some rows are longer than a block of pixels."""
     rng = np.random.default_rng(11)
     samples = [
         rng.integers(0, 256, (h, w, c)).astype(dtype)

@@ -192,7 +192,8 @@ def test_moves_that_are_known(steps):
 
 
 def test_forms_of_masks(tmp_path):
-    """A mask may be a palette image, of which the indices count, a file, or bytes. A sample may have several masks. A tv_tensor needs no `fields`."""
+    """A mask may be an array, the bytes of an image, or a file. The indices of a palette image are the mask, not its colours. A sample may have several masks.
+    A tv_tensor needs no `fields`."""
     rng = np.random.default_rng(SEED)
     h, w = 20, 30
     picture, classes = photograph(rng, h, w), rng.integers(0, 5, (h, w)).astype(np.uint8)

@@ -162,7 +162,8 @@ def make_at(tree, epoch):
 
 @pytest.mark.parametrize("taken", [0, 2, 6])
 def test_state_around_the_end_of_an_epoch(tree, taken):
-    """Saves the state before the first batch, between epochs, and after a break that a new iteration has ended."""
+    """A state that is saved before the first batch, between epochs, or when a new iteration begins after a break, leads to the batches that the saved run gets
+    next."""
     loader = make(tree, shuffle=True, last_batch="keep", seed=4)
     want = [flat(ids(make_at(tree, e))) for e in range(3)]
     assert len({tuple(w) for w in want}) == 3

@@ -162,7 +162,7 @@ def test_warp_affine(arguments: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("arguments", [dict(), dict(fill_value=3.0)], ids=ident)
 def test_warp_to_the_nearest(arguments: dict[str, Any]) -> None:
-    """DALI accumulates positions along a row, so a few positions next to a pixel's edge end up beyond that edge."""
+    """Fewer than 0.5% of the pixels differ. DALI accumulates positions along a row, so a few positions next to a pixel's edge end up beyond that edge."""
     graph = op("warp_affine", matrix=MATRIX.ravel().tolist(), interp_type="INTERP_NN", **arguments)
     for name in ("HWC", "FHWC", "float"):
         (theirs,), (ours,) = (run(side, graph, [INPUTS[name]]) for side in (DALI, STOKER))

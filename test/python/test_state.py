@@ -209,7 +209,8 @@ def test_contiguous_shards_go_on_only_as_they_were(files, reader):
 
 
 def test_contiguous_shards_of_different_sizes_keep_their_own_states(files):
-    """Shard 0 has 4 of 9 samples, and 2 batches in the first epoch, where shard 1 has 3."""
+    """Each shard resumes from its own state, and refuses that of the other. Shard 0 has 4 of 9 samples, and 2 batches in the first epoch, in which shard 1 has
+    3."""
     pipes = [contiguous(files, 9, 2, 2, k) for k in range(2)]
     for pipe in pipes:
         take(pipe, 6)
@@ -269,7 +270,8 @@ def labels_of(batch):
 @pytest.mark.parametrize("last", ["drop", "keep", "pad"])
 @pytest.mark.parametrize("batch", [8, 9, 40])
 def test_a_larger_batch_near_the_end_of_an_epoch(files, kind, last, batch):
-    """The saved position is 50 of 54 samples, so fewer samples remain than a step of the resumed run takes."""
+    """After 50 of 54 samples, a run resumes with a batch size that exceeds the rest of the epoch. It gets the rest as a short or padded batch, or with
+    last_batch="drop" begins the next epoch."""
     make = loaders(files)[kind]
     first = make(batch_size=10, last_batch="keep")
     running = iter(first)
@@ -341,7 +343,8 @@ def test_a_state_of_another_kind_of_loader_is_refused(files):
 
 @pytest.mark.parametrize("sources", ["samples", "batches", "iterable"])
 def test_a_source_resumes_with_a_reader_whose_epochs_share_batches(files, sources):
-    """With 11 samples in batches of 3, later epochs begin inside a batch of the reader, but at the start of a batch of the source."""
+    """A resumed run gets the same values from the reader and from the source as an uninterrupted run. With 11 samples in batches of 3, later epochs begin
+    inside a batch of the reader, but at the start of a batch of the source."""
 
     def sample(info):
         return np.array([info.idx_in_epoch, info.epoch_idx])

@@ -750,7 +750,7 @@ def arrow_at_most(path, memory, shuffle):
 
 @pytest.mark.parametrize("shuffle", ["groups", "no"])
 def test_memory_of_large_groups(tmp_path, shuffle):
-    """Arrow holds the rows of a group as stored and as decoded while it reads the group. In all, it holds at most 24 MiB over `memory`."""
+    """Arrow holds the rows of a group as stored and as decoded while it reads the group. In all, it holds at most 24 MiB more than `memory`."""
     rng, mib = np.random.default_rng(1), 1 << 20
     rows = {"data": pa.array([rng.bytes(mib // 4) for _ in range(480)]), "label": pa.array(range(480))}
     path = write(tmp_path / "table.parquet", rows, 32, use_dictionary=False)  # 15 groups of 8 MiB
@@ -1482,7 +1482,7 @@ def test_the_command_inspects_odd_tables(tmp_path):
 
 @pytest.mark.parametrize("to", ["full", "closed", "pipe"])
 def test_output_that_is_lost_is_a_failure(table, to):
-    """As in the C program: a message unless only the reader of a pipe has ended, and the exit code 1."""
+    """If the output is lost, the exit code is 1, and a message says so unless only the reader of a pipe has ended, as in the C program."""
     command = f"{shlex.quote(sys.executable)} -m stoker inspect {shlex.quote(str(table))}"
     full = {"full": "> /dev/full", "closed": ">&-", "pipe": "| true; exit ${PIPESTATUS[0]}"}[to]
     done = subprocess.run(["bash", "-c", f"{command} {full}"], capture_output=True, text=True, timeout=300)

@@ -101,7 +101,8 @@ def kept(folder):
 
 @pytest.mark.essential
 def test_the_same_samples_from_everywhere(shards, store, tmp_path):
-    """Reads from disk and from a bucket; the source is given as a glob, braces, a list, a folder or an index. Requests may fail, even those for an index."""
+    """Tars give the same samples from disk and from a bucket, and if the source is a glob, braces, a list, a folder or an index. Requests may fail, even those
+    for an index."""
     plain = run(str(shards / "s-*.tar"), shuffle=False)
     assert [label for _, label, _ in plain] == [k for _, _, k in plain] == list(range(37))
     whole = run(str(shards / "s-*.tar"), epochs=2)

@@ -94,7 +94,7 @@ def test_both_packages_decode_in_either_order(clip, other, first):
 
 
 def test_all_installed_packages(clip):
-    """Imports all packages that work together without Stoker, and imports Stoker before, between or after them."""
+    """Stoker can be imported before, between or after all those packages that work together without it."""
     there = [name for name in OTHERS if importlib.util.find_spec(name) is not None]
     good: list[str] = []
     for name in there:

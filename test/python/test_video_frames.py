@@ -66,7 +66,7 @@ def test_frames_by_time(clips):
 
 
 def test_videos_by_number_in_turn(clips):
-    """Reads four videos of different sizes in turn, with fewer decoders than videos, and with more."""
+    """Four videos of different sizes, read in turn, give their own frames, whether there are fewer or more decoders than videos."""
     names = [str(clips(name)) for name in ("h264.mp4", "odd444.mp4", "hevc10.mkv", "mjpeg.avi")]
     want = [videos.frames(name) for name in names]
     samples = [(v, n) for n in range(12) for v in range(4)]

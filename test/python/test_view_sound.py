@@ -22,7 +22,8 @@ def view(*args):
 
 
 def test_a_tone_that_ends(tmp_path):
-    """The file has a tone of 2000 Hz in its first half, then silence."""
+    """The picture of a file with a tone of 2000 Hz and then silence shows the tone only in its first half: in the waveform by its amplitude, in the spectrogram
+    by its frequency."""
     t = np.arange(32000)
     samples = 0.5 * np.sin(2 * np.pi * 2000 / 16000 * t) * (t < 16000)
     (tmp_path / "a.wav").write_bytes(wav((samples[:, None] * [32767, 32767]).astype("<i2"), 16000))

@@ -80,7 +80,8 @@ def on_cpu(got):
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.__name__)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16], ids=str)
 def test_equals_scipy(device, kind, dtype):
-    """The problems have ragged rows and columns. Some are tall, wide, empty or 1x1, some are transposed in memory, and some are maximised."""
+    """The pairs are SciPy's in each problem of a batch with ragged rows and columns. Some problems are tall, wide, empty or 1x1, some are transposed in memory,
+    and some are maximised."""
     rng = np.random.default_rng([KINDS.index(kind), dtype.itemsize])
     done, wanted = 0, max(1, FULL // (len(KINDS) * 4))
     while done < wanted:

@@ -292,7 +292,7 @@ def test_masks_and_indices_convert_to_each_other(device):
 
 
 def test_lazy_views_are_read_by_value(device):
-    """A conjugated or negated view has other values than its memory holds."""
+    """Each function reads the values of a lazily conjugated or negated view, and not the different ones in its memory."""
     index = sb.RaggedBatch(torch.tensor([[0, 1], [2, 0]], device=device), sample_sizes=torch.tensor([2, 1], device=device))
     sizes = torch.tensor([3, 2], device=device)
     for view in (torch.randn(2, 3, dtype=torch.complex64, device=device).conj(), torch._neg_view(torch.randn(2, 3, device=device))):

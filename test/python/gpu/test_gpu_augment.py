@@ -71,7 +71,8 @@ def draw_images(rng: np.random.Generator, width: int, height: int) -> list[np.nd
 @pytest.mark.parametrize("layout", ["CHW", "HWC"])
 @pytest.mark.parametrize("dtype", [types.FLOAT, types.FLOAT16])
 def test_every_operation(layout: str, dtype: types.DALIDataType) -> None:
-    """The images fill one thread block, or several with an incomplete last one. The rectangle that cutout fills may cross the border between two blocks."""
+    """Each operation gives the cores' bytes when it runs in the pass of crop_mirror_normalize. The images fill one thread block, or several with an incomplete
+    last one. The rectangle that cutout fills may cross the border between two blocks."""
     rng = np.random.default_rng(SEED)
     for width, height in [(4, 1), (4 * int(rng.integers(2, 40)), int(rng.integers(2, 60))), (224, 97)]:
         print(width, height)

@@ -92,8 +92,8 @@ def test_dense_windows(number: int) -> None:
 
 @pytest.mark.parametrize("number", range(18))
 def test_dense_windows_of_words(number: int) -> None:
-    """fn.filter with small windows over RGB images of bytes whose output rows are whole words. For these the GPU has a kernel in which each thread computes a
-    column of words."""
+    """fn.filter gives the cores' bytes for small windows over RGB images of bytes whose output rows are whole words. For these the GPU has a kernel in which
+    each thread computes a column of words."""
     rng = np.random.default_rng([SEED, number, 12])
     size, valid = [3, 5, 7][number % 3], rng.random() < 0.3
     frames = [2] if rng.random() < 0.2 else []
@@ -118,8 +118,8 @@ def test_dense_windows_of_words(number: int) -> None:
 
 @pytest.mark.parametrize("number", range(20))
 def test_extremes_of_words(number: int) -> None:
-    """Dilation and erosion with small windows over RGB images of bytes whose rows are whole words. For these the GPU has a kernel in which each thread
-    computes a column of words."""
+    """Dilation and erosion give the cores' bytes for small windows over RGB images of bytes whose rows are whole words. For these the GPU has a kernel in which
+    each thread computes a column of words."""
     rng = np.random.default_rng([SEED, number, 13])
     mask, times = [(3, 1), (5, 1), (7, 1), (3, 2), (3, 3)][number % 5]
     size, frames = (mask - 1) * times + 1, [2] if rng.random() < 0.2 else []
@@ -176,7 +176,8 @@ def test_affine_warps(number: int) -> None:
 @pytest.mark.parametrize("kind", ["water", "sphere", "jitter", "warp_perspective", "warp_affine", "rotate"])
 @pytest.mark.parametrize("number", range(4))
 def test_samples_of_narrow_and_wide_images(kind: str, number: int) -> None:
-    """Warps images of few and of many pixels per row: rows begin at any alignment, and some images consist of border pixels, others have nearly none."""
+    """Warps give the cores' values for images of few and of many pixels per row. Rows begin at any alignment, and some images consist of border pixels, others
+    have nearly none."""
     rng = np.random.default_rng([SEED, number, 13, len(kind)])
     channels, dtype = 1 + (number + len(kind)) % 4, [np.uint8, np.uint8, np.float32, np.uint8][int(rng.integers(4))]
     widths = [*rng.integers(1, 41, 8), *rng.integers(100, 240, 3)]
@@ -196,7 +197,7 @@ def test_samples_of_narrow_and_wide_images(kind: str, number: int) -> None:
 
 @pytest.mark.parametrize("number", range(4))
 def test_affine_warps_far_outside_the_image(number: int) -> None:
-    """Large parts of these outputs are outside of the image, in all directions."""
+    """Warps give the cores' values even if large parts of the output are outside of the image, in all directions."""
     rng = np.random.default_rng([SEED, number, 14])
     shapes = [(int(h), int(w), 3 - 2 * (number % 2)) for h, w in rng.integers(150, 420, (4, 2))]
     batch = [(rng.random(s) * 255).astype(np.float32 if number == 2 else np.uint8) for s in shapes]
@@ -208,7 +209,8 @@ def test_affine_warps_far_outside_the_image(number: int) -> None:
 
 @pytest.mark.parametrize("number", range(12))
 def test_warps_that_repeat_the_sides(number: int) -> None:
-    """The images are rotated and moved so far that pixels of all sides and corners are repeated. Some images are only a few pixels wide."""
+    """Warps without a fill value give the cores' values. The images are rotated and moved so far that pixels of all sides and corners are repeated. Some images
+    are only a few pixels wide."""
     rng = np.random.default_rng([SEED, number, 16])
     channels, dtype = [1, 3, 3, 4][number % 4], np.float32 if number % 5 == 4 else np.uint8
     widths = [1, 2, 3, *rng.integers(4, 41, 3), *rng.integers(100, 240, 3)]

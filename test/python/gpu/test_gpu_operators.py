@@ -188,7 +188,8 @@ def test_noise_is_the_same(name: str, dtype: Any) -> None:
     ("window", "step", "reflect"), [(400, 160, True), (400, 161, True), (401, 160, True), (512, 128, False), (1, 37, True)]
 )
 def test_frames_of_512_samples(layout: str, window: int, step: int, reflect: bool) -> None:
-    """The GPU has a separate kernel for frames of this length. Sounds have from one frame to many, and some frames reach beyond their ends."""
+    """Spectra and mel bands of frames of 512 samples, for which the GPU has a separate kernel, equal those of the cores. Sounds have from one frame to many,
+    and some frames reach beyond their ends."""
     rng = np.random.default_rng(SEED)
     sounds = [rng.standard_normal(n).astype(np.float32) for n in (1, 160, 2399, 2400, 2561, 7777)]
 

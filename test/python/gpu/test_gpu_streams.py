@@ -136,7 +136,7 @@ def test_held_batches_keep_their_pixels(torch_cuda, tree: Path) -> None:
 
 
 def test_cuda_graph_of_a_model(torch_cuda, tree: Path) -> None:
-    """A model is captured and replayed while a loader runs at the same time."""
+    """A model can be captured as a CUDA graph, and replayed, while a loader runs."""
     torch = torch_cuda
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.LazyLinear(10)).cuda().eval()
@@ -160,7 +160,8 @@ def test_cuda_graph_of_a_model(torch_cuda, tree: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["global", "thread_local", "relaxed"])
 def test_cuda_graph_while_loaders_begin_and_end(torch_cuda, tree: Path, mode: str) -> None:
-    """A capture forbids calls, mainly allocations, to all threads. A loader makes such calls when it begins, grows and ends."""
+    """A loader that begins, grows or ends during a capture neither fails nor spoils the CUDA graph. A capture forbids some calls, mainly allocations, to all
+    threads, and the loader makes such calls then."""
     torch = torch_cuda
     model = torch.nn.Linear(64, 64).cuda().eval()
     data = torch.ones(4, 64, device="cuda")
@@ -209,7 +210,7 @@ def test_compiled_model(torch_cuda, tree: Path) -> None:
 
 
 def test_two_pipelines_at_once(torch_cuda, tree: Path) -> None:
-    """The pipelines run in two threads, each on its own stream."""
+    """Two pipelines in two threads, each on its own stream, give the same batches as on the CPU."""
     torch = torch_cuda
     sizes = (40, 56)
     want = [reference(tree, 15, graph={"size": s}) for s in sizes]

@@ -130,7 +130,8 @@ class Source:
         raise NotImplementedError
 
     def forget_orders(self) -> None:
-        """Called when the user's order for the current epoch changes."""
+        """Drops what the source has stored about the order of samples. Called when the user's order for the current epoch changes. Does nothing here, because
+        only some sources store an order."""
 
     def steps_left(self, epoch: int, consumed: int, spec: Spec, indices: array[int] | None, per_rank: bool) -> bool:
         """Returns whether the epoch has another step after all ranks together consumed this many samples. Returns True here, because the state of a reader

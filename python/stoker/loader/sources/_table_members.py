@@ -86,7 +86,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Plan:
-    """Which files a row becomes in a tar."""
+    """Describes the files that each row of a table becomes in a tar."""
 
     members: list[Member]  # one for each column, the image or sound first
     classes: list[str]  # the label column's class names, by number; [] if the table does not give them
