@@ -364,7 +364,8 @@ def test_orders_of_other_lengths_and_ranks(tree, source):
     for sampler in (list(range(10)), list(range(6))):
         with pytest.raises(StateError, match=f"epochs of 21 samples; here they have {len(sampler)}"):
             in_order_of(tree, source, sampler).load_state_dict(state)
-    for epoch in (0, 1):  # an order that this Loader would take from its position on, although the saved run had another one
+    # Otherwise this Loader would continue its own order in the middle, although the saved run delivered the samples before in another order.
+    for epoch in (0, 1):
         plain = after(in_order_of(tree, source, None), 6 * epoch + 2)
         with pytest.raises(StateError, match=r"without an order of its own; .* or save at the end of an epoch"):
             in_order_of(tree, source, list(range(21))).load_state_dict(plain)

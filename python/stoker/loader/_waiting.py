@@ -77,7 +77,8 @@ def line(spent: Spent, machine: Mapping[str, Any]) -> str | None:
     text = f"waited {share:.0%}; bound by "
     if busy >= _BUSY:
         text += f"cores: {_cores(spent.threads, machine)}"
-        # The number of threads that do the same work while the consumer computes. If the consumer waits nearly always, there is no sensible number.
+        # Names the number of threads that would do all the work while the consumer computes. If the consumer waits nearly always, there is no sensible
+        # number.
         if share < _BUSY:
             text += f"; with {max(math.ceil(spent.busy / (spent.elapsed - spent.wait)), spent.threads + 1)} the wait would be 0%"
         return text

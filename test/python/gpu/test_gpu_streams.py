@@ -96,7 +96,7 @@ def test_stream_given_to_run(torch_cuda, tree: Path) -> None:
     stream, got = torch.cuda.Stream(), []
     for _ in range(20):
         images, _ = pipe.run(stream)
-        capsule = images.__dlpack__(stream=-1)  # -1: the stream needs no further order, because run() got it
+        capsule = images.__dlpack__(stream=-1)  # -1: DLPack adds no wait, because run() was given the stream
         tensor = torch.utils.dlpack.from_dlpack(capsule)
         with torch.cuda.stream(stream):
             torch.cuda._sleep(CYCLES)

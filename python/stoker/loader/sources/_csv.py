@@ -252,7 +252,7 @@ def _typed(name: str, column: str, values: list[Any]) -> list[Any]:
 
 # The first bytes of files of gzip, zip, xz, bzip2 and Zstandard.
 _COMPRESSED = (b"\x1f\x8b", b"PK\x03\x04", b"\xfd7zXZ", b"BZh", b"\x28\xb5\x2f\xfd")
-# The texts that pandas reads as bools, and their values here.
+# The texts that pandas reads as bools, and the numbers that they become in a batch.
 _TRUTH = {"True": 1, "TRUE": 1, "true": 1, "False": 0, "FALSE": 0, "false": 0}
 
 

@@ -86,8 +86,8 @@ class Taken:
 
 
 def _read_of(source: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Yields (name, value, what is inside) of the attributes that `known` reads, also of the data sets inside of a Subset or ConcatDataset. Inside is the length
-    of a list, and what _settings_of returns for a transform."""
+    """Yields (name, value, inside) of the attributes that `known` reads, also of the data sets inside of a Subset or ConcatDataset. inside: the result of
+    _settings_of for a transform, the length of a list, and -1 for other values."""
     held = vars(source)
     for name in _READ:
         if name not in held or (name == "targets" and "samples" in held):  # the targets of an ImageFolder are those in `samples`
@@ -99,7 +99,7 @@ def _read_of(source: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 class _Object:
-    """Equals only a wrapper of the same object."""
+    """Wraps an object, to compare it by identity: equals only a wrapper of the same object."""
 
     def __init__(self, wrapped: Any) -> None:
         self._wrapped = wrapped
@@ -110,12 +110,13 @@ class _Object:
     __hash__ = None  # type: ignore[assignment]
 
 
-_MOST_COMPARED = 10000  # elements of a tensor, such as the matrix of a LinearTransformation
+_MOST_COMPARED = 10000  # the most elements of a tensor, such as a LinearTransformation's matrix, whose values are compared
 
 
 def _settings_of(value: Any) -> Any:
-    """Copies what a transform does, so that a later change inside of it can be noticed: lists, numbers, and the attributes of transforms of stoker, torch and
-    torchvision. Other objects, such as those of users' classes, are compared only with `is`: their Python runs for each sample, with their changes."""
+    """Returns a value for a comparison: the result of a later call is equal unless the transform was changed in between. Contains copies of lists and numbers,
+    and of the attributes of transforms of stoker, torch and torchvision. Other objects, such as those of users' classes, are compared only by identity, because
+    their Python runs for each sample and follows changes."""
     if isinstance(value, (list, tuple)):
         return [type(value), *map(_settings_of, value)]
     if isinstance(value, dict):
@@ -126,7 +127,8 @@ def _settings_of(value: Any) -> Any:
         return [str(value.dtype), repr(value.tolist())]
     if type(value).__module__.partition(".")[0] not in _OF_TRANSFORMS or not hasattr(value, "__dict__"):
         return _Object(value)
-    # torch's modules keep the modules inside of them under a private name, and say in `training` whether a model around them is trained.
+    # torch's modules keep the modules inside of them in a private attribute, _modules. `training` is left out, because train() and eval() do not change
+    # what torchvision's transforms do.
     held = {
         k: v for k, v in vars(value).items() if k in ("_modules", "_buffers", "_parameters") or not (k.startswith("_") or k == "training")
     }

@@ -86,7 +86,8 @@ class Source:
         try:
             pipe = build(True)
         except InvalidArgumentError:
-            _check_order(order, build(False)).close()  # a wrong number of samples explains more than a wrong id
+            # If the number of samples is wrong, this raises an error that explains more than the first one, which names a wrong id.
+            _check_order(order, build(False)).close()
             raise
         return _check_order(order, pipe)
 
