@@ -81,23 +81,23 @@ class Transform:
 
     @property
     def _makes_floats(self) -> bool:
-        """Whether images of bytes become floats."""
+        """Returns whether images of bytes become floats."""
         return False
 
     @property
     def _mirrors(self) -> bool:
-        """Whether the transform only mirrors the image, or does nothing."""
+        """Returns whether the transform only mirrors the image, or does nothing."""
         return False
 
     @property
     def _commutes_with_mirroring(self) -> bool:
-        """Whether it makes no difference to the distribution of results if the image is mirrored before or after the transform: it treats all pixels alike, or
-        cuts out each window as likely as its mirror image."""
+        """Returns whether the distribution of results is the same if the image is mirrored before the transform and if it is mirrored after it: the transform
+        treats all pixels alike, or cuts out each window as likely as its mirror image."""
         return False
 
     @property
     def _is_never_grouped(self) -> bool:
-        """Whether the transform cannot be compiled inside a group: it changes the size, the channels or the type of the image, or it draws noise."""
+        """Returns whether the transform cannot be compiled inside a group: it changes the size, the channels or the type of the image, or it draws noise."""
         return False
 
     _of_tensors: str | None = None  # if torchvision computes other pixels for tensors than for PIL images: advice for an error message

@@ -85,7 +85,7 @@ class RobotLoader:
 
     @property
     def batch_size(self) -> int:
-        """Samples in a batch of this rank."""
+        """Returns the number of samples in a batch of this rank."""
         return self._batch
 
     @property
@@ -95,7 +95,7 @@ class RobotLoader:
 
     @property
     def stats(self) -> dict[str, dict[str, Any]]:
-        """Statistics of the features, in the form of LeRobot's meta.stats."""
+        """Returns statistics of the features, in the form of LeRobot's meta.stats."""
         return self.dataset.stats
 
     @property

@@ -520,12 +520,12 @@ class Loader(metaclass=BriefHelp):
 
     @property
     def epoch(self) -> int:
-        """The epoch of this iteration, or of the next one if none is running."""
+        """Returns the epoch of this iteration, or of the next one if none is running."""
         return self._run.epoch
 
     @property
     def step(self) -> int:
-        """Number of steps taken in this epoch, including those before a restore."""
+        """Returns the number of steps taken in this epoch, including those before a restore."""
         if self._run.in_stretches:
             return self._run.step
         state = self._run.position()
@@ -543,7 +543,7 @@ class Loader(metaclass=BriefHelp):
         )
 
     def __len__(self) -> int:
-        """Number of batches in an epoch, the same for all ranks. Raises TypeError if it is not known."""
+        """Returns the number of batches in an epoch, which is the same for all ranks. Raises TypeError if it is not known."""
         run = self._run
         steps = run.source.steps()
         if steps is not None:
@@ -562,7 +562,7 @@ class Loader(metaclass=BriefHelp):
             return {"stoker_loader": _STATE, **self._run.state(), **({"listed": True} if self._listed else {})}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from a saved state of the same data, with any number of ranks."""
+        """Continues from a saved state of the same data, with any number of ranks. Raises StateError for a state that is damaged or of other data."""
         if not isinstance(state, dict) or not is_whole(state.get("stoker_loader")) or state["stoker_loader"] != _STATE:
             raise StateError("this is no state of a Loader, or one of another version")
         with self._one_thread:
@@ -576,29 +576,29 @@ class Loader(metaclass=BriefHelp):
 
     @property
     def batch_size(self) -> int:
-        """Samples in a batch of this rank."""
+        """Returns the number of samples in a batch of this rank."""
         return self._run.source.batch_size(self._spec)
 
     @property
     def pipeline(self) -> Pipeline:
-        """The Loader's pipeline, for explain(), counters() and bad_samples()."""
+        """Returns the Loader's pipeline, for explain(), counters() and bad_samples(). Builds it if needed."""
         return self._run.ready()
 
     @property
     def classes(self) -> list[str]:
-        """The names of the classes, in the order of their labels."""
+        """Returns the names of the classes, in the order of their labels."""
         if self._classes:
             return list(self._classes)
         return self._run.source.class_names(self._run.ready)
 
     @property
     def class_to_idx(self) -> dict[str, int]:
-        """A dict from the name of each class to its label."""
+        """Returns a dict from the name of each class to its label."""
         return dict(self._class_to_idx) or {name: label for label, name in enumerate(self.classes)}
 
     @property
     def dataset(self) -> Any:
-        """The Dataset, or an object with the number of samples and classes."""
+        """Returns the user's Dataset, or an object with the number of samples and the classes."""
         if self._given is not None:
             return self._given
         return Listing(self._described, self._run.data_size, self.classes, self.class_to_idx)
@@ -610,12 +610,13 @@ class Loader(metaclass=BriefHelp):
 
     @property
     def num_workers(self) -> int:
-        """Always 0: there are no workers of torch. For code that expects a DataLoader."""
+        """Returns 0, because there are no workers of torch. Exists for code that expects a DataLoader."""
         return 0
 
     @property
     def sampler(self) -> Sampler:
-        """For loops that call loader.sampler.set_epoch(epoch). If every epoch has the data set's order, it is a torch SequentialSampler too."""
+        """Returns an object for loops that call loader.sampler.set_epoch(epoch). If every epoch has the data set's order, the object is a torch
+        SequentialSampler too."""
         in_order = not self._reorders() and not self._spec.batches and self._run.samples() is not None
         if in_order and self._run.source.has_indices and "torch.utils.data" in sys.modules:
             return _sequential()(self)
@@ -623,7 +624,7 @@ class Loader(metaclass=BriefHelp):
 
     @property
     def batch_sampler(self) -> None:
-        """Always None. Exists for code that expects a DataLoader."""
+        """Returns None. Exists for code that expects a DataLoader."""
         return None
 
     def set_epoch(self, epoch: int) -> None:
@@ -713,7 +714,7 @@ class Sampler:
         self._loader.set_epoch(epoch)
 
     def __len__(self) -> int:
-        """Number of samples of this rank in an epoch; each batch counts as full."""
+        """Returns the number of samples of this rank in an epoch; each batch counts as full."""
         return len(self._loader) * self._loader.batch_size
 
 

@@ -188,7 +188,7 @@ def colour() -> Iterator[Case]:
 
 
 def colour_of_int32() -> Iterator[Case]:
-    """Both libraries compute in float32, so values of more than 24 bits differ in the last bits."""
+    """Yields cases of int32. Their bounds allow differences in the last bits, because both libraries compute in float32, which has fewer bits."""
     rng = rng_of("colour of int32")
     few = Batch([rng.integers(-300, 300, (9, 11 + i, 3)).astype(np.int32) for i in range(3)], "HWC")
     wide = images(rng, "int32")

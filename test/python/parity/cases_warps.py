@@ -12,7 +12,7 @@ from samples import images, per_sample, smooth, uniform
 
 
 def warp_perspective() -> Iterator[Case]:
-    """DALI rounds positions to 1/32 of a pixel, so the bounds are the differences of these images' values over that distance."""
+    """Yields cases whose bounds are the differences of the images' values over 1/32 of a pixel, because DALI rounds positions to that."""
     rng = rng_of("warp_perspective")
 
     def matrix() -> list[float]:

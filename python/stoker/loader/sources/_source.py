@@ -92,15 +92,16 @@ class Source:
         return _check_order(order, pipe)
 
     def started(self, session: Session) -> None:
-        """Called with the session of each new pipeline."""
+        """Prepares the session of a new pipeline. Does nothing here."""
 
     # ---- epochs and the number of samples ----
 
     def begin(self, epoch: int, consumed: int, base: int) -> None:
-        """Called before a pipeline is built. consumed: samples of the epoch that all ranks together consumed. base: the epoch that is 0 for the pipeline."""
+        """Sets the position from which the next pipeline reads; called before that pipeline is built. consumed: samples of the epoch that all ranks together
+        consumed. base: the epoch that is 0 for the pipeline. Does nothing here, because the library knows the position of a reader."""
 
     def let_begin(self, epoch: int) -> None:
-        """Called when the consumer begins an epoch."""
+        """Allows the source to fetch samples of an epoch; called when the consumer begins it. Does nothing here."""
 
     def meta(self, ready: Callable[[], Pipeline]) -> dict[str, Any]:
         """Returns the metadata of the reader; {} without a reader. ready: returns the pipeline, and builds it if needed."""
@@ -234,7 +235,7 @@ class Source:
         """Raises StateError if the Loader cannot go to another epoch."""
 
     def close(self) -> None:
-        """Called when no more batches are needed. Ends the source's threads and processes."""
+        """Ends the source's threads and processes; called when no more batches are needed. Does nothing here."""
 
 
 def _check_order(order: Order, pipe: Pipeline) -> Pipeline:
