@@ -183,7 +183,7 @@ def test_state_around_the_end_of_an_epoch(tree, taken):
 
 
 def test_a_state_shares_nothing_with_its_loader(tree):
-    """A program may change a state that it has loaded or got."""
+    """A program may change a state that it has loaded, or got from a Loader. This changes neither the Loader nor its later states."""
     state = after(make(tree, shuffle=True), 3)
     loader, given = make(tree, shuffle=True), json.loads(json.dumps(state))
     loader.load_state_dict(given)

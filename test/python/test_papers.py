@@ -49,7 +49,7 @@ def test_programs_of_the_readme_run(tree, tmp_path, monkeypatch):
 
 def test_from_dali(tree, tmp_path, monkeypatch):
     _steps, names = run("doc/from-dali.md", tree, tmp_path, monkeypatch)
-    assert names["batch"][0]["data"].shape == (1, 3, 224, 224)  # of 21 images in batches of 4, the last one
+    assert names["batch"][0]["data"].shape == (1, 3, 224, 224)  # the last of 21 images, in batches of 4
     pipe = names["training"](str(tree), 0, 1)
     batches = list(names["DALIClassificationIterator"](pipe, reader_name="Reader", last_batch_policy=names["LastBatchPolicy"].PARTIAL))
     assert sum(len(b[0]["label"]) for b in batches) == 21 and batches[0][0]["data"].shape == (4, 3, 224, 224)

@@ -73,7 +73,8 @@ class FileSource(Source):
         return [first, spec.label(label), *others]
 
     def _check_targets(self) -> None:
-        """Raises InvalidArgumentError for a target with the shape of a mask or of boxes whose kind the user did not give. Transforms move the images."""
+        """Raises InvalidArgumentError for a target with the shape of a mask or of boxes whose kind the user did not give: it may have to follow its image,
+        which transforms move."""
         names, kinds = self._asked.names, self._asked.kinds or {}
         for name, shape in self._shapes.items():
             if len(shape) >= 2 and name not in kinds and (names is None or name in names):
