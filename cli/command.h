@@ -23,11 +23,11 @@ struct settings {
 	int64_t threads, batch, epochs, steps, seed, size, columns, augment, gop, quality;
 	double seconds;
 	const char *output, *device, *shard_size, *codec, *tables;
-	const char *image_column, *label_column, *only_columns; /* of `stoker pack` for tables, which runs in Python */
+	const char *image_column, *label_column, *only_columns; /* options of `stoker pack` for tables, which the Python package packs */
 	const char *storage_uri;
 	int32_t retries; /* number of retries of a request; 0: the storage's default. Set by commands, not by an option */
-	const char *endpoint, *region, *profile, *ca_bundle, *cache, *cache_limit; /* of OPTION_STORAGE */
-	bool anonymous, path_style;                                                /* of OPTION_STORAGE */
+	const char *endpoint, *region, *profile, *ca_bundle, *cache, *cache_limit; /* options of OPTION_STORAGE */
+	bool anonymous, path_style;                                                /* options of OPTION_STORAGE */
 	const char *const *args;                                                   /* arguments that are not options */
 	int32_t arg_count;
 	const struct command *const *commands; /* all commands, ended by NULL */

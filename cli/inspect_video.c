@@ -84,8 +84,8 @@ static enum stk_status decode_frames(struct stk_video *v, struct video_census *c
 	return fatal;
 }
 
-/* Returns whether frames are shown for different times. Containers such as Matroska round times to milliseconds, so that those of a constant rate differ by
- * one. */
+/* Returns whether the frames are shown for different times. A difference of a millisecond does not count, because containers such as Matroska round times to
+ * milliseconds. */
 static bool has_variable_rate(const struct video_census *c)
 {
 	return c->longest - c->shortest > 1.5e-3;

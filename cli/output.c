@@ -24,8 +24,10 @@ static size_t sequence(const char *text)
 		if ((t[i] & 0xc0) != 0x80)
 			return 0;
 	}
-	const bool longer = (t[0] == 0xe0 && t[1] < 0xa0) || (t[0] == 0xf0 && t[1] < 0x90);    /* a shorter one exists for the character */
-	const bool outside = (t[0] == 0xed && t[1] >= 0xa0) || (t[0] == 0xf4 && t[1] >= 0x90); /* a surrogate, or above Unicode's range */
+	/* True if the character has a shorter encoding. */
+	const bool longer = (t[0] == 0xe0 && t[1] < 0xa0) || (t[0] == 0xf0 && t[1] < 0x90);
+	/* True for a surrogate, or for a number above Unicode's range. */
+	const bool outside = (t[0] == 0xed && t[1] >= 0xa0) || (t[0] == 0xf4 && t[1] >= 0x90);
 	return longer || outside ? 0 : n;
 }
 

@@ -85,7 +85,7 @@ static void set_pixel(struct drawing *d, int32_t x, int32_t y, const float rgb[3
 		d->pixels[((size_t)y * (size_t)d->columns + (size_t)x) * 3 + (size_t)c] = (uint8_t)(rgb[c] * 255 + 0.5f);
 }
 
-/* Maps 0..1 to a color: from black over purple and orange to a light yellow. */
+/* Maps 0..1 to a colour: from black over purple and orange to a light yellow. */
 static void color_of(float part, float rgb[3])
 {
 	static const float stops[5][3] = {

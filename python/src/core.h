@@ -121,9 +121,9 @@ PyObject *core_wrap(PyObject *module, PyObject *args);
 PyObject *core_image_named(PyObject *module, PyObject *name);
 PyObject *core_image_globs(PyObject *module, PyObject *unused);
 PyObject *core_image_header(PyObject *module, PyObject *data);
-PyObject *core_audio_named(PyObject *module, PyObject *name); /* audio.c */
+PyObject *core_audio_named(PyObject *module, PyObject *name); /* defined in audio.c */
 PyObject *core_explain_missing(PyObject *module, PyObject *name);
-PyObject *core_tar_index(PyObject *module, PyObject *args); /* index.c, as the next three */
+PyObject *core_tar_index(PyObject *module, PyObject *args); /* defined in index.c, like the next three functions */
 PyObject *core_tar_unindexed(PyObject *module, PyObject *args);
 PyObject *core_index_folder(PyObject *module, PyObject *unused);
 PyObject *core_footer_fault(PyObject *module, PyObject *footer);

@@ -88,7 +88,7 @@ static long ask_once(const struct stk_aws_asking *how, const struct stk_aws_ques
 	return status;
 }
 
-/* Waits; returns early if the asking is over. */
+/* Waits for `ms` milliseconds, or until stk__aws_is_over returns true. */
 static void pause_ms(const struct stk_aws_asking *how, int ms)
 {
 	enum { STEP_MS = 50 };

@@ -35,7 +35,7 @@ void stk__aws_fresh_clear(struct stk_aws_fresh *f);
 
 /* Returns whether the wait for keys should end, because the storage ends or the user has interrupted. Call on the thread that waits. */
 bool stk__aws_is_over(const struct stk_aws_asking *how);
-/* Returns whether a later request may succeed where this HTTP status came: the server is busy, or fails itself. */
+/* Returns whether a request that got this HTTP status may succeed later: the server is busy (429) or has failed (500 and above). */
 static inline bool stk__aws_may_pass(long status)
 {
 	return status == 429 || status >= 500;

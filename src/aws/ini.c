@@ -34,7 +34,7 @@ static bool is(struct span a, const char *text)
 	return a.n == strlen(text) && memcmp(a.s, text, a.n) == 0;
 }
 
-/* Names of settings are the same in capitals, as for AWS's tools. */
+/* Returns whether `a` is the name of this setting, in capitals or small letters, as AWS's tools read it. */
 static bool is_setting(struct span a, const char *name)
 {
 	return a.n == strlen(name) && strncasecmp(a.s, name, a.n) == 0;

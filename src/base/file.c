@@ -79,7 +79,7 @@ const char *stk__file_path(const char *path)
 	return strncasecmp(path, host, sizeof host - 1) == 0 && path[sizeof host - 1] == '/' ? path + sizeof host - 1 : path;
 }
 
-/* Returns advice on a path that looks like a URI of another kind than file://. */
+/* Returns advice on a path that looks like a URI of another kind than file://; "" for other paths. */
 static const char *remote_uri_hint(const char *path)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789+-.ABCDEFGHIJKLMNOPQRSTUVWXYZ";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Builds texts in a growing buffer, finds the most similar name for "did you mean", and recognizes the byte order mark of UTF-8. */
+ * Builds texts in a growing buffer, finds the most similar name for "did you mean", and recognises the byte order mark of UTF-8. */
 #ifndef STK_BASE_TEXT_H
 #define STK_BASE_TEXT_H
 

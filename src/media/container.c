@@ -247,8 +247,8 @@ void stk__container_read_bytes(struct stk_container *c)
 	c->blank = false;
 }
 
-/* Reads the identifier of 4 bytes and the size of the EBML element at `at`. Returns the offset of its contents; 0 if another element, or none, is there. A size
- * that is not known yet when a file is written is INT64_MAX. */
+/* Returns the offset of the contents of the EBML element at `at`, whose identifier must be `id` (4 bytes), and sets *size to their size; INT64_MAX if the
+ * writer did not know the size, as in live streams. Returns 0 if no such element is there. */
 static int64_t element_at(const struct stk_media_input *in, int64_t at, uint32_t id, int64_t *size)
 {
 	uint8_t head[12];
@@ -287,7 +287,7 @@ static size_t page_size(const uint8_t *p, size_t left)
 	return size;
 }
 
-/* Returns whether the checksum of an Ogg page is right. Bytes in a page that look like the beginning of another page have none. */
+/* Returns whether the checksum of an Ogg page is right. Bytes inside of a page can look like the beginning of another page, but have no right checksum. */
 static bool is_page(const uint8_t *p, size_t size)
 {
 	const uint32_t POLYNOMIAL = 0x04c11db7;

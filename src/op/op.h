@@ -102,9 +102,8 @@ void *stk__gathered_take(struct stk_gathered *g, size_t size);
 
 /* Counts of decoded video frames since the worker last added them to the pipeline's counters, at which it sets them to 0. */
 struct stk_video_tally {
-	int64_t frames, packets,
-		/* Numbers of: frames that operators asked for; packets decoded to get them; frames of the former that the GPU decoded. */
-		on_gpu;
+	/* Numbers of: frames that operators asked for; packets decoded to get them; frames of the former that the GPU decoded. */
+	int64_t frames, packets, on_gpu;
 };
 
 /* A worker's memory, decoders and counters, which an operator may use while it processes one sample. */

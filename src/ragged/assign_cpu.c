@@ -176,7 +176,7 @@ struct assign_job {
 };
 
 /* Points the solver at the costs of problem p, and chooses its loops; swaps rows and columns of a tall problem. If the layout or type of the costs does not
- * suit the loops, or if the sum is to be maximized, copies the costs to `copy`. To maximize, the copies have the opposite sign. */
+ * suit the loops, or if the sum is to be maximised, copies the costs to `copy`. To maximise it, the copies have the opposite sign. */
 static void take_cost(struct solver *s, const struct stk_assign *a, int64_t p, bool tall, void *copy)
 {
 	bool wide_type = a->dtype == STK_FLOAT64;

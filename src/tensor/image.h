@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A view of an image in memory, and rectangles in it. */
+ * Describes images in memory, and rectangles in them. */
 #ifndef STK_TENSOR_IMAGE_H
 #define STK_TENSOR_IMAGE_H
 
@@ -10,8 +10,8 @@ struct stk_rect {
 	int32_t x, y, w, h;
 };
 
-/* A view of an image. Channel c of pixel (x, y) is at data + y*row + x*pixel + c*channel (all in bytes). In interleaved images `channel` is the element
- * size; in planar images `pixel` is. */
+/* Describes an image in memory, which belongs to other code. Channel c of pixel (x, y) is at data + y*row + x*pixel + c*channel (all in bytes). In
+ * interleaved images `channel` is the element size; in planar images `pixel` is. */
 struct stk_image {
 	void *data;
 	enum stk_dtype dtype;

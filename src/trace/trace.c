@@ -94,7 +94,7 @@ const char *stk__span_name(enum stk_span_kind kind)
 	return names[kind];
 }
 
-/* Writes a time of `ns` nanoseconds as a number of microseconds. printf's %f would write a comma in the locale of many users. */
+/* Writes a JSON field with a time of `ns` nanoseconds, in microseconds. printf's %f would write a comma in the locale of many users. */
 static void write_time(FILE *f, const char *name, int64_t ns)
 {
 	const long long size = ns < 0 ? -ns : ns;

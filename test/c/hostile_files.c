@@ -36,7 +36,7 @@ static void put_frame(struct test_file *f, int width, int height)
 {
 	static const uint8_t components[] = {1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0};
 	put16(f, 0xffd8);
-	put16(f, 0xffdb); /* a quantization table of ones */
+	put16(f, 0xffdb); /* a quantisation table of ones */
 	put16(f, 67);
 	put_byte(f, 0);
 	memset(f->data + f->size, 1, 64);

@@ -485,7 +485,7 @@ static void test_no_image_uses_tables_of_another(void **state)
 		if (bare.data[i] == 0xff && bare.data[i + 1] == 0xdb)
 			dqt = bare.data + i;
 	assert_non_null(dqt);
-	dqt[1] = 0xfe; /* turns the segment of quantization tables into a comment */
+	dqt[1] = 0xfe; /* turns the segment of quantisation tables into a comment */
 	for (int n = 0; n < 2; n++) {
 		enum stk_status status;
 		assert_null(test_decode(d, bare, STK_RGB, STK_UINT8, false, NULL, &status, NULL));

@@ -97,7 +97,7 @@ static void test_copies_equal_the_definition(void **state)
 	}
 }
 
-/* Tests all bit patterns: conversion to float32 and back is the identity, and rounding is correct near the midpoints between neighbors. */
+/* Tests all bit patterns: conversion to float32 and back is the identity, and rounding is correct near the midpoints between neighbours. */
 static void test_half_round_trips(void **state)
 {
 	(void)state;

@@ -117,7 +117,7 @@ static double sum_of(const struct stk_job *job, uint32_t group, double mean, boo
 	return g->count < STK_JOB_SERIAL ? sum : sums[0];
 }
 
-/* Allocates the job's work memory, which the caller frees. For a normalization, stores the mean and the factor of each group in it, and makes job->src[1]
+/* Allocates the job's work memory, which the caller frees. For a normalisation, stores the mean and the factor of each group in it, and makes job->src[1]
  * refer to them. */
 static double *measure(struct stk_job *job)
 {

@@ -335,7 +335,7 @@ static double idct_at(const double *c, int x, int y)
 	return sum / 4 + 128;
 }
 
-/* Draws the coefficients and quantization steps of two blocks, in natural order. */
+/* Draws the coefficients and quantisation steps of two blocks, in natural order. */
 static void random_pair(uint64_t *r, int16_t pair[2][64], int16_t quant[2][64])
 {
 	int kind = test_random_in(r, 0, 5), most = kind == 5 ? 32767 : kind == 4 ? 2047 : 60, density = test_random_in(r, 0, 100);
@@ -451,7 +451,7 @@ static void test_flat_idct_is_idct(void **state)
 	}
 }
 
-/* ---- upsampling and color ---- */
+/* ---- upsampling and colour ---- */
 
 enum { WIDTH = 300 };
 

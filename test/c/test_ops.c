@@ -328,7 +328,7 @@ static void test_resize_keeps_the_exact_scale(void **state)
 	bench_input(&b, 0, NULL, STK_UINT8, "HWC", 3, (const int64_t[]){480, 640, 3});
 	assert_int_equal(bench_infer(&b, false), STK_OK);
 	const struct stk_resize *r = (const void *)b.state;
-	/* 640 * 256 / 480 is 341.33: the region shrinks about its center by 341 / 341.33 */
+	/* 640 * 256 / 480 is 341.33: the region shrinks about its centre by 341 / 341.33 */
 	assert_float_equal(r->roi_x1 - r->roi_x0, 341 * 480. / 256, 1e-4);
 	assert_float_equal(r->roi_x1 + r->roi_x0, 640, 1e-4);
 	assert_float_equal(r->roi_y1, 480, 0);

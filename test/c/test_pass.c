@@ -120,7 +120,7 @@ static void run(const struct stk_pass *p, unsigned cpu, const struct picture *sr
 				memcpy(at(&part, x, y, c), at(src, x + need.x, y + need.y, c), size);
 	size_t bytes = stk__pass_scratch(p);
 	uint8_t *scratch = aligned_alloc(64, (bytes + 2 * CANARY + 63) & ~(size_t)63);
-	memset(scratch, 0xff, bytes + 2 * CANARY); /* uninitialized scratch memory reads as NaN */
+	memset(scratch, 0xff, bytes + 2 * CANARY); /* uninitialised scratch memory reads as NaN */
 	struct stk_pass_kernels kernels = stk__pass_kernels(cpu);
 	stk__pass_run(p, &kernels, &part.image, need.x, need.y, &dst->image, scratch);
 	for (size_t i = bytes; i < bytes + 2 * CANARY; i++)

@@ -76,7 +76,7 @@ static void test_png_conversions(void **state)
 				w[2] = type == STK_BGR ? v[0] : type == STK_RGB ? v[2] : 128 * unit + 112 / 255.0 * (v[0] - y) / .701;
 				for (int k = 0; k < out; k++) {
 					double g = wide ? ((uint16_t *)got)[i * out + k] : got[i * out + k];
-					/* all values are rounded, except gray from colors, which is truncated as in DALI */
+					/* all values are rounded, except gray from colours, which is truncated as in DALI */
 					double above = .51 + .01 * unit, below = above + (type == STK_GRAY && c > 2);
 					if (g - w[k] > above || w[k] - g > below)
 						fail_msg("type %d of colour %d, %d bits to %s: %g, not %g", type, p.color, p.bits,

@@ -522,7 +522,7 @@ static void test_heatmap(void **state)
 	}
 }
 
-/* Centers and radii at the limits of 64 bits: each pixel must follow the formula, wherever the center is. */
+/* Centres and radii at the limits of 64 bits: each pixel must follow the formula, wherever the centre is. */
 static void test_heatmap_far(void **state)
 {
 	(void)state;

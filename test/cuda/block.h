@@ -3,7 +3,7 @@
  * for others lets them run. Therefore a block's shared memory may be static variables, and every run is the same. Every other block runs its threads from
  * last to first, which exposes most missing barriers.
  *
- * Some behavior that a GPU leaves undefined is an error here, if it is cheap to detect: threads of a warp that wait at different instructions, a barrier
+ * Some behaviour that a GPU leaves undefined is an error here, if it is cheap to detect: threads of a warp that wait at different instructions, a barrier
  * that some threads never reach. Only one launch may run in the process at a time; the caller must hold a lock. */
 #ifndef STK_TEST_CUDA_BLOCK_H
 #define STK_TEST_CUDA_BLOCK_H

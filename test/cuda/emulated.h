@@ -21,7 +21,7 @@
  *     idle                kernels and copies to the device do nothing, and copies from it give zeros: for measurements of the host's part
  *     strict              objects that are left on a device when its context is destroyed abort the program, instead of only printing a message
  *     adjacent            allocations that are multiples of 512 bytes follow each other without a gap, and so do pinned ones of whole pages, as they
- *                         often do on a GPU. This exposes code that mistakes neighbors for one allocation, but hides overruns of an allocation.
+ *                         often do on a GPU. This exposes code that mistakes neighbours for one allocation, but hides overruns of an allocation.
  *
  * Like a GPU's driver:
  *   - The host cannot reach device memory: an access outside of kernels and copies is a segmentation fault. So is an overrun of an allocation by more
@@ -31,7 +31,7 @@
  *   - cuMemFree and cuMemFreeHost wait for the device.
  *   - While a thread captures a graph, allocations, frees and waits of other threads fail and invalidate the capture, depending on both threads' modes.
  *   - A thread without a context, unknown memory or handles, and a second call from a forked process are errors.
- * Unlike a GPU's driver: streams share one processor, the default stream does not synchronize with others, cuStreamDestroy waits, and kernels may read host
+ * Unlike a GPU's driver: streams share one processor, the default stream does not synchronise with others, cuStreamDestroy waits, and kernels may read host
  * memory (with STOKER_POISON the library checks its kernels' addresses: cuPointerGetAttribute). */
 #ifndef STK_TEST_CUDA_EMULATED_H
 #define STK_TEST_CUDA_EMULATED_H
@@ -86,7 +86,7 @@ struct device {
 /* The part of the driver's state that all of its files use. */
 struct driver {
 	pthread_mutex_t lock;   /* protects all of the driver's state */
-	pthread_cond_t changed; /* signaled when a stream makes progress */
+	pthread_cond_t changed; /* signalled when a stream makes progress */
 	_Atomic pid_t pid;      /* process that called cuInit; 0: no process did */
 	struct options options;
 	long calls, operations; /* number of calls of the function that is to fail, and number of operations on streams */
@@ -101,7 +101,7 @@ void emulated_unlock(void);
 /* Returns the number of calls since cuInit of the function that `fail` names; fail=cuMemAlloc:0 only counts. Tests find this with dlsym. */
 __attribute__((visibility("default"))) long emulated_calls(void);
 
-/* Every driver function calls this first: checks that the driver is initialized, and that neither a capture nor the option `fail` makes this call fail. With
+/* Every driver function calls this first: checks that the driver is initialised, and that neither a capture nor the option `fail` makes this call fail. With
  * needs_context, also checks that no device was lost, and sets *device to the device of the thread's context. Takes the lock if it returns CUDA_OK. */
 int emulated_enter(const char *function, bool needs_context, int *device);
 /* Like emulated_enter, for functions that free: they free even if the device is lost. Returns CUDA_OK with the lock held; or an error without the lock,

@@ -160,7 +160,7 @@ static int place(size_t size, int device, uint64_t *address)
 	uint8_t *end = pages_of(&b) + pages_size(&b);
 	protect(&b, PROT_READ | PROT_WRITE);
 	madvise(pages_of(&b), pages_size(&b), MADV_HUGEPAGE); /* with fewer pages, mprotect is faster */
-	if (!adjacent)                                        /* with `adjacent` the bytes before the allocation belong to a neighbor */
+	if (!adjacent)                                        /* with `adjacent` the bytes before the allocation belong to a neighbour */
 		ASAN_POISON_MEMORY_REGION(pages_of(&b), (size_t)(b.at - pages_of(&b)));
 	ASAN_POISON_MEMORY_REGION(b.at, (size_t)(end - b.at));
 	ASAN_UNPOISON_MEMORY_REGION(b.at, b.size);
@@ -187,7 +187,7 @@ static void vacate(const struct block *b)
 		madvise((void *)from, to - from, MADV_DONTNEED);
 		return;
 	}
-	/* Maps the pages again as if they were never used. The kernel then merges the mapping with its neighbors; a process may only have 65 530 mappings. */
+	/* Maps the pages again as if they were never used. The kernel then merges the mapping with its neighbours; a process may only have 65 530 mappings. */
 	const int fresh = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
 	if (mmap((void *)from, to - from, PROT_NONE, fresh, -1, 0) == MAP_FAILED) {
 		perror("emulated CUDA: mmap");

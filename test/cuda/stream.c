@@ -169,7 +169,7 @@ static void *stream_main(void *argument)
 
 static int start_thread(struct stream *s)
 {
-	/* Multiplies by a different odd factor than the seed; otherwise the draws of neighboring streams would differ by a constant. */
+	/* Multiplies by a different odd factor than the seed; otherwise the draws of neighbouring streams would differ by a constant. */
 	s->draws = (driver.options.seed * 0x9e3779b97f4a7c15u) ^ (s->number * 0xbf58476d1ce4e5b9u);
 	s->draws ^= s->draws >> 31;
 	s->threaded = pthread_create(&s->thread, NULL, stream_main, s) == 0;

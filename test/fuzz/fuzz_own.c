@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Fuzz target of the decoders that call no other library: JPEG (baseline and progressive), BMP and PNM. MemorySanitizer can therefore track every byte: it
- * reports a branch or a pixel that depends on uninitialized memory. */
+ * reports a branch or a pixel that depends on uninitialised memory. */
 #include "base/cpu.h"
 #include "codec/codec_impl.h"
 #include "codec/jpeg_fast.h"
@@ -35,7 +35,7 @@ static enum stk_status decode_jpeg(const struct stk_decode *rq)
 	return stk__jpeg_find_eoi(rq->data, rq->size, &h, &end) ? stk__jpeg_fast_decode(fast, &h, end, rq, &scratch) : STK_CORRUPT;
 }
 
-/* MemorySanitizer stops the program here if a pixel was not written, or depends on uninitialized memory. */
+/* MemorySanitizer stops the program here if a pixel was not written, or depends on uninitialised memory. */
 static void look_at(const uint8_t *pixels, size_t size)
 {
 #if defined __has_feature
@@ -53,7 +53,7 @@ static void decode(const struct stk_codec *codec, struct stk_decode rq)
 	int32_t channels = stk__image_channels(rq.info, rq.type);
 	enum stk_dtype dtype = rq.info->bits == 16 ? STK_UINT16 : STK_UINT8;
 	size_t size = (size_t)rq.window.w * (size_t)rq.window.h * (size_t)channels * stk_dtype_size(dtype);
-	uint8_t *pixels = malloc(size); /* not initialized, so that MemorySanitizer notices pixels that are not written */
+	uint8_t *pixels = malloc(size); /* not initialised, so that MemorySanitizer notices pixels that are not written */
 	if (!pixels)
 		abort();
 	struct stk_arena_mark mark = stk__arena_mark(&scratch);

@@ -22,7 +22,8 @@ __attribute__((target("pclmul"))) static inline __m128i move_up(__m128i a, __m12
 __attribute__((target("pclmul"))) static uint32_t checksum_clmul(uint32_t sum, const uint8_t *p, size_t n)
 {
 	enum { LANES = 4, EACH = 16 };
-	const __m128i by_lanes = _mm_set_epi64x(0x1446, 0x8107), by_one = _mm_set_epi64x(0x1666, 0x106); /* n = 512 and n = 128 */
+	/* The remainders for n = 512 and for n = 128 (move_up). */
+	const __m128i by_lanes = _mm_set_epi64x(0x1446, 0x8107), by_one = _mm_set_epi64x(0x1666, 0x106);
 	__m128i a[LANES];
 	uint8_t last[EACH];
 	if (n < LANES * EACH)

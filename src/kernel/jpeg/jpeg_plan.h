@@ -43,7 +43,7 @@ enum stk_jpeg_upsample {
 	STK_JPEG_UP_NONE,
 	STK_JPEG_UP_H2V1,      /* triangle along x */
 	STK_JPEG_UP_H1V2,      /* triangle along y */
-	STK_JPEG_UP_H2V2,      /* triangle in both */
+	STK_JPEG_UP_H2V2,      /* triangle along both axes */
 	STK_JPEG_UP_REPLICATE, /* each sample is repeated; all other integer factors */
 };
 

@@ -100,7 +100,7 @@ struct stk_axis_map {
 struct stk_cancel; /* base/cancel.h */
 
 struct stk_pass {
-	/* the source */
+	/* type, extents and number of channels of the source */
 	uint8_t in_dtype;
 	int32_t in_w, in_h, in_c;
 	/* if an image is processed plane by plane (in_c is 1): the channel that this pass processes; otherwise 0. Set after stk__pass_begin */
@@ -122,7 +122,7 @@ struct stk_pass {
 		struct stk_resize resize;
 		struct stk_warp warp;
 	};
-	/* pointwise */
+	/* the pointwise steps, in the order in which they run */
 	int32_t n_steps;
 	struct stk_step steps[STK_PASS_MAX_STEPS];
 	/* type and extents of the output, after the steps added so far */

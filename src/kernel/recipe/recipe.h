@@ -49,7 +49,7 @@ struct stk_recipe_move {
 	int32_t draw[2];
 };
 
-/* Plain data, so that it can be copied to device memory as it is. */
+/* A recipe. It is plain data, so that it can be copied to device memory as it is. */
 struct stk_recipe {
 	int32_t n_moves;
 	struct stk_recipe_move moves[STK_RECIPE_MOVES];
@@ -112,8 +112,9 @@ struct stk_recipe_batch {
 	int32_t finish; /* enum stk_recipe_finish */
 	/* for STK_RECIPE_AFFINE: whether the affine step also applies to the fill; otherwise the fill is stored unchanged */
 	int32_t fill_before;
-	uint32_t elements;                      /* number of elements in an output image */
-	struct stk_recipe_divisor outer, inner; /* an element's index is divided by plane and row (CHW), or by row and pixel (HWC) */
+	uint32_t elements; /* number of elements in an output image */
+	/* Divisors of an element's index: the number of elements in a plane, then in a row (CHW); or in a row, then in a pixel (HWC). */
+	struct stk_recipe_divisor outer, inner;
 	struct stk_recipe_run runs[STK_RECIPE_RUNS];
 	struct stk_recipe_table tables[STK_RECIPE_TABLES];
 };

@@ -10,7 +10,8 @@
  * last. */
 enum { STK_RESIZE_PHASES = 3 };
 struct stk_resize_phase {
-	int64_t outer, inner; /* products of the extents before and after the dimension, after the earlier phases */
+	/* Products of the extents of the dimensions before and after this one; those that earlier phases resampled have their new extents. */
+	int64_t outer, inner;
 	int32_t in, out, taps;
 	uint32_t first, weights; /* indices in the job's constants at which the two tables begin */
 };

@@ -18,8 +18,8 @@ struct stk_affine {
 };
 
 struct stk_row_kernels {
-	/* Sets dst[c * plane + r * row + x] to channel c of src pixel (x, r), or of pixel (w - 1 - x, r) if mirrored. src is any view of uint8; 64 bytes past a
-	 * row's last pixel must be readable. */
+	/* Sets dst[c * plane + r * row + x] to channel c of src pixel (x, r), or of pixel (w - 1 - x, r) if mirrored. src has type uint8 and any strides; 64
+	 * bytes past a row's last pixel must be readable. */
 	void (*load_u8)(uint8_t *dst, ptrdiff_t row, ptrdiff_t plane, const struct stk_image *src, bool mirror);
 	/* Computes x * scale + bias with two roundings, and converts the result like `round`. The index in the array is the type of dst: float32, float16,
 	 * bfloat16 or uint8. dst: rows of n elements, `dst_row` bytes apart. stream: stores may bypass the caches; call stk__stores_fence before another

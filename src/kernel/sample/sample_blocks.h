@@ -20,7 +20,9 @@ struct block {
 	float across[BLOCK]; /* for WATER: the distance by which each column is shifted vertically */
 	float at_x[BLOCK], at_y[BLOCK], qx[BLOCK], qy[BLOCK];
 	int32_t ix[BLOCK], iy[BLOCK]; /* position of the upper left one of the pixels that an output is interpolated from */
-	int32_t offset[BLOCK];        /* offset in bytes of that pixel in the frame; -1 if a needed one is outside or too near the end */
+	/* Offset in bytes of that pixel in the frame. -1: a needed pixel is outside of the image, or so near the frame's end that a load would read past the
+	 * end. */
+	int32_t offset[BLOCK];
 	float near[4][BLOCK], value[BLOCK];
 };
 

@@ -220,7 +220,7 @@ static enum stk_status normalize_lower_jobs(const struct stk_call *call, struct 
 	return stk__job_normalize(jobs, &n, given, in, &call->out[0], r.reduced, err);
 }
 
-/* Adds the normalization to a pass, as one multiplication and one addition for each value. normalize_classify allows this if mean and stddev are given, or
+/* Adds the normalisation to a pass, as one multiplication and one addition for each value. normalize_classify allows this if mean and stddev are given, or
  * were measured over the batch (call->gathered), and are the same for all values of a channel. */
 static void normalize_lower(const struct stk_call *call, struct stk_pass *pass)
 {
