@@ -82,20 +82,56 @@ static bool in_domain(const char *host, size_t n, const char *pattern, size_t si
 	return size && n >= size && strncasecmp(host + n - size, pattern, size) == 0 && (n == size || host[n - size - 1] == '.');
 }
 
-static bool excepted(const char *list, const char *host, size_t n)
+static void strip_brackets(const char **text, size_t *n)
+{
+	if (*n > 1 && **text == '[' && (*text)[*n - 1] == ']') {
+		++*text;
+		*n -= 2;
+	}
+}
+
+/* Takes the port off an entry such as "host:8080" or "[::1]:8080": shortens *n, and sets *port to its digits. An entry without a port stays as it is, and
+ * *port becomes NULL. An address of version 6 without brackets has no port. */
+static void split_port(const char *entry, size_t *n, const char **port, size_t *digits)
+{
+	const char *colon = memrchr(entry, ':', *n);
+	*port = NULL;
+	if (!colon || !(colon == memchr(entry, ':', *n) || (*entry == '[' && colon[-1] == ']')))
+		return;
+	*port = colon + 1;
+	*digits = *n - (size_t)(*port - entry);
+	*n = (size_t)(colon - entry);
+}
+
+/* Returns whether the host at the start of `host`, "name:port" or "[address]:port", is reached without a proxy. An entry with a port is about this port only, as
+ * in Python's urllib. tls: says which port a host without a port has. */
+static bool excepted(const char *list, const char *host, size_t n, bool tls)
 {
 	char text[64] = "";
 	uint8_t address[16];
+	if (list && strcmp(list, "*") == 0)
+		return true;
+	const char *host_port, *port;
+	size_t host_digits, digits;
+	split_port(host, &n, &host_port, &host_digits);
+	if (!host_port || !host_digits) {
+		host_port = tls ? "443" : "80";
+		host_digits = strlen(host_port);
+	}
+	strip_brackets(&host, &n);
 	if (n < sizeof text)
 		memcpy(text, host, n);
 	int family = inet_pton(AF_INET, text, address) == 1 ? AF_INET : inet_pton(AF_INET6, text, address) == 1 ? AF_INET6 : 0;
-	if (list && strcmp(list, "*") == 0)
-		return true;
 	for (size_t size; list && *list; list += size) {
 		list += strspn(list, ", \t");
 		size = strcspn(list, ", \t");
-		const bool brackets = size > 1 && list[0] == '[' && list[size - 1] == ']';
-		if (family ? in_network(family, address, list + brackets, size - 2 * brackets) : in_domain(host, n, list, size))
+		const char *entry = list;
+		size_t length = size;
+		split_port(entry, &length, &port, &digits);
+		if (port && (digits != host_digits || memcmp(port, host_port, digits) != 0))
+			continue;
+		strip_brackets(&entry, &length);
+		if (family ? in_network(family, address, entry, length) : in_domain(host, n, entry, length))
 			return true;
 	}
 	return false;
@@ -108,18 +144,6 @@ size_t stk__url_origin(const char *url)
 	const char *host = strstr(url, "://");
 	host = host ? host + 3 : url;
 	return (size_t)(host - url) + strcspn(host, "/?#");
-}
-
-/* Returns the name or address in "http://name:port", without brackets; *n: set to its length. */
-static const char *host_of(const char *origin, size_t *n)
-{
-	const char *host = strstr(origin, "://") + 3;
-	if (*host == '[') {
-		*n = strcspn(++host, "]");
-		return host;
-	}
-	*n = strcspn(host, ":");
-	return host;
 }
 
 static void add_base64(struct stk_text *out, const uint8_t *bytes, size_t n)
@@ -169,11 +193,9 @@ static void use_http_proxy(struct stk_route *r, const char *proxy)
 		authorize(&r->authorization, rest, (size_t)(at - rest));
 }
 
-static void find_plain(struct stk_route *r, const struct stk_proxies *p)
+static void find_plain(struct stk_route *r, const struct stk_proxies *p, bool direct)
 {
-	size_t n;
-	const char *host = host_of(r->origin.s, &n);
-	const bool used = p->plain && !excepted(p->except, host, n);
+	const bool used = p->plain && !direct;
 	const bool socks = used && strncasecmp(p->plain, "socks", 5) == 0;
 	if (used && !socks) {
 		use_http_proxy(r, p->plain);
@@ -204,10 +226,12 @@ bool stk__route_find(struct stk_route *r, const char *url, uint64_t settings, co
 	r->absolute = false;
 	r->trusted = trusted;
 	r->tls = strncasecmp(url, "https:", 6) == 0;
-	r->proxy = https_proxy;
 	stk__text_add(&r->origin, "%.*s", (int)n, url);
-	if (!r->tls && r->origin.s && strstr(r->origin.s, "://"))
-		find_plain(r, proxies);
+	const char *slashes = r->origin.s ? strstr(r->origin.s, "://") : NULL;
+	const bool direct = slashes && excepted(proxies->except, slashes + 3, strlen(slashes + 3), r->tls);
+	r->proxy = direct ? "" : https_proxy; /* libcurl reads no_proxy too, but does not understand ports in it */
+	if (!r->tls && slashes)
+		find_plain(r, proxies, direct);
 	else
 		stk__text_add(&r->url, "%s", r->origin.s ? r->origin.s : "");
 	stk__text_add(&r->key, "%s\n%s\n%s", r->url.s ? r->url.s : "", r->proxy ? r->proxy : "*", r->trusted ? r->trusted : "");

@@ -34,6 +34,18 @@ static void test_exceptions(void **state)
 		{"::1", "[::1]:80", false},
 		{"[fe80::]/16,fe80::/10", "[fe81::2]", false},
 		{"::2", "[::1]", true},
+		{"a.b:9000", "a.b:9000", false},
+		{"x:1,a.b:9000", "c.a.b:9000", false},
+		{"a.b:9000", "a.b:900", true},
+		{"a.b:9000", "a.b", true},
+		{"a.b:80", "a.b", false},
+		{"a.b:443", "a.b", true},
+		{"a.b:", "a.b:80", true},
+		{"127.0.0.1:9000", "127.0.0.1:9000", false},
+		{"127.0.0.1:9000", "127.0.0.1:9001", true},
+		{"[::1]:80", "[::1]", false},
+		{"[::1]:81", "[::1]", true},
+		{"::1:80", "[::1]", true},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct stk_route r = {0};
@@ -75,6 +87,28 @@ static void test_proxies(void **state)
 	}
 }
 
+/* A tunnel's exceptions may have ports, which libcurl does not understand. */
+static void test_exceptions_from_a_tunnel(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *except, *url, *leads;
+	} cases[] = {
+		{"h:443", "https://h/a", ""},
+		{"h:9000", "https://h:9000/a", ""},
+		{"h:9000", "https://h/a", "http://proxy"},
+		{"h:80", "https://h", "http://proxy"},
+		{"other", "https://h", "http://proxy"},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct stk_route r = {0};
+		struct stk_proxies p = {NULL, (char *)cases[i].except};
+		assert_true(stk__route_find(&r, cases[i].url, 1, &p, "http://proxy", NULL));
+		assert_string_equal(r.proxy, cases[i].leads);
+		stk__route_free(&r);
+	}
+}
+
 /* HTTP_PROXY is ignored, because CGI sets it from a request's Proxy header. */
 static void test_environment(void **state)
 {
@@ -98,8 +132,8 @@ static void test_environment(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_exceptions), cmocka_unit_test(test_proxies), cmocka_unit_test(test_environment)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_exceptions), cmocka_unit_test(test_exceptions_from_a_tunnel),
+		cmocka_unit_test(test_proxies), cmocka_unit_test(test_environment)};
 	const char *const names[] = {"http_proxy", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"};
 	for (int i = 0; i < 5; i++)
 		unsetenv(names[i]);
