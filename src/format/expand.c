@@ -57,6 +57,7 @@ struct matching {
 static bool is_hidden(const char *glob, const char *key)
 {
 	const char *slash = strrchr(key, '/'), *name = slash ? slash + 1 : key, *pattern = strrchr(glob, '/') + 1;
+	pattern += *pattern == '\\';
 	return *name == '.' && *pattern != '.';
 }
 
@@ -98,20 +99,32 @@ static enum stk_status list_objects(
 	return s;
 }
 
+/* Copies the part of a glob before its first *, ? or [ to `prefix`, without the backslashes that quote characters. Returns the length of this part in the
+ * glob; `size` or more if it does not fit. */
+static size_t copy_prefix(const char *glob, char *prefix, size_t size)
+{
+	size_t used = 0, n = 0;
+	for (; glob[n] && !strchr("*?[", glob[n]) && used < size - 1; n++) {
+		n += glob[n] == '\\' && glob[n + 1];
+		prefix[used++] = glob[n];
+	}
+	prefix[used] = 0;
+	return glob[n] && !strchr("*?[", glob[n]) ? size : n;
+}
+
 static enum stk_status add_objects(const struct stk_access *reach, const char *path, struct stk_names *out, struct stk_error *err)
 {
-	char bucket[256], prefix[STK_S3_LONGEST_KEY + 1];
+	char bucket[256], prefix[STK_S3_LONGEST_KEY + 1] = "";
 	struct stk_names found = {0};
 	struct matching m = {.glob = path, .names = &found};
 	const int scheme = (int)strcspn(path, ":");
 	if (!stk__s3_bucket(path, bucket))
 		return stk__fail(err, STK_INVALID, "%.300s: it names no bucket (%.*s://BUCKET/KEY)", path, scheme, path);
 	m.bucket = (size_t)scheme + strlen("://") + strlen(bucket) + 1;
-	size_t n = strlen(path) < m.bucket ? 0 : strcspn(path + m.bucket, "*?[");
+	size_t n = strlen(path) < m.bucket ? 0 : copy_prefix(path + m.bucket, prefix, sizeof prefix);
 	if (n >= sizeof prefix || strchr(path + m.bucket + n, '/'))
 		return stk__fail(
 			err, STK_UNSUPPORTED, "%.300s: in %.*s:// URIs * ? and [ can only be after the last slash", path, scheme, path);
-	snprintf(prefix, sizeof prefix, "%.*s", (int)n, path + m.bucket);
 	enum stk_status s = list_objects(&m, reach, bucket, prefix, err);
 	stk__names_settle(&found);
 	if (found.count)

@@ -507,6 +507,33 @@ def test_globs_of_a_bucket_match_no_hidden_names(store, tmp_path):
         assert labels(".*.tar") == [1, 2, 3]
         with pytest.raises(StokerError, match="no object matches"):
             run("s3://g/.t/?a.tar", storage=storage)
+        assert labels("\\.*.tar") == [1, 2, 3]
+    finally:
+        server.close()
+
+
+def test_globs_of_a_bucket_quote_as_those_of_a_disk(store, tmp_path):
+    """A backslash makes the next character an ordinary one, also before the first wildcard, from which on the bucket is listed."""
+    folder = tmp_path / "g" / "t"
+    folder.mkdir(parents=True)
+    image = b"P6 1 1 255\n\0\0\0"
+    for i, name in enumerate(("a*1.tar", "a*2.tar", "ab1.tar", "[x]1.tar", "x1.tar", "q?.tar", "qq.tar", "b\\1.tar")):
+        (folder / name).write_bytes(tar_of([("0.ppm", image), ("0.cls", b"%d" % i)]))
+    server = Store(tmp_path)
+    try:
+        storage = Storage(endpoint=server.url, **SECRETS)
+        for glob, want in {
+            r"a\*?.tar": [0, 1],
+            r"a\*1.tar": [0],
+            r"\a*1.tar": [0, 2],
+            r"\[x\]*.tar": [3],
+            r"\[x\]\1*.tar": [3],
+            r"q\?.tar": [5],
+            r"q[?q].tar": [5, 6],
+            r"b\\*.tar": [7],
+        }.items():
+            for at, more in (("s3://g", {"storage": storage}), (tmp_path / "g", {})):
+                assert sorted(label for _, label, _ in run(f"{at}/t/{glob}", **more)) == want, (glob, at)
     finally:
         server.close()
 
