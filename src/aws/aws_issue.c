@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 static enum stk_status ask_container(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_text *answer,
 	struct stk_aws_fresh *out, struct stk_error *err)
@@ -81,6 +82,20 @@ static const struct {
 	[STK_GOOGLE_METADATA] = {stk__google_ask_metadata, "Google's metadata server"},
 };
 
+/* Fails if issued keys have expired already. The requests that they sign would fail, with a message of the store that does not name the issuer. An instance's
+ * service may give expired keys while it has trouble to renew them; AWS's tools use these too. */
+static enum stk_status check_expiry(const struct stk_aws_issuer *i, const struct stk_aws_fresh *keys, struct stk_error *err)
+{
+	char when[32];
+	struct tm parts;
+	const time_t expires = (time_t)keys->expires;
+	if (!expires || i->kind == STK_AWS_INSTANCE || expires > time(NULL) || !gmtime_r(&expires, &parts))
+		return STK_OK;
+	strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &parts);
+	return stk__fail(err, STK_IO, "no credentials: the keys of %s expired at %s: have it give new ones, or check this machine's clock",
+		issuers[i->kind].origin, when);
+}
+
 /* Obtains keys from an issuer. For a role, first obtains the keys of the base issuer, which sign the request. */
 static enum stk_status issue(
 	const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_aws_fresh *out, struct stk_error *err)
@@ -100,6 +115,7 @@ static enum stk_status issue(
 	} else {
 		s = issuers[i->kind].ask(i, how, &answer, out, err);
 	}
+	s = s ? s : check_expiry(i, out, err);
 	stk__aws_fresh_clear(&base);
 	stk__text_erase_free(&answer);
 	return s;

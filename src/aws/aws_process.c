@@ -10,9 +10,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <string.h>
 #include <sys/wait.h>
 
 extern char **environ;
@@ -71,6 +73,32 @@ static enum wait collect(int fd, const struct stk_aws_asking *how, int64_t until
 	return on;
 }
 
+/* Returns whether the text is a time with a time zone. Without one, keys could be renewed hours late. */
+static bool is_zoned_time(const char *text)
+{
+	return text && stk__aws_time(text) && strpbrk(strchr(text, ':'), "ZU+-");
+}
+
+/* Returns what is wrong with the program's answer, which no message quotes, because it contains secrets; NULL if it is as botocore requires. */
+static const char *fault_of(const struct stk_text *answer)
+{
+	json_t *o = json_loadb(answer->s ? answer->s : "", answer->length, 0, NULL);
+	const json_t *expires = json_object_get(o, "Expiration");
+	const char *fault = NULL;
+	if (!json_is_object(o))
+		fault = "prints no JSON object, which should have Version, AccessKeyId, SecretAccessKey and, if the keys end, Expiration";
+	else if (json_number_value(json_object_get(o, "Version")) != 1)
+		fault = "prints no \"Version\": 1, the only version that is understood";
+	else if (!json_string_length(json_object_get(o, "AccessKeyId")))
+		fault = "prints no AccessKeyId";
+	else if (!json_string_length(json_object_get(o, "SecretAccessKey")))
+		fault = "prints no SecretAccessKey";
+	else if (expires && !json_is_null(expires) && !is_zoned_time(json_string_value(expires)))
+		fault = "prints an Expiration that is not a time with a time zone, such as \"2030-01-31T12:00:00Z\"";
+	json_decref(o);
+	return fault;
+}
+
 enum stk_status stk__aws_ask_process(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_text *answer,
 	struct stk_aws_fresh *out, struct stk_error *err)
 {
@@ -104,9 +132,8 @@ enum stk_status stk__aws_ask_process(const struct stk_aws_issuer *i, const struc
 	if (WEXITSTATUS(ended))
 		return stk__fail(
 			err, STK_IO, "no credentials: the profile's credential_process failed with exit status %d", WEXITSTATUS(ended));
-	if (!stk__aws_take_json(out, answer))
-		return stk__fail(err, STK_IO,
-			"no credentials: the profile's credential_process prints no JSON object with AccessKeyId, SecretAccessKey and a valid "
-			"Expiration, if any");
-	return STK_OK;
+	const char *fault = fault_of(answer);
+	if (fault)
+		return stk__fail(err, STK_IO, "no credentials: the profile's credential_process %s", fault);
+	return stk__aws_take_json(out, answer) ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for keys of the object store");
 }

@@ -210,6 +210,43 @@ static void check_storage_ends_without_new_keys(void)
 	stk__io_destroy(io);
 }
 
+/* As with botocore, a program's answer has version 1, and its time of expiry a time zone and is in the future. */
+static void test_answers_of_a_program(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *version, *expires, *message; /* message: NULL if the keys are used */
+	} rows[] = {
+		{"1", "null", NULL},
+		{"1", "\"2096-10-02T07:06:40Z\"", NULL},
+		{"1", "\"2096-10-02T07:06:40.123+02:00\"", NULL},
+		{"1", "\"2016-10-02T07:06:40Z\"", "the keys of the profile's credential_process expired at 2016-10-02T07:06:40Z"},
+		{"1", "\"2096-10-02T07:06:40\"", "credential_process prints an Expiration that is not a time with a time zone"},
+		{"1", "\"tomorrow\"", "credential_process prints an Expiration that is not a time"},
+		{"1", "4000000000", "credential_process prints an Expiration that is not a time"},
+		{"2", "null", "credential_process prints no \"Version\": 1"},
+		{"\"1\"", "null", "credential_process prints no \"Version\": 1"},
+		{"null", "null", "credential_process prints no \"Version\": 1"},
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		char text[512];
+		snprintf(text, sizeof text,
+			"[default]\ncredential_process = echo '{\"Version\": %s, \"AccessKeyId\": \"%s\", \"SecretAccessKey\": \"%s\", "
+			"\"Expiration\": %s}'\n",
+			rows[i].version, KEY, SECRET, rows[i].expires);
+		put_file("config", text);
+		if (rows[i].message)
+			check_failure(rows[i].message);
+		else
+			check_good();
+	}
+	put_file("config", "[default]\ncredential_process = echo '{\"Version\": 1, \"SecretAccessKey\": \"sEcReT\"}'\n");
+	check_failure("credential_process prints no AccessKeyId");
+	put_file("config", "[default]\ncredential_process = echo '{\"Version\": 1, \"AccessKeyId\": \"k\"}'\n");
+	check_failure("credential_process prints no SecretAccessKey");
+	put_file("config", "");
+}
+
 /* ---- services that give keys to every client that can reach them ---- */
 
 static void test_services(void **state)
@@ -226,15 +263,17 @@ static void test_services(void **state)
 	put_file("config", "[default]\ncredential_process = kill -9 $$\n");
 	check_failure("credential_process was ended by signal 9");
 	put_file("config", "[default]\ncredential_process = echo sEcReT\n");
-	check_failure("credential_process prints no JSON object with AccessKeyId, SecretAccessKey");
+	check_failure("credential_process prints no JSON object");
 	snprintf(text, sizeof text,
 		"[default]\ncredential_process = printf '{\"AccessKeyId\": \"%s\", \"SecretAccessKey\": \"%s\"}\\0more'\n", KEY, SECRET);
 	put_file("config", text);
 	check_failure("credential_process prints no JSON object"); /* refused because of the NUL, although the JSON before it is valid */
 	check_storage_ends_without_new_keys();
 	put_file("config", "");
-	put_keys("keys/container", SECRET, FAR);
+	put_keys("keys/container", SECRET, 1000000000);
 	set_url("AWS_CONTAINER_CREDENTIALS_FULL_URI", issuing, "/keys/container");
+	check_failure("the keys of the container's service expired at 2001-09-09T01:46:40Z");
+	put_keys("keys/container", SECRET, FAR);
 	check_good();
 	set_url("AWS_CONTAINER_CREDENTIALS_FULL_URI", issuing, "/keys/none");
 	check_failure("the container's service http://127.0.0.1");
@@ -447,8 +486,8 @@ static void test_a_token_that_expires_early(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-	const struct CMUnitTest tests[] = {TEST(test_services), TEST(test_web_identity), TEST(test_roles_of_profiles),
-		TEST(test_single_sign_on), TEST(test_a_session_is_renewed), TEST(test_keys_are_renewed),
+	const struct CMUnitTest tests[] = {TEST(test_answers_of_a_program), TEST(test_services), TEST(test_web_identity),
+		TEST(test_roles_of_profiles), TEST(test_single_sign_on), TEST(test_a_session_is_renewed), TEST(test_keys_are_renewed),
 		TEST(test_a_token_that_expires_early)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
