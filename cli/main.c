@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,6 +111,7 @@ int main(int argc, char **argv)
 {
 	if (!open_standard_files())
 		return EXIT_PROBLEM;
+	signal(SIGXFSZ, SIG_IGN); /* a write past the limit of `ulimit -f` then fails with EFBIG, so that half-written files are removed */
 	if (argc < 2) {
 		print_help(stderr);
 		return EXIT_USAGE;

@@ -742,6 +742,15 @@ def test_full_disk_is_a_failure(arguments):
     assert done.stderr == f"stoker {arguments[0]}: the output could not be written: No space left on device\n"
 
 
+@pytest.mark.parametrize("arguments", [["view"], ["pack"], ["index"]])
+def test_a_file_beyond_the_limit_of_the_shell_is_a_failure(folder, tmp_path, arguments):
+    """The limit of `ulimit -f` stops a command with a message, and without a half-written file."""
+    limited = ["sh", "-c", 'ulimit -f 0; exec "$@"', "-", COMMAND]
+    done = subprocess.run([*limited, *arguments, folder, "-o", tmp_path / "out.png"], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr.count("File too large")) == (1, 1), done
+    assert not list(tmp_path.rglob("*.part"))
+
+
 @pytest.mark.parametrize("arguments", [["ops"], ["--version"]])
 def test_a_closed_stdout_is_a_failure(arguments):
     done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "-", COMMAND, *arguments], stderr=subprocess.PIPE, text=True, timeout=60)
