@@ -47,6 +47,8 @@ static enum stk_status begin_sample(struct stk_collect *c, const char *name, siz
 
 static enum stk_status end_sample(struct stk_collect *c)
 {
+	static const char way_out[] =
+		"missing_component_behavior=\"skip\", an argument of Loader.from_tars and readers.webdataset, leaves such samples out";
 	uint64_t all = c->o->part_count == 64 ? ~0ull : (1ull << c->o->part_count) - 1;
 	bool open = c->open;
 	c->open = false;
@@ -58,13 +60,10 @@ static enum stk_status end_sample(struct stk_collect *c)
 	}
 	const char *lacks = c->o->endings[__builtin_ctzll(~c->found_parts)], *archive = c->t->archives[c->archive];
 	if (c->where)
-		return stk__fail(c->err, STK_NOT_FOUND,
-			"%.200s, line %lld: the sample has no component \"%.60s\"; missing_component_behavior "
-			"can be \"skip\" or \"empty\"",
-			c->where, (long long)c->line, lacks);
-	return stk__fail(c->err, STK_NOT_FOUND,
-		"%.200s: the sample that begins with %.100s has no component \"%.60s\"; missing_component_behavior can be \"skip\" or \"empty\"",
-		archive, last_name(c), lacks);
+		return stk__fail(c->err, STK_NOT_FOUND, "%.200s, line %lld: the sample has no component \"%.60s\"; %s", c->where,
+			(long long)c->line, lacks, way_out);
+	return stk__fail(c->err, STK_NOT_FOUND, "%.200s: the sample that begins with %.100s has no component \"%.60s\"; %s", archive,
+		last_name(c), lacks, way_out);
 }
 
 static const char *last_part(const char *path)

@@ -751,6 +751,19 @@ def test_a_file_beyond_the_limit_of_the_shell_is_a_failure(folder, tmp_path, arg
     assert not list(tmp_path.rglob("*.part"))
 
 
+def test_samples_of_tars_without_a_component_are_named_with_a_way_out(folder, tmp_path):
+    """The message says whose argument leaves such samples out, since the command, as Loader, has no such argument."""
+    image = (folder / "class0" / "00.jpg").read_bytes()
+    (tmp_path / "a.tar").write_bytes(tar_of([("0.jpg", image), ("0.cls", b"1"), ("1.jpg", image)]))
+    for source in (tmp_path / "a.tar", tmp_path):
+        assert re.search(
+            r'begins with 1\.jpg has no component "cls"; missing_component_behavior="skip", an argument of Loader\.from_tars',
+            stoker("inspect", source, code=1).stderr,
+        )
+    loader = Loader.from_tars(tmp_path / "a.tar", 1, missing_component_behavior="skip")
+    assert [int(batch.label) for batch in loader] == [1]
+
+
 @pytest.mark.parametrize("arguments", [["ops"], ["--version"]])
 def test_a_closed_stdout_is_a_failure(arguments):
     done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "-", COMMAND, *arguments], stderr=subprocess.PIPE, text=True, timeout=60)
