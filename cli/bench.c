@@ -39,6 +39,7 @@ struct bench {
 	double shares[MOST_ROUNDS]; /* the pipeline's rate divided by the ceiling's, both per CPU-second */
 	int rounds;
 	bool interrupted; /* true if the user has interrupted the command; `rounds` rounds were complete */
+	double seconds;   /* from the beginning of the warm-up to the end of the last round or to the interruption */
 	struct progress progress;
 	struct store_snapshot begin, end; /* from the beginning of the first round, and from the end of the last one */
 };
@@ -199,8 +200,8 @@ static double median_of(const struct slice *slices, int n, double (*value)(const
 	return median(values, n);
 }
 
-/* Warms up, then alternates slices of the pipeline (ours) and, if there is one, of the ceiling (theirs) for about `seconds`. An interruption after the first
- * round is no error: it sets b->interrupted. */
+/* Warms up, then alternates slices of the pipeline (ours) and, if there is one, of the ceiling (theirs) for about `seconds`. An interruption is no error: it
+ * sets b->interrupted. */
 static enum stk_status run_rounds(struct bench *b, double seconds, bool quiet, struct stk_error *err)
 {
 	struct slice warm;
@@ -209,10 +210,11 @@ static enum stk_status run_rounds(struct bench *b, double seconds, bool quiet, s
 	const double share = 0.8 * seconds / (rounds * (b->has_ceiling ? 2 : 1));
 	progress_begin(&b->progress, "rounds", (int64_t)rounds, quiet);
 	progress_update(&b->progress, 0);
+	const double warming = wall_seconds();
 	enum stk_status status = run_ours(b, warm_up, &warm, err);
 	if (status == STK_OK) /* a second, short slice, since the first batch has allocated the slots and filled the caches */
 		status = run_ours(b, 0, &warm, err);
-	if (b->has_ceiling)
+	if (status == STK_OK && b->has_ceiling)
 		run_theirs(b, warm_up, &warm);
 	b->begin = store_snapshot(b->session.pipeline);
 	const double began = wall_seconds();
@@ -231,7 +233,8 @@ static enum stk_status run_rounds(struct bench *b, double seconds, bool quiet, s
 	}
 	progress_end(&b->progress);
 	b->end = store_snapshot(b->session.pipeline);
-	b->interrupted = status == STK_CANCELLED && b->rounds > 0;
+	b->seconds = wall_seconds() - warming;
+	b->interrupted = status == STK_CANCELLED;
 	return b->interrupted ? STK_OK : status;
 }
 
@@ -339,6 +342,15 @@ static int print_as_text(const struct bench *b, const char *folder)
 	return EXIT_FINE;
 }
 
+/* Reports an interruption before the end of the first round. The rate of the images made so far would mislead, because the pipeline was warming up. */
+static int print_warm_up(const struct bench *b, const char *folder)
+{
+	const int64_t made = (int64_t)samples_made(b->session.pipeline);
+	printf("Interrupted before the first round was complete.\n%s: the warm-up made %" PRId64 " %s in %.1f s.\n", folder, made,
+		b->session.sounds ? noun(made, "sound", "sounds") : noun(made, "image", "images"), b->seconds);
+	return EXIT_FINE;
+}
+
 static int run_bench(const struct settings *s)
 {
 	struct bench bench = {.rounds = 0};
@@ -357,8 +369,10 @@ static int run_bench(const struct settings *s)
 		if (status != STK_OK)
 			code = fail_at(&bench.session, s->args[0], &err);
 		else
-			code = s->json ? print_as_json(&bench) : print_as_text(&bench, s->args[0]);
-		if (status == STK_CANCELLED || (bench.interrupted && code == EXIT_FINE))
+			code = s->json        ? print_as_json(&bench)
+			       : bench.rounds ? print_as_text(&bench, s->args[0])
+					      : print_warm_up(&bench, s->args[0]);
+		if (bench.interrupted && code == EXIT_FINE)
 			code = EXIT_INTERRUPTED;
 	}
 	ceiling_close(&bench.ceiling);

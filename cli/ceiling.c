@@ -203,7 +203,7 @@ static void *run_job(void *user)
 		/* The stride is a prime: unless it divides the count, all files are visited, in another order than the folder's. */
 		int64_t size = read_file(&d, c->paths[(uint64_t)i * 7919 % c->count]);
 		job->decoded += size > 0 && decode(&d, (size_t)size, (uint64_t)i);
-	} while (wall_seconds() < job->until);
+	} while (!interrupted() && wall_seconds() < job->until);
 	jpeg_destroy_decompress(&d.jpeg);
 	free(d.bytes);
 	free(d.row);
