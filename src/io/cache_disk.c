@@ -240,6 +240,72 @@ static enum stk_status find_folder(struct stk_cache_disk *d, const char *dir, st
 	return STK_OK;
 }
 
+/* ---- forks ---- */
+
+/* The caches whose `state` this process has open. A lock lasts as long as any process has its open file, and a forked child inherits that. So if the parent
+ * were killed, its children would keep its claims, and other processes would wait for entries that nobody fetches. */
+static struct {
+	pthread_mutex_t lock;
+	struct stk_cache_disk *first;
+} open_disks = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&open_disks.lock);
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&open_disks.lock);
+}
+
+/* Closes `state` of all caches, which a child does not use: it has none of the threads of its parent's storages. */
+static void after_fork_in_child(void)
+{
+	for (struct stk_cache_disk *d = open_disks.first; d; d = d->next_open) {
+		close(d->fd);
+		d->fd = -1;
+		d->read_only = true;
+	}
+	open_disks.first = NULL;
+	pthread_mutex_unlock(&open_disks.lock);
+}
+
+static void watch_forks(void)
+{
+	if (pthread_atfork(before_fork, after_fork, after_fork_in_child))
+		errno = 0; /* out of memory: claims then also last as long as children do */
+}
+
+static void open_state_file(struct stk_cache_disk *d)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_once(&once, watch_forks);
+	pthread_mutex_lock(&open_disks.lock);
+	d->fd = open_plain(d->folder, "state", O_RDWR | O_CREAT);
+	const int e = errno;
+	if (d->fd >= 0) {
+		d->next_open = open_disks.first;
+		open_disks.first = d;
+	}
+	pthread_mutex_unlock(&open_disks.lock);
+	errno = e;
+}
+
+static void close_state_file(struct stk_cache_disk *d)
+{
+	pthread_mutex_lock(&open_disks.lock);
+	struct stk_cache_disk **at = &open_disks.first;
+	while (*at && *at != d)
+		at = &(*at)->next_open;
+	if (*at)
+		*at = d->next_open;
+	if (d->fd >= 0)
+		close(d->fd);
+	d->fd = -1;
+	pthread_mutex_unlock(&open_disks.lock);
+}
+
 /* ---- state ---- */
 
 static void lock_page(struct stk_cache_disk *d)
@@ -349,7 +415,7 @@ static bool open_state(struct stk_cache_disk *d, char why[200])
 {
 	static const char zeros[PAGE];
 	struct stat st;
-	d->fd = open_plain(d->folder, "state", O_RDWR | O_CREAT);
+	open_state_file(d);
 	if (d->fd < 0 && errno == ELOOP)
 		return refuse(why, "state", "a link");
 	bool ok = d->fd >= 0 && !fstat(d->fd, &st);
@@ -461,9 +527,7 @@ static bool lock_shared(struct stk_cache_disk *d)
 static void forget_state(struct stk_cache_disk *d)
 {
 	d->read_only = true;
-	if (d->fd >= 0)
-		close(d->fd);
-	d->fd = -1;
+	close_state_file(d);
 }
 
 static void begin(struct stk_cache_disk *d)
@@ -519,8 +583,9 @@ enum stk_status stk__cache_disk_look(struct stk_cache_disk *d, const char *dir, 
 
 void stk__cache_disk_close(struct stk_cache_disk *d)
 {
-	int *all[] = {&d->fd, &d->tmp, &d->folder};
-	for (int i = 0; i < 3; i++) {
+	int *all[] = {&d->tmp, &d->folder};
+	close_state_file(d);
+	for (int i = 0; i < 2; i++) {
 		if (*all[i] >= 0)
 			close(*all[i]);
 		*all[i] = -1;

@@ -19,7 +19,7 @@
  * process ends this one with a signal.
  *
  * Before a process fetches an object, it locks the byte of `state` that belongs to the object's key (an "open file description lock", which ends with the
- * process). Other processes wait for the entry instead of fetching the object too. */
+ * process, also if children that it forked live on). Other processes wait for the entry instead of fetching the object too. */
 #ifndef STK_IO_CACHE_DISK_H
 #define STK_IO_CACHE_DISK_H
 
@@ -64,7 +64,8 @@ struct stk_cache_disk {
 	_Atomic uint64_t number;            /* number of the next unfinished entry, for its name in tmp */
 	pthread_mutex_t lock;               /* guards the contents of `state` among threads, and all members below */
 	bool no_locks; /* true if `state` is changed without a file lock: the file system has none, or a program never releases it */
-	int recounts;  /* number of times that this process has counted the entries again because `state` was damaged */
+	struct stk_cache_disk *next_open; /* the next cache that this process has open, see open_disks in cache_disk.c */
+	int recounts;                     /* number of times that this process has counted the entries again because `state` was damaged */
 };
 
 /* Opens a cache and creates its folder if needed. dir "memory": a folder in /dev/shm that belongs to this user. limit: maximum size in bytes; 0: four fifths

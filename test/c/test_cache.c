@@ -6,10 +6,12 @@
 #include "io/cache_disk.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include <utime.h>
@@ -137,6 +139,37 @@ static void test_claims(void **state)
 	stk__cache_disk_close(&one);
 }
 
+/* A claim ends with the process that holds it, although a child that it forked lives on. Here the folder is closed instead of the process. */
+static void test_a_claim_ends_although_a_child_lives(void **state)
+{
+	(void)state;
+	struct stk_cache_disk one, two;
+	const struct stk_cache_key key = stk__cache_key("s3://b/a", 0, -1, 0);
+	open_disk(&one, 1 << 20);
+	open_disk(&two, 1 << 20);
+	assert_true(stk__cache_claim(&one, key));
+	int ends[2];
+	char byte = 0;
+	assert_int_equal(pipe(ends), 0);
+	const pid_t child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		while (write(ends[1], &byte, 1) == 1)
+			pause();
+		_exit(1);
+	}
+	assert_int_equal(read(ends[0], &byte, 1), 1); /* the child runs */
+	close(ends[0]);
+	close(ends[1]);
+	assert_false(stk__cache_claim(&two, key)); /* the fork does not end it */
+	stk__cache_disk_close(&one);
+	const bool free = stk__cache_claim(&two, key);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	assert_true(free);
+	stk__cache_disk_close(&two);
+}
+
 static void test_what_two_runs_have_not_used_makes_room(void **state)
 {
 	struct stk_cache_disk d, beside;
@@ -198,6 +231,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_leftovers_that_nobody_counted, begin, end),
 		cmocka_unit_test(test_keys_differ),
 		cmocka_unit_test_setup_teardown(test_claims, begin, end),
+		cmocka_unit_test_setup_teardown(test_a_claim_ends_although_a_child_lives, begin, end),
 		cmocka_unit_test_setup_teardown(test_what_two_runs_have_not_used_makes_room, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
