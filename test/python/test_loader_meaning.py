@@ -729,6 +729,40 @@ def test_a_list_of_ids_as_sampler(tree):
         assert [b.index.tolist() for b in loader] == [[5, 1], [1, 20]]
 
 
+def test_ids_of_other_types_are_no_weights(tree):
+    """A list of the ids that NumPy or torch drew has numbers of their types, which are no Python ints. They were taken for weights."""
+    drawn = np.random.default_rng(SEED).permutation(21)
+
+    def ids(sampler):
+        return [i for b in Loader(tree, 4, transforms=SMALL, sampler=sampler, seed=1, fields=("index",)) for i in b.index.tolist()]
+
+    for given in (list(drawn), list(torch.from_numpy(drawn)), tuple(drawn.astype(np.uint8)), [np.array(i) for i in drawn]):
+        assert ids(given) == drawn.tolist()
+    weighted = ids([0.5] * 21)
+    for kind in (np.float64, np.float16, torch.tensor):
+        assert ids([kind(0.5)] * 21) == weighted
+
+
+def test_masks_and_other_lists_are_no_samplers(tree):
+    mask = np.arange(21) % 2 == 0
+    flags = "it is a list of True and False; give the ids of the samples that you want"
+    lists = "it is a list of lists, .*; lists of the ids of each batch are a batch_sampler"
+    number = "it has the ids of samples, or a number for each sample as its weight, and not"
+    for sampler, said in (
+        *((given, flags) for given in (list(mask), list(torch.from_numpy(mask)), torch.from_numpy(mask))),
+        *((given, flags) for given in (lambda _: mask.tolist(), lambda _: torch.from_numpy(mask), lambda _: list(torch.from_numpy(mask)))),
+        *((given, lists) for given in ([[1, 2], [3, 4]], np.ones((21, 1)), [np.arange(2), np.arange(3)])),
+        *((given, number) for given in (["1"] * 21, [None] * 21, [1j] * 21, [b"1"] * 21)),
+        ([10**400, *[1.0] * 20], "their sum is finite"),
+        ([1e308] * 21, "their sum is finite"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=said):
+            list(Loader(tree, 4, transforms=SMALL, sampler=sampler))
+    for batches in ([mask.tolist()], [torch.from_numpy(mask)], [[0, 1], [True, False]]):
+        with pytest.raises(InvalidArgumentError, match=f"batch_sampler: {flags}"):
+            list(Loader((np.zeros((21, 8, 8, 3), np.uint8), mask), batch_sampler=batches))
+
+
 def test_pinned_batches_where_there_is_cuda(tree, monkeypatch):
     batch = next(iter(Loader(tree, 4, transforms=SMALL, pin_memory=True)))
     assert batch.image.is_pinned() == torch.cuda.is_available()

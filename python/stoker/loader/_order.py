@@ -77,9 +77,9 @@ class WeightedOrder(Order):
     repeated = "give the weights and the seed of that run"
 
     def __init__(self, weights: Iterable[float], seed: int) -> None:
-        self.weights = [float(w) for w in weights]
-        if not self.weights or min(self.weights) < 0 or not 0 < sum(self.weights) < math.inf:
-            raise InvalidArgumentError("sampler: weights are finite and not negative, and some are greater than zero")
+        self.weights = [_weight(w) for w in weights]
+        if min(self.weights) < 0 or not 0 < sum(self.weights) < math.inf:
+            raise InvalidArgumentError("sampler: weights are not negative, some are greater than zero, and their sum is finite")
         self.cumulative = list(itertools.accumulate(self.weights))
         self.seed = seed
 
@@ -100,6 +100,19 @@ class WeightedOrder(Order):
             raise InvalidArgumentError(
                 f"sampler: there are {len(self.weights)} weights; the data set has {samples} samples, and each needs one"
             )
+
+
+def _weight(value: Any) -> float:
+    if isinstance(value, (list, tuple)) or getattr(value, "ndim", None):
+        raise InvalidArgumentError(
+            f"sampler: it is a list of lists, {value!r:.80} and so on; lists of the ids of each batch are a batch_sampler"
+        )
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
+        raise InvalidArgumentError(f"sampler: it has the ids of samples, or a number for each sample as its weight, and not {value!r:.80}")
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 class SamplerOrder(Order):
@@ -172,6 +185,8 @@ def _as_array(ids: Iterable[int], what: str = "sampler", where: str = "this epoc
         if e.__traceback__ is not None and e.__traceback__.tb_next is not None:  # an error of the sampler's own Python
             raise
         raise InvalidArgumentError(f"{what}: it gives whole numbers, the ids of samples ({e})") from None
+    if result and max(result) <= 1 and (isinstance(ids, (list, tuple)) or hasattr(ids, "tolist")):
+        _refuse_bools(map(_plain, ids), what)
     if not result:
         why = ": it can be iterated once; a list, or a function of the epoch, gives each epoch its samples" if once else ""
         raise InvalidArgumentError(f"{what}: it gave no samples for {where}{why}")
@@ -180,6 +195,18 @@ def _as_array(ids: Iterable[int], what: str = "sampler", where: str = "this epoc
             f"{what}: it gave the sample {least}; samples are numbered from 0, and negative numbers do not count from the end"
         )
     return result
+
+
+def _plain(value: Any) -> Any:
+    """Converts a number of NumPy, and a tensor or array without dimensions, to Python's type."""
+    return value.item() if hasattr(value, "item") and not getattr(value, "ndim", 0) else value
+
+
+def _refuse_bools(values: Iterable[Any], what: str) -> None:
+    if any(isinstance(v, bool) for v in values):
+        raise InvalidArgumentError(
+            f"{what}: it is a list of True and False; give the ids of the samples that you want, as numpy.flatnonzero(mask)"
+        )
 
 
 def make_order(sampler: Any, seed: int) -> Order | None:
@@ -191,10 +218,9 @@ def make_order(sampler: Any, seed: int) -> Order | None:
         return FunctionOrder(sampler)
     values = sampler.tolist() if hasattr(sampler, "tolist") else sampler
     if isinstance(values, (list, tuple)):
-        if any(isinstance(v, bool) for v in values):
-            raise InvalidArgumentError(
-                "sampler: it is a list of True and False; give the ids of the samples that you want, as numpy.flatnonzero(mask)"
-            )
+        if any(hasattr(kind, "item") for kind in set(map(type, values))):  # list(numpy.random.permutation(n)) has numbers of NumPy's types
+            values = list(map(_plain, values))
+        _refuse_bools(values, "sampler")
         # A list of whole numbers has ids, as for a DataLoader. A list with another number in it has weights.
         return SamplerOrder(values) if all(isinstance(v, int) for v in values) else WeightedOrder(values, seed)
     if hasattr(sampler, "__iter__"):
