@@ -22,11 +22,16 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
+def _is_bool(value: Any) -> bool:
+    """Returns whether a value is True or False, also of NumPy or as a tensor."""
+    return isinstance(value, bool) or str(getattr(value, "dtype", "")) in ("bool", "torch.bool")
+
+
 def whole(what: str, value: Any, least: int, most: int = INT32_MAX) -> int:
     """Returns `value` as an int. Accepts integers of any type from `least` to `most`; raises an error for all other values, also True, False and floats. what:
     the value's name in messages, such as "Pipeline: batch_size"."""
     try:
-        if isinstance(value, bool):
+        if _is_bool(value):
             raise TypeError
         number = operator.index(value)
     except TypeError:
@@ -41,7 +46,7 @@ def whole(what: str, value: Any, least: int, most: int = INT32_MAX) -> int:
 def number(what: str, value: Any, least: float = 0, most: float = math.inf) -> float:
     """Returns `value` as a float. Raises an error unless least <= value <= most, and for NaN. An integer too large for a float counts as infinite. what: the
     value's name in messages."""
-    if isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__"):
+    if isinstance(value, (str, bytes)) or _is_bool(value) or not hasattr(value, "__float__"):
         raise ArgumentError(f"{what} is a number, not {_shown(value)}")
     try:
         given = float(value)

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import json
-import operator
 import os
 import sys
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from stoker import _numbers
 from stoker._cores import usable_cores
-from stoker.errors import InvalidArgumentError, StalledError, StokerError
+from stoker.errors import ArgumentError, InvalidArgumentError, StalledError, StokerError
 
 
 class Shard(NamedTuple):
@@ -48,8 +48,8 @@ def resolve(shard: Any) -> Shard:
         found = Shard(group.get_rank(), group.get_world_size()) if group else _from_environment()
     elif isinstance(shard, (tuple, list)) and len(shard) == 2:
         try:
-            found = Shard(operator.index(shard[0]), operator.index(shard[1]))
-        except TypeError:
+            found = Shard(*(_numbers.whole("shard: the number of ranks", n, -_numbers.INT32_MAX) for n in shard))
+        except ArgumentError:
             raise InvalidArgumentError(f"shard: rank and number of ranks are whole numbers, not {shard!r}") from None
     elif hasattr(shard, "get_local_rank") and hasattr(shard, "ndim"):
         if shard.ndim != 1:

@@ -186,6 +186,27 @@ def test_what_is_refused():
         mixture(steps=4).set_epoch(3)
 
 
+def test_numbers_of_numpy_and_torch():
+    torch = pytest.importorskip("torch")
+    a, b = source("a"), source("b")
+    wanted = [Fraction(2, 3), Fraction(1, 3)]
+    for two, one in (
+        (np.int8(2), np.uint8(1)),
+        (torch.tensor(2), torch.tensor(1)),
+        (torch.tensor(0.5), np.array(0.25)),
+        (np.float32(0.2), 0.1),
+    ):
+        assert Loader.mix([(a, two), (b, one)]).shares == wanted
+    for epoch in (1, np.int64(1), torch.tensor(1), "1"):
+        assert Loader.mix([(a, 1), (b, 1)], epoch=epoch)._leader == 1
+    for epoch in (2, -1, True, 1.0, torch.tensor(True), [1], np.array([1])):
+        with pytest.raises(InvalidArgumentError, match="is not one of the sources; they are 0, 1"):
+            Loader.mix([(a, 1), (b, 1)], epoch=epoch)
+    for share in (torch.tensor(True), torch.tensor([1.0, 2.0]), torch.tensor(float("nan"))):
+        with pytest.raises(InvalidArgumentError, match="the share of source 0 is a number above 0"):
+            Loader.mix([(a, share), (b, 1)])
+
+
 @pytest.mark.parametrize("share", [0, -1, float("nan"), float("inf"), -float("inf"), "nan", "1/0", True, None, [1]])
 def test_shares_that_are_no_numbers(share):
     with pytest.raises(InvalidArgumentError, match="the share of source 0 is a number above 0"):

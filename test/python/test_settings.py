@@ -116,6 +116,8 @@ def test_defaults_are_those_of_the_signature():
         ({"timeout": -(10**400)}, "timeout is at least 0"),
         ({"timeout": "never"}, "timeout is a number, not 'never'"),
         ({"timeout": True}, "timeout is a number, not True"),
+        ({"timeout": np.True_}, "timeout is a number, not .*True"),
+        ({"max_errors": np.True_}, "max_errors is a number, not .*True"),
         ({"strict": 2}, "strict is True or False, not 2"),
         ({"strict": "no"}, "strict is True or False, not 'no'"),
         ({"strict": []}, r"strict is True or False, not \[\]"),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -66,10 +67,10 @@ class Mixture:
         self._last: int | None = None
 
     def _number(self, given: int | str) -> int:
-        if given in self.names:
-            return self.names.index(str(given))
-        if is_whole(given) and 0 <= int(given) < len(self.names):
-            return int(given)
+        if isinstance(given, str) and given in self.names:
+            return self.names.index(given)
+        with contextlib.suppress(InvalidArgumentError):
+            return _numbers.whole("", given, 0, len(self.names) - 1)
         raise InvalidArgumentError(f"Loader.mix: epoch={given!r} is not one of the sources; they are {', '.join(self.names)}")
 
     def _batch(self, k: int) -> int:
@@ -320,13 +321,18 @@ def _close(loader: Any) -> None:
         loader.close()
 
 
+def _is_tensor(share: Any) -> bool:
+    """Returns whether this is a number of torch. Those of NumPy are printed as such, with as many digits as their type has."""
+    return type(share).__module__ == "torch" and share.ndim == 0
+
+
 def _shares(names: Sequence[str], given: Sequence[Any]) -> list[Fraction]:
     """Returns the user's shares as fractions whose sum is 1. A float becomes the decimal number as which Python prints it: 0.1 is exactly 1/10. Raises
     InvalidArgumentError for shares that are not numbers above 0."""
     shares = []
     for name, share in zip(names, given, strict=True):
         try:
-            shares.append(Fraction(str(share)))
+            shares.append(Fraction(str(share.item() if _is_tensor(share) else share)))
         except (ValueError, ZeroDivisionError):
             raise InvalidArgumentError(f"Loader.mix: the share of source {name} is a number above 0, not {share!r}") from None
         if shares[-1] <= 0:

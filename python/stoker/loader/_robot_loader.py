@@ -14,7 +14,7 @@ from stoker.errors import InvalidArgumentError, NotFoundError, StateError
 from stoker.loader import _options
 from stoker.loader._epoch import END, Epoch, call
 from stoker.loader._refused import advice, no_attribute, not_copied
-from stoker.loader._saved import MOST_EPOCHS, MOST_SAMPLES, is_whole, whole_of
+from stoker.loader._saved import MOST_EPOCHS, MOST_SAMPLES, whole_of
 from stoker.loader.sources._fetch import Threads, unfinished
 from stoker.loader.sources._robots import Robots
 from stoker.loader.sources._table_source import permutation
@@ -43,9 +43,10 @@ def _threads_of(given: Any, shard: _ranks.Shard) -> int:
     for wrong values."""
     if given == "auto":
         return min(_ranks.threads(shard) or _core.machine()["threads"], _MOST_THREADS)
-    if not is_whole(given) or not 1 <= given <= _MOST_THREADS:
-        raise InvalidArgumentError(f'Loader.from_lerobot: num_threads is "auto" or from 1 to {_MOST_THREADS}, not {given!r}')
-    return int(given)
+    try:
+        return _numbers.whole("", given, 1, _MOST_THREADS)
+    except InvalidArgumentError:
+        raise InvalidArgumentError(f'Loader.from_lerobot: num_threads is "auto" or from 1 to {_MOST_THREADS}, not {given!r}') from None
 
 
 class RobotLoader:

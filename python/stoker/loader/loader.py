@@ -861,13 +861,14 @@ def _views(views: Any, transforms: list[Transform]) -> list[list[Transform]]:
     pairs = [
         tuple(pair) if isinstance(pair, (tuple, list)) else (None, None) for pair in (views if isinstance(views, (tuple, list)) else ())
     ]
-    if not pairs or any(len(pair) != 2 or not is_whole(pair[0]) or pair[0] < 1 for pair in pairs):
+    if not pairs or any(len(pair) != 2 or not hasattr(pair[0], "__index__") for pair in pairs):
         raise InvalidArgumentError(
             f"Loader: views is a list of (count, transforms), as [(2, global_crops), (6, local_crops)], not {views!r}"
         )
-    if sum(count for count, _ in pairs) > _MOST_VIEWS:
-        raise InvalidArgumentError(f"Loader: views are at most {_MOST_VIEWS} in all, not {sum(count for count, _ in pairs)}")
-    return [flatten(given) for count, given in pairs for _ in range(count)]
+    counts = [_numbers.whole("Loader: the count of a view", count, 1) for count, _ in pairs]
+    if sum(counts) > _MOST_VIEWS:
+        raise InvalidArgumentError(f"Loader: views are at most {_MOST_VIEWS} in all, not {sum(counts)}")
+    return [flatten(given) for count, (_, given) in zip(counts, pairs, strict=True) for _ in range(count)]
 
 
 def _refuse_loaders(source: Any) -> None:
