@@ -41,7 +41,7 @@ struct bench {
 	bool interrupted; /* true if the user has interrupted the command; `rounds` rounds were complete */
 	double seconds;   /* from the beginning of the warm-up to the end of the last round or to the interruption */
 	struct progress progress;
-	struct store_snapshot begin, end; /* from the beginning of the first round, and from the end of the last one */
+	struct store_snapshot begin, end; /* snapshots from the beginning of the first round and from the end of the last one */
 };
 
 static int64_t page_faults(void)

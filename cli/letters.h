@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LETTER_WIDTH = 6, LETTER_HEIGHT = 13 }; /* in dots, including the gap to the next letter */
+enum { LETTER_WIDTH = 6, LETTER_HEIGHT = 13 }; /* size of a letter in dots, including the gap to the next letter */
 
 /* Returns whether the dot in column x and row y of a Latin-1 character is set. */
 bool letter_dot(uint8_t letter, int x, int y);

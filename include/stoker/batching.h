@@ -152,7 +152,7 @@ struct stk_assign {
 	int32_t maximize;
 	const void *cost;
 	int64_t problems, rows, cols;                   /* extents of `cost` */
-	int64_t problem_stride, row_stride, col_stride; /* in elements */
+	int64_t problem_stride, row_stride, col_stride; /* distances in elements */
 	const int64_t *num_rows, *num_cols;             /* (problems): used rows and columns of each problem; NULL: rows, cols */
 	/* (problems, min(rows, cols)): matched pairs by ascending row, then zeros */
 	int64_t *row, *col;

@@ -173,8 +173,8 @@ struct stk_feed {
 	void (*release)(void *user);
 	void *release_user;
 };
-/* On what the result of a source's pull depends, and hence the positions of an epoch from which a saved state can be restored. States with other positions are
- * refused. */
+/* What the result of a source's pull depends on. This determines the positions of an epoch from which a saved state can be restored; states with other
+ * positions are refused. */
 enum stk_seek {
 	STK_SEEK_NONE,     /* pull depends on earlier calls of the epoch, like a restarting iterator: only at the start of an epoch */
 	STK_SEEK_BATCH,    /* pull depends on request.epoch, batch and index: after any whole batch */

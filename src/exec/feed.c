@@ -216,7 +216,7 @@ static enum stk_status pull(struct stk_pipeline *p, struct stk_record *r, int32_
 	return s;
 }
 
-/* Checks the data of source c, and passes it to the chains: as views, or as copies if a value is itself an output. */
+/* Checks the data of source c, and passes it to the chains, which read it in the source's own memory. Copies a value that is also an output. */
 static enum stk_status publish(struct stk_pipeline *p, struct stk_record *r, int32_t c, struct stk_error *err)
 {
 	const struct stk_program_node *n = &p->program->nodes[first_level(p)->callbacks[c]];

@@ -242,8 +242,8 @@ static enum stk_status decode_key(
 	return s;
 }
 
-/* Replaces the size that the container states by that of the coded stream, if the two differ: decoders follow the latter. Keeps an impossible size, which is
- * refused later. */
+/* Replaces the size that the container states by that of the coded stream, which decoders use, if the two differ. Keeps an impossible size, which is refused
+ * later. */
 static void correct_size(struct stk_video_index *x)
 {
 	AVCodecParameters *p = x->parameters;

@@ -40,7 +40,7 @@ bool stk__window_inside(const struct stk_window *w, const struct stk_desc *desc)
 	return true;
 }
 
-/* Returns the name of dim d for a message, such as "height", or "dim 2" if its letter has no plain name; the latter is written to `text`. */
+/* Returns the name of dim d for a message, such as "height". If its letter has no plain name, writes a text such as "dim 2" to `text` and returns it. */
 static const char *dim_name(const struct stk_desc *desc, int32_t d, char text[16])
 {
 	const char *layout = stk__layout_of(desc);

@@ -102,7 +102,7 @@ void *stk__gathered_take(struct stk_gathered *g, size_t size);
 
 /* Counts of decoded video frames since the worker last added them to the pipeline's counters, at which it sets them to 0. */
 struct stk_video_tally {
-	/* Numbers of: frames that operators asked for; packets decoded to get them; frames of the former that the GPU decoded. */
+	/* Numbers of: frames that operators asked for; packets decoded to get them; frames that operators asked for and the GPU decoded. */
 	int64_t frames, packets, on_gpu;
 };
 

@@ -32,7 +32,7 @@ struct source {
 struct stk_source_callbacks source_callbacks(struct source *s);
 /* Makes a pipeline with two outputs of a source, the first mirrored and the second unchanged. If there is a folder, a reader's label comes before them. */
 struct stk_pipeline *source_open(struct stk_context *ctx, struct source *s, const char *folder);
-struct stk_context *source_context(void); /* with two workers */
+struct stk_context *source_context(void); /* creates a context with two workers */
 void source_assert_batch(struct stk_batch *b, int64_t epoch, int64_t position, int32_t count);
 /* Checks that every pull was released, that all ran on one thread, and that the source was destroyed once. Call it after the pipeline was freed. */
 void source_assert_balanced(const struct source *s);

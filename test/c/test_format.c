@@ -487,7 +487,7 @@ static void test_cifar(void **state)
 	refuse_cifar("gone", STK_NOT_FOUND, "gone: no such folder");
 	put("ten/cifar-100-binary/test.bin", "");
 	refuse_cifar("ten", STK_INVALID, "ten holds both CIFAR-10 and CIFAR-100: give the folder of one");
-	check_cifar("ten", STK_CIFAR_TRAIN, 50000, 10); /* of CIFAR-100 only the other split is there */
+	check_cifar("ten", STK_CIFAR_TRAIN, 50000, 10); /* the folder has only the other split of CIFAR-100 */
 	check_cifar("ten/cifar-10-batches-bin", STK_CIFAR_TEST, 10000, 10);
 	refuse_cifar("ten/cifar-10-batches-bin/test_batch.bin", STK_NOT_FOUND, "neither");
 }

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 struct emulated_event {
-	struct emulated_event *next; /* in the list of all events */
+	struct emulated_event *next; /* next in the list of all events */
 	int device, users;           /* users: number of references, from the handle and from operations */
 	bool timing;
 	uint64_t recorded, done; /* number of recordings that were submitted, and number of those that were executed */
@@ -17,7 +17,7 @@ struct emulated_event {
 };
 
 struct stream {
-	struct stream *next; /* in the list of all streams */
+	struct stream *next; /* next in the list of all streams */
 	int device;
 	bool threaded, stop;
 	int waiters; /* number of threads that wait in drain; the stream is not freed before they have woken */

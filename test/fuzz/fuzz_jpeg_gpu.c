@@ -16,7 +16,7 @@
 enum {
 	MAX_PIXELS = 1 << 18,
 	MAX_FILES = 3,
-	ALIGNMENT = 256, /* in bytes, of tables and results */
+	ALIGNMENT = 256, /* alignment of tables and results in bytes */
 	AROUND = 16,     /* number of readable bytes before and after the files, if they have their own memory (view.raw) */
 	RAW_SLACK = 64   /* number of bytes before the first file, if the files are in the memory of the results, as in jpeg_gpu.c */
 };

@@ -160,7 +160,7 @@ static enum stk_pass_gpu_launch choose_launch(const struct stk_pass *p, const st
 /* Computes how many entries an axis needs in the table of first taps, and in the table of weights. */
 static void taps_of(const struct stk_pass *p, const struct stk_plan *plan, int axis, uint64_t *first, uint64_t *weights)
 {
-	/* If one axis has a filter with weights and the other reads the nearest pixel, the latter has one tap. */
+	/* If one axis has a filter with weights and the other one reads the nearest pixel, each output has one tap along that other axis. */
 	uint64_t size = (uint64_t)(axis ? p->h : p->w);
 	bool taps = resizes(p, plan);
 	*first = taps || plan->nearest ? size : 0;

@@ -39,7 +39,7 @@ static void run_phase(const struct stk_job *job, int phase)
 	const int32_t *first = (const int32_t *)(const void *)(words + p->first);
 	const float *weights = (const float *)(const void *)(words + p->weights);
 	int64_t rows = p->outer * p->out, size = stk__job_size(from);
-	if (p->inner < 8) { /* rows are so short that loops over them would not pay */
+	if (p->inner < 8) { /* rows are so short that sum_rows and stk__convert would take longer for each value */
 		for (uint32_t i = 0; i < rows * p->inner; i++)
 			stk__job_resize_one(job, phase, i);
 		return;
