@@ -27,6 +27,7 @@ NEEDED = {"libc.so", "libm.so", "libjpeg.so", "libspng.so", "libjansson.so", "li
 GLOBALS = {
     ("src_base_memory.c.o", "alloc_count"): "a counter for the tests: how often anything was allocated in the process",
     ("src_base_memory.c.o", "fault_at"): "fault injection, only in builds for tests",
+    ("src_io_cache_disk.c.o", "open_disks"): "files with locks that a forked child closes: functions of pthread_atfork get no argument",
     ("nvtx.c.o", "nvtxGlobals_v3"): "NVTX's own: where the tool that listens has put its functions",
 }
 

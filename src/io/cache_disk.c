@@ -247,6 +247,7 @@ static enum stk_status find_folder(struct stk_cache_disk *d, const char *dir, st
 static struct {
 	pthread_mutex_t lock;
 	struct stk_cache_disk *first;
+	bool watched; /* true if the functions below are called at forks */
 } open_disks = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void before_fork(void)
@@ -271,17 +272,11 @@ static void after_fork_in_child(void)
 	pthread_mutex_unlock(&open_disks.lock);
 }
 
-static void watch_forks(void)
-{
-	if (pthread_atfork(before_fork, after_fork, after_fork_in_child))
-		errno = 0; /* out of memory: claims then also last as long as children do */
-}
-
 static void open_state_file(struct stk_cache_disk *d)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	pthread_once(&once, watch_forks);
 	pthread_mutex_lock(&open_disks.lock);
+	if (!open_disks.watched) /* if memory is short, claims also last as long as children, and the next cache tries again */
+		open_disks.watched = !pthread_atfork(before_fork, after_fork, after_fork_in_child);
 	d->fd = open_plain(d->folder, "state", O_RDWR | O_CREAT);
 	const int e = errno;
 	if (d->fd >= 0) {
