@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from stoker import _core
 
@@ -124,6 +125,18 @@ def pointer(tensor: torch.Tensor | None) -> int:
 _PLAIN: tuple[Any, ...] = (torch.Tensor, torch.nn.Parameter)
 _modes = torch._C._len_torch_dispatch_stack
 _transform = torch._C._functorch.maybe_current_level if hasattr(torch._C._functorch, "maybe_current_level") else (lambda: None)
+
+
+def has_tangent(tensor: torch.Tensor) -> bool:
+    """Returns whether the tensor has a tangent of forward-mode differentiation, which libstoker would lose."""
+    if forward_ad._current_level < 0 or not (tensor.is_floating_point() or tensor.is_complex()):
+        return False
+    return forward_ad.unpack_dual(tensor).tangent is not None
+
+
+def in_transform() -> bool:
+    """Returns whether the code runs inside a transform of torch.func (grad, vjp, vmap, ...)."""
+    return not torch.compiler.is_compiling() and _transform() is not None
 
 
 def direct(tensor: torch.Tensor) -> bool:

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Primitives that move rows of data along one dim of a padded batch, with autograd.
 
-Each primitive with a derivative has three parts. `_name_run` calls libstoker. A torch.autograd.Function serves eager code, because it costs less than a
-custom operator. The operator torch.ops.stoker.name, with a fake implementation, serves torch.compile and other code that needs the dispatcher. The Function
-and the operator have the same derivative, which is written with these primitives, so that higher derivatives exist too.
+Each primitive with a derivative has four parts. `_name_run` calls libstoker. A torch.autograd.Function serves eager code, because it costs less than a
+custom operator. The operator torch.ops.stoker.name, with a fake implementation, serves torch.compile and other code that needs the dispatcher. A second
+Function, which _transformed makes, serves the transforms of torch.func, because torch cannot transform the derivative of a custom operator. All have the same
+derivative, which is written with these primitives, so that higher derivatives exist too.
+
+The primitives are linear in their data and base, so their forward derivative is the primitive of the tangents with zeros as fillers.
 """
 
 from __future__ import annotations
@@ -14,8 +17,9 @@ from typing import Any, overload
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
-from ._native import CODES, INDEX_BYTES, UNCOUNTED, device_of, direct, lib, pointer
+from ._native import CODES, INDEX_BYTES, UNCOUNTED, device_of, direct, has_tangent, in_transform, lib, pointer
 
 _library = torch.library.Library("stoker", "FRAGMENT")
 
@@ -30,6 +34,25 @@ def _register(schema: str, run: Callable[..., Any], fake: Callable[..., Any]) ->
 
 def _derive(name: str, setup: Callable[..., None], backward: Callable[..., Any]) -> None:
     torch.library.register_autograd(f"stoker::{name}", backward, setup_context=setup, lib=_library)
+
+
+def _transformed(name: str, setup: Callable[..., None], backward: Callable[..., Any]) -> Any:
+    """Returns a torch.autograd.Function over the operator torch.ops.stoker.name, which grad, vjp, vmap and the other transforms of torch.func can transform."""
+    operator = getattr(torch.ops.stoker, name)
+    members = {"forward": operator, "setup_context": setup, "backward": backward}
+    body = {key: staticmethod(value) for key, value in members.items()} | {"generate_vmap_rule": True}
+    return type(f"_Transformed_{name}", (torch.autograd.Function,), body)
+
+
+def _tangents(*tensors: Tensor | None) -> list[tuple[Any, Any]] | None:
+    """Returns (value, tangent) for each tensor if one of them has a tangent of forward-mode differentiation, else None."""
+    if forward_ad._current_level < 0 or torch.compiler.is_compiling() or not any(t is not None and has_tangent(t) for t in tensors):
+        return None
+    return [forward_ad.unpack_dual(t) if t is not None else (None, None) for t in tensors]
+
+
+def _zeros_if_none(tangent: Tensor | None, value: Tensor) -> Tensor:
+    return torch.zeros_like(value) if tangent is None else tangent
 
 
 @overload
@@ -115,6 +138,7 @@ _register(
     _gather_fake,
 )
 _derive("gather", _gather_setup, _gather_backward)
+_TransformedGather = _transformed("gather", _gather_setup, _gather_backward)
 
 
 def gather(
@@ -125,8 +149,14 @@ def gather(
     of base, or the filler if base is None. index_sizes, data_sizes: numbers of indices and of items in each sample; None: all. winner: for each item of the
     data the only j that may read it, or -1 (the gradient of scatter needs this); None: every j may. exact: negative and too large indices mean "no index";
     otherwise negative ones count from the end. kind: which counter of _native.KINDS counts indices out of range, or UNCOUNTED."""
+    if dual := _tangents(data, base):
+        (value, tangent), (base, base_tangent) = dual
+        made = gather(value, index, index_sizes, data_sizes, winner, base, filler, dim, exact, kind)
+        change = _zeros_if_none(tangent, value)
+        return forward_ad.make_dual(made, gather(change, index, index_sizes, data_sizes, winner, base_tangent, 0.0, dim, exact, UNCOUNTED))
     if not direct(data):
-        return torch.ops.stoker.gather(data, index, index_sizes, data_sizes, winner, base, filler, dim, exact, kind)
+        run = _TransformedGather.apply if in_transform() else torch.ops.stoker.gather
+        return run(data, index, index_sizes, data_sizes, winner, base, filler, dim, exact, kind)
     if torch.is_grad_enabled() and (data.requires_grad or (base is not None and base.requires_grad)):
         return _Gather.apply(data, index, index_sizes, data_sizes, winner, base, filler, dim, exact, kind)
     return _gather_run(data, index, index_sizes, data_sizes, winner, base, filler, dim, exact, kind)
@@ -185,14 +215,19 @@ _register(
     _scatter_add_fake,
 )
 _derive("scatter_add", _scatter_add_setup, _scatter_add_backward)
+_TransformedScatterAdd = _transformed("scatter_add", _scatter_add_setup, _scatter_add_backward)
 
 
 def scatter_add(
     data: Tensor, index: Tensor, index_sizes: Tensor | None, out_sizes: Tensor | None, items: int, dim: int, exact: bool
 ) -> Tensor:
     """Returns a tensor with `items` items along `dim`: zeros, to which out[b, .., index[b, j], ..] += data[b, .., j, ..] was applied in the order of j."""
+    if dual := _tangents(data):
+        made, change = (scatter_add(t, index, index_sizes, out_sizes, items, dim, exact) for t in dual[0])
+        return forward_ad.make_dual(made, change)
     if not direct(data):
-        return torch.ops.stoker.scatter_add(data, index, index_sizes, out_sizes, items, dim, exact)
+        run = _TransformedScatterAdd.apply if in_transform() else torch.ops.stoker.scatter_add
+        return run(data, index, index_sizes, out_sizes, items, dim, exact)
     if torch.is_grad_enabled() and data.requires_grad:
         return _ScatterAdd.apply(data, index, index_sizes, out_sizes, items, dim, exact)
     return _scatter_add_run(data, index, index_sizes, out_sizes, items, dim, exact)
@@ -264,6 +299,7 @@ _register(
     _scatter_fake,
 )
 _derive("scatter", _scatter_setup, _scatter_backward)
+_TransformedScatter = _transformed("scatter", _scatter_setup, _scatter_backward)
 
 
 def scatter(
@@ -272,8 +308,15 @@ def scatter(
 ) -> Tensor:  # fmt: skip
     """Returns `out`, a copy of base, or `items` items of the filler if base is None, in which out[b, .., target[b, j], ..] = source[b, .., i, ..]. i is
     origin_index[b, j], or j if origin_index is None. sizes: number of targets of each sample; None: all of them."""
+    if dual := _tangents(source, base):
+        (value, tangent), (base, base_tangent) = dual
+        made = scatter(value, target, sizes, source_sizes, origin_index, base, filler, items, item_sizes, dim, kind)
+        change = _zeros_if_none(tangent, value)
+        rest = (items, item_sizes, dim, UNCOUNTED)
+        return forward_ad.make_dual(made, scatter(change, target, sizes, source_sizes, origin_index, base_tangent, 0.0, *rest))
     if not direct(source):
-        return torch.ops.stoker.scatter(source, target, sizes, source_sizes, origin_index, base, filler, items, item_sizes, dim, kind)[0]
+        run = _TransformedScatter.apply if in_transform() else torch.ops.stoker.scatter
+        return run(source, target, sizes, source_sizes, origin_index, base, filler, items, item_sizes, dim, kind)[0]
     if torch.is_grad_enabled() and (source.requires_grad or (base is not None and base.requires_grad)):
         return _Scatter.apply(source, target, sizes, source_sizes, origin_index, base, filler, items, item_sizes, dim, kind)[0]
     return _scatter_run(source, target, sizes, source_sizes, origin_index, base, filler, items, item_sizes, dim, kind)[0]
@@ -330,13 +373,18 @@ class _Keep(torch.autograd.Function):
 
 _register("keep(Tensor data, Tensor? sizes, Tensor? origin, float filler, int dim) -> Tensor", _keep_run, _keep_fake)
 _derive("keep", _keep_setup, _keep_backward)
+_TransformedKeep = _transformed("keep", _keep_setup, _keep_backward)
 
 
 def keep(data: Tensor, sizes: Tensor | None, origin: Tensor | None, filler: float, dim: int) -> Tensor:
     """Returns data[b, .., n, ..] where n < sizes[b] and origin[b, n] < 0, and the filler elsewhere. If sizes or origin is None, its condition counts as
     true."""
+    if dual := _tangents(data):
+        value, tangent = dual[0]
+        return forward_ad.make_dual(keep(value, sizes, origin, filler, dim), keep(tangent, sizes, origin, 0.0, dim))
     if not direct(data):
-        return torch.ops.stoker.keep(data, sizes, origin, filler, dim)
+        run = _TransformedKeep.apply if in_transform() else torch.ops.stoker.keep
+        return run(data, sizes, origin, filler, dim)
     if torch.is_grad_enabled() and data.requires_grad:
         return _Keep.apply(data, sizes, origin, filler, dim)
     return _keep_run(data, sizes, origin, filler, dim)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ShapeError
-from ._native import CODES, device_of, lib, pointer
+from ._native import CODES, device_of, has_tangent, lib, pointer
 from ._ops import _dense
 from ._shapes import require
 from .ragged_batch import RaggedBatch
@@ -64,6 +64,8 @@ def _check(points: Tensor, distances: Tensor | None) -> None:
         raise ShapeError(f"points are {points.dtype}: floats are expected")
     if torch.is_grad_enabled() and (points.requires_grad or (distances is not None and distances.requires_grad)):
         raise ShapeError("polylines are not differentiable, and an input requires grad: call .detach() on it")
+    if has_tangent(points) or (distances is not None and has_tangent(distances)):
+        raise ShapeError("polylines are not differentiable, and an input has a tangent: pass forward_ad.unpack_dual(input).primal")
     if distances is None:
         return
     shape, lines = distances.shape, points.shape

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..errors import ShapeError
 from . import _ops
-from ._native import UNCOUNTED, device_of, lib
+from ._native import UNCOUNTED, device_of, direct, has_tangent, lib
 from ._shapes import Layout, check_dim, require
 from .ragged_batch import RaggedBatch
 
@@ -146,7 +146,7 @@ def combine_data(
     where = {s.device for s in samples}
     if len(where) > 1:
         samples = [s.to(target, non_blocking=True) for s in samples]
-    if samples[0].device.type == "cpu" and not torch.compiler.is_compiling() and not any(s.requires_grad for s in samples):
+    if samples[0].device.type == "cpu" and direct(samples[0]) and not any(s.requires_grad or has_tangent(s) for s in samples):
         tensor, sizes = _pack(samples, target)
     else:
         tensor, sizes = _pad(samples, target)

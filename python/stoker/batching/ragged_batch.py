@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from . import _ops
-from ._native import CODES, direct
+from ._native import CODES, direct, has_tangent
 from ._shapes import Layout, check_dim, filler_of, inspect_arity, require
 
 Device = torch.device | str
@@ -243,11 +243,12 @@ class RaggedBatch:
         it by a copy."""
         data = self._tensor
         grad = torch.is_grad_enabled() and data.requires_grad
+        plain = direct(data) and data.is_contiguous() and data.dtype in CODES and not (data.is_neg() or data.is_conj())
         # torch.compile cannot trace _is_view(). It raises an error by itself when code writes to a view of a leaf.
         base = data._base if not torch.compiler.is_compiling() and data._is_view() else data
         if (grad and base is not None and base.is_leaf and base.requires_grad) or (0 in data.stride() and data.numel() > 0):
             self._tensor = self.with_padded_set_to(value_to_set)._tensor
-        elif not grad and direct(data) and data.is_contiguous() and data.dtype in CODES and not (data.is_neg() or data.is_conj()):
+        elif plain and not grad and not has_tangent(data):
             _ops.keep_inplace(data, self.sample_sizes, filler_of("value_to_set", value_to_set, data.dtype), self._non_uniform_dim)
         else:
             data.masked_fill_(~self._spread_mask(), value_to_set)
