@@ -32,6 +32,8 @@ class RandomPhotometricDistort(Transform):
     """Changes brightness, contrast, saturation and hue and permutes the channels, each with probability p. The contrast is changed before the saturation or
     after the hue, drawn for each sample."""
 
+    _commutes_with_mirroring = True
+
     def __init__(
         self,
         brightness: Sequence[float] = (0.875, 1.125),
@@ -53,9 +55,13 @@ class RandomPhotometricDistort(Transform):
 class RandomChannelPermutation(Transform):
     """Puts the channels in a random order."""
 
+    _commutes_with_mirroring = True
+
 
 class RandomEqualize(Transform):
     """Equalizes the histogram of each channel with probability p."""
+
+    _commutes_with_mirroring = True
 
     def __init__(self, p: float = 0.5) -> None:
         self.p = arguments.probability("RandomEqualize", p)
@@ -64,12 +70,16 @@ class RandomEqualize(Transform):
 class RandomAutocontrast(Transform):
     """Stretches each channel with probability p, so that its smallest value becomes 0 and its largest one 255."""
 
+    _commutes_with_mirroring = True
+
     def __init__(self, p: float = 0.5) -> None:
         self.p = arguments.probability("RandomAutocontrast", p)
 
 
 class RandomAdjustSharpness(Transform):
     """Mixes the image with a smoothed copy, with probability p: a factor of 0 smooths, 1 changes nothing, 2 sharpens."""
+
+    _commutes_with_mirroring = True
 
     sharpness_factor: float
     p: float

@@ -154,6 +154,28 @@ def test_random_order_of_what_moves_pixels_and_flips():
         T.RandomOrder([T.RandomInvert(0.5)] * 6)
 
 
+@pytest.mark.parametrize(
+    "transform",
+    [
+        T.RandomEqualize(1.0),
+        T.RandomAutocontrast(1.0),
+        T.RandomAdjustSharpness(3.0, 1.0),
+        T.RandomPhotometricDistort(p=1.0),
+        T.RandomChannelPermutation(),
+        T.RandomPosterize(3, 1.0),
+        T.GaussianBlur(5),
+    ],
+    ids=lambda t: type(t).__name__,
+)
+def test_a_flip_does_not_count_next_to_what_treats_all_pixels_alike(tree, transform):
+    """The image is the same whether it is mirrored before the transform or after it, so RandomOrder draws no order for the flip."""
+    never = T.RandomVerticalFlip(0.0)  # takes the place of the flip, so that the transform draws the same random numbers
+    before, after = (images(tree, [*SMALL, *order]) for order in ([TURNS[0], transform, never], [never, transform, TURNS[0]]))
+    assert torch.equal(before, after) and not torch.equal(before, images(tree, [*SMALL, TURNS[0]]))
+    assert T.RandomOrder([TURNS[0], transform]).in_random_order() == []
+    assert len(T.RandomOrder([*TURNS, *[transform] * 5]).in_random_order()) == 5
+
+
 def test_groups_of_torchvision(tree):
     tv = import_torchvision().transforms
     plain = images(tree, SMALL)
