@@ -330,8 +330,9 @@ static enum stk_status check_data(const struct stk_pipeline *p, const struct sav
 			"the state is of epochs of %lld samples; here they have %lld: samples were %s since it was saved" STK_STATE_WAY_OUT,
 			(long long)v->size, (long long)p->order.size, v->size > p->order.size ? "removed" : "added");
 	if (v->shuffle != p->order.shuffle)
-		return stk__fail(err, STK_STATE, "the state is of a %s run; this pipeline is %s", v->shuffle ? "shuffled" : "sequential",
-			p->order.shuffle ? "shuffled" : "not");
+		return stk__fail(err, STK_STATE,
+			"the state is of a %s run; this pipeline is %s: give the shuffle of the run that was saved",
+			v->shuffle ? "shuffled" : "sequential", p->order.shuffle ? "shuffled" : "not");
 	return check_block(v->block, p->order.block, err);
 }
 

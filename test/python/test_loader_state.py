@@ -379,3 +379,68 @@ def test_orders_of_other_lengths_and_ranks(tree, source):
     for damaged in ({**state["order"], "samples": -1}, {"digest": "0"}, "text"):
         with pytest.raises(StateError, match="damaged"):
             other.load_state_dict({**state, "order": damaged})
+
+
+class _ByIndex:
+    def __init__(self, items):
+        self.items = items
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, i):
+        return self.items[i]
+
+
+ORDERS = {
+    "shuffled": {"shuffle": True},
+    "in order": {},
+    "sampler": {"sampler": lambda epoch: range(18)},
+    "weights": {"sampler": [1.0] * 20 + [2.5]},
+    "buckets": {"shuffle": True, "bucket_by": [k % 3 for k in range(21)]},
+}
+
+
+@pytest.mark.parametrize("source", ["files", "dataset"])
+@pytest.mark.parametrize("before", ORDERS)
+@pytest.mark.parametrize("after", ORDERS)
+def test_orders_change_between_epochs(files, source, before, after):
+    """A run may change the kind of its order at the end of an epoch. In mid-epoch, an error says that it cannot."""
+    items = [(str(path), k) for k, path in enumerate(files)]
+    new = lambda kind: make(_ByIndex(items) if source == "dataset" else items, seed=3, **ORDERS[kind])  # noqa: E731
+    want = new(after)
+    want.set_epoch(1)
+    want = ids(want)
+    own = [kind not in ("shuffled", "in order") for kind in (before, after)]
+    steps = len(new(before))
+    for taken in (steps, steps + 1):  # before and after the loop notices the end of the epoch
+        saved = new(before)
+        it = iter(saved)
+        list(itertools.islice(it, taken))
+        state = json.loads(json.dumps(saved.state_dict()))
+        loader = new(after)
+        if before == after or any(own):
+            loader.load_state_dict(state)
+            assert (loader.epoch, ids(loader)) == (1, want)
+        else:
+            with pytest.raises(StateError, match="give the shuffle of the run that was saved"):
+                loader.load_state_dict(state)
+    saved = new(before)
+    next(iter(saved))
+    if own[0] != own[1]:
+        kinds = "without an order of its own; this one has one" if own[1] else "with an order of its own; this one has none"
+        with pytest.raises(StateError, match=f"mid-epoch, of a Loader {kinds} .* or save at the end of an epoch"):
+            new(after).load_state_dict(saved.state_dict())
+
+
+def test_states_of_samples_by_index(files):
+    items = [(str(path), k) for k, path in enumerate(files)]
+    by_files, by_batches = make(items), Loader(items, batch_sampler=[[0, 1], [2]], transforms=SMALL)
+    with pytest.raises(
+        StateError, match=r"fetches samples by index.* this one reads its source itself: give the source and the batch_sampler"
+    ):
+        by_files.load_state_dict(by_batches.state_dict())
+    with pytest.raises(
+        StateError, match=r"reads its source itself; this one fetches samples by index.* give the source and the batch_sampler"
+    ):
+        by_batches.load_state_dict(by_files.state_dict())

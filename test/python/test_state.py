@@ -298,9 +298,10 @@ def test_damaged_states_of_a_loader_are_refused(files, kind):
     next(iter(first))
     state = first.state_dict()
     make(batch_size=10).load_state_dict(state)
-    # The fields "order" and "seed" may be missing, as in states of earlier versions.
-    broken = [without(state, name) for name in state if name not in ("order", "seed")]
-    broken += [{**state, name: wrong} for name in state for wrong in WRONG if not (name == "pipeline" and wrong is None)]
+    # The fields "order", "own_order" and "seed" may be missing, as in states of earlier versions.
+    broken = [without(state, name) for name in state if name not in ("order", "own_order", "seed")]
+    good = (("pipeline", None), ("own_order", True))
+    broken += [{**state, name: wrong} for name in state for wrong in WRONG if not any(name == n and wrong is w for n, w in good)]
     broken += [{**state, "epoch": wrong} for wrong in (2**32, 2**63, np.int64(3), "0")]
     # With a user's order, each epoch has its own pipeline, so epoch 5 is valid.
     broken += [{**state, "epoch": 5}] if "order" not in kind else []

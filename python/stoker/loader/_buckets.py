@@ -27,6 +27,7 @@ class BucketOrder(Order):
     together: number of samples in a step, over all ranks.
     """
 
+    name = "bucket_by"
     repeated = "give the bucket_by, the batch size and the data of that run"
 
     def __init__(self, keys: Sequence[Any], sorted_pool: bool, together: int, shuffle: bool, seed: int) -> None:

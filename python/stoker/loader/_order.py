@@ -24,6 +24,7 @@ class Order:
     per_rank = False
     most = 1 << 20
     rest: Iterator[Any] | None = None
+    name = "the sampler"  # the Loader's argument, for an error message
     repeated = ""  # for an error message: how to make the order return the same ids for an epoch again
 
     def indices(self, epoch: int) -> array[int]:
@@ -144,6 +145,7 @@ class BatchOrder(Order):
     the epoch's largest one."""
 
     per_rank = True
+    name = "the batch_sampler"
     repeated = SamplerOrder.repeated
 
     def __init__(self, batches: Any) -> None:

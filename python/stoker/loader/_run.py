@@ -16,7 +16,7 @@ from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StateError, StokerError
 from stoker.loader._order import BatchOrder, Order
 from stoker.loader._random import mix
-from stoker.loader._saved import Ids, Saved, digest
+from stoker.loader._saved import OF_ORDER, Ids, Saved, digest
 from stoker.loader._spec import Spec
 from stoker.loader._waiting import WaitMeter
 from stoker.loader.batches._pad import check_holds
@@ -69,7 +69,7 @@ class Run:
         """Raises StateError if the user's order differs from that of the saved run: some samples would be delivered twice and others never."""
         if self.order is not None and self.resumed is not None and self.ids is not None and self.ids.differ(self._drawn_ids()):
             raise StateError(
-                f"the sampler gives epoch {self.epoch} other ids than in the run that was saved, so that samples would come twice and others not at all: "
+                f"{self.order.name} gives epoch {self.epoch} other ids than in the run that was saved, so that samples would come twice and others not at all: "
                 f"{self.order.repeated}"
             )
 
@@ -166,9 +166,7 @@ class Run:
             if was is not None and now.get("size") is not None and was != now["size"] and self.order is None:
                 raise StateError(f"{_same_data.differ(was, now['size'])}: {_same_data.WAY_OUT}")
             return {}
-        # If the user gives the order, its epochs may differ in length, and the reader does not shuffle, so these facts are not compared.
-        own = ("size", "shuffle", "block") if self.order is not None else ()
-        return {name: value for name, value in saved.items() if name not in own}
+        return {name: value for name, value in saved.items() if name not in (OF_ORDER if self.order is not None else ())}
 
     def _keep_data(self) -> None:
         """Stores the facts about the data in self.data. A state that is saved between epochs, without a pipeline, needs them."""
@@ -348,6 +346,8 @@ class Run:
             self._keep_data()
             if self.data is not None:
                 state["data"] = copy.deepcopy(self.data)
+        if self.order is not None:
+            state["own_order"] = True
         if self.order is not None and state["pipeline"] is not None:
             if self.ids is None and self.drawn == self.epoch:
                 self.ids = self._drawn_ids()
@@ -418,15 +418,12 @@ class Run:
     def _load(self, state: Saved) -> None:
         self._drop()
         self._leave_stretches()
-        self.source.restore(state, self.spec)
-        own = state.order is not None or (state.pipeline is not None and state.pipeline["epoch"] != state.epoch)
-        if own and self.order is None:
-            raise StateError("the state is of a Loader with an order of its own (sampler); this one has none")
-        if self.order is not None and state.order is None and state.pipeline is not None and state.pipeline["consumed"]:
-            raise StateError(
-                "the state is in mid-epoch, of a Loader without an order of its own; this one has one (sampler, batch_sampler or bucket_by), so that samples "
-                "would come twice and others not at all: load the state into a Loader without it, or save at the end of an epoch"
-            )
+        in_other_order = state.own_order != (self.order is not None)
+        without = state.without_order(self.spec.shuffle) if in_other_order else state
+        self.source.restore(without, self.spec)
+        if in_other_order:
+            self._refuse_mid_epoch(state)
+        state = without
         self._go_on_with_seed(state)
         self.epoch = state.epoch
         self.resumed, self.ids = state.pipeline, state.order
@@ -435,6 +432,15 @@ class Run:
         if self.order is not None or self.source.makes_order:
             self._pass_ended_epoch()
             self._check_ids()
+
+    def _refuse_mid_epoch(self, state: Saved) -> None:
+        """Raises StateError if a state is in mid-epoch. Call if only one of the saved run and this one has an order of its own."""
+        if state.pipeline is not None and state.pipeline["consumed"]:
+            theirs, ours = ("without", "has one") if self.order is not None else ("with", "has none")
+            raise StateError(
+                f"the state is in mid-epoch, of a Loader {theirs} an order of its own; this one {ours} (sampler, batch_sampler or bucket_by), so that samples "
+                "would come twice and others not at all: give the order of the run that was saved, or save at the end of an epoch"
+            )
 
     def _go_on_with_seed(self, state: Saved) -> None:
         """Replaces the seed of this Loader by that of the saved run, for the order and for random draws."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from stoker._ranks import Shard
@@ -104,6 +104,9 @@ def digest(ids: array[int]) -> str:
 
 # The entries about the data in a pipeline's state. Of that state, a Loader saves only these between two epochs.
 OF_DATA = ("shuffle", "block", "size", "streamed", "fingerprint", "files", "runs", "reader", "beside")
+# Those of OF_DATA that depend on the order. If the user gives the order, its epochs may differ in length, and the reader does not shuffle, so they are not
+# compared.
+OF_ORDER = ("size", "shuffle", "block")
 
 
 def _data_of(data: Any) -> dict[str, Any]:
@@ -129,6 +132,15 @@ class Saved:
     data: dict[str, Any] | None  # facts about the data; None: saved in mid-epoch, or the source is a Dataset
     pipeline_seed: int | None  # seed of a Pipeline that the user gave; None: the user gave none
     targets: dict[str, str]  # digests of targets by field, where the reader's facts do not cover them
+    own_order: bool = False  # whether the user gave the saved run an order (sampler, batch_sampler or bucket_by)
+
+    def without_order(self, shuffle: bool) -> Saved:
+        """Returns this state, of the beginning of an epoch, for a Loader whose order is of another kind: without the facts that depend on the order. shuffle:
+        whether that Loader shuffles."""
+        data = self.data if self.pipeline is None else {name: value for name, value in self.pipeline.items() if name in OF_DATA}
+        data = None if data is None or self.dataset is not None else {name: data[name] for name in data if name not in OF_ORDER}
+        dataset = None if self.dataset is None else replace(self.dataset, shuffle=shuffle)
+        return replace(self, pipeline=None, order=None, data=data, dataset=dataset)
 
     @staticmethod
     def of(state: dict[str, Any]) -> Saved:
@@ -143,11 +155,13 @@ class Saved:
             "listed",
             "data",
             "targets",
+            "own_order",
         }
         if unknown or "pipeline" not in state:
             raise StateError(f"the state is damaged: {f'it holds {min(map(str, unknown))!r}' if unknown else 'pipeline is missing'}")
-        if state.get("listed", True) is not True:
-            raise StateError(f'the state is damaged: "listed" is {state["listed"]!r:.100}')
+        for name in ("listed", "own_order"):
+            if state.get(name, True) is not True:
+                raise StateError(f'the state is damaged: "{name}" is {state[name]!r:.100}')
         epoch, pipeline = whole_of(state, "epoch", MOST_EPOCHS), state["pipeline"]
         if pipeline is not None:
             if not isinstance(pipeline, dict):
@@ -168,4 +182,7 @@ class Saved:
         targets = state.get("targets", {})
         if not isinstance(targets, dict) or not all(isinstance(text, str) for pair in targets.items() for text in pair):
             raise StateError(f'the state is damaged: "targets" is {targets!r:.200}')
-        return Saved(epoch, pipeline, dataset, Ids.of(state["order"]) if "order" in state else None, seed, data, own, targets)
+        order = Ids.of(state["order"]) if "order" in state else None
+        # States of older versions have no "own_order". With an order of its own, the pipeline of each epoch counts epochs from 0.
+        ordered = "own_order" in state or order is not None or (pipeline is not None and pipeline["epoch"] != epoch)
+        return Saved(epoch, pipeline, dataset, order, seed, data, own, targets, ordered)

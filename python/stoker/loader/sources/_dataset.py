@@ -239,13 +239,18 @@ class DatasetSource(Source):
     def restore(self, state: Saved, spec: Spec) -> None:
         facts = state.dataset
         if facts is None:
-            raise StateError("the state is not of a Loader over a Dataset")
+            raise StateError(
+                "the state is of a Loader that reads its source itself; this one fetches samples by index, as those of a Dataset, of arrays, or of files with a "
+                "batch_sampler: give the source and the batch_sampler of the run that was saved"
+            )
         if facts.size != self.size:
             raise StateError(f"{_same_data.differ(facts.size, self.size or 0)}: {_same_data.WAY_OUT}")
         if facts.digest is not None and self._digest() not in (None, facts.digest):
             raise StateError(f"{_same_data.differ(facts.size, facts.size)}: {_same_data.WAY_OUT}")
         if facts.shuffle != spec.shuffle:
-            raise StateError(f"the state is of a {'shuffled' if facts.shuffle else 'sequential'} run; this Loader is not")
+            raise StateError(
+                f"the state is of a {'shuffled' if facts.shuffle else 'sequential'} run; this Loader is not: give the shuffle of the run that was saved"
+            )
         self._orders = {}
 
     # ---- order ----

@@ -221,7 +221,10 @@ class Source:
     def restore(self, state: Saved, spec: Spec) -> None:
         """Takes a state's facts about the data. Raises StateError if the state is of other data."""
         if state.dataset is not None:
-            raise StateError("the state is of a Loader over a Dataset")
+            raise StateError(
+                "the state is of a Loader that fetches samples by index, as those of a Dataset, of arrays, or of files with a batch_sampler; this one reads its "
+                "source itself: give the source and the batch_sampler of the run that was saved"
+            )
 
     def check_targets(self, digests: Mapping[str, str]) -> None:
         """Raises StateError if targets differ from those of a state whose files are the same. digests: those of the state, by field."""
