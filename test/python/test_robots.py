@@ -138,6 +138,26 @@ def test_every_frame_once_and_states_continue(tmp_path, shuffle):
         assert begun + rest == epochs[0] if taken < 5 else rest == epochs[1]
 
 
+def test_a_thread_in_an_earlier_epoch_does_not_change_the_order(tmp_path):
+    """A thread that still makes a batch of an epoch that the loop has left replaces the loader's order while another thread uses it."""
+    make(tmp_path)
+    loader = Loader.from_lerobot(tmp_path, 5, shuffle=True, seed=2)
+    want = [loader._ids(epoch, 0)[0].tolist() for epoch in (0, 1)]
+
+    class Busy:
+        def __len__(self):
+            if not done:
+                done.append(True)
+                assert loader._ids(0, 0)[0].tolist() == want[0]
+            return 24
+
+    done = [True]
+    loader.dataset = Busy()
+    loader._ids(1, 0)
+    done.clear()
+    assert loader._ids(1, 0)[0].tolist() == want[1]
+
+
 @pytest.mark.parametrize("before, after", [(2, 1), (1, 2), (2, 3)])
 def test_other_numbers_of_ranks_continue(tmp_path, before, after):
     make(tmp_path)

@@ -13,6 +13,7 @@ from stoker._same_data import WAY_OUT
 from stoker.errors import InvalidArgumentError, NotFoundError, StateError
 from stoker.loader import _options
 from stoker.loader._epoch import END, Epoch, call
+from stoker.loader._one_thread import OneThread
 from stoker.loader._refused import advice, no_attribute, not_copied
 from stoker.loader._saved import MOST_EPOCHS, MOST_SAMPLES, whole_of
 from stoker.loader.sources._fetch import Threads, unfinished
@@ -75,9 +76,12 @@ class RobotLoader:
         _check_device(device)
         self._device, self._count = device, _threads_of(threads, self._shard)
         self._threads: Threads | None = None
-        self._epoch, self._done, self._inside, self._resumed = 0, 0, False, False
-        self._order: tuple[int, Any] | None = None
+        # The epoch, and the position after its last batch that was taken. They are one tuple, so that other threads read both at once.
+        self._at = (0, 0)
+        self._inside = self._resumed = False
+        self._order: tuple[tuple[int, int], Any] | None = None  # (seed, epoch), and the ids of that epoch in order
         self._generation = 0
+        self._one_thread = OneThread()
         self._lock = threading.Lock()  # held while an iteration submits work, and while close() ends all iterations
         if len(self) == 0:
             raise InvalidArgumentError(
@@ -93,6 +97,14 @@ class RobotLoader:
     def epoch(self) -> int:
         """Returns the epoch of the current iteration, or of the next one if none is running."""
         return self._epoch
+
+    @property
+    def _epoch(self) -> int:
+        return self._at[0]
+
+    @property
+    def _done(self) -> int:
+        return self._at[1]
 
     @property
     def stats(self) -> dict[str, dict[str, Any]]:
@@ -113,14 +125,16 @@ class RobotLoader:
         batch: False for positions after the end of the epoch."""
         import numpy as np
 
-        if self._shuffle and (self._order is None or self._order[0] != epoch):
-            self._order = (epoch, permutation(len(self.dataset), self._seed, epoch))
+        # A thread that still makes a batch of an epoch that the loop has left may replace self._order, so this method reads it once.
+        order, key = self._order, (self._seed, epoch)
+        if self._shuffle and (order is None or order[0] != key):
+            self._order = order = (key, permutation(len(self.dataset), *key))
         begin, total = first + self._shard.rank * self._batch, len(self.dataset)
         positions = np.arange(begin, begin + self._batch)
         valid = positions < total
         # With "keep" a rank without samples in the last step repeats the last sample once, as other Loaders do.
         positions = np.minimum(positions, total - 1) if self._last == "pad" else positions[valid] if valid.any() else np.array([total - 1])
-        return positions if self._order is None or not self._shuffle else self._order[1][positions], positions, valid
+        return positions if order is None or not self._shuffle else order[1][positions], positions, valid
 
     def _make(self, epoch: int, first: int) -> Any:
         import torch
@@ -142,15 +156,15 @@ class RobotLoader:
         """Iterates over one epoch. If an iteration was left early, the next one begins the next epoch; after load_state_dict or close, it continues."""
         self._generation += 1
         if self._inside and not self._resumed:
-            self._epoch, self._done = self._epoch + 1, 0
+            self._at = (self._epoch + 1, 0)
         if self._resumed and not self._has_step(self._done):
-            self._epoch, self._done = self._epoch + 1, 0
+            self._at = (self._epoch + 1, 0)
         self._inside, self._resumed = True, False
         return Epoch(_Ahead(self), self._generation)
 
     def _end_epoch(self, generation: int) -> None:
         if generation == self._generation:
-            self._epoch, self._done, self._inside = self._epoch + 1, 0, False
+            self._at, self._inside = (self._epoch + 1, 0), False
 
     def _check_generation(self, generation: int) -> None:
         if generation != self._generation:
@@ -168,11 +182,12 @@ class RobotLoader:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the position after the last batch that was taken. Another number of ranks can continue from it."""
-        over = not self._has_step(self._done)
+        epoch, done = self._at
+        over = not self._has_step(done)
         return {
             "stoker_robots": _STATE,
-            "epoch": self._epoch + over,
-            "consumed": 0 if over else self._done,
+            "epoch": epoch + over,
+            "consumed": 0 if over else done,
             "seed": self._seed,
             "size": len(self.dataset),
             "shuffle": self._shuffle,
@@ -198,7 +213,7 @@ class RobotLoader:
             )
         whole_of(state, "consumed", state["size"] + 1)
         self._generation += 1
-        self._epoch, self._done, self._seed = state["epoch"], state["consumed"], state["seed"]
+        self._at, self._seed = (state["epoch"], state["consumed"]), state["seed"]
         self._order = None
         self._resumed, self._inside = True, True
 
@@ -207,7 +222,7 @@ class RobotLoader:
         epoch = _numbers.whole("set_epoch: an epoch", epoch, 0, MOST_EPOCHS - 1)
         if epoch != self._epoch:
             self._generation += 1
-            self._epoch, self._done, self._inside, self._resumed = epoch, 0, False, False
+            self._at, self._inside, self._resumed = (epoch, 0), False, False
 
     def close(self) -> None:
         """Ends the threads. state_dict() returns the same as before, and a new iteration continues from that position."""
@@ -250,6 +265,10 @@ class _Ahead:
 
     def _take(self, generation: int) -> Any:
         """Returns the next batch, or END at the end of the epoch. A batch that fails counts: the next call continues with the batch after it."""
+        with self._loader._one_thread:
+            return self._take_next(generation)
+
+    def _take_next(self, generation: int) -> Any:
         loader, waiting = self._loader, self._waiting
         while len(waiting) < _AHEAD and loader._has_step(self._ask):
             waiting.append(loader._submit(generation, self._epoch, self._ask))
@@ -263,8 +282,8 @@ class _Ahead:
             batch = call("image_transforms", waiting.popleft().result)
         except Exception:
             if generation == loader._generation:
-                loader._done += loader._together
+                loader._at = (loader._epoch, loader._done + loader._together)
             raise
         loader._check_generation(generation)
-        loader._done += loader._together
+        loader._at = (loader._epoch, loader._done + loader._together)
         return batch
