@@ -11,6 +11,7 @@ struct pipeline_object {
 	struct stk_pipeline *p; /* NULL after close */
 	pid_t pid;
 	bool busy;        /* a call is inside the library without the GIL; guarded by the GIL */
+	bool brief;       /* that call only asks for facts and returns soon, so other threads wait for it; guarded by the GIL */
 	bool closing;     /* close() was called; a call that is inside the library then destroys the pipeline when it leaves */
 	bool interrupted; /* while true, waiting for a batch ends with STK_CANCELLED; guarded by the GIL */
 };
@@ -24,6 +25,9 @@ void pipeline_destroy(struct stk_pipeline *p);
 /* Begins a call during which no other thread may use the pipeline; pipeline_leave ends it. Returns NULL with an exception if the pipeline is closed, in
  * use by another thread, or was made in a parent process. */
 struct stk_pipeline *pipeline_enter(struct pipeline_object *self);
+/* Begins a call that only asks for facts and returns soon. A thread that wants to enter meanwhile waits for it instead of failing: a second thread that asks
+ * for the state must not make the training loop fail. pipeline_leave ends it. Returns NULL with an exception as pipeline_enter does. */
+struct stk_pipeline *pipeline_enter_briefly(struct pipeline_object *self);
 void pipeline_leave(struct pipeline_object *self);
 /* Returns the pipeline for a call that other threads may make at the same time. Returns NULL with an exception if it is closed or was made in a parent
  * process. */

@@ -2,6 +2,10 @@
  * Begins and ends calls of the library's pipeline, and destroys the pipeline. Refuses calls in another process and calls after close(). */
 #include "pipeline.h"
 
+#include <time.h>
+
+enum { BRIEF_WAIT_NS = 20000 }; /* how long a thread sleeps between two looks at whether a brief call of another thread has returned */
+
 void pipeline_destroy(struct stk_pipeline *p)
 {
 	enum stk_status status;
@@ -28,6 +32,10 @@ struct stk_pipeline *pipeline_enter(struct pipeline_object *self)
 {
 	struct stk_pipeline *p = pipeline_peek(self);
 
+	while (p && self->busy && self->brief) {
+		Py_BEGIN_ALLOW_THREADS nanosleep(&(struct timespec){.tv_nsec = BRIEF_WAIT_NS}, NULL);
+		Py_END_ALLOW_THREADS p = pipeline_peek(self);
+	}
 	if (p && self->busy) {
 		core_raise_state("the pipeline is in use by another thread: one thread at a time");
 		return NULL;
@@ -41,11 +49,19 @@ struct stk_pipeline *pipeline_enter(struct pipeline_object *self)
 	return p;
 }
 
+struct stk_pipeline *pipeline_enter_briefly(struct pipeline_object *self)
+{
+	struct stk_pipeline *p = pipeline_enter(self);
+
+	self->brief = p != NULL;
+	return p;
+}
+
 void pipeline_leave(struct pipeline_object *self)
 {
 	struct stk_pipeline *p = self->p;
 
-	self->busy = false;
+	self->busy = self->brief = false;
 	if (self->closing && p) {
 		self->p = NULL;
 		pipeline_destroy(p);

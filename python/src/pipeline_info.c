@@ -22,7 +22,7 @@ PyObject *pipeline_reader_meta(PyObject *object, PyObject *name)
 	struct stk_pipeline *p;
 	const char *text;
 
-	p = name_from(name, &text) ? pipeline_enter(self) : NULL;
+	p = name_from(name, &text) ? pipeline_enter_briefly(self) : NULL;
 	if (!p)
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS status = stk_pipeline_reader_meta(p, text, &m, &err);
@@ -126,7 +126,7 @@ PyObject *pipeline_explain(PyObject *object, PyObject *json)
 {
 	struct pipeline_object *self = (struct pipeline_object *)object;
 	const int as_json = PyObject_IsTrue(json);
-	struct stk_pipeline *p = as_json < 0 ? NULL : pipeline_enter(self);
+	struct stk_pipeline *p = as_json < 0 ? NULL : pipeline_enter_briefly(self);
 	struct stk_error err = {0};
 	enum stk_status status;
 	char *text = NULL;
@@ -141,7 +141,7 @@ PyObject *pipeline_explain(PyObject *object, PyObject *json)
 PyObject *pipeline_save(PyObject *object, PyObject *unused)
 {
 	struct pipeline_object *self = (struct pipeline_object *)object;
-	struct stk_pipeline *p = pipeline_enter(self);
+	struct stk_pipeline *p = pipeline_enter_briefly(self);
 	struct stk_error err = {0};
 	enum stk_status status;
 	char *text = NULL;

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """stoker.Loader: its state, after every batch, around the ends of epochs and with another number of ranks."""
 
+import contextlib
 import itertools
 import json
 import os
 import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -381,6 +383,42 @@ def test_orders_of_other_lengths_and_ranks(tree, source):
             other.load_state_dict({**state, "order": damaged})
 
 
+@pytest.mark.parametrize("kind", ["folder", "sampler", "dataset"])
+def test_states_from_another_thread(tree, files, kind):
+    """A thread that asks for states and facts while another one takes batches gets the states after whole batches, and the loop gets no error."""
+    data = [(str(path), k) for k, path in enumerate(files)] if kind != "folder" else tree
+    extra = {"sampler": lambda epoch: list(range(21))[:: 1 - 2 * (epoch % 2)]} if kind == "sampler" else {"shuffle": True}
+    new = lambda: make(_ByIndex(data) if kind == "dataset" else data, seed=3, **extra)  # noqa: E731
+    want = set()
+    whole = new()
+    for _ in range(8):
+        want.add(json.dumps(whole.state_dict()))
+        for _ in whole:
+            want.add(json.dumps(whole.state_dict()))
+    loader, found, failed, done = new(), set(), [], threading.Event()
+
+    def ask():
+        while not done.is_set():
+            try:
+                found.add(json.dumps(loader.state_dict()))
+                assert 0 <= loader.step <= len(loader) == 6
+                with contextlib.suppress(StateError):  # the pipeline of an epoch may be closed already
+                    loader.pipeline.explain()
+            except Exception as e:
+                failed.append(e)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        batches = [ids(loader) for _ in range(8)]
+    finally:
+        done.set()
+        thread.join()
+    assert [sorted(flat(epoch)) for epoch in batches] == [list(range(21))] * 8
+    # A state that is saved when the end of an epoch is not yet noticed differs from the one of the next epoch's beginning, but continues as this one does.
+    assert not failed and found and len(found - want) <= 8
+
+
 class _ByIndex:
     def __init__(self, items):
         self.items = items
@@ -390,6 +428,19 @@ class _ByIndex:
 
     def __getitem__(self, i):
         return self.items[i]
+
+
+def test_a_state_in_the_middle_of_a_batch_is_refused(tree):
+    loaders = []
+
+    def order(epoch):
+        return [loader.state_dict() for loader in loaders if loader.step == 0] or [3, 1, 2]
+
+    loader = make(tree, sampler=order)
+    assert ids(loader) == [[3, 1, 2]]
+    loaders.append(loader)
+    with pytest.raises(StateError, match=r"state_dict\(\) was called while this thread takes a batch.* Set a flag"):
+        iter(loader)
 
 
 ORDERS = {

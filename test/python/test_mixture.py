@@ -5,6 +5,7 @@ import io
 import json
 import os
 import tarfile
+import threading
 from fractions import Fraction
 
 import numpy as np
@@ -409,3 +410,58 @@ def test_an_error_does_not_end_the_epoch():
             got += batch.label.tolist()
     got += [label for batch in iterator for label in batch.label.tolist()]
     assert got == [200, 201, 202, 203, 208, 209, 210, 211] and mixed.epoch == 1
+
+
+def test_states_from_another_thread():
+    """A thread that asks for states while another one takes batches gets those after whole batches, and the loop gets no error."""
+    whole = mixture(steps=9)
+    want = [json.dumps(whole.state_dict())]
+    for _ in range(6):
+        for _ in whole:
+            want.append(json.dumps(whole.state_dict()))
+        want.append(json.dumps(whole.state_dict()))
+    mixed, found, failed, done = mixture(steps=9), set(), [], threading.Event()
+
+    def ask():
+        while not done.is_set():
+            try:
+                state = mixed.state_dict()
+                found.add(json.dumps({name: state[name] for name in ("taken", "step", "sources")}))
+            except Exception as e:
+                failed.append(e)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        got = [labels(mixed) for _ in range(6)]
+    finally:
+        done.set()
+        thread.join()
+    states = [json.loads(text) for text in want]
+    allowed = {json.dumps(s["sources"]): s["taken"] for s in states}
+    assert not failed and found and [len(epoch) for epoch in got] == [9] * 6
+    for state in map(json.loads, found):
+        assert allowed[json.dumps(state["sources"])] == state["taken"]
+
+
+def test_two_threads_at_once():
+    inside, leave = threading.Event(), threading.Event()
+
+    class Slow(Numbers):
+        def __getitem__(self, i):
+            if i >= 4:
+                inside.set()
+                leave.wait(30)
+            return super().__getitem__(i)
+
+    mixed = Loader.mix([(Loader(Slow("a"), 4), 1)])
+    it, got = iter(mixed), []
+    thread = threading.Thread(target=lambda: got.extend(it), name="first", daemon=True)
+    thread.start()
+    inside.wait(30)
+    with pytest.raises(StateError, match="this mixture is in use by the thread 'first'"):
+        while not got or len(got) < 10:
+            next(it)
+    leave.set()
+    thread.join(30)
+    assert len(got) == 10

@@ -406,7 +406,7 @@ def registered(request, monkeypatch):
     return loaders
 
 
-def test_two_threads_at_once(tree, registered):
+def test_two_threads_at_once(tree, registered, monkeypatch):
     """If a second thread requests a batch while the first one waits, it gets an error, and neither thread loses a batch."""
     inside, leave = threading.Event(), threading.Event()
 
@@ -423,6 +423,7 @@ def test_two_threads_at_once(tree, registered):
     loader = Loader(Slow(), 2, transforms=[T.Resize((16, 16))])
     it = iter(loader)
     next(it)
+    state = loader.state_dict()
     assert registered in ([], [loader])
     was = list(registered)
     got = []
@@ -431,9 +432,13 @@ def test_two_threads_at_once(tree, registered):
     inside.wait(30)
     while not loader._one_thread._lock.locked():
         time.sleep(0.001)
-    for use in (lambda: next(it), lambda: iter(loader), loader.state_dict):
+    for use in (lambda: next(it), lambda: iter(loader), lambda: loader.load_state_dict(state)):
         with pytest.raises(StateError, match=r"in use by the thread 'first'.*one thread at a time"):
             use()
+    monkeypatch.setattr("stoker.loader._one_thread.VISIT", 0.1)
+    for ask in (loader.state_dict, lambda: loader.step):
+        with pytest.raises(StateError, match="the thread 'first' has been waiting for a batch"):
+            ask()
     assert registered == was
     leave.set()
     thread.join(30)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from stoker import _numbers
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader._epoch import END, Epoch
+from stoker.loader._one_thread import OneThread
 from stoker.loader._refused import advice, no_attribute, not_copied
 from stoker.loader._saved import MOST_EPOCHS, MOST_SAMPLES, is_whole, whole_of
 
@@ -65,6 +66,7 @@ class Mixture:
         self._resumed = self._closed = False
         self._generation = 0
         self._last: int | None = None
+        self._one_thread = OneThread("mixture")
 
     def _number(self, given: int | str) -> int:
         if isinstance(given, str) and given in self.names:
@@ -91,16 +93,21 @@ class Mixture:
         """Iterates over a new epoch, or over the rest of one that was restored or closed. If the last iteration stopped early, its epoch ends, and the source
         that ends epochs (the leader) begins its next one. All other sources continue at their positions; when an epoch of theirs ends, their next one
         begins."""
-        self._generation += 1
-        if self._inside and not self._resumed:
-            self._next_epoch()
-            if self._leader is not None:
-                self._running[self._leader] = None
-        self._inside, self._resumed, self._closed = True, False, False
-        return Epoch(self, self._generation)
+        with self._one_thread:
+            self._generation += 1
+            if self._inside and not self._resumed:
+                self._next_epoch()
+                if self._leader is not None:
+                    self._running[self._leader] = None
+            self._inside, self._resumed, self._closed = True, False, False
+            return Epoch(self, self._generation)
 
     def _take(self, generation: int) -> Any:
         """Returns the next batch, or END at the end of the epoch. After an error, the next call continues with the batch after the one that failed."""
+        with self._one_thread:
+            return self._take_next(generation)
+
+    def _take_next(self, generation: int) -> Any:
         if self._steps is None or self._step < self._steps:
             self._check_generation(generation)
             k = self._next_source(self._taken)
@@ -194,20 +201,21 @@ class Mixture:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the position after the last batch that was taken, of the mixture and of each source, for a run with any number of ranks."""
-        return {
-            "stoker_mixture": _STATE,
-            "epoch": self._epoch,
-            "step": self._step,
-            "inside": self._inside,
-            "shares": [str(share) for share in self.shares],
-            "names": list(self.names),
-            "ends": self._ends,
-            "taken": list(self._taken),
-            "begun": list(self._begun),
-            "largest": self._largest,
-            "leader_epoch": self._leader_epoch,
-            "sources": [loader.state_dict() for loader in self.loaders],
-        }
+        with self._one_thread.visit("state_dict()"):
+            return {
+                "stoker_mixture": _STATE,
+                "epoch": self._epoch,
+                "step": self._step,
+                "inside": self._inside,
+                "shares": [str(share) for share in self.shares],
+                "names": list(self.names),
+                "ends": self._ends,
+                "taken": list(self._taken),
+                "begun": list(self._begun),
+                "largest": self._largest,
+                "leader_epoch": self._leader_epoch,
+                "sources": [loader.state_dict() for loader in self.loaders],
+            }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues from a state, with any number of ranks. For a damaged state, or one of another mixture, raises StateError and changes nothing."""
@@ -242,14 +250,15 @@ class Mixture:
         leader_epoch = state.get("leader_epoch")
         if leader_epoch is not None:
             whole_of(state, "leader_epoch", MOST_EPOCHS)
-        self._load_sources(sources)
-        self._leader_epoch = leader_epoch
-        self._largest = max(self._largest, largest)
-        self._generation += 1
-        self._taken, self._begun = list(state["taken"]), list(state["begun"])
-        self._epoch, self._step = state["epoch"], state["step"]
-        self._inside = self._resumed = state["inside"]
-        self._running = [None] * len(self.names)
+        with self._one_thread:
+            self._load_sources(sources)
+            self._leader_epoch = leader_epoch
+            self._largest = max(self._largest, largest)
+            self._generation += 1
+            self._taken, self._begun = list(state["taken"]), list(state["begun"])
+            self._epoch, self._step = state["epoch"], state["step"]
+            self._inside = self._resumed = state["inside"]
+            self._running = [None] * len(self.names)
 
     @property
     def _ends(self) -> int | str:

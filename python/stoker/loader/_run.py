@@ -14,6 +14,7 @@ from stoker._session import Session
 from stoker._types import dtype_name
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StateError, StokerError
+from stoker.loader._one_thread import OneThread
 from stoker.loader._order import BatchOrder, Order
 from stoker.loader._random import mix
 from stoker.loader._saved import OF_ORDER, Ids, Saved, digest
@@ -30,6 +31,7 @@ class Run:
 
     def __init__(self, source: Source, spec: Spec, order: Order | None) -> None:
         self.source, self.spec, self.order = source, spec, order
+        self.one_thread = OneThread()
         self.pipe: Pipeline | None = None
         self._session: Session | None = None  # the session of `pipe`
         self._made: Pipeline | None = None  # the pipeline that is being built, if any
@@ -77,7 +79,16 @@ class Run:
         return Ids.drawn(self._indices() or array("q"), self.spec.shard if self.per_rank else None)
 
     def ready(self) -> Pipeline:
-        """Returns the pipeline of this epoch, and builds it if needed."""
+        """Returns the pipeline of this epoch, and builds it if needed. Any thread may call this."""
+        pipe = self.pipe
+        if pipe is not None and self._session is not None:
+            return pipe
+        if self.one_thread.is_inside():
+            return self._ready()
+        with self.one_thread.visit("a call that needs the pipeline"):
+            return self._ready()
+
+    def _ready(self) -> Pipeline:
         if self.pipe is None:
             self.pipe = self._make()
             self._session = self.pipe._started()

@@ -23,7 +23,6 @@ from stoker.loader._buckets import make_buckets
 from stoker.loader._epoch import END, Epoch, call
 from stoker.loader._kinds import BOXES, FLOATS, has_sound, internal, kinds_of, lists_of, main_of, several
 from stoker.loader._mixture import Mixture
-from stoker.loader._one_thread import OneThread
 from stoker.loader._order import BatchOrder, Order, make_order
 from stoker.loader._refused import not_copied
 from stoker.loader._run import Run
@@ -194,7 +193,7 @@ class Loader(metaclass=BriefHelp):
         self._described = repr(opened)
         self._generation = 0
         self._untouched = False  # True from the start of an iteration until its first batch is taken
-        self._one_thread = OneThread()
+        self._one_thread = self._run.one_thread
         self._narrowed_was_noticed = self._asks_dataset = False
         self._set_batch_options(kinds, pads, given)
         self._check(order is not None, asked)
@@ -526,6 +525,12 @@ class Loader(metaclass=BriefHelp):
     @property
     def step(self) -> int:
         """Returns the number of steps taken in this epoch, including those before a restore."""
+        if self._one_thread.is_inside():  # a function that the Loader calls asks
+            return self._step()
+        with self._one_thread.visit("step"):
+            return self._step()
+
+    def _step(self) -> int:
         if self._run.in_stretches:
             return self._run.step
         state = self._run.position()
@@ -558,7 +563,7 @@ class Loader(metaclass=BriefHelp):
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the position after the last batch taken: a dict of about 1 KB."""
-        with self._one_thread:
+        with self._one_thread.visit("state_dict()"):
             return {"stoker_loader": _STATE, **self._run.state(), **({"listed": True} if self._listed else {})}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
