@@ -73,11 +73,11 @@ test-c: setup ## tests in C
 	@$(BUILD_ALL)
 	meson test -C $(BUILD) --print-errorlogs
 
-test-plain-c: setup ## kernels, decoders and operators in a build without kernels for this processor's instructions
+test-plain-c: setup ## tests in C of kernels, decoders and operators, in a build that has only the plain C kernels
 	@tools/build.sh build-plain-c -Dtests=enabled -Dplain_c=true -Dpython=disabled -Dcuda=disabled
 	STOKER_JPEG=stoker meson test -C build-plain-c --print-errorlogs codec jpeg_fast jpeg_kernels pass ops fusion
 
-test-faults: setup ## tests in C with fault injection built in: the fault loops
+test-faults: setup ## tests in C in which allocations and system calls fail on purpose
 	@TARGETS="test/cuda/libcuda.so.1 $(FAULT_TESTS:%=test/c/test_%)" tools/build.sh build-emulated $(EMULATED)
 	meson test -C build-emulated --no-rebuild --print-errorlogs $(FAULT_TESTS) device_faults_emulated
 
@@ -88,20 +88,20 @@ test-python: setup ## tests in Python
 test-gpu: ## tests on a GPU, of the wheel in dist/ (make wheel); PYTHON3=... has torch; ARGS=... go to pytest
 	PYTHON=$(PYTHON3) tools/test_gpu.sh dist $(ARGS)
 
-test-gpu-emulated: setup ## tests of GPUs on an emulated driver, where there is no GPU: exactness, faults, order of streams; ARGS=... go to pytest
+test-gpu-emulated: setup ## GPU tests on an emulated CUDA driver, which needs no GPU; ARGS=... go to pytest
 	@tools/build.sh build-emulated $(EMULATED)
 	LD_LIBRARY_PATH=build-emulated/test/cuda STOKER_TEST_GPU=1 STOKER_BUILD=build-emulated PYTHONPATH=build-emulated/python \
 		$(PYTHON) -m pytest -q $(GPU_TESTS) $(ARGS)
 
-test-install: setup ## install into prefixes of their own, and use what is there
+test-install: setup ## install into temporary prefixes, and use the installed files
 	tools/test_install.sh
 
-demo: setup ## decode and augment real photographs beside a PyTorch DataLoader; DATA=DIR takes your own
+demo: setup ## decode and augment real photographs, next to a PyTorch DataLoader; DATA=DIR takes your own
 	@LEFT_OUT_LATER=1 tools/build.sh $(BUILD) $(MESON_FLAGS)
 	@PYTHONPATH=$(BUILD)/python $(PYTHON) bench/demo.py $(if $(DATA),--data $(DATA))
 	@tools/left_out.sh $(BUILD)
 
-demo-streampetr: setup ## six cameras, matrices and boxes of a StreamPETR training beside a PyTorch DataLoader; DATA=DIR takes your own NuScenes
+demo-streampetr: setup ## six cameras, matrices and boxes of a StreamPETR training, next to a PyTorch DataLoader; DATA=DIR takes your own NuScenes
 	@LEFT_OUT_LATER=1 tools/build.sh $(BUILD) $(MESON_FLAGS)
 	@PYTHONPATH=$(BUILD)/python $(PYTHON) bench/structured/streampetr_demo.py $(if $(DATA),--data $(DATA))
 	@tools/left_out.sh $(BUILD)
@@ -112,14 +112,14 @@ wheel: setup ## make a wheel in dist/, with the kernels of all architectures if 
 wheel-test: wheel ## install the wheel in an empty environment without a compiler and use it
 	tools/test_wheel.sh dist
 
-release: setup ## make what is released in dist/: wheels for all Linuxes (MACHINES="x86_64 aarch64"), with libraries of their own that are built here, and the sdist
+release: setup ## make the wheels for every Linux (MACHINES="x86_64 aarch64") and the sdist in dist/; the libraries that the wheels contain are built too
 	$(PYTHON) tools/release/release.py dist $(MACHINES)
 
-bench: setup ## figures beside those of the peers, into bench/results/; DATA=DIR takes your own images
+bench: setup ## measure Stoker and its peers, and write the figures into bench/results/; DATA=DIR takes your own images
 	@tools/build.sh $(BUILD) $(MESON_FLAGS)
 	PYTHONPATH=$(BUILD)/python $(PYTHON) bench/run.py --build $(BUILD) $(if $(DATA),--data $(DATA))
 
-instructions: setup ## instructions an image, counted by callgrind, beside the recorded ones; RECORD=1 records them anew
+instructions: setup ## count the instructions for an image with callgrind, and compare them with the recorded ones; RECORD=1 records them again
 	@$(BUILD_ALL)
 	python3 bench/instructions.py --build $(BUILD) $(if $(RECORD),--record)
 
@@ -131,7 +131,7 @@ lint: checks ## formatting, static analysis, types, and the project's own rules
 	$(VENV)/bin/ruff format --check $(PY_FOLDERS)
 	$(VENV)/bin/mypy
 
-checks: build ## direction of includes, exported symbols, hardening, sizes, headers that compile by themselves, words of comments
+checks: build ## check includes between layers, exported symbols, hardening, sizes, headers, and the words of comments
 	python3 tools/check_includes.py
 	python3 tools/check_symbols.py $(BUILD)
 	python3 tools/check_hardening.py $(BUILD)
@@ -148,17 +148,17 @@ format: ## rewrite sources in the project's style
 asan: setup ## C tests and essential Python ones under AddressSanitizer and UndefinedBehaviorSanitizer
 	tools/sanitize.sh address
 
-tsan: setup ## the same under ThreadSanitizer
+tsan: setup ## C tests and essential Python ones under ThreadSanitizer
 	tools/sanitize.sh thread
 
-parity: setup ## every operator against DALI on the CPU
+parity: setup ## compare every operator with DALI's on the CPU
 	@tools/build.sh $(BUILD) $(MESON_FLAGS)
 	$(PY_TESTS) $(PY_WORKERS) test/python/parity test/python/test_ops_parity.py
 
 fuzz: setup ## all parsers, decoders and random graphs under sanitizers, and random graphs in DALI and Stoker; FUZZ_SECONDS=N for each target, FUZZ_SEED=S repeats a run, ARGS=... targets
 	BUILD=$(BUILD) tools/fuzz.sh $(ARGS)
 
-selfcheck: setup ## plant faults and see each caught by its own check
+selfcheck: setup ## plant faults one after the other, and check that its tests catch each of them
 	$(PYTHON) tools/selfcheck.py
 
 check-all: setup ## what .ci/run runs, with tests that take minutes each, plain C, all GPU tests on the emulated driver, planted faults and fuzzing: an hour and a half on two cores
@@ -177,7 +177,7 @@ site: setup ## guides, gallery, Python and C interfaces and the command as HTML 
 	@tools/build.sh $(BUILD) $(MESON_FLAGS)
 	@PYTHONPATH=$(BUILD)/python $(PYTHON) site/make_site.py build-site --command $(BUILD)/cli/stoker
 
-symbols: build ## take the exported symbols over into tools/symbols.txt, after a look at the difference
+symbols: build ## write the exported symbols to tools/symbols.txt, and print the size of the change; read it with git diff
 	python3 tools/check_symbols.py $(BUILD) --update
 	git diff --stat tools/symbols.txt
 
