@@ -263,7 +263,7 @@ static const struct option options[] = {OPTION_STORAGE, OPTION_QUIET, OPTION_JSO
 
 const struct command command_cache = {
 	.name = "cache",
-	.summary = "what a cache of objects holds; checks, fills and empties it",
+	.summary = "lists, checks, fills and empties a cache of objects",
 	.usage = "list DIR | verify DIR | clear DIR [PREFIX] | warm URI|INDEX|LIST --cache DIR",
 	.details = "list    prints the objects, with their bytes and the day of their last use\n"
 		   "verify  reads them all, and removes those whose bytes are not what was written\n"

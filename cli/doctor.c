@@ -389,7 +389,7 @@ static int run_doctor(const struct settings *s)
 }
 
 static const struct option options[] = {OPTION_FLAG_OF("versions", 0, versions, "Print only the versions of stoker and of its libraries."),
-	OPTION_TEXT_OF("storage", 0, storage_uri, "URI", "Ask an object store too: s3://BUCKET/PREFIX or https://..."), OPTION_STORAGE,
+	OPTION_TEXT_OF("storage", 0, storage_uri, "URI", "Check an object store too: s3://BUCKET/PREFIX or https://..."), OPTION_STORAGE,
 	OPTION_JSON, {0}};
 
 const struct command command_doctor = {

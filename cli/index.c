@@ -167,7 +167,7 @@ const struct command command_index = {
 		   "Loader accepts the index in place of the folder; readers.file accepts it as file_root or file_list. For tars "
 		   "(local or not, also as \"shard-{000..127}.tar\" and \"shard-*.tar\") it finds the position of each file. With "
 		   "-o one index covers all tars, and Loader and readers.webdataset accept it in their place. Without -o each tar "
-		   "gets its own index, TAR.stoker next to it or in ~/.cache/stoker, where they find it.",
+		   "gets its own index, TAR.stoker next to it or in ~/.cache/stoker, where Loader and the reader find it.",
 	.example = "stoker index s3://bucket/train -o train.stoker     # then Loader(\"train.stoker\", ...)",
 	.options = options,
 	.arg = "DIR",

@@ -512,7 +512,7 @@ static const struct option options[] = {OPTION_THREADS, OPTION_QUIET, OPTION_STO
 
 const struct command command_inspect = {
 	.name = "inspect",
-	.summary = "what is in a data set, and which files would fail, and why",
+	.summary = "what a data set contains, which files would fail, and why",
 	.usage = "DIR|FILE|TAR|INDEX|s3://BUCKET/PREFIX|nuscenes ROOT",
 	.details =
 		"Reads and decodes every image, as training would, and names each that fails. Exits with 1 if one fails, or if "
@@ -521,7 +521,7 @@ const struct command command_inspect = {
 		"`nuscenes ROOT` counts the scenes, objects and files in NuScenes' tables below ROOT, and names the files that "
 		"are missing. Of a sound it reports format, rate, channels and duration, and decodes all of it. Of a video it decodes every "
 		"frame, and names each that fails with its time. Of Parquet files it reports rows, row groups and columns, and of a "
-		"LeRobot data set its episodes and features; for both, `stoker` of the Python package is needed.",
+		"LeRobot data set its episodes and features; for both, use the `stoker` that the Python package installs.",
 	.example = "stoker inspect /data/train --json > report.json",
 	.options = options,
 	.arg = "DIR",

@@ -99,8 +99,8 @@ static const struct option options[] = {OPTION_TEXT_OF("output", 'o', output, "D
 		"seed", 0, seed, 1, 9007199254740992.0, "Shuffle the samples with this seed, for readers that shuffle only whole tars."),
 	OPTION_TEXT_OF("image", 0, image_column, "COLUMN", "The table's column of images or sounds, if there are several."),
 	OPTION_TEXT_OF("label", 0, label_column, "COLUMN", "The table's column of labels, which are whole numbers."),
-	OPTION_TEXT_OF("columns", 0, only_columns, "A,B", "Pack these columns of the table only, besides image and label."), OPTION_THREADS,
-	OPTION_STORAGE, OPTION_QUIET, OPTION_JSON, {0}};
+	OPTION_TEXT_OF("columns", 0, only_columns, "A,B", "Pack only these columns of the table, in addition to image and label."),
+	OPTION_THREADS, OPTION_STORAGE, OPTION_QUIET, OPTION_JSON, {0}};
 
 const struct command command_pack = {
 	.name = "pack",

@@ -449,7 +449,7 @@ static const struct option options[] = {
 	OPTION_TEXT_OF("output", 'o', output, "DIR", "Folder for the videos; created if it does not exist."),
 	OPTION_TEXT_OF("codec", 'c', codec, "NAME", "hevc (the default), h264, av1 or vp9."),
 	OPTION_INT_OF("gop", 'g', gop, 1, 10000,
-		"Frames from one key frame to the next (default: 30). Few make random frames faster, many make files smaller."),
+		"Frames from one key frame to the next (default: 30). A small N makes random frames faster, a large one makes files smaller."),
 	OPTION_INT_OF(
 		"quality", 'r', quality, 1, 63, "The codec's rate factor, where less is better (default: 22; h264 20; av1 and vp9 28)."),
 	OPTION_FLAG_OF("lossless", 0, lossless, "Keep the pixels as they are, as RGB (h264 or hevc)."),

@@ -143,7 +143,7 @@ static const struct option options[] = {OPTION_BATCH, OPTION_THREADS, OPTION_DEV
 
 const struct command command_run = {
 	.name = "run",
-	.summary = "run a pipeline from its JSON and count what comes out",
+	.summary = "runs a pipeline from its JSON, and counts its batches and samples",
 	.usage = "PIPELINE.json|DIR|TAR|INDEX|s3://BUCKET/PREFIX",
 	.details =
 		"Runs a pipeline that Pipeline.serialize or stk_graph_serialize wrote, or, for a DIR, TAR, INDEX or prefix, the usual "

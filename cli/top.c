@@ -296,7 +296,8 @@ const struct command command_top = {
 		"For each pipeline of each process: batches and samples that the loop takes in a second; the share of time in which the loop waits, and what "
 		"it waits for (Python: a Dataset or source; cores: decoding and transforms; reading; GPU); cores in use; files or objects and megabytes that "
 		"are read in a second; the latency of a store; the share of images that the GPU decodes; the memory of batches; bad samples, with the last "
-		"one's message. Nothing is measured for this in the process, and only its user can ask. A process with STOKER_TOP=0 does not answer.",
+		"one's message. The process counts these anyway, so that `stoker top` does not slow it down. Only the user who runs a process can see it. A "
+		"process with STOKER_TOP=0 does not answer.",
 	.example = "stoker top    # Ctrl-C ends it",
 	.options = options,
 	.max_args = 1,

@@ -363,7 +363,7 @@ const struct command command_view = {
 	.usage = "DIR|IMAGE|SOUND|VIDEO|TAR|INDEX|s3://BUCKET/PREFIX|PIPELINE.json [-o FILE]",
 	.details =
 		"Draws the first batch of a pipeline as a contact sheet. A DIR goes through the usual training pipeline: random "
-		"crop, resize, random flip, normalise; the colours are put back before drawing. The captions below each picture "
+		"crop, resize, random flip, normalise; the normalisation is undone before drawing. The captions below each picture "
 		"are its class and file, then the file's width and height, the window that was drawn (x,y+width x height), and "
 		"whether it was flipped. EXIF's orientation is applied; Loader applies it only with exif_orientation=True. "
 		"Samples that fail are crossed out, and the exit code is 1. For other pipelines, numbers that are not uint8 are "
