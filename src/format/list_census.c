@@ -243,6 +243,10 @@ static enum stk_status say_no_files(
 	if (c->folders)
 		return stk__fail(err, STK_INVALID, "%s: its %lld folder%s no %s but further folders: did you mean \"%s%s%s\"?", root,
 			classes, classes == 1 ? " holds" : "s hold", wanted->many, root, slash_behind(root), c->first_nested_class);
+	if (!c->files && c->special)
+		return stk__fail(err, STK_INVALID, "%s: its %lld class folder%s no %s but %lld FIFO%s, socket%s or device%s", root, classes,
+			classes == 1 ? " holds" : "s hold", wanted->many, (long long)c->special, plural(c->special), plural(c->special),
+			plural(c->special));
 	if (!c->files)
 		return stk__fail(err, STK_INVALID, "%s: its %lld class folder%s %s empty", root, classes, plural(classes),
 			classes == 1 ? "is" : "are");
@@ -264,6 +268,7 @@ static void describe_skipped(const struct stk_list_census *c, struct stk_file_li
 	} parts[] = {{c->files, wanted->other, wanted->others, ": ", endings},
 		{loose, wanted->one, wanted->many, " next to the class folders", ""},
 		{c->folders, "folder inside a class folder", "folders inside class folders", "", ""},
+		{c->special, "FIFO, socket or device", "FIFOs, sockets or devices", " with the name of a file to read", ""},
 		{c->empty, "class folder without ", "class folders without ", wanted->many, ""}};
 	size_t used = 0;
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {

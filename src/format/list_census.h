@@ -17,6 +17,7 @@ struct stk_list_census {
 	} endings[STK_CENSUS_ENDINGS];
 	int64_t files, folders, other_endings;
 	int64_t loose;                         /* number of files directly in the root that pass the filters of files */
+	int64_t special;                       /* number of FIFOs, sockets and devices that are named like samples */
 	int64_t empty;                         /* number of class folders without a sample */
 	int64_t left_out;                      /* number of class folders that dir_filters exclude */
 	char first_nested_class[NAME_MAX + 1]; /* name of the first class folder that contains a folder */

@@ -146,6 +146,8 @@ static enum stk_status visit_class(struct walk *w, int folder, const char *name,
 	enum kind kind = asks ? kind_of(folder, e) : KIND_FILE;
 	if (wanted && (kind == KIND_FILE || kind == KIND_LOST))
 		return add_entry(w, w->list, e->d_name);
+	if (wanted && kind == KIND_OTHER)
+		w->census.special++;
 	if (kind == KIND_FOLDER && w->options->nested)
 		return add_folder(w, folder, e);
 	if (kind == KIND_FOLDER)

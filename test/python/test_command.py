@@ -343,6 +343,16 @@ def test_inspect_counts(folder, tmp_path):
     (tmp_path / "class" / "a.jpg").write_bytes(paths[0].read_bytes())
     (tmp_path / "class" / "a.txt").touch()
     assert "skipped       1 file that is no image: .txt (1); 4 images next to the class folders" in stoker("inspect", tmp_path).stdout
+    os.mkfifo(tmp_path / "class" / "b.jpg")
+    (tmp_path / "class" / "c.jpg").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "class" / "no-image")
+    assert "; 2 FIFOs, sockets or devices with the name of a file to read\n" in stoker("inspect", tmp_path).stdout
+
+
+def test_a_folder_of_a_fifo_says_so(tmp_path):
+    (tmp_path / "class").mkdir()
+    os.mkfifo(tmp_path / "class" / "a.jpg")
+    assert f"{tmp_path}: its 1 class folder holds no images but 1 FIFO, socket or device" in stoker("inspect", tmp_path, code=1).stderr
 
 
 def test_inspect_says_what_loader_refuses(folder, tmp_path):
