@@ -13,7 +13,7 @@ from ..errors import ShapeError
 from ._native import CODES, COST, INDEX_BYTES, device_of, direct, lib, pointer
 from ._ops import _dense, _register
 from ._shapes import Layout, require
-from .ragged_batch import RaggedBatch
+from .ragged_batch import RaggedBatch, check_sizes
 
 CLASSIFICATION = {"focal": 0, "softmax": 1, "probability": 2}
 BOX_FORMAT = {"xyxy": 0, "cxcywh": 1, "xyzwlh": 2}
@@ -85,10 +85,8 @@ def _sizes_of(target_labels: Ragged | None, target_boxes: Ragged | None) -> Tens
             )
     if not given:
         return None
-    sizes, last = given[0][1].sample_sizes, given[-1][1].sample_sizes
-    if sizes is not last and sizes.shape == last.shape and sizes.is_cpu and last.is_cpu and direct(sizes) and not torch.equal(sizes, last):
-        raise ShapeError(f"target_labels has sample sizes {sizes.tolist()}, target_boxes {last.tolist()}: they must be equal")
-    return sizes
+    check_sizes("target_labels", target_labels, "target_boxes", target_boxes)
+    return given[0][1].sample_sizes
 
 
 def _check_labels(logits: Tensor, labels: Tensor, batch_dims: int) -> None:

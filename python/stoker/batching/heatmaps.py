@@ -12,7 +12,7 @@ from ..errors import ShapeError
 from ._native import HEATMAP, INDEX_BYTES, device_of, direct, lib, pointer
 from ._ops import _dense, _library
 from ._shapes import require
-from .ragged_batch import RaggedBatch
+from .ragged_batch import RaggedBatch, check_sizes
 
 Ragged = Tensor | RaggedBatch
 
@@ -122,6 +122,9 @@ def draw_heatmap_batched(
             "" if classes is None else f", labels {tuple(classes.shape)}"
         )
         raise ShapeError(f"{what} do not fit heatmap {tuple(heatmap.shape)}: (B, T, 2), (B, T) and (B, T) are expected")
+    for name, other in (("centers", centers), ("labels", labels)):
+        check_sizes("radii", radii, name, other)
+    check_sizes("centers", centers, "labels", labels)
     sizes = next((t.sample_sizes for t in (radii, centers, labels) if isinstance(t, RaggedBatch)), None)
     return _draw(heatmap, points, extents, sizes, classes, None, float(diameter_to_sigma_factor), float(k_scale), accumulate)
 

@@ -10,7 +10,7 @@ from ..errors import ShapeError
 from . import _ops
 from ._native import ACCESS, INDEX_BYTES, INVERSE, MAPPING, MASK, WRITE, code
 from ._shapes import check_dim, filler_of, require
-from .ragged_batch import RaggedBatch
+from .ragged_batch import RaggedBatch, check_sizes
 
 Data = Tensor | RaggedBatch
 
@@ -99,7 +99,7 @@ def batched_inverse_indexing_access(
     _check_data("input_data", data, "output_indices", output_indices)
     batch_dims = output_indices.num_batch_dims
     dim = batch_dims if dim_to_index_in is None else check_dim("dim_to_index_in", dim_to_index_in, batch_dims, data.dim())
-    _check_rows("input_data", data, "output_indices", output_indices, dim)
+    _check_rows("input_data", input_data, "output_indices", output_indices, dim)
     require(output_num_targets >= 0, lambda: f"output_num_targets is {output_num_targets}")
     return _ops.scatter(
         data,
@@ -116,12 +116,15 @@ def batched_inverse_indexing_access(
     )
 
 
-def _check_rows(name: str, data: Tensor, indices_name: str, indices: RaggedBatch, dim: int) -> None:
+def _check_rows(name: str, data: Data, indices_name: str, indices: RaggedBatch, dim: int) -> None:
+    """Raises ShapeError if a sample has more indices than the data has entries along dim."""
     if data.shape[dim] < indices.max_sample_size:
         raise ShapeError(
             f"{name} {tuple(data.shape)} has {data.shape[dim]} entries in dim {dim}, {indices_name} {tuple(indices.shape)} writes up to "
             f"{indices.max_sample_size}"
         )
+    if isinstance(data, RaggedBatch) and data.non_uniform_dim == dim:
+        check_sizes(name, data, indices_name, indices, enough=True)
 
 
 def batched_indexing_write(to_write: Data, output_indices: RaggedBatch, to_write_into: Data, dim_to_index_in: int | None = None) -> Data:
@@ -137,7 +140,7 @@ def batched_indexing_write(to_write: Data, output_indices: RaggedBatch, to_write
     batch_dims = output_indices.num_batch_dims
     dim = batch_dims if dim_to_index_in is None else check_dim("dim_to_index_in", dim_to_index_in, batch_dims, base.dim())
     _check_like("to_write", data, "to_write_into", base, dim)
-    _check_rows("to_write", data, "output_indices", output_indices, dim)
+    _check_rows("to_write", to_write, "output_indices", output_indices, dim)
     out = _ops.scatter(
         data,
         output_indices.tensor,
@@ -170,6 +173,7 @@ def batched_index_mapping(source_data: Data, source_indices: RaggedBatch, target
         )
     if source_indices.dtype != target_indices.dtype:
         raise ShapeError(f"source_indices is {source_indices.dtype}, target_indices is {target_indices.dtype}: they must be equal")
+    check_sizes("source_indices", source_indices, "target_indices", target_indices)
     batch_dims = target_indices.num_batch_dims
     source_dim = source_data.non_uniform_dim if isinstance(source_data, RaggedBatch) else batch_dims
     dim = target_data.non_uniform_dim if isinstance(target_data, RaggedBatch) else batch_dims

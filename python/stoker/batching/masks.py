@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..errors import ShapeError
 from . import _ops
-from ._native import UNCOUNTED
+from ._native import UNCOUNTED, direct
 from ._shapes import Layout, require
 from .ragged_batch import RaggedBatch
 
@@ -31,8 +31,23 @@ def _checked_mask(name: str, data: Data, mask_name: str, mask: Data) -> tuple[in
             f"{mask_name} {tuple(flags.shape)} does not fit {name} {tuple(data.shape)}: batch dims and the size of dim {dim} must be equal"
         )
     require(flags.device == data.device, lambda: f"{mask_name} is on {flags.device}, {name} on {data.device}")
+    if isinstance(data, RaggedBatch) and isinstance(mask, RaggedBatch):
+        _check_selected(name, data, mask_name, mask)
     ragged = mask if isinstance(mask, RaggedBatch) else data
     return dim, flags, ragged.sample_sizes if isinstance(ragged, RaggedBatch) else None
+
+
+def _check_selected(name: str, data: RaggedBatch, mask_name: str, mask: RaggedBatch) -> None:
+    """Raises ShapeError if a mask with sizes of its own selects padding of the data. Works only on the CPU: the check would wait for a GPU."""
+    flags = mask.tensor
+    if data._layout is mask._layout or not flags.is_cpu or not direct(flags):
+        return
+    count = int((flags & mask.mask & ~data.mask).sum())
+    if count:
+        raise ShapeError(
+            f"{mask_name} with sample sizes {mask.sample_sizes.tolist()} selects {count} entries in the padding of {name}, whose samples have the sizes "
+            f"{data.sample_sizes.tolist()}"
+        )
 
 
 def batched_bool_indexing(input_data: Data, input_mask: Data) -> RaggedBatch:

@@ -15,7 +15,7 @@ from ..errors import ShapeError
 from . import _ops
 from ._native import UNCOUNTED, device_of, direct, has_tangent, lib
 from ._shapes import Layout, check_dim, require
-from .ragged_batch import RaggedBatch
+from .ragged_batch import RaggedBatch, check_sizes
 
 
 def sum_over_targets(data: RaggedBatch) -> Tensor:
@@ -153,6 +153,7 @@ def combine_data(
     batch = RaggedBatch._of(tensor, Layout(None, sizes), 1)
     if other_with_same_sample_sizes is not None:
         other = other_with_same_sample_sizes
+        check_sizes("data_list", batch, "other_with_same_sample_sizes", other.flatten_batch_dims())
         flat = tensor.reshape(*other.batch_shape, *tensor.shape[1:]) if prod(other.batch_shape) == len(samples) else tensor
         return other.create_with_sample_sizes_like_self(flat, other.num_batch_dims)
     return batch if flatten_batch_dims else batch.reshape_batch_dims(batch_shape)

@@ -11,11 +11,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..errors import ShapeError
 from . import _ops
 from ._native import CODES, direct, has_tangent
 from ._shapes import Layout, check_dim, filler_of, inspect_arity, require
 
 Device = torch.device | str
+
+
+def check_sizes(name: str, batch: Any, other_name: str, other: Any, enough: bool = False) -> None:
+    """Raises ShapeError if both arguments are RaggedBatches whose samples differ in size: entries of one would meet padding of the other. enough: samples of
+    `batch` may also be larger. Works only on the CPU: the check would wait for a GPU."""
+    if not (isinstance(batch, RaggedBatch) and isinstance(other, RaggedBatch)) or batch._layout is other._layout:
+        return
+    a, b = batch.sample_sizes, other.sample_sizes
+    if a is b or a.shape != b.shape or not (a.is_cpu and b.is_cpu and direct(a)):
+        return
+    if not ((a >= b).all() if enough else torch.equal(a, b)):
+        raise ShapeError(
+            f"{name} has sample sizes {a.tolist()}, {other_name} {b.tolist()}: they must be {'at least those' if enough else 'equal'}"
+        )
 
 
 class RaggedBatch:

@@ -352,6 +352,69 @@ def test_combine_data_refuses_what_is_no_list_of_samples(data, text):
             sb.combine_data(data, flatten_batch_dims=flatten)
 
 
+def of_sizes(*sizes, shape=(2, 3), fill=torch.zeros):
+    return sb.RaggedBatch(fill(*shape), sample_sizes=torch.tensor(sizes))
+
+
+def whole(*sizes, shape=(2, 3)):
+    return of_sizes(*sizes, shape=shape, fill=lambda *shape: torch.zeros(shape, dtype=torch.int64))
+
+
+def selected(*sizes):
+    return of_sizes(*sizes, fill=lambda *shape: torch.ones(shape, dtype=torch.bool))
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda: sb.combine_data([torch.zeros(2), torch.zeros(1)], other_with_same_sample_sizes=of_sizes(1, 2)),
+            r"data_list has sample sizes \[2, 1\], other_with_same_sample_sizes \[1, 2\]: they must be equal",
+        ),
+        (
+            lambda: sb.draw_heatmap_batched(torch.zeros(2, 8, 8), whole(1, 3, shape=(2, 3, 2)), whole(3, 1)),
+            r"radii has sample sizes \[3, 1\], centers \[1, 3\]",
+        ),
+        (
+            lambda: sb.draw_heatmap_batched(torch.zeros(2, 4, 8, 8), torch.zeros(2, 3, 2).int(), whole(3, 1), labels=whole(3, 2)),
+            r"radii has sample sizes \[3, 1\], labels \[3, 2\]",
+        ),
+        (
+            lambda: sb.batched_index_mapping(torch.zeros(2, 3), whole(1, 3), whole(3, 1), torch.zeros(2, 5)),
+            r"source_indices has sample sizes \[1, 3\], target_indices \[3, 1\]",
+        ),
+        (
+            lambda: sb.batched_indexing_write(of_sizes(3, 1), whole(1, 3), torch.zeros(2, 5)),
+            r"to_write has sample sizes \[3, 1\], output_indices \[1, 3\]: they must be at least those",
+        ),
+        (
+            lambda: sb.batched_inverse_indexing_access(of_sizes(3, 1), whole(1, 3), 5),
+            r"input_data has sample sizes \[3, 1\], output_indices",
+        ),
+        (
+            lambda: sb.batched_bool_indexing(of_sizes(3, 1), selected(1, 3)),
+            r"input_mask with sample sizes \[1, 3\] selects 2 entries in the padding of input_data, whose samples have the sizes \[3, 1\]",
+        ),
+        (
+            lambda: sb.batched_bool_indexing_write(of_sizes(3, 3), selected(1, 3), of_sizes(3, 1)),
+            r"output_mask with sample sizes \[1, 3\] selects 2 entries in the padding of to_write_into",
+        ),
+    ],
+)
+def test_batches_whose_samples_differ_in_size_are_refused(call, text):
+    with pytest.raises(sb.ShapeError, match=text):
+        call()
+
+
+def test_batches_with_enough_entries_are_taken():
+    made = sb.batched_inverse_indexing_access(of_sizes(3, 2, fill=torch.ones), whole(1, 2), 5)
+    assert made.sum(1).tolist() == [1, 1]
+    assert sb.batched_bool_indexing(of_sizes(3, 2), selected(1, 2)).sample_sizes.tolist() == [1, 2]
+    full = selected(3, 3)
+    full.tensor[1, 1:] = False  # False in the padding of the data
+    assert sb.batched_bool_indexing(of_sizes(3, 1), full).sample_sizes.tolist() == [3, 1]
+
+
 def test_indices_come_from_masks_of_places(device):
     for shape in ((), (5,)):
         with pytest.raises(sb.ShapeError, match="batch dims and one more"):
