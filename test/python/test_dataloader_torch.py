@@ -716,6 +716,56 @@ def test_states_of_other_runs_are_refused(make):
             loader.load_state_dict(broken)
 
 
+def divided(dataset, rank, ranks=2, epoch=0):
+    sampler = data.DistributedSampler(dataset, ranks, rank, seed=3)
+    sampler.set_epoch(epoch)
+    return DataLoader(dataset, 4, sampler=sampler)
+
+
+def test_the_state_of_rank_0_on_all_ranks(make):
+    """Lightning saves the state of rank 0, loads it on each rank, and calls set_epoch() after it has made the iterator."""
+    saved = divided(make(), 0, epoch=1)
+    next(iter(saved))
+    state = saved.state_dict()
+    for rank in range(2):
+        whole, later = (ids(divided(make(), rank, epoch=epoch)) for epoch in (1, 2))
+        again = divided(make(), rank)
+        again.load_state_dict(state)
+        iterator = iter(again)
+        again.sampler.set_epoch(1)
+        first = next(iterator)[1].tolist()
+        assert again.state_dict()["batches"] == 2
+        assert [first] + [y.tolist() for _, y in iterator] == whole[1:]
+        again.sampler.set_epoch(2)
+        assert ids(again) == later
+    other = divided(make(), 0, ranks=4, epoch=1)
+    other.load_state_dict(state)
+    with pytest.raises(StokerError, match="among 2 ranks; here they are divided among 4"):
+        list(other)
+    other = divided(make(), 0, epoch=1)
+    other.sampler.seed = 4
+    other.load_state_dict(state)
+    with pytest.raises(StokerError, match="the sampler gives other samples"):
+        list(other)
+    with pytest.raises(StokerError, match="damaged: 'rank' is 'first'"):
+        other.load_state_dict({**state, "rank": "first"})
+
+
+def test_a_state_of_batches_that_accelerate_divides(make):
+    shard = pytest.importorskip("accelerate.data_loader").BatchSamplerShard
+
+    def loader(rank):
+        batches = data.BatchSampler(data.RandomSampler(range(20), generator=torch.Generator().manual_seed(5)), 4, False)
+        return DataLoader(make(), batch_sampler=shard(batches, 2, rank))
+
+    saved = loader(0)
+    next(iter(saved))
+    for rank in range(2):
+        again = loader(rank)
+        again.load_state_dict(saved.state_dict())
+        assert ids(again) == ids(loader(rank))[1:]
+
+
 def test_samplers_with_a_state(make):
     class Counting(data.Sampler):
         def __init__(self):

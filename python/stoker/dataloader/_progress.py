@@ -17,6 +17,7 @@ from stoker.dataloader import _worker_states as worker_states
 from stoker.errors import StateError
 
 VERSION = 1
+_MOST_SAMPLERS = 8  # samplers inside samplers that are looked at
 
 
 @dataclass
@@ -32,6 +33,8 @@ class Progress:
     ahead: set[int] = field(default_factory=set)  # with in_order=False: indices of received batches after the first missing one
     turn: int = 0  # number of earlier epochs of the same worker processes
     base_seed: int = 0  # torch's seed of the worker processes
+    share: tuple[int, int] = (0, 1)  # the rank for which the sampler gives indices, and the number of ranks
+    epoch: int = -1  # the epoch of a sampler with set_epoch(); -1: there is no such sampler
     workers: Any = None  # states of the workers' Datasets (WorkerStates); None if these cannot have states
 
     def draw(self, indices: Any) -> None:
@@ -51,6 +54,63 @@ class Progress:
     def _step(self) -> None:
         self.batches += 1
         self.digest = self.drawn.popleft() if self.drawn else self.digest
+
+    def check_drawn(self, resume: dict[str, Any]) -> None:
+        """Raises StateError if the batches so far have other indices than in the run that was saved. Frameworks save the state of one rank, usually rank 0, and
+        load it on all. The indices of another rank cannot be compared; that rank compares its own."""
+        rank, ranks = resume.get("rank", self.share[0]), resume.get("ranks", self.share[1])
+        if self.digest != resume["digest"] and (rank == self.share[0] or ranks != self.share[1]):
+            raise other_samples(ranks, self.share[1])
+
+
+def other_samples(ranks_before: int, ranks: int) -> StateError:
+    """Returns the error for a sampler that gives other indices than in the run that was saved, on `ranks_before` ranks."""
+    consequence = "so that samples would come twice and others not at all"
+    if ranks_before != ranks:
+        return StateError(
+            f"the state is of a sampler that divides the samples among {ranks_before} ranks; here they are divided among {ranks}, {consequence}: continue with "
+            "as many ranks, or from a state that was saved at the end of an epoch; a stoker.Loader continues with any number of ranks"
+        )
+    return StateError(
+        f"the sampler gives other samples than in the run that was saved, {consequence}: give it a generator, or methods state_dict and load_state_dict"
+    )
+
+
+def _samplers(loader: Any) -> list[Any]:
+    """Returns the loader's samplers, and those inside them: of a BatchSampler, and of Accelerate's BatchSamplerShard."""
+    found = [loader.sampler, loader.batch_sampler]
+    for outer in found:
+        inner = [getattr(outer, name, None) for name in ("sampler", "batch_sampler")]
+        found += [sampler for sampler in inner if sampler is not None and all(sampler is not other for other in found)]
+        if len(found) > _MOST_SAMPLERS:
+            break
+    return found
+
+
+def _share_of(loader: Any) -> tuple[int, int]:
+    """Returns the rank for which the loader's samplers give indices, and the number of ranks; (0, 1) if no sampler divides them. Finds torch's
+    DistributedSampler, Accelerate's BatchSamplerShard, and samplers with the attributes of these."""
+    for sampler in _samplers(loader):
+        for names in (("rank", "num_replicas"), ("process_index", "num_processes")):
+            rank, ranks = (getattr(sampler, name, None) for name in names)
+            if isinstance(rank, int) and isinstance(ranks, int):
+                return rank, ranks
+    return 0, 1
+
+
+def _with_epoch(loader: Any) -> Any:
+    """Returns the sampler whose order follows from set_epoch(), such as torch's DistributedSampler; None if there is none."""
+    stateful = _stateful(loader).values()
+    return next(
+        (
+            sampler
+            for sampler in _samplers(loader)
+            if isinstance(getattr(sampler, "epoch", None), int)
+            and hasattr(sampler, "set_epoch")
+            and all(sampler is not part for part in stateful)
+        ),
+        None,
+    )
 
 
 def _generators(loader: Any) -> dict[str, Any]:
@@ -95,7 +155,8 @@ def begin(loader: Any, resume: dict[str, Any] | None = None) -> Progress:
     """Returns the progress of an epoch that begins now, or of one that continues from the state `resume`."""
     start = {name: _state_of(generator) for name, generator in _generators(loader).items()}
     start["default_generator"] = _state_of(torch.default_generator)
-    made = Progress(start, {name: part.state_dict() for name, part in _stateful(loader).items()})
+    made = Progress(start, {name: part.state_dict() for name, part in _stateful(loader).items()}, share=_share_of(loader))
+    made.epoch = getattr(_with_epoch(loader), "epoch", -1)
     if loader.num_workers and worker_states.possible(loader):
         made.workers = worker_states.WorkerStates.load(loader, None if resume is None else resume.get("worker_states"))
     if resume is not None:
@@ -128,6 +189,9 @@ def save(loader: Any, progress: Progress | None, dataset: Any) -> dict[str, Any]
         "ahead": ",".join(map(str, sorted(now.ahead))),  # a text: the number of entries of a list would differ between states
         "turn": now.turn,
         "base_seed": now.base_seed,
+        "rank": now.share[0],
+        "ranks": now.share[1],
+        "epoch": now.epoch,
         **_data_of(loader.dataset),
         **now.start,
         "default_generator_now": _state_of(torch.default_generator),
@@ -168,6 +232,9 @@ def check(state: Any) -> None:
             raise StateError(f"the state of a stoker.DataLoader has no whole number {name!r}")
         if not -(2**63) * (name == "base_seed") <= state[name] < end:
             raise StateError(f"the state of a stoker.DataLoader is damaged: {name!r} is {state[name]!r:.100}")
+    for name in ("rank", "ranks", "epoch"):  # states of earlier versions have none of them
+        if not isinstance(state.get(name, 0), int):
+            raise StateError(f"the state of a stoker.DataLoader is damaged: {name!r} is {state[name]!r:.100}")
     for name in ("generator", "sampler_generator", "default_generator", "default_generator_now"):
         if not isinstance(state.get(name), str):
             raise StateError(f"the state of a stoker.DataLoader has no state of a generator {name!r}")
@@ -192,3 +259,6 @@ def rewind(loader: Any, state: dict[str, Any]) -> None:
     for name, part in _stateful(loader).items():
         if f"{name}_state" in state:
             part.load_state_dict(state[f"{name}_state"])
+    sampler = _with_epoch(loader)
+    if sampler is not None and state["inside"] and state.get("epoch", -1) >= 0:
+        sampler.set_epoch(state["epoch"])  # Lightning calls set_epoch() only after it has made the iterator

@@ -246,11 +246,11 @@ class _Tracked:
     _progress: Progress
     _skip = 0
     _taken = 0  # number of batches that torch's iterator has begun to return, also those that end in an error
-    _expected: int | None = None  # digest of the indices of the batches to skip; None: not checked
+    _saved: dict[str, Any] | None = None  # the state with which the indices of skipped batches are compared; None: they are not compared
 
     def _stoker_begin(self, progress: Progress, skip: int, resume: dict[str, Any] | None) -> None:
         self._progress, self._skip = progress, skip
-        self._expected = None if resume is None else resume["digest"]
+        self._saved = resume
 
     def _next_index(self) -> Any:
         self._pass_over()
@@ -268,18 +268,15 @@ class _Tracked:
             try:
                 self._progress.draw(super()._next_index())  # type: ignore[misc]
             except StopIteration:
-                raise self._other() from None
+                raise self._other(self._saved) from None
             self._progress.count()
-        if self._expected is not None and self._progress.digest != self._expected:
-            raise self._other()
+        if self._saved is not None:
+            self._progress.check_drawn(self._saved)
         self._num_yielded = skip
 
-    @staticmethod
-    def _other() -> StateError:
-        return StateError(
-            "the sampler gives other samples than in the run that was saved, so that samples would come twice and others not at all: give it a "
-            "generator, or methods state_dict and load_state_dict"
-        )
+    def _other(self, resume: dict[str, Any] | None) -> StateError:
+        ranks = self._progress.share[1]
+        return _progress.other_samples((resume or {}).get("ranks", ranks), ranks)
 
     def _pass_over_stream(self) -> None:
         """Takes and drops the batches to skip. The samples of an IterableDataset can be skipped in no other way."""
@@ -397,8 +394,9 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
             except Exception:
                 if progress.batches == before:  # the error is not that of a batch, because a batch that fails is counted too
                     raise
-        if progress.batches != end or progress.digest != resume["digest"]:
-            raise self._other()
+        if progress.batches != end:
+            raise self._other(resume)
+        progress.check_drawn(resume)
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         if not first_iter and self._states is not None:
