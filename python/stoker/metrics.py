@@ -11,11 +11,12 @@ Counters are read on request, from any thread. doc/metrics.md lists the names an
 from __future__ import annotations
 
 import importlib
+import itertools
 import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
@@ -82,6 +83,11 @@ class _Loaders:
         self._loaders = {str(name): weakref.ref(loader) for name, loader in named.items()}
 
     def read(self) -> dict[str, dict[str, float]]:
+        """Returns the counters of each loader, as _together does; {} before the first batch and after the loader was closed."""
+        return {name: _together(counters) for name, counters in self.read_each().items()}
+
+    def read_each(self) -> dict[str, list[dict[str, float]]]:
+        """Returns the counters of each pipeline of each loader."""
         found = {name: loader() for name, loader in self._loaders.items()}
         return {name: _counters(loader) for name, loader in found.items() if loader is not None}
 
@@ -92,31 +98,44 @@ def _check(name: Any, loader: Any) -> None:
         raise UnsupportedError(
             f"metrics: {name!r} is a DataLoader, whose pipelines have no counters that can be read from outside; a stoker.Loader has"
         )
-    if not hasattr(kind, "counters") and not hasattr(loader, "_run") and not hasattr(loader, "_pipes"):
-        raise InvalidArgumentError(f"metrics: {name!r} is a {kind.__name__}, not a Loader, a Pipeline or an iterator of stoker.plugin")
+    if not hasattr(kind, "counters") and not any(hasattr(loader, part) for part in ("_run", "_pipes", "loaders")):
+        raise InvalidArgumentError(
+            f"metrics: {name!r} is a {kind.__name__}, not a Loader, a mixture of Loaders, a Pipeline or an iterator of stoker.plugin"
+        )
 
 
 def _pipelines(loader: Any) -> list[Any]:
-    """Returns the pipelines that a Loader, a Pipeline or an iterator has built so far."""
+    """Returns the pipelines of a Loader, a mixture, a Pipeline or an iterator, with None in place of one that does not exist now. Robot data sets in a mixture
+    have none."""
     many = getattr(loader, "_pipes", None)
     if isinstance(many, (list, tuple)):
         return list(many)
+    sources = getattr(loader, "loaders", None)
+    if isinstance(sources, (list, tuple)):
+        return [pipe for source in sources for pipe in _pipelines(source)]
     run = getattr(loader, "_run", None)
     if run is None or not hasattr(run, "pipe"):
-        return [loader]
-    return [run.pipe] if run.pipe is not None else []
+        return [loader] if hasattr(loader, "counters") else []
+    return [run.pipe]
 
 
-def _counters(loader: Any) -> dict[str, float]:
-    """Returns the counters of a loader, summed over its pipelines; {} before the first batch and after the loader was closed."""
-    total: dict[str, float] = {}
+def _counters(loader: Any) -> list[dict[str, float]]:
+    """Returns the counters of each pipeline of a loader; {} for a pipeline that does not exist now."""
+    found = []
     for pipe in _pipelines(loader):
         try:
-            counters = pipe.counters()
+            found.append({} if pipe is None else pipe.counters())
         except RuntimeError:  # the pipeline was closed, perhaps at this moment
-            continue
-        for name, value in counters.items():
-            total[name] = total.get(name, 0.0) + value
+            found.append({})
+    return found
+
+
+def _together(counters: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Returns the sums of several pipelines' counters, but the largest of their latencies."""
+    total: dict[str, float] = {}
+    for one in counters:
+        for name, value in one.items():
+            total[name] = max(total.get(name, 0.0), value) if "_latency_" in name else total.get(name, 0.0) + value
     return total
 
 
@@ -124,7 +143,8 @@ def _counters(loader: Any) -> dict[str, float]:
 def read(loaders: Any) -> dict[str, dict[str, float]]:
     """Returns a dict from loaders' names to dicts of their counters, with the library's names and units (_ns: nanoseconds, _ms: milliseconds).
 
-    loaders: a Loader, a Pipeline or an iterator of stoker.plugin, which gets the name "loader", or a dict of several by name.
+    loaders: a Loader, a mixture of Loaders, a Pipeline or an iterator of stoker.plugin, which gets the name "loader", or a dict of several by name. The
+    counters of a mixture are the sums over its sources.
     """
     return _Loaders(loaders).read()
 
@@ -254,13 +274,15 @@ def opentelemetry(loaders: Any, meter: Any = None) -> None:
 # ---- curves: TensorBoard, Weights & Biases, Lightning ----
 
 
-def _scalars(now: Mapping[str, float], before: Mapping[str, float], seconds: float) -> dict[str, float]:
-    """Returns the values that a Log writes for a period, by name (doc/metrics.md lists them). before, now: the counters at its beginning and end. seconds: its
-    duration."""
+def _scalars(each: Sequence[Mapping[str, float]], before: Sequence[Mapping[str, float]], seconds: float) -> dict[str, float]:
+    """Returns the values that a Log writes for a period, by name (doc/metrics.md lists them). before, each: the counters of each pipeline at its beginning and
+    end. seconds: its duration."""
+    now = _together(each)
 
     def grown(name: str) -> float:
-        growth = now.get(name, 0.0) - before.get(name, 0.0)
-        return growth if growth >= 0 else now.get(name, 0.0)  # less than before: a new pipeline counts from 0
+        nothing: dict[str, float] = {}
+        pairs = [(is_now.get(name, 0.0), was.get(name, 0.0)) for is_now, was in itertools.zip_longest(each, before, fillvalue=nothing)]
+        return sum(is_now - was if is_now >= was else is_now for is_now, was in pairs)  # less than before: a new pipeline counts from 0
 
     values = {
         "batches_per_second": grown("batches_delivered") / seconds,
@@ -322,7 +344,7 @@ class Log:
         self._every = whole("metrics.Log: every", every, 1)
         self._prefix = prefix
         self._calls = 0
-        self._before = self._source.read()
+        self._before = self._source.read_each()
         self._since = time.monotonic()
 
     def step(self, step: int | None = None) -> dict[str, float]:
@@ -330,13 +352,13 @@ class Log:
         self._calls += 1
         if self._calls % self._every:
             return {}
-        now, at = self._source.read(), time.monotonic()
+        now, at = self._source.read_each(), time.monotonic()
         seconds = max(at - self._since, 1e-9)
         made = {
             f"{self._prefix}/{loader}/{name}" if self._named else f"{self._prefix}/{name}": value
             for loader, counters in now.items()
-            if counters
-            for name, value in _scalars(counters, self._before.get(loader, {}), seconds).items()
+            if any(counters)
+            for name, value in _scalars(counters, self._before.get(loader, []), seconds).items()
         }
         self._before, self._since = now, at
         for write in self._sinks:

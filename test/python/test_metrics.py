@@ -221,11 +221,11 @@ def test_a_plain_loop_logs_every_few_steps():
 
 def test_the_page_lists_all_values():
     now = {"decodes": 4.0, "gpu_decodes": 2.0, "storage_latency_ms": 30.0, "batches_delivered": 6.0, "wait_ns": 5e8}
-    values = stoker.metrics._scalars(now, {"batches_delivered": 2.0}, 2.0)
+    values = stoker.metrics._scalars([now], [{"batches_delivered": 2.0}], 2.0)
     assert set(values) == documented()
     assert (values["batches_per_second"], values["gpu_decode_share"], values["wait_share"]) == (2.0, 0.5, 0.25)
     assert values["storage_latency_seconds"] == pytest.approx(0.03)
-    restarted = stoker.metrics._scalars({"batches_delivered": 1.0}, {"batches_delivered": 9.0}, 1.0)
+    restarted = stoker.metrics._scalars([{"batches_delivered": 1.0}], [{"batches_delivered": 9.0}], 1.0)
     assert restarted["batches_per_second"] == 1.0  # a new pipeline counts from 0
 
 
@@ -341,3 +341,31 @@ def test_real_lightning_takes_the_callback(tmp_path):
         )
         trainer.fit(Model(), train.as_dataloader())
     assert "stoker/batches_per_second" in (tmp_path / "run/version_0/metrics.csv").read_text()
+
+
+def test_a_mixture_is_measured_as_its_sources():
+    a, b = loader(), loader(24)
+    mixed = stoker.Loader.mix({"a": (a, 0.5), "b": (b, 0.5)}, steps=4)
+    assert stoker.metrics.read(mixed) == {"loader": {}}
+    log = stoker.metrics.Log(mixed, [], every=4)
+    written = [log.step() for _ in mixed]
+    found = stoker.metrics.read({"all": mixed, **dict(zip(mixed.names, mixed.loaders, strict=True))})
+    assert [found[name]["batches_delivered"] for name in ("all", "a", "b")] == [4, 2, 2]
+    assert 'stoker_batches_total{loader="train"} 4\n' in stoker.metrics.text({"train": mixed})
+    assert written[:3] == [{}] * 3 and written[3]["stoker/batches_per_second"] > 0
+    nested = stoker.Loader.mix([(mixed, 1)], steps=1)
+    assert stoker.metrics.read(nested)["loader"]["batches_delivered"] == 4
+    mixed.close()
+    assert stoker.metrics.read(mixed) == {"loader": {}}
+
+
+def test_a_new_pipeline_of_one_source_counts_from_0(monkeypatch):
+    """A Loader with a sampler makes a pipeline for each epoch, whose counters begin at 0. Those of the other sources go on."""
+    clock = iter(range(100))
+    monkeypatch.setattr(stoker.metrics, "time", types.SimpleNamespace(monotonic=lambda: next(clock)))
+    again = stoker.Loader((np.zeros((8, 9, 9, 3), np.uint8), np.arange(8)), 8, sampler=lambda epoch: range(8))
+    mixed = stoker.Loader.mix([(loader(800), 0.9), (again, 0.1)], steps=100)
+    log = stoker.metrics.Log(mixed, [], every=10)
+    rates = [values["stoker/batches_per_second"] for _ in mixed if (values := log.step())]
+    mixed.close()
+    assert len(rates) == 10 and max(rates) <= 10 and min(rates) >= 9

@@ -465,3 +465,17 @@ def test_two_threads_at_once():
     leave.set()
     thread.join(30)
     assert len(got) == 10
+
+
+def test_explain_names_the_sources():
+    mixed = mixture(steps=10)
+    list(mixed)
+    text = mixed.explain()
+    assert text.startswith(
+        "a mixture of 3 sources; 10 steps in an epoch; epoch 1, step 0\n\nsource a: share 0.5, 20 samples so far (0.5)\n  "
+    )
+    for name, loader in zip(mixed.names, mixed.loaders, strict=True):
+        assert f"source {name}: share " in text
+        assert all(f"  {line}".rstrip() in text for line in loader.pipeline.explain().splitlines())
+    outer = Loader.mix([(mixed, 1)], steps=1).explain()
+    assert "0 samples so far\n  a mixture of 3 sources" in outer

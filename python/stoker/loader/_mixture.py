@@ -197,6 +197,17 @@ class Mixture:
         """Returns the number of samples in a batch of this rank: of the largest batch, if the sources differ."""
         return max(int(loader.batch_size) for loader in self.loaders)
 
+    def explain(self) -> str:
+        """Returns a text about each source: its share, the samples that it has given, and what its pipeline does. Builds pipelines that do not exist yet."""
+        with self._one_thread.visit("explain()"):
+            total = sum(self._taken)
+            lines = [f"a mixture of {len(self.names)} sources; {self._ending}; epoch {self._epoch}, step {self._step}"]
+            for name, share, taken, loader in zip(self.names, self.shares, self._taken, self.loaders, strict=True):
+                so_far = f"{taken} samples so far" + (f" ({taken / total:.4g})" if total else "")
+                lines += ["", f"source {name}: share {float(share):.4g}, {so_far}"]
+                lines += [f"  {line}".rstrip() for line in _explained(loader).splitlines()]
+        return "\n".join(lines)
+
     # ---- state ----
 
     def state_dict(self) -> dict[str, Any]:
@@ -321,8 +332,18 @@ class Mixture:
         parts = ", ".join(
             f"{name}: {float(share):.4g} of {loader!r}" for name, share, loader in zip(self.names, self.shares, self.loaders, strict=True)
         )
-        ends = f"{self._steps} steps in an epoch" if self._leader is None else f"epochs of {self.names[self._leader]}"
-        return f"a mixture of {parts}; {ends}; epoch {self._epoch}"
+        return f"a mixture of {parts}; {self._ending}; epoch {self._epoch}"
+
+    @property
+    def _ending(self) -> str:
+        """Returns a text about what ends an epoch."""
+        return f"{self._steps} steps in an epoch" if self._leader is None else f"epochs of {self.names[self._leader]}"
+
+
+def _explained(loader: Any) -> str:
+    """Returns what explain() says about a Loader or a mixture, or the repr of a source without a pipeline."""
+    owner = loader if hasattr(loader, "explain") else getattr(loader, "pipeline", None)
+    return repr(loader) if owner is None else str(owner.explain())
 
 
 def _close(loader: Any) -> None:
