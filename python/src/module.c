@@ -72,7 +72,7 @@ static int core_exec(PyObject *module)
 		if (!*types[i].slot || PyModule_AddType(module, *types[i].slot) < 0)
 			return -1;
 	}
-	return 0;
+	return PyModule_AddIntConstant(module, "BAD_SAMPLES_KEPT", STK_BAD_SAMPLES_KEPT);
 }
 
 static int core_traverse(PyObject *module, visitproc visit, void *arg)

@@ -29,8 +29,6 @@ from stoker.data_node import DataNode
 from stoker.errors import ArgumentError, InvalidArgumentError, StateError, StokerError, UnknownArgumentError, from_status
 from stoker.tensors import TensorList, stream_handle, tensor_list
 
-MOST_BAD = 10000  # number of bad samples whose errors are kept
-
 
 @takes(ByName, shown=Arguments, brief=("batch_size", "num_threads", "device_id", "seed"))
 class Pipeline:
@@ -613,7 +611,7 @@ class Pipeline:
         how many.
         """
         bad, count = self._counted_bad_samples()
-        if count > MOST_BAD:
+        if count > _core.BAD_SAMPLES_KEPT:
             log(f"bad_samples() has the last {len(bad)} of {count} bad samples: the errors of earlier ones are not kept")
         return bad
 
@@ -621,7 +619,7 @@ class Pipeline:
         """Returns the errors of the last bad samples, oldest first, and the number of all bad samples."""
         core = self._running()
         bad = [*self._bad_before, *(from_status(*bad) for bad in core.bad_samples())]
-        return bad[-MOST_BAD:], self._number_bad_before + int(core.counters()["bad_samples"])
+        return bad[-_core.BAD_SAMPLES_KEPT :], self._number_bad_before + int(core.counters()["bad_samples"])
 
     def keep_bad_samples(self, bad: list[StokerError], count: int | None = None) -> None:
         """Sets the errors with which the list of bad_samples() begins (not in
@@ -629,7 +627,7 @@ class Pipeline:
         each epoch passes it the errors of the previous one. count: the number
         of bad samples, if errors are missing from the list.
         """
-        self._bad_before = bad[-MOST_BAD:]
+        self._bad_before = bad[-_core.BAD_SAMPLES_KEPT :]
         self._number_bad_before = len(bad) if count is None else count
 
     def _repr_html_(self) -> str:
