@@ -7,7 +7,7 @@ import functools
 import importlib
 import math
 import numbers
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Any
 
@@ -146,6 +146,14 @@ class Group(Transform):
     @property
     def _is_never_grouped(self) -> bool:
         return any(t._is_never_grouped for t in self.transforms)
+
+
+def with_parts(steps: Iterable[Transform]) -> Iterator[Transform]:
+    """Yields the transforms, and after each group the transforms inside of it."""
+    for step in steps:
+        yield step
+        if isinstance(step, Group):
+            yield from with_parts(step.transforms)
 
 
 class Filled(Transform):

@@ -18,6 +18,7 @@ from stoker import _transforms_elsewhere, _transforms_timm, types
 from stoker._signatures import hint_for
 from stoker._transform_arguments import InterpolationMode
 from stoker._transforms_base import Filled, Group, Transform
+from stoker._transforms_base import with_parts as with_parts
 from stoker._transforms_batch import CutMix, MixUp
 from stoker._transforms_batch import Mixing as Mixing
 from stoker._transforms_geometry import Crops as Crops

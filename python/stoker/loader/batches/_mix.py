@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stoker import transforms as T
@@ -24,14 +24,14 @@ class BatchTransforms:
     def __init__(self, transforms: Any, classes: Callable[[], int]) -> None:
         self._steps = T.flatten(transforms)
         self._classes = classes
-        for step in self._steps:
+        for step in T.with_parts(self._steps):
             _check(step)
 
     def refuse_followers(self, kinds: Iterable[str]) -> None:
         """Raises InvalidArgumentError for a transform that mixes images if samples have masks, boxes, points or further images: these would stay those of one
         sample. torchvision raises an error for masks and boxes, too. kinds: the kinds of the samples' parts after the image."""
         found = next((kind for kind in kinds if kind in (MASK, BOXES, POINTS, *PICTURES)), None)
-        mixing = next((type(step).__name__ for step in _parts(self._steps) if isinstance(step, T.Mixing)), None)
+        mixing = next((type(step).__name__ for step in T.with_parts(self._steps) if isinstance(step, T.Mixing)), None)
         if found is not None and mixing is not None:
             raise InvalidArgumentError(
                 f"{mixing} mixes the image and the label, and samples have a part of the kind {found}, which would not be mixed: leave it out of fields=, or "
@@ -106,14 +106,6 @@ class BatchTransforms:
         return soft.roll(1, 0).mul_(1.0 - share).add_(soft.mul(share))
 
 
-def _parts(steps: Iterable[T.Transform]) -> Iterator[T.Transform]:
-    """Yields the transforms, and those inside of groups."""
-    for step in steps:
-        yield step
-        if isinstance(step, T.Group):
-            yield from _parts(step.transforms)
-
-
 def _one_hot(name: str, label: torch.Tensor, classes: int) -> torch.Tensor:
     """Returns a vector for each label, with a one at the label. Raises InvalidArgumentError for labels that are not below `classes`; on a GPU, torch reports
     these. name: the transform's name in the message."""
@@ -131,10 +123,7 @@ def _one_hot(name: str, label: torch.Tensor, classes: int) -> torch.Tensor:
 
 
 def _check(step: T.Transform) -> None:
-    if isinstance(step, T.Group):
-        for part in step.transforms:
-            _check(part)
-    elif not isinstance(step, (T.Mixing, T.Lambda)):
+    if not isinstance(step, (T.Group, T.Mixing, T.Lambda)):
         raise InvalidArgumentError(
             f"batch_transforms: {step!r} is of one sample: give it to transforms. MixUp, CutMix, RandomChoice and RandomApply of them, and functions of "
             "(images, labels) are of a batch"

@@ -42,6 +42,7 @@ from stoker.loader.sources._samples import Samples, column, height_and_width
 from stoker.loader.sources._shared import ReuseDetector
 from stoker.loader.sources._source import Source
 from stoker.pipeline import Pipeline
+from stoker.transforms import Filled, with_parts
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -87,11 +88,8 @@ def _check_fills(dtype: str, spec: Spec) -> None:
     """Raises InvalidArgumentError if masks of this type cannot represent a value with which they are padded, or which a transform fills in."""
     if spec.pad is not None:
         check_holds(dtype, MASK, spec.pad[MASK])
-    steps = [step.t for view in spec.views for step in view.steps]
-    while steps:
-        step = steps.pop()
-        steps += getattr(step, "transforms", ())
-        if hasattr(step, "fill_of"):
+    for step in with_parts(rule.t for view in spec.views for rule in view.steps):
+        if isinstance(step, Filled):
             check_holds(dtype, MASK, step.fill_of(MASK)[0], f"{type(step).__name__}: fill")
 
 
