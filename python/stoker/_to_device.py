@@ -61,7 +61,8 @@ class Started(Copied):
 
 @suggests
 def to_device(tree: Any, device: Any) -> Any:
-    """Returns a copy of a tree (nested lists, tuples and dicts) in which all tensors and arrays are on a device. Other values are not changed.
+    """Returns a copy of a tree in which all tensors and arrays are on a device. A tree consists of lists, tuples, dicts, RaggedBatches and SampleDataGroups.
+    Other values are not changed.
 
         batch = stoker.to_device({"boxes": [a, b, c], "ids": ids}, "cuda")
 
@@ -169,6 +170,24 @@ def _take_apart_other(node: Any) -> tuple[Any, Any] | None:
         return kind, list(node)
     if isinstance(node, Mapping):
         return _mapping_of(node), list(node.values())
+    return _of_stoker(node)
+
+
+def _of_stoker(node: Any) -> tuple[Any, Any] | None:
+    """Splits a RaggedBatch or a SampleDataGroup, as _take_apart_other does; None for other values. A value of these types exists only if its module has been
+    imported."""
+    ragged, trees = (sys.modules.get(name) for name in ("stoker.batching.ragged_batch", "stoker.structured.pipeline.sample_data_group"))
+    if ragged is not None and isinstance(node, ragged.RaggedBatch):
+        dim = node.non_uniform_dim
+        return lambda values: ragged.RaggedBatch._of(values[0], ragged.Layout(None, values[1]), dim), [node.tensor, node.sample_sizes]
+    if trees is not None and isinstance(node, trees.SampleDataGroup):
+        made = node.get_empty_like_self()
+
+        def fill(values: list[Any]) -> Any:
+            made.set_data(values)
+            return made
+
+        return fill, node.get_data(as_list_type=True)
     return None
 
 

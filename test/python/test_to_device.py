@@ -9,8 +9,12 @@ import pytest
 import stoker
 from stoker.errors import InvalidArgumentError
 from stoker.structured.multi_tensor_copier import AsyncCopyHandle, start_copy
+from stoker.structured.pipeline import SampleDataGroup
 
 torch = pytest.importorskip("torch")
+
+from stoker.batching import RaggedBatch  # noqa: E402
+
 Pair = namedtuple("Pair", "left right")
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
@@ -158,6 +162,24 @@ def test_containers_of_the_users_come_back_in_order():
     assert type(made["z"][2]) is Record and list(made["z"][2]) == ["b", "a"] and made["z"][2]["a"][0] == "x"
     assert made["z"][1][0].is_meta and made["z"][2]["a"][1].is_meta
     assert tree["z"][1][0].device.type == "cpu"
+
+
+def test_batches_of_structured_pipelines_are_copied():
+    boxes = RaggedBatch(torch.arange(24.0).view(2, 3, 4), sample_sizes=torch.tensor([3, 1]))
+    group = SampleDataGroup()
+    for name, kind in (("image", stoker.types.UINT8), ("boxes", stoker.types.FLOAT), ("token", stoker.types.STRING)):
+        group.add_data_field(name, kind)
+    sample = SampleDataGroup()
+    sample.add_data_group_field("camera", group)
+    sample.set_data([torch.ones(2, dtype=torch.uint8), boxes, ["a", "b"]])
+    made = stoker.to_device({"sample": sample, "other": (boxes.get_non_uniform_dimension_transposed_to(2), "text")}, "meta")
+    camera = made["sample"]["camera"]
+    assert camera["image"].is_meta and camera["boxes"].tensor.is_meta and camera["boxes"].sample_sizes.is_meta
+    assert camera["token"] == ["a", "b"] and made["other"][1] == "text"
+    assert made["other"][0].non_uniform_dim == 2 and made["other"][0].shape == (2, 4, 3)
+    assert not boxes.tensor.is_meta and sample["camera"]["boxes"] is boxes  # the tree that was given stays as it was
+    again = stoker.to_device(sample, "cpu")["camera"]["boxes"]
+    assert torch.equal(again.tensor, boxes.tensor) and torch.equal(again.mask, boxes.mask)
 
 
 def test_a_tree_that_holds_itself_is_refused():
