@@ -244,3 +244,26 @@ def test_the_size_of_bytes_that_are_not_decoded_is_refused():
 
     with pytest.raises(ShapeError, match=r"index 1 is out of range .*TensorSizeAdder at image"):
         next(iter(loader(Made(tree(image=types.UINT8), fill), TensorSizeAdder("image", "_hw"))))
+
+
+class Forgetful(PipelineStepBase):
+    """Returns nothing from one of its methods."""
+
+    def __init__(self, method: str) -> None:
+        self.method = method
+
+    def _process(self, data: SampleDataGroup) -> Any:
+        return None if self.method == "_process" else data
+
+    def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> Any:
+        return None if self.method == "_check_and_adjust_data_format_input_to_output" else data_empty
+
+
+def test_mistakes_in_steps_are_named():
+    data = Made(tree(a=types.FLOAT), half)
+    for method in ("_process", "_check_and_adjust_data_format_input_to_output"):
+        with pytest.raises(TypeError, match=rf"Forgetful\.{method} returned NoneType: it has to return the tree"):
+            loader(data, Forgetful(method))
+    for step, given in ((Forgetful, "the class Forgetful"), (lambda data: data, "function")):
+        with pytest.raises(TypeError, match=f"preprocess_functors: step 1 is {given}: a step is an object of a class"):
+            loader(data, PaddingToUniform(), step)

@@ -46,6 +46,12 @@ class PipelineDefinition:
     ) -> None:
         self._input = data_loading_callable_iterable
         self._steps = [step for step in preprocess_functors or [] if step is not None]
+        for k, step in enumerate(self._steps):
+            if isinstance(step, type) or not hasattr(step, "check_input_data_format_and_set_output_data_format"):
+                given = f"the class {step.__name__}" if isinstance(step, type) else type(step).__name__
+                raise TypeError(
+                    f"preprocess_functors: step {k} is {given}: a step is an object of a class that is derived from PipelineStepBase"
+                )
         self._check_data_format = check_data_format
         self._parallel = use_parallel_external_source
         self._prefetch_queue_depth = prefetch_queue_depth

@@ -29,7 +29,7 @@ class PipelineStepBase(ABC):
         wanted = self.check_input_data_format_and_set_output_data_format(data)
         process = converted(self._process) if current_builder().conditionals else self._process
         with in_step(type(self).__name__):
-            processed = process(data)
+            processed = self._returned("_process", process(data))
         if not processed.type_matches(wanted):
             announced, returned = wanted.first_difference(processed)
             raise AssertionError(
@@ -46,7 +46,16 @@ class PipelineStepBase(ABC):
 
     def check_input_data_format_and_set_output_data_format(self, data_empty: SampleDataGroup) -> SampleDataGroup:
         """Returns the format of the step's output for the input format data_empty, which it does not change. Raises an error if the step cannot be applied."""
-        return self._check_and_adjust_data_format_input_to_output(data_empty.get_empty_like_self())
+        name = "_check_and_adjust_data_format_input_to_output"
+        return self._returned(name, self._check_and_adjust_data_format_input_to_output(data_empty.get_empty_like_self()))
+
+    def _returned(self, method: str, value: Any) -> SampleDataGroup:
+        """Returns the value that a method of a derived class has returned. Raises TypeError if it is not a tree."""
+        if not isinstance(value, SampleDataGroup):
+            raise TypeError(
+                f"{type(self).__name__}.{method} returned {type(value).__name__}: it has to return the tree, as by `return data`"
+            )
+        return value
 
     @abstractmethod
     def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:
