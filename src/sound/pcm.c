@@ -130,7 +130,7 @@ static void to_int32(enum stk_pcm kind, const uint8_t *p, int64_t n, int32_t *to
 	}
 }
 
-/* Computes the mean of each frame's channels. Multiplies each channel by 1 / channels before it adds them, as DALI does. */
+/* Computes the mean of each frame's channels; `to` may be `from`. Multiplies each channel by 1 / channels before it adds them, as DALI does. */
 static void mean(const float *from, int64_t frames, int32_t channels, float *to)
 {
 	float weight = 1.0f / (float)channels;
@@ -154,7 +154,7 @@ static void from_float(float *samples, int64_t n, enum stk_dtype dtype, void *to
 static void convert_blocks(
 	enum stk_pcm kind, const uint8_t *p, int64_t frames, int32_t channels, bool mono, enum stk_dtype dtype, uint8_t *to)
 {
-	float samples[BLOCK], means[BLOCK];
+	float samples[BLOCK];
 	int64_t most = BLOCK / channels, made = mono ? 1 : channels;
 	_Static_assert(BLOCK >= (int)STK_SOUND_MAX_CHANNELS, "a block holds a frame");
 	for (int64_t n; frames > 0; frames -= n) {
@@ -162,7 +162,7 @@ static void convert_blocks(
 		float *block = samples;
 		to_float(kind, p, n * channels, samples);
 		if (mono) {
-			block = dtype == STK_FLOAT ? (float *)(void *)to : means;
+			block = dtype == STK_FLOAT ? (float *)(void *)to : samples;
 			mean(samples, n, channels, block);
 		}
 		if (dtype != STK_FLOAT)

@@ -2,6 +2,9 @@
 """memory_limit and memory that runs out, as a user of Python sees them. test/c/test_limits.c has the other tests."""
 
 import struct
+import subprocess
+import sys
+import textwrap
 import zlib
 from pathlib import Path
 
@@ -81,3 +84,28 @@ def test_a_batch_for_which_memory_is_short_names_what_it_takes(tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     assert "out of memory for a batch: its largest output, of 64 times 3x5000x5000, takes 19200 MB" in done.stdout, done.stdout
     assert "make samples or batches smaller" in done.stdout, done.stdout
+
+
+def test_workers_with_small_stacks():
+    """Threads have stacks of 128 KiB with `ulimit -s 128`, and with musl. Kernels keep large buffers in scratch memory instead."""
+    program = """
+        import numpy as np
+        from stoker import fn, pipeline_def
+
+        values = np.arange(300 * 200 * 3, dtype=np.uint8).reshape(1, 300, 200, 3)
+
+        @pipeline_def(batch_size=1, num_threads=2)
+        def reduced():
+            given = fn.external_source(lambda: values)
+            mean = fn.reductions.mean(given, axes=[0, 1])
+            return fn.reductions.max(given, axes=[0, 1]), mean, fn.reductions.std_dev(given, mean, axes=[0, 1])
+
+        most, mean, deviation = (np.asarray(output.at(0)) for output in reduced().run())
+        pixels = values[0].astype(np.float64)
+        assert most.tolist() == [255] * 3
+        assert np.allclose(mean, pixels.mean((0, 1))) and np.allclose(deviation, pixels.std((0, 1)))
+        print("fine")
+    """
+    command = ["sh", "-c", 'ulimit -c 0; ulimit -s 128; exec "$@"', "-", sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "fine\n"), done.stderr

@@ -2,6 +2,8 @@
  * Makes reductions, and describes them for the GPU. */
 #include "kernel/reduce/reduce.h"
 
+#include "base/error.h"
+#include "base/memory.h"
 #include "kernel/job/job_kind.h"
 #include "kernel/job/job_make.h"
 #include "kernel/reduce/reduce_blocks.h"
@@ -66,6 +68,9 @@ enum stk_status stk__job_reduce(struct stk_jobs *jobs, enum stk_reduction op, in
 	}
 	if (jobs->keep)
 		return jobs->keep(jobs, &job, err);
+	job.work = stk__arena_take_uncounted(jobs->arena, stk__reduce_scratch());
+	if (!job.work)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a reduction");
 	stk__reduce_run(&job);
 	return STK_OK;
 }

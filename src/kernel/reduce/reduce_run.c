@@ -17,6 +17,7 @@ enum { ROOM = 4096, COLUMNS = 512, COLUMNS_APART = 128 };
 /* The type of a tile's lanes. LANE_ELEMENT, for minima and maxima, is the elements' type, or float for 16-bit floats; the others are for sums. */
 enum lane_type { LANE_DOUBLE, LANE_INT64, LANE_INT32, LANE_UINT32, LANE_ELEMENT };
 
+/* A tile lies in scratch memory, because it is larger than some threads' whole stack. */
 struct tile {
 	const struct stk_job *job;
 	enum lane_type type;
@@ -25,7 +26,14 @@ struct tile {
 	bool squares, centred;
 	_Alignas(64) uint8_t lane[8 * ROOM];
 	double mean[ROOM]; /* if `centred` is set: for each lane, the mean of its column */
+	double converted[ROOM];
+	uint8_t gathered[8 * ROOM];
 };
+
+size_t stk__reduce_scratch(void)
+{
+	return sizeof(struct tile);
+}
 
 /* ---- add n elements, `step` apart, to n lanes ---- */
 
@@ -101,46 +109,45 @@ static void add_distances(const struct tile *t, int64_t first, const double *res
 		p[i] += (x[i] - mean[i]) * (x[i] - mean[i]);
 }
 
-/* Gathers n elements, which are `step` elements apart, converts them to type `to` in `buffer`, and returns `buffer`. n is at most ROOM. */
-static const void *converted(void *buffer, int to, const uint8_t *src, int64_t step, int64_t n, int from)
+/* Gathers n elements, which are `step` elements apart, converts them to type `to` in t->converted, and returns that. n is at most ROOM. */
+static const void *converted(struct tile *t, int to, const uint8_t *src, int64_t step, int64_t n)
 {
-	uint8_t gathered[8 * ROOM];
-	int32_t size = stk__job_size(from);
+	const int from = t->job->src_dtype[0];
+	const int32_t size = stk__job_size(from);
 	if (step != 1)
-		stk__job_put(gathered, size, src, step * size, n, size);
-	stk__convert(buffer, (enum stk_dtype)to, step == 1 ? src : gathered, (enum stk_dtype)from, n);
-	return buffer;
+		stk__job_put(t->gathered, size, src, step * size, n, size);
+	stk__convert(t->converted, (enum stk_dtype)to, step == 1 ? src : t->gathered, (enum stk_dtype)from, n);
+	return t->converted;
 }
 
 /* Adds n elements, their squares, or their squared distances from the mean to lanes first .. first + n - 1; for MIN and MAX, replaces a lane by the element if
  * this is smaller or larger. step: distance between elements, in elements. */
 static void take(struct tile *t, int64_t first, const uint8_t *src, int64_t step, int64_t n)
 {
-	double buffer[ROOM];
 	int from = t->job->src_dtype[0], op = STK_PARAMS(stk_job_reduce, t->job).op;
 	if (t->type == LANE_ELEMENT) {
 		uint8_t *lanes = t->lane + first * stk__job_size(t->element);
 		bool same = t->element == from;
 		(op == STK_REDUCE_MIN ? least : greatest)[t->element](
-			lanes, same ? src : converted(buffer, t->element, src, step, n, from), same ? step : 1, n);
+			lanes, same ? src : converted(t, t->element, src, step, n), same ? step : 1, n);
 	} else if (t->type == LANE_INT32 || t->type == LANE_UINT32) {
 		add32[from]((uint32_t *)(void *)t->lane + first, src, step, n);
 	} else if (t->type == LANE_INT64) {
 		uint64_t *lanes = (uint64_t *)(void *)t->lane + first;
 		if (t->squares)
-			add_squares(lanes, converted(buffer, from == STK_UINT64 ? STK_UINT64 : STK_INT64, src, step, n, from), 1, n);
+			add_squares(lanes, converted(t, from == STK_UINT64 ? STK_UINT64 : STK_INT64, src, step, n), 1, n);
 		else
 			add64[from](lanes, src, step, n);
 	} else if (t->centred) {
-		add_distances(t, first, converted(buffer, STK_FLOAT64, src, step, n, from), n);
+		add_distances(t, first, converted(t, STK_FLOAT64, src, step, n), n);
 	} else {
 		double *lanes = (double *)(void *)t->lane + first;
 		if (t->squares)
-			add_square_doubles(lanes, converted(buffer, STK_FLOAT64, src, step, n, from), 1, n);
+			add_square_doubles(lanes, converted(t, STK_FLOAT64, src, step, n), 1, n);
 		else if (from == STK_FLOAT)
 			add_FLOAT(lanes, src, step, n);
 		else
-			add_FLOAT64(lanes, converted(buffer, STK_FLOAT64, src, step, n, from), 1, n);
+			add_FLOAT64(lanes, converted(t, STK_FLOAT64, src, step, n), 1, n);
 	}
 }
 
@@ -273,22 +280,22 @@ void stk__reduce_run(const struct stk_job *job)
 	const struct stk_job_reduce *r = &STK_PARAMS(stk_job_reduce, job);
 	const struct stk_job_groups *g = &r->groups;
 	int from = job->src_dtype[0];
-	struct tile t;
-	t.job = job;
-	t.centred = r->op == STK_REDUCE_VARIANCE || r->op == STK_REDUCE_STD_DEV;
-	t.squares = r->op == STK_REDUCE_MEAN_SQUARE || r->op == STK_REDUCE_RMS;
-	t.type = lane_type_of(job, t.squares);
-	t.element = from == STK_FLOAT16 || from == STK_BFLOAT16 ? STK_FLOAT : from;
-	t.lanes = g->count < STK_JOB_SERIAL ? 1 : STK_JOB_PARTIAL_SUMS;
+	struct tile *t = (struct tile *)(void *)job->work;
+	t->job = job;
+	t->centred = r->op == STK_REDUCE_VARIANCE || r->op == STK_REDUCE_STD_DEV;
+	t->squares = r->op == STK_REDUCE_MEAN_SQUARE || r->op == STK_REDUCE_RMS;
+	t->type = lane_type_of(job, t->squares);
+	t->element = from == STK_FLOAT16 || from == STK_BFLOAT16 ? STK_FLOAT : from;
+	t->lanes = g->count < STK_JOB_SERIAL ? 1 : STK_JOB_PARTIAL_SUMS;
 	const struct stk_job_axis one = {1, 1}, inner = g->n_kept ? g->kept[g->n_kept - 1] : one;
-	int columns = columns_of(g, t.lanes);
-	for (uint32_t group = 0; group < g->groups; group += (uint32_t)t.columns) {
+	int columns = columns_of(g, t->lanes);
+	for (uint32_t group = 0; group < g->groups; group += (uint32_t)t->columns) {
 		uint32_t left = inner.size - group % inner.size;
 		const uint8_t *base = job->src[0] + stk__job_offset(g->kept, g->n_kept, group) * stk__job_size(from);
-		t.columns = left < (uint32_t)columns ? (int)left : columns;
-		if (t.lanes == 1 && t.columns == 1)
-			reduce_serially(&t, group, base);
+		t->columns = left < (uint32_t)columns ? (int)left : columns;
+		if (t->lanes == 1 && t->columns == 1)
+			reduce_serially(t, group, base);
 		else
-			reduce_tile(&t, group, base, inner.stride);
+			reduce_tile(t, group, base, inner.stride);
 	}
 }

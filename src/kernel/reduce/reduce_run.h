@@ -5,7 +5,8 @@
 
 #include "kernel/job/job.h"
 
-void stk__reduce_run(const struct stk_job *job);
+size_t stk__reduce_scratch(void);                   /* returns the size in bytes of the scratch memory of a reduction */
+void stk__reduce_run(const struct stk_job *job);    /* job->work: the scratch memory, aligned to 64 bytes */
 void stk__normalize_run(const struct stk_job *job); /* the caller must set job->work */
 void stk__normalize_run_avx2(const struct stk_job *job);
 
