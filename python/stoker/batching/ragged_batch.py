@@ -52,6 +52,9 @@ class RaggedBatch:
     def __init__(
         self, tensor: Tensor, mask: Tensor | None = None, sample_sizes: Tensor | None = None, non_uniform_dim: int | None = None
     ) -> None:
+        for name, given in (("tensor", tensor), ("mask", mask), ("sample_sizes", sample_sizes)):
+            if given is not None and not isinstance(given, Tensor):
+                raise ShapeError(f"{name} is {type(given).__name__}: give a Tensor, as from torch.as_tensor({name})")
         layout = Layout(mask, sample_sizes)
         batch_dims = layout.batch_dims
         require(batch_dims > 0, "mask and sample_sizes describe no batch dim: mask needs at least 2 dims, sample_sizes 1")

@@ -57,6 +57,8 @@ def test_constructors_set_shape_mask_and_sizes(device):
     "make,text",
     [
         (lambda t: sb.RaggedBatch(t), "mask or sample_sizes must be given"),
+        (lambda t: sb.RaggedBatch(t, sample_sizes=[2, 0, 3]), "sample_sizes is list: give a Tensor"),
+        (lambda t: sb.RaggedBatch(t.numpy(), sample_sizes=SIZES), "tensor is ndarray: give a Tensor"),
         (lambda t: sb.RaggedBatch(t, sample_sizes=torch.ones(2, dtype=torch.int64)), r"sample_sizes has shape \(2,\), tensor \(3, 4, 2\)"),
         (lambda t: sb.RaggedBatch(t, mask=torch.ones(3, 5, dtype=torch.bool)), r"mask has shape \(3, 5\), tensor \(3, 4, 2\)"),
         (lambda t: sb.RaggedBatch(t, mask=torch.ones(3, 4)), "mask must be bool, not torch.float32"),

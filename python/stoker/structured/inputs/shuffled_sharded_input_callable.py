@@ -17,7 +17,8 @@ class ShuffledShardedInputCallable(CallableBase):
     """Reads a provider's samples in order, or shuffled in another order in each epoch.
 
     Each of num_shards shards takes an equal part of the epoch's order. Samples that remain after the division, or that do not fill a last batch, are not used
-    in that epoch. All shards must have the same seed. A saved state continues only with the same numbers of shards and of samples in a batch.
+    in that epoch. All shards must have the same seed. A saved state continues only with the same provider and the same numbers of shards and of samples in a
+    batch: the state does not contain them, so others are not refused, and samples are left out or repeated.
     """
 
     def __init__(
