@@ -39,20 +39,25 @@ static void on_component(void *user, const char *ending, int64_t files)
 
 static int print_tars(const struct settings *s, const struct stk_tar_index_info *info, json_t *components)
 {
+	const int code = !s->output && info->unkept ? EXIT_PROBLEM : EXIT_FINE;
 	if (s->json) {
 		json_t *o = json_object();
 		if (s->output)
 			put_text(o, "index", s->output);
+		else
+			put_int(o, "not_kept", info->unkept);
 		put_int(o, "tars", info->tars);
 		put_int(o, "files", info->files);
 		put_int(o, "bytes", info->bytes);
 		json_object_set_new(o, "components", components);
-		return print_json(o);
+		return print_json(o) ? EXIT_PROBLEM : code;
 	}
-	char bytes[32];
-	printf("%s: %" PRId64 " %s in %" PRId64 " %s, %s:", s->output ? s->output : "kept next to each tar or in ~/.cache/stoker",
-		info->files, noun(info->files, "file", "files"), info->tars, noun(info->tars, "tar", "tars"),
-		size_text(info->bytes, bytes));
+	char bytes[32], where[80] = "kept next to each tar or in ~/.cache/stoker";
+	if (code)
+		snprintf(where, sizeof(where), "not kept for %" PRId64 " %s (-o FILE stores one index for all)", info->unkept,
+			noun(info->unkept, "tar", "tars"));
+	printf("%s: %" PRId64 " %s in %" PRId64 " %s, %s:", s->output ? s->output : where, info->files, noun(info->files, "file", "files"),
+		info->tars, noun(info->tars, "tar", "tars"), size_text(info->bytes, bytes));
 	for (void *at = json_object_iter(components); at; at = json_object_iter_next(components, at)) {
 		putchar(' ');
 		print_key(json_object_iter_key(at));
@@ -60,7 +65,7 @@ static int print_tars(const struct settings *s, const struct stk_tar_index_info 
 	}
 	printf("\n");
 	json_decref(components);
-	return EXIT_FINE;
+	return code;
 }
 
 static int index_tars(const struct settings *s, struct stk_storage *storage)

@@ -65,6 +65,7 @@ struct stk_tar_index_info {
 	int64_t tars, files;
 	int64_t bytes;   /* total size of the tars */
 	int64_t unended; /* number of tars without the blocks of zeros that mark the end of a tar: they may have been cut off */
+	int64_t unkept;  /* number of tars whose own index had to be made and could not be stored; a notice names each */
 };
 
 /* Writes indexes of tars. info may be NULL. Reads the environment (AWS_..., XDG_CACHE_HOME, HOME). */

@@ -29,6 +29,7 @@ struct stk_archive_index {
 	int64_t last;         /* offset of the last header; -1: the archive has no member */
 	int64_t members;
 	struct stk_coded_out bytes; /* the members, coded as in an index file */
+	bool unkept;                /* true if the index was made by this process and could not be stored */
 };
 /* Returns a hash of a member's header, never 0. least: the header's size. */
 uint32_t stk__header_hash(const uint8_t *header, size_t least);

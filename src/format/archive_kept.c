@@ -107,7 +107,7 @@ bool stk__archive_kept_here(const char *archive)
 	return stk__kept_name(archive, whole) && stk__kept_path(whole, name) && !access(name, R_OK);
 }
 
-void stk__archive_keep(enum stk_archive_kind kind, const struct stk_archive_index *x, const struct stk_archive_watch *watch)
+void stk__archive_keep(enum stk_archive_kind kind, struct stk_archive_index *x, const struct stk_archive_watch *watch)
 {
 	char name[PATH_MAX], whole[PATH_MAX], shown[PATH_MAX];
 	struct stk_coded_out o = {0};
@@ -121,6 +121,7 @@ void stk__archive_keep(enum stk_archive_kind kind, const struct stk_archive_inde
 	bool kept = !o.failed && local && index_path(x->path, name) && stk__write_whole(name, o.data, o.n, "index", NULL) == STK_OK;
 	if (!o.failed && !kept)
 		kept = stk__kept_path(whole, name) && stk__kept_write(name, o.data, o.n);
+	x->unkept = !kept;
 	if (!kept)
 		notify(watch, x->path,
 			"its index could not be kept, neither next to it nor in ~/.cache/stoker: the next run makes it again");

@@ -62,6 +62,7 @@ static enum stk_status search(struct opening *o, struct stk_archive_file *f, str
 			found.changed_ns = f->changed_ns;
 			found.inode = f->inode;
 			stk__archive_keep(o->kind, &found, NULL);
+			found.unkept = false; /* the old index remains, and is accepted after a comparison of headers */
 		}
 	}
 	stk__free(x->bytes.data);

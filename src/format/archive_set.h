@@ -35,8 +35,8 @@ STK_MUST_USE enum stk_status stk__archives_samples(
  * was found, or if it does not describe the archive's present contents. */
 bool stk__archive_kept_load(
 	enum stk_archive_kind kind, struct stk_archive_file *f, struct stk_archive_index *x, const struct stk_archive_watch *watch);
-/* Stores the archive's own index. A failure is no error: it is reported by watch->notice. */
-void stk__archive_keep(enum stk_archive_kind kind, const struct stk_archive_index *x, const struct stk_archive_watch *watch);
+/* Stores the archive's own index. A failure is no error: it is reported by watch->notice, and sets x->unkept. */
+void stk__archive_keep(enum stk_archive_kind kind, struct stk_archive_index *x, const struct stk_archive_watch *watch);
 /* Returns whether this host seems to have an index of the archive, current or not, without reading it. */
 bool stk__archive_kept_here(const char *archive);
 /* Returns whether the path ends like the name of an archive's own index. */

@@ -101,6 +101,7 @@ enum stk_status stk_tar_index(const struct stk_tar_index_options *o, struct stk_
 		info->files += archives.at[i].members;
 		info->bytes += archives.at[i].size;
 		info->unended += !stk__tar_has_end(&archives.at[i]);
+		info->unkept += archives.at[i].unkept;
 	}
 	if (o->output)
 		s = write_all(&archives, o->output, err);

@@ -782,6 +782,21 @@ def test_a_file_beyond_the_limit_of_the_shell_is_a_failure(folder, tmp_path, arg
     assert not list(tmp_path.rglob("*.part"))
 
 
+def test_an_index_that_is_kept_nowhere_is_a_failure(folder, tmp_path):
+    """`index` has then done nothing for later runs, unless -o names a file."""
+    tar = tmp_path / "a.tar"
+    tar.write_bytes(tar_of([("0.jpg", (folder / "class0" / "00.jpg").read_bytes()), ("0.cls", b"1")]))
+    (tmp_path / "a.tar.stoker").mkdir()
+    nowhere = {"XDG_CACHE_HOME": "/dev/null", "HOME": "/dev/null"}
+    done = stoker("index", tar, code=1, **nowhere)
+    assert done.stdout.startswith("not kept for 1 tar (-o FILE stores one index for all): 2 files in 1 tar")
+    assert "could not be kept" in done.stderr
+    assert json.loads(stoker("index", tar, "--json", code=1, **nowhere).stdout)["not_kept"] == 1
+    assert json.loads(stoker("index", tar, "--json", XDG_CACHE_HOME=str(tmp_path / "kept")).stdout)["not_kept"] == 0
+    stoker("index", tar, "-o", tmp_path / "all.stoker", **nowhere)
+    assert [int(batch.label) for batch in Loader(tmp_path / "all.stoker", 1)] == [1]
+
+
 def test_samples_of_tars_without_a_component_are_named_with_a_way_out(folder, tmp_path):
     """The message says whose argument leaves such samples out, since the command, as Loader, has no such argument."""
     image = (folder / "class0" / "00.jpg").read_bytes()
