@@ -20,6 +20,7 @@ from PIL import Image
 from stoker import Loader, fn, pipeline_def
 from stoker import transforms as T
 from stoker.errors import InvalidArgumentError, LimitError, ShapeError, StokerError, UnsupportedError
+from stoker.loader._random import bijection
 from stoker.loader.sources import _dataset, _fetch
 from stoker.loader.sources._dataset import DatasetSource
 from support import SEED, import_torchvision
@@ -749,6 +750,35 @@ def test_a_list_of_ids_as_sampler(tree):
     loader = Loader(tree, 2, transforms=SMALL, sampler=[5, 1, 1, 20], fields=("index",))
     for _ in range(2):
         assert [b.index.tolist() for b in loader] == [[5, 1], [1, 20]]
+
+
+@pytest.mark.parametrize("size", [2**28, 2**40 + 1, 2**63 - 1])
+def test_an_endless_data_set_is_shuffled(size):
+    """A Dataset that makes its samples may have any length. The order of so many samples is not stored, so it takes neither memory nor time."""
+
+    class Endless:
+        def __len__(self):
+            return size
+
+        def __getitem__(self, i):
+            assert 0 <= i < size
+            return np.zeros((4, 4, 3), np.uint8), i
+
+    def ids(seed, epoch=0, shard=None):
+        loader = Loader(Endless(), 8, shuffle=True, seed=seed, shard=shard)
+        loader.set_epoch(epoch)
+        return [i for batch in itertools.islice(loader, 4) for i in batch.label.tolist()]
+
+    drawn = ids(1)
+    assert drawn == ids(1) and len({*drawn, *ids(2), *ids(1, 1)}) == 96 and max(drawn) > size // 2
+    parts = [ids(1, shard=(rank, 2)) for rank in range(2)]
+    assert parts[0][:8] == drawn[:8] and parts[1][:8] == drawn[8:16]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 1000])
+def test_the_order_that_is_not_stored_has_each_sample_once(size):
+    orders = [list(map(bijection(size, 5, epoch), range(size))) for epoch in range(3)]
+    assert all(sorted(order) == list(range(size)) for order in orders) and (size < 64 or len(set(map(tuple, orders))) == 3)
 
 
 def test_ids_of_other_types_are_no_weights(tree):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,6 +24,26 @@ def mix(seed: int, *parts: int) -> int:
 
     text = ":".join(str(p) for p in (seed, *parts)).encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=7).digest(), "little")
+
+
+def bijection(size: int, *key: int) -> Callable[[int], int]:
+    """Returns a function that maps the numbers 0 .. size - 1 to each other in a random order, which depends only on the key and is not stored. It takes some 30
+    microseconds a number.
+
+    Six rounds of a Feistel network are a bijection of numbers of an even number of bits. A result of `size` or more goes through it again until it is less."""
+    half = (max(size - 1, 1).bit_length() + 1) // 2
+    mask = (1 << half) - 1
+
+    def at(number: int) -> int:
+        while True:
+            left, right = number >> half, number & mask
+            for turn in range(6):
+                left, right = right, left ^ (mix(*key, turn, right) & mask)
+            number = left << half | right
+            if number < size:
+                return number
+
+    return at
 
 
 def sample_rng() -> Any:

@@ -30,7 +30,7 @@ from stoker.loader._kinds import BOXES, FLOATS, IMAGE, LIST, MASK, OTHER, PICTUR
 from stoker.loader._layout import Layout
 from stoker.loader._order import GAP, Order
 from stoker.loader._pixels import is_array
-from stoker.loader._random import Place, same_generators
+from stoker.loader._random import Place, bijection, same_generators
 from stoker.loader._saved import Saved
 from stoker.loader._spec import DatasetArguments, Spec
 from stoker.loader.batches._finish import Finish, Finishing, Keep, Lists, Planes, by_value
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 _AHEAD = 2  # number of batches whose samples are fetched before they are needed
 MOST_PROBES = 64  # the most samples that are fetched before the first batch to find the types of targets
+_MOST_STORED = 1 << 27  # samples of an epoch whose shuffled order is stored; to make this many takes a minute and 1 GiB
 _COMPARED = 16  # the most samples whose images are compared in size
 
 
@@ -272,6 +273,8 @@ class DatasetSource(Source):
             return indices.__getitem__, len(indices)
         if not spec.shuffle:
             return int, size
+        if size > _MOST_STORED:
+            return bijection(size, spec.seed, epoch), size
         ids = array("q", range(size))
         import random
 
