@@ -773,6 +773,10 @@ def test_an_endless_data_set_is_shuffled(size):
     assert drawn == ids(1) and len({*drawn, *ids(2), *ids(1, 1)}) == 96 and max(drawn) > size // 2
     parts = [ids(1, shard=(rank, 2)) for rank in range(2)]
     assert parts[0][:8] == drawn[:8] and parts[1][:8] == drawn[8:16]
+    first, second = (Loader(Endless(), 8, shuffle=True, seed=1) for _ in range(2))
+    next(iter(first))
+    second.load_state_dict(first.state_dict())
+    assert next(iter(second)).label.tolist() == drawn[8:16]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 1000])

@@ -49,7 +49,7 @@ class Facts:
         if found is not None and not isinstance(found, str):
             raise StateError(f'the state is damaged: "digest" of "dataset" is {found!r:.100}')
         seed = whole_of(state, "seed", 2**63)
-        return Facts(whole_of(state, "size", MOST_SAMPLES), state["shuffle"], seed, found, _groups_of(state.get("groups")))
+        return Facts(whole_of(state, "size", 2**63), state["shuffle"], seed, found, _groups_of(state.get("groups")))
 
 
 def _groups_of(state: Any) -> dict[str, Any] | None:
