@@ -43,9 +43,9 @@ bool core_batch_has(PyObject *object, long output)
 	const struct batch_object *self = (struct batch_object *)object;
 
 	if (output < 0 || output >= stk_batch_outputs(self->batch))
-		PyErr_Format(PyExc_IndexError, "output %ld of %d", output, (int)stk_batch_outputs(self->batch));
+		PyErr_Format(PyExc_IndexError, "there is no output %ld: the batch has %d", output, (int)stk_batch_outputs(self->batch));
 	else if (self->output >= 0 && self->output != output)
-		PyErr_Format(PyExc_IndexError, "output %ld of a Batch that holds only output %d", output, (int)self->output);
+		PyErr_Format(PyExc_IndexError, "there is no output %ld: this Batch holds only output %d", output, (int)self->output);
 	else
 		return true;
 	return false;
@@ -198,7 +198,7 @@ static PyObject *batch_sample(PyObject *object, PyObject *index)
 	if (i == -1 && PyErr_Occurred())
 		return NULL;
 	if (i < 0 || i >= stk_batch_size(batch_of(object)))
-		return PyErr_Format(PyExc_IndexError, "sample %ld of %d", i, (int)stk_batch_size(batch_of(object)));
+		return PyErr_Format(PyExc_IndexError, "there is no sample %ld: the batch has %d", i, (int)stk_batch_size(batch_of(object)));
 	s = stk_batch_sample(batch_of(object), (int32_t)i);
 	return Py_BuildValue("LLLNOi", (long long)s->epoch, (long long)s->position, (long long)s->id, core_text(s->uri ? s->uri : ""),
 		s->padded ? Py_True : Py_False, (int)s->replaced);

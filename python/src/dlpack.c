@@ -202,8 +202,10 @@ static PyObject *cannot(const struct wish *w, bool on_gpu, int32_t device_id)
 	if (w->places && w->device.type != (on_gpu ? DL_CUDA : DL_CPU) && w->device.type != DL_CPU)
 		return PyErr_Format(PyExc_BufferError, "the tensor lies on device (%d, %d)", on_gpu ? DL_CUDA : DL_CPU, (int)device_id);
 	if (w->copy == Py_False)
-		return PyErr_Format(PyExc_BufferError, "the tensor lies on a GPU: to host memory it goes by a copy");
-	return PyErr_Format(PyExc_BufferError, "stoker hands over memory of the GPU without a copy; copy the result");
+		return PyErr_Format(
+			PyExc_BufferError, "the tensor lies on a GPU, so host memory can hold only a copy of it; leave out copy=False");
+	return PyErr_Format(
+		PyExc_BufferError, "stoker gives out memory of the GPU without a copy; leave out copy=True, and copy the result");
 }
 
 PyObject *core_dlpack(struct stk_batch *batch, int32_t output, int32_t index, PyObject *args, PyObject *kwargs)

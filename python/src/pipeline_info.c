@@ -99,7 +99,7 @@ PyObject *pipeline_output_desc(PyObject *object, PyObject *index)
 	if (!p || (i == -1 && PyErr_Occurred()))
 		return NULL;
 	if (i < 0 || i >= stk_pipeline_outputs(p) || stk_pipeline_output_desc(p, (int32_t)i, &desc) != STK_OK)
-		return PyErr_Format(PyExc_IndexError, "output %ld of %d", i, (int)stk_pipeline_outputs(p));
+		return PyErr_Format(PyExc_IndexError, "there is no output %ld: the pipeline has %d", i, (int)stk_pipeline_outputs(p));
 	shape = PyList_New(0);
 	for (int32_t d = 0; shape && d < desc.ndim; d++) {
 		PyObject *extent = PyLong_FromLongLong(desc.shape[d]);

@@ -239,7 +239,7 @@ static bool take_places(struct source_object *self, Py_ssize_t n, struct stk_fee
 		return false;
 	for (Py_ssize_t k = 0; k < size && k < n; k++) {
 		if (on_gpu[k] && !feed->on_gpu) {
-			PyErr_SetString(PyExc_ValueError, "samples on a GPU where only host memory will do");
+			PyErr_SetString(PyExc_ValueError, "the samples lie on a GPU, and this source takes only host memory");
 			return false;
 		}
 		if (on_gpu[k])

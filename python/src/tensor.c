@@ -97,7 +97,7 @@ static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 		return NULL;
 	list = stk_batch_output(batch, output);
 	if (index < -1 || index >= list->count)
-		return PyErr_Format(PyExc_IndexError, "sample %d of %d", index, (int)list->count);
+		return PyErr_Format(PyExc_IndexError, "there is no sample %d: the list has %d", index, (int)list->count);
 	if (index < 0 && !list->dense)
 		return not_dense(batch, output);
 	self = core_new(type);

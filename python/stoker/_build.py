@@ -122,7 +122,7 @@ class GraphBuilder:
         if at >= len(self.first) or self.first[at].op != op or self.first[at].inputs != inputs:
             before = f"{self.first[at].op} at {self.first[at].where}" if at < len(self.first) else "nothing"
             raise FrozenRandomError(
-                f"{op} at {where}: the definition is traced twice and took another way the second time (before: {before}). It runs only while "
+                f"{op} at {where}: the definition is traced twice, and added another operator the second time (the first time: {before}). It runs only while "
                 "the graph is built: what it decides with Python's random numbers or counters stays as it is for the whole run."
             )
         for (arg, _kind, was), (_name, _kind2, now) in zip(self.first[at].args, args, strict=False):

@@ -87,9 +87,7 @@ def _without_output(function: Callable[..., Any], by_batch: bool) -> Callable[..
     def call(*samples: Any) -> Any:
         result = function(*samples)
         if by_batch and not samples:
-            raise ArgumentError(
-                "python_function: batch_processing with neither inputs nor outputs: nothing tells how many samples there are"
-            )
+            raise ArgumentError("python_function: batch_processing needs an input or an output, from which the number of samples follows")
         if result is not None and result != ():
             raise ArgumentError(f"python_function: num_outputs=0, but the function returned {type(result).__name__}")
         return [bytes(1)] * len(samples[0]) if by_batch else bytes(1)

@@ -34,7 +34,7 @@ def _from_environment() -> Shard:
         return Shard(int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1")))
     except ValueError:
         raise InvalidArgumentError(
-            "RANK and WORLD_SIZE in the environment are not whole numbers; shard=None or (i, n) says it plainly"
+            "RANK and WORLD_SIZE in the environment are not whole numbers: correct them, or give shard=None or shard=(i, n)"
         ) from None
 
 

@@ -184,7 +184,7 @@ def _start_method(name: str, value: Any) -> str:
 def _no_debug(name: str, value: Any) -> None:
     if value:
         raise UnsupportedError(
-            f"{name}=True: a definition does not run step by step; fn.eager calls one operator over arrays, python_function looks at values"
+            f"{name}=True: a definition does not run step by step. fn.eager calls one operator on arrays, and python_function shows values of a pipeline"
         )
 
 

@@ -191,7 +191,9 @@ class CallableSource(Source):
         """Starts the worker processes of parallel=True. The calls of a callable without an argument have an order, so such a callable gets no processes; the
         pipeline's callback thread calls it. Raises InvalidArgumentError if the pipeline has no workers, or another batch size than an earlier one."""
         if self.processes is not None and self._size != batch_size:
-            raise InvalidArgumentError("external_source(parallel=True) serves pipelines of one batch size")
+            raise InvalidArgumentError(
+                "external_source(parallel=True): an earlier pipeline with this source had another batch size: make a source for each pipeline"
+            )
         if self.ahead is not None and self.with_argument and self.processes is None:
             if workers < 1:
                 raise InvalidArgumentError("external_source(parallel=True) needs a process: give the pipeline py_num_workers=1 or more")

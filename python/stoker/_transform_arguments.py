@@ -147,7 +147,7 @@ def nearest_or_bilinear(owner: str, mode: Any) -> types.DALIInterpType:
 
 def one_fill(owner: str, values: Sequence[float]) -> None:
     if len(set(values)) > 1:
-        raise ValueError(f"{owner}: a fill of its own for each channel is not in Stoker yet; one number is")
+        raise ValueError(f"{owner}: fill takes one number for all channels; one for each channel is not in Stoker yet")
 
 
 def both_axes(owner: str, name: str, value: Any) -> tuple[float, float]:

@@ -688,8 +688,8 @@ def _notice_unpaired_readers(core: _core.Pipeline, records: Sequence[Record]) ->
     counts = ", ".join(f"{name!r} {size}" for name, size in sizes.items())
     if len(set(sizes.values())) > 1:
         notice(
-            f"the readers' data sets differ in size ({counts}): {names[0]!r} leads, each of the others goes through epochs of its own, and a sample meets "
-            "another one in each epoch"
+            f"the readers' data sets differ in size ({counts}): the epochs of the pipeline are those of {names[0]!r}. Each of the others has its "
+            "own epochs, so that a sample is paired with another one in each epoch"
         )
         return
     orders = {_order_of(record) for record in records if record.op.startswith("readers.") and (record.name or "")[:1] != "_"}

@@ -120,7 +120,7 @@ class TensorCPU(_Tensor):
         InvalidArgumentError if dim is out of range."""
         shape = self.shape()
         if dim is not None and not -len(shape) <= dim < len(shape):
-            raise InvalidArgumentError(f"squeeze: axis {dim} of a tensor with {len(shape)} dimensions")
+            raise InvalidArgumentError(f"squeeze: there is no axis {dim}: the tensor has {len(shape)} dimensions")
         axes = range(len(shape)) if dim is None else [dim % len(shape)]
         removed = [d for d in axes if shape[d] == 1]
         layout = "".join(letter for d, letter in enumerate(self.layout()) if d not in removed)
@@ -216,7 +216,7 @@ class _TensorList(Generic[_T]):
     def __getitem__(self, i: int) -> _T:
         index = i + len(self) if i < 0 else i
         if not 0 <= index < len(self):
-            raise IndexError(f"sample {i} of {len(self)}")
+            raise IndexError(f"there is no sample {i}: the batch has {len(self)}")
         sample: _T = self._tensor(self._batch, self._output, index)
         return sample
 

@@ -615,7 +615,7 @@ def _timm_crop(t: Any) -> Transform:
 
 def _timm_erasing(t: Any) -> Transform:
     if t.max_count > 1:
-        raise ValueError(f"{t!r}: one window is in Stoker; re_count=1 in timm's create_transform")
+        raise ValueError(f"{t!r}: Stoker erases only one window: give re_count=1 to timm's create_transform")
     made = RandomErasing(t.probability, (t.min_area, t.max_area), tuple(map(math.exp, t.log_aspect_ratio)))
     made.noise = "values" if t.per_pixel else "channels" if t.rand_color else None
     return made

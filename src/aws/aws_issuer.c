@@ -194,8 +194,7 @@ static enum stk_status use_source(const struct stk_aws_profile *p, const char *s
 			err, STK_INVALID, "the profile \"%.64s\": profiles name each other as source_profile in a circle", p->name);
 	enum stk_status s = use_profile(&other, region, left - 1, base, err);
 	if (!s && !base->kind)
-		s = stk__fail(
-			err, STK_INVALID, "the profile \"%.64s\" has source_profile = %.64s, which says nothing of keys", p->name, source);
+		s = stk__fail(err, STK_INVALID, "the profile \"%.64s\" has source_profile = %.64s, which names no keys", p->name, source);
 	return s;
 }
 

@@ -122,7 +122,7 @@ enum stk_status stk__aws_ask_process(const struct stk_aws_issuer *i, const struc
 		waitpid(pid, &ended, 0);
 	}
 	if (on == GIVEN_UP)
-		return stk__fail(err, STK_CANCELLED, "no credentials: the wait for the profile's credential_process was ended");
+		return stk__fail(err, STK_CANCELLED, "no credentials: waiting for the profile's credential_process was cancelled");
 	if (on == TOO_LONG)
 		return stk__fail(err, STK_TIMEOUT,
 			"no credentials: the profile's credential_process has not ended after %d s: run it by itself to see what it waits for",

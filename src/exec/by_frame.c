@@ -80,7 +80,7 @@ enum stk_status stk__by_frame_infer(
 	}
 	if (s == STK_OK && differ)
 		return stk__fail(err, STK_SHAPE,
-			"the arguments of some frames make an output of another shape than those of others; all frames of a sequence must have one");
+			"the arguments give the frames outputs of different shapes; all frames of a sequence must have the same shape");
 	return s ? s : stk__sequence_of_frames(out, *frames, err);
 }
 

@@ -95,10 +95,10 @@ static enum stk_status check_tensor(const struct stk_value *v, const char *name,
 	if (t->desc.dtype < 0 || t->desc.dtype >= STK_DTYPE_COUNT || t->desc.ndim < 0 || t->desc.ndim > STK_MAX_DIMS)
 		return stk__fail(err, STK_USER, "\"%s\" gave a tensor of no known type, or of %d dims", name, t->desc.ndim);
 	if (v->desc.dtype != STK_NO_DTYPE && t->desc.dtype != v->desc.dtype)
-		return stk__fail(err, STK_USER, "\"%s\" promised %s and gave %s", name, stk_dtype_name(v->desc.dtype),
+		return stk__fail(err, STK_USER, "\"%s\" is declared as %s and gave %s", name, stk_dtype_name(v->desc.dtype),
 			stk_dtype_name(t->desc.dtype));
 	if (v->desc.ndim >= 0 && t->desc.ndim != v->desc.ndim)
-		return stk__fail(err, STK_USER, "\"%s\" promised %d dims and gave %d", name, v->desc.ndim, t->desc.ndim);
+		return stk__fail(err, STK_USER, "\"%s\" is declared with %d dims and gave %d", name, v->desc.ndim, t->desc.ndim);
 	size_t letters = strnlen(t->desc.layout, sizeof t->desc.layout);
 	if (letters && letters != (size_t)t->desc.ndim)
 		return stk__fail(

@@ -39,7 +39,8 @@ static enum stk_status order_of_sources(struct stk_pipeline *p, struct stk_error
 		const struct stk_graph_node *node = p->program->nodes[first->callbacks[c]].node;
 		int32_t shards = node->source.shards ? node->source.shards : 1, shard = node->source.shard_id;
 		if (shards < 1 || shard < 0 || shard >= shards)
-			return stk__fail(err, STK_INVALID, "\"%s\": shard %d of %d", node->name, shard, shards);
+			return stk__fail(err, STK_INVALID, "\"%s\": there is no shard %d of %d: shards are numbered from 0", node->name,
+				shard, shards);
 		if (c && (shards != p->order.ranks || shard != p->order.rank))
 			return stk__fail(err, STK_INVALID, "\"%s\" gives shard %d of %d, another source of the pipeline shard %d of %d",
 				node->name, shard, shards, p->order.rank, p->order.ranks);
@@ -90,7 +91,7 @@ enum stk_status stk_pipeline_lead(struct stk_pipeline *p, const char *reader, st
 		return s;
 	if (p->run.started || p->flight.next_deliver || p->run.restored)
 		return stk__fail(err, STK_STATE,
-			"reader \"%s\" leads this run, which has begun or was restored from a state: make \"%s\" lead before the first batch",
+			"the epochs of this run are those of reader \"%s\", and it has begun or was restored from a state: choose \"%s\" before the first batch",
 			p->program->nodes[p->program->reader].node->name, reader);
 	return set_leading_reader(p, lead, err);
 }

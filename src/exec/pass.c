@@ -45,7 +45,8 @@ static enum stk_status infer_image(const struct stk_chain_run *run, int32_t node
 	const struct stk_desc *descs[] = {def->fetch ? &call->out[0].desc : &call->in[0].desc, &call->out[0].desc};
 	for (int i = 0; i < 2; i++)
 		if (!stk__frames_fit(descs[i]))
-			return stk__fail(err, STK_LIMIT, "an image or window of more than %d pixels along one side, or as many frames",
+			return stk__fail(err, STK_LIMIT,
+				"an image or window has more than %d pixels along one side, or a sequence more frames than that",
 				STK_PASS_MAX_EXTENT);
 	return STK_OK;
 }
@@ -88,7 +89,8 @@ static enum stk_status explain_refusal(const struct stk_pass_group *g, struct st
 			"an image of %d channels gets more of them here, which is supported up to %d; leave out pad_output", src->channels,
 			STK_PASS_MAX_CHANNELS);
 	case STK_PASS_EXTENT:
-		return stk__fail(err, STK_LIMIT, "an image or window of more than %d pixels along one side, or as far from the image",
+		return stk__fail(err, STK_LIMIT,
+			"an image or window has more than %d pixels along one side, or a window lies farther than that from its image",
 			STK_PASS_MAX_EXTENT);
 	case STK_PASS_STEPS:
 	case STK_PASS_MISUSED:

@@ -314,8 +314,8 @@ static enum stk_status check_data(const struct stk_pipeline *p, const struct sav
 	if (v->as_met != p->order.as_met)
 		return stk__fail(err, STK_STATE,
 			v->as_met
-				? "the state is of an epoch in which tars were read as they lie, since they had no index; this pipeline reads them by one"
-				: "the state is of a run that had an index of its tars; this pipeline reads them as they lie");
+				? "the state is of an epoch in which tars were read from front to back, since they had no index; this pipeline has one"
+				: "the state is of a run that had an index of its tars; this pipeline has none, and reads them from front to back");
 	if (v->as_met && !same)
 		return stk__fail(
 			err, STK_STATE, "the tars are not those of the state: their names, or their number, changed" STK_STATE_WAY_OUT);

@@ -23,7 +23,7 @@ enum stk_status stk__surveyed_create(struct stk_pipeline *p, struct stk_error *e
 	const struct stk_program_node *n = &g->nodes[g->reader];
 	if (g->n_readers > 1 || p->order.ranks > 1 || p->order.tail == STK_TAIL_WRAP || p->order.indices)
 		return stk__fail(err, STK_UNSUPPORTED,
-			"%s reads its tars once, as they are searched: as the only reader, on one rank, without indices, and with a tail other than wrap; make an "
+			"%s reads tars without an index only if it is the only reader, on one rank, without indices, and with a tail other than wrap; make an "
 			"index first (stoker index)",
 			n->node->name);
 	p->parts.surveyed = stk__calloc(1, sizeof *p->parts.surveyed);
@@ -120,8 +120,8 @@ bool stk__surveyed_has(const struct stk_pipeline *p, struct stk_record *r)
 		r->result.kind = STK_RESULT_END;
 	} else {
 		r->result.kind = STK_RESULT_ERROR;
-		enum stk_status s =
-			stk__fail(&r->result.error, STK_STATE, "%s reads one epoch: a new pipeline finds the index that it has made", name);
+		enum stk_status s = stk__fail(&r->result.error, STK_STATE,
+			"%s reads one epoch of tars without an index: make a new pipeline, which finds the index that this one made", name);
 		(void)s;
 	}
 	r->at.epoch = p->order.start_epoch;

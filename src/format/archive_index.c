@@ -79,7 +79,7 @@ static enum stk_status found_member(void *user, const struct stk_archive_member 
 	if (s->file->found)
 		atomic_fetch_add_explicit(s->file->found, 1, memory_order_relaxed);
 	if (s->file->stop && atomic_load_explicit(s->file->stop, memory_order_relaxed))
-		return stk__fail(err, STK_CANCELLED, "%.300s: the search for its members was given up", s->file->path);
+		return stk__fail(err, STK_CANCELLED, "%.300s: the search for its members was cancelled", s->file->path);
 	const uint8_t *header = stk__archive_read(s->file, x->last, least, err); /* still in the buffer, since it was read last */
 	if (!header)
 		return err ? err->code : STK_IO;

@@ -61,7 +61,7 @@ static bool has_come(struct stk_archive_stream *s, struct stk_ahead *p, struct s
 {
 	if (!stk__ahead_wait(&s->pieces, p)) {
 		enum stk_status ended =
-			stk__fail(err, STK_CANCELLED, "%.*s: the search for its members was given up", stk__uri_shown(s->uri), s->uri);
+			stk__fail(err, STK_CANCELLED, "%.*s: the search for its members was cancelled", stk__uri_shown(s->uri), s->uri);
 		return ended == STK_OK;
 	}
 	if (p->request.status) {

@@ -67,7 +67,7 @@ static enum stk_status stamp_tables(const char *folder, struct stk_nuscenes_stam
 			return stk__fail(err, STK_INVALID, "%.200s: the path is too long", folder);
 		if (stat(path, &st))
 			return stk__fail_errno(err, errno,
-				"%s: cannot find this table of NuScenes; root and version are to lead to a folder that holds it", path);
+				"%s: cannot find this table of NuScenes; root and version must name a folder that holds it", path);
 		stamps[i] = (struct stk_nuscenes_stamp){st.st_size, st.st_mtim.tv_sec, st.st_mtim.tv_nsec};
 	}
 	return STK_OK;

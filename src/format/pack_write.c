@@ -152,7 +152,7 @@ static enum stk_status write_members(
 		ask_ahead(w, end);
 		int digits = snprintf(label, sizeof label, "%d", m->label);
 		if (atomic_load(stop))
-			s = stk__fail(err, STK_CANCELLED, "packing was given up");
+			s = stk__fail(err, STK_CANCELLED, "packing was cancelled");
 		else if (m->file >= 0)
 			s = write_file(w, m, err);
 		else

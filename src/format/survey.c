@@ -294,7 +294,7 @@ static void *search_tars(void *user)
 	for (int32_t i = 0; i < s->o.path_count && !status; i++) {
 		struct searched_tar *t = wait_open(s, i);
 		if (!t)
-			status = stk__fail(&err, STK_CANCELLED, "the search of tars was given up");
+			status = stk__fail(&err, STK_CANCELLED, "the search of tars was cancelled");
 		else if ((status = t->status))
 			err = t->error;
 		else

@@ -241,7 +241,7 @@ static struct stk_piece *wait_for(struct stk_window *w, struct stk_stretch *t, i
 			wait_change(w);
 	}
 	enum stk_status s = stk__fail(err, memory ? STK_CANCELLED : STK_NO_MEMORY, "%.*s: %s", stk__uri_shown(t->uri), t->uri,
-		memory ? "the search for its members was given up" : "out of memory to search it");
+		memory ? "the search for its members was cancelled" : "out of memory to search it");
 	(void)s;
 	return NULL;
 }

@@ -394,7 +394,7 @@ enum stk_status stk__arg_set_sample(
 	int64_t n = stk_desc_elements(&t->desc), i;
 	if (stk__is_sequence(&t->desc))
 		return stk__fail(err, STK_UNSUPPORTED,
-			"argument \"%s\" is given for each frame (the layout is \"%s\"), which only the data says: mark it with per_frame, or name "
+			"argument \"%s\" is given for each frame (the layout is \"%s\"), which the graph does not know: mark it with per_frame, or name "
 			"layout and ndim of the external_source that it comes from",
 			def->name, t->desc.layout);
 	enum stk_status s = stk__arg_takes(def, t->desc.dtype, err); /* if the value comes from branches, the graph may not know its type */

@@ -123,7 +123,7 @@ static enum stk_status infer_with(
 	node->gathers = node->def->gather && (!node->def->gathers || node->def->gathers(&call));
 	if (node->gathers && node->by_frame)
 		return stk__fail(err, STK_UNSUPPORTED,
-			"it takes no arguments for each frame where it needs the whole batch, as these arguments ask for");
+			"arguments cannot be given for each frame when the operator needs the whole batch, as it does with these arguments");
 	for (int32_t k = 0; k < node->n_outputs; k++) {
 		if (node->by_frame && (s = stk__sequence_of_frames(&out[k].desc, frames, err)))
 			return s;

@@ -254,7 +254,8 @@ void stk__io_fetch(struct stk_io *io, struct stk_request *r)
 	}
 	int n = (int)scheme_length(r->uri);
 	stk__io_finish(io, r,
-		stk__fail(r->error, STK_UNSUPPORTED, "%s: nothing here reads %.*s://%s", r->uri, n, r->uri, stk__scheme_hint(r->uri)));
+		stk__fail(r->error, STK_UNSUPPORTED, "%s: there is no source that reads %.*s://%s", r->uri, n, r->uri,
+			stk__scheme_hint(r->uri)));
 }
 
 /* Passes r to the cache if r may use it and was not looked up in it yet; otherwise to the source of its scheme. */

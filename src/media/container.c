@@ -50,7 +50,8 @@ static int read_bytes(void *user, uint8_t *to, int n)
 		return AVERROR_EOF;
 	n = n < left ? n : (int)left;
 	if ((c->budget -= n + CALL) < 0)
-		return stop(c, stk__fail(c->err, STK_LIMIT, "the file's structure makes a reader go round in circles: it is damaged"));
+		return stop(c,
+			stk__fail(c->err, STK_LIMIT, "reading the file's structure takes far more bytes than the file has: it is damaged"));
 	enum stk_status s = stk__media_check(c->in, c->err);
 	if (!s && c->blank)
 		memset(to, 0, (size_t)n);

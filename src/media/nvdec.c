@@ -350,7 +350,8 @@ static enum stk_status prepare(struct stk_nvdec_session *s, const struct stk_cuv
 	if (f->chroma != CUVID_420 && !planar)
 		return stk__fail(err, STK_UNSUPPORTED, "pictures that are gray or 4:2:2 are decoded on the cores");
 	if (f->min_surfaces + EXTRA > MOST_SURFACES)
-		return stk__fail(err, STK_UNSUPPORTED, "the stream needs %d surfaces", f->min_surfaces);
+		return stk__fail(err, STK_UNSUPPORTED, "the stream needs %d surfaces; at most %d are supported", f->min_surfaces,
+			MOST_SURFACES - EXTRA);
 	const struct stk_cuvid_create c = plan_decoder(f, surface_format), *made = &s->made;
 	const bool fits = s->decoder && made->chroma == c.chroma && made->depth_minus_8 == c.depth_minus_8 &&
 			  made->surfaces >= c.surfaces && made->max_width >= c.width && made->max_height >= c.height;

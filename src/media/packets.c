@@ -59,7 +59,7 @@ static enum stk_status keep_copy(struct stk_packets *p, struct stk_packet *packe
 	const size_t size = (size_t)packet->size;
 	if (size > MOST_KEPT - p->kept_size)
 		return stk__fail(err, STK_LIMIT,
-			"the packets of this kind of file do not lie in one piece, and more than 1 GiB of them would have to be kept in memory: write the file as MP4 "
+			"the packets of this kind of file are divided into pieces, and more than 1 GiB of them would have to be kept in memory: write the file as MP4 "
 			"or Matroska (ffmpeg -i FILE -c copy NEW.mp4)");
 	if (p->kept_size + size > p->kept_capacity) {
 		const size_t capacity = 2 * p->kept_capacity > p->kept_size + size ? 2 * p->kept_capacity : p->kept_size + size;
@@ -388,7 +388,8 @@ enum stk_status stk__packets_read(struct stk_container *c, const struct stk_ffmp
 	l.pid = strcmp(stk__container_format(c)->iformat->name, "mpegts") == 0 ? stream->id : -1;
 	*out = (struct stk_packets){.tb_num = stream->time_base.num, .tb_den = stream->time_base.den};
 	if (out->tb_num <= 0 || out->tb_den <= 0)
-		return stk__fail(err, STK_CORRUPT, "the stream's time base is %d/%d", out->tb_num, out->tb_den);
+		return stk__fail(err, STK_CORRUPT, "the stream's time base is %d/%d, which is impossible: the file is damaged", out->tb_num,
+			out->tb_den);
 	prepare_parser(&l);
 	enum stk_status s = read_all(&l, err);
 	if (!s && l.untimed)

@@ -222,7 +222,7 @@ enum stk_status stk__window_continue(
 	struct stk_copy_dim dims[STK_MAX_DIMS];
 	for (int32_t d = 0; d < in->ndim; d++) {
 		if (in->shape[d] == 0 && w->extent[d] > 0)
-			return stk__fail(err, STK_SHAPE, "an empty tensor cannot be continued outside");
+			return stk__fail(err, STK_SHAPE, "an empty tensor has no values that a window outside of it could repeat");
 		if (in->shape[d] > INT32_MAX / 2 || w->start[d] < -INT32_MAX || w->start[d] > INT32_MAX - w->extent[d])
 			return stk__fail(err, STK_LIMIT, "a window at %lld of %lld values is out of bounds", (long long)w->start[d],
 				(long long)w->extent[d]);

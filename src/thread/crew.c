@@ -89,7 +89,7 @@ enum stk_status stk__crew_run(const struct stk_crew *crew, struct stk_error *err
 	pthread_cond_destroy(&w.change);
 	pthread_mutex_destroy(&w.lock);
 	if (w.gave_up)
-		return stk__fail(err, STK_CANCELLED, "the work was given up");
+		return stk__fail(err, STK_CANCELLED, "the work was cancelled");
 	if (w.bad < crew->count && err)
 		*err = w.error;
 	return w.bad < crew->count ? w.error.code : STK_OK;

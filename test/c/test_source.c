@@ -182,12 +182,12 @@ static void test_faults_name_the_source_and_cost_one_batch(void **state)
 	for (int per_sample = 0; per_sample < 2; per_sample++) {
 		check_fault(FAILS, per_sample, "the shop is closed");
 		check_fault(FAILS_SILENTLY, per_sample, "shop");
-		check_fault(WRONG_DTYPE, per_sample, "promised uint8 and gave float32");
+		check_fault(WRONG_DTYPE, per_sample, "is declared as uint8 and gave float32");
 		check_fault(NEGATIVE_SHAPE, per_sample, "impossible shape");
 		check_fault(TOO_MANY, per_sample, "\"shop\" gave 5 samples");
 		check_fault(TOO_FEW, per_sample, "\"shop\" gave 0 samples");
 	}
-	check_fault(WRONG_NDIM, false, "promised 3 dims and gave 2");
+	check_fault(WRONG_NDIM, false, "is declared with 3 dims and gave 2");
 }
 
 static void test_leaving_in_the_middle(void **state)

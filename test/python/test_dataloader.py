@@ -168,7 +168,7 @@ def test_the_epoch_may_be_set_between_iter_and_the_first_batch(tree):
         left = iter(other)
         next(left)
         other.set_epoch(0)
-        with pytest.raises(StateError, match="its place was set"):
+        with pytest.raises(StateError, match="its position was set"):
             next(left)
         assert ids(other) == epochs[0]
 

@@ -122,7 +122,7 @@ def test_a_definition_that_takes_another_way(tree):
         image = fn.decoders.image(data)
         return fn.flip(image) if len(calls) == 1 else fn.resize(image, size=10)
 
-    with pytest.raises(InvalidArgumentError, match="took another way the second time"):
+    with pytest.raises(InvalidArgumentError, match="added another operator the second time"):
         pipeline_def(batch_size=2, num_threads=1, device_id=None)(define)()
 
 

@@ -319,7 +319,7 @@ def test_whole_numbers_of_16_bits_are_refused_with_a_way_out() -> None:
     with pytest.raises(InvalidArgumentError, match=r"leave dtype=torch\.uint16 out"):
         next(iter(Loader(image, 4, fields=kind, dtype=torch.uint16, batch_transforms=[T.MixUp(num_classes=4)])))
     pair = Samples(lambda i: (np.zeros(SIZE, np.uint16), _picture(i)), 4)
-    with pytest.raises(InvalidArgumentError, match="a further image is of 8 bits"):
+    with pytest.raises(InvalidArgumentError, match="a further image has 8 bits"):
         next(iter(Loader(pair, 4, fields={"image": "FloatMap", "b": "Image"}, dtype=torch.uint16)))
     with pytest.raises(InvalidArgumentError, match="of a FloatMap uint16 or int16, not int32"):
         Loader(image, 4, fields=kind, dtype=torch.int32)

@@ -42,5 +42,5 @@ def test_erasing_puts_its_value_on_the_scale_of_the_images():
 
 def test_what_is_not_known_of_floats_is_refused():
     for transform in (T.RandomPosterize(3), T.RandomEqualize(), T.RandomAdjustSharpness(2.0), T.JPEG(50), T.RandomPhotometricDistort()):
-        with pytest.raises(InvalidArgumentError, match="these are of floats: give uint8 or"):
+        with pytest.raises(InvalidArgumentError, match="these have floats: give uint8 or"):
             made(transform)

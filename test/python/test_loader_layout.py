@@ -326,7 +326,7 @@ def test_layout_is_refused_where_it_would_have_no_effect(tree, files, draws):
         (Set([image] * 4), "a PIL image"),
     ):
         with pytest.raises(
-            TypeError, match=rf"layout='HWC' is of images that are arrays or tensors.*{what}: leave it out .memory_format sets"
+            TypeError, match=rf"layout='HWC' is for images that are arrays or tensors.*{what}: leave it out .memory_format sets"
         ):
             batches(source, layout="HWC")
 
@@ -337,7 +337,7 @@ def test_layout_is_refused_where_it_would_have_no_effect(tree, files, draws):
 
     folder = import_torchvision().datasets.ImageFolder(tree)
     for source in (tree, [str(f) for f in files], folder, torch.utils.data.Subset(folder, [0, 1])):
-        with pytest.raises(InvalidArgumentError, match=r"layout='CHW' is of images .* no effect here: leave it out .*memory_format"):
+        with pytest.raises(InvalidArgumentError, match=r"layout='CHW' is for images .* no effect here: leave it out .*memory_format"):
             Loader(source, 2, layout="CHW")
     with pytest.raises(InvalidArgumentError, match="layout would have no effect on a Pipeline"):
         Loader(pipe(), layout="CHW")

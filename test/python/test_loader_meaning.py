@@ -401,7 +401,7 @@ def test_targets_of_a_dataset(files):
     assert next(iter(Loader(source, 4, transforms=SMALL)))._fields == ("image", "target0", "target1", "target2")
     with pytest.raises(InvalidArgumentError, match="name all of them"):
         next(iter(Loader(source, 4, transforms=SMALL, fields=("image", "weight"))))
-    with pytest.raises(TypeError, match="strings and other things"):
+    with pytest.raises(TypeError, match="strings as target 1 of some samples"):
         list(Loader(Set(8, lambda i: (data[i], "a" if i % 3 else 1)), 4, transforms=SMALL))
 
 
@@ -654,7 +654,7 @@ def test_lists_that_are_all_empty_become_floats_as_in_torch():
 @pytest.mark.parametrize("workers", [0, 2])
 def test_strings_after_an_empty_list_are_named(workers):
     source = Set(6, lambda i: (np.zeros((2, 2, 3), np.uint8), [] if i < 2 else "owl"))
-    with pytest.raises(TypeError, match=r"strings and other things as target 1"):
+    with pytest.raises(TypeError, match=r"strings as target 1 of some samples, and other things of others"):
         list(Loader(source, 2, python_workers=workers))
 
 
@@ -841,8 +841,8 @@ def test_arguments_that_would_count_as_something_else(tree):
         ({"batch_size": torch.tensor(True)}, r"a batch size is a whole number, not tensor\(True\)"),
         ({"transforms": None, "views": [(True, SMALL)]}, "the count of a view is a whole number, not True"),
         ({"transforms": None, "views": [(0, SMALL)]}, "the count of a view is at least 1, not 0"),
-        ({"split": "test"}, "is of the files of CIFAR or MNIST"),
-        ({"split": "val"}, 'split is "train" or "test", of CIFAR or MNIST, not \'val\''),
+        ({"split": "test"}, "is for the files of CIFAR or MNIST"),
+        ({"split": "val"}, 'split is "train" or "test", and only for CIFAR or MNIST, not \'val\''),
         ({"seed": 2**70}, "is at most"),
         ({"seed": -1}, "is at least 0"),
         ({"batch_size": 2**40}, "at most 1048576"),
@@ -1159,7 +1159,7 @@ def test_a_sampler_without_an_end_streams(kind, form, files, monkeypatch):
             break
     assert made == [(5 * k) % 21 for k in range(60)]
     assert len(drawn) < 100, "ids are drawn as they are needed"
-    with pytest.raises(TypeError, match="its sampler does not tell"):
+    with pytest.raises(TypeError, match="its sampler does not say"):
         len(loader)
     with pytest.raises(StokerError, match="no position that can be saved"):
         loader.state_dict()

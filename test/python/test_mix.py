@@ -120,7 +120,7 @@ def test_labels_are_mixed_as_vectors(tree):
     [
         ({"batch_transforms": T.MixUp()}, "num_classes is needed"),
         ({"batch_transforms": T.MixUp(num_classes=5), "dtype": torch.uint8}, "MixUp mixes floats"),
-        ({"batch_transforms": [T.RandomHorizontalFlip()]}, "is of one sample"),
+        ({"batch_transforms": [T.RandomHorizontalFlip()]}, "changes one sample"),
         ({"transforms": [v2.CutMix(num_classes=5)]}, r"batch_transforms=\[CutMix"),
         ({"batch_transforms": T.MixUp(num_classes=5), "fields": ("label",)}, "fields image and label"),
         ({"batch_transforms": T.MixUp(num_classes=5), "transforms": [T.FiveCrop(9)]}, "one image a sample"),

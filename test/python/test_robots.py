@@ -316,7 +316,7 @@ def test_what_is_refused(tmp_path):
         ({"episodes": "0"}, "episodes is a list"),
         ({"episodes": [[0]]}, r"no episode \[0\]"),
         ({"image_transforms": [abs]}, "image_transforms is a function"),
-        ({"batch_size": 100, "last_batch": "drop"}, "not one batch"),
+        ({"batch_size": 100, "last_batch": "drop"}, "too few samples for one batch"),
     ]:
         with pytest.raises(InvalidArgumentError, match=said):
             Loader.from_lerobot(tmp_path, **{"batch_size": 4, **more})

@@ -108,7 +108,7 @@ def test_the_iterator_names_the_leading_reader(roots):
         torch_plugin.DALIGenericIterator([pipeline(roots, ["images", "small"])], ["a", "b"], reader_name="nobody")
     begun = pipeline(roots, ["images", "small"])
     begun.run()
-    with pytest.raises(stoker.errors.StateError, match='"images" leads this run, which has begun'):
+    with pytest.raises(stoker.errors.StateError, match='epochs of this run are those of reader "images", and it has begun'):
         torch_plugin.DALIGenericIterator([begun], ["a", "b"], reader_name="small")
 
 
@@ -209,7 +209,7 @@ def test_readers_that_are_not_paired_are_reported(roots, capfd):
     for _ in range(2):
         pipeline(roots, ["masks", "small"]).build()
     (line,) = [line for line in capfd.readouterr().err.splitlines() if "readers" in line]
-    assert "'masks' 11, 'small' 4" in line and "'masks' leads" in line
+    assert "'masks' 11, 'small' 4" in line and "the epochs of the pipeline are those of 'masks'" in line
     pipe = stoker.Pipeline(batch_size=2, num_threads=1)
     with pipe:
         data = [

@@ -363,7 +363,7 @@ static void test_roles_of_profiles(void **state)
 	setenv("AWS_PROFILE", "nobody", 1);
 	check_failure("source_profile = none, which is in neither of AWS's files");
 	setenv("AWS_PROFILE", "empty", 1);
-	check_failure("source_profile = bare, which says nothing of keys");
+	check_failure("source_profile = bare, which names no keys");
 	setenv("AWS_PROFILE", "coded", 1);
 	check_failure("mfa_serial");
 	setenv("AWS_PROFILE", "machine", 1);

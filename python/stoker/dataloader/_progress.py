@@ -65,7 +65,7 @@ class Progress:
 
 def other_samples(ranks_before: int, ranks: int) -> StateError:
     """Returns the error for a sampler that gives other indices than in the run that was saved, on `ranks_before` ranks."""
-    consequence = "so that samples would come twice and others not at all"
+    consequence = "so that some samples would come twice and others never"
     if ranks_before != ranks:
         return StateError(
             f"the state is of a sampler that divides the samples among {ranks_before} ranks; here they are divided among {ranks}, {consequence}: continue with "

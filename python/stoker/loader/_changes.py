@@ -59,7 +59,7 @@ class Changes:
             self.serial = True
             owner = next((type(one).__name__ for one in kept if id(one) == changed[0]), "?")
             notice(
-                f"a call of {self._what} changes {owner}.{changed[1]}, which calls that run at once would change under each other: {self._what} is called one "
+                f"a call of {self._what} changes {owner}.{changed[1]}, so calls that run at the same time would disturb each other: {self._what} is called one "
                 f"at a time. {self._way_out}"
             )
         if self.serial or self._left == 0:

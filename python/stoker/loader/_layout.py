@@ -16,7 +16,7 @@ def checked(layout: Any) -> str | None:
     """Returns the Loader's argument `layout`. Raises InvalidArgumentError unless it is "HWC", "CHW" or None."""
     if layout is None or (isinstance(layout, str) and layout in _OTHER):
         return layout
-    raise InvalidArgumentError(f"Loader: layout is 'HWC', 'CHW' or None, as one image lies, without the N of several, not {layout!r}")
+    raise InvalidArgumentError(f"Loader: layout is 'HWC', 'CHW' or None, the layout of one image without the N of a batch, not {layout!r}")
 
 
 def shown_layout(shape: Sequence[int], tensor: bool) -> str | None:
@@ -78,7 +78,7 @@ class Layout:
         """Raises TypeError if the user gave a layout. Call for files and PIL images, which need no layout. what: names the file or image in the message."""
         if self.given is not None:
             raise TypeError(
-                f"layout={self.given!r} is of images that are arrays or tensors, and the dataset gave {what}: leave it out "
+                f"layout={self.given!r} is for images that are arrays or tensors, and the dataset gave {what}: leave it out "
                 "(memory_format sets the layout of batches)"
             )
 
@@ -111,7 +111,7 @@ class Layout:
         if found is not None and seen is not None:
             order = "(2, 0, 1)" if found[0] == "CHW" else "(1, 2, 0)"
             raise _refusal(
-                shape, tensor, f"looks like {seen}; those before were {found[0]}, and all have to lie alike: give image.permute{order}"
+                shape, tensor, f"looks like {seen}; those before were {found[0]}, and all need the same layout: give image.permute{order}"
             )
         if found is not None and max(shape[0], shape[2]) <= _FEW and shape[0 if found[0] == "CHW" else 2] == found[1]:
             return found[0]  # the shape of so small an image shows nothing, so it gets the layout of the earlier images

@@ -124,7 +124,7 @@ class Mixture:
 
     def _check_generation(self, generation: int) -> None:
         if generation != self._generation:
-            raise StateError("a newer iteration over this mixture has begun, its place was set, or it was closed")
+            raise StateError("a newer iteration over this mixture has begun, its position was set, or it was closed")
 
     def _take_from(self, k: int, generation: int) -> Any:
         """Returns the next batch of source k, or END after the leader's last batch. A source other than the leader begins its next epoch when one ends. Raises

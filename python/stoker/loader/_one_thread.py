@@ -31,7 +31,7 @@ class OneThread:
             here = threading.current_thread().name
             other = next((t.name for t in threading.enumerate() if t.ident == self._inside), "?")
             raise StateError(
-                f"this {self._what} is in use by the thread {other!r}, and {here!r} came in as well: one thread at a time. "
+                f"this {self._what} is in use by the thread {other!r}, and the thread {here!r} called it meanwhile: one thread at a time may use it. "
                 f"Give each thread a {self._what} of its own, as with shard=(i, n), or let one thread take the batches and hand them on"
             )
         self._inside = threading.get_ident()

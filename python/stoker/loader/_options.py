@@ -171,8 +171,8 @@ def refuse_of_images(given: Mapping[str, Any], padded: tuple[str, ...] | None) -
     others = [name for name in OF_IMAGES if given[name]]
     if others:
         raise InvalidArgumentError(
-            f"Loader: {others[0]} is about images, and this table has none that is wanted: leave {others[0]} out and change batches with a collate_fn, or name "
-            "the column of images in fields, as {'COLUMN': 'Image'}"
+            f"Loader: {others[0]} is about images, and no column of images of this table is read: leave {others[0]} out and change batches with a collate_fn, "
+            "or name the column of images in fields, as {'COLUMN': 'Image'}"
         )
     if isinstance(given["pad"], Mapping):
         raise InvalidArgumentError(f"Loader: lists of numbers in a table are padded with one number, as pad=0, not {given['pad']!r}")

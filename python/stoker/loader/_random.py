@@ -57,7 +57,7 @@ def sample_rng() -> Any:
 
     place = getattr(current, "place", None)
     if place is None:
-        raise StateError("sample_rng() is of a sample: call it inside the __getitem__ of a Dataset that a Loader reads")
+        raise StateError("sample_rng() belongs to one sample: call it inside the __getitem__ of a Dataset that a Loader reads")
     if getattr(current, "generator", None) is None:
         current.generator = np.random.Generator(np.random.Philox(key=mix(*place)))
     return current.generator

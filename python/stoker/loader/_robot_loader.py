@@ -85,7 +85,7 @@ class RobotLoader:
         self._lock = threading.Lock()  # held while an iteration submits work, and while close() ends all iterations
         if len(self) == 0:
             raise InvalidArgumentError(
-                f"{dataset}: not one batch of {self._batch} for each of {self._shard.world} ranks; last_batch='pad' takes what there is"
+                f"{dataset}: too few samples for one batch of {self._batch} on each of {self._shard.world} ranks; last_batch='pad' fills the batch with repeats"
             )
 
     @property
@@ -168,7 +168,7 @@ class RobotLoader:
 
     def _check_generation(self, generation: int) -> None:
         if generation != self._generation:
-            raise StateError("a newer iteration over this Loader has begun, its place was set, or it was closed")
+            raise StateError("a newer iteration over this Loader has begun, its position was set, or it was closed")
 
     def _submit(self, generation: int, epoch: int, first: int) -> Any:
         """Lets a thread make the batch that begins at position `first`, and returns its future. Raises StateError if the iteration is no longer the current

@@ -71,7 +71,7 @@ class Run:
         """Raises StateError if the user's order differs from that of the saved run: some samples would be delivered twice and others never."""
         if self.order is not None and self.resumed is not None and self.ids is not None and self.ids.differ(self._drawn_ids()):
             raise StateError(
-                f"{self.order.name} gives epoch {self.epoch} other ids than in the run that was saved, so that samples would come twice and others not at all: "
+                f"{self.order.name} gives epoch {self.epoch} other ids than in the run that was saved, so that some samples would come twice and others never: "
                 f"{self.order.repeated}"
             )
 
@@ -449,8 +449,8 @@ class Run:
         if state.pipeline is not None and state.pipeline["consumed"]:
             theirs, ours = ("without", "has one") if self.order is not None else ("with", "has none")
             raise StateError(
-                f"the state is in mid-epoch, of a Loader {theirs} an order of its own; this one {ours} (sampler, batch_sampler or bucket_by), so that samples "
-                "would come twice and others not at all: give the order of the run that was saved, or save at the end of an epoch"
+                f"the state is in mid-epoch, of a Loader {theirs} an order of its own; this one {ours} (sampler, batch_sampler or bucket_by), so that "
+                "some samples would come twice and others never: give the order of the run that was saved, or save at the end of an epoch"
             )
 
     def _go_on_with_seed(self, state: Saved) -> None:

@@ -191,7 +191,9 @@ class Target:
 
     def _differs(self, dtype: str) -> Any:
         if "str" in (dtype, self.like):
-            raise TypeError(f"the dataset gave strings and other things as {self.what}: it is the same for all samples")
+            raise TypeError(
+                f"the dataset gave strings as {self.what} of some samples, and other things of others: give one type for all samples"
+            )
         both = {dtype, self.like}
         advice = (
             "float(value)"

@@ -442,7 +442,7 @@ class Loader(metaclass=BriefHelp):
     def _take(self, generation: int) -> Any:
         if generation != self._generation:
             raise StateError(
-                "a newer iteration over this Loader has begun, its place was set, or the Loader was closed; for two at a time make two Loaders"
+                "a newer iteration over this Loader has begun, its position was set, or it was closed; to iterate twice at the same time, make two Loaders"
             )
         with self._one_thread:
             self._untouched = self._loaded = False
@@ -557,7 +557,7 @@ class Loader(metaclass=BriefHelp):
         samples = run.counted()
         if samples is None:
             who = "IterableDataset" if self._run.order is None else "sampler"
-            raise TypeError(f"this Loader has no length: its {who} does not tell how many samples it gives")
+            raise TypeError(f"this Loader has no length: its {who} does not say how many samples it gives")
         return self._spec.steps(samples, run.per_rank)
 
     # ---- state ----

@@ -48,7 +48,9 @@ static enum stk_status find_timed(const struct stk_sound_want *want, int64_t fra
 		     end = round((want->window[1] - state->info.origin) * rate);
 	const double count = want->duration >= 0 ? round(want->duration * rate) : end - first;
 	if (!(fabs(first) < 0x1p50) || !(count >= 0) || !(count <= STK_JOB_MOST))
-		return stk__fail(err, STK_INVALID, "the window from %g s to %g s is no window in time", want->window[0], want->window[1]);
+		return stk__fail(err, STK_INVALID,
+			"the window from %g s to %g s is not valid: it must not end before it begins, and holds at most 2^31 - 1 samples",
+			want->window[0], want->window[1]);
 	const double lead = first < 0 ? (-first < count ? -first : count) : 0, from = first < 0 ? 0 : first < all ? first : all;
 	const double take = count - lead < all - from ? count - lead : all - from;
 	state->first = (int64_t)from;

@@ -174,7 +174,8 @@ static enum stk_status cmn_infer(const struct stk_call *call, struct stk_error *
 		return e;
 	int64_t channels = stk__dims_channels(&dims, &s->in);
 	if (channels > STK_PASS_MAX_EXTENT)
-		return stk__fail(err, STK_LIMIT, "an image of %lld channels", (long long)channels);
+		return stk__fail(
+			err, STK_LIMIT, "an image of %lld channels; it may have up to %d", (long long)channels, STK_PASS_MAX_EXTENT);
 	s->channels = s->padded = (int32_t)channels;
 	if (s->channels >= 0) {
 		s->padded = c->pad_output ? (int32_t)next_power_of_2(s->channels) : s->channels;

@@ -51,7 +51,7 @@ def signed_bin(
     if random_sign is None:
         random_sign = fn.random.uniform(values=[0, 1], dtype=types.INT32, seed=seed, shape=shape)
     elif seed is not None or shape is not None:
-        raise ArgumentError("The `random_sign` cannot be specified together with `seed` or `shape`: these are of signs that are drawn.")
+        raise ArgumentError("The `random_sign` cannot be specified together with `seed` or `shape`: these are for signs that are drawn.")
     return _SignedMagnitudeBin(magnitude_bin, random_sign, 2 * magnitude_bin + random_sign)
 
 

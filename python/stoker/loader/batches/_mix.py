@@ -125,8 +125,8 @@ def _one_hot(name: str, label: torch.Tensor, classes: int) -> torch.Tensor:
 def _check(step: T.Transform) -> None:
     if not isinstance(step, (T.Group, T.Mixing, T.Lambda)):
         raise InvalidArgumentError(
-            f"batch_transforms: {step!r} is of one sample: give it to transforms. MixUp, CutMix, RandomChoice and RandomApply of them, and functions of "
-            "(images, labels) are of a batch"
+            f"batch_transforms: {step!r} changes one sample: give it to transforms. MixUp, CutMix, RandomChoice and RandomApply of them, and functions "
+            "of (images, labels) change a batch"
         )
 
 

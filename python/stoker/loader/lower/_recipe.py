@@ -190,7 +190,8 @@ class Recipe:
             )
         if not image.floats and self.dtype in WIDE:
             raise InvalidArgumentError(
-                f"dtype=torch.{types.dtype_name(self.dtype)} is of images whose numbers are kept, and a further image is of 8 bits: its kind is 'FloatMap', too"
+                f"dtype=torch.{types.dtype_name(self.dtype)} is for images whose numbers are kept, and a further image has 8 bits: make its kind "
+                "'FloatMap', too"
             )
         if self.dtype in WIDE:
             layout = "HWC" if self.channels_last else "CHW"

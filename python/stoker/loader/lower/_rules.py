@@ -171,7 +171,7 @@ class Rule:
     def _checked(self, image: Image, gate: Gate) -> Image:
         if image.floats and not self.takes_floats:
             raise InvalidArgumentError(
-                f"{self.t!r} is of images of uint8, and these are of floats: give uint8 or the files' bytes, or do it in the Dataset"
+                f"{self.t!r} takes images of uint8, and these have floats: give uint8 or the files' bytes, or do it in the Dataset"
             )
         if gate is not None and not self.in_groups:
             raise self.error_in_group()
@@ -179,9 +179,8 @@ class Rule:
             return image.colored() if self.colors_gray and gate is None else image
         if image.channels is not None and self.channels and image.channels not in self.channels:
             raise InvalidArgumentError(
-                f"{self.t!r} is of images of {' or '.join(map(str, self.channels))} channels, and the dataset's have {image.channels}: leave it out, "
-                "or do it in "
-                "the Dataset"
+                f"{self.t!r} takes images of {' or '.join(map(str, self.channels))} channels, and the dataset's have {image.channels}: leave it out, "
+                "or do it in the Dataset"
             )
         return self.lowered(image, gate)
 

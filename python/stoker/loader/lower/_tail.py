@@ -31,9 +31,8 @@ def own_function(t: T.Transform) -> Tail:
     if own is not None:
         return Tail(own, name_of(own))
     raise InvalidArgumentError(
-        f"{t!r} would run in Python, since it or what stands before it is a function that gets tensors, and there torchvision's transforms run, "
-        "Stoker's own do "
-        "not: put it before the function and before ToTensor, or do the function's work on the batch (collate_fn)"
+        f"{t!r} would run in Python, because it is or follows a function that gets tensors. Only torchvision's transforms run there, and "
+        "not Stoker's own: put it before the function and before ToTensor, or do the function's work on the batch (collate_fn)"
     )
 
 

@@ -89,4 +89,4 @@ class _Lambda(Rule):
 @rule_for(T.Mixing, of_subclasses=True)
 class _Mixing(Rule):
     def add_to(self, parts: Parts) -> None:
-        raise InvalidArgumentError(f"{self.t!r} is of a batch, and not of one image: batch_transforms=[{type(self.t).__name__}(...)]")
+        raise InvalidArgumentError(f"{self.t!r} changes a batch, and not one image: give batch_transforms=[{type(self.t).__name__}(...)]")

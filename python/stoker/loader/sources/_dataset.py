@@ -380,8 +380,8 @@ class DatasetSource(Source):
             items = self.batch(epoch, at, spec, indices, per_rank)
         if not items:
             raise InvalidArgumentError(
-                f"the dataset has {self.size} samples: not one batch of {spec.batch} for each of {spec.shard.world} ranks; last_batch='keep' (or 'pad') "
-                "takes what there is"
+                f"the dataset has {self.size} samples, too few for one batch of {spec.batch} on each of {spec.shard.world} ranks; last_batch='keep' (or 'pad') "
+                "also delivers batches that are not full"
             )
         while items:
             yield from items

@@ -19,7 +19,7 @@ class Listing:
     def __len__(self) -> int:
         samples = self._samples()
         if samples is None:
-            raise TypeError(f"{self._name} does not tell how many samples it has")
+            raise TypeError(f"{self._name} does not say how many samples it has")
         return samples
 
     def __repr__(self) -> str:

@@ -295,9 +295,8 @@ def _at_once(fetch: Fetch, count: int, forked: bool) -> int:
     if attribute is None:
         return count
     notice(
-        f"{attribute} is an open file, and calls that run at once would move its position under each other: the dataset is called one at a time. Open "
-        "the file in "
-        "__getitem__, or with python_workers=N in the first call of each process"
+        f"{attribute} is an open file, and calls that run at the same time would change its position for each other: the dataset is called one at a time. "
+        "Open the file in __getitem__, or with python_workers=N in the first call of each process"
     )
     return 1
 

@@ -241,11 +241,11 @@ def from_folder(folder: str, split: str) -> Source:
     _refuse_robots(folder)
     if split not in ("train", "test"):
         raise InvalidArgumentError(
-            f'Loader: split is "train" or "test", of CIFAR or MNIST, not {split!r}: of other data give the folder of the split itself'
+            f'Loader: split is "train" or "test", and only for CIFAR or MNIST, not {split!r}: for other data give the folder of the split itself'
         )
     if split != "train":
         raise InvalidArgumentError(
-            f"Loader: split={split!r} is of the files of CIFAR or MNIST; {folder} has none: give the folder of the split itself"
+            f"Loader: split={split!r} is for the files of CIFAR or MNIST; {folder} has none: give the folder of the split itself"
         )
     return FileSource(folder, None, None)
 

@@ -186,7 +186,9 @@ def _sound_column(source: Any, name: str) -> str:
 def _image_column(source: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind]) -> str:
     features = source.features
     if features is None:
-        raise InvalidArgumentError("Loader: the data set does not tell its features: use .cast_column(name, datasets.Image())")
+        raise InvalidArgumentError(
+            "Loader: the data set has no features, which name the column of images: use .cast_column(name, datasets.Image())"
+        )
     images = [name for name in _columns(source) if _is_image(features[name])]
     wanted = [name for name in images if kinds.get(name, Kind()).name != MASK and (names is None or name in names)]
     if len(images) == 1:

@@ -112,8 +112,8 @@ class Samples:
             raise UnlikeError(f"the dataset gave {is_now} as an image; the first sample's was {was}, and all have to be the same")
         elif self.arrays and self.counted and (channels := self.layout.channels(image)) != self.channels:
             raise UnlikeError(
-                f"the dataset gave an image of {channels} channels; the first one had {self.channels}, and RGB, Grayscale and RandomGrayscale take all "
-                "images for such as the first: numpy.dstack([image] * 3) makes three channels of gray"
+                f"the dataset gave an image of {channels} channels; the first one had {self.channels}, and RGB, Grayscale and RandomGrayscale expect "
+                "all images to have as many channels as the first: numpy.dstack([image] * 3) makes three channels of gray"
             )
         rest = [convert(part) for convert, part in zip(self._converters, parts[1:], strict=True)]
         if self.follow:
@@ -417,5 +417,7 @@ def column(values: list[Any], number: int, plain: bool = False) -> list[Any]:
     if not any(strings):
         return _targets.of_one_type(values) if number or plain else values
     if not all(strings):
-        raise TypeError(f"the dataset gave strings and other things as target {number}: it is the same for all samples")
+        raise TypeError(
+            f"the dataset gave strings as target {number} of some samples, and other things of others: give one type for all samples"
+        )
     return [_targets.text(v) for v in values]

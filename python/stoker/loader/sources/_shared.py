@@ -71,8 +71,8 @@ class ReuseDetector:
             if any(self._is_filled_again(part, own) for part, own in zip(row, made, strict=True) if _is_watched(part, own)):
                 self.count, self.copies, self.serial = 0, True, True
                 notice(
-                    "the dataset fills memory again that it gave before: it is called one at a time, and its samples are copied. Calls run at once where "
-                    "each gives an array of its own"
+                    "the dataset returns the same memory again with new contents: it is called one at a time, and its samples are copied. If each call "
+                    "returns a new array, several calls run at the same time"
                 )
             else:
                 self.count -= 1

@@ -51,8 +51,8 @@ class Source:
             )
         if not self.takes_layout and asked.layout is not None:
             raise InvalidArgumentError(
-                f"Loader: layout={asked.layout!r} is of images that a Dataset gives as arrays or tensors, or of X in (X, y), and would have no effect here: "
-                "leave it out (memory_format sets the layout of batches)"
+                f"Loader: layout={asked.layout!r} is for images that a Dataset gives as arrays or tensors, or for X in (X, y), and would have no effect "
+                "here: leave it out (memory_format sets the layout of batches)"
             )
 
     def settle(self, spec: Spec, own_order: bool, may_list: bool) -> None:

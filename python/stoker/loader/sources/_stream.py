@@ -60,7 +60,7 @@ class StreamSource(DatasetSource):
             )
         if spec.last_batch == "pad":
             raise InvalidArgumentError(
-                "Loader: last_batch='pad' needs the length of the data, which an IterableDataset does not tell: use 'keep' or 'drop'"
+                "Loader: last_batch='pad' needs the length of the data, which an IterableDataset does not have: use 'keep' or 'drop'"
             )
         if self.asked.python_workers:
             raise InvalidArgumentError("Loader: python_workers is for data sets that have indices; an IterableDataset runs on one thread")

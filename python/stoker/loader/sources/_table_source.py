@@ -295,7 +295,7 @@ class TableSource(DatasetSource):
             was = 'shuffle="groups"' if facts.groups else "another order"
             raise StateError(f"the state is of a Loader with {was}; this one has another: give the shuffle of the run that was saved")
         if facts.groups is not None and facts.groups["table"] != self.table.digest():
-            raise StateError("the state is of a table with other files or row groups: rows would come twice, and others not at all")
+            raise StateError("the state is of a table with other files or row groups: some rows would come twice, and others never")
         self._loaded, self._kept = facts, None
 
     def close(self) -> None:

@@ -93,7 +93,7 @@ def _clip_field(fields: Any, frames: int | None, stride: int) -> tuple[Any, Vide
         ((name, video),) = named.items()
         return {**fields, name: "Image"}, video
     if frames is None and stride != 1:
-        raise InvalidArgumentError("Loader: stride is of clips: give frames, the number of frames of a clip, too")
+        raise InvalidArgumentError("Loader: stride is for clips: give frames, the number of frames of a clip, too")
     return fields, None if frames is None else Video(frames, stride)
 
 
@@ -127,12 +127,12 @@ def _opened(source: Any, storage: Any) -> Any:
         if Path(source).is_dir() or "://" in os.fspath(source):
             return VideoSource(os.fspath(source), None, None)
         raise InvalidArgumentError(
-            f"Loader: clips are of a folder with a folder of videos for each class, not of the file {os.fspath(source)!r}"
+            f"Loader: clips are read from a folder with a folder of videos for each class, not from the file {os.fspath(source)!r}"
         )
     if getattr(source[0] if isinstance(source, tuple) and source else source, "ndim", 0) > 1:
         raise InvalidArgumentError(
-            "Loader: clips are of a folder with a folder of videos for each class, of a list of paths or (path, target), of tars, tables or a Dataset that "
-            "gives paths or bytes of videos; not of arrays"
+            "Loader: clips are read from a folder with a folder of videos for each class, a list of paths or (path, target), tars, tables or a Dataset that "
+            "gives paths or bytes of videos; not from arrays"
         )
     if isinstance(source, (list, tuple)):
         files = from_list(source)

@@ -46,7 +46,7 @@ class SamplerInputCallable(CallableBase):
     def __call__(self, sample_info: types.SampleInfo) -> tuple[Any, ...]:
         if sample_info.epoch_idx >= len(self.batches):
             raise RuntimeError(
-                f"epoch {sample_info.epoch_idx} is asked for, and the order was written down for max_num_iterations={self._asked[0]} and "
+                f"epoch {sample_info.epoch_idx} is asked for, but the order was computed only for max_num_iterations={self._asked[0]} and "
                 f"pre_fetch_queue_length={self._asked[1]} batches, {len(self.batches)} epochs in all: make max_num_iterations larger"
             )
         epoch = self.batches[sample_info.epoch_idx]
@@ -89,5 +89,5 @@ def _written_down(sampler: SamplerBase, count: int) -> list[list[list[int]]]:
             epochs.append([])
             sampler.reset()
     if not epochs[0]:
-        raise ValueError("max_num_iterations is 0: there is nothing to write down")
+        raise ValueError("max_num_iterations is 0: give the number of batches to compute the order for")
     return epochs

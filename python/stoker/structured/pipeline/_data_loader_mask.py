@@ -12,7 +12,9 @@ def masked_as(own: type, shown: type) -> type:
 
     def refuse(name: str) -> property:
         def raises(self: Any) -> Any:
-            raise RuntimeError(f"'{name}' is {shown.__module__}.{shown.__qualname__}'s, of which {own.__name__} has only the type")
+            raise RuntimeError(
+                f"'{name}' belongs to {shown.__module__}.{shown.__qualname__}: a {own.__name__} has its type, but not its attributes"
+            )
 
         return property(raises)
 

@@ -214,7 +214,7 @@ class AffineTransformer(PipelineStepBase):
                 if self._images
                 else ("Either 'image_field_names' or 'image_hw_field_names' must be provided")
             )
-            raise ValueError(f"{which}: it tells the size of the images")
+            raise ValueError(f"{which}: the size of the images comes from it")
         if not isinstance(resizing_mode, self.ResizingMode):
             raise ValueError(f"resizing_mode is one of {', '.join(map(str, self.ResizingMode))}, not {resizing_mode!r}")
         if (resizing_mode is self.ResizingMode.STRETCH) != (resizing_anchor is None):

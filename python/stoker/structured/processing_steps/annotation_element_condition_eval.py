@@ -32,7 +32,7 @@ class AnnotationElementConditionEval(PipelineStepBase):
         self._program: list[int] = []
         self._encode(statement.expression)
         if not self._names:
-            raise ValueError(f"{condition!r} names no field: how many elements there are is not known")
+            raise ValueError(f"{condition!r} names no field, from whose values the number of elements would follow")
         self._remove = remove_data_fields_used_in_condition
 
     def _encode(self, node: AST) -> None:

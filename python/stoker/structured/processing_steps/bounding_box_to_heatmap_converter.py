@@ -61,7 +61,7 @@ class BoundingBoxToHeatmapConverter(PipelineStepBase):
         radius_to_sigma_factor: float = 1.0 / 3.0,
     ) -> None:
         if (image_field_name is None) == (image_hw_field_name is None):
-            raise ValueError("Exactly one of 'image_field_name' or 'image_hw_field_name' must be set: it tells the image's size")
+            raise ValueError("Exactly one of 'image_field_name' or 'image_hw_field_name' must be set: the image's size comes from it")
         by_category = use_per_category_heatmap or num_categories is not None or per_category_min_object_sizes is not None
         if by_category and categories_in_name is None:
             raise AssertionError(

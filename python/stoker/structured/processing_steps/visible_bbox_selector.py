@@ -36,7 +36,7 @@ class VisibleBboxSelector(PipelineStepBase):
     ) -> None:
         if sum(x is not None for x in (image_field_name, image_hw_field_name, image_hw)) != 1:
             raise AssertionError(
-                "Exactly one of 'image_field_name', 'image_hw_field_name', or 'image_hw' must be set: it tells the image's size"
+                "Exactly one of 'image_field_name', 'image_hw_field_name', or 'image_hw' must be set: the image's size comes from it"
             )
         if not (check_for_bbox_occlusion or check_for_minimum_size):
             raise AssertionError("At least one of the parameters `check_for_bbox_occlusion` and `check_for_minimum_size` has to be `True`")
