@@ -155,13 +155,13 @@ parity: setup ## compare every operator with DALI's on the CPU
 	@tools/build.sh $(BUILD) $(MESON_FLAGS)
 	$(PY_TESTS) $(PY_WORKERS) test/python/parity test/python/test_ops_parity.py
 
-fuzz: setup ## all parsers, decoders and random graphs under sanitizers, and random graphs in DALI and Stoker; FUZZ_SECONDS=N for each target, FUZZ_SEED=S repeats a run, ARGS=... targets
+fuzz: setup ## fuzz parsers, decoders and random graphs, also next to DALI; FUZZ_SECONDS=N for each target, FUZZ_SEED=S repeats a run, ARGS=... targets
 	BUILD=$(BUILD) tools/fuzz.sh $(ARGS)
 
 selfcheck: setup ## plant faults one after the other, and check that its tests catch each of them
 	$(PYTHON) tools/selfcheck.py
 
-check-all: setup ## what .ci/run runs, with tests that take minutes each, plain C, all GPU tests on the emulated driver, planted faults and fuzzing: an hour and a half on two cores
+check-all: setup ## what .ci/run runs, and long tests, plain C, all emulated GPU tests, planted faults and fuzzing: an hour and a half on two cores
 	.ci/run all
 
 fresh: ## RUN='make test' in a fresh clone on a bare Debian, SUITE=trixie or bookworm; as root; USERNAME=ann runs it as a user without root
