@@ -4,6 +4,8 @@
 import copy
 import json
 import pickle
+import threading
+import time
 
 import pytest
 import torch
@@ -466,3 +468,91 @@ def test_a_changed_order_is_found_after_a_snapshot():
     fresh.load_state_dict(state)
     with pytest.raises(StateError, match="the sampler gives other samples"):
         next(iter(fresh))
+
+
+class Given(data.Dataset):
+    """Counts the samples that it has given, and saves this number."""
+
+    def __init__(self, pause=lambda index: None):
+        self.given, self.pause = 0, pause
+
+    def __len__(self):
+        return 40
+
+    def __getitem__(self, index):
+        self.given += 1
+        self.pause(index)
+        return index
+
+    def state_dict(self):
+        return {"given": self.given}
+
+    def load_state_dict(self, state):
+        self.given = state["given"]
+
+
+def test_a_state_from_another_thread_is_between_two_batches(monkeypatch):
+    inside, leave = threading.Event(), threading.Event()
+
+    def pause(index):
+        if index == 9:
+            inside.set()
+            leave.wait(30)
+
+    loader = DataLoader(Given(pause), 4)
+    taken, found = [], []
+    loop = threading.Thread(target=lambda: taken.extend(b.tolist() for b in loader), daemon=True)
+    loop.start()
+    assert inside.wait(30)
+    monkeypatch.setattr("stoker.dataloader.dataloader.VISIT", 0.1)
+    with pytest.raises(StateError, match="another thread has been waiting for a batch"):
+        loader.state_dict()
+    monkeypatch.undo()
+    asks = threading.Thread(target=lambda: found.append(loader.state_dict()))
+    asks.start()
+    asks.join(0.2)
+    assert asks.is_alive() and not found
+    leave.set()
+    loop.join(30)
+    asks.join(30)
+    assert taken == [list(range(k, k + 4)) for k in range(0, 40, 4)]
+    assert found[0]["dataset_state"]["given"] in (40, 4 * found[0]["batches"])
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_states_from_another_thread_continue(workers):
+    make = lambda: DataLoader(Resumable([20, 20]) if workers else Given(), 4, num_workers=workers, collate_fn=same)  # noqa: E731
+    loader, found, done = make(), [], threading.Event()
+
+    def ask():
+        while not done.is_set():
+            found.append(loader.state_dict())
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    whole = []
+    try:
+        for batch in loader:
+            whole.append(batch)
+            time.sleep(0.01)  # as if this were a step, in which the other thread may save
+    finally:
+        done.set()
+        thread.join(30)
+    states = {state["batches"]: state for state in found if state["inside"]}
+    assert states and len(whole) == 10
+    for batches, state in states.items():
+        assert workers or state["dataset_state"]["given"] == 4 * batches
+        rest = make()
+        rest.load_state_dict(json.loads(json.dumps(state)))
+        assert list(rest) == whole[batches:]
+
+
+@pytest.mark.parametrize("changed", [{"batch_size": 5}, {"shuffle": False}])
+def test_another_order_in_mid_epoch_is_refused_with_what_to_give(changed):
+    make = lambda **more: DataLoader(Given(), **{"batch_size": 4, "shuffle": True, **more})  # noqa: E731
+    loader = make()
+    next(iter(loader))
+    other = make(**changed)
+    other.load_state_dict(loader.state_dict())
+    with pytest.raises(StateError, match="give the batch_size, shuffle and sampler of that run"):
+        list(other)

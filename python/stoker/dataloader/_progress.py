@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import base64
+import threading
 import zlib
 from collections import deque
 from dataclasses import dataclass, field
@@ -36,6 +37,8 @@ class Progress:
     share: tuple[int, int] = (0, 1)  # the rank for which the sampler gives indices, and the number of ranks
     epoch: int = -1  # the epoch of a sampler with set_epoch(); -1: there is no such sampler
     workers: Any = None  # states of the workers' Datasets (WorkerStates); None if these cannot have states
+    # Held by the thread that takes a batch, and by one that saves a state: a Dataset's state must not be ahead of the number of batches.
+    lock: Any = field(default_factory=threading.RLock, repr=False, compare=False)
 
     def draw(self, indices: Any) -> None:
         last = self.drawn[-1] if self.drawn else self.digest
@@ -72,7 +75,8 @@ def other_samples(ranks_before: int, ranks: int) -> StateError:
             "as many ranks, or from a state that was saved at the end of an epoch; a stoker.Loader continues with any number of ranks"
         )
     return StateError(
-        f"the sampler gives other samples than in the run that was saved, {consequence}: give it a generator, or methods state_dict and load_state_dict"
+        f"the sampler gives other samples than in the run that was saved, {consequence}: give the batch_size, shuffle and sampler of that run; a sampler that "
+        "draws random numbers needs a generator, or methods state_dict and load_state_dict"
     )
 
 

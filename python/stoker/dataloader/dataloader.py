@@ -22,6 +22,7 @@ from stoker.dataloader._progress import Progress
 from stoker.dataloader._reasons import InPython
 from stoker.dataloader._worker_states import has_state
 from stoker.errors import InvalidArgumentError, StateError
+from stoker.loader._one_thread import VISIT
 
 _T = TypeVar("_T", covariant=True)
 _MOST_WORKERS = 4096
@@ -186,11 +187,23 @@ class DataLoader(TorchDataLoader[_T]):
     def state_dict(self) -> dict[str, Any]:
         """Returns the position of the loop, after the last batch that it
         received. The dict has the same keys at any time, which
-        torch.distributed.checkpoint requires.
+        torch.distributed.checkpoint requires. Another thread may call this: it
+        waits until the loop has its batch.
         """
         if self._stoker_resume is not None:
             return dict(self._stoker_resume)
-        return _progress.save(self, self._stoker_progress, self._state_of_dataset())
+        progress = self._stoker_progress
+        if progress is None:
+            return _progress.save(self, None, self._state_of_dataset())
+        if not progress.lock.acquire(timeout=VISIT):
+            raise StateError(
+                f"state_dict(): another thread has been waiting for a batch for {VISIT:.0f} s, and the position is known only between two batches: call it "
+                "again, or from that thread"
+            )
+        try:
+            return _progress.save(self, progress, self._state_of_dataset())
+        finally:
+            progress.lock.release()
 
     def _state_of_dataset(self) -> Any:
         """Returns the state of the Dataset, or of its iterator; None if neither can save one, or if workers hold it."""
@@ -286,6 +299,10 @@ class _Tracked:
             self._progress.count()
 
     def __next__(self) -> Any:
+        with self._progress.lock:
+            return self._take()
+
+    def _take(self) -> Any:
         if self._skip and self._dataset_kind == _DatasetKind.Iterable:  # type: ignore[attr-defined]
             self._pass_over_stream()
         taken = self._taken
