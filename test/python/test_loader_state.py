@@ -517,3 +517,31 @@ def test_states_of_samples_by_index(files):
         StateError, match=r"reads its source itself; this one fetches samples by index.* give the source and the batch_sampler"
     ):
         by_batches.load_state_dict(by_files.state_dict())
+
+
+def test_one_trace_of_all_epochs(tree, tmp_path):
+    """A Loader with a sampler makes a pipeline for each epoch, and each of them writes the trace."""
+    path = tmp_path / "trace.json"
+    path.write_text("of an earlier run")
+
+    def waits():
+        """Returns a list of the batches for which the loop waited in each epoch. A smaller number than the one before begins a new epoch."""
+        events = [e for e in json.loads(path.read_text())["traceEvents"] if e["ph"] == "X" and e["name"].startswith("wait")]
+        assert [e["ts"] for e in events] == sorted(e["ts"] for e in events)
+        epochs = [[]]
+        for batch in (e["args"]["batch"] for e in events):
+            if epochs[-1] and batch < epochs[-1][-1]:
+                epochs.append([])
+            epochs[-1] += [batch] if batch not in epochs[-1] else []
+        return epochs
+
+    loader = make(tree, sampler=lambda epoch: range(8), trace=path)
+    list(loader)
+    one = waits()
+    assert len(one) == 1 and one[0][:2] == [0, 1]
+    list(loader)
+    assert [epoch[:2] for epoch in waits()] == [[0, 1]] * 2
+    next(iter(loader))
+    loader.close()
+    assert [epoch[:2] for epoch in waits()[:2]] == [[0, 1]] * 2 and waits()[2][0] == 0
+    assert sorted(os.listdir(tmp_path)) == ["trace.json"]

@@ -19,6 +19,7 @@ from stoker.loader._order import BatchOrder, Order
 from stoker.loader._random import mix
 from stoker.loader._saved import OF_ORDER, Ids, Saved, digest
 from stoker.loader._spec import Spec
+from stoker.loader._traces import TraceFile
 from stoker.loader._waiting import WaitMeter
 from stoker.loader.batches._pad import check_holds
 from stoker.loader.sources._source import Source
@@ -32,6 +33,8 @@ class Run:
     def __init__(self, source: Source, spec: Spec, order: Order | None) -> None:
         self.source, self.spec, self.order = source, spec, order
         self.one_thread = OneThread()
+        trace = spec.settings.get("trace")
+        self._trace = TraceFile(None if trace is None else os.fsdecode(trace))
         self.pipe: Pipeline | None = None
         self._session: Session | None = None  # the session of `pipe`
         self._made: Pipeline | None = None  # the pipeline that is being built, if any
@@ -92,6 +95,7 @@ class Run:
         if self.pipe is None:
             self.pipe = self._make()
             self._session = self.pipe._started()
+            self._trace.made(self.pipe)
             self.source.started(self._session)
             self._notice_ranks_that_repeat()
             self._restore(self._session)
@@ -297,6 +301,7 @@ class Run:
         if self.pipe is not None and self.source.owns_pipeline:
             if self._session is not None and self._session._pid == os.getpid():
                 self.bad, self.bad_count = self.pipe._counted_bad_samples()
+                self._trace.close()
             self.pipe.close()
         self.pipe = self._session = None
         self.source.close()
