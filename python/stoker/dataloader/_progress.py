@@ -236,8 +236,12 @@ def check(state: Any) -> None:
             raise StateError(f"the state of a stoker.DataLoader has no whole number {name!r}")
         if not -(2**63) * (name == "base_seed") <= state[name] < end:
             raise StateError(f"the state of a stoker.DataLoader is damaged: {name!r} is {state[name]!r:.100}")
-    for name in ("rank", "ranks", "epoch"):  # states of earlier versions have none of them
-        if not isinstance(state.get(name, 0), int):
+    for name, least, end in (
+        ("rank", 0, 2**31),
+        ("ranks", 0, 2**31),
+        ("epoch", -(2**63), 2**63),
+    ):  # states of earlier versions have none of them
+        if not isinstance(state.get(name, 0), int) or not least <= state.get(name, 0) < end:
             raise StateError(f"the state of a stoker.DataLoader is damaged: {name!r} is {state[name]!r:.100}")
     for name in ("generator", "sampler_generator", "default_generator", "default_generator_now"):
         if not isinstance(state.get(name), str):
