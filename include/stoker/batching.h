@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Batched work over samples of unequal size, for losses: indexing, padding, exact linear assignment, matching costs and heatmaps, on CPU and CUDA.
+ * Batched work over samples of unequal size, for losses: indexing, padding, exact linear assignment, matching costs, losses and heatmaps, on CPU and CUDA.
  *
  * Arrays are dense row-major memory of the caller, unless a struct has strides. Data is (batch, outer, items, inner): `items` is the ragged dim, padded on
  * the right to its largest size; `sizes` says how many items of each sample are real (NULL: all). Nothing is allocated for the results.
@@ -195,6 +195,41 @@ struct stk_cost {
 };
 /* Computes the costs. STK_LIMIT: also if box_values is above STK_COST_MAX_BOX. STK_SHAPE: box_values is too small for GIoU. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_cost(struct stk_ragged *r, const struct stk_cost *c, void *stream, struct stk_error *err);
+
+/* Losses of matched predictions, one number for each sample, and their gradients. `loss` and `grad` may each be NULL; `grad` is the gradient of
+ * sum_s scale[s * scale_stride] loss[s]. Sums are added in a fixed order, so that the bits are the same in every run on the same device. */
+
+/* The focal loss of sigmoids (Lin et al., "Focal loss", ICCV 2017), summed over queries and classes. With p = sigmoid(logit) and weight alpha for the class
+ * of the query, and p = sigmoid(-logit) and weight 1 - alpha for other classes:
+ * loss[s] = sum of weight (1 - p)^gamma (-log p) / max(1, pairs[s]). */
+struct stk_focal {
+	int64_t samples, queries, classes;
+	int32_t dtype, label_bytes; /* dtype: enum stk_dtype of logits and grad, a float type. label_bytes: 4 or 8 */
+	const void *logits;         /* (samples, queries, classes) */
+	const void *labels;         /* (samples, queries): the class of each query; a number that is no class: the query has none */
+	const int64_t *pairs;       /* (samples); NULL: the sum is not divided */
+	float alpha, gamma;
+	float *loss; /* (samples) */
+	const float *scale;
+	int64_t scale_stride;
+	void *grad; /* (samples, queries, classes) */
+};
+/* STK_UNSUPPORTED: dtype is not a float type. STK_INVALID: also if a sample has 2^31 values or more. */
+STK_API STK_MUST_USE enum stk_status stk_ragged_focal(struct stk_ragged *r, const struct stk_focal *f, void *stream, struct stk_error *err);
+
+/* loss[s] = sum over the first sizes[s] pairs, and over their values, of |ours - theirs|. With `mean` it is divided by max(1, sizes[s]). grad is that with
+ * respect to ours, and 0 for the padding. */
+struct stk_l1 {
+	int64_t samples, pairs, values;
+	const float *ours, *theirs; /* (samples, pairs, values) */
+	const int64_t *sizes;       /* (samples); NULL: all pairs */
+	int32_t mean;
+	float *loss; /* (samples) */
+	const float *scale;
+	int64_t scale_stride;
+	float *grad; /* (samples, pairs, values) */
+};
+STK_API STK_MUST_USE enum stk_status stk_ragged_l1(struct stk_ragged *r, const struct stk_l1 *l, void *stream, struct stk_error *err);
 
 /* Gaussian heatmaps: map[y, x] = max(map[y, x], k exp(-(dx^2 + dy^2) / (2 sigma^2))), where (dx, dy) is the distance from a centre and
  * sigma = (2 radius + 1) / sigma_factor. Each centre changes only the square of half-width `radius` around it, as far as this is inside the map; a negative

@@ -42,6 +42,9 @@
 	X(assign, assign_turn_4, 0)                                                                                                        \
 	X(assign, assign_turn_8, 0)                                                                                                        \
 	X(cost, cost, 0)                                                                                                                   \
+	X(loss, focal, 0)                                                                                                                  \
+	X(loss, focal_grad, 0)                                                                                                             \
+	X(loss, l1, 0)                                                                                                                     \
 	X(heatmap, heatmap, 0)                                                                                                             \
 	X(polyline, polyline_along, 0)                                                                                                     \
 	X(polyline, polyline_at, 0)
@@ -272,6 +275,24 @@ enum stk_status stk__cuda_cost(struct stk_ragged *r, const struct stk_cost *c, v
 	size_t shared = (size_t)(a.table ? table : boxes * STK_COST_TILE * (int64_t)sizeof(float));
 	return launch(r, stream, K_cost, c->outer * c->batch, (c->queries + STK_COST_TILE - 1) / STK_COST_TILE,
 		(c->targets + STK_COST_STRETCH - 1) / STK_COST_STRETCH, STK_COST_TILE, shared, &a, err);
+}
+
+enum stk_status stk__cuda_focal(struct stk_ragged *r, const struct stk_focal *f, void *stream, struct stk_error *err)
+{
+	struct stk_focal a = *f;
+	enum stk_status status = STK_OK;
+	if (f->loss)
+		status = launch(r, stream, K_focal, f->samples, 1, 1, STK_LOSS_THREADS, 0, &a, err);
+	if (status || !f->grad || !f->queries || !f->classes)
+		return status;
+	int64_t parts = (f->queries * f->classes + STK_LOSS_THREADS - 1) / STK_LOSS_THREADS;
+	return launch(r, stream, K_focal_grad, f->samples, parts < 65535 ? parts : 65535, 1, STK_LOSS_THREADS, 0, &a, err);
+}
+
+enum stk_status stk__cuda_l1(struct stk_ragged *r, const struct stk_l1 *l, void *stream, struct stk_error *err)
+{
+	struct stk_l1 a = *l;
+	return launch(r, stream, K_l1, l->samples, 1, 1, STK_LOSS_THREADS, 0, &a, err);
 }
 
 enum stk_status stk__cuda_heatmap(struct stk_ragged *r, const struct stk_heatmap *h, void *stream, struct stk_error *err)

@@ -77,6 +77,9 @@ struct stk_assign_launch {
 	int32_t ahead;      /* 1 if the thread blocks have shared memory for the ring of costs, otherwise 0 */
 };
 
+/* Number of threads of a block that computes losses. */
+#define STK_LOSS_THREADS 512
+
 /* Number of threads that sum the segments of one polyline. */
 #define STK_POLYLINE_THREADS 128
 

@@ -274,6 +274,36 @@ enum stk_status stk_ragged_cost(struct stk_ragged *r, const struct stk_cost *c, 
 	return r->device < 0 ? stk__cpu_cost(r, c, err) : stk__cuda_cost(r, c, stream, err);
 }
 
+enum stk_status stk_ragged_focal(struct stk_ragged *r, const struct stk_focal *f, void *stream, struct stk_error *err)
+{
+	if (STK_NEED(err, r, f))
+		return STK_INVALID;
+	if (!good_float(f->dtype))
+		return stk__fail(err, STK_UNSUPPORTED, "focal: logits must be floats, not %s", stk_dtype_name((enum stk_dtype)f->dtype));
+	if (!good_count(f->queries) || !good_count(f->classes) || f->queries * f->classes > INT32_MAX || !good_bytes(f->label_bytes) ||
+		!FIT(f->samples, f->queries, f->classes, 64))
+		return stk__fail(err, STK_INVALID,
+			"focal: extents must be 0 or more, a sample's values below 2^31, labels 4 or 8 bytes, and all of it below 2^63 bytes");
+	if (!f->samples || (!f->loss && !f->grad))
+		return STK_OK;
+	if ((f->queries && f->classes && (!f->logits || !f->labels)) || (f->grad && !f->scale))
+		return no_data("focal", "logits, labels, or scale for the gradient,", err);
+	return r->device < 0 ? stk__cpu_focal(r, f, err) : stk__cuda_focal(r, f, stream, err);
+}
+
+enum stk_status stk_ragged_l1(struct stk_ragged *r, const struct stk_l1 *l, void *stream, struct stk_error *err)
+{
+	if (STK_NEED(err, r, l))
+		return STK_INVALID;
+	if (!good_count(l->pairs) || !good_count(l->values) || !FIT(l->samples, l->pairs, l->values, 12))
+		return stk__fail(err, STK_INVALID, "l1: extents must be 0 or more and below 2^31, and all of it below 2^63 bytes");
+	if (!l->samples || (!l->loss && !l->grad))
+		return STK_OK;
+	if ((l->pairs && l->values && (!l->ours || !l->theirs)) || (l->grad && !l->scale))
+		return no_data("l1", "ours, theirs, or scale for the gradient,", err);
+	return r->device < 0 ? stk__cpu_l1(r, l, err) : stk__cuda_l1(r, l, stream, err);
+}
+
 /* Maximum width and height on a GPU, where the kernel subtracts a centre from a pixel's coordinates in 32 bits. */
 enum { HEATMAP_MOST = 1 << 30 };
 

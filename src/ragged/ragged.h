@@ -33,6 +33,8 @@ enum stk_status stk__cpu_index_to_mask(struct stk_ragged *r, int64_t batch, int6
 	uint64_t *refused, struct stk_error *err);
 enum stk_status stk__cpu_assign(struct stk_ragged *r, const struct stk_assign *a, struct stk_error *err);
 enum stk_status stk__cpu_cost(struct stk_ragged *r, const struct stk_cost *c, struct stk_error *err);
+enum stk_status stk__cpu_focal(struct stk_ragged *r, const struct stk_focal *f, struct stk_error *err);
+enum stk_status stk__cpu_l1(struct stk_ragged *r, const struct stk_l1 *l, struct stk_error *err);
 enum stk_status stk__cpu_heatmap(struct stk_ragged *r, const struct stk_heatmap *h, struct stk_error *err);
 enum stk_status stk__cpu_polyline(struct stk_ragged *r, const struct stk_polyline *p, struct stk_error *err);
 
@@ -47,6 +49,8 @@ enum stk_status stk__cuda_index_to_mask(struct stk_ragged *r, int64_t batch, int
 	uint64_t *refused, void *stream, struct stk_error *err);
 enum stk_status stk__cuda_assign(struct stk_ragged *r, const struct stk_assign *a, void *stream, struct stk_error *err);
 enum stk_status stk__cuda_cost(struct stk_ragged *r, const struct stk_cost *c, void *stream, struct stk_error *err);
+enum stk_status stk__cuda_focal(struct stk_ragged *r, const struct stk_focal *f, void *stream, struct stk_error *err);
+enum stk_status stk__cuda_l1(struct stk_ragged *r, const struct stk_l1 *l, void *stream, struct stk_error *err);
 enum stk_status stk__cuda_polyline(struct stk_ragged *r, const struct stk_polyline *p, void *stream, struct stk_error *err);
 enum stk_status stk__cuda_heatmap(struct stk_ragged *r, const struct stk_heatmap *h, void *stream, struct stk_error *err);
 size_t stk__cuda_assign_workspace(const struct stk_assign *a, size_t shared); /* shared: bytes that stk__cuda_shared returns */

@@ -683,6 +683,10 @@ static void test_ragged(void **state)
 	VALUE(stk_ragged_assign_workspace(r, NULL), 0);
 	REFUSED(stk_ragged_cost(NULL, &(struct stk_cost){0}, NULL, &err), "r is NULL");
 	REFUSED(stk_ragged_cost(r, NULL, NULL, &err), "c is NULL");
+	REFUSED(stk_ragged_focal(NULL, &(struct stk_focal){0}, NULL, &err), "r is NULL");
+	REFUSED(stk_ragged_focal(r, NULL, NULL, &err), "f is NULL");
+	REFUSED(stk_ragged_l1(NULL, &(struct stk_l1){0}, NULL, &err), "r is NULL");
+	REFUSED(stk_ragged_l1(r, NULL, NULL, &err), "l is NULL");
 	REFUSED(stk_ragged_heatmap(NULL, &(struct stk_heatmap){0}, NULL, &err), "r is NULL");
 	REFUSED(stk_ragged_heatmap(r, NULL, NULL, &err), "h is NULL");
 	REFUSED(stk_ragged_polyline(NULL, &(struct stk_polyline){0}, NULL, &err), "r is NULL");

@@ -483,6 +483,90 @@ static void test_cost(void **state)
 	}
 }
 
+/* Compares the focal loss and its gradient with the formula in float64, and the CPU with CUDA. */
+static void test_focal(void **state)
+{
+	(void)state;
+	for (uint64_t n = 0; n < 30; n++) {
+		seed(n);
+		int64_t samples = 1 + below(4), q = below(70), k = 1 + below(20), count = samples * q * k;
+		struct stk_focal f = {.samples = samples,
+			.queries = q,
+			.classes = k,
+			.dtype = STK_FLOAT,
+			.label_bytes = 8,
+			.alpha = 0.25f,
+			.gamma = n % 4 ? 2.0f : 1.25f,
+			.scale_stride = (int64_t)(n % 2)};
+		float *logits = random_floats(count), *scale = random_floats(samples), *loss[2], *grad[2];
+		int64_t *labels = random_indices(samples * q, k), *pairs = random_sizes(samples, 6);
+		f.logits = logits, f.labels = labels, f.scale = scale, f.pairs = n % 3 ? pairs : NULL;
+		for (int i = 0; i < 2; i++) {
+			loss[i] = f.loss = malloc((size_t)samples * sizeof *f.loss);
+			f.grad = grad[i] = malloc((size_t)(count + 1) * sizeof *grad[i]);
+			assert_int_equal(stk_ragged_focal(i ? cuda : cpu, &f, NULL, NULL), STK_OK);
+		}
+		for (int64_t s = 0; s < samples; s++) {
+			double sum = 0, divisor = f.pairs && pairs[s] > 1 ? (double)pairs[s] : 1;
+			for (int64_t i = s * q * k; i < (s + 1) * q * k; i++) {
+				bool hot = labels[i / k] == i % k;
+				double x = hot ? logits[i] : -logits[i], weight = hot ? 0.25 : 0.75, p = 1 / (1 + exp(-x)), g = f.gamma;
+				sum -= weight * pow(1 - p, g) * log(p);
+				double slope = (hot ? weight : -weight) * pow(1 - p, g) * (g * p * log(p) - (1 - p)),
+				       want = slope * scale[s * f.scale_stride] / divisor;
+				for (int d = 0; d < 2; d++)
+					assert_true(fabs(grad[d][i] - want) <= 1e-5 * fmax(1, fabs(want)));
+			}
+			for (int d = 0; d < 2; d++)
+				assert_true(fabs(loss[d][s] - sum / divisor) <= 1e-5 * fmax(1, sum / divisor));
+		}
+		for (int i = 0; i < 2; i++)
+			free(loss[i]), free(grad[i]);
+		free(logits), free(scale), free(labels), free(pairs);
+	}
+}
+
+static void test_l1(void **state)
+{
+	(void)state;
+	for (uint64_t n = 0; n < 30; n++) {
+		seed(n);
+		int64_t samples = 1 + below(4), pairs = below(60), values = 1 + below(14), count = samples * pairs * values;
+		float *ours = random_floats(count), *theirs = random_floats(count), *scale = random_floats(samples), *loss[2], *grad[2];
+		int64_t *sizes = random_sizes(samples, pairs);
+		struct stk_l1 l = {.samples = samples,
+			.pairs = pairs,
+			.values = values,
+			.ours = ours,
+			.theirs = theirs,
+			.sizes = n % 3 ? sizes : NULL,
+			.mean = (int32_t)(n % 2),
+			.scale = scale,
+			.scale_stride = 1};
+		for (int i = 0; i < 2; i++) {
+			loss[i] = l.loss = malloc((size_t)samples * sizeof *l.loss);
+			grad[i] = l.grad = malloc((size_t)(count + 1) * sizeof *l.grad);
+			assert_int_equal(stk_ragged_l1(i ? cuda : cpu, &l, NULL, NULL), STK_OK);
+		}
+		for (int64_t s = 0; s < samples; s++) {
+			int64_t used = l.sizes ? sizes[s] : pairs;
+			double sum = 0, divisor = l.mean && used > 1 ? (double)used : 1;
+			for (int64_t i = 0; i < pairs * values; i++) {
+				double d = i < used * values ? (double)ours[s * pairs * values + i] - theirs[s * pairs * values + i] : 0;
+				sum += fabs(d);
+				double want = scale[s] / divisor * ((d > 0) - (d < 0));
+				for (int side = 0; side < 2; side++)
+					assert_true(fabs(grad[side][s * pairs * values + i] - want) <= 1e-6 * fmax(1, fabs(want)));
+			}
+			for (int side = 0; side < 2; side++)
+				assert_true(fabs(loss[side][s] - sum / divisor) <= 1e-5 * fmax(1, sum / divisor));
+		}
+		for (int i = 0; i < 2; i++)
+			free(loss[i]), free(grad[i]);
+		free(ours), free(theirs), free(scale), free(sizes);
+	}
+}
+
 static void test_heatmap(void **state)
 {
 	(void)state;
@@ -794,6 +878,16 @@ static void test_bad_arguments(void **state)
 		stk_ragged_scatter_add(cpu, &(struct stk_scatter_add){.dtype = STK_BOOL, .index.bytes = 8}, NULL, &err), STK_UNSUPPORTED);
 	assert_int_equal(stk_ragged_assign(cpu, &(struct stk_assign){.dtype = STK_INT32}, NULL, &err), STK_UNSUPPORTED);
 	assert_int_equal(stk_ragged_cost(cpu, &(struct stk_cost){.box_values = 33}, NULL, &err), STK_LIMIT);
+	assert_int_equal(stk_ragged_focal(cpu, &(struct stk_focal){.dtype = STK_INT32}, NULL, &err), STK_UNSUPPORTED);
+	assert_int_equal(stk_ragged_focal(cpu, &(struct stk_focal){.dtype = STK_FLOAT, .label_bytes = 2}, NULL, &err), STK_INVALID);
+	assert_int_equal(
+		stk_ragged_focal(
+			cpu, &(struct stk_focal){.queries = 1 << 20, .classes = 1 << 11, .dtype = STK_FLOAT, .label_bytes = 4}, NULL, &err),
+		STK_INVALID);
+	float one = 1;
+	assert_int_equal(stk_ragged_l1(cpu, &(struct stk_l1){.samples = 1, .grad = &one}, NULL, &err), STK_INVALID);
+	assert_non_null(strstr(err.message, "scale"));
+	assert_int_equal(stk_ragged_l1(cpu, &(struct stk_l1){.pairs = -1}, NULL, &err), STK_INVALID);
 	int64_t sizes[] = {2, 5};
 	const void *samples[] = {sizes, sizes};
 	uint8_t out[8];
@@ -853,6 +947,8 @@ int main(void)
 		cmocka_unit_test(test_assignment_in_plain_c_and_simd),
 		cmocka_unit_test(test_assignment_sizes),
 		cmocka_unit_test(test_cost),
+		cmocka_unit_test(test_focal),
+		cmocka_unit_test(test_l1),
 		cmocka_unit_test(test_heatmap),
 		cmocka_unit_test(test_heatmap_far),
 		cmocka_unit_test(test_polyline),

@@ -393,6 +393,47 @@ static PyObject *py_cost(PyObject *self, PyObject *const *args, Py_ssize_t count
 	CALL(r, stk_ragged_cost(h, &c, stream, &err));
 }
 
+static PyObject *py_focal(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+	struct reader r = begin(self, args, count);
+	struct stk_ragged *h = take_handle(&r);
+	void *stream = take_pointer(&r);
+	struct stk_focal f = {.samples = take_int(&r)};
+	f.queries = take_int(&r);
+	f.classes = take_int(&r);
+	f.dtype = (int32_t)take_int(&r);
+	f.label_bytes = (int32_t)take_int(&r);
+	f.logits = take_pointer(&r);
+	f.labels = take_pointer(&r);
+	f.pairs = take_pointer(&r);
+	f.alpha = (float)take_double(&r);
+	f.gamma = (float)take_double(&r);
+	f.loss = take_pointer(&r);
+	f.scale = take_pointer(&r);
+	f.scale_stride = take_int(&r);
+	f.grad = take_pointer(&r);
+	CALL(r, stk_ragged_focal(h, &f, stream, &err));
+}
+
+static PyObject *py_l1(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+	struct reader r = begin(self, args, count);
+	struct stk_ragged *h = take_handle(&r);
+	void *stream = take_pointer(&r);
+	struct stk_l1 l = {.samples = take_int(&r)};
+	l.pairs = take_int(&r);
+	l.values = take_int(&r);
+	l.ours = take_pointer(&r);
+	l.theirs = take_pointer(&r);
+	l.sizes = take_pointer(&r);
+	l.mean = (int32_t)take_int(&r);
+	l.loss = take_pointer(&r);
+	l.scale = take_pointer(&r);
+	l.scale_stride = take_int(&r);
+	l.grad = take_pointer(&r);
+	CALL(r, stk_ragged_l1(h, &l, stream, &err));
+}
+
 static PyObject *py_heatmap(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
 	struct reader r = begin(self, args, count);
@@ -444,8 +485,8 @@ static PyObject *py_polyline(PyObject *self, PyObject *const *args, Py_ssize_t c
 #name, (PyCFunction)(void (*)(void))py_##name, METH_FASTCALL, NULL                                                         \
 	}
 static PyMethodDef methods[] = {METHOD(open), METHOD(gather), METHOD(scatter), METHOD(scatter_add), METHOD(keep), METHOD(mask_to_index),
-	METHOD(index_to_mask), METHOD(pack), METHOD(assign_workspace), METHOD(assign), METHOD(cost), METHOD(heatmap), METHOD(polyline),
-	{NULL, NULL, 0, NULL}};
+	METHOD(index_to_mask), METHOD(pack), METHOD(assign_workspace), METHOD(assign), METHOD(cost), METHOD(focal), METHOD(l1),
+	METHOD(heatmap), METHOD(polyline), {NULL, NULL, 0, NULL}};
 
 static PyModuleDef_Slot slots[] = {
 #ifdef Py_GIL_DISABLED

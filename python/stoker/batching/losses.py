@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from . import _fused
 from ._shapes import Layout, require
 from .assignment import Assignment
 from .indexing import batched_index_mapping, batched_indexing_access
@@ -59,11 +60,11 @@ def sigmoid_focal(
     none = torch.full(logits.shape[:-1], classes, dtype=labels.dtype, device=logits.device)
     wanted = batched_index_mapping(labels, matches.cols, matches.rows, none)
     assert isinstance(wanted, Tensor)  # batched_index_mapping returns the type of its last argument
-    hot = wanted.unsqueeze(-1) == torch.arange(classes, dtype=labels.dtype, device=logits.device)
-    x = torch.where(hot, logits, -logits).float()  # sigmoid(x) is the probability of the right answer
-    weight = torch.where(hot, alpha, 1 - alpha)
-    loss = torch.sigmoid(-x) ** gamma * functional.logsigmoid(x) * weight
-    return _normalized(-loss.sum((-1, -2)), matches, normalizer)
+    if _fused.takes_focal(logits, wanted, alpha, gamma):
+        sizes = matches.rows.sample_sizes if normalizer is None else None
+        total = _fused.focal(logits, wanted, sizes, float(alpha), float(gamma))
+        return total if normalizer is None else total / normalizer
+    return _normalized(_fused.composed_focal(logits, wanted, alpha, gamma), matches, normalizer)
 
 
 def l1(
@@ -75,6 +76,11 @@ def l1(
 ) -> Tensor:
     """Returns the sum of absolute differences between matched boxes. weight: a number, or a tensor with a number for each value of a box."""
     ours, theirs = matched(boxes, target_boxes, matches)
+    sizes = matches.rows.sample_sizes
+    if _fused.takes_l1(ours.tensor, theirs.tensor, sizes, weight):
+        total = _fused.l1(ours.tensor, theirs.tensor, sizes, normalizer is None)
+        total = total if weight == 1 else total * weight
+        return total if normalizer is None else total / normalizer
     difference = (ours.tensor - theirs.tensor).abs()  # 0 in padding: both hold zeros there
     return _normalized((difference * weight).sum((-1, -2)), matches, normalizer)
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import stoker.batching as sb
 import torch
-from stoker.batching import losses
+from stoker.batching import _fused, losses
+from torch.autograd import forward_ad
 from torch.nn import functional
 
 
@@ -260,6 +261,92 @@ def test_gaussian_radius(device):
     r2 = (2 * (h + w) + np.sqrt(4 * (h + w) ** 2 - 16 * (1 - o) * w * h)) / 2
     r3 = (-2 * o * (h + w) + np.sqrt((2 * o * (h + w)) ** 2 - 16 * o * (o - 1) * w * h)) / 2
     assert sb.gaussian_radius(h, w, o, variant="centernet") == pytest.approx(min(r1, r2, r3))
+
+
+def weighted(loss):
+    """Returns a sum of the losses with different factors, so that their gradient is not one value that was expanded."""
+    return (loss * torch.arange(1, loss.numel() + 1, device=loss.device).view(loss.shape)).sum()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16], ids=str)
+def test_fused_focal_loss(device, dtype):
+    """The kernel's loss and gradient are those of torch's operators, for random shapes, classes that no query has, and gradients of any layout."""
+    near = dict(rtol=2e-5, atol=1e-6) if dtype in (torch.float32, torch.float64) else dict(rtol=2e-2, atol=2e-3)
+    for seed in range(12):
+        print("seed", seed)
+        rng = np.random.default_rng(seed)
+        layers, batch, queries, classes = (int(n) for n in rng.integers((1, 1, 1, 1), (4, 4, 40, 12)))
+        torch.manual_seed(seed)
+        logits = (torch.randn(layers, batch, queries, classes, device=device) * 4).to(dtype)
+        wanted = torch.randint(-1, classes + 2, (layers, batch, queries), device=device, dtype=torch.int32 if seed % 2 else torch.int64)
+        sizes = torch.randint(0, 5, (layers, batch), device=device) if seed % 3 else None
+        gamma, alpha = [2.0, 0.0, 1.5][seed % 3], 0.3
+        total = [torch.sum, weighted][seed % 2]
+        results = []
+        for fused in (True, False):
+            x = logits.transpose(1, 2).contiguous().transpose(1, 2) if seed % 4 == 3 else logits.clone()
+            x.requires_grad_()
+            if fused:
+                loss = _fused.focal(x, wanted, sizes, alpha, gamma)
+            else:
+                loss = _fused.composed_focal(x, wanted, alpha, gamma) / (1 if sizes is None else sizes.clamp(min=1))
+            total(loss).backward()
+            results.append((loss.detach(), x.grad))
+        for got, want in zip(*results, strict=True):
+            assert got.dtype == want.dtype and torch.allclose(got, want, **near), seed
+    with torch.no_grad():
+        assert torch.equal(_fused.focal(logits, wanted, sizes, alpha, gamma), results[0][0])
+    extreme = torch.tensor([[[float("inf"), -200.0, 200.0]]], device=device)
+    assert _fused.focal(extreme, torch.zeros(1, 1, dtype=torch.int64, device=device), None, 0.25, 2.0).tolist() == [150.0]
+    assert _fused.focal(extreme * float("nan"), torch.zeros(1, 1, dtype=torch.int64, device=device), None, 0.25, 2.0).isnan().all()
+    assert _fused.focal(extreme[:, :0], torch.zeros(1, 0, dtype=torch.int64, device=device), None, 0.25, 2.0).tolist() == [0.0]
+
+
+def test_fused_l1_loss(device):
+    """The kernel's loss and gradient are those of torch's operators, also where two values are equal and in samples without pairs."""
+    for seed in range(12):
+        print("seed", seed)
+        rng = np.random.default_rng(seed)
+        batch, pairs, values = (int(n) for n in rng.integers((1, 0, 1), (6, 30, 12)))
+        torch.manual_seed(seed)
+        sizes = torch.randint(0, pairs + 1, (2, batch), device=device)
+        there = torch.arange(pairs, device=device) < sizes.unsqueeze(-1)
+        first, second = (torch.randint(-3, 4, (2, batch, pairs, values), device=device) / 2 * there.unsqueeze(-1) for _ in range(2))
+        total, mean = [torch.sum, weighted][seed % 2], seed % 3 > 0
+        results = []
+        for fused in (True, False):
+            x = first.clone().requires_grad_()
+            loss = _fused.l1(x, second, sizes, mean) if fused else (x - second).abs().sum((-1, -2)) / (sizes.clamp(min=1) if mean else 1)
+            total(loss).backward()
+            results.append((loss.detach(), x.grad))
+        for got, want in zip(*results, strict=True):
+            assert torch.allclose(got, want, rtol=1e-5), seed
+
+
+def test_second_derivatives_of_fused_losses(device):
+    logits, boxes, _, _ = scene(device)
+    wanted = torch.randint(0, 5, logits.shape[:-1], device=device)
+    sizes = torch.full(logits.shape[:-2], 3, device=device)
+    other = torch.randn_like(boxes)
+    for fused, composed, x in [
+        (lambda x: _fused.focal(x, wanted, sizes, 0.25, 2.0), lambda x: _fused.composed_focal(x, wanted, 0.25, 2.0) / 3, logits),
+        (lambda x: _fused.l1(x * x, other, sizes * 0 + 20, True), lambda x: (x * x - other).abs().sum((-1, -2)) / 20, boxes),
+    ]:
+        first = [torch.autograd.grad(weighted(f(x)), x, create_graph=True)[0] for f in (fused, composed)]
+        second = [torch.autograd.grad((g**2).sum(), x)[0] for g in first]
+        assert torch.allclose(*first, rtol=1e-4, atol=1e-6) and torch.allclose(*second, rtol=1e-4, atol=1e-5)
+        assert float(second[0].abs().max()) > 0
+
+
+def test_forward_mode_derivative_of_the_focal_loss(device):
+    logits, boxes, labels, targets = scene(device)
+    matches = sb.linear_sum_assignment(sb.detection_cost(logits=logits, boxes=boxes, target_labels=labels, target_boxes=targets))
+    tangent = torch.randn_like(logits)
+    want = (torch.autograd.grad(losses.sigmoid_focal(logits, labels, matches).sum(), logits)[0] * tangent).sum()
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(logits.detach(), tangent)
+        got = forward_ad.unpack_dual(losses.sigmoid_focal(dual, labels, matches).sum()).tangent
+    assert got is not None and torch.allclose(got, want, rtol=1e-4)
 
 
 def test_losses_are_float32_under_autocast(device):
