@@ -329,10 +329,10 @@ static size_t align_up(size_t n)
 	return (n + WORKSPACE_ALIGN - 1) & ~(size_t)(WORKSPACE_ALIGN - 1);
 }
 
-/* Returns the size in bytes of the arrays row_dual, col_of, row_of and path of a thread block (struct shared_state in ragged_assign.cu). */
+/* Returns the size in bytes of the arrays row_dual, col_of, row_of, path and at of a thread block (struct shared_state in ragged_assign.cu). */
 static size_t shared_bytes(const struct stk_assign *a)
 {
-	return (size_t)smaller(a) * 12 + (size_t)larger(a) * 8;
+	return (size_t)smaller(a) * 12 + (size_t)larger(a) * 12;
 }
 
 /* Returns whether the costs are copied with rows and columns swapped before the search. This is done for tall problems whose rows are contiguous: a search
@@ -347,10 +347,8 @@ static size_t turned_bytes(const struct stk_assign *a)
 	return is_turned(a) ? align_up((size_t)(a->problems * a->rows * a->cols) * stk_dtype_size(a->dtype)) : 0;
 }
 
-/* REGISTER_COLS: maximum number of columns of a problem whose state a thread block keeps in registers. RING_BYTES: maximum number of bytes of shared memory
- * for costs that are fetched ahead. */
+/* Maximum number of columns of a problem whose state a thread block keeps in registers. */
 #define REGISTER_COLS 8192
-#define RING_BYTES (64 << 10)
 
 static size_t state_bytes(const struct stk_assign *a)
 {
@@ -395,6 +393,19 @@ static int choose(const struct stk_assign *a, unsigned *threads)
 	return per_thread == 1 ? K_assign_f32_1 : per_thread == 2 ? K_assign_f32_2 : per_thread == 4 ? K_assign_f32_4 : K_assign_f32_8;
 }
 
+/* Returns how many rows of `pitch` floats fit into a block's part of its multiprocessor's shared memory, if all blocks that the multiprocessor can run get an
+ * equal part. */
+static int32_t kept_rows(const struct stk_ragged *r, const struct stk_assign *a, unsigned threads, int64_t pitch)
+{
+	const int64_t processors = stk__gpu_device_facts(r->cuda->dev)->processors, at_once = 2048 / threads, fixed = 5 << 10;
+	int64_t blocks = (a->problems + processors - 1) / processors;
+	if (blocks > at_once)
+		blocks = at_once;
+	int64_t part = ((int64_t)r->cuda->shared + fixed) / blocks - fixed - (int64_t)shared_bytes(a),
+		rows = part / (pitch * (int64_t)sizeof(float));
+	return (int32_t)(rows < 0 ? 0 : rows < smaller(a) ? rows : smaller(a));
+}
+
 enum stk_status stk__cuda_assign(struct stk_ragged *r, const struct stk_assign *a, void *stream, struct stk_error *err)
 {
 	struct stk_assign_launch l = {.a = *a, .rows = (int32_t)smaller(a), .cols = (int32_t)larger(a)};
@@ -410,13 +421,14 @@ enum stk_status stk__cuda_assign(struct stk_ragged *r, const struct stk_assign *
 	}
 	unsigned threads = 1024;
 	int kernel = K_assign_any;
-	size_t shared = in_registers ? shared_bytes(a) : 0, ring = (size_t)l.cols * STK_ASSIGN_AHEAD * sizeof(float);
-	l.ahead = in_registers && a->dtype == STK_FLOAT && ring <= RING_BYTES && shared + ring <= r->cuda->shared;
-	if (l.ahead)
-		shared += ring;
-	if (in_registers)
+	size_t shared = 0;
+	if (in_registers) {
 		kernel = choose(a, &threads);
-	else {
+		l.pitch = (l.cols + 3) & ~3;
+		if (a->dtype == STK_FLOAT)
+			l.kept = kept_rows(r, a, threads, l.pitch);
+		shared = shared_bytes(a) + (size_t)l.kept * (size_t)l.pitch * sizeof(float);
+	} else {
 		l.state = (uint8_t *)a->workspace + turned_bytes(a);
 		l.state_bytes = (int64_t)state_bytes(a);
 	}

@@ -65,16 +65,14 @@ struct stk_index_mask_launch {
 	uint64_t *refused;
 };
 
-/* Number of rows in the ring of costs: the row that is used, and the rows that are being fetched. */
-#define STK_ASSIGN_AHEAD 4
-
 struct stk_assign_launch {
 	struct stk_assign a;
 	const void *turned; /* costs of tall problems with rows and columns swapped, of shape (problems, cols, rows); or NULL */
 	uint8_t *state;     /* for the kernel for large problems: state_bytes bytes for each problem */
 	int64_t state_bytes;
 	int32_t rows, cols; /* maximum numbers of rows and columns of a problem after the swap: rows <= cols */
-	int32_t ahead;      /* 1 if the thread blocks have shared memory for the ring of costs, otherwise 0 */
+	int32_t kept;       /* number of rows of float costs that a thread block keeps in shared memory */
+	int32_t pitch;      /* number of floats from one such row to the next, a multiple of 4 */
 };
 
 /* Number of threads of a block that computes losses. */

@@ -2,7 +2,8 @@
  *
  * Linear assignment on CUDA, with one thread block for each problem. It makes the same searches and has the same prices and ties as assign_cpu.c.
  *
- * A thread owns the columns threadIdx.x + k blockDim.x, and keeps their price, path length and position in SciPy's list, in registers for usual sizes. In each
+ * First, the warps find the least cost of each row, which is where most searches end with their first step; one thread assigns these rows. For the others,
+ * a thread owns the columns threadIdx.x + k blockDim.x, and keeps their price, path length and position in SciPy's list, in registers for usual sizes. In each
  * step of a search, every thread compares its columns, then the warps and the block find the minimum, with one barrier. Columns are compared by three
  * unsigned numbers: the high and low half of the path length in an order-preserving code, and a code for SciPy's tie rule. */
 #include "ragged/index_args.h"
@@ -116,54 +117,142 @@ STK_DEVICE struct problem find_problem(const struct stk_assign_launch *l, int64_
 STK_DEVICE double load_cost(const struct problem *s, int kind, int32_t i, int32_t j)
 {
 	int64_t at = i * s->row_stride + j * s->col_stride;
-	double c = kind == COST_F32 ? (double)((const float *)s->cost)[at] : stk__load_double(s->cost, s->dtype, at);
+	if (kind == COST_F32) {
+		float f = ((const float *)s->cost)[at];
+		return (double)(s->maximize ? -f : f);
+	}
+	double c = stk__load_double(s->cost, s->dtype, at);
 	return s->maximize ? -c : c;
 }
 
 /* The arrays that the threads of a block share. Their extents are given in brackets. */
 struct shared_state {
-	double *row_dual;       /* [rows] */
-	int32_t *col_of;        /* [rows] */
+	double *row_dual;       /* [rows]; before a row is assigned, the least cost of the row if col_of is not -1 */
+	int32_t *col_of;        /* [rows]; before a row is assigned: see least_of_rows */
 	int32_t *row_of, *path; /* [cols] */
-	float *ring;            /* [STK_ASSIGN_AHEAD][cols]: rows fetched ahead; only if l.ahead */
+	int32_t *at;            /* [cols]: the column at each place of SciPy's list */
+	float *kept;            /* [l.kept][l.pitch]: the costs of the first rows */
 	struct found *slots;    /* [2 * 32] */
-	int32_t *flags;         /* [0]: set if look_for_bad has found an invalid cost; [32 ..]: counts of the warps in give_pairs */
+	int32_t *
+		flags; /* [0]: set if look_for_bad has found an invalid cost; [1]: the row to search next; [32 ..]: counts of the warps in give_pairs */
 };
 
-STK_DEVICE struct shared_state carve_shared(uint8_t *memory, uint8_t *fixed, int64_t rows, int64_t cols)
+STK_DEVICE struct shared_state carve_shared(uint8_t *memory, uint8_t *fixed, const struct stk_assign_launch *l)
 {
 	struct shared_state s;
-	s.row_dual = (double *)memory;
-	s.col_of = (int32_t *)(s.row_dual + rows);
-	s.row_of = s.col_of + rows;
-	s.path = s.row_of + cols;
-	s.ring = (float *)(s.path + cols);
+	s.kept = (float *)memory; /* first, because its rows are aligned to 16 bytes */
+	s.row_dual = (double *)(memory + (int64_t)l->kept * l->pitch * (int64_t)sizeof(float));
+	s.col_of = (int32_t *)(s.row_dual + l->rows);
+	s.row_of = s.col_of + l->rows;
+	s.path = s.row_of + l->cols;
+	s.at = s.path + l->cols;
 	s.slots = (struct found *)fixed;
 	s.flags = (int32_t *)(s.slots + 64);
 	return s;
 }
 
-/* Starts to fetch row i of float costs ahead of its use. Each thread copies its own columns, and only waits for its own copies. */
-STK_DEVICE void fetch_row(const struct stk_assign_launch *l, const struct problem *s, const struct shared_state *m, int32_t i)
+/* Reads the costs of row i in this thread's n columns, for columns that do not exist the cost of column 0. n is a constant, and there are no branches between
+ * the columns, so that their reads and sums overlap. */
+STK_DEVICE void read_row(
+	const struct problem *s, const struct shared_state *m, int kind, int32_t kept, int32_t pitch, int32_t i, int n, double *out)
 {
-	if (l->ahead && i < s->rows) {
-		const float *from = (const float *)s->cost + i * s->row_stride;
-		float *to = m->ring + (int64_t)(i % STK_ASSIGN_AHEAD) * l->cols;
-		for (int32_t j = (int32_t)threadIdx.x; j < s->cols; j += (int32_t)blockDim.x)
-			stk__copy_ahead4(to + j, from + j * s->col_stride);
+	if (kind == COST_F32 && i < kept) {
+		const float *row = m->kept + i * pitch;
+#pragma unroll
+		for (int k = 0; k < n; k++) {
+			int32_t j = (int32_t)(threadIdx.x + k * blockDim.x);
+			float c = row[j < s->cols ? j : 0];
+			out[k] = (double)(s->maximize ? -c : c);
+		}
+	} else {
+#pragma unroll
+		for (int k = 0; k < n; k++) {
+			int32_t j = (int32_t)(threadIdx.x + k * blockDim.x);
+			out[k] = load_cost(s, kind, i, j < s->cols ? j : 0);
+		}
 	}
+}
+
+/* Copies row i to shared memory. The calling warp alone may read it before the block's next barrier, after stk__copy_wait. */
+STK_DEVICE void keep_row(const struct problem *s, float *to, int32_t i)
+{
+	const float *from = (const float *)s->cost + i * s->row_stride;
+	int32_t lane = (int32_t)threadIdx.x & 31, done = 0;
+	if (s->col_stride == 1 && ((uintptr_t)from & 15) == 0) {
+		done = s->cols & ~3;
+		for (int32_t j = lane * 4; j < done; j += 128)
+			stk__copy_ahead16(to + j, from + j);
+	}
+	for (int32_t j = done + lane; j < s->cols; j += 32)
+		stk__copy_ahead4(to + j, from + j * s->col_stride);
+}
+
+/* Sets value, col, several and bad for this lane's columns of a row: the least cost, its column, whether it occurs more than once, and whether a cost is
+ * invalid. `read` is the cost of column j, of the given type. */
+#define SCAN(type, read)                                                                                                                   \
+	do {                                                                                                                               \
+		type least = INFINITY;                                                                                                     \
+		_Pragma("unroll 4") for (int32_t j = lane; j < s.cols; j += 32)                                                            \
+		{                                                                                                                          \
+			type c = (read) + (type)0;                                                                                         \
+			bad |= !(c > -INFINITY);                                                                                           \
+			several = c < least ? 0 : several | (c == least);                                                                  \
+			col = c < least ? j : col;                                                                                         \
+			least = c < least ? c : least;                                                                                     \
+		}                                                                                                                          \
+		value = (double)least;                                                                                                     \
+	} while (0)
+
+/* Copies the first `kept` rows to shared memory, and finds for each row the column of its least cost, in m.col_of, and that cost, in m.row_dual. The column is
+ * -1 if several columns have the least cost or if it is infinite, and BAD_COST if a cost of the row is invalid. While the column is free, the first step of the row's
+ * search would find it too: the price of a free column is 0, and the prices of owned columns only fall, which makes them dearer. A warp does a row. */
+static __device__ __noinline__ void least_of_rows(struct problem s, struct shared_state m, int kind, int32_t kept, int32_t pitch)
+{
+	int32_t lane = (int32_t)threadIdx.x & 31, warp = (int32_t)threadIdx.x >> 5, warps = (int32_t)blockDim.x >> 5;
+	const float flip = s.maximize ? -1.0f : 1.0f;
+	for (int32_t i = warp; i < s.rows && i < kept; i += warps)
+		keep_row(&s, m.kept + i * pitch, i);
 	stk__copy_commit();
+	stk__copy_wait(0);
+	__syncwarp();
+	for (int32_t i = warp; i < s.rows; i += warps) {
+		double value;
+		int32_t col = -1, several = 0, bad = 0;
+		const float *row = (const float *)s.cost + i * s.row_stride;
+		if (i < kept)
+			SCAN(float, m.kept[i * pitch + j] * flip);
+		else if (kind == COST_F32)
+			SCAN(float, row[j * s.col_stride] * flip);
+		else
+			SCAN(double, load_cost(&s, kind, i, j));
+		uint64_t code = order_code(value);
+		uint32_t high = stk__warp_min((uint32_t)(code >> 32));
+		uint32_t low = stk__warp_min((uint32_t)(code >> 32) == high ? (uint32_t)code : NOTHING);
+		int mine = code == ((uint64_t)high << 32 | low);
+		unsigned who = __ballot_sync(STK_FULL, mine);
+		unsigned same = __ballot_sync(STK_FULL, mine && several);
+		if (__ballot_sync(STK_FULL, bad))
+			col = BAD_COST;
+		else if (same || (who & (who - 1)))
+			col = -1;
+		if (lane == __ffs((int)who) - 1) {
+			m.col_of[i] = col;
+			m.row_dual[i] = value;
+		}
+	}
 }
 
-STK_DEVICE void fetch_wait(void)
+/* Assigns rows to the columns of their least cost, from `row` on, as long as that column is free. Returns the first row that needs a search, or the number of
+ * rows. Only one thread runs this. */
+STK_DEVICE int32_t take_free_columns(const struct shared_state *m, int32_t row, int32_t rows)
 {
-	stk__copy_wait(STK_ASSIGN_AHEAD - 1);
-}
-
-STK_DEVICE double fetched(const struct stk_assign_launch *l, const struct problem *s, const struct shared_state *m, int32_t i, int32_t j)
-{
-	double c = (double)m->ring[(int64_t)(i % STK_ASSIGN_AHEAD) * l->cols + j];
-	return s->maximize ? -c : c;
+	for (; row < rows; row++) {
+		int32_t j = m->col_of[row];
+		if (j < 0 || m->row_of[j] >= 0)
+			break;
+		m->row_of[j] = row;
+	}
+	return row;
 }
 
 /* Assigns the columns along the path from `row` to the free column `sink`. Only one thread runs this. */
