@@ -131,7 +131,7 @@ STK_KERNEL void __launch_bounds__(1024) NAME(struct stk_assign_launch l)
 			}
 			break;
 		}
-		/* Thread 0 alone writes and then reads the owners, until the barrier after take_free_columns. */
+		/* Only thread 0 writes and then reads the owners until the barrier after take_free_columns. */
 		if (left == s.cols) { /* the path leads straight to a free column, so no price changes */
 			if (tid == 0) {
 				m.row_of[sink] = row;

@@ -173,7 +173,7 @@ STK_DEVICE void read_row(
 	}
 }
 
-/* Copies row i to shared memory. The calling warp alone may read it before the block's next barrier, after stk__copy_wait. */
+/* Copies row i to shared memory. Only the calling warp may read it before the block's next barrier, after stk__copy_wait. */
 STK_DEVICE void keep_row(const struct problem *s, float *to, int32_t i)
 {
 	const float *from = (const float *)s->cost + i * s->row_stride;

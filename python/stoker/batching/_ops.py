@@ -63,8 +63,8 @@ def _dense(tensor: None) -> None: ...
 def _dense(tensor: Tensor | None) -> Tensor | None: ...
 def _dense(tensor: Tensor | None) -> Tensor | None:
     """Returns the tensor, or a copy whose memory holds its elements in order. A conjugated or negated view is lazy: its memory holds other values."""
-    if tensor is None:
-        return None
+    if tensor is None or (tensor.is_contiguous() and not tensor.is_neg() and not tensor.is_conj()):
+        return tensor
     return tensor.resolve_conj().resolve_neg().contiguous()
 
 
