@@ -197,14 +197,19 @@ def _reference_crop(image: Any, target: Any, top: int, left: int, size: tuple[in
 
 
 @pytest.mark.essential
+@pytest.mark.parametrize(("earlier", "size"), [(None, (70, 60)), (40, (70, 60)), (40, (30, 60))])
 @pytest.mark.parametrize("format", FORMATS)
-def test_fixed_size_crop_is_that_of_the_references(format: str) -> None:
-    scenes = Scenes(format)
-    size, i = (70, 60), 0
-    for batch in scenes.loader([T.FixedSizeCrop(size, fill={"Image": 250, "Mask": 0})]):
+def test_fixed_size_crop_is_that_of_the_references(format: str, earlier: int | None, size: tuple[int, int]) -> None:
+    """earlier: a transform before the crop gives all images this size, so that it is known before the first sample is read."""
+    scenes, i = Scenes(format), 0
+    steps: list[Any] = [] if earlier is None else [T.CenterCrop(earlier)]
+    for batch in scenes.loader([*steps, T.FixedSizeCrop(size, fill={"Image": 250, "Mask": 0})]):
         for got in zip(*batch, strict=True):
             image, target = scenes.of_torchvision(i)
-            top, left, *_ = _window(got[0])
+            if earlier is not None:
+                image, target = v2.CenterCrop(earlier)(image, target)
+            first, (top, left, *_) = image[:, 0, 0], _window(got[0])
+            top, left = top - int(first[0]), left - int(first[1])
             assert top == 0 or image.shape[1] > size[0]
             _same(got, _reference_crop(image, target, top, left, size, 250))
             i += 1

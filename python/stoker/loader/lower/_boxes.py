@@ -120,7 +120,7 @@ def _iou_crop(image: Image, t: T.RandomIoUCrop, gate: Gate) -> Image:
 def _fixed_size_crop(image: Image, t: T.FixedSizeCrop, gate: Gate) -> Image:
     followers = image.moving()
     draw = fn.random.uniform(range=[0.0, 1.0])
-    extent: list[Any] = [n if isinstance(n, DataNode) else types.Constant(n, dtype=types.INT32) for n in followers.extent]
+    extent: list[Any] = [n if isinstance(n, DataNode) else types.Constant(n, dtype=types.INT32, device="cpu") for n in followers.extent]
     over = [math.max(n - wanted, 0) for n, wanted in zip(extent, t.size, strict=True)]
     top, left = (fn.cast(math.floor(fn.cast(o, dtype=types.FLOAT) * draw), dtype=types.INT32) for o in over)
     height, width = (math.min(n, wanted) for n, wanted in zip(extent, t.size, strict=True))
