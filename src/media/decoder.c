@@ -237,14 +237,29 @@ static enum stk_status take_frames(struct decoding *n)
 
 /* ---- packets ---- */
 
+static bool is_cut_off(const struct decoding *n, int32_t packet)
+{
+	const struct stk_packet *p = &n->x->packets.v[packet];
+	return !(p->flags & STK_PACKET_KEPT) && (p->position < 0 || p->position > n->in->size || p->size > n->in->size - p->position);
+}
+
+/* Returns the first wanted frame that is not decoded before the packet. */
+static int32_t first_after(const struct decoding *n, int32_t packet)
+{
+	int32_t k = 0;
+	while (k < n->count - 1 && (n->written[k] || n->x->packet_of[n->frames[k]] < packet))
+		k++;
+	return n->frames[k];
+}
+
 static enum stk_status send_packet(struct decoding *n, int32_t packet, int64_t frame, bool wanted)
 {
 	struct stk_video_decoder *d = n->d;
 	const struct stk_packet *p = &n->x->packets.v[packet];
 	const size_t capacity = (size_t)p->size + AV_INPUT_BUFFER_PADDING_SIZE;
-	if (!(p->flags & STK_PACKET_KEPT) && (p->position < 0 || p->position > n->in->size || p->size > n->in->size - p->position))
+	if (is_cut_off(n, packet))
 		return refuse_frame(
-			n, n->frames[0], STK_CORRUPT, "its bytes lie beyond the end of the file, which is cut short or damaged");
+			n, first_after(n, packet), STK_CORRUPT, "its bytes lie beyond the end of the file, which is cut short or damaged");
 	if (capacity > d->capacity) {
 		uint8_t *bytes = stk__realloc(d->bytes, capacity);
 		if (!bytes)
@@ -343,7 +358,10 @@ static enum stk_status decode_from(struct decoding *n, int32_t first, int32_t la
 	if (!s && n->ahead) {
 		const int32_t more =
 			x->packets.count - 1 - last < 2 * x->packets.reorder + 2 ? x->packets.count - 1 : last + 2 * x->packets.reorder + 2;
-		s = send_up_to(n, more);
+		int32_t whole = last; /* the wanted frames do not need the packets after `last`, so these may be missing from the file */
+		while (whole < more && !is_cut_off(n, whole + 1))
+			whole++;
+		s = send_up_to(n, whole);
 	}
 	if (!s && n->done < n->count)
 		s = drain(n);

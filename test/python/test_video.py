@@ -474,6 +474,30 @@ def test_a_cut_file_names_frame_and_time(clips, tmp_path):
         opened(path)
 
 
+def test_frames_before_a_cut_are_those_of_any_order_of_calls(clips, tmp_path):
+    """A decoder that reads on sends packets ahead. If those are missing, the frames before them are still right, and an error names a frame that needs them."""
+    data = clips("front.mp4").read_bytes()
+    path = tmp_path / "cut.mp4"
+    path.write_bytes(data[: len(data) * 2 // 3])
+    want = videos.frames(clips("front.mp4"))
+
+    def frame(decoder, i):
+        try:
+            return np.asarray(decoder[i]).tobytes()
+        except stoker.StokerError as e:
+            return str(e)
+
+    alone = [frame(opened(path), i) for i in range(len(want))]
+    lost = [i for i, result in enumerate(alone) if isinstance(result, str)]
+    assert lost[0] > 0 and all(f"frame {i} " in alone[i] for i in lost)
+    assert all(alone[i] == want[i].tobytes() for i in range(len(want)) if i not in lost)
+    decoder = opened(path)
+    assert [frame(decoder, i) for i in range(len(want))] == alone
+    for numbers in ([0, lost[0]], [lost[0] - 1, lost[0]], range(lost[0] + 3)):
+        with pytest.raises(stoker.StokerError, match=rf"frame {lost[0]} \("):
+            opened(path).get_frames_at(list(numbers))
+
+
 @pytest.mark.parametrize("name", ["front.mp4", "hevc_open.mp4", "vp9.webm", "av1.mp4", "h264.ts", "mpeg4.avi", "fragments.mp4"])
 def test_flipped_bits_never_crash(clips, name):
     data = clips(name).read_bytes()
