@@ -46,12 +46,12 @@ void stk__sample_fails(struct stk_record *r, int32_t i, int32_t chain, const str
 		set_failure(s, chain, stk__chain_reader(r->pipeline->program, r->level, chain), err);
 }
 
-/* Returns whether an error is raised even if on_error allows bad samples. A single object that cannot be read is a bad sample; many in a row are an error
- * (stk__bad_check_row). */
+/* Returns whether an error is raised even if on_error allows bad samples, because the machine or its GPU fails rather than the sample. A single object that
+ * cannot be read is a bad sample; many in a row are an error (stk__bad_check_row). */
 static bool is_fatal(const struct stk_pipeline *p, const struct stk_sample_state *s, const struct stk_error *err)
 {
 	const bool source = err->code == STK_IO || err->code == STK_TIMEOUT;
-	return (source && !stk__fetch_object_failed(s)) || err->code == STK_SYSTEM || err->code == STK_NO_MEMORY ||
+	return (source && !stk__fetch_object_failed(s)) || err->code == STK_SYSTEM || err->code == STK_NO_MEMORY || err->code == STK_CUDA ||
 	       err->code == STK_CANCELLED || stk__fetch_source_down(p);
 }
 

@@ -202,6 +202,35 @@ def test_no_memory_for_batches(torch_cuda: Any, tree: Path) -> None:
     assert make(tree).run()[0].shape() == [(3, 64, 64)] * 4
 
 
+only_emulated = pytest.mark.skipif(not emulated(), reason="makes calls of the emulated driver fail")
+
+
+@only_emulated
+@pytest.mark.parametrize("policy", ["skip", "replace"])
+def test_failures_of_the_gpu_are_no_bad_samples(tree: Path, policy: str) -> None:
+    """If a call of the driver fails while a sample is prepared, the run ends with that error. No intact file is left out or replaced."""
+    out = ends_well(
+        """
+import ctypes
+driver = ctypes.CDLL("libcuda.so.1")
+raised = 0
+for n in range(1, 13):
+    os.environ["STOKER_EMULATED_CUDA"] = f"fail=cuCtxPushCurrent:{n}"
+    driver.cuInit(0)
+    pipe = images(on_error=sys.argv[2], max_errors=1e9, num_threads=1)
+    try:
+        for _ in range(4):
+            assert len(pipe.run()[0]) == 4 and not pipe.bad_samples()
+    except StokerError as e:
+        raised += "sample " in str(e)
+    pipe.close()
+print("raised", raised)
+""".replace("sys.argv[2]", repr(policy)),
+        tree,
+    )
+    assert int(out.split()[1]) > 0  # some of the calls are made for a sample
+
+
 def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
