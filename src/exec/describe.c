@@ -181,8 +181,8 @@ static void restore_inputs(const struct stk_chain_run *run, const struct stk_pro
 
 /* ---- files ---- */
 
-/* Returns pinned memory for a file of `size` bytes, or NULL if memory is short. user: the worker, which allocates a piece of memory for several files at a
- * time. With many workers and small batches the pieces are smaller; otherwise most of the batch's memory would be unused ends of pieces. */
+/* Returns pinned memory for a file of `size` bytes, or NULL with file_buffer_error filled. user: the worker, which allocates a piece of memory for several
+ * files at a time. With many workers and small batches the pieces are smaller; otherwise most of the batch's memory would be unused ends of pieces. */
 static uint8_t *file_memory(void *user, size_t size)
 {
 	enum { MOST = 2 << 20, LEAST = 256 << 10, FILE_BYTES = 128 << 10, SLACK = 64 };
@@ -193,7 +193,7 @@ static uint8_t *file_memory(void *user, size_t size)
 												      : share > MOST ? MOST
 														     : share;
 		piece = size + SLACK > piece ? size + SLACK : piece;
-		w->file_buffer = (uint8_t *)stk__device_memory_take(&w->reading->files, piece, NULL);
+		w->file_buffer = (uint8_t *)stk__device_memory_take(&w->reading->files, piece, &w->file_buffer_error);
 		w->file_buffer_left = w->file_buffer ? piece : 0;
 	}
 	return w->file_buffer;
@@ -205,6 +205,7 @@ void stk__file_buffer_begin(struct stk_exec_worker *w, struct stk_device_batch *
 		w->file_buffer_left = 0;
 	w->reading = b;
 	w->reading_use = b->turn.use;
+	w->file_buffer_error.code = STK_OK;
 	q->allocate = file_memory;
 	q->allocate_user = w;
 }

@@ -274,6 +274,14 @@ const struct stk_batch_maker stk__made_by_workers = {.places = true, .crew = tru
 
 /* ---- beginning and end ---- */
 
+/* Writes how much memory is free to `text`, which stays empty if that is not known. on_gpu: `available` is memory of the GPU. */
+static void say_available(size_t available, bool on_gpu, char text[64])
+{
+	text[0] = 0;
+	if (available != SIZE_MAX)
+		snprintf(text, 64, ", where about %zu MB of %s are free", available / 1000000, on_gpu ? "the GPU's memory" : "main memory");
+}
+
 /* Fails a batch because there is no memory for its outputs. The message says how much memory they need, as far as that is known, and how much is free. */
 static void fail_without_memory(struct stk_record *r)
 {
@@ -282,20 +290,22 @@ static void fail_without_memory(struct stk_record *r)
 	struct stk_error *err = &r->result.error;
 	const struct stk_desc largest = stk__ring_largest(p->ring);
 	const int64_t bytes = stk_desc_bytes(&largest);
-	const size_t available = stk__memory_available();
-	char shape[128] = "", free_bytes[64] = "";
+	size_t available;
+	const bool on_gpu = stk__ring_lacked_gpu(p->ring, err, &available);
+	const char *where = on_gpu ? " on the GPU" : "";
+	char shape[128] = "", free_bytes[64];
 
 	r->result.kind = STK_RESULT_ERROR;
+	say_available(on_gpu ? available : stk__memory_available(), on_gpu, free_bytes);
 	for (int32_t k = 0, n = 0; k < largest.ndim && n < (int)sizeof shape; k++)
 		n += snprintf(shape + n, sizeof shape - (size_t)n, "%s%lld", k ? "x" : "", (long long)largest.shape[k]);
-	if (available != SIZE_MAX)
-		snprintf(free_bytes, sizeof free_bytes, ", where about %zu MB of main memory are free", available / 1000000);
-	if (bytes > 0)
-		err->code =
-			stk__fail(err, STK_NO_MEMORY, "out of memory for a batch: its largest output, of %d times %s, takes %.0f MB%s; %s",
-				p->config.batch_size, shape, (double)bytes * p->config.batch_size / 1e6, free_bytes, advice);
-	else
-		err->code = stk__fail(err, STK_NO_MEMORY, "out of memory for a batch%s: %s", free_bytes, advice);
+	const bool is_short = !on_gpu || err->code == STK_NO_MEMORY; /* otherwise the GPU failed in another way, which `err` describes */
+	if (is_short && bytes > 0)
+		err->code = stk__fail(err, STK_NO_MEMORY,
+			"out of memory%s for a batch: its largest output, of %d times %s, takes %.0f MB%s; %s", where, p->config.batch_size,
+			shape, (double)bytes * p->config.batch_size / 1e6, free_bytes, advice);
+	else if (is_short)
+		err->code = stk__fail(err, STK_NO_MEMORY, "out of memory%s for a batch%s: %s", where, free_bytes, advice);
 	err->epoch = stk__shown_epoch(p, r->at.epoch);
 	err->sample = err->offset = -1;
 }

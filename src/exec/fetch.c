@@ -79,6 +79,8 @@ static bool try_pinned(struct stk_exec_worker *w, struct stk_read *read, struct 
 	bool at_hand = is_ready(read->sample->record->pipeline, read, q);
 	if (at_hand && !q->io.status)
 		read->parts[0].pinned = stk__file_buffer_end(w, q->io.size) + read->parts[0].begin;
+	if (at_hand && q->io.status == STK_NO_MEMORY && w->file_buffer_error.code) /* the GPU's driver may have failed for another reason */
+		q->io.status = stk__fail(q->io.error, w->file_buffer_error.code, "%s: %s", q->io.uri, w->file_buffer_error.message);
 	return at_hand;
 }
 

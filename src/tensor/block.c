@@ -86,14 +86,22 @@ void stk__uses_free(struct stk_gpu_device *dev, struct stk_uses *u)
 
 /* ---- GPU memory ---- */
 
-static uint8_t *gpu_take(struct stk_gpu_device *dev, size_t size)
+/* Call without the lock. */
+static uint8_t *gpu_take(struct stk_block_source *from, size_t size)
 {
 	stk_gpu_ptr p = 0;
-	if (stk__gpu_enter(dev, NULL))
-		return NULL;
-	bool ok = stk__gpu_alloc(dev, size, &p, NULL) == STK_OK;
-	stk__gpu_leave(dev);
-	return ok ? (uint8_t *)(uintptr_t)p : NULL;
+	struct stk_error err = {0};
+	enum stk_status status = stk__gpu_enter(from->dev, &err);
+	if (!status) {
+		status = stk__gpu_alloc(from->dev, size, &p, &err);
+		stk__gpu_leave(from->dev);
+	}
+	if (!status)
+		return (uint8_t *)(uintptr_t)p;
+	pthread_mutex_lock(&from->shared.lock);
+	from->gpu_error = err;
+	pthread_mutex_unlock(&from->shared.lock);
+	return NULL;
 }
 
 static void gpu_give(struct stk_gpu_device *dev, uint8_t *p)
@@ -112,10 +120,10 @@ struct stk_shared {
 	int32_t pieces; /* pieces in use, plus one while the allocation is being filled */
 };
 
-static struct stk_shared *shared_make(struct stk_gpu_device *dev)
+static struct stk_shared *shared_make(struct stk_block_source *from)
 {
 	struct stk_shared *s = stk__calloc(1, sizeof *s);
-	if (s && !(s->data = gpu_take(dev, SHARED_BYTES))) {
+	if (s && !(s->data = gpu_take(from, SHARED_BYTES))) {
 		stk__free(s);
 		return NULL;
 	}
@@ -159,7 +167,7 @@ static uint8_t *shared_take(struct stk_block_source *from, size_t size, struct s
 	pthread_mutex_unlock(&pool->lock);
 	if (at)
 		return at;
-	struct stk_shared *fresh = shared_make(from->dev);
+	struct stk_shared *fresh = shared_make(from);
 	if (!fresh)
 		return NULL;
 	pthread_mutex_lock(&pool->lock);
@@ -198,7 +206,7 @@ static void take_data(struct stk_block_source *from, struct stk_block *b, size_t
 	if (b->space == STK_SPACE_HOST)
 		b->data = size <= STK_BLOCK_SMALL ? stk__alloc(size) : stk__map(size);
 	else
-		b->data = size <= STK_BLOCK_SMALL ? shared_take(from, size, &b->shared) : gpu_take(from->dev, size);
+		b->data = size <= STK_BLOCK_SMALL ? shared_take(from, size, &b->shared) : gpu_take(from, size);
 	b->capacity = b->data ? size : 0;
 }
 
@@ -270,7 +278,7 @@ uint8_t *stk__block_take(struct stk_block_source *from, struct stk_block *b, siz
 	if (b->fixed + at + size <= b->capacity)
 		return b->data + b->fixed + at;
 	struct stk_chunk *c = stk__alloc(sizeof *c);
-	uint8_t *data = !c ? NULL : b->space == STK_SPACE_HOST ? stk__alloc(size) : gpu_take(from->dev, size);
+	uint8_t *data = !c ? NULL : b->space == STK_SPACE_HOST ? stk__alloc(size) : gpu_take(from, size);
 	if (!data) {
 		stk__free(c);
 		return NULL;

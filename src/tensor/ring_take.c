@@ -57,16 +57,23 @@ static enum verdict may_keep_held(const struct stk_ring *r, const struct stk_slo
 	return MAY_KEEP;
 }
 
+/* Returns the number of free bytes on the GPU; SIZE_MAX if it is not known. Call without the lock. */
+static size_t gpu_available(const struct stk_ring *r)
+{
+	size_t available = SIZE_MAX;
+	if (!r->source.dev || stk__gpu_enter(r->source.dev, NULL))
+		return SIZE_MAX;
+	if (stk__gpu_memory_free(r->source.dev, &available, NULL))
+		available = SIZE_MAX;
+	stk__gpu_leave(r->source.dev);
+	return available;
+}
+
 /* For each space without a given limit, sets the limit of kept blocks to half of the sum of the free memory and the memory of the blocks already kept. Call
  * without the lock. */
 static void update_memory_limits(struct stk_ring *r)
 {
-	size_t available[STK_SPACES] = {stk__memory_available(), SIZE_MAX};
-	if (r->source.dev && !stk__gpu_enter(r->source.dev, NULL)) {
-		if (stk__gpu_memory_free(r->source.dev, &available[STK_SPACE_GPU], NULL))
-			available[STK_SPACE_GPU] = SIZE_MAX;
-		stk__gpu_leave(r->source.dev);
-	}
+	const size_t available[STK_SPACES] = {stk__memory_available(), gpu_available(r)};
 	pthread_mutex_lock(&r->lock);
 	for (int space = 0; space < STK_SPACES; space++) {
 		if (r->kept_memory[space].measured_bytes == SIZE_MAX)
@@ -315,10 +322,17 @@ struct stk_slot *stk__ring_take(struct stk_ring *r, enum stk_ring_lack *lack)
 	if (!c.slot && !c.make)
 		return NULL;
 	*lack = STK_RING_LACKS_NOTHING;
+	pthread_mutex_lock(&r->source.shared.lock);
+	r->source.gpu_error.code = STK_OK;
+	pthread_mutex_unlock(&r->source.shared.lock);
 	struct stk_slot *s = c.make ? add_slot(r) : c.slot;
 	if (s && stk__slot_lay_out(s))
 		return s;
 	*lack = STK_RING_NO_MEMORY;
+	const size_t available = gpu_available(r);
+	pthread_mutex_lock(&r->source.shared.lock);
+	r->source.gpu_available = available;
+	pthread_mutex_unlock(&r->source.shared.lock);
 	if (s)
 		stk__slot_return(s);
 	return NULL;
@@ -348,6 +362,15 @@ struct stk_desc stk__ring_largest(struct stk_ring *r)
 	}
 	pthread_mutex_unlock(&r->lock);
 	return largest;
+}
+
+bool stk__ring_lacked_gpu(struct stk_ring *r, struct stk_error *why, size_t *available)
+{
+	pthread_mutex_lock(&r->source.shared.lock);
+	*why = r->source.gpu_error;
+	*available = r->source.gpu_available;
+	pthread_mutex_unlock(&r->source.shared.lock);
+	return why->code != STK_OK;
 }
 
 bool stk__ring_out_at_most(struct stk_ring *r, int32_t n)

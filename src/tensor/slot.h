@@ -151,6 +151,9 @@ struct stk_slot *stk__ring_take(struct stk_ring *ring, enum stk_ring_lack *lack)
 enum stk_ring_lack stk__ring_lacks(struct stk_ring *ring);
 /* Returns the expected shape of the value that takes the most memory in a batch, for a message about a lack of memory. ndim is -1 if no shape is known. */
 struct stk_desc stk__ring_largest(struct stk_ring *ring);
+/* Sets *why to the GPU's error if the last stk__ring_take lacked memory there, and *available to the bytes that were free on the GPU, or to SIZE_MAX if that
+ * is not known. Returns false if host memory was short. */
+bool stk__ring_lacked_gpu(struct stk_ring *ring, struct stk_error *why, size_t *available);
 /* Returns whether at most n slots are being filled or held. If not, on_return is called when the next slot or kept block is dropped. */
 bool stk__ring_out_at_most(struct stk_ring *ring, int32_t n);
 /* Sets *blocks to the number of a value's blocks that are kept or belong to slots that are out, and *bytes to their total size in bytes. */

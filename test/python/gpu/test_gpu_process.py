@@ -206,6 +206,34 @@ only_emulated = pytest.mark.skipif(not emulated(), reason="makes calls of the em
 
 
 @only_emulated
+def test_errors_name_the_memory_that_is_short(tree: Path) -> None:
+    """A batch for which the GPU has no memory is not blamed on main memory, and another failure of the driver is not blamed on memory."""
+    out = ends_well(
+        """
+import ctypes
+driver = ctypes.CDLL("libcuda.so.1")
+for words in ("memory=2M", "fail=cuMemAlloc:1", *(f"fail=cuCtxPushCurrent:{n}" for n in range(1, 8))):
+    os.environ["STOKER_EMULATED_CUDA"] = words
+    driver.cuInit(0)
+    pipe = images()
+    try:
+        pipe.run()
+        print(f"{words}: fine")
+    except StokerError as e:
+        print(f"{words}: {e}")
+    pipe.close()
+""",
+        tree,
+    )
+    lines = dict(line.split(": ", 1) for line in out.splitlines())
+    for words in ("memory=2M", "fail=cuMemAlloc:1"):
+        assert lines[words].startswith("out of memory on the GPU for a batch: its largest output, of 4 times 3x48x48, takes "), lines
+        assert "MB of the GPU's memory are free" in lines[words], lines
+    failed = [line for words, line in lines.items() if "cuCtxPushCurrent" in words and line != "fine"]
+    assert failed and all("cuCtxPushCurrent: CUDA_ERROR_UNKNOWN" in line for line in failed), lines
+
+
+@only_emulated
 @pytest.mark.parametrize("policy", ["skip", "replace"])
 def test_failures_of_the_gpu_are_no_bad_samples(tree: Path, policy: str) -> None:
     """If a call of the driver fails while a sample is prepared, the run ends with that error. No intact file is left out or replaced."""
