@@ -76,8 +76,8 @@ STK_API STK_MUST_USE enum stk_status stk_batch_use_stream_output(
 	struct stk_batch *batch, int32_t output, uint64_t stream, struct stk_error *err);
 
 /* Copies one sample, or if i is -1 the dense list, to host memory, and waits for the copy. Outputs in host memory can be copied too. size: number of bytes
- * at `to`, which may be more than are copied. STK_INVALID: no such output or sample, or `size` is too small. STK_SHAPE: i is -1 and the list is not dense.
- * STK_CUDA. */
+ * at `to`, which may be more than are copied. STK_INVALID: no such output or sample, `size` is too small, or `to` lies in the memory of a GPU.
+ * STK_SHAPE: i is -1 and the list is not dense. STK_CUDA. */
 STK_API STK_MUST_USE enum stk_status stk_batch_copy(
 	struct stk_batch *batch, int32_t output, int32_t i, void *to, size_t size, struct stk_error *err);
 

@@ -220,6 +220,20 @@ static PyObject *batch_to_host(PyObject *object, PyObject *args)
 	Py_END_ALLOW_THREADS return status == STK_OK ? core_batch_new(state->batch, copy) : core_raise(status, &err);
 }
 
+static PyObject *batch_copy(PyObject *object, PyObject *args)
+{
+	struct stk_error err = {0};
+	enum stk_status status;
+	unsigned long long address;
+	int output, index;
+
+	if (!PyArg_ParseTuple(args, "iiK:copy", &output, &index, &address) || !core_batch_has(object, output))
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS status =
+		stk_batch_copy(batch_of(object), output, index, (void *)(uintptr_t)address, SIZE_MAX, &err); /* the caller knows the size */
+	Py_END_ALLOW_THREADS return status == STK_OK ? Py_NewRef(Py_None) : core_raise(status, &err);
+}
+
 static PyObject *batch_use_stream(PyObject *object, PyObject *stream)
 {
 	const struct batch_object *self = (struct batch_object *)object;
@@ -301,7 +315,7 @@ static PyObject *batch_reduce(PyObject *object, PyObject *unused)
 	(void)object, (void)unused;
 	PyErr_SetString(PyExc_TypeError,
 		"outputs of a pipeline cannot be pickled: they lie in its memory. np.array(tensor), or as_array() of a list, is "
-		"a copy that can");
+		"a copy that can; take as_cpu() of outputs on a GPU first");
 	return NULL;
 }
 
@@ -311,6 +325,8 @@ static PyMethodDef batch_methods[] = {
 	{"shapes", batch_shapes, METH_O, "shapes(output)\n--\n\nShapes of the samples."},
 	{"to_host", batch_to_host, METH_VARARGS,
 		"to_host(output, index=-1)\n--\n\nA Batch of this one output, or of one sample of it, copied to host memory."},
+	{"copy", batch_copy, METH_VARARGS,
+		"copy(output, index, address)\n--\n\nCopies a sample of an output, or with -1 the dense output, to an address in host memory."},
 	{"use_stream", batch_use_stream, METH_O,
 		"use_stream(stream)\n--\n\nA stream reads the batch: its memory is not written again before the stream's work so far has "
 		"ended."},

@@ -147,9 +147,9 @@ class TensorCPU(_Tensor):
         """Copies all elements to an address in host memory (an int or a ctypes pointer)."""
         import ctypes
 
-        address = ptr if isinstance(ptr, int) else ctypes.cast(ptr, ctypes.c_void_p).value
         with memoryview(self) as view:
-            ctypes.memmove(address or 0, self.data_ptr(), view.nbytes)
+            if view.nbytes:
+                ctypes.memmove(_address(ptr), self.data_ptr(), view.nbytes)
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
         import numpy as np
@@ -158,6 +158,16 @@ class TensorCPU(_Tensor):
         if dtype is not None and np.dtype(dtype) != array.dtype:
             return array.astype(dtype)
         return array.copy() if copy else array
+
+
+def _address(ptr: Any) -> int:
+    """Returns the address that an int or a ctypes pointer holds. Raises InvalidArgumentError for a null pointer."""
+    import ctypes
+
+    address = ptr if isinstance(ptr, int) else ctypes.cast(ptr, ctypes.c_void_p).value
+    if not address:
+        raise InvalidArgumentError("copy_to_external: the address is a null pointer")
+    return int(address)
 
 
 class TensorGPU(_Tensor):
@@ -184,7 +194,15 @@ class TensorGPU(_Tensor):
 
     def copy_to_external(self, ptr: Any, cuda_stream: Any = None, *_: Any, **__: Any) -> None:
         """Copies the elements to an address in host memory (an int or a ctypes pointer). To copy to GPU memory, use DLPack."""
-        self.as_cpu().copy_to_external(ptr)
+        if 0 in self.shape():
+            return
+        try:
+            self._batch.copy(self._output, self._index, _address(ptr))
+        except InvalidArgumentError as e:
+            raise InvalidArgumentError(
+                f"copy_to_external: {e}; for a copy on the GPU hand the tensor over by DLPack, as in x.copy_(torch.from_dlpack(tensor)), or call "
+                "stoker.plugin.pytorch.feed_ndarray(tensor, x)"
+            ) from None
 
     def __getattr__(self, name: str) -> NoReturn:
         if name == "__array_interface__":  # the C type has no such attribute on a GPU, so Python calls this

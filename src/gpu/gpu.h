@@ -89,6 +89,8 @@ void stk__gpu_host_free(struct stk_gpu_device *dev, void *p);
 /* Returns false if CUDA does not know the memory at the address, so that kernels cannot access it. Returns true for all other memory, and also if the driver
  * reports another error. Only for checks that detect bugs of Stoker, since the answer is no guarantee. */
 bool stk__gpu_reaches(struct stk_gpu_device *dev, stk_gpu_ptr at);
+/* Returns whether the driver reports that the address lies in memory of a GPU. Call inside stk__gpu_enter. */
+bool stk__gpu_is_memory(struct stk_gpu_device *dev, const void *at);
 /* Sets *available to the number of bytes of device memory that are not in use by any process. */
 STK_MUST_USE enum stk_status stk__gpu_memory_free(struct stk_gpu_device *dev, size_t *available, struct stk_error *err);
 

@@ -44,6 +44,13 @@ bool stk__gpu_reaches(struct stk_gpu_device *dev, stk_gpu_ptr at)
 	return dev->cu->cuPointerGetAttribute(&type, CUDA_POINTER_MEMORY_TYPE, at) != NOT_CUDAS;
 }
 
+bool stk__gpu_is_memory(struct stk_gpu_device *dev, const void *at)
+{
+	enum { ON_DEVICE = 2 };
+	unsigned type = 0;
+	return !dev->cu->cuPointerGetAttribute(&type, CUDA_POINTER_MEMORY_TYPE, (uintptr_t)at) && type == ON_DEVICE;
+}
+
 enum stk_status stk__gpu_memory_free(struct stk_gpu_device *dev, size_t *available, struct stk_error *err)
 {
 	size_t total;

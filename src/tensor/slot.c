@@ -213,7 +213,11 @@ enum stk_status stk__ring_download(struct stk_ring *r, void *to, stk_gpu_ptr fro
 	enum stk_status status = stk__gpu_enter(r->source.dev, err);
 	if (status)
 		return status;
-	status = stk__gpu_download(r->source.dev, r->stream, to, from, size, err);
+	if (stk__gpu_is_memory(
+		    r->source.dev, to)) /* a copy there would have to wait for the user's work on that memory, which is not known */
+		status = stk__fail(err, STK_INVALID, "the address lies in the memory of a GPU, and this copies to host memory");
+	else
+		status = stk__gpu_download(r->source.dev, r->stream, to, from, size, err);
 	if (!status)
 		status = stk__gpu_stream_sync(r->source.dev, r->stream, err);
 	stk__gpu_leave(r->source.dev);

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import pickle
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ import pytest
 from both_sides import Output, assert_sides_agree, batches, difference, make, raw
 from driver_consumer import Driver
 from stoker import Pipeline, backend, fn, types
-from stoker.errors import ShapeError, StokerError
+from stoker.errors import InvalidArgumentError, ShapeError, StokerError
 from stoker.tensors import TensorCPU, TensorGPU, TensorListCPU, TensorListGPU
 
 
@@ -137,6 +138,25 @@ def test_copies_in_host_memory(tree: Path) -> None:
     target = np.empty((4, 3, 64, 64), np.float32)
     images.copy_to_external(target.ctypes.data)
     np.testing.assert_array_equal(target, whole.as_array())
+    one = np.empty((3, 64, 64), np.float32)
+    images[2].copy_to_external(ctypes.c_void_p(one.ctypes.data))
+    np.testing.assert_array_equal(one, whole.at(2))
+
+
+def test_a_copy_to_the_memory_of_a_gpu_is_refused(tree: Path) -> None:
+    """DALI copies outputs on a GPU to an address there. An address on a GPU, and a null pointer, are errors, not accesses to memory."""
+    images, _ = make(tree).run()
+    address = Driver().device_memory(4 * 3 * 64 * 64 * 4).value
+    for tensor in (images, images[1], images.as_tensor()):
+        with pytest.raises(InvalidArgumentError, match=r"address lies in the memory of a GPU, .* x\.copy_\(torch\.from_dlpack\(tensor\)\)"):
+            tensor.copy_to_external(ctypes.c_void_p(address))
+        for null in (0, ctypes.c_void_p(None)):
+            with pytest.raises(InvalidArgumentError, match="null pointer"):
+                tensor.copy_to_external(null)
+    with pytest.raises(InvalidArgumentError, match="null pointer"):
+        images.as_cpu().copy_to_external(0)
+    with pytest.raises(TypeError, match=r"cannot be pickled: .* take as_cpu\(\) of outputs on a GPU first"):
+        pickle.dumps(images)
 
 
 def test_dlpack_to_the_host_is_a_copy(tree: Path) -> None:
