@@ -228,8 +228,8 @@ class Session:
             source.close()
         if not self.core.close():
             log(
-                "a pipeline was closed while a source or a function of yours ran, which has not returned within 2 s: close() does not wait any longer, and "
-                "the pipeline's memory is freed when the function returns"
+                "a pipeline was closed while its work ran (a source or function of yours, a read, or the decoding of a sample), which has not ended within "
+                "2 s: close() does not wait any longer, and the pipeline's memory is freed when that work ends"
             )
         self._drain()
 
