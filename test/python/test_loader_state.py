@@ -443,28 +443,6 @@ def test_a_state_in_the_middle_of_a_batch_is_refused(tree):
         iter(loader)
 
 
-def test_an_earlier_epoch_is_set_after_a_restored_iteration_began(tree):
-    """In a CombinedLoader that repeats a short Loader, this Loader's epoch is ahead of Lightning's. Lightning loads the state, makes the iterator, and calls
-    set_epoch() with its own epoch. That must not move a Loader that was restored in mid-epoch back to an earlier epoch."""
-    saved = make(tree, shuffle=True, seed=3)
-    whole = [ids(saved) for _ in range(3)]
-    saved.set_epoch(1)
-    next(iter(saved))
-    state = saved.state_dict()
-    for epoch, want in ((0, whole[1][1:]), (1, whole[1][1:]), (2, whole[2])):
-        loader = make(tree, shuffle=True, seed=3)
-        loader.load_state_dict(state)
-        iterator = iter(loader)
-        loader.sampler.set_epoch(epoch)
-        assert ids(iterator) == want
-    loader.load_state_dict(state)
-    loader.set_epoch(0)  # before an iteration, any epoch can be set
-    assert ids(loader) == whole[0]
-    iterator = iter(loader)
-    loader.set_epoch(0)  # no state was loaded
-    assert ids(iterator) == whole[0]
-
-
 ORDERS = {
     "shuffled": {"shuffle": True},
     "in order": {},

@@ -193,7 +193,6 @@ class Loader(metaclass=BriefHelp):
         self._described = repr(opened)
         self._generation = 0
         self._untouched = False  # True from the start of an iteration until its first batch is taken
-        self._loaded = False  # True from load_state_dict() until a batch is taken
         self._one_thread = self._run.one_thread
         self._narrowed_was_noticed = self._asks_dataset = False
         self._set_batch_options(kinds, pads, given)
@@ -445,7 +444,7 @@ class Loader(metaclass=BriefHelp):
                 "a newer iteration over this Loader has begun, its position was set, or it was closed; to iterate twice at the same time, make two Loaders"
             )
         with self._one_thread:
-            self._untouched = self._loaded = False
+            self._untouched = False
             try:
                 batch, epoch = self._run.take(), self._run.epoch
             except CancelledError:
@@ -574,7 +573,7 @@ class Loader(metaclass=BriefHelp):
         with self._one_thread:
             self._run.load(Saved.of(state))  # raises an error if it refuses the state
             self._generation += 1
-            self._untouched, self._loaded = False, True
+            self._untouched = False
             if self._may_list and (state.get("listed") is True) != self._listed:
                 self._listed, self._batches = not self._listed, None
 
@@ -638,11 +637,7 @@ class Loader(metaclass=BriefHelp):
         epoch = _numbers.whole("set_epoch: an epoch", epoch, 0, MOST_EPOCHS - 1)
         if epoch == self.epoch:
             return
-        # In a CombinedLoader that repeats this Loader, the Loader's epoch is ahead of Lightning's, and Lightning sets its own after it has made the iterator.
-        if self._untouched and self._loaded and self._run.resumed is not None and epoch < self.epoch:
-            return
         with self._one_thread:
-            self._loaded = False
             self._run.go_to(epoch)
             if self._untouched:  # when Lightning resumes a run, it makes the iterator before it sets the epoch
                 self._run.begin()
