@@ -348,10 +348,11 @@ static bool current_page(struct stk_cache_disk *d, struct page *p)
 {
 	if (read_page(d, p))
 		return true;
-	if (d->recounts++ == MOST_RECOUNTS) {
+	if (d->recounts == MOST_RECOUNTS) {
 		d->read_only = true;
 		return false;
 	}
+	d->recounts++;
 	recount(d, p);
 	return true;
 }

@@ -224,6 +224,25 @@ static void test_leftovers_that_nobody_counted(void **state)
 	}
 }
 
+/* If `state` is damaged again and again, entries are counted only a few times. After that, the cache is not written any more. */
+static void test_recounts_are_limited(void **state)
+{
+	struct stk_cache_disk d;
+	char path[512];
+	(void)state;
+	open_disk(&d, 1 << 20);
+	assert_true(keep(&d, "a", 1000));
+	snprintf(path, sizeof path, "%s/state", folder);
+	for (int i = 0; i < 10; i++) {
+		assert_int_equal(truncate(path, 0), 0);
+		stk__cache_set_used(&d, 1000);
+		assert_int_equal(stk__cache_used(&d), d.read_only ? 0 : 1000);
+	}
+	assert_true(d.read_only);
+	assert_false(keep(&d, "b", 1000));
+	stk__cache_disk_close(&d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -233,6 +252,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_claims, begin, end),
 		cmocka_unit_test_setup_teardown(test_a_claim_ends_although_a_child_lives, begin, end),
 		cmocka_unit_test_setup_teardown(test_what_two_runs_have_not_used_makes_room, begin, end),
+		cmocka_unit_test_setup_teardown(test_recounts_are_limited, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
