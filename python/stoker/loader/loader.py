@@ -567,7 +567,7 @@ class Loader(metaclass=BriefHelp):
             return {"stoker_loader": _STATE, **self._run.state(), **({"listed": True} if self._listed else {})}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from a saved state of the same data, with any number of ranks. Raises StateError for a state that is damaged or of other data."""
+        """Continues from a saved state of the same data, with any number of ranks."""
         if not isinstance(state, dict) or not is_whole(state.get("stoker_loader")) or state["stoker_loader"] != _STATE:
             raise StateError("this is no state of a Loader, or one of another version")
         with self._one_thread:
