@@ -777,6 +777,8 @@ def test_full_disk_is_a_failure(arguments):
 def test_a_file_beyond_the_limit_of_the_shell_is_a_failure(folder, tmp_path, arguments):
     """The limit of `ulimit -f` stops a command with a message, and without a half-written file."""
     limited = ["sh", "-c", 'ulimit -f 0; exec "$@"', "-", COMMAND]
+    if subprocess.run([*limited, "--version"], capture_output=True, timeout=120).returncode == -signal.SIGXFSZ:
+        pytest.skip("the command is linked with ThreadSanitizer, which itself writes a file when a program starts")
     done = subprocess.run([*limited, *arguments, folder, "-o", tmp_path / "out.png"], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr.count("File too large")) == (1, 1), done
     assert not list(tmp_path.rglob("*.part"))
