@@ -196,7 +196,7 @@ struct stk_cost {
 /* Computes the costs. STK_LIMIT: also if box_values is above STK_COST_MAX_BOX. STK_SHAPE: box_values is too small for GIoU. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_cost(struct stk_ragged *r, const struct stk_cost *c, void *stream, struct stk_error *err);
 
-/* Losses of matched predictions, one number for each sample, and their gradients. `loss` and `grad` may each be NULL; `grad` is the gradient of
+/* Losses of matched predictions: one number for each sample, `loss`, and its gradient, `grad`. Each of the two may be NULL. `grad` is the gradient of
  * sum_s scale[s * scale_stride] loss[s]. Sums are added in a fixed order, so that the bits are the same in every run on the same device. */
 
 /* The focal loss of sigmoids (Lin et al., "Focal loss", ICCV 2017), summed over queries and classes. With p = sigmoid(logit) and weight alpha for the class
@@ -206,8 +206,9 @@ struct stk_focal {
 	int64_t samples, queries, classes;
 	int32_t dtype, label_bytes; /* dtype: enum stk_dtype of logits and grad, a float type. label_bytes: 4 or 8 */
 	const void *logits;         /* (samples, queries, classes) */
-	const void *labels;         /* (samples, queries): the class of each query; a number that is no class: the query has none */
-	const int64_t *pairs;       /* (samples); NULL: the sum is not divided */
+	const void
+		*labels; /* (samples, queries): the class of each query; another number than 0 .. classes - 1: the query matches no class */
+	const int64_t *pairs; /* (samples); NULL: the sum is not divided */
 	float alpha, gamma;
 	float *loss; /* (samples) */
 	const float *scale;
@@ -217,8 +218,8 @@ struct stk_focal {
 /* STK_UNSUPPORTED: dtype is not a float type. STK_INVALID: also if a sample has 2^31 values or more. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_focal(struct stk_ragged *r, const struct stk_focal *f, void *stream, struct stk_error *err);
 
-/* loss[s] = sum over the first sizes[s] pairs, and over their values, of |ours - theirs|. With `mean` it is divided by max(1, sizes[s]). grad is that with
- * respect to ours, and 0 for the padding. */
+/* loss[s] = sum over the first sizes[s] pairs, and over their values, of |ours - theirs|. With `mean` it is divided by max(1, sizes[s]). `grad` is the
+ * gradient with respect to `ours`, and 0 for the padding. */
 struct stk_l1 {
 	int64_t samples, pairs, values;
 	const float *ours, *theirs; /* (samples, pairs, values) */

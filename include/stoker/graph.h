@@ -173,7 +173,7 @@ struct stk_feed {
 	void (*release)(void *user);
 	void *release_user;
 };
-/* What the result of a source's pull depends on. This determines the positions of an epoch from which a saved state can be restored; states with other
+/* Says what the result of a source's pull depends on, which determines the positions of an epoch from which a saved state can be restored; states with other
  * positions are refused. */
 enum stk_seek {
 	STK_SEEK_NONE,     /* pull depends on earlier calls of the epoch, like a restarting iterator: only at the start of an epoch */

@@ -243,7 +243,7 @@ static enum stk_status find_folder(struct stk_cache_disk *d, const char *dir, st
 /* ---- forks ---- */
 
 /* The caches whose `state` this process has open. A lock lasts as long as any process has its open file, and a forked child inherits that. So if the parent
- * were killed, its children would keep its claims, and other processes would wait for entries that nobody fetches. */
+ * were killed, its children would keep its claims, and other processes would wait for entries that no process fetches any more. */
 static struct {
 	pthread_mutex_t lock;
 	struct stk_cache_disk *first;

@@ -44,8 +44,6 @@ STK_KERNEL void __launch_bounds__(1024) NAME(struct stk_assign_launch l)
 #endif
 	for (int32_t j = tid; j < s.cols; j += threads)
 		m.row_of[j] = -1;
-	if (tid == 0)
-		m.flags[0] = 0;
 	for (int k = 0; k < OWNED; k++)
 		PRICE(k) = 0;
 	least_of_rows(s, m, KIND, l.kept, l.pitch);
@@ -55,9 +53,9 @@ STK_KERNEL void __launch_bounds__(1024) NAME(struct stk_assign_launch l)
 		int32_t left = s.cols, sink = -1;
 		double so_far = 0;
 		if (tid == 0)
-			m.flags[1] = take_free_columns(&m, row, s.rows);
+			m.flags[0] = take_free_columns(&m, row, s.rows);
 		__syncthreads();
-		row = m.flags[1];
+		row = m.flags[0];
 		if (row >= s.rows)
 			break;
 		int32_t row_read = row;
@@ -125,10 +123,8 @@ STK_KERNEL void __launch_bounds__(1024) NAME(struct stk_assign_launch l)
 			}
 		}
 		if (status != STK_ASSIGN_SOLVED) {
-			if (status == STK_ASSIGN_INFEASIBLE) {
-				look_for_bad(&s, KIND, &m, row + 1);
-				status = m.flags[0] ? STK_ASSIGN_INVALID : status;
-			}
+			if (status == STK_ASSIGN_INFEASIBLE && has_bad_row(&m, row + 1, s.rows))
+				status = STK_ASSIGN_INVALID;
 			break;
 		}
 		/* Only thread 0 writes and then reads the owners until the barrier after take_free_columns. */

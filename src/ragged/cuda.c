@@ -397,7 +397,8 @@ static int choose(const struct stk_assign *a, unsigned *threads)
  * equal part. */
 static int32_t kept_rows(const struct stk_ragged *r, const struct stk_assign *a, unsigned threads, int64_t pitch)
 {
-	const int64_t processors = stk__gpu_device_facts(r->cuda->dev)->processors, at_once = 2048 / threads, fixed = 5 << 10;
+	const int64_t processors = stk__gpu_device_facts(r->cuda->dev)->processors, at_once = 2048 / threads;
+	const int64_t fixed = 5 << 10; /* the kernels' static shared memory, and 1 KiB that the driver takes for each block */
 	int64_t blocks = (a->problems + processors - 1) / processors;
 	if (blocks > at_once)
 		blocks = at_once;

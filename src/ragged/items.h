@@ -109,4 +109,21 @@ static STK_BOTH double stk__load_double(const void *p, int32_t dtype, int64_t i)
 	return dtype == STK_FLOAT64 ? ((const double *)p)[i] : (double)stk__load_float(p, dtype, i);
 }
 
+static STK_BOTH void stk__store_float(void *p, int32_t dtype, int64_t i, double v)
+{
+	switch (dtype) {
+	case STK_FLOAT:
+		((float *)p)[i] = (float)v;
+		break;
+	case STK_FLOAT16:
+		((uint16_t *)p)[i] = stk__float_to_half((float)v);
+		break;
+	case STK_BFLOAT16:
+		((uint16_t *)p)[i] = stk__float_to_bfloat((float)v);
+		break;
+	default:
+		((double *)p)[i] = v;
+	}
+}
+
 #endif

@@ -7,7 +7,7 @@ static void focal_sample(void *ctx, int64_t s, int32_t worker)
 {
 	(void)worker;
 	const struct stk_focal *f = ctx;
-	const float divisor = stk__pairs_of(f->pairs, s), scale = f->grad ? f->scale[s * f->scale_stride] / divisor : 0;
+	const float divisor = f->pairs ? stk__divisor(f->pairs[s]) : 1, scale = f->grad ? f->scale[s * f->scale_stride] / divisor : 0;
 	double sum = 0;
 	for (int64_t q = s * f->queries; q < (s + 1) * f->queries; q++) {
 		int64_t label = stk__load_index(f->labels, f->label_bytes, q);
@@ -16,7 +16,7 @@ static void focal_sample(void *ctx, int64_t s, int32_t worker)
 			float slope;
 			sum += stk__focal(f, stk__load_float(f->logits, f->dtype, i), c == label, &slope);
 			if (f->grad)
-				stk__store_grad(f->grad, f->dtype, i, scale * slope);
+				stk__store_float(f->grad, f->dtype, i, scale * slope);
 		}
 	}
 	if (f->loss)
@@ -36,8 +36,8 @@ static void l1_sample(void *ctx, int64_t s, int32_t worker)
 {
 	(void)worker;
 	const struct stk_l1 *l = ctx;
-	const int64_t n = l->pairs * l->values, first = s * n, used = stk__size_of(l->sizes, s, l->pairs) * l->values;
-	const float divisor = l->mean ? (float)(used > l->values ? used / l->values : 1) : 1.0f;
+	const int64_t pairs = stk__size_of(l->sizes, s, l->pairs), n = l->pairs * l->values, first = s * n, used = pairs * l->values;
+	const float divisor = l->mean ? stk__divisor(pairs) : 1;
 	const float scale = l->grad ? l->scale[s * l->scale_stride] / divisor : 0;
 	double sum = 0;
 	for (int64_t i = first; i < first + used; i++) {

@@ -22,32 +22,15 @@ static STK_BOTH float stk__focal(const struct stk_focal *f, float logit, int32_t
 	return -weight * power * log_p;
 }
 
-/* Returns the number by which the loss of sample s is divided. */
-static STK_BOTH float stk__pairs_of(const int64_t *pairs, int64_t s)
+/* Returns the number by which a loss of n pairs is divided. */
+static STK_BOTH float stk__divisor(int64_t n)
 {
-	return pairs && pairs[s] > 1 ? (float)pairs[s] : 1.0f;
+	return n > 1 ? (float)n : 1.0f;
 }
 
 static STK_BOTH float stk__sign(float v)
 {
 	return (float)((v > 0) - (v < 0));
-}
-
-static STK_BOTH void stk__store_grad(void *p, int32_t dtype, int64_t i, float v)
-{
-	switch (dtype) {
-	case STK_FLOAT:
-		((float *)p)[i] = v;
-		break;
-	case STK_FLOAT16:
-		((uint16_t *)p)[i] = stk__float_to_half(v);
-		break;
-	case STK_BFLOAT16:
-		((uint16_t *)p)[i] = stk__float_to_bfloat(v);
-		break;
-	default:
-		((double *)p)[i] = v;
-	}
 }
 
 #endif

@@ -8,23 +8,6 @@
 
 #include <math.h>
 
-static STK_BOTH void stk__store_float(void *p, int32_t dtype, int64_t i, double v)
-{
-	switch (dtype) {
-	case STK_FLOAT:
-		((float *)p)[i] = (float)v;
-		break;
-	case STK_FLOAT16:
-		((uint16_t *)p)[i] = stk__float_to_half((float)v);
-		break;
-	case STK_BFLOAT16:
-		((uint16_t *)p)[i] = stk__float_to_bfloat((float)v);
-		break;
-	default:
-		((double *)p)[i] = v;
-	}
-}
-
 /* Returns the length of the segment from point i of polyline b to the next point. */
 static STK_BOTH double stk__segment_length(const struct stk_polyline *p, int64_t b, int64_t i)
 {

@@ -133,8 +133,7 @@ struct shared_state {
 	int32_t *at;            /* [cols]: the column at each place of SciPy's list */
 	float *kept;            /* [l.kept][l.pitch]: the costs of the first rows */
 	struct found *slots;    /* [2 * 32] */
-	int32_t *
-		flags; /* [0]: set if look_for_bad has found an invalid cost; [1]: the row to search next; [32 ..]: counts of the warps in give_pairs */
+	int32_t *flags;         /* [0]: the row to search next; [32 ..]: counts of the warps in give_pairs */
 };
 
 STK_DEVICE struct shared_state carve_shared(uint8_t *memory, uint8_t *fixed, const struct stk_assign_launch *l)
@@ -204,8 +203,8 @@ STK_DEVICE void keep_row(const struct problem *s, float *to, int32_t i)
 	} while (0)
 
 /* Copies the first `kept` rows to shared memory, and finds for each row the column of its least cost, in m.col_of, and that cost, in m.row_dual. The column is
- * -1 if several columns have the least cost or if it is infinite, and BAD_COST if a cost of the row is invalid. While the column is free, the first step of the row's
- * search would find it too: the price of a free column is 0, and the prices of owned columns only fall, which makes them dearer. A warp does a row. */
+ * -1 if several columns have the least cost or if it is infinite, and BAD_COST if a cost of the row is invalid. While the column is free, the first step of the
+ * row's search would find it too: the price of a free column is 0, and the prices of owned columns only fall, which makes them dearer. A warp does a row. */
 static __device__ __noinline__ void least_of_rows(struct problem s, struct shared_state m, int kind, int32_t kept, int32_t pitch)
 {
 	int32_t lane = (int32_t)threadIdx.x & 31, warp = (int32_t)threadIdx.x >> 5, warps = (int32_t)blockDim.x >> 5;
@@ -268,18 +267,12 @@ STK_DEVICE void augment(const struct shared_state *m, int32_t row, int32_t sink)
 	} while (i != row);
 }
 
-/* Sets m->flags[0] if a cost in the rows from `row` on is invalid (NaN or -inf). Called when no search will read these rows, since an invalid cost outranks
- * infeasibility. All threads of the block must call this. */
-STK_DEVICE void look_for_bad(const struct problem *s, int kind, const struct shared_state *m, int32_t row)
+/* Returns whether a row from `row` on has an invalid cost (NaN or -inf): it outranks infeasibility, also in rows that no search will read. */
+STK_DEVICE int32_t has_bad_row(const struct shared_state *m, int32_t row, int32_t rows)
 {
-	__syncthreads();
-	for (int32_t i = row; i < s->rows; i++) {
-		for (int32_t j = (int32_t)threadIdx.x; j < s->cols; j += (int32_t)blockDim.x) {
-			if (!(load_cost(s, kind, i, j) > -INFINITY))
-				m->flags[0] = 1;
-		}
-	}
-	__syncthreads();
+	while (row < rows && m->col_of[row] != BAD_COST)
+		row++;
+	return row < rows;
 }
 
 /* Writes the pairs by ascending row, followed by zeros. In a tall problem the caller's rows are the search's columns: the number of owned columns before a

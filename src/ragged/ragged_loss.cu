@@ -37,25 +37,25 @@ STK_KERNEL void ragged_focal(struct stk_focal f)
 		sum += stk__focal(&f, stk__load_float(f.logits, f.dtype, first + i), is_hot(&f, s, i, classes), NULL);
 	sum = block_sum(sum);
 	if (threadIdx.x == 0)
-		f.loss[s] = sum / stk__pairs_of(f.pairs, s);
+		f.loss[s] = f.pairs ? sum / stk__divisor(f.pairs[s]) : sum;
 }
 
 STK_KERNEL void ragged_focal_grad(struct stk_focal f)
 {
 	const uint32_t classes = (uint32_t)f.classes, n = (uint32_t)f.queries * classes;
 	int64_t s = blockIdx.x, first = s * n;
-	float scale = f.scale[s * f.scale_stride] / stk__pairs_of(f.pairs, s);
+	float scale = f.scale[s * f.scale_stride] / (f.pairs ? stk__divisor(f.pairs[s]) : 1.0f);
 	for (uint32_t i = blockIdx.y * THREADS + threadIdx.x; i < n; i += gridDim.y * THREADS) {
 		float slope;
 		stk__focal(&f, stk__load_float(f.logits, f.dtype, first + i), is_hot(&f, s, i, classes), &slope);
-		stk__store_grad(f.grad, f.dtype, first + i, scale * slope);
+		stk__store_float(f.grad, f.dtype, first + i, scale * slope);
 	}
 }
 
 STK_KERNEL void ragged_l1(struct stk_l1 l)
 {
-	int64_t s = blockIdx.x, n = l.pairs * l.values, first = s * n, used = stk__size_of(l.sizes, s, l.pairs) * l.values;
-	float divisor = l.mean && used > l.values ? (float)(used / l.values) : 1.0f, sum = 0;
+	int64_t s = blockIdx.x, pairs = stk__size_of(l.sizes, s, l.pairs), n = l.pairs * l.values, first = s * n, used = pairs * l.values;
+	float divisor = l.mean ? stk__divisor(pairs) : 1.0f, sum = 0;
 	float scale = l.grad ? l.scale[s * l.scale_stride] / divisor : 0;
 	for (int64_t i = threadIdx.x; i < n; i += THREADS) {
 		float difference = i < used ? l.ours[first + i] - l.theirs[first + i] : 0;

@@ -84,9 +84,9 @@ struct stk_block {
 struct stk_block_source {
 	struct stk_gpu_device *dev; /* NULL: only host memory */
 	struct stk_shared_pool shared;
-	/* Of the last allocation on the GPU that failed: its error, and the bytes that were free there, or SIZE_MAX; under the lock of `shared`. */
-	struct stk_error gpu_error;
-	size_t gpu_available;
+	/* Both are guarded by the lock of `shared`. */
+	struct stk_error gpu_error; /* error of the last allocation on the GPU that failed */
+	size_t gpu_available;       /* number of bytes that were free on the GPU then; SIZE_MAX: not known */
 };
 
 /* Prepares the block for the next batch: gives it a region of `fixed` bytes and `extra_bytes` bytes after it, and releases its chunks. Does not allocate if the

@@ -360,7 +360,7 @@ def test_a_mixture_is_measured_as_its_sources():
 
 
 def test_a_new_pipeline_of_one_source_counts_from_0(monkeypatch):
-    """A Loader with a sampler makes a pipeline for each epoch, whose counters begin at 0. Those of the other sources go on."""
+    """A Loader with a sampler makes a pipeline for each epoch, whose counters begin at 0. The counters of the other sources continue."""
     clock = iter(range(100))
     monkeypatch.setattr(stoker.metrics, "time", types.SimpleNamespace(monotonic=lambda: next(clock)))
     again = stoker.Loader((np.zeros((8, 9, 9, 3), np.uint8), np.arange(8)), 8, sampler=lambda epoch: range(8))

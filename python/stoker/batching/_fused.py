@@ -11,10 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ._native import CODES, INDEX_BYTES, device_of, direct, has_tangent, lib, pointer
+from ._native import CODES, FLOATS, INDEX_BYTES, device_of, direct, has_tangent, lib, pointer
 from ._ops import _dense
-
-_FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
 def _strided(scale: Tensor) -> tuple[Tensor, int]:
@@ -28,7 +26,7 @@ def _strided(scale: Tensor) -> tuple[Tensor, int]:
 
 
 def composed_focal(logits: Tensor, wanted: Tensor, alpha: Any, gamma: Any) -> Tensor:
-    """Returns the sum of the focal loss (.., B) of logits (.., B, Q, C). wanted: (.., B, Q), the class of each query; C means none."""
+    """Returns the sum of the focal loss (.., B) of logits (.., B, Q, C). wanted: (.., B, Q), the class of each query, or C for a query without a target."""
     hot = wanted.unsqueeze(-1) == torch.arange(logits.shape[-1], dtype=wanted.dtype, device=logits.device)
     x = torch.where(hot, logits, -logits).float()  # sigmoid(x) is the probability of the right answer
     weight = torch.where(hot, alpha, 1 - alpha)
@@ -41,7 +39,7 @@ def takes_focal(logits: Tensor, wanted: Tensor, alpha: Any, gamma: Any) -> bool:
         logits.is_cuda
         and direct(logits)
         and not has_tangent(logits)
-        and logits.dtype in _FLOATS
+        and logits.dtype in FLOATS
         and wanted.dtype in INDEX_BYTES
         and type(alpha) in (float, int)
         and type(gamma) in (float, int)
@@ -119,11 +117,11 @@ def takes_l1(ours: Tensor, theirs: Tensor, sizes: Tensor, weight: Any) -> bool:
 def _l1_run(
     ours: Tensor, theirs: Tensor, sizes: Tensor, mean: bool, loss: Tensor | None, scale: Tensor | None, grad: Tensor | None
 ) -> None:
-    device, stride, dims = device_of(ours), 0, sizes.dim()
+    device, stride = device_of(ours), 0
     if scale is not None:
         scale, stride = _strided(scale)
     lib.l1(
-        device.handle, device.stream(), prod(ours.shape[:dims]), ours.shape[-2], ours.shape[-1], ours.data_ptr(),
+        device.handle, device.stream(), prod(ours.shape[:-2]), ours.shape[-2], ours.shape[-1], ours.data_ptr(),
         theirs.data_ptr(), sizes.data_ptr(), mean, pointer(loss), pointer(scale), stride, pointer(grad),
     )  # fmt: skip
 

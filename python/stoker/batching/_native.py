@@ -34,6 +34,7 @@ CODES: dict[torch.dtype, int] = {
     torch.uint8: 0, torch.int8: 4, torch.int16: 5, torch.int32: 6, torch.int64: 7, torch.float16: 8, torch.float32: 9,
     torch.float64: 10, torch.bool: 11, torch.bfloat16: 12, torch.complex64: 100, torch.complex128: 101,
 }  # fmt: skip
+FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)  # the types with which libstoker computes
 INDEX_BYTES: dict[torch.dtype, int] = {torch.int32: 4, torch.int64: 8}
 
 # The functions that count refused indices, in the order of their counters in Device.refused. UNCOUNTED: refused indices of the call are not counted.

@@ -10,13 +10,12 @@ import torch
 from torch import Tensor
 
 from ..errors import ShapeError
-from ._native import ASSIGNMENT, CODES, device_of, direct, lib, pointer
+from ._native import ASSIGNMENT, CODES, FLOATS, device_of, direct, lib, pointer
 from ._ops import _dense, _register
 from ._shapes import Layout, require, value_outside
 from .ragged_batch import RaggedBatch
 
 SOLVED, INFEASIBLE, INVALID = 0, 1, 2
-_FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
 class Assignment(NamedTuple):
@@ -116,7 +115,7 @@ def linear_sum_assignment(
             num_rows = cost.sample_sizes
         else:
             num_cols = cost.sample_sizes
-    if tensor.dtype not in _FLOATS:
+    if tensor.dtype not in FLOATS:
         tensor = tensor.double()
     rows, cols = (
         _counts(name, given, batch, tensor, tensor.shape[dim])

@@ -10,14 +10,13 @@ import torch
 from torch import Tensor
 
 from ..errors import ShapeError
-from ._native import CODES, COST, INDEX_BYTES, device_of, direct, lib, pointer
+from ._native import CODES, COST, FLOATS, INDEX_BYTES, device_of, direct, lib, pointer
 from ._ops import _dense, _register
 from ._shapes import Layout, require
 from .ragged_batch import RaggedBatch, check_sizes
 
 CLASSIFICATION = {"focal": 0, "softmax": 1, "probability": 2}
 BOX_FORMAT = {"xyxy": 0, "cxcywh": 1, "xyzwlh": 2}
-_FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 Ragged = RaggedBatch | Tensor
 
 
@@ -66,7 +65,7 @@ def _check_pair(name: str, given: Tensor, target_name: str, target: Tensor, batc
         raise ShapeError(
             f"{name} {tuple(given.shape)} does not fit {target_name} {tuple(target.shape)}: (.., {', '.join(map(str, batch))}, Q, D) is expected"
         )
-    require(given.dtype in _FLOATS, lambda: f"{name} must be a float tensor, not {given.dtype}")
+    require(given.dtype in FLOATS, lambda: f"{name} must be a float tensor, not {given.dtype}")
     require(given.device == target.device, lambda: f"{name} is on {given.device}, {target_name} on {target.device}")
 
 
@@ -97,7 +96,7 @@ def _check_labels(logits: Tensor, labels: Tensor, batch_dims: int) -> None:
 
 def _check_boxes(boxes: Tensor, target: Tensor, batch_dims: int, least: int) -> None:
     _check_pair("boxes", boxes, "target_boxes", target, target.shape[:batch_dims])
-    require(target.dtype in _FLOATS, lambda: f"target_boxes must be a float tensor, not {target.dtype}")
+    require(target.dtype in FLOATS, lambda: f"target_boxes must be a float tensor, not {target.dtype}")
     if target.dim() != batch_dims + 2 or boxes.shape[-1] != target.shape[-1]:
         raise ShapeError(f"boxes {tuple(boxes.shape)} and target_boxes {tuple(target.shape)} must have the same number of values a box")
     require(boxes.shape[-1] <= 32, lambda: f"boxes {tuple(boxes.shape)} have more than 32 values")

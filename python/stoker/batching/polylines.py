@@ -8,12 +8,10 @@ import torch
 from torch import Tensor
 
 from ..errors import ShapeError
-from ._native import CODES, device_of, has_tangent, lib, pointer
+from ._native import CODES, FLOATS, device_of, has_tangent, lib, pointer
 from ._ops import _dense
 from ._shapes import require
 from .ragged_batch import RaggedBatch
-
-_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def interpolate(points: Tensor, distances: Tensor, *, relative: bool = False) -> Tensor:
@@ -60,7 +58,7 @@ def _check(points: Tensor, distances: Tensor | None) -> None:
     # A call on one short polyline takes three microseconds, so a check builds its message only after it has failed.
     if points.dim() != 3:
         raise ShapeError(f"points have the shape {tuple(points.shape)}: (batch, points, dims) is expected")
-    if points.dtype not in _FLOATS:
+    if points.dtype not in FLOATS:
         raise ShapeError(f"points are {points.dtype}: floats are expected")
     if torch.is_grad_enabled() and (points.requires_grad or (distances is not None and distances.requires_grad)):
         raise ShapeError("polylines are not differentiable, and an input requires grad: call .detach() on it")

@@ -103,7 +103,7 @@ def _share_of(loader: Any) -> tuple[int, int]:
 
 
 def _with_epoch(loader: Any) -> Any:
-    """Returns the sampler whose order follows from set_epoch(), such as torch's DistributedSampler; None if there is none."""
+    """Returns the sampler whose order follows from set_epoch(), such as torch's DistributedSampler, or None."""
     stateful = _stateful(loader).values()
     return next(
         (
@@ -236,11 +236,8 @@ def check(state: Any) -> None:
             raise StateError(f"the state of a stoker.DataLoader has no whole number {name!r}")
         if not -(2**63) * (name == "base_seed") <= state[name] < end:
             raise StateError(f"the state of a stoker.DataLoader is damaged: {name!r} is {state[name]!r:.100}")
-    for name, least, end in (
-        ("rank", 0, 2**31),
-        ("ranks", 0, 2**31),
-        ("epoch", -(2**63), 2**63),
-    ):  # states of earlier versions have none of them
+    # States of earlier versions lack these entries.
+    for name, least, end in (("rank", 0, 2**31), ("ranks", 0, 2**31), ("epoch", -(2**63), 2**63)):
         if not isinstance(state.get(name, 0), int) or not least <= state.get(name, 0) < end:
             raise StateError(f"the state of a stoker.DataLoader is damaged: {name!r} is {state[name]!r:.100}")
     for name in ("generator", "sampler_generator", "default_generator", "default_generator_now"):
