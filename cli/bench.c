@@ -90,8 +90,8 @@ static bool look_at_threads(double *waited)
 	return busy;
 }
 
-/* Waits until the pipeline has filled its slots and is idle, so that a slice measures only its own work. Returns the time at which it became idle. Idle
- * means that little CPU time is used and that no thread is ready to run. The first does not suffice: on a busy machine, a thread that is ready may get no
+/* Waits until the pipeline has filled its slots and is idle, so that a slice measures only its own work. Returns the time at which it became idle. Idle means
+ * that little CPU time is used and that no thread is ready to run. Little CPU time does not suffice: on a busy machine, a thread that is ready may get no
  * CPU time for a while. */
 static double wait_idle(void)
 {

@@ -183,8 +183,8 @@ static void print_unread(const struct session *session, int64_t bad)
 		printf("  and %" PRId64 " more\n", bad - shown);
 }
 
-/* Returns how many of the objects were fetched. objects: number of objects that were read; bad: number of those that could not be read. The storage's counters
- * may include objects of the next epoch, which the pipeline has read ahead: those that find no room in the cache, or that cannot be read. */
+/* Returns how many of the objects were fetched. objects: number of objects that were read; bad: number of those that could not be read. The pipeline reads
+ * ahead, so the storage's counters may include objects of the next epoch, namely those that find no room in the cache or cannot be read. */
 static int64_t count_fetched(struct stk_storage *st, int64_t objects, int64_t bad)
 {
 	const double missed = counter(st, "cache_misses") - (double)bad, read = counter(st, "cache_kept") + counter(st, "cache_left_out");

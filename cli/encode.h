@@ -11,7 +11,7 @@
 struct encoder_settings {
 	const char *codec; /* one of encoder_codecs */
 	int64_t gop;       /* number of frames from one key frame to the next */
-	int64_t quality;   /* the codec's constant rate factor; -1: the default of encoder_quality */
+	int64_t quality;   /* the codec's constant rate factor; -1: the codec's default, which encoder_quality returns */
 	bool lossless;     /* true: decoding gives exactly the encoded pixels; only for h264 and hevc */
 	int64_t threads;   /* number of threads; 0: the encoder decides */
 	double rate;       /* frames per second */

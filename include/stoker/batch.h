@@ -71,7 +71,7 @@ STK_API STK_MUST_USE enum stk_status stk_batch_wrap(const struct stk_tensor *sam
  * is the thread's own. The host does not wait. Call it once for each stream that reads the batch; any thread. It has no effect on batches
  * in host memory. STK_LIMIT: more than 4 streams read the batch; make the others wait for one of these. */
 STK_API STK_MUST_USE enum stk_status stk_batch_use_stream(struct stk_batch *batch, uint64_t stream, struct stk_error *err);
-/* Does the same for one output, for callers that have a reference only to that output. STK_INVALID: no such output. */
+/* Like stk_batch_use_stream, for one output: for callers that have a reference only to that output. STK_INVALID: no such output. */
 STK_API STK_MUST_USE enum stk_status stk_batch_use_stream_output(
 	struct stk_batch *batch, int32_t output, uint64_t stream, struct stk_error *err);
 

@@ -2,19 +2,19 @@
  *
  * Batched work over samples of unequal size, for losses: indexing, padding, exact linear assignment, matching costs, losses and heatmaps, on CPU and CUDA.
  *
- * Arrays are dense row-major memory of the caller, unless a struct has strides. Data is (batch, outer, items, inner): `items` is the ragged dim, padded on
- * the right to its largest size; `sizes` says how many items of each sample are real (NULL: all). Nothing is allocated for the results.
+ * Arrays are dense row-major memory of the caller, unless a struct has strides. Data is (batch, outer, items, inner): `items` is the ragged dim, padded on the
+ * right to its largest size; `sizes` says how many items of each sample are real (NULL: all). Nothing is allocated for the results.
  *
- * A struct stk_ragged belongs to one device: the CPU (device -1) or a CUDA device. On CUDA all pointers are device memory, `stream` is a CUstream
- * of the context that is current, work is enqueued there and nothing waits for it, so that calls can be captured into a CUDA graph. On the CPU
- * `stream` is ignored and the work is done on return. Any thread may call, also several at a time with one handle.
+ * A struct stk_ragged belongs to one device: the CPU (device -1) or a CUDA device. On CUDA all pointers are device memory, `stream` is a CUstream of the
+ * context that is current, work is enqueued there and nothing waits for it, so that calls can be captured into a CUDA graph. On the CPU `stream` is ignored and
+ * the work is done on return. Any thread may call, also several at a time with one handle.
  *
  * A bad index never causes an access outside of an array: a read gives the filler, and a write is dropped. Each bad index adds one to *refused, a counter in
- * the device's memory; with NULL they are not counted. Where a function differs, its comment says so.
+ * the device's memory; if `refused` is NULL, bad indices are not counted. Where a function differs, its comment says so.
  *
- * Errors of all functions. STK_INVALID: an extent is negative or too large (items and indices are below 2^31), or the size in bytes of an element or index
- * is not one of those listed. STK_NO_MEMORY: on the CPU, scratch memory. STK_LIMIT: on CUDA, more blocks than a launch can have. STK_CUDA: a call of the
- * driver failed. Others are named with the function. */
+ * All functions can return these errors. STK_INVALID: an extent is negative or too large (items and indices are below 2^31), or the size in bytes of an element
+ * or index is not one of those listed. STK_NO_MEMORY: on the CPU, scratch memory. STK_LIMIT: on CUDA, more blocks than a launch can have. STK_CUDA: a call of
+ * the driver failed. The comment of a function names its other errors. */
 #ifndef STOKER_BATCHING_H
 #define STOKER_BATCHING_H
 
@@ -215,7 +215,7 @@ struct stk_focal {
 	int64_t scale_stride;
 	void *grad; /* (samples, queries, classes) */
 };
-/* STK_UNSUPPORTED: dtype is not a float type. STK_INVALID: also if a sample has 2^31 values or more. */
+/* Computes the losses and their gradient. STK_UNSUPPORTED: dtype is not a float type. STK_INVALID: also if a sample has 2^31 values or more. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_focal(struct stk_ragged *r, const struct stk_focal *f, void *stream, struct stk_error *err);
 
 /* loss[s] = sum over the first sizes[s] pairs, and over their values, of |ours - theirs|. With `mean` it is divided by max(1, sizes[s]). `grad` is the

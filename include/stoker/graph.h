@@ -150,9 +150,9 @@ struct stk_feed_request {
 /* A struct in which a source may describe a sample in addition to its tensors. An empty struct, {0}, says nothing. */
 struct stk_fed_sample {
 	const char *uri; /* the sample's name in messages, for example the path of its file; NULL: it has no name */
-	/* The reason why the source could not make this sample; NULL: it could. The pipeline's on_error policy then treats the sample like one that could not
-	 * be decoded. The source must still give tensors for it, of the same type and number of dimensions as the others; their values are not read. In a
-	 * pipeline that also has a reader, and under STK_ON_ERROR_REPLACE, the batch fails instead. */
+	/* The reason why the source could not make this sample; NULL: the source made it. The pipeline's on_error policy then treats the sample like one that
+	 * could not be decoded. The source must still give tensors for it, of the same type and number of dimensions as the others; their values are not read.
+	 * In a pipeline that also has a reader, and under STK_ON_ERROR_REPLACE, the batch fails instead. */
 	const char *failure;
 	int64_t id; /* the sample's number in the source's data; used only if `numbered` is true */
 	bool numbered;

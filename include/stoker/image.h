@@ -29,8 +29,8 @@ struct stk_image_request {
 	enum stk_image_type type;
 	/* Type of the pixels: UINT8, UINT16, INT16 or FLOAT, to whose range the values are scaled (floats: 0 to 1), or STK_NO_DTYPE for the file's type. */
 	enum stk_dtype dtype;
-	/* Both only for files that hold measurements instead of a picture: floats, signed numbers, or bands that are not colours. keeps_channels: such a file
-	 * keeps all its channels, whatever `type` is. keeps_dtype: it keeps its element type, whatever `dtype` is. */
+	/* These two matter only for files that hold measurements instead of a picture: floats, signed numbers, or bands that are not colours. keeps_channels:
+	 * such a file keeps all its channels, whatever `type` is. keeps_dtype: it keeps its element type, whatever `dtype` is. */
 	bool keeps_channels, keeps_dtype;
 	bool as_stored; /* true: EXIF's orientation is not applied */
 	bool lenient;   /* true: a file that was cut off is decoded as far as possible, and JPEG data about which libjpeg-turbo only

@@ -25,11 +25,11 @@ struct stk_machine {
 	int64_t memory;                     /* size of the machine's memory in bytes */
 	int64_t memory_limit;               /* the cgroup's limit in bytes */
 	int64_t memory_free;                /* bytes available now, including the page cache */
-	int64_t open_files, open_files_max; /* RLIMIT_NOFILE, soft and hard */
-	int64_t locked_memory;              /* RLIMIT_MEMLOCK, soft, bytes */
+	int64_t open_files, open_files_max; /* the soft and the hard RLIMIT_NOFILE */
+	int64_t locked_memory;              /* the soft RLIMIT_MEMLOCK in bytes */
 	bool cuda_built;                    /* CUDA kernels are in this build */
-	const char *cuda_archs;             /* architectures of those kernels, "75 80 90"; "" if the build has none */
-	int32_t cuda_needed;                /* the CUDA version that a driver must support for them (12000 is 12.0); 0 without kernels */
+	const char *cuda_archs;             /* architectures that this build has kernels for, "75 80 90"; "" if it has none */
+	int32_t cuda_needed;                /* the CUDA version that the driver must support for this build's kernels (12000 is 12.0); 0: no kernels */
 };
 
 STK_API STK_MUST_USE enum stk_status stk_machine_probe(struct stk_machine *out, struct stk_error *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A running pipeline. Work starts with the first stk_pipeline_next (or stk_pipeline_start) and runs ahead of the consumer by `prefetch` batches.
- * Functions here are for one thread at a time, except stk_pipeline_cancel and the counters: any thread. */
+ * A running pipeline. Work starts with the first stk_pipeline_next (or stk_pipeline_start) and runs ahead of the consumer by `prefetch` batches. Only one
+ * thread at a time may call the functions here, except stk_pipeline_cancel and stk_pipeline_counters, which any thread may call. */
 #ifndef STOKER_PIPELINE_H
 #define STOKER_PIPELINE_H
 
@@ -51,8 +51,9 @@ struct stk_pipeline_config {
 	 * that is less. */
 	size_t gpu_memory;
 	enum stk_decoding decode; /* STOKER_DECODE of the environment replaces AUTO */
-	/* Maximum number of reads in flight, at most STK_MOST_READ_REQUESTS. Together with reads that have ended but whose batch has not begun, there are at
-	 * most twice as many. 0: 256; or 1024 for a remote source, which raises its own number of requests only as long as that brings more bytes. */
+	/* Maximum number of reads in flight, at most STK_MOST_READ_REQUESTS. Reads in flight, and those that have ended but whose batch has not begun, are
+	 * together at most twice as many. 0: 256; or 1024 for a remote source, which raises its own number of requests only as long as that brings more
+	 * bytes. */
 	int32_t read_requests;
 	/* Limits the total size of the buffers for data that is read ahead. The size of a read that has not ended is estimated as the mean of recent
 	 * objects. If the buffer of a remote object would exceed the limit, the object is read later: when there is space, or when the next batch to deliver
@@ -60,8 +61,8 @@ struct stk_pipeline_config {
 	 * MiB, or 160 MiB for a remote source */
 	size_t read_bytes;
 	/* Limits the memory of batches that the consumer keeps. The first ones, about 16, lie in the pipeline's slots and do not count. The limit is in bytes,
-	 * and holds separately for the host and the GPU. At the limit stk_pipeline_next returns STK_LIMIT until the consumer releases batches. 0: half of
-	 * the memory that is free there at that time. */
+	 * and holds separately for the host and the GPU. At the limit stk_pipeline_next returns STK_LIMIT until the consumer releases batches. 0: half of the
+	 * sum of the memory that is free there and the memory that kept batches take; this is computed again as they grow. */
 	size_t held_limit;
 	int32_t max_batches;         /* maximum number of batches that are being made or are kept; more give STK_LIMIT. 0: no limit */
 	const char *trace;           /* path of a Chrome trace to write when the pipeline ends; NULL: no trace */
