@@ -29,7 +29,7 @@ struct stk_machine {
 	int64_t locked_memory;              /* the soft RLIMIT_MEMLOCK in bytes */
 	bool cuda_built;                    /* CUDA kernels are in this build */
 	const char *cuda_archs;             /* architectures that this build has kernels for, "75 80 90"; "" if it has none */
-	int32_t cuda_needed;                /* the CUDA version that the driver must support for this build's kernels (12000 is 12.0); 0: no kernels */
+	int32_t cuda_needed;                /* CUDA version that the build's kernels need (12000 is 12.0); 0 without kernels */
 };
 
 STK_API STK_MUST_USE enum stk_status stk_machine_probe(struct stk_machine *out, struct stk_error *err);
