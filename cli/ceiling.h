@@ -14,7 +14,8 @@ struct ceiling {
 	char **paths; /* paths of the JPEG files, which ceiling_close frees */
 	size_t count, capacity;
 	int32_t threads;
-	int64_t next; /* number of the next image, which also seeds its window; later runs continue it, so that a file gets other windows */
+	/* number of the next image, which also seeds its window; not reset by later runs, so that a file gets other windows */
+	int64_t next;
 };
 
 /* Lists the JPEG files under a folder. Returns false if it finds no files or memory is short. */

@@ -60,7 +60,7 @@ char *read_text_file(const char *path, size_t *size, struct stk_error *err);
 bool is_tree(const char *source);
 bool is_pipeline(const char *path); /* returns whether the path ends in .json, as pipelines' files do */
 /* Returns whether the source is one that `run` and `explain` take: a pipeline, or a data set for which the usual training pipeline is made. Otherwise prints
- * what they take. */
+ * which sources they take. */
 bool makes_pipeline(const char *command, const char *source);
 
 #endif

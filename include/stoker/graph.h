@@ -173,13 +173,16 @@ struct stk_feed {
 	void (*release)(void *user);
 	void *release_user;
 };
-/* Says what the result of a source's pull depends on, which determines the positions of an epoch from which a saved state can be restored; states with other
+/* Says on what the result of a source's pull depends. This determines the positions of an epoch from which a saved state can be restored; states with other
  * positions are refused. */
 enum stk_seek {
-	STK_SEEK_NONE,     /* pull depends on earlier calls of the epoch, like a restarting iterator: only at the start of an epoch */
-	STK_SEEK_BATCH,    /* pull depends on request.epoch, batch and index: after any whole batch */
-	STK_SEEK_POSITION, /* pull depends on request.epoch and position: anywhere, also with another batch size or number of shards */
-	STK_SEEK_NEVER,    /* pull depends on all earlier calls, like an iterator that never restarts: only at the start of a run */
+	/* pull depends on earlier calls of the epoch, like a restarting iterator: restored only at the start of an epoch */
+	STK_SEEK_NONE,
+	STK_SEEK_BATCH, /* pull depends on request.epoch, batch and index: restored after any whole batch */
+	/* pull depends on request.epoch and position: restored anywhere, also with another batch size or number of shards */
+	STK_SEEK_POSITION,
+	/* pull depends on all earlier calls, like an iterator that never restarts: restored only at the start of a run */
+	STK_SEEK_NEVER,
 };
 struct stk_source_callbacks {
 	/* Returns STK_OK; STK_END: this epoch has no more data, and in sample mode the batch ends with the samples given so far; STK_USER

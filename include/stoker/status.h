@@ -59,7 +59,7 @@ struct stk_error {
 	int64_t offset;     /* byte offset in the source, or -1 */
 	char op[256];       /* operator, and where the user wrote it ("decoders.image at train.py:31"), or "" */
 	char uri[512];      /* the sample's file or object, or "" */
-	char message[1024]; /* the whole text, as a user should read it */
+	char message[1024]; /* the complete message for the user */
 };
 
 /* Return the name of a status ("INVALID", "IO", ...) and a short text. Any thread. Never NULL. */

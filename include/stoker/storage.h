@@ -94,10 +94,11 @@ struct stk_storage_report {
 	size_t size;                    /* sizeof(struct stk_storage_report), set by the caller */
 	char endpoint[256], region[64]; /* the endpoint and the region that the requests use; "" if they use none */
 	char keys[64];                  /* where the keys come from, for example "the environment"; "" if no keys are needed */
-	double first_ms, answer_ms;     /* time of the first request, with connecting, and median of five others; 0: no answer */
-	int64_t clock_s;                /* the store's clock minus this machine's clock, in seconds; INT64_MIN: unknown */
-	bool listed;                    /* true if the bucket may be listed */
-	bool found;                     /* true if the URI's object exists, or an object whose name begins like it */
+	/* time of the first request, which includes connecting; median time of five later requests; 0: no answer */
+	double first_ms, answer_ms;
+	int64_t clock_s; /* the store's clock minus this machine's clock, in seconds; INT64_MIN: unknown */
+	bool listed;     /* true if the bucket may be listed */
+	bool found;      /* true if there is an object with the URI's name, or one whose name begins with it */
 };
 /* Sends a few small requests and waits for the answers. Fails if a pipeline's requests would, or if `uri` is local; fills the report as far as it can. */
 STK_API STK_MUST_USE enum stk_status stk_storage_probe(

@@ -64,7 +64,8 @@ struct stk_video_frame {
 /* Describes a frame. STK_INVALID: there is no such frame. */
 STK_API STK_MUST_USE enum stk_status stk_video_frame(
 	const struct stk_video *v, int64_t frame, struct stk_video_frame *out, struct stk_error *err);
-/* Returns the frame that is shown at a time: the last that begins at or before it; -1 before the first. The last frame is returned also after its end. */
+/* Returns the number of the frame that is shown at a time: the last frame that begins at or before this time, or -1 if no frame does. For times after the end of
+ * the last frame, returns the last frame's number. */
 STK_API int64_t stk_video_shown(const struct stk_video *v, double seconds);
 
 /* Finds the byte range of the file with the packets from which the frames first .. last are decoded. *length is 0 if all of them are in memory. STK_INVALID:
@@ -90,9 +91,9 @@ STK_API void stk_video_device_close(struct stk_video_device *d);
 STK_API STK_MUST_USE enum stk_status stk_video_use_gpu(struct stk_video *v, struct stk_video_device *d, struct stk_error *err);
 
 /* Like stk_video_read, but writes the frames to memory of the GPU: count * height * width * 3 bytes at `to`, height and width as stk_video_describe gives them.
- * The GPU's video decoder makes the frames that it has an engine for, and the cores make the others, with the same bytes. stream: the CUstream on which the
- * memory is used; NULL is the default stream. Work that was queued there before ends before the memory is written, and work that is queued there afterwards
- * finds the frames. STK_STATE: stk_video_use_gpu was not called. STK_SHAPE: a frame has another size. STK_CUDA, and the errors of stk_video_read. */
+ * The GPU's video decoder makes the frames that it supports, and the cores make the others, with the same bytes. stream: the CUstream on which the memory is
+ * used; NULL is the default stream. Work that was queued there before ends before the memory is written, and work that is queued there afterwards finds the
+ * frames. STK_STATE: stk_video_use_gpu was not called. STK_SHAPE: a frame has another size. STK_CUDA, and the errors of stk_video_read. */
 STK_API STK_MUST_USE enum stk_status stk_video_read_gpu(
 	struct stk_video *v, const int64_t *frames, int64_t count, bool planar, uint64_t to, void *stream, struct stk_error *err);
 
@@ -101,7 +102,7 @@ STK_API STK_MUST_USE enum stk_status stk_video_read_gpu(
  * and the time that the cores spent: "read_seconds" (reading packets), "decode_seconds" and "convert_seconds" (to RGB), which leave out the work of the GPU.
  * Fills at most n entries and returns the number of counters. */
 STK_API size_t stk_video_counters(const struct stk_video *v, struct stk_counter *out, size_t n);
-/* Returns why frames for the GPU were decoded on the cores the last time that happened; "" if it has not. Valid until the next call. */
+/* Returns the reason why frames for the GPU were last decoded on the cores; "" if they never were. Valid until the next call. */
 STK_API const char *stk_video_why_on_cores(const struct stk_video *v);
 
 #ifdef __cplusplus

@@ -248,8 +248,8 @@ static size_t frame_bytes(const struct reading *r)
 	return (size_t)r->width * (size_t)r->height * 3;
 }
 
-/* Sets the size in pixels that all frames of the reading must have to that of its first frame, and makes v->frames large enough for all of them. STK_LIMIT:
- * they need more than 32 GiB. */
+/* Sets the reading's width and height, which all of its frames must have, and makes v->frames large enough for these frames. STK_LIMIT: they need more than 32
+ * GiB. */
 static enum stk_status take_memory(struct reading *r, int32_t width, int32_t height, struct stk_error *err)
 {
 	const size_t most = (size_t)1 << 35;

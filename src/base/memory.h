@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Declares the functions through which the library allocates, so that tests can count allocations and make them fail, and the arena, from which each worker
- * takes scratch memory. */
+ * Declares the functions through which the library allocates, so that tests can count allocations and make them fail. Also declares the arena, from which each
+ * worker takes scratch memory. */
 #ifndef STK_BASE_MEMORY_H
 #define STK_BASE_MEMORY_H
 
@@ -52,8 +52,9 @@ static inline bool stk__fault(enum stk_fault kind)
  * Pages of the block that the sample does not use are returned to the system before they and the sample's own memory together exceed the limit. */
 struct stk_arena {
 	uint8_t *block;
-	size_t capacity, used;     /* size of the block in bytes, and number of its bytes in use */
-	size_t in_use, need, peak; /* number of bytes taken from all blocks: now; at most since the last reset; at most ever */
+	size_t capacity, used; /* size of the block in bytes, and number of its bytes in use */
+	/* numbers of bytes taken from all blocks: now (in_use), at most since the last reset (need), and at most ever (peak) */
+	size_t in_use, need, peak;
 	size_t limit, charged,
 		refused; /* limit 0: no limit; charged: number of bytes charged to the sample; refused: total that the first refused take
 			  * would have needed */
@@ -67,8 +68,8 @@ void stk__arena_destroy(struct stk_arena *a);
  * loops need no tail. NULL: memory is short, or the limit would be exceeded. */
 #define STK_ARENA_SLACK 64
 void *stk__arena_take(struct stk_arena *a, size_t size);
-/* Like stk__arena_take, but does not count the memory towards the limit. NULL: memory is short. For memory of which the caller cannot know whether it will be
- * needed: the same sample must not sometimes be within the limit and sometimes over it. */
+/* Like stk__arena_take, but does not count the memory towards the limit. NULL: memory is short. For memory that the same sample needs in one run and not in
+ * another. If it counted, the sample would sometimes be within the limit and sometimes over it. */
 void *stk__arena_take_uncounted(struct stk_arena *a, size_t size);
 
 /* Returns the maximum number of bytes that an arena uses for a take of `size` bytes. */
