@@ -37,8 +37,8 @@ STK_HD uint64_t stk__whole_power(uint64_t a, bool is_signed, int64_t e)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wtype-limits"
 
-/* stk__arith_int64, stk__arith_uint64 and stk__arith_double return the result of `op` on a and b, computed in that type. `op` must be defined for the type
- * (see arithmetic_ops.h). For div and mod of integers, b must not be 0. */
+/* stk__arith_int64, stk__arith_uint64 and stk__arith_double return the result of `op` on a and b, computed in the type in their name. `op` must be defined for
+ * this type (see arithmetic_ops.h). For div and mod of integers, b must not be 0. */
 #define NONE 0
 #define BINARY(name, kind, whole, real)                                                                                                    \
 	case STK_ARITH_OP_##name:                                                                                                          \

@@ -34,7 +34,7 @@ struct stk_texel_tile {
 	bool whole;    /* each row has 32 pixels, one for each lane of the warp */
 	float *turn;   /* shared memory, 16-byte aligned: 4 * 32 floats for each warp; used if pixels are several floats */
 	uint32_t left; /* the lane that holds the first of the two pixels in this lane's word of RGB */
-	uint32_t pick; /* selects the word's bytes from that pixel and the next (__byte_perm) */
+	uint32_t pick; /* byte selector (__byte_perm) that takes this lane's word from the pixel of lane `left` and the pixel after it */
 };
 
 /* ---- reads at positions inside the image ---- */
@@ -283,7 +283,8 @@ static __device__ __forceinline__ void stk__texel_store(
 		((float *)(void *)to)[lane] = t.value[0];
 }
 
-/* Stores a warp's pixels of several floats, through shared memory, so that neighbouring addresses are stored together. Arguments: as for RGB. */
+/* Stores a warp's pixels of several floats, through shared memory, so that neighbouring addresses are stored together. Arguments: as for the function above,
+ * which stores RGB. */
 template <int C>
 static __device__ __forceinline__ void stk__texel_store(
 	const stk_texel_tile &tile, uint8_t *to, const stk_texel<float, C> &t, int32_t begin, int32_t end)

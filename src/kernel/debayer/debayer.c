@@ -7,9 +7,9 @@
 
 enum { PART = 512 }; /* maximum number of pixels that NAME_part makes */
 
-/* NAME_part makes output pixels begin .. begin + n - 1 of a row, NAME_of a row, and NAME an image. In the sensor's data, a row has green pixels and pixels
- * of one other colour, the row's own: red or blue. (x & 1) == phase for the pixels of the own colour. own: index of this colour in an output pixel; the
- * third colour has index 2 - own. `sum` is a type that holds the sum of four values. */
+/* NAME_part makes output pixels begin .. begin + n - 1 of a row, NAME_of a row, and NAME an image. In the sensor's data, a row has green pixels and pixels of
+ * one other colour, red or blue, which is called the row's own colour. (x & 1) == phase for the pixels of this colour. own: index of this colour in an output
+ * pixel; the third colour has index 2 - own. `sum` is a type that holds the sum of four values. */
 #define ROW(name, type, sum)                                                                                                               \
 	static inline __attribute__((always_inline)) void name##_part(type *restrict out, const type *restrict north,                      \
 		const type *restrict row, const type *restrict south, int begin, int n, int phase, int own)                                \

@@ -35,8 +35,8 @@ static __device__ __noinline__ float load_any(const uint8_t *src, int64_t i, int
 	return stk__filter_load(src, i, dtype);
 }
 
-/* Loads values low .. high - 1 of a row of bytes, in aligned words except at the ends. Stores value `low` at `to`. If row + low is k bytes after a multiple
- * of 4 bytes, `to` must be k floats after a multiple of 4 floats. All lanes of a warp must call this. */
+/* Converts values low .. high - 1 of a row of bytes to floats, and stores them from `to` on. Reads aligned words and stores float4s, except at the ends. So if
+ * row + low is k bytes after a multiple of 4 bytes, `to` must be k floats after a multiple of 16 bytes. All lanes of a warp must call this. */
 static __device__ __forceinline__ void load_bytes(float *to, const uint8_t *row, int32_t low, int32_t high)
 {
 	int32_t skew = (int32_t)((uintptr_t)(row + low) & 3), n = high - low;

@@ -83,8 +83,9 @@ struct stk_held_job {
 struct stk_jobs {
 	enum stk_status (*keep)(struct stk_jobs *jobs, const struct stk_job *job, struct stk_error *err);
 	struct stk_arena *arena;
-	unsigned cpu;              /* the features of the processor that loops may use (base/cpu.h); 0: plain C */
-	bool hold;                 /* only the next operator reads the results; a kind may store its job in `held` and not run it */
+	unsigned cpu; /* the features of the processor that loops may use (base/cpu.h); 0: plain C */
+	/* true: only the next operator reads the results, so a kind may store its job in `held` instead of running it */
+	bool hold;
 	struct stk_held_job *held; /* the held job, or NULL; the function that makes the next operator's job must call stk__jobs_settle */
 };
 

@@ -15,7 +15,7 @@ void stk__job_fill(uint8_t *dst, const uint8_t *value, int64_t n, int64_t elemen
 
 enum { STK_JOB_BLOCK = 512 };
 
-/* Which element of a source an output reads. */
+/* The element of a source that an output reads. */
 enum stk_job_pattern {
 	STK_JOB_WHOLE,    /* output i reads element i */
 	STK_JOB_REPEATED, /* output i reads element i % period */

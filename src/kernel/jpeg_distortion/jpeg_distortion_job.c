@@ -36,7 +36,7 @@ enum stk_status stk__job_jpeg_distortion(struct stk_jobs *jobs, const struct stk
 
 /* ---- on the GPU ---- */
 
-/* Indices of the kind's launches, to which STK_LAUNCH_jpeg_distortion is added for the index among the launches of all kinds. */
+/* Indices of the kind's launches; with STK_LAUNCH_jpeg_distortion added, indices among all kinds' launches. */
 enum { SAMPLES, PIXELS };
 static const struct stk_job_launch launches[] = {
 	[SAMPLES] = {"jpeg_distortion_gpu", "job_jpeg_samples", STK_JPEG_TILE_THREADS},

@@ -304,13 +304,14 @@ static __device__ __forceinline__ void convert8(uint2 luma, const chroma8 &chrom
 #define HALF (WARP_ROWS / 2 * UNITS) /* number of 16-byte units in the upper rows of all pairs of rows */
 #define WARP_BYTES (16 * WARP_ROWS * UNITS)
 
-/* The pixels that a thread stores, of those that its warp has made in shared memory: first the 16-byte units of the upper rows of all pairs of rows, then those
- * of the lower rows. A thread stores 16 bytes in each row of two pairs: the pair that begins at `to`, and the second pair after it. 12 threads store pairs 0
- * and 2; 12 others store 1 and 3. */
+/* Describes which pixels a thread copies from shared memory to the image. Shared memory holds STEP pixels of 8 rows, which form four pairs: first the 16-byte
+ * units of all upper rows, then those of all lower rows. The thread copies one unit in each row of two pairs: the pair whose upper row begins at `to`, and the
+ * pair 4 rows below it. 12 threads copy pairs 0 and 2, 12 others pairs 1 and 3, and the last 8 of the warp copy nothing. */
 struct row_store {
 	uint8_t *to;
 	const uint4 *from;
-	uint32_t pitch, at, end[4]; /* end: for each of the four rows, its bytes, or 0 if this thread does not store it */
+	/* at: offset of the thread's unit in a row; end: for each of the four rows, the row's size, or 0 if this thread does not store it */
+	uint32_t pitch, at, end[4];
 };
 
 /* Returns the source and the destination of the units that this thread stores. line: index in the window of the upper row of the warp's first pair. */

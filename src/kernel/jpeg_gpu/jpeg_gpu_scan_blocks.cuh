@@ -199,7 +199,8 @@ static __device__ __forceinline__ uint32_t follow_refinements(const stk_jpeg_gpu
 		}
 		w.bits.p = began;
 		if (passed == NO_ZERO) {
-			/* Restores the values that these had before the symbol. They are computed again, so that the loop needs no registers for copies. */
+			/* Restores the values that `from` and `corrections` had before the symbol. They are computed again, so that the loop needs no registers
+			 * for copies. */
 			from = stk__forget((int32_t)to) - (symbol >> 16);
 			corrections = stk__forget((int32_t)corrections) - (symbol & 31);
 			const closer_look look = look_closely(scan, w, symbol & 31, symbol >> 16);

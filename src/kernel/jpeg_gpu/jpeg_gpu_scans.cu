@@ -110,8 +110,8 @@ static __device__ bool first_dc_row(const stk_jpeg_gpu_view &v, const stk_jpeg_g
 	return !w.flags;
 }
 
-/* Decodes a row of a DC refinement, which has one bit for each block. Up to 32 blocks are decoded at a time, each by one lane. Returns false as enter_interval
- * does. */
+/* Decodes a row of a DC refinement, which has one bit for each block. Up to 32 blocks are decoded at a time, each by one lane. Returns false, with w.flags set,
+ * if enter_interval fails. */
 static __device__ bool refine_dc_row(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_image &image, const stk_jpeg_gpu_scan &scan,
 	scan_warp &w, const scan_shared &shared, uint32_t y, uint32_t row)
 {

@@ -60,7 +60,7 @@ enum stk_status stk__job_nonsilent(struct stk_jobs *jobs, const struct stk_nonsi
 
 /* ---- on the GPU ---- */
 
-/* Indices of the kind's launches, to which STK_LAUNCH_nonsilent is added for the index among the launches of all kinds. */
+/* Indices of the kind's launches; with STK_LAUNCH_nonsilent added, indices among all kinds' launches. */
 enum { CHUNKS, STRETCH };
 static const struct stk_job_launch launches[] = {
 	[CHUNKS] = {"nonsilent_gpu", "job_nonsilent_chunks", 0},

@@ -34,7 +34,7 @@ enum stk_status stk__job_pointwise(struct stk_jobs *jobs, const struct stk_point
 
 /* ---- on the GPU ---- */
 
-/* Indices of the kind's launches, to which STK_LAUNCH_pointwise is added for the index among the launches of all kinds. */
+/* Indices of the kind's launches; with STK_LAUNCH_pointwise added, indices among all kinds' launches. */
 enum { ANY, LOOKUP, MASK, NOISE, POISSON };
 static const struct stk_job_launch launches[] = {
 	[ANY] = {"pointwise_gpu", "job_pointwise", 0},

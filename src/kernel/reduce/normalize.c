@@ -44,8 +44,8 @@ enum stk_status stk__job_normalize(struct stk_jobs *jobs, const struct stk_job_n
 
 /* ---- on the GPU ---- */
 
-/* Indices of the kind's launches, to which STK_LAUNCH_normalize is added for the index among the launches of all kinds. MEASURE measures groups, then ANY or
- * FLAT makes the outputs. */
+/* Indices of the kind's launches; with STK_LAUNCH_normalize added, indices among all kinds' launches. MEASURE measures groups, then ANY or FLAT makes the
+ * outputs. */
 enum { MEASURE, ANY, FLAT };
 static const struct stk_job_launch launches[] = {
 	[MEASURE] = {"normalize_gpu", "job_measure", 0},

@@ -7,7 +7,7 @@
 
 #define STK_REDUCE_GROUPS 2048 /* number of short groups per thread block */
 
-/* Indices of the kind's launches, to which STK_LAUNCH_reduce is added for the index among the launches of all kinds. */
+/* Indices of the kind's launches; with STK_LAUNCH_reduce added, indices among all kinds' launches. */
 enum { STK_REDUCE_ANY, STK_REDUCE_COLUMNS, STK_REDUCE_ROWS };
 
 /* Returns the number of thread blocks. A short group is reduced by one thread, a long one by a whole thread block. */

@@ -63,8 +63,8 @@ enum stk_status stk__job_sample(struct stk_jobs *jobs, const struct stk_job_samp
 
 /* ---- on the GPU ---- */
 
-/* Indices of the kind's launches, to which STK_LAUNCH_sample is added for the index among the launches of all kinds. VALUES makes values one by one, PIXELS
- * whole pixels in tiles. */
+/* Indices of the kind's launches; with STK_LAUNCH_sample added, indices among all kinds' launches. VALUES makes values one by one, PIXELS makes whole pixels in
+ * tiles. */
 enum { VALUES, PIXELS };
 static const struct stk_job_launch launches[] = {
 	[VALUES] = {"sample_gpu", "job_sample", 0},

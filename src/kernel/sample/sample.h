@@ -36,7 +36,8 @@ struct stk_job_sample {
 };
 STK_PARAMS_FIT(stk_job_sample);
 
-/* Which dimensions of the tensors are x, y, z and the channels; -1 if the tensors lack it. The remaining dimensions must be the outermost, and are frames. */
+/* The dimensions of the tensors that are x, y, z and the channels; -1: the tensors lack this dimension. All other dimensions must be further out; they count
+ * frames. */
 struct stk_sample_dims {
 	int32_t axis[3], channel;
 };
