@@ -4,8 +4,8 @@
  *
  * Memory that is freed without the GIL must come from malloc: PyMem_Raw is not in the limited API before 3.13.
  *
- * A free-threaded CPython has no stable ABI, so for it the module is built against the full API. What the GIL protects elsewhere, the object's own lock
- * protects there (CORE_LOCKED). The interpreter releases that lock where other builds release the GIL, so comments about the GIL hold for both.
+ * A free-threaded CPython has no stable ABI, so for it the module is built against the full API. In that build, the object's own lock (CORE_LOCKED) protects
+ * what the GIL protects in other builds. The interpreter releases that lock where other builds release the GIL, so comments about the GIL hold for both.
  *
  * Rules for all files of this module: limited API of CPython 3.11, multi-phase initialisation, no static state, and only public headers of the
  * library. Release the GIL around each call in which the library may wait, or may take a lock that a callback thread may hold. */
@@ -146,15 +146,15 @@ const char **core_paths_of(PyObject *list, Py_ssize_t *n);
 
 /* ---- parts that all types share (object.c) ---- */
 
-/* Returns a new type, or NULL with an exception. name: includes the module, as "stoker._core.Batch". size: that of an object in bytes. flags:
- * Py_TPFLAGS_* in addition to Py_TPFLAGS_DEFAULT. */
+/* Returns a new type, or NULL with an exception. name: includes the module, as "stoker._core.Batch". size: the size of an object in bytes. flags: Py_TPFLAGS_*
+ * in addition to Py_TPFLAGS_DEFAULT. */
 PyTypeObject *core_type(PyObject *module, const char *name, size_t size, unsigned long flags, PyType_Slot *slots);
 /* Allocates an object of the type, filled with zeros. On failure, returns NULL with an exception set. */
 void *core_new(PyTypeObject *type);
 /* Frees the object and drops its reference to its type. The last step of a type's dealloc. */
 void core_free(PyObject *object);
-/* Sets *busy and returns true. Call this before a call that releases the GIL, and reset *busy after that call. Returns false with StateError if
- * *busy is set: another thread is inside such a call. what: the object's name in the message, as "a Video". */
+/* Sets *busy and returns true. Call this before a call that releases the GIL, and reset *busy after that call. Returns false with StateError if *busy is set,
+ * because then another thread is inside a call. what: the object's name in the message, as "a Video". */
 bool core_begin_call(bool *busy, const char *what);
 /* Returns whether this process is `owner`, which made the object; if not, sets a StateError. what: the object's name in the message. */
 bool core_check_process(pid_t owner, const char *what);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Makes types and objects, and checks calls: for other threads, other processes and signals. */
+ * Makes types and objects. Checks whether this thread and this process may call an object, and whether a signal has come. */
 #include "core.h"
 
 #include <sys/syscall.h>

@@ -11,7 +11,7 @@ struct pipeline_object {
 	struct stk_pipeline *p; /* NULL after close */
 	pid_t pid;
 	bool busy;        /* a call is inside the library without the GIL; guarded by the GIL */
-	bool brief;       /* that call only asks for facts and returns soon, so other threads wait for it; guarded by the GIL */
+	bool brief;       /* the running call only asks for facts and returns soon, so other threads wait for it; guarded by the GIL */
 	bool closing;     /* close() was called; a call that is inside the library then destroys the pipeline when it leaves */
 	bool interrupted; /* while true, waiting for a batch ends with STK_CANCELLED; guarded by the GIL */
 };

@@ -206,7 +206,7 @@ static PyObject *tensor_array_interface(PyObject *object, void *unused)
 	(void)unused;
 	if (self->device_id < 0)
 		return interface(self);
-	PyErr_SetString(PyExc_AttributeError, "__array_interface__"); /* TensorGPU.__getattr__ raises one with advice */
+	PyErr_SetString(PyExc_AttributeError, "__array_interface__"); /* TensorGPU.__getattr__ then raises an AttributeError with advice */
 	return NULL;
 }
 

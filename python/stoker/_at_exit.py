@@ -114,8 +114,8 @@ def _outlives() -> bool:
 
 
 def _wait_forever() -> NoReturn:
-    """Stops this thread for good, and ends its job. If it continued, it could print, and the interpreter aborts if it ends a thread that holds the lock of
-    stderr."""
+    """Stops this thread for good, and ends its job. If the thread continued, it could print, and the interpreter aborts when it has to end a thread that holds
+    the lock of stderr."""
     _calls.pop(getattr(_thread, "job", None), None)
     while True:
         time.sleep(3600)

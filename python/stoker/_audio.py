@@ -45,7 +45,7 @@ def _path_of(path: Any) -> bytes:
 
 
 def _bytes_of(data: Any) -> Any:
-    """Returns the bytes of a sound file. Raises ArgumentError for arrays and tensors unless they have one dimension and elements of one byte: others hold
+    """Returns the bytes of a sound file. Raises ArgumentError for arrays and tensors unless they have one dimension and elements of one byte: other arrays hold
     decoded samples."""
     if type(data).__module__.partition(".")[0] == "torch":
         data = data.numpy()

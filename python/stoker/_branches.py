@@ -139,7 +139,7 @@ def _lazy(of: str, left: DataNode, right: Callable[[], Any]) -> DataNode:
 
 
 def and_(value: Any, *rest: Callable[[], Any]) -> Any:
-    """Returns `value and rest[0]() and ...`, which is a node if one of the values that were needed is."""
+    """Returns `value and rest[0]() and ...`. The result is a node if one of the evaluated operands is a node."""
     for right in rest:
         if _depends(value):
             value = _lazy("and", value, right)
@@ -151,7 +151,7 @@ def and_(value: Any, *rest: Callable[[], Any]) -> Any:
 
 
 def or_(value: Any, *rest: Callable[[], Any]) -> Any:
-    """Returns `value or rest[0]() or ...`, which is a node if one of the values that were needed is."""
+    """Returns `value or rest[0]() or ...`. The result is a node if one of the evaluated operands is a node."""
     for right in rest:
         if _depends(value):
             value = _lazy("or", value, right)

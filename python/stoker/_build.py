@@ -95,8 +95,8 @@ class GraphBuilder:
         device: str | None = None,
         where: str | None = None,
     ) -> Record:
-        """Appends an operator. device: "cpu", "gpu", "mixed", or None for the device of its inputs. Returns the last record that was added: the operator's, or
-        that of the copy of its output to the GPU. Errors name the operator and the user's line."""
+        """Appends an operator. device: "cpu", "gpu", "mixed", or None for the device of its inputs. Returns the operator's record or, if its output is copied
+        to the GPU, the record of the copy. Errors name the operator and the user's line."""
         where = where or users_line()
         at = len(self.records)
         if self.built:
@@ -175,7 +175,8 @@ class GraphBuilder:
                 self.add_source(known[op], record.name, source.source)
 
     def add_source(self, op: int, name: str | None, source: Any) -> None:
-        """Sets the source or function of the external_source or python_function with index `op`. Does nothing in a second trace. name: None: made from `op`."""
+        """Sets the source or function of the external_source or python_function with index `op`. Does nothing in a second trace. name: the source's name; if it
+        is None, a name is made from `op`."""
         if self.first is None:
             if source.uploads and not self.loose:
                 source.device_id = self.device_id

@@ -51,7 +51,7 @@ def signature(op: Op) -> inspect.Signature:
     if not names and op.max_inputs:
         parameters.append(p("inputs", p.VAR_POSITIONAL))
     taken = {a.name for a in op.args}
-    # Required arguments come first.
+    # Required arguments come first, so that help() shows them before the many optional ones.
     for a in sorted(op.args, key=lambda a: not a.required):
         made = Quiet if a.accepted_only else p
         parameters.append(made(a.name, p.KEYWORD_ONLY, default=p.empty if a.required else a.default))

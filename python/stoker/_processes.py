@@ -146,7 +146,7 @@ class _Life:
     def here(cls) -> Any:
         """Returns the pipe's read end, for workers. Makes the pipe at the first call in each process."""
         import atexit
-        import multiprocessing.util  # imported before atexit.register: its exit function, which waits for workers without a limit, then runs after ours
+        import multiprocessing.util  # imported before atexit.register, so that its exit function, which waits for workers without a limit, runs after ours
 
         if cls.pid != os.getpid():
             if not cls.pid:

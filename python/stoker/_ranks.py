@@ -15,7 +15,7 @@ from stoker.errors import ArgumentError, InvalidArgumentError, StalledError, Sto
 
 
 class Shard(NamedTuple):
-    """The part of the data that rank `rank`, from 0 on, of `world` ranks reads."""
+    """The part of the data that one rank reads. rank: the number of the rank, from 0 on. world: the number of ranks."""
 
     rank: int
     world: int
@@ -128,8 +128,8 @@ class Meeting:
             raise self._no_answer(what, e) from None
 
     def receive(self, what: str, part: str, ranks: Iterable[int]) -> list[str]:
-        """Returns the texts that these ranks have published under the name `part`, in their order. Waits at most for the store's timeout, then raises an
-        error."""
+        """Returns the texts that these ranks have published under the name `part`, in the order of `ranks`. Waits at most for the store's timeout, then raises
+        an error."""
         keys = {r: self._key(part, r) for r in ranks}
         try:
             self._store.wait(list(keys.values()))
@@ -154,9 +154,9 @@ class Meeting:
 
 
 def threads(shard: Shard) -> int | None:
-    """Returns the number of worker threads for this rank: its share of the cores of its host. Returns None if LOCAL_WORLD_SIZE is set, from which the library
-    computes the number, or if the ranks of the shard are not those of a process group. Otherwise gathers the host names of all ranks, so each rank
-    must call this."""
+    """Returns the number of worker threads for this rank: its share of the cores of its host. Returns None if LOCAL_WORLD_SIZE is set (the library then
+    computes the number itself), or if the ranks of the shard are not those of a process group. Otherwise gathers the host names of all ranks, so each rank must
+    call this."""
     group = together(shard)
     if "LOCAL_WORLD_SIZE" in os.environ or group is None:
         return None

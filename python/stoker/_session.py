@@ -42,7 +42,7 @@ class Session:
         self._earlier = 0  # number of batches in the epochs that have ended
         self._epoch = 0  # epoch of the last batch that take() returned
         self._ended = False
-        self._first_epoch = first_epoch  # number that errors give the epoch 0 of batches and states
+        self._first_epoch = first_epoch  # the number by which errors name the epoch that batches and states count as epoch 0
         self._closed = False
         self._pid = os.getpid()
 

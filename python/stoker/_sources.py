@@ -163,8 +163,8 @@ class Source(KeptErrors):
 
 @dataclass
 class OfRank:
-    """A source over a callable that gives only the batches of one rank. shard: (rank, number of ranks). The batches of all ranks with one number follow each
-    other in the global sequence, so that a state can be restored with another number of ranks."""
+    """A source over a callable that gives only the batches of one rank. shard: (rank, number of ranks). Batches of different ranks that have the same number
+    follow each other in the global sequence, so that a state can be restored with another number of ranks."""
 
     function: Callable[..., Any]
     shard: tuple[int, int]
@@ -250,7 +250,7 @@ class ByPosition:
 
     function: Callable[[int, int, int], Any]
     shard: tuple[int, int] = (0, 1)
-    close: Callable[[], None] | None = None  # ends a call of the function that is waiting
+    close: Callable[[], None] | None = None  # ends a waiting call of the function
     short_is_last: bool = True  # whether a batch with fewer than `count` samples ends the epoch
 
 

@@ -77,7 +77,7 @@ class Transform:
 
         cls.__init__ = noting  # type: ignore[method-assign]
 
-    # The Loader and groups ask these. Subclasses override them with constants, or with properties that depend on their arguments.
+    # Properties that the Loader and groups read. Subclasses override them with constants, or with properties that depend on their arguments.
 
     @property
     def _makes_floats(self) -> bool:

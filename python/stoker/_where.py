@@ -111,7 +111,7 @@ def log(text: str, level: int = 30) -> None:
     class Stderr(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             if sys.stderr is not None:
-                text = safe_text(record.getMessage())  # the logger stoker.dataloader, whose records come here too, names itself
+                text = safe_text(record.getMessage())  # messages of stoker.DataLoader come here too, and begin with that name
                 print(text if text.startswith("stoker.") else f"stoker: {text}", file=sys.stderr)
 
     logger = logging.getLogger("stoker")

@@ -106,7 +106,7 @@ def _check(name: Any, loader: Any) -> None:
 
 def _pipelines(loader: Any) -> list[Any]:
     """Returns the pipelines of a Loader, a mixture, a Pipeline or an iterator, with None in place of one that does not exist now. Robot data sets in a mixture
-    have none."""
+    have no pipelines."""
     many = getattr(loader, "_pipes", None)
     if isinstance(many, (list, tuple)):
         return list(many)
@@ -275,8 +275,8 @@ def opentelemetry(loaders: Any, meter: Any = None) -> None:
 
 
 def _scalars(each: Sequence[Mapping[str, float]], before: Sequence[Mapping[str, float]], seconds: float) -> dict[str, float]:
-    """Returns the values that a Log writes for a period, by name (doc/metrics.md lists them). before, each: the counters of each pipeline at its beginning and
-    end. seconds: its duration."""
+    """Returns the values that a Log writes for a period, by name (doc/metrics.md lists them). before, each: the counters of each pipeline at the beginning and
+    at the end of the period. seconds: the period's duration."""
     now = _together(each)
 
     def grown(name: str) -> float:

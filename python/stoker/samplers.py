@@ -18,8 +18,8 @@ _POLICIES = ("repeat_last", "wrap", "error")
 
 
 def _completed(clip: list[_Number], length: int, policy: str) -> list[_Number]:
-    """Returns the numbers or times of the frames of a clip. clip: those of its frames that lie inside the video. If these are fewer than `length`, adds
-    frames by the policy, or raises ArgumentError if the policy is "error"."""
+    """Returns the numbers or times of the frames of a clip. clip: the numbers or times of the frames that lie inside the video. If these are fewer than
+    `length`, adds frames by the policy, or raises ArgumentError if the policy is "error"."""
     if len(clip) == length:
         return clip
     if policy == "error":

@@ -31,7 +31,8 @@ def check_dim(name: str, dim: int, low: int, dims: int) -> int:
 
 
 def value_outside(values: Tensor, limit: int) -> int | None:
-    """Returns a value that is not in 0..limit; None if all are, and for tensors whose values cannot be read at once, as those on a GPU."""
+    """Returns a value that is not in 0..limit. Returns None if all values are, and for tensors whose values cannot be read without a wait, such as those on a
+    GPU."""
     if not values.is_cpu or values.numel() == 0 or not direct(values):
         return None
     low, high = (int(v) for v in values.aminmax())

@@ -132,7 +132,7 @@ def combine_data(
     """Makes a RaggedBatch from a list of tensors, or from nested lists. Each tensor is a sample; they may differ only in the extent of dim 0. An empty sample
     may have the shape (0,).
 
-    other_with_same_sample_sizes: a batch whose mask and sizes the result shares. device: that of the result; by default that of the first tensor.
+    other_with_same_sample_sizes: a batch whose mask and sizes the result shares. device: the result's device; by default the first tensor's.
     flatten_batch_dims: whether nested lists give one batch dim, in depth-first order, or one batch dim for each level.
 
     Samples on the CPU, and their sizes, are copied to a CUDA device in one copy from pinned memory. The call does not wait for the copy. Samples on the CPU

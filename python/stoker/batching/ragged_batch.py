@@ -42,9 +42,9 @@ class RaggedBatch:
     sample_sizes: int64, (*batch_shape): the number of entries of each sample without the padding.
     non_uniform_dim: index of the ragged dim; by default the first one after the batch dims.
 
-    One of mask and sample_sizes is enough: the other is computed when it is first read. Values that fit no batch raise ShapeError on the CPU.
-    On CUDA they are not read, so that nothing waits, and the caller has to see to it that sizes are from 0 to the tensor's extent: kernels cut other sizes, and
-    averages divide by them as they are. Batches may share these tensors, so do not write to them.
+    One of mask and sample_sizes is enough: the other is computed when it is first read. If their values fit no batch, ShapeError is raised on the CPU. On CUDA
+    these values are not checked, because a check would wait for the GPU. There the caller must make sure that sizes are from 0 to the tensor's extent: kernels
+    cut other sizes, and averages divide by them as they are. Batches may share these tensors, so do not write to them.
     """
 
     __slots__ = ("__weakref__", "_layout", "_non_uniform_dim", "_tensor")

@@ -81,7 +81,7 @@ def other_samples(ranks_before: int, ranks: int) -> StateError:
 
 
 def _samplers(loader: Any) -> list[Any]:
-    """Returns the loader's samplers, and those inside them: of a BatchSampler, and of Accelerate's BatchSamplerShard."""
+    """Returns the loader's samplers, and the samplers inside a BatchSampler or inside Accelerate's BatchSamplerShard."""
     found = [loader.sampler, loader.batch_sampler]
     for outer in found:
         inner = [getattr(outer, name, None) for name in ("sampler", "batch_sampler")]
@@ -93,7 +93,7 @@ def _samplers(loader: Any) -> list[Any]:
 
 def _share_of(loader: Any) -> tuple[int, int]:
     """Returns the rank for which the loader's samplers give indices, and the number of ranks; (0, 1) if no sampler divides them. Finds torch's
-    DistributedSampler, Accelerate's BatchSamplerShard, and samplers with the attributes of these."""
+    DistributedSampler, Accelerate's BatchSamplerShard, and other samplers that have the same attributes."""
     for sampler in _samplers(loader):
         for names in (("rank", "num_replicas"), ("process_index", "num_processes")):
             rank, ranks = (getattr(sampler, name, None) for name in names)

@@ -115,8 +115,8 @@ class WorkerStates:
 
 
 def check(loader: Any, state: dict[str, Any]) -> None:
-    """Raises StateError if the states of workers are damaged, or if the loader's number of workers cannot continue them. A state with another number of workers
-    is accepted if no worker had begun and no epoch was running."""
+    """Raises StateError if the states of workers are damaged, or if they cannot be continued with the loader's number of workers. A state with another number
+    of workers is accepted if no worker had begun and no epoch was running."""
     saved = state.get("worker_states")
     if saved is None:
         if loader.num_workers and state.get("dataset_state"):

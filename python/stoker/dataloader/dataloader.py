@@ -398,8 +398,8 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
             self._repeat(since, resume)
 
     def _repeat(self, batches: int, resume: Any) -> None:
-        """Makes the batches between the last snapshot of the workers' states and the saved position again, and drops them. Raises StateError if they are not
-        those of the saved run. batches: their number. resume: the saved state."""
+        """Makes the batches between the last snapshot of the workers' states and the saved position again, and drops them. Raises StateError if the sampler
+        gives other indices for them than in the saved run. batches: the number of batches to make. resume: the saved state."""
         progress = self._progress
         end = progress.batches + batches
         while progress.batches < end:

@@ -83,8 +83,8 @@ class Layout:
             )
 
     def to_common(self, image: Any, tensor: bool) -> Any:
-        """Returns an image (three dimensions) in the common layout, which is the first image's layout in memory. tensor: it is a torch tensor. Raises TypeError
-        if the layout of the image is not certain."""
+        """Returns an image (three dimensions) in the common layout, which is the first image's layout in memory. tensor: whether the image is a torch tensor.
+        Raises TypeError if the layout of the image is not certain."""
         return self.to_common_from(image, self.given or self._of(image.shape, tensor))
 
     def to_common_from(self, image: Any, layout: str) -> Any:

@@ -352,7 +352,7 @@ def _close(loader: Any) -> None:
 
 
 def _is_tensor(share: Any) -> bool:
-    """Returns whether the share is a tensor with one number. str() of a tensor does not give a number, and that of a number of NumPy does."""
+    """Returns whether the share is a tensor with one number. str() of a tensor does not give a number, but str() of a number of NumPy does."""
     return type(share).__module__ == "torch" and share.ndim == 0
 
 

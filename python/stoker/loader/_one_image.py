@@ -23,7 +23,8 @@ def _seed() -> int:
 
 
 def _array_of(image: Any, name: str) -> np.ndarray:
-    """Returns the image as an array (height, width, channels). Raises InvalidArgumentError for other types and shapes. name: the transform's."""
+    """Converts an array (H, W) or (H, W, C), a tensor (C, H, W), or a PIL image of mode L or RGB to an array (height, width, channels). Raises
+    InvalidArgumentError for anything else, and for an empty image. name: the transform's name, for messages."""
     torch = sys.modules.get("torch")
     tensor = torch is not None and isinstance(image, torch.Tensor)
     pil = sys.modules.get("PIL.Image")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lock that admits one thread at a time to a Loader or a mixture, and raises an error in others, except in those that only ask for its state."""
+"""A lock that admits one thread at a time to a Loader or a mixture, and raises an error in other threads, unless they only ask for its state."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ from stoker.loader._order import LARGEST_BATCH
 
 
 class Arguments(PassedOn, total=False):
-    """Further arguments of a Loader: settings of its pipeline, and arguments of torch's DataLoader. Of torch's, `dataset` and multiprocessing_context are used,
-    `generator` raises an error, and the others have no effect."""
+    """Further arguments of a Loader: settings of its pipeline, and arguments of torch's DataLoader. Of torch's arguments, `dataset` and multiprocessing_context
+    are used, `generator` raises an error, and the others have no effect."""
 
     dataset: Any
     num_workers: Any
@@ -277,8 +277,8 @@ def tail_of(last_batch: str | None, drop_last: bool | None) -> str:
 
 
 def device_id_of(device: Any) -> int | None:
-    """Returns the index of a GPU, or None for the CPU. device: "cpu", "cuda:1", "gpu:1", a torch.device or an index; "cuda" and "gpu" mean torch's
-    current GPU. Raises InvalidArgumentError for others."""
+    """Returns the index of a GPU, or None for the CPU. device: "cpu", "cuda:1", "gpu:1", a torch.device or an index; "cuda" and "gpu" mean torch's current GPU.
+    Raises InvalidArgumentError for other values."""
     text = f"cuda:{device}" if isinstance(device, int) and not isinstance(device, bool) else str(device)
     if text in ("cpu", "cpu:0"):
         return None

@@ -44,8 +44,8 @@ class Run:
         self.resumed: dict[str, Any] | None = None  # state from which the next pipeline continues this epoch; None: from its first sample
         self.data: dict[str, Any] | None = None  # facts about the data, for states that are saved while there is no pipeline
         self.unchecked: dict[str, Any] | None = None  # facts about the data in a loaded state; the next pipeline compares them with its own
-        self.indices: array[int] | None = None  # ids in the user's order for the epoch `drawn`; those of one stretch if in_stretches
-        self.drawn = -1
+        self.indices: array[int] | None = None  # ids in the user's order, of epoch number `drawn` or of a stretch of it (see in_stretches)
+        self.drawn = -1  # number of the epoch whose ids are in `indices`; -1: none
         self.ids: Ids | None = None  # summary of this epoch's ids; None until a state is loaded or saved in this epoch
         self.count: int | None = None  # number of ids in `indices`
         self.before = 0  # number of batches of this epoch that earlier stretches (see in_stretches) delivered
@@ -53,7 +53,7 @@ class Run:
         self.descs: list[tuple[int, list[int], str]] = []  # element type, shape and layout of each output of the pipeline
         self.total: int | None = None  # number of samples that counted() has found by reading tars; else None
         self.bad: list[StokerError] = []  # errors of the last bad samples of pipelines before this one
-        self.bad_count = 0  # number of all bad samples of those pipelines
+        self.bad_count = 0  # number of all bad samples of pipelines before this one
         self.narrowed = 0  # number of images rounded from 16 bits a channel to 8, as of the end of the last epoch
         self.watch = WaitMeter(f"rank {spec.shard.rank} of {spec.shard.world}: " if spec.shard.world > 1 else "")
 
@@ -116,7 +116,7 @@ class Run:
 
     def _notice_ranks_that_repeat(self) -> None:
         """Prints a notice if the last step of an epoch has samples for only some of the ranks, as is possible with last_batch="keep". The other ranks repeat a
-        sample: with one step less, they would end while the first ones still wait for them."""
+        sample: with one step less, they would end while the ranks that have samples still wait for them."""
         assert self.pipe is not None
         assert self._session is not None
         keeps, ranks, size = self.source.division(self._session.meta(), self.spec, self.per_rank, self.samples)
@@ -425,7 +425,7 @@ class Run:
         return self.indices, self.drawn, self.count, self.spec.batch, self.before, rest
 
     def _keep_drawn_order(self, indices: array[int] | None, drawn: int, count: int | None, batch: int, before: int, rest: Any) -> None:
-        """Restores an order that _drawn_order returned. Calling the sampler again would not do: if it draws random numbers, it would return other ids."""
+        """Restores an order that _drawn_order returned. The sampler is not called again, because a sampler that draws random numbers would return other ids."""
         self.indices, self.drawn, self.count, self.spec.batch, self.before = indices, drawn, count, batch, before
         if self.order is not None:
             self.order.rest = rest

@@ -104,8 +104,8 @@ def digest(ids: array[int]) -> str:
 
 # The entries about the data in a pipeline's state. Of that state, a Loader saves only these between two epochs.
 OF_DATA = ("shuffle", "block", "size", "streamed", "fingerprint", "files", "runs", "reader", "beside")
-# Those of OF_DATA that depend on the order. If the user gives the order, its epochs may differ in length, and the reader does not shuffle, so they are not
-# compared.
+# The entries of OF_DATA that depend on the order. They are not compared if the user gives the order: epochs may then differ in length, and the reader does not
+# shuffle.
 OF_ORDER = ("size", "shuffle", "block")
 
 
@@ -183,6 +183,6 @@ class Saved:
         if not isinstance(targets, dict) or not all(isinstance(text, str) for pair in targets.items() for text in pair):
             raise StateError(f'the state is damaged: "targets" is {targets!r:.200}')
         order = Ids.of(state["order"]) if "order" in state else None
-        # States of older versions have no "own_order". With an order of its own, the pipeline of each epoch counts epochs from 0.
+        # States of older versions have no "own_order". If the user had given the order, each epoch had its own pipeline, which counted epochs from 0.
         ordered = "own_order" in state or order is not None or (pipeline is not None and pipeline["epoch"] != epoch)
         return Saved(epoch, pipeline, dataset, order, seed, data, own, targets, ordered)

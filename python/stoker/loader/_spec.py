@@ -136,12 +136,12 @@ class Spec:
         return args
 
     def has_step(self, samples: int, consumed: int, per_rank: bool) -> bool:
-        """Returns whether an epoch has another step after `consumed` of its samples. per_rank: both numbers are those of this rank only."""
+        """Returns whether an epoch has another step after `consumed` of its samples. per_rank: whether both numbers count only the samples of this rank."""
         together = self.batch * (1 if per_rank else self.shard.world)
         return consumed + together <= samples if self.last_batch == "drop" else consumed < samples
 
     def steps(self, samples: int, per_rank: bool = False) -> int:
-        """Returns the number of batches in an epoch, the same for all ranks. per_rank: `samples` counts those of this rank only."""
+        """Returns the number of batches in an epoch, the same for all ranks. per_rank: whether `samples` counts only the samples of this rank."""
         together = self.batch * (1 if per_rank else self.shard.world)
         return samples // together if self.last_batch == "drop" else -(-samples // together)
 

@@ -159,7 +159,7 @@ class Target:
     def __init__(self, what: str, width: int | None) -> None:
         self.what, self.width = what, width
         self.like = ""  # type of the first value that has rows, or "str"; "" before that
-        self.rest: tuple[int, ...] = ()  # extents of that value, without the first one
+        self.rest: tuple[int, ...] = ()  # extents of the first value that has rows, without the first extent
 
     def __call__(self, value: Any) -> Any:
         if isinstance(value, str):

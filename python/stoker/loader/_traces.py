@@ -30,7 +30,7 @@ class TraceFile:
         self._pipe = None if self._path is None else pipe
 
     def close(self) -> None:
-        """Closes the pipeline, and puts the events of the pipelines before it into the file that it has written."""
+        """Closes the pipeline, which then writes the file, and adds the events of earlier pipelines to the file."""
         pipe, self._pipe = self._pipe, None
         if pipe is None or os.getpid() != self._pid:
             return
@@ -57,7 +57,8 @@ class TraceFile:
         self._earlier.extend(events)
 
     def _written(self) -> tuple[int, int] | None:
-        """Returns what changes when the file is written again; None if it does not exist, or is a pipe or a device."""
+        """Returns the file's inode number and time of change, of which one changes when the file is written again; None if the file does not exist, or is a
+        pipe or a device."""
         try:
             found = None if self._path is None else os.stat(self._path)
         except OSError:

@@ -262,8 +262,8 @@ class Loader(metaclass=BriefHelp):
 
     def _differ(self, source: Source, recipe: Any, shapes: set[tuple[int, ...]]) -> bool:
         """Returns whether images of the data set, or those of the first batch, differ in size. Returns False for images that seem to be sounds. Raises
-        ShapeError if there are several ranks and only this rank's first batch shows the difference. shapes: those of the images in the first batch, after the
-        transforms."""
+        ShapeError if there are several ranks and only this rank's first batch shows the difference. shapes: the shapes of the images in the first batch, after
+        the transforms."""
         if waveforms(shapes, recipe.channels_last):
             return False
         if recipe.sizes_differ(source.some_sizes(self._spec, self._run.data_size, lambda: self.classes)):
@@ -525,7 +525,7 @@ class Loader(metaclass=BriefHelp):
     @property
     def step(self) -> int:
         """Returns the number of steps taken in this epoch, including those before a restore."""
-        if self._one_thread.is_inside():  # a function that the Loader calls asks
+        if self._one_thread.is_inside():  # the caller is a function that the Loader calls
             return self._step()
         with self._one_thread.visit("step"):
             return self._step()
@@ -890,8 +890,9 @@ def _refuse_loaders(source: Any) -> None:
 
 def _known_source(source: Any, split: str, storage: Any, asked: DatasetArguments) -> tuple[Any, Listed | Arrays | None]:
     """Converts the user's source to one of Stoker's types if it is a Parquet table, tars or a data set of Hugging Face's `datasets`; returns other sources
-    unchanged. Also returns the files or arrays of a source whose samples can be made without its Python code, else None. Raises an error for sources that are
-    no samples or that need another argument: Loaders, DataLoaders, classes, DataFrames, CSV files, dicts, and paths that begin with "~"."""
+    unchanged. Also returns the files or arrays of a source whose samples can be made without its Python code, else None. Raises an error for objects that
+    cannot be a source, and for sources that need another argument: Loaders, DataLoaders, classes, DataFrames, CSV files, dicts, and paths that begin with
+    "~"."""
     if (hasattr(source, "columns") and hasattr(source, "iloc")) or (
         isinstance(source, (str, os.PathLike)) and os.fspath(source).endswith(".csv")
     ):

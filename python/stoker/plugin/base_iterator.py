@@ -107,7 +107,7 @@ class EpochIterator:
         self._ended = False
         self._begun = False
         self._given = 0  # number of steps that were returned or skipped in this epoch
-        self._restored = 0  # how many of these steps belong to the run whose saved state was loaded
+        self._restored = 0  # how many of the steps in _given belong to the run whose saved state was loaded
         self._kept: list[Taken] | None = None  # a step that _is_over() took early and _take() has not returned yet
         self._counted_out = False  # whether the last epoch ended after `size` samples, so that a source may yet report its end
         self._done = [False] * len(self._pipes)  # for each pipeline, whether it has delivered the last batch of its shard

@@ -141,7 +141,7 @@ class Augmentation:
         return (augmentation_cls or type(self))(self._op, **{**self._config, **changed})
 
     def __call__(self, data: DataNode, *, magnitude_bin: Any = None, num_magnitude_bins: int | None = None, **kwargs: Any) -> Any:
-        """Calls the function with the data, the parameter, and those of the named arguments that it takes. Returns the function's result.
+        """Calls the function with the data, the parameter, and those named arguments that the function takes. Returns the function's result.
 
         magnitude_bin: an int or a DataNode of ints, from 0 to num_magnitude_bins - 1, or the result of signed_bin for one of these.
         """

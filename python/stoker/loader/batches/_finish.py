@@ -109,7 +109,7 @@ class Planes:
 
     listed: bool = False
     numbers: int = 0  # index of the output that has the number of masks of each sample
-    column: int = 0  # the column of that output with these numbers
+    column: int = 0  # the column of output `numbers` that has the number of masks
     keep: Keep | None = None  # finds the masks that remain, if each box has one; None: all remain
 
     def __call__(self, outputs: Outputs, number: int) -> Any:

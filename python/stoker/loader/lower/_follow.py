@@ -152,7 +152,7 @@ class Followers:
     # ---- crops, which also cut the image and return its node; removal of boxes ----
 
     def random_resized_crop(self, node: DataNode, size: tuple[int, int], filters: dict[str, Any], draws: dict[str, Any]) -> DataNode:
-        """Cuts out a window, then resizes it, as torchvision does. draws: arguments of fn.random_crop_generator. filters: those of fn.resize."""
+        """Cuts out a window, then resizes it, as torchvision does. draws: arguments of fn.random_crop_generator. filters: arguments of fn.resize."""
         shape = self.extent
         known = types.Constant(list(shape), dtype=types.INT32) if isinstance(shape[0], int) else fn.stack(*shape)
         anchor, window = fn.random_crop_generator(known, **draws)
@@ -287,7 +287,7 @@ class Followers:
 
     def warp(self, matrix: DataNode, change: Callable[[Field], DataNode], extent: Extent | None) -> None:
         """Applies an affine map to the fields. matrix: a node with the map from points of the output to points of the image. change: a function that returns
-        the warped node of a field. extent: that of the output; None: the output is as large as the image."""
+        the warped node of a field. extent: the output's extent; None: the output is as large as the image."""
 
         def moved(field: Field) -> DataNode:
             made = change(field)

@@ -21,7 +21,8 @@ WIDE = (types.UINT16, types.INT16)  # types that only the values of a FloatMap m
 
 
 def refuse_other_tensors(steps: Sequence[Rule]) -> None:
-    """Raises InvalidArgumentError for a transform that in torchvision gives other pixels for tensors than for PIL images. Stoker gives those of PIL images."""
+    """Raises InvalidArgumentError for a transform that in torchvision gives other pixels for tensors than for PIL images, because Stoker gives the pixels of
+    PIL images."""
     for step in steps:
         if step.t._of_tensors:
             name = type(step.t).__name__
@@ -124,14 +125,14 @@ class Recipe:
         return any(step.counts_channels for step in self.steps)
 
     def fixes_size(self, boxes: bool) -> bool:
-        """Returns whether the transforms give all images one size, regardless of their sizes before. boxes: samples have boxes."""
+        """Returns whether the transforms give all images one size, regardless of their sizes before. boxes: whether samples have boxes."""
         fixed = False
         for step in self.steps:
             fixed = step.fixes_size or (fixed and not step.draws(boxes))
         return fixed
 
     def draws_size(self, boxes: bool) -> bool:
-        """Returns whether a transform draws the size of each image, and no later one gives all images one size. boxes: samples have boxes."""
+        """Returns whether a transform draws the size of each image, and no later one gives all images one size. boxes: whether samples have boxes."""
         return not self.fixes_size(boxes) and any(step.draws(boxes) for step in self.steps)
 
     def sizes_differ(self, sizes: Iterable[Size]) -> bool:

@@ -24,7 +24,7 @@ Size = tuple[int, int]  # height and width
 
 
 def coin(p: float, gate: Gate) -> Any:
-    """Returns a node that is 1 with probability p, else 0; where the gate is 0, it is 0."""
+    """Returns a node that is 1 with probability p, otherwise 0. If there is a gate, the node is 0 for all samples whose gate is 0."""
     drawn = fn.random.coin_flip(probability=p)
     return drawn if gate is None else drawn * gate
 
@@ -113,7 +113,7 @@ class Parts:
         self.normalize: T.Normalize | None = None
         self.erasings: list[T.RandomErasing] = []
         self.tail: list[Rule] = []
-        self.dtype: types.DALIDataType | None = None  # the type that the transforms so far have set; None: none has
+        self.dtype: types.DALIDataType | None = None  # the type that the transforms so far have set; None: no transform has set a type
         self.unit = True  # whether floats are on the scale 0..1; else 0..255
 
     @property
@@ -194,7 +194,7 @@ class Rule:
         raise UnsupportedError(f"{self.t!r} cannot be compiled")
 
     def each(self, image: Image) -> list[Image]:
-        """Returns the images that the transform makes of one."""
+        """Returns the images that the transform makes of one image."""
         return [self.apply(image)]
 
     def draws(self, boxes: bool) -> bool:

@@ -149,7 +149,7 @@ def _load_pickle(path: Path) -> Any:
             if (module.replace("numpy._core", "numpy.core"), name) in (
                 ("numpy.core.multiarray", "_reconstruct"),
                 ("numpy.core.multiarray", "scalar"),
-                ("numpy.core.numeric", "_frombuffer"),  # of an array, from protocol 5 on, which Python 3.14 writes by default
+                ("numpy.core.numeric", "_frombuffer"),  # in pickles of arrays from protocol 5 on, which Python 3.14 writes by default
                 ("numpy", "ndarray"),
                 ("numpy", "dtype"),
                 ("_codecs", "encode"),

@@ -32,7 +32,7 @@ def parse(
     arguments: Sequence[str], texts: Sequence[str], flags: Sequence[str], letters: dict[str, str]
 ) -> tuple[list[str], dict[str, Any]]:
     """Returns the arguments that are no options, and the options, by the rules of the C program. Raises UsageError for wrong ones. texts: names of options with
-    a value. flags: names of options without one. letters: names by letter."""
+    a value. flags: names of options without one. letters: the name of each option of one letter."""
     plain: list[str] = []
     found: dict[str, Any] = {}
     rest = iter(arguments)
@@ -56,7 +56,8 @@ def parse(
 
 
 def whole(options: dict[str, Any], name: str, usual: int, most: int) -> int:
-    """Returns the value of an option that is a whole number from 1 to `most`. usual: the value if the option was not given. Raises UsageError."""
+    """Returns the value of an option that is a whole number from 1 to `most`. usual: the value if the option was not given. Raises UsageError for other
+    values."""
     text = options.get(name, str(usual))
     if not (text.isascii() and text.isdecimal() and len(text) < 16 and 1 <= int(text) <= most):
         raise UsageError(f'--{name} takes a whole number from 1 to {most}, not "{text}"')
@@ -85,8 +86,8 @@ def shown(name: str) -> str:
 
 
 def put(command: str, text: str) -> int:
-    """Prints text on stdout. Characters that stdout's encoding lacks are escaped. Returns the exit status: 0; 1 if the output was lost, which is printed unless
-    only the program that reads the output has ended."""
+    """Prints text on stdout. Characters that stdout's encoding lacks are escaped. Returns the exit status: 0, or 1 if the output was lost. Prints a message
+    about the loss, unless the output was lost because the program that reads it has ended."""
     if sys.stdout is None:  # it was closed when the program began
         say(command, f"the output could not be written: {os.strerror(errno.EBADF)}")
         return 1

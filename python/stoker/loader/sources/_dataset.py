@@ -447,7 +447,8 @@ class DatasetSource(Source):
 
     def _sizes_of_some(self, spec: Spec) -> list[Size]:
         """Fetches some samples, the same ones on all ranks and in all runs, and returns the (height, width) of their images. Leaves out bad samples. Returns []
-        if samples have several images. Fetches no more at once than fit into memory_limit. Raises StalledError if that takes longer than `timeout`."""
+        if samples have several images. Fetches at once only as many samples as fit into memory_limit. Raises StalledError if fetching takes longer than
+        `timeout`."""
         workers = self.workers
         if workers is None or self.samples_of.several:
             return []
@@ -646,9 +647,9 @@ class DatasetSource(Source):
         return found
 
     def _let_follow(self, followers: Followers, geometry: DataNode) -> None:
-        """Adds conversions that move boxes and points as the transforms moved the image, and that remove those which transforms drop. They run for a whole
-        batch. The output after the targets has the numbers of each sample's crops, flips and so on. Raises UnsupportedError if boxes or points cannot follow a
-        transform."""
+        """Adds conversions that move boxes and points as the transforms moved the image, and that remove the boxes and points that transforms drop. The
+        conversions run for a whole batch. The output after the targets has the numbers of each sample's crops, flips and so on. Raises UnsupportedError if
+        boxes or points cannot follow a transform."""
         numbers = self.targets + 1
         shown = {k: name for name, k in self.fields(self.asked.names).items()}
         for at, k in enumerate(self.samples_of.stacks, 2):

@@ -286,7 +286,7 @@ def listed(source: Any) -> Any:
 
 
 def from_list(source: Sequence[Any]) -> FileSource:
-    """Makes a source from [(path, target), ...], [path, ...] or ([path, ...], [target, ...]). Raises InvalidArgumentError for others."""
+    """Makes a source from [(path, target), ...], [path, ...] or ([path, ...], [target, ...]). Raises InvalidArgumentError for sources of another form."""
     if not source:
         raise InvalidArgumentError("the list of samples is empty")
     if (

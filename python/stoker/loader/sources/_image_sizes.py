@@ -55,7 +55,7 @@ def measured(measure: Callable[[Any], Size], items: Iterable[Any], total: int) -
 
 def sizes_of_files(paths: Sequence[Any], oriented: bool, bad_may_pass: bool) -> list[Size]:
     """Returns the size of each image, for bucket_by. bad_may_pass: whether the Loader leaves out or replaces bad samples. A file that is missing or is no image
-    then counts as one of 1x1 pixel, since the pipeline reports it when it reads it; otherwise this raises an error with the file's name."""
+    then counts as an image of 1x1 pixel, since the pipeline reports the fault when it reads the file; otherwise this raises an error with the file's name."""
 
     def size_of(path: Any) -> Size:
         try:
@@ -89,6 +89,6 @@ def sizes_read(reader: Callable[[dict[str, Any]], Any], arguments: dict[str, Any
 
 
 def waveforms(shapes: Iterable[Sequence[int]], channels_last: bool) -> bool:
-    """Returns whether an image has one row or one column. It is then probably a sound, for which lists are of no use. shapes: those of finished images."""
+    """Returns whether an image has one row or one column. It is then probably a sound, for which lists are of no use. shapes: the shapes of finished images."""
     first = 0 if channels_last else 1
     return any(1 in shape[first : first + 2] for shape in shapes)

@@ -30,7 +30,8 @@ def operands(arguments: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
 
 
 def print_facts(inspect: Callable[[], Facts], lines: Callable[[Facts], list[str]], as_json: bool) -> int:
-    """Prints the facts that inspect() returns, as JSON or as lines(facts). Returns the exit status: 0; 1 after an error, 2 for wrong options, both printed."""
+    """Prints the facts that inspect() returns, as JSON or as lines(facts). Returns the exit status: 0, 1 after an error, or 2 for wrong options. Prints the
+    error."""
     try:
         facts = inspect()
     except UsageError as e:

@@ -148,7 +148,7 @@ def ids_of(indices: Iterable[Any]) -> list[int]:
 
 def _same_transform(a: Any, b: Any) -> bool:
     """Returns whether two transforms certainly do the same: they are one object, or of one class of stoker, torch or torchvision with equal attributes. Objects
-    of users' classes are never equal. repr() cannot be compared: two different Lambdas have the same."""
+    of users' classes are never equal. repr() cannot be compared: two different Lambdas have the same repr()."""
     if a is b:
         return True
     if type(a) is not type(b):

@@ -13,8 +13,8 @@ from stoker.loader.sources._robots import Robots
 
 
 def asked(arguments: Sequence[str]) -> tuple[str, dict[str, Any]] | None:
-    """Returns the folder that `stoker inspect FOLDER` names if it holds meta/info.json, and the options; None for other commands. arguments: those after
-    `inspect`."""
+    """Returns the folder that `stoker inspect FOLDER` names if it holds meta/info.json, and the options; None for other commands. arguments: the arguments
+    after `inspect`."""
     folders, options = operands(arguments)
     return (folders[0], options) if len(folders) == 1 and os.path.isfile(os.path.join(folders[0], "meta", "info.json")) else None
 

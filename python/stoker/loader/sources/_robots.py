@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads robot data sets in LeRobot's format, versions 3.0 and 2.1: their metadata, their tables and videos. Samples are those of LeRobotDataset."""
+"""Reads robot data sets in LeRobot's format, versions 3.0 and 2.1: their metadata, their tables and videos. Returns the same samples as LeRobotDataset."""
 
 from __future__ import annotations
 

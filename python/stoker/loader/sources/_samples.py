@@ -33,9 +33,9 @@ class Samples:
     """Converts each sample to a tuple: the image, the other parts in the order of the first sample, the array of `_geometry` if a part follows the image's
     transforms, and further views. If the image is a list, its entries are views of one image, and the first view is used as the image.
 
-    shown: the fields that the user named, or None. given: dict from fields to the kinds that the user gave. layout: the layout of images. oriented: whether
-    the EXIF orientation is applied. main: the user's name for the image; `shown` and `given` call it "image". place: the image's index in samples that are
-    tuples. sound: samples have a sound file instead of an image. plain: samples have no image, and the first part is converted like the others.
+    shown: the fields that the user named, or None. given: dict from fields to the kinds that the user gave. layout: the layout of images. oriented: whether the
+    EXIF orientation is applied. main: the user's name for the image; `shown` and `given` call it "image". place: the image's index in samples that are tuples.
+    sound: whether samples have a sound file instead of an image. plain: whether samples have no image; the first part is then converted like the others.
     """
 
     def __init__(
@@ -412,7 +412,7 @@ def _converter(kind: Kind, number: int, name: str | None, layout: str | None) ->
 
 def column(values: list[Any], number: int, plain: bool = False) -> list[Any]:
     """Returns the values of one part of a batch, one for each sample. Encodes strings as bytes; gives empty lists the type of the other values. number: index
-    of the part. plain: part 0 is not an image, and is converted like the others. Raises TypeError if only some values are strings."""
+    of the part. plain: whether part 0 is no image; it is then converted like the others. Raises TypeError if only some values are strings."""
     strings = [isinstance(v, str) for v in values]
     if not any(strings):
         return _targets.of_one_type(values) if number or plain else values

@@ -51,8 +51,8 @@ class SoundField:
 
 
 def _sound_field(fields: Mapping[str, Any], clips: bool = False) -> SoundField:
-    """Returns the field that is an Audio, and the names of all fields. clips: samples are clips of videos, whose other fields may have kinds. Raises
-    InvalidArgumentError for several Audio fields, and for kinds that are not allowed."""
+    """Returns the field that is an Audio, and the names of all fields. clips: whether samples are clips of videos; their other fields may then have kinds.
+    Raises InvalidArgumentError for several Audio fields, and for kinds that are not allowed."""
     sounds = {name: given for name, given in fields.items() if isinstance(given, Audio) or given is Audio}
     if len(sounds) > 1:
         raise InvalidArgumentError(f"fields: {', '.join(map(str, sounds))} are Audio, and a sample has one sound: name one of them")

@@ -166,7 +166,7 @@ class Source:
         """Raises InvalidArgumentError if the samples are sounds whose lengths are not known."""
 
     def image_sizes(self, oriented: bool, bad_may_pass: bool) -> list[Size]:
-        """Returns (height, width) of each image, for bucket_by. Raises InvalidArgumentError if they are not known. oriented: the EXIF orientation is
+        """Returns (height, width) of each image, for bucket_by. Raises InvalidArgumentError if they are not known. oriented: whether the EXIF orientation is
         applied. bad_may_pass: as in sizes_of_files."""
         raise InvalidArgumentError(
             f"bucket_by: the sizes of the images are not known before they are read: add get_height_and_width(i) to the Dataset, or {ADVICE}"
@@ -227,7 +227,7 @@ class Source:
             )
 
     def check_targets(self, digests: Mapping[str, str]) -> None:
-        """Raises StateError if targets differ from those of a state whose files are the same. digests: those of the state, by field."""
+        """Raises StateError if targets differ from those of a state whose files are the same. digests: the state's digests, by field."""
 
     def continued(self, state: dict[str, Any], session: Session) -> dict[str, Any]:
         """Returns the state from which a new pipeline continues: `state` with the seed of the new pipeline's session. A pipeline's seed is derived from the

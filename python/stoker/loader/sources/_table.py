@@ -75,7 +75,7 @@ class Table:
     dict from columns to the values that stand for nulls. memory: limit in bytes for row groups in memory. sound: the user's name of the column of sounds, if
     rows have sounds instead of images; None: rows have images.
 
-    plain: rows are read without an image or a sound. `image` is then the first column.
+    plain: whether rows are read without an image or a sound; `image` is then the first column.
     """
 
     def __init__(
@@ -175,8 +175,8 @@ class Table:
         self._check_folders()
 
     def _check_folders(self) -> None:
-        """Raises InvalidArgumentError if a file's own column has other values than the name of the file's folder gives it. Only the statistics in the footers
-        are compared. A value that all folders share is not, because it may be that of an unrelated folder above the table."""
+        """Raises InvalidArgumentError if a column in a file has other values than the name of the file's folder says. Only the statistics in the footers are
+        compared. A value that all folders share is not compared, because it may come from an unrelated folder above the table."""
         parts = [partition_of(f.name) for f in self.files]
         for column in self.columns:
             texts = [p.get(column.name) for p in parts]
@@ -369,8 +369,8 @@ class Table:
         self._read_ahead()
 
     def pin(self, groups: frozenset[int]) -> None:
-        """Keeps these groups, and no longer those of an earlier call, in memory even if they take more than `memory`. A group that is dropped too early would
-        have to be read again."""
+        """Keeps these groups, instead of those of the last call, in memory even if they take more than `memory`. A group that is dropped too early would have
+        to be read again."""
         with self._lock:
             self._pinned = groups
 
@@ -519,9 +519,9 @@ def _constant(value: Any, row: int) -> Any:
 
 
 def partitions_of(files: Sequence[TableFile]) -> dict[str, dict[str, Any]]:
-    """Returns the columns that folder names define: a dict from columns to dicts from files to values. The values of a column are whole numbers if all can be,
-    with pyarrow's rule that zeros may be in front, else strings; None for Hive's null. Leaves out columns that some files' names lack, or that the files
-    themselves have."""
+    """Returns the columns that folder names define: a dict from columns to dicts from files to values. The values of a column are whole numbers if all texts
+    can be read as such (zeros in front are allowed, as in pyarrow), else strings. Hive's null becomes None. Leaves out columns that some files' names lack, or
+    that the files themselves have."""
     parts = [partition_of(f.name) for f in files]
     found: dict[str, dict[str, Any]] = {}
     for key in parts[0]:
@@ -572,7 +572,7 @@ def features_of(schema: Any) -> dict[str, Any]:
 
 
 def inspect(patterns: Sequence[str], storage: Storage | None = None) -> dict[str, Any]:
-    """Returns facts about a table for `stoker inspect`. Sizes are in bytes; that of a column is its compressed size in all files."""
+    """Returns facts about a table for `stoker inspect`. Sizes are in bytes; the size of a column is its compressed size in all files."""
     store = storage or common()
     files = read_footers(find(patterns, store), store)
     sizes: dict[str, int] = {}

@@ -25,7 +25,7 @@ _BECOMES = {
 
 def asked(arguments: Sequence[str]) -> tuple[list[str], dict[str, Any]] | None:
     """Returns the files that `stoker inspect FILE.parquet ...` names, or, if it names one folder, the files that a Loader would read there as a table; and the
-    options. Returns None for other commands. arguments: those after `inspect`."""
+    options. Returns None for other commands. arguments: the arguments after `inspect`."""
     paths, options = operands(arguments)
     if len(paths) == 1:
         tables = tables_of(paths[0])

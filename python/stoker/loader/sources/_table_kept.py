@@ -15,7 +15,7 @@ _DIGEST = 16  # size in bytes of the digest that follows the magic
 
 
 class Kept(NamedTuple):
-    """A saved footer. end: the bytes of the Parquet file from its footer on. size, version: those of the Parquet file."""
+    """A saved footer. end: the bytes of the Parquet file from its footer on. size, version: the size in bytes and the version of the Parquet file."""
 
     size: int
     version: str

@@ -122,7 +122,8 @@ def plan_of(rows: Rows, image: str | None, label: str | None, wanted: Sequence[s
 
 
 def _main(rows: Rows, wanted: Sequence[str] | None) -> str:
-    """Returns the column of images or sounds: "image" or "audio", or the only such column. Raises InvalidArgumentError otherwise. wanted: None means all."""
+    """Returns the column of images or sounds: "image" or "audio", or the only such column. Raises InvalidArgumentError otherwise. wanted: the columns to pack;
+    None: all."""
     types = {n: rows.features.get(n, {}).get("_type") for n in rows.schema.names}
     columns = [n for n in rows.schema.names if wanted is None or n in wanted]
     found = [n for n in columns if types[n] in ("Image", "Audio") or looks_like_images(rows.schema.field(n).type)]

@@ -65,7 +65,7 @@ def rows_of(sources: Sequence[str], storage: Storage, named: Collection[str] = (
 
 
 def _alike(name: str, schema: Any, first: str, wanted: Any) -> None:
-    """Raises InvalidArgumentError unless file `name` has exactly the columns `wanted` of file `first`, with their types. schema: that of `name`."""
+    """Raises InvalidArgumentError unless file `name` has exactly the columns `wanted` of file `first`, with their types. schema: the schema of file `name`."""
     for field in wanted:
         at = schema.get_field_index(field.name)
         if at < 0:

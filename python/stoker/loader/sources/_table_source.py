@@ -74,7 +74,7 @@ class GroupOrder:
         self.size, self.deal = self.starts[-1], deal
         self.steps = self.size // (deal.lanes * deal.block)
         self._shuffled: OrderedDict[int, Any] = OrderedDict()
-        self._groups_asked_for = 0, 0  # range of the sequence for whose rows ahead() has returned the groups
+        self._groups_asked_for = 0, 0  # the range of the sequence whose groups ahead() has returned
         self._window_groups: tuple[int, frozenset[int]] = (-1, frozenset())  # a window, and the cached result of window_groups() for it
         self._lock = threading.Lock()  # guards _shuffled: one thread makes batches, and another asks for the samples of a batch
 

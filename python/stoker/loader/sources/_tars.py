@@ -105,7 +105,7 @@ def peek(tars: Sequence[str], storage: Any) -> tuple[int, dict[str, int]]:
 
 def _default(endings: Mapping[str, int], tars: Sequence[str], images: Sequence[str]) -> dict[str, Any]:
     """Returns the default components: the image (or the sound or video in its place), and the label if the tars have one. endings: number of files with each
-    ending. images: endings of the first component. Raises InvalidArgumentError if no file has one of these."""
+    ending. images: endings of the first component. Raises InvalidArgumentError if no file has one of these endings."""
     if not any(ending.lower() in images for ending in endings):
         what = "image" if tuple(images) == IMAGE_ENDINGS else "sound" if "wav" in images else "video"
         raise InvalidArgumentError(

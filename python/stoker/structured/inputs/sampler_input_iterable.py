@@ -69,7 +69,7 @@ class _InOrder:
         self._batches = batches
         self._epoch, self._next = -1, 0  # the sampler's epoch, and the number of its next batch in that epoch
         self._ended = True  # whether the sampler has ended its epoch
-        self._last: Sequence[int] = ()  # the indices that it gave last
+        self._last: Sequence[int] = ()  # the indices that the sampler returned last
 
     def __call__(self, info: types.BatchInfo) -> list[list[Any]]:
         if self._epoch < 0 and (info.epoch_idx or info.iteration) and self._batches._begun:

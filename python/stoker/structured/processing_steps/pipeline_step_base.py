@@ -76,8 +76,8 @@ def change_fields(
 
 
 def place_of(path: Sequence[str | int], names: Iterable[str | int]) -> str:
-    """Returns the text by which at_path names the inputs of an operator in errors: "path (name, name)". path: that of a group. names: the fields of the group
-    that the operator reads, in the order of its inputs."""
+    """Returns the text by which at_path names the inputs of an operator in errors: "path (name, name)". path: the path of a group. names: the fields of the
+    group that the operator reads, in the order of its inputs."""
     return f"{path_text(path) or 'the top'} ({', '.join(map(str, names))})"
 
 
