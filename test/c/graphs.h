@@ -49,7 +49,7 @@ struct begun begin_graph(const char *folder);
 #define OUTPUTS(g, ...) add_outputs(g, (struct value[]){__VA_ARGS__}, COUNT_OF(struct value, __VA_ARGS__))
 #define INTS(name, ...) stk_arg_list(name, STK_VALUE_INTS, (int64_t[]){__VA_ARGS__}, COUNT_OF(int64_t, __VA_ARGS__))
 #define FLOATS(name, ...) stk_arg_list(name, STK_VALUE_FLOATS, (double[]){__VA_ARGS__}, COUNT_OF(double, __VA_ARGS__))
-/* Arguments of crop_mirror_normalize and normalize. */
+/* The arguments mean and std of crop_mirror_normalize. */
 #define NORM FLOATS("mean", 123.5, 116.25, 103.0), FLOATS("std", 58.0, 57.0, 57.5)
 
 #endif

@@ -164,8 +164,9 @@ static void test_ranks_with_few_cores_leave_baseline_files_to_the_gpu(void **sta
 	}
 }
 
-/* If the cores of each rank have time for all files, they decode whole batches, without a level between. When other programs take the cores, the GPU decodes
- * again, and the cores do not try for minutes. */
+/* If the cores of each rank have time for all files, the level goes to STK_LEVEL_MOST without intermediate levels, at which the two sides would share a batch.
+ * If other programs take the cores, the GPU decodes all files again. Even when these programs have ended, the cores try again only after more than 1000
+ * windows. */
 static void test_ranks_with_many_cores_decode_on_them(void **state)
 {
 	(void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Parses lists of files as text. In an accepted list no path is empty, each path is as long as the returned length says, also if it is cut to fit a buffer,
- * and no label is negative. The error of a refused list names a line. */
+ * Parses lists of files as text. In an accepted list no path is empty, and no label is negative. Each path has the returned length or, if the buffer is too
+ * small for that, fills the buffer. The error of a refused list names a line. */
 #include "fuzz.h"
 
 #include "base/memory.h"

@@ -138,7 +138,7 @@ def test_bitmaps_whose_pixels_begin_inside_something() -> None:
     Image.fromarray(colours).save(out, "BMP")
     with pytest.raises(CorruptError, match="inside its header of 54 bytes"):
         stoker.imdecode(out.getvalue()[:10] + struct.pack("<I", 30) + out.getvalue()[14:])
-    # The palette is shorter than the header says. If no pixel needs the missing colours, the image equals Pillow's.
+    # The header stands for 256 colours, but the palette has only 3. The file is decoded if its pixels use only these, and refused otherwise.
     index = np.arange(16, dtype=np.uint8).reshape(4, 4) % 3
     head = struct.pack("<IiiHHIIiiII", 40, 4, 4, 1, 8, 0, 0, 0, 0, 0, 0)
     table = np.array([[1, 2, 3, 0], [40, 50, 60, 0], [7, 8, 9, 0]], np.uint8)

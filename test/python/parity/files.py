@@ -15,7 +15,7 @@ from stoker import _core
 
 
 def _jpeg(rng: np.random.Generator, sampling: str, progressive: bool = False, restart: int = 0) -> bytes:
-    """Encodes a picture of random size with libjpeg-turbo through OpenCV, for the chroma samplings that Pillow does not write."""
+    """Encodes a picture of random size with libjpeg-turbo through OpenCV, because Pillow cannot write all of these chroma samplings."""
     height, width = (int(v) for v in rng.integers(20, 90, 2))
     flags = [cv2.IMWRITE_JPEG_QUALITY, 88, cv2.IMWRITE_JPEG_SAMPLING_FACTOR, getattr(cv2, f"IMWRITE_JPEG_SAMPLING_FACTOR_{sampling}")]
     flags += [cv2.IMWRITE_JPEG_PROGRESSIVE, int(progressive), cv2.IMWRITE_JPEG_RST_INTERVAL, restart]
