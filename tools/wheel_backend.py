@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the wheel: a PEP 517 backend in the tree, and a command (`wheel_backend.py DIST [-Dname=value ...]`).
+"""Makes the wheels and the sdist: a PEP 517 backend in the tree, and a command (`wheel_backend.py DIST [-Dname=value ...]`) that makes the wheel.
 
-meson's options come from the setting `setup-args`, as with meson-python. Without options, the wheel has kernels for all architectures.
+meson's options come from the setting `setup-args`, as with meson-python. Without options, the wheel has kernels for all architectures if nvcc is found.
 
 The wheel holds the package, libstoker and the `stoker` command, and the third-party libraries that they need, under unique names (so that they do not
 conflict with PIL's, cv2's and torch's copies), with their licences and a list of all of them (an SBOM). Only libraries in LICENCES may be included. The
@@ -16,7 +16,8 @@ Why not meson-python and auditwheel's repair:
   folder from which no fixed path leads to the package; here it lies in the package, and an entry point starts it.
 - auditwheel bundles every library that it finds, GPL or not, without its licence text. It does not know the libraries that are linked statically or opened
   at run time (libcurl), so the list of parts would lack them.
-- meson-python and auditwheel would have to come from PyPI. This backend builds an sdist without an index if the distribution has meson, ninja and patchelf.
+- meson-python and auditwheel would have to come from PyPI. With this backend, pip can build a wheel from the sdist without access to PyPI, if the distribution
+  has meson, ninja and patchelf.
 """
 
 import base64
