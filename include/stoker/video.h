@@ -64,8 +64,8 @@ struct stk_video_frame {
 /* Describes a frame. STK_INVALID: there is no such frame. */
 STK_API STK_MUST_USE enum stk_status stk_video_frame(
 	const struct stk_video *v, int64_t frame, struct stk_video_frame *out, struct stk_error *err);
-/* Returns the number of the frame that is shown at a time: the last frame that begins at or before this time, or -1 if no frame does. For times after the end of
- * the last frame, returns the last frame's number. */
+/* Returns the number of the frame that is shown at a time: the last frame that begins at or before this time, or -1 if no frame does. For times after the end
+ * of the last frame, returns the last frame's number. */
 STK_API int64_t stk_video_shown(const struct stk_video *v, double seconds);
 
 /* Finds the byte range of the file with the packets from which the frames first .. last are decoded. *length is 0 if all of them are in memory. STK_INVALID:

@@ -33,7 +33,8 @@ static int64_t run_begin(int64_t n, int j)
 	return n / STK_STATE_RUNS * j + n % STK_STATE_RUNS * j / STK_STATE_RUNS;
 }
 
-/* Returns the digest of run j of a list that had n files when the state was saved, without files of the run that no longer exist. */
+/* Returns the digest of run j of the present list. n: number of files when the state was saved, from which the limits of the run follow. Files that the present
+ * list does not have any more are left out. */
 static uint32_t digest_of(const struct stk_reader_def *reader, const void *shared, int64_t n, int j)
 {
 	int64_t size_now = reader->size(shared), begin = run_begin(n, j), end = run_begin(n, j + 1);

@@ -2,7 +2,7 @@
  *
  * Moves a batch through its life: levels, failed samples, end.
  *
- * fetch_read.c, feed.c and device.c report events by calling stk__on_..., and nothing else of this header. Call with the pipeline's lock held unless the
+ * fetch_read.c, feed.c and device.c report events by calling stk__on_..., and use nothing else of this header. Call with the pipeline's lock held unless the
  * comment says otherwise. */
 #ifndef STK_EXEC_ENGINE_H
 #define STK_EXEC_ENGINE_H
@@ -37,7 +37,8 @@ void stk__record_error(struct stk_record *r, const struct stk_error *err, int64_
 void stk__level_part_done(struct stk_record *r); /* counts one sample, gather or callback of the level as finished */
 /* Begins the next level, or ends the batch. Called when all chains and GPU steps of a level have ended. */
 void stk__level_over(struct stk_record *r);
-/* Makes the consumer's objects of ended batches; releases the lock meanwhile. A function that may have ended a batch must call this before it unlocks. */
+/* Builds, for each batch that has ended, the object that the consumer receives; releases the lock while it does. A function that may have ended a batch must
+ * call this before it unlocks. */
 void stk__end_records(struct stk_pipeline *p);
 /* Frees the consumer's object, the data from users' sources and the slot, and resets the batch's GPU memory. Call without the lock. */
 void stk__record_return(struct stk_record *r);

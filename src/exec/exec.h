@@ -361,7 +361,7 @@ int64_t stk__steps_before(const struct stk_pipeline *p, int64_t epoch);
 /* ---- failures.c ---- */
 /* Writes the URI that the leading reader has for sample `id`, or "" if there is none. Returns the URI's length: `capacity` or more means that it was cut. */
 size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_t capacity);
-/* Writes the URI that `reader` has for the sample that belongs to the leading reader's `place`. Result and errors are as for stk__sample_uri. */
+/* Writes the URI that `reader` has for the sample that belongs to the leading reader's `place`, or "". Returns the URI's length, as stk__sample_uri does. */
 size_t stk__reader_uri(const struct stk_pipeline *p, int32_t reader, const struct stk_place *place, char *uri, size_t capacity);
 /* Returns the reader to name in a chain's errors: the one whose bytes the chain reads if there is only one, otherwise the leading one. */
 int32_t stk__chain_reader(const struct stk_program *g, int32_t level, int32_t chain);
@@ -376,7 +376,8 @@ void stk__name_sample(const struct stk_pipeline *p, const struct stk_sample_stat
  * of a reader's sample. */
 void stk__name_part(const struct stk_sample_state *s, int32_t reader, int32_t part, struct stk_error *err);
 void stk__name_input(const struct stk_program *g, const struct stk_sample_state *s, int32_t node, struct stk_error *err);
-/* Puts the URI of the data that `node` works on before the message, if another reader than `named`, whose URI the error will have, read them. */
+/* Inserts the URI of the data that `node` works on before the message, if a reader other than `named` has read these data and the message does not name them
+ * yet. The error itself has the URI of reader `named`. */
 void stk__name_origin(const struct stk_pipeline *p, const struct stk_sample_state *s, int32_t node, int32_t named, struct stk_error *err);
 void stk__set_error(struct stk_error **to, const struct stk_error *from);
 const char *stk__bad_last(const struct stk_pipeline *p); /* returns the message of the last bad sample; valid until the next one */

@@ -10,7 +10,7 @@
 
 /* The bad samples of delivered batches. */
 struct stk_bad_list {
-	struct stk_error *errors; /* errors[i % capacity] is that of bad sample i, for the last `capacity` ones */
+	struct stk_error *errors; /* errors[i % capacity] is the error of bad sample i; only the last `capacity` errors are kept */
 	int64_t capacity;         /* at most STK_BAD_SAMPLES_KEPT; less if memory was short */
 	int64_t n;                /* number of all bad samples */
 	int32_t in_a_row; /* number of samples in a row, up to the last delivered batch, that could not be read; at most STK_BAD_ROW */

@@ -49,8 +49,8 @@ size_t stk__fetch_bytes(const struct stk_sample_state *s,
 /* Sets out[0 .. parts - 1] to views of the parts that `reader` has read for the sample. Needs no lock. */
 void stk__fetch_parts(const struct stk_sample_state *s, int32_t reader, struct stk_bytes *out);
 /* Returns the buffer of a request for this reader if the buffer holds exactly these bytes. The caller gets a second reference to it (stk__buffer_share).
- * Returns NULL if no buffer does, if copying the bytes is better, or if the buffer already has a second reference. Needs no lock: chains of a sample may
- * call it concurrently. */
+ * Returns NULL if there is no such buffer, if copying the bytes is better, or if the buffer already has a second reference. Needs no lock: chains of a sample
+ * may call it concurrently. */
 struct stk_buffer *stk__fetch_share(const struct stk_sample_state *s, int32_t reader, const uint8_t *data, size_t size);
 bool stk__fetch_complete(const struct stk_sample_state *s);
 /* Releases the sample's bytes, except those of requests under way. */

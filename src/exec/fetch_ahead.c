@@ -254,8 +254,8 @@ void stk__fetch_awaits_next(struct stk_pipeline *p)
 	stk__fetch_ask_again(f);
 }
 
-/* Skips a read that a worker has begun or will begin. Raises f->deadline to the deadlines of its requests under way, so that later samples get later ones:
- * sources begin requests in the order of their deadlines. read->deadline also limits the requests for a replacement of the sample. */
+/* Skips a read that a worker has begun or will begin. Raises f->deadline to the deadlines of its requests under way. So later samples get later deadlines, in
+ * whose order sources begin requests. read->deadline also limits the requests for a replacement of the sample. */
 static void pass_read(struct stk_fetch *f, struct stk_read *read)
 {
 	if (!f->deadline)

@@ -106,9 +106,9 @@ enum stk_status stk__when_always(const struct stk_graph *g, struct stk_node n, s
  * that the operator does not take, or if numbers of frames differ. */
 enum stk_status stk__node_infer(const struct stk_graph *g, struct stk_graph_node *node, struct stk_error *err);
 
-/* Returns whether the operator can process a tensor like this one with its `lower` function: the tensor must have an image layout that the operator takes.
- * If the dims are not known when the graph is built, returns true for operators that have no other function for the work, and for samplers
- * (STK_CLASS_SAMPLER); their chain then checks each sample. False for decoders. */
+/* Returns whether the operator can process a tensor like this one with its `lower` function: the tensor must have an image layout that the operator takes. If
+ * the dims are not known when the graph is built, returns true for operators that have no other function for the work, and for samplers (STK_CLASS_SAMPLER);
+ * their chain then checks each sample. Returns false for decoders. */
 bool stk__lowers(const struct stk_op_def *def, const struct stk_desc *in);
 /* Fails with a message that lists the layouts that the operator takes. Call it for an input with another layout. */
 enum stk_status stk__refuse_layout(const struct stk_op_def *def, const struct stk_desc *in, struct stk_error *err);

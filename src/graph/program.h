@@ -55,7 +55,9 @@ struct stk_program_node {
 	 * run, and for cloned nodes whose values are not in the slot. */
 	int32_t level, chain;
 	int32_t reader; /* index among the readers; -1: not a reader */
-	int32_t origin; /* index of the reader from which its data comes: the node itself, or the origin of its first input that has one; -1: no reader */
+	/* index of the reader from which the node's data comes: the node itself if it is a reader, otherwise the origin of its first input that has one; -1:
+	 * none */
+	int32_t origin;
 	int32_t gathers; /* number of the node among the nodes that gather (their gather runs in the level before their own); -1: the node does not gather */
 };
 
@@ -74,12 +76,14 @@ struct stk_group {
 };
 
 struct stk_chain {
-	int32_t *nodes; /* cloned ones included: predicates and their sources, then the others, each in the graph's order */
+	/* the chain's nodes, cloned ones included: first predicates and their sources, then the others, both in the graph's order */
+	int32_t *nodes;
 	int32_t n_nodes;
 	struct stk_group *groups;
 	int32_t n_groups;
-	uint64_t reads;       /* bit k: the chain needs the bytes that reader k fetches */
-	int32_t *kept_values; /* slot indices of earlier levels' values: those that the chain reads; all if there are branches */
+	uint64_t reads; /* bit k: the chain needs the bytes that reader k fetches */
+	/* slot indices of the values of earlier levels that the chain reads, or of all values of earlier levels if there are branches */
+	int32_t *kept_values;
 	int32_t n_kept;
 	bool *is_read; /* for each value: true if a node of this chain reads it, or if this chain writes it to the slot; cloned nodes make only these */
 };

@@ -13,7 +13,7 @@ static bool same_condition(const struct stk_condition *a, const struct stk_condi
 	return a->predicate.op == b->predicate.op && a->predicate.output == b->predicate.output && a->wanted == b->wanted;
 }
 
-/* Returns whether a value that exists under the conditions `made` exists whenever those of `read` hold: `read` must begin with `made`. */
+/* Returns whether a value that exists under the conditions `made` exists whenever the conditions `read` hold, that is, whether `read` begins with `made`. */
 static bool covers(const struct stk_condition *made, int32_t n_made, const struct stk_condition *read, int32_t n_read)
 {
 	for (int32_t i = 0; i < n_made; i++)
