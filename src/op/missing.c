@@ -87,7 +87,8 @@ static const char *other_name(const char *name)
 	return NULL;
 }
 
-/* Returns whether DALI has an operator called `name`. group: returns instead whether `name` is the part before the dot in a name such as "readers.file". */
+/* Returns whether DALI has an operator called `name`. group: returns instead whether the name of an operator begins with `name` and a dot, as "readers.file"
+ * begins with "readers.". */
 static bool dali_has(const char *name, bool group)
 {
 	size_t n = strlen(name);

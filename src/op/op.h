@@ -100,9 +100,9 @@ struct stk_gathered {
 /* Makes g->data at least `size` bytes large and returns it, or returns NULL if memory is short. The earlier contents may be lost. */
 void *stk__gathered_take(struct stk_gathered *g, size_t size);
 
-/* Counts of decoded video frames since the worker last added them to the pipeline's counters, at which it sets them to 0. */
+/* Counts of decoded video frames. A worker adds them to the pipeline's counters from time to time, and then sets them to 0. */
 struct stk_video_tally {
-	/* Numbers of: frames that operators asked for; packets decoded to get them; frames that operators asked for and the GPU decoded. */
+	/* Numbers of: frames that operators asked for; packets that were decoded for these frames; and those of the frames that the GPU decoded. */
 	int64_t frames, packets, on_gpu;
 };
 
@@ -333,8 +333,9 @@ struct stk_op_def {
 	enum stk_status (*run_cpu)(const struct stk_call *call, struct stk_error *err);
 	void (*lower)(const struct stk_call *call, struct stk_pass *pass);
 	enum stk_status (*lower_jobs)(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err);
-	void (*extent)(const struct stk_call *call, struct stk_image *whole);  /* sets the whole image's extents; its data is not used */
-	void (*encoded)(const struct stk_call *call, struct stk_encoded *out); /* only with `fetch` */
+	void (*extent)(const struct stk_call *call, struct stk_image *whole); /* sets the whole image's extents; its data is not used */
+	/* describes the file and how the call would decode it; only with `fetch` */
+	void (*encoded)(const struct stk_call *call, struct stk_encoded *out);
 	enum stk_status (*fetch)(const struct stk_call *call, struct stk_rect part, const struct stk_image *dst, struct stk_error *err);
 
 	/* For recipes (kernel/recipe/recipe.h), which process data sets that are in memory, and whose samples differ only by their place (struct

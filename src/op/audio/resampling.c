@@ -14,8 +14,9 @@ double stk__resampling_length(const struct stk_resampling *r, int64_t n)
 	return n ? ceil((double)n * (r->out / r->in)) : 0;
 }
 
-/* Sets p->up and p->phases to the numerator and denominator of in / out in lowest terms. Output samples then lie at p->phases different positions between
- * two input samples, and the filter's table has a row for each. Changes neither if the table would be too large, or if no such whole numbers are found. */
+/* Sets p->up and p->phases to the numerator and denominator of in / out in lowest terms. Output samples then lie at p->phases different positions between two
+ * input samples, and the filter's table has a row for each. Changes neither if the table would be too large, or if no whole numbers with this ratio are
+ * found. */
 static void find_phases(double in, double out, struct stk_sinc *p)
 {
 	enum { MOST_WEIGHTS = 1 << 16 };

@@ -18,7 +18,7 @@ int32_t stk__resampling_lobes(float quality);
 /* Returns the number of output samples for n input samples, rounded up to a whole number. */
 double stk__resampling_length(const struct stk_resampling *r, int64_t n);
 
-/* Adds to `jobs` a job that resamples `in` to `out`, of shape (samples) or (samples, channels). tables: all calls with these must have the same lobes. */
+/* Adds to `jobs` a job that resamples `in` to `out`, of shape (samples) or (samples, channels). tables: all calls that share them must have the same lobes. */
 STK_MUST_USE enum stk_status stk__resampling_job(const struct stk_resampling *r, struct stk_audio_tables *tables, struct stk_arena *arena,
 	struct stk_jobs *jobs, const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
 

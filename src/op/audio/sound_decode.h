@@ -17,7 +17,7 @@ void stk__sound_shared_clear(struct stk_sound_shared *shared);
 struct stk_sound_state {
 	struct stk_sound_info info;
 	int64_t first, count; /* first decoded frame of the file, and number of decoded frames */
-	int64_t lead, tail;   /* number of frames of silence before and after them, for parts of the window without sound */
+	int64_t lead, tail;   /* number of frames of silence before and after the decoded frames, for parts of the window without sound */
 	int64_t frames;       /* number of frames in the output */
 	bool resampled;
 	const void *decoded; /* the samples, if infer had to decode them to find their number; otherwise NULL */

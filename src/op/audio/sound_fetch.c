@@ -107,7 +107,7 @@ static bool is_cancelled(void *cancel)
 	return stk__cancelled(cancel);
 }
 
-/* Reads n bytes from offset `at` of the object, and sets *out to them. They are valid until the next call. For bytes that were not fetched. */
+/* Reads n bytes, which were not fetched, from offset `at` of the object, and sets *out to them. They are valid until the next call. */
 static enum stk_status read_piece(struct stk_sound_parts *p, uint64_t at, size_t n, const uint8_t **out, struct stk_error *err)
 {
 	const struct stk_access access = {.storage = p->call->tools->storage,

@@ -57,9 +57,9 @@ static int32_t chunk_count(const struct inflate *a)
 	return a->chunk_sizes.count >= 0 ? a->chunk_sizes.count : a->chunk_offsets.count >= 0 ? a->chunk_offsets.count : 1;
 }
 
-/* Sets *at to the offset of chunk i in a sample of `size` bytes, and *bytes to its size. Before, *at must be the end of chunk i - 1: chunk i begins there
- * if no offsets are given. Without sizes, a chunk ends where the next chunk begins, and the last chunk where the sample ends. STK_INVALID: the chunk
- * reaches outside of the sample. */
+/* Sets *at, which on entry is the end of chunk i - 1, to the offset of chunk i in a sample of `size` bytes, and *bytes to the chunk's size. If no offsets are
+ * given, the chunk begins at the end of chunk i - 1. Without sizes, a chunk ends where the next chunk begins, and the last chunk where the sample ends.
+ * STK_INVALID: the chunk reaches outside of the sample. */
 static enum stk_status place_chunk(const struct inflate *a, int32_t i, size_t size, size_t *at, size_t *bytes, struct stk_error *err)
 {
 	if (a->chunk_offsets.count >= 0)

@@ -16,7 +16,7 @@ extern const struct stk_arg_def stk__warp_group[];
 /* Layouts that can be processed in a pass. Volumes are processed by jobs, and so are types whose values float32 cannot hold exactly. */
 #define STK_WARP_LAYOUTS "HWC CHW HW FHWC FCHW FHW"
 
-/* Which dims of a tensor are width, height and, in volumes, depth: of.axis[0] is the width. A tensor without layout is taken as an image. */
+/* The dims of a tensor that are width, height and, in volumes, depth: of.axis[0] is the width. A tensor without layout is taken as an image. */
 struct stk_warp_dims {
 	int32_t count; /* 2 or 3; 0: not known yet */
 	struct stk_sample_dims of;
@@ -37,8 +37,8 @@ enum stk_status stk__warp_dims(const struct stk_desc *desc, struct stk_warp_dims
 enum stk_status stk__warp_begin(
 	const struct stk_call *call, const struct stk_warp_args *a, struct stk_warp_dims *dims, struct stk_error *err);
 
-/* Returns STK_INVALID unless the `count` numbers of a map from the output to the image are finite. They may not be: a matrix that is an input can hold any
- * numbers, and inverting a matrix can overflow. */
+/* Returns STK_INVALID unless the `count` numbers of a map from the output to the image are finite. NaN and infinities are possible: a matrix that is an input
+ * can hold any numbers, and inverting a matrix can overflow. */
 enum stk_status stk__check_map(const float *m, int32_t count, struct stk_error *err);
 
 /* Does the second half of an operator's infer, when the output's shape is known: checks the extents, and stores in call->state what lower and lower_jobs
