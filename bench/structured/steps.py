@@ -3,8 +3,8 @@
 
     PYTHONPATH=build/python python bench/structured/steps.py [--batches N] [--batch N]
 
-prints processor time per sample. The fields are constants of the graph, so that the time includes no source. For comparison, the program also
-prints the time of a graph that returns the fields unchanged.
+The program prints the processor time per sample. The fields are constants of the graph, so that the time includes no source. For comparison, it also prints the
+time of a graph that returns the fields unchanged.
 """
 
 from __future__ import annotations

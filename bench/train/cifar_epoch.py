@@ -7,8 +7,8 @@ usage: cifar_epoch.py [--rounds 7] [--epochs 40] [--batch 1000] [--device cuda] 
 Both sides take whole epochs, every batch of images and labels, as a training loop does, and wait for the device at the end of each epoch. Sides take
 turns, after a warm-up epoch of each; figures are medians over all epochs, and the ratio is a median over turns.
 
-The torch side works like fast training scripts: the data set is on the device as uint8, and a whole epoch is augmented with a few dozen vectorised
-operations. Required: 1 ms an epoch on an H200; its memory traffic needs at least 0.11 ms there in float16.
+The torch side works like fast training scripts: the data set is on the device as uint8, and a whole epoch is augmented with a few dozen vectorised operations.
+Required: at most 1 ms for an epoch on an H200. The memory traffic of an epoch takes at least 0.11 ms there in float16.
 """
 
 from __future__ import annotations

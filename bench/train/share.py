@@ -6,9 +6,9 @@ usage: share.py FOLDER [--model resnet18] [--arms stoker,dali:0.65,dali:1,datalo
                 [--neighbours N]
        torchrun --nproc-per-node=2 share.py FOLDER ...                for DDP: a process for each GPU
 
-The arms (sources of batches) take turns in one process, so that changes of clocks and load affect all of them. A slice first uses up the batches that
-were ready, then counts steps; all ranks take the same number. Each slice's rate is divided by that of its round's synthetic slice. Step times are those
-between events on the GPU's stream, recorded without a wait. With --graph the step is a CUDA graph, so Python does not limit it: a loader can slow it down
+The arms (sources of batches) take turns in one process, so that changes of clocks and load affect all of them. A slice first uses up the batches that were
+ready, then counts steps; all ranks take the same number. Each slice's rate is divided by that of its round's synthetic slice. Step times are measured between
+events on the GPU's stream, which are recorded without a wait. With --graph the step is a CUDA graph, so Python does not limit it: a loader can slow it down
 only by using the GPU. The GPU time of Stoker's batches is also reported. With --neighbours, that many other processes compute from half of the rounds on, and
 the figures of both halves are reported.
 """

@@ -93,7 +93,7 @@ class Memory:
 
 
 def features_of(name: str) -> tuple[nn.Module, nn.Module, int, int]:
-    """Returns a ResNet's stages up to 1/16 of the image's size (1/4 for `tiny`), its last stage, and the number of channels after each of the two."""
+    """Returns a ResNet's stages up to 1/16 of the image's size (1/4 for `tiny`), its last stage, and the number of channels after each of these two parts."""
     layers = list(models.OWN[name]())[:-3]
     last = max(i for i, layer in enumerate(layers) if isinstance(layer, models.Residual) and not isinstance(layer.shortcut, nn.Identity))
     width = {"resnet50": (1024, 2048), "resnet18": (256, 512), "tiny": (8, 16)}[name]

@@ -11,7 +11,7 @@ import numpy as np
 
 class Item(NamedTuple):
     sample: int  # index of the sample; a scene's samples have consecutive indices, in order of time
-    prev_exists: bool  # the slot's previous sample is also the previous sample of the scene
+    prev_exists: bool  # whether the slot's previous sample is also the previous sample of the scene
     position: int  # step * batch + slot: a number that is unique to this use of the sample, and determines its random draws
 
 
