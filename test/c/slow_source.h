@@ -26,7 +26,7 @@ struct slow_source {
 	const char *stalled; /* uri of the object that stalls until slow_source_release */
 	bool all_stalled;
 	int at_hand;                 /* the first `at_hand` objects are available at once */
-	uint8_t traits[SLOW_TRAITS]; /* of the first objects, by number; set them before the first request */
+	uint8_t traits[SLOW_TRAITS]; /* the traits of the first objects, by number; set them before the first request */
 	uint32_t jitter;             /* not 0: the state of random numbers, by which latencies vary between 0 and latency_ns */
 	bool admits;                 /* takes buffers only if the caller's limit admits them, as the source of local files does */
 	bool narrow;                 /* serves one request at a time, the one with the earliest deadline first */

@@ -641,7 +641,7 @@ static void test_heatmap_far(void **state)
 	}
 }
 
-/* Both devices give the same points and lengths, apart from float32's rounding. Those of the CPU equal those of a walk along each polyline. */
+/* Both devices give the same points and lengths, apart from float32's rounding. The CPU's results equal the results of a walk along each polyline. */
 static void test_polyline(void **state)
 {
 	(void)state;

@@ -23,11 +23,11 @@ enum what { WINDOW, CROP, MIRROR, AFFINE, CAST, CHANNELS, WHATS };
 
 struct action {
 	enum what what;
-	struct stk_recipe_window window; /* of a WINDOW: how the recipe draws it */
+	struct stk_recipe_window window; /* how the recipe draws the window, if the action is WINDOW */
 	struct stk_rect crop;
 	float fill[STK_PASS_MAX_CHANNELS], scale[STK_PASS_MAX_CHANNELS], bias[STK_PASS_MAX_CHANNELS];
 	enum stk_dtype dtype;
-	struct stk_recipe_coin coin[2]; /* of a MIRROR: the coins for x and for y */
+	struct stk_recipe_coin coin[2]; /* the coins for x and for y, if the action is MIRROR */
 	int32_t channels;
 };
 

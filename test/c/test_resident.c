@@ -136,7 +136,8 @@ static bool has_recipes(struct stk_pipeline *p)
 	return explained(p, "recipes") || explained(p, "resident");
 }
 
-/* Compares the batches of all forms; checks that exactly the forms that qualify use recipes, and store the data set on the GPU. */
+/* Compares the batches of all ways to run the graph. Checks that exactly the ways that qualify use recipes, and that the GPU stores the data set exactly if its
+ * way qualifies. */
 static void assert_sides_agree(const struct recipe *r, struct reading how, struct device_settings s, int batches)
 {
 	struct device_run runs[SIDES] = {0};
