@@ -97,7 +97,7 @@ static void skip_scaling_list(struct bits *b, int size)
 	}
 }
 
-/* Returns whether sets of this profile of H.264 describe the format of chroma. In others it is 4:2:0. */
+/* Returns whether sets of this profile of H.264 describe the format of chroma. In other profiles the format is 4:2:0. */
 static bool has_chroma(uint32_t profile)
 {
 	static const uint8_t profiles[] = {44, 83, 86, 100, 110, 118, 122, 128, 134, 135, 138, 139, 144, 244};
@@ -184,7 +184,7 @@ static bool read_unit(void *user, const uint8_t *unit, size_t size)
 		unescape(unit + 1, size - 1, &b);
 		read_h264(&b, c);
 	} else if (c->codec == STK_UNITS_HEVC && size > 2 && (unit[0] >> 1 & 63) == HEVC_SPS && !(unit[0] & 1) && unit[1] >> 3 == 0) {
-		unescape(unit + 2, size - 2, &b); /* of the base layer: others have other pictures */
+		unescape(unit + 2, size - 2, &b); /* a set of the base layer: other layers have other pictures */
 		read_hevc(&b, c);
 	}
 	return c->differ;
@@ -205,7 +205,7 @@ void stk__coded_size(enum stk_unit_codec codec, const uint8_t *header, size_t si
 	stk__annex_b_free(&a);
 	if (c.differ || !c.width)
 		return;
-	/* FFmpeg takes a size of the container that leaves out a part of H.264's last blocks as a crop. */
+	/* If the container's size leaves out only a part of H.264's last blocks, FFmpeg crops the pictures to it. */
 	if (codec == STK_UNITS_H264 && !c.is_left && !c.is_top && *width > 0 && *height > 0 && *width <= c.width && *height <= c.height &&
 		round_up(*width) == round_up(c.width) && round_up(*height) == round_up(c.height))
 		return;

@@ -41,8 +41,8 @@ static int read_bytes(void *user, uint8_t *to, int n)
 {
 	enum { CALL = 256 }; /* cost of a call in addition to its bytes */
 	struct stk_container *c = user;
-	/* With `blank`, the bytes of packets are not needed, so zeros replace them, also for packets that lie after the end of a truncated file. These are
-	 * an error only when one of their frames is wanted. */
+	/* With `blank`, the bytes of packets are not needed, so zeros replace them, also for packets that lie after the end of a truncated file. Such packets
+	 * are an error only when one of their frames is wanted. */
 	const int64_t left = c->blank ? n : c->in->size - c->at;
 	if (c->status)
 		return AVERROR_EXTERNAL;

@@ -17,7 +17,7 @@ struct listing {
 	const struct stk_media_input *in;
 	const AVCodecParameters *parameters;
 	struct stk_packets *out;
-	/* The parser, which finds the order in which pictures are presented if the file stores no times. */
+	/* The parser. It marks key packets and, if the file stores no times, finds the order in which pictures are presented. */
 	AVCodecParserContext *parser;
 	AVCodecContext *context;
 	/* [packet]: the number that parse() gives its picture; for MPEG, order_mpeg replaces it by the picture's position in the order of presentation. */
@@ -233,7 +233,7 @@ static enum stk_status add(struct listing *l, const AVPacket *got, struct stk_er
 		.size = got->size};
 	packet->flags = (got->flags & AV_PKT_FLAG_KEY ? STK_PACKET_KEY : 0) | (got->flags & AV_PKT_FLAG_DISCARD ? STK_PACKET_DROPPED : 0) |
 			(corrupt || l->damaged ? STK_PACKET_DAMAGED : 0);
-	/* FFmpeg's parsers end a packet where the next one begins, and give it the flags of that one. So bytes may be missing from either. */
+	/* FFmpeg's parsers end a packet where the next packet begins, and give it the next packet's flags. So bytes may be missing from either of the two. */
 	l->damaged = corrupt;
 	/* If the header that holds the picture's time was lost, the picture is not counted, so that the other pictures keep their times. */
 	if (packet->flags & STK_PACKET_DAMAGED && packet->pts == STK_NO_TIME && p->count > 0 && !l->untimed) {

@@ -45,7 +45,7 @@ size_t stk__video_index_memory(const struct stk_video_index *x); /* number of by
 double stk__video_time(const struct stk_video_index *x, int32_t frame);
 double stk__video_duration(const struct stk_video_index *x, int32_t frame);
 bool stk__video_key(const struct stk_video_index *x, int32_t frame);
-/* Returns the number of the frame that is shown at a time: the last one that begins at or before it. Returns -1 if the time is before the first frame. */
+/* Returns the number of the frame that is shown at a time: the last frame that begins at or before this time, or -1 if no frame does. */
 int32_t stk__video_shown(const struct stk_video_index *x, double seconds);
 const struct stk_frame_table *stk__video_table(const struct stk_video_index *x);
 /* Estimates how many bytes libavcodec needs to decode the video: for the frames to which a stream of this codec, level and size may refer, for decoded

@@ -38,7 +38,7 @@ struct stk_video_gpu_counters {
 	int64_t read_ns;           /* nanoseconds spent on reading packets */
 };
 struct stk_video_gpu_counters stk__video_gpu_counters(const struct stk_video_gpu *g);
-/* Returns why frames were last decoded on the cores, or "" if that has not happened. */
+/* Returns the reason why frames were last decoded on the cores, or "" if none were. */
 const char *stk__video_gpu_reason(const struct stk_video_gpu *g);
 
 #endif

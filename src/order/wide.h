@@ -11,9 +11,9 @@ struct stk_quotient {
 	int64_t whole, rest;
 };
 
-/* Returns the quotient and the rest of (a * b + c) / d, for a, b and c >= 0 and d >= 1; the quotient must fit in 64 bits. Does not use 128-bit `/`, which is a
- * function of the compiler's runtime library, without which releases are linked: Zig's runtime library would also bring its own memcpy, cos and others,
- * which would replace the C library's. */
+/* Returns the quotient and the remainder of (a * b + c) / d, for a, b and c >= 0 and d >= 1; the quotient must fit in an int64_t. Does not use the operator `/`
+ * for 128 bits, because it calls a function of the compiler's runtime library. Releases are linked without that library: Zig's would also bring its own memcpy,
+ * cos and others, which would replace the C library's. */
 static inline struct stk_quotient stk__wide_divide(int64_t a, int64_t b, int64_t c, int64_t d)
 {
 	int64_t n;

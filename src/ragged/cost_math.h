@@ -10,8 +10,8 @@
 
 #define STK_COST_EPS 1e-12f
 
-/* Returns the classification cost of one class: the focal loss as a positive minus that as a negative (Lin et al., "Focal loss", ICCV 2017, in the form that
- * DETR-like matchers use), or minus the probability. value: logit for STK_COST_FOCAL, otherwise probability. */
+/* Returns the classification cost of one class: minus the probability or, for STK_COST_FOCAL, the focal loss of the class as a positive minus its focal loss as
+ * a negative (Lin et al., "Focal loss", ICCV 2017, in the form that DETR-like matchers use). value: logit for STK_COST_FOCAL, otherwise probability. */
 static STK_BOTH float stk__class_cost(int32_t kind, float value, float alpha, float gamma)
 {
 	if (kind != STK_COST_FOCAL)

@@ -72,7 +72,7 @@ struct stk_assign_launch {
 	int64_t state_bytes;
 	int32_t rows, cols; /* maximum numbers of rows and columns of a problem after the swap: rows <= cols */
 	int32_t kept;       /* number of rows of float costs that a thread block keeps in shared memory */
-	int32_t pitch;      /* number of floats from one such row to the next, a multiple of 4 */
+	int32_t pitch;      /* number of floats from one row of `kept` to the next, a multiple of 4 */
 };
 
 /* Number of threads of a block that computes losses. */

@@ -56,8 +56,8 @@ enum { STK_SOUND_MAX_CHANNELS = 1024 };
 
 /* Reads the header of a WAV or FLAC file into *info. Decodes samples and allocates memory only to find the end of a FLAC file (flac.h says when). If the
  * file is shorter than its header says, returns STK_CORRUPT, or with `lenient` sets info->missing.
- * STK_CORRUPT: also, not a sound file, or damaged. STK_UNSUPPORTED: a sound of a kind that is not decoded; the message says how to convert it. STK_LIMIT:
- * more than STK_SOUND_MAX_CHANNELS channels, or more than 4096 sections or chunks before the samples. */
+ * STK_CORRUPT: also if the file is damaged or is not a sound. STK_UNSUPPORTED: a sound of a kind that is not decoded; the message says how to convert it.
+ * STK_LIMIT: more than STK_SOUND_MAX_CHANNELS channels, or more than 4096 sections or chunks before the samples. */
 STK_MUST_USE enum stk_status stk__sound_peek(
 	const struct stk_sound_bytes *bytes, bool lenient, struct stk_sound_info *info, struct stk_error *err);
 

@@ -130,7 +130,7 @@ struct stk_ring {
 /* Creates a ring.
  * values: the known part of each value's shape.
  * limit: number of slots to make before the ring lets go of those that are out; if `hard`, it only lets go of small blocks and faces.
- * held_limit: bytes of kept blocks allowed in each space; 0: half of the free memory, measured when needed. */
+ * held_limit: bytes of kept blocks allowed in each space; 0: half of the sum of the free memory and the kept blocks, computed when needed. */
 struct stk_ring *stk__ring_create(
 	const struct stk_desc *values, int32_t n_values, int32_t batch, int32_t limit, bool hard, size_t held_limit);
 /* Puts the chosen values on a GPU. Call before the first slot is taken. The ring keeps a reference to the device. */
@@ -184,9 +184,9 @@ STK_MUST_USE enum stk_status stk__ring_download(struct stk_ring *ring, void *to,
 bool stk__slot_streams_done(struct stk_slot *slot);
 /* Blocks the calling thread until the consumer's streams have passed their last use of the slot. */
 STK_MUST_USE enum stk_status stk__slot_wait_streams(struct stk_slot *slot, struct stk_error *err);
-/* Makes `stream` wait until the consumer's streams have passed their last use of the slot, and until the writing of an earlier batch that was not delivered
- * has ended; for a writer with a single stream. (Each stream that waits for another keeps a channel of the GPU polling. With several of those, every kernel
- * of the consumer starts a microsecond later.) Call inside stk__gpu_enter. */
+/* Makes `stream` wait until the consumer's streams have passed their last use of the slot, and until the writing of an earlier batch that was not delivered has
+ * ended; for a writer with a single stream. (Each stream that waits for another keeps a channel of the GPU polling. If several channels poll, every kernel of
+ * the consumer starts a microsecond later.) Call inside stk__gpu_enter. */
 STK_MUST_USE enum stk_status stk__slot_wait(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);
 /* Records that the slot is written by the work queued on `stream` so far. Call inside stk__gpu_enter. */
 STK_MUST_USE enum stk_status stk__slot_written(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);
