@@ -59,7 +59,7 @@ bool stk__describe_no_media(const uint8_t *data, size_t size, char *text, size_t
 {
 	struct stk_foreign kind;
 	if (stk__foreign_find(data, size, &kind)) {
-		const bool remedy = !kind.picture; /* a picture's remedy only makes another picture */
+		const bool remedy = !kind.picture; /* none for a picture: it would only lead to another picture */
 		snprintf(text, text_size, "%s%s%s", kind.name, remedy ? "; " : "", remedy ? kind.remedy : "");
 		return !kind.media;
 	}

@@ -43,7 +43,7 @@ struct stk_codec_limits {
 	bool lenient;
 };
 
-/* Returns the limits that the environment variables set. Call stk__environment_check first. lenient: the value of that member. */
+/* Returns the limits that the environment variables set. Call stk__environment_check first. lenient: value of the member `lenient` of the result. */
 struct stk_codec_limits stk__codec_limits(bool lenient);
 
 /* Reads the header. STK_CORRUPT: not an image, or damaged; the message names what the file is instead, or shows its first bytes. STK_UNSUPPORTED: an image
@@ -59,7 +59,8 @@ bool stk__describe_no_media(const uint8_t *data, size_t size, char *text, size_t
 bool stk__image_ending(const char *ending, bool case_sensitive);
 
 enum { STK_IMAGE_GLOBS = 9 };
-/* Patterns of names of image files in class folders, as "*.jpg": torchvision's ImageFolder accepts these. This build may lack some formats. */
+/* Patterns of names of image files in class folders, such as "*.jpg": the names that torchvision's ImageFolder accepts. This build may lack some of the
+ * formats. */
 extern const char *const stk__image_globs[STK_IMAGE_GLOBS];
 
 /* Returns the extents that users see. If `orient`, width and height are exchanged for orientations 5..8. */

@@ -87,7 +87,8 @@ static void rgb_to_ycbcr(struct chunk *p, float unit, int n)
 	}
 }
 
-/* Converts n pixels in place to any type except ANY_DATA. Afterwards p has 3 channels, or 1 for gray. unit: the source's value for one step of 8 bits. */
+/* Converts n pixels in place to any type except ANY_DATA. Afterwards p has 3 channels, or 1 for gray. unit: the difference of the source's values that makes a
+ * difference of 1 in 8 bits. */
 static void convert_chunk(struct chunk *p, enum stk_pixels from, enum stk_image_type to, float unit, enum stk_gray rule, int n)
 {
 	bool gray = from == STK_PIXELS_GRAY || from == STK_PIXELS_GRAY_ALPHA;

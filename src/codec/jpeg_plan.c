@@ -162,8 +162,8 @@ struct stk_jpeg_window stk__jpeg_window_plan(const struct stk_jpeg_scan *s, stru
 		wide |= s->upsample[i] == STK_JPEG_UP_H2V1 || s->upsample[i] == STK_JPEG_UP_H2V2;
 		tall |= s->upsample[i] == STK_JPEG_UP_H1V2 || s->upsample[i] == STK_JPEG_UP_H2V2;
 	}
-	/* The triangle filter reads one more sample on each side of those under the window, which is h_max (v_max) pixels. Vertically, groups of v_max rows
-	 * are made together, as in libjpeg. */
+	/* The triangle filter also reads the next sample on each side of the samples under the window. A sample covers at most h_max times v_max pixels.
+	 * Vertically, groups of v_max rows are made together, as in libjpeg. */
 	if (wide) {
 		x0 -= s->h_max;
 		x1 += s->h_max;

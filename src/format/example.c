@@ -32,7 +32,8 @@ static bool take_varint(struct span *s, uint64_t *out)
 	return false;
 }
 
-/* Reads the next field of a message. Returns false if the message is damaged, or if the field is a group. */
+/* Reads the next field of a message. Returns false if the message is damaged, or if the field is a group. Accepts the invalid number 0 in a field of type
+ * VARINT. */
 static bool take_field(struct span *s, struct field *out)
 {
 	uint64_t key, size = 0;

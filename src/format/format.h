@@ -56,8 +56,8 @@ int64_t stk__file_list_skipped(const struct stk_file_list *list, const char **te
 /* Returns a 64-bit fingerprint of names and labels, in order, by which a resumed run checks that it reads the same data. It does not depend on the root, nor
  * on the folder that starts all names if these are absolute, so that it stays the same when the data are moved. */
 uint64_t stk__file_list_fingerprint(const struct stk_file_list *list);
-/* Returns the fingerprint that states of earlier versions contain. Unlike the one above, it depends on the whole names of files that are absolute, so it
- * changes when these are moved. */
+/* Returns the fingerprint that states of earlier versions contain. Unlike stk__file_list_fingerprint's, it depends on the whole names of files that are
+ * absolute, so it changes when these files are moved. */
 uint64_t stk__file_list_old_fingerprint(const struct stk_file_list *list);
 /* Returns a fingerprint of `count` files from index `first` on. Parts of two lists with the same fingerprint have, almost surely, the same files and labels. */
 uint64_t stk__file_list_digest(const struct stk_file_list *list, int64_t first, int64_t count);

@@ -140,7 +140,7 @@ static uint64_t zeros(uint64_t bytes)
 	return (bytes - 0x0101010101010101u) & ~bytes & 0x8080808080808080u;
 }
 
-/* Returns the number of bytes before the next quote, backslash or zero byte. Looks at eight at a time, since most text of a file is skipped. */
+/* Returns the number of bytes before the next quote, backslash or zero byte. Looks at eight bytes at a time, since most text of a file is skipped. */
 static size_t plain_bytes(const struct stk_json *j)
 {
 	const uint64_t each = 0x0101010101010101u;

@@ -103,8 +103,8 @@ static void split_port(const char *entry, size_t *n, const char **port, size_t *
 	*n = (size_t)(colon - entry);
 }
 
-/* Returns whether the host at the start of `host`, "name:port" or "[address]:port", is reached without a proxy. An entry with a port is about this port only, as
- * in Python's urllib. tls: says which port a host without a port has. */
+/* Returns whether the host at the start of `host`, "name:port" or "[address]:port", is reached without a proxy. An entry with a port applies only to this port,
+ * as in Python's urllib. tls: true if a host without a port has port 443; otherwise it has port 80. */
 static bool excepted(const char *list, const char *host, size_t n, bool tls)
 {
 	char text[64] = "";

@@ -80,8 +80,8 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* Returns whether r may wait; starts the thread if needed. Call with the lock held. A thread that cancels r first sets r->cancelled and then searches for r
- * here, so that either this function sees the flag or the search finds r. */
+/* Returns whether r may wait; starts the thread if needed. Call with the lock held. A thread that cancels r first sets r->cancelled and then searches for r in
+ * `t`, so that either this function sees the flag or the search finds r. */
 static bool may_wait(struct stk_retry *t, struct stk_request *r)
 {
 	bool waits = !t->ending && !atomic_load(&r->cancelled);

@@ -221,7 +221,7 @@ static bool add_bitstream(struct stk_jpeg_gpu_plan *p, struct stk_jpeg_gpu_bitst
 	return true;
 }
 
-/* Adds a bitstream for each restart interval down to the window's last row. Those above the window are decoded too, because the CPU does so and reports
+/* Adds a bitstream for each restart interval down to the window's last row. Intervals above the window are decoded too, because the CPU does so and reports
  * their damage. Returns false if the CPU must decode the file: intervals are tiny, restart markers are missing or out of order, or the batch is full. */
 static bool add_intervals(struct stk_jpeg_gpu_plan *p, const struct stk_jpeg_gpu_file *f, const struct stk_jpeg_scan *scan,
 	const struct stk_jpeg_window *window, uint32_t image)

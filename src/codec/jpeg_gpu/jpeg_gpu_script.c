@@ -17,7 +17,7 @@ struct walk {
 	struct stk_jpeg_gpu_script_size size;
 	struct stk_jpeg_gpu_scan scan; /* the current scan */
 	size_t begin;                  /* offset of the scan's entropy-coded bytes in the file */
-	uint32_t ready[3][64];         /* [component][coefficient]: minimum delay, in rows of MCUs, of its next scan */
+	uint32_t ready[3][64];         /* [component][coefficient]: minimum delay of the coefficient's next scan, in rows of MCUs */
 };
 
 /* libjpeg uses the quantisation table that is defined when a component's first scan begins. Here that is always the table at the file's first scan, since
@@ -106,7 +106,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Counts the scan's units: *needed, those down to the window's last row, and *all. */
+/* Counts the scan's units: all of them (*all), and those down to the window's last row (*needed). */
 static void count_units(const struct walk *w, uint64_t *needed, uint64_t *all)
 {
 	const struct stk_jpeg_scan *frame = w->script->frame;
