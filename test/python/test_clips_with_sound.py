@@ -310,7 +310,7 @@ def test_wrong_arguments(files):
 
 
 def test_a_program_stream(tmp_path):
-    """The sound of an MPEG program stream is that of ffmpeg. ffprobe reports no times for its frames, so only the samples are compared."""
+    """The sound of an MPEG program stream equals the sound that ffmpeg decodes. ffprobe reports no times for its frames, so only the samples are compared."""
     path = tmp_path / "program.mpg"
     arguments = f"{PICTURE} {NOISE.format(2, 44100)} -c:v mpeg2video -c:a mp2".split()
     subprocess.run(["ffmpeg", "-v", "error", "-nostdin", *arguments, str(path)], check=True, timeout=120)

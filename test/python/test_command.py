@@ -257,7 +257,8 @@ def test_one_of_each(folder, tmp_path):
 
 
 def test_pack_counts_what_it_wrote(folder, tmp_path):
-    """The counts are those of the members of the tars. A second run finds the tars, and counts the same, and so does a run that finds only some of them."""
+    """The reported counts are the numbers of samples, files and bytes in the tars. A second run, which finds the tars, reports the same counts, and so does a
+    run that finds only some of them."""
     given, out = tmp_path / "set", tmp_path / "tars"
     for k in range(5):
         target = given / f"c{k % 2}" / f"{k}.jpg"
@@ -467,7 +468,8 @@ def test_inspect_bad(bad_folder):
 
 
 def test_inspect_of_files_that_ask_for_much(folder, tmp_path):
-    """inspect names files that would need gigabytes for coefficients, bytes or pixels. It does not need the memory, since their header or size shows it."""
+    """inspect names files that would need gigabytes for coefficients, bytes or pixels. It needs little memory itself, since the file's header or size is enough
+    to find this."""
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "coefficients.jpg").write_bytes(hostile_jpeg(16384, 16384))
     with open(tmp_path / "a" / "sparse.jpg", "wb") as f:
@@ -675,7 +677,7 @@ def test_ctrl_c_ends_with_its_code(folder, tmp_path, arguments):
 
 @pytest.mark.parametrize("more", [(), ("--json",)])
 def test_ctrl_c_in_the_warm_up_of_bench_is_reported(folder, more):
-    """The report has what is known by then."""
+    """If Ctrl-C comes before the first round, the report contains what was measured until then."""
     for delay in (0.1, 0.4, 1):  # repeated if the machine is so busy that the command had not begun to measure
         with subprocess.Popen([COMMAND, "bench", folder, "--seconds", "3600", *more], stdout=subprocess.PIPE, text=True) as run:
             status = Path(f"/proc/{run.pid}/status")
@@ -785,7 +787,7 @@ def test_a_file_beyond_the_limit_of_the_shell_is_a_failure(folder, tmp_path, arg
 
 
 def test_an_index_that_is_kept_nowhere_is_a_failure(folder, tmp_path):
-    """`index` has then done nothing for later runs, unless -o names a file."""
+    """If the index cannot be stored, `index` has done nothing for later runs, and fails, unless -o names a file."""
     tar = tmp_path / "a.tar"
     tar.write_bytes(tar_of([("0.jpg", (folder / "class0" / "00.jpg").read_bytes()), ("0.cls", b"1")]))
     (tmp_path / "a.tar.stoker").mkdir()
@@ -800,7 +802,7 @@ def test_an_index_that_is_kept_nowhere_is_a_failure(folder, tmp_path):
 
 
 def test_samples_of_tars_without_a_component_are_named_with_a_way_out(folder, tmp_path):
-    """The message says whose argument leaves such samples out, since the command, as Loader, has no such argument."""
+    """The message names a function with an argument that leaves such samples out, since the command and Loader have no such argument."""
     image = (folder / "class0" / "00.jpg").read_bytes()
     (tmp_path / "a.tar").write_bytes(tar_of([("0.jpg", image), ("0.cls", b"1"), ("1.jpg", image)]))
     for source in (tmp_path / "a.tar", tmp_path):

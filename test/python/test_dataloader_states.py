@@ -41,7 +41,7 @@ def part_of(sizes):
 
 
 class Resumable(data.IterableDataset):
-    """Saves its position and epoch. The epoch after a state is loaded begins at the saved position, every other one at 0."""
+    """Saves its position and epoch. The epoch after a state is loaded begins at the saved position; all others begin at 0."""
 
     def __init__(self, sizes):
         self.sizes, self.place, self.epoch, self.resumed = sizes, 0, 0, False

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoker.DataLoader over Datasets that users write: C code makes the images of some of them, and torch those of the others. The batches are the same as
-torch's."""
+"""stoker.DataLoader over Datasets that users write. For some of them C code makes the images, for the others torch. The batches are the same as torch's."""
 
 import collections
 import os

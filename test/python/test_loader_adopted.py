@@ -579,7 +579,7 @@ class Many(Set):
 
 
 class OnlyMany:
-    """A Dataset without __getitem__ of its own."""
+    """A Dataset that has only __getitems__. Its __getitem__ raises NotImplementedError, as in a Dataset of torch that defines none."""
 
     def __len__(self):
         return 4

@@ -317,7 +317,8 @@ def test_padding_of_files_floats_and_channels_last(tmp_path: Any) -> None:
 
 
 def test_values_that_a_padded_type_does_not_hold() -> None:
-    """-100, which cross_entropy ignores by default, would become class 0 in masks of bytes."""
+    """A value for padding or filling is refused if the type of the masks cannot hold it. For example, -100, which cross_entropy ignores by default, would
+    become class 0 in masks of bytes."""
     fields: dict[str, Any] = {"image": "Image", "mask": "Mask"}
 
     def loader(mask: Any, kind: str = "Mask", **more: Any) -> Any:

@@ -144,7 +144,8 @@ def test_images_that_differ_in_size_come_as_a_list(kind, shuffle, pictures, tmp_
 
 
 def test_images_that_get_one_size_after_a_border_come_as_a_tensor(tmp_path, notices):
-    """The Loader foresees whether results differ in size. Images of 200 x 100 and 500 x 300 have different shapes, but the same one with a border of 50."""
+    """The Loader foresees whether results differ in size. Images of 200 x 100 and 500 x 300 have different aspect ratios, but the same one with a border of
+    50."""
     (tmp_path / "c").mkdir()
     for k, (width, height) in enumerate([(200, 100), (500, 300), (200, 100), (500, 300)]):
         Image.new("RGB", (width, height)).save(tmp_path / "c" / f"{k}.png")

@@ -789,7 +789,7 @@ def test_the_order_that_is_not_stored_has_each_sample_once(size):
 
 
 def test_ids_of_other_types_are_no_weights(tree):
-    """A list of the ids that NumPy or torch drew has numbers of their types, which are no Python ints. They were taken for weights."""
+    """Ids that NumPy or torch drew have types of these libraries, not Python's int. A list of them must not be taken for weights."""
     drawn = np.random.default_rng(SEED).permutation(21)
 
     def ids(sampler):

@@ -366,7 +366,7 @@ def test_orders_of_other_lengths_and_ranks(tree, source):
     for sampler in (list(range(10)), list(range(6))):
         with pytest.raises(StateError, match=f"epochs of 21 samples; here they have {len(sampler)}"):
             in_order_of(tree, source, sampler).load_state_dict(state)
-    # Otherwise this Loader would continue its own order in the middle, although the saved run delivered the samples before in another order.
+    # Such a state is refused: this Loader would continue its own order in the middle, although the saved run delivered the earlier samples in another order.
     for epoch in (0, 1):
         plain = after(in_order_of(tree, source, None), 6 * epoch + 2)
         with pytest.raises(StateError, match=r"without an order of its own; .* or save at the end of an epoch"):
@@ -415,7 +415,7 @@ def test_states_from_another_thread(tree, files, kind):
         done.set()
         thread.join()
     assert [sorted(flat(epoch)) for epoch in batches] == [list(range(21))] * 8
-    # A state that is saved when the end of an epoch is not yet noticed differs from the one of the next epoch's beginning, but continues as this one does.
+    # A state that is saved before the loop notices the end of an epoch differs from the state at the next epoch's beginning, but leads to the same batches.
     assert not failed and found and len(found - want) <= 8
 
 

@@ -27,7 +27,8 @@ def loader(count=32):
 
 
 def parsed(text):
-    """Returns two dicts with the names of the metrics as keys: one to a dict from labels to a value, one to the metric's kind."""
+    """Returns two dicts whose keys are the names of the metrics. An entry of the first is a dict from labels to a value, an entry of the second is the metric's
+    kind."""
     values, kinds = {}, dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M))
     for line in text.splitlines():
         if not line.startswith("#"):

@@ -144,7 +144,8 @@ def test_copies_in_host_memory(tree: Path) -> None:
 
 
 def test_a_copy_to_the_memory_of_a_gpu_is_refused(tree: Path) -> None:
-    """DALI copies outputs on a GPU to an address there. An address on a GPU, and a null pointer, are errors, not accesses to memory."""
+    """DALI copies outputs on a GPU to an address there. Stoker raises an error for an address on a GPU, and for a null pointer, and accesses no memory
+    there."""
     images, _ = make(tree).run()
     address = Driver().device_memory(4 * 3 * 64 * 64 * 4).value
     for tensor in (images, images[1], images.as_tensor()):

@@ -145,8 +145,7 @@ def test_batches_of_frames_one_after_another(clips, name):
 
 
 def maps() -> tuple[int, int]:
-    """Returns two numbers since the last call: of the pictures that the emulated decoder has returned, and of the times when it had no further work after a
-    picture."""
+    """Returns two counts since the last call: how many pictures the emulated decoder has returned, and after how many of them it had no further work."""
     alone = ctypes.c_int()
     count = ctypes.CDLL("libnvcuvid.so.1").emulated_nvdec_maps(ctypes.byref(alone))
     return count, alone.value
