@@ -126,7 +126,7 @@ def test_workers_with_unread_batches_end_if_the_program_is_killed(context, tmp_p
 
 @contextlib.contextmanager
 def alarms(handler):
-    """Sends SIGALRM every 20 ms; Python calls the handler in the main thread. All signals that arrive while it runs no handlers result in one call."""
+    """Sends SIGALRM every 20 ms; Python calls the handler in the main thread. All signals that arrive before Python runs the handler result in one call."""
     before = signal.signal(signal.SIGALRM, handler)
     signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
     try:

@@ -39,8 +39,8 @@ def table(tmp_path_factory):
 
 @pytest.fixture
 def groups_read(monkeypatch, request, tmp_path):
-    """Returns a list to which each read of a row group of this test's files is appended, as (file, group). A thread of an earlier test's Loader may still end
-    its last read."""
+    """Returns a list to which each read of a row group of this test's files is appended, as (file, group). Reads of other files are left out, since a thread of
+    an earlier test's Loader may still end its last read."""
     from stoker.loader.sources import _table
 
     read, real = [], _table.read_group
@@ -1002,7 +1002,8 @@ def test_a_listing_with_other_sizes_than_the_objects(store, table, monkeypatch, 
 
 
 def test_resuming_reads_no_earlier_group_of_a_store(store, requests, monkeypatch):
-    """A resumed run requests no byte of groups that were mixed with each other, and all of whose rows the saved run has delivered."""
+    """A resumed run requests no byte of a window, which is a set of groups that are mixed with each other, if the saved run has delivered all rows of the
+    window."""
     from stoker.loader.sources import _table
 
     monkeypatch.setattr(_table.Table, "window", lambda self: 2)

@@ -30,7 +30,7 @@ def make(tree, device, batch=3, **kwargs):
 
 
 def reference(tree, batch=3, **kwargs):
-    """Returns copies of the CPU's batches, which those of other devices must equal."""
+    """Returns copies of the CPU's batches, which the batches of other devices must equal."""
     return [(images.clone(), labels.clone()) for images, labels in make(tree, "cpu", batch, **kwargs)]
 
 

@@ -877,7 +877,7 @@ def test_view_draws_frames_at_equal_distances(clips, tmp_path):
     assert command("view", tmp_path / "none.mp4", "-o", tmp_path / "c.png").returncode == 1
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Python's about fork next to threads
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # CPython warns if a process with threads forks
 def test_a_fork_while_another_thread_decodes(clips):
     """In the forked process, the decoder that the thread used raises an error instead of waiting for ever; others work."""
     inside, end = threading.Event(), threading.Event()

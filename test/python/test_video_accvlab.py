@@ -258,7 +258,7 @@ def in_fork(work):
     return succeeds(fork(work))
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Python's about fork next to threads
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # CPython warns if a process with threads forks
 def test_decoders_made_before_a_fork_work_after_it(files):
     paths, numbers = files[:2], [3, 14]
     wanted = nvc.CreateGopDecoder(2).DecodeN12ToRGB(paths, numbers)

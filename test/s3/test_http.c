@@ -319,8 +319,8 @@ static void test_faults_are_got_over(void **state)
 }
 
 /* The server never answers some requests. The client repeats each of them long before the time limit of 20 s, and the repetition is answered. If several
- * repetitions stay unanswered too, as on a busy machine, the client sends no more of them. So up to 7 of the 300 requests may reach the limit, which a slow
- * run with sanitizers needs; without repetitions about 15 would, and at most 7 in one of 70 runs. */
+ * repetitions stay unanswered too, as on a busy machine, the client sends no more of them. So up to 7 of the 300 requests may reach the limit, as in slow runs
+ * with sanitizers. Without repetitions about 15 requests would reach it, and 7 or fewer only in one of 70 runs. */
 static void test_late_answers_are_hedged(void **state)
 {
 	(void)state;

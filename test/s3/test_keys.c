@@ -210,7 +210,7 @@ static void check_storage_ends_without_new_keys(void)
 	stk__io_destroy(io);
 }
 
-/* As with botocore, a program's answer has version 1, and its time of expiry a time zone and is in the future. */
+/* As with botocore, a program's answer must have version 1, and its time of expiry must have a time zone and be in the future. */
 static void test_answers_of_a_program(void **state)
 {
 	(void)state;
