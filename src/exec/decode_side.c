@@ -74,9 +74,9 @@ enum {
 	REST = 8,            /* number of windows after a fall in which the level does not rise, since the fall takes effect late */
 };
 
-/* Lowers the level by `by`, but not below STK_LEVEL_LEAST. A level that was raised above the last good one falls no further than to that one. Levels from 1
- * to STK_LEVEL_BATCHES - 1 become 0; if several ranks share the host, all positive ones do. Also lowers the limit of a positive level, so that the level
- * does not soon rise again. */
+/* Lowers the level by `by`, but not below STK_LEVEL_LEAST. A level that was raised above the last good level falls no further than to the last good level.
+ * Levels from 1 to STK_LEVEL_BATCHES - 1 become 0; if several ranks share the host, all positive levels do. Also lowers the limit of a positive level, so that
+ * the level does not soon rise again. */
 static void lower_level(struct stk_decode_level *now, int32_t by)
 {
 	int32_t to = now->level - by;

@@ -430,8 +430,8 @@ static void *wait_thread(void *arg)
 
 size_t stk__device_memory_limit(const struct stk_pipeline *p, size_t available)
 {
-	/* Memory that only makes the pipeline faster is limited by default, because training needs most of the GPU. The limit is ENOUGH bytes (batches of
-	 * 256 then reach half of the speed that more memory allows), or a 32nd of the free memory if that is larger, but at most a quarter of it. */
+	/* Memory that only makes the pipeline faster is limited by default, because training needs most of the GPU. The limit is ENOUGH bytes (batches of 256
+	 * then reach half of the speed that more memory allows), or a 32nd of the free memory if that is larger, but at most a quarter of the free memory. */
 	enum { ENOUGH = 928 << 20 };
 	size_t share = available / 32 > ENOUGH ? available / 32 : ENOUGH;
 	return p->config.gpu_memory ? p->config.gpu_memory : share < available / 4 ? share : available / 4;

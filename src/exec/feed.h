@@ -2,9 +2,9 @@
  *
  * Calls the user's sources.
  *
- * A pipeline with sources has one thread that calls them, batch by batch, as soon as the batch has a slot. So the sources are as many batches ahead of the
- * consumer as the pipeline. Without a reader, the sources decide where an epoch ends. The thread and the positions of the sources are private to feed.c.
- * The only function of engine.h that feed.c calls is stk__on_fed. */
+ * A pipeline with sources has one thread that calls them, batch by batch, as soon as the batch has a slot. So the sources run ahead of the consumer by
+ * as many batches as the pipeline does. Without a reader, the sources decide where an epoch ends. The thread and the positions of the sources are private to
+ * feed.c. The only function of engine.h that feed.c calls is stk__on_fed. */
 #ifndef STK_EXEC_FEED_H
 #define STK_EXEC_FEED_H
 

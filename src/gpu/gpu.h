@@ -124,7 +124,8 @@ STK_MUST_USE enum stk_status stk__gpu_event_record(
 /* Blocks the calling thread until the event's work has finished. */
 STK_MUST_USE enum stk_status stk__gpu_event_sync(struct stk_gpu_device *dev, stk_gpu_event event, struct stk_error *err);
 /* Returns whether a CUDA graph is being captured on the stream. While it is, only the graph's own work may be queued there. The default stream waits for other
- * streams, so for it the result is also true if one of those is being captured. Returns false for a stream that was destroyed or whose device is lost. */
+ * streams, so the result for the default stream is also true if a stream for which it waits is being captured. Returns false for a stream that was destroyed or
+ * whose device is lost. */
 bool stk__gpu_stream_captures(struct stk_gpu_device *dev, stk_gpu_stream stream);
 /* Sets *done to whether the work that was queued before the event was recorded has finished. An event that was never recorded counts as finished. */
 STK_MUST_USE enum stk_status stk__gpu_event_query(struct stk_gpu_device *dev, stk_gpu_event event, bool *done, struct stk_error *err);

@@ -36,8 +36,8 @@ static enum stk_status refuse_number(const struct stk_arg_def *def, double v, in
 	return stk__fail(err, STK_INVALID, "argument \"%s\" is %g%s; it must be %s (%s)", def->name, v, place, range, def->doc);
 }
 
-/* Fails if a number is outside of the argument's range, is NaN without STK_NAN, or is infinite as float32 without STK_INFINITE. Every number for an argument, a
- * constant or a sample's value, must be checked with this function. index: index in a list of several numbers, else -1. */
+/* Fails if a number is outside of the argument's range, is NaN without STK_NAN, or is infinite as float32 without STK_INFINITE. Every number for an argument
+ * must be checked with this function, whether it is a constant or the value for a sample. index: index in a list of several numbers, else -1. */
 static enum stk_status check_number(const struct stk_arg_def *def, double v, int64_t index, struct stk_error *err)
 {
 	bool outside = v < def->min || v > def->max;

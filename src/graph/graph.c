@@ -164,8 +164,9 @@ enum stk_device stk_graph_node_device(const struct stk_graph *g, struct stk_node
 	return g->nodes[node.op]->device;
 }
 
-/* Returns the device on which a node runs. Always the cores: operators without inputs, except readers of videos; operators that read only the descriptions of
- * their inputs; and operators that copy from the GPU. Others run on node->device or, if that is STK_DEVICE_ANY, on the GPU if one of their inputs is there. */
+/* Returns the device on which a node runs. Operators without inputs (except readers of videos), operators that read only the descriptions of their inputs, and
+ * operators that copy from the GPU always run on the cores. Others run on node->device or, if that is STK_DEVICE_ANY, on the GPU if one of their inputs is
+ * there. */
 static enum stk_device choose_device(const struct stk_graph *g, const struct stk_graph_node *node)
 {
 	if ((!node->n_inputs && !(node->def->flags & STK_OP_NVDEC)) || (node->def->flags & (STK_OP_DESCRIBES | STK_OP_FETCHES)))

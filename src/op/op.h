@@ -296,8 +296,8 @@ struct stk_op_def {
 	/* bit k: output k stays in host memory if the operator runs on the GPU; only for operators without lower_jobs */
 	uint64_t host_outputs;
 	/* Bit k: input k may be a sequence (its layout begins with F), and the operator then runs once for each frame; bit 63 stands for all further inputs
-	 * too. Arguments that are given for each frame have the same effect. If bit 0 is not set, input 0 must be a sequence in these cases. All frames
-	 * share the inputs and arguments that are not given for each frame. */
+	 * too. The operator also runs once for each frame if an argument is given for each frame; then, unless bit 0 is set, input 0 must be a sequence. All
+	 * frames share the inputs and arguments that are not given for each frame. */
 	uint64_t frame_inputs;
 	const char *layouts;   /* allowed for input 0, separated by spaces; NULL: any. If the tensor has no layout, its ndim chooses one */
 	const char *tolerance; /* why results may differ more than the general rule allows; shown in the documentation */

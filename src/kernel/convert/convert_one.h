@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Converts single elements by the rules of convert.h, in C and CUDA. 64-bit integers are converted from their own type, other types through double, which holds
- * them exactly. A NaN becomes some NaN if the output's type has them. */
+ * them exactly. A NaN becomes some NaN if the output's type has NaNs. */
 #ifndef STK_KERNEL_CONVERT_ONE_H
 #define STK_KERNEL_CONVERT_ONE_H
 

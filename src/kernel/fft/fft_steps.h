@@ -209,7 +209,7 @@ STK_FFT_INLINE void stk__fft_chirp(const struct stk_fft *f, const float *tables,
 	stk__fft_turn(to, to, stk__fft_factors(tables, f->chirp) + j);
 }
 
-/* Multiplies number j of x by the transformed kernel, and conjugates it, so that another forward transform inverts the first one. */
+/* Multiplies number j of x by number j of the transformed kernel, and conjugates the product, so that another forward transform inverts the first one. */
 STK_FFT_INLINE void stk__fft_convolve(const struct stk_fft *f, const float *tables, stk_fft_complex *x, int64_t j)
 {
 	stk_fft_complex *to = &x[STK_FFT_PLACE(j)];

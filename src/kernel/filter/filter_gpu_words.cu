@@ -82,8 +82,9 @@ template <int SIZE> static __device__ __forceinline__ void end_row(sums<SIZE> &s
 	clear(s.of[SIZE - 1]);
 }
 
-/* Makes a thread's column, if `exists` is set. All threads of a warp must call this. They all read words, or all read values from computed positions if a
- * window of one of the warp's columns exceeds the rows of the input or reads the fill, since a warp would execute both branches one after the other. */
+/* Makes a thread's column, if `exists` is set. All threads of a warp must call this. They all read words, unless a window of one of the warp's columns exceeds
+ * the rows of the input or reads the fill: then all of them read values from computed positions. (If only some did, the warp would execute both branches one
+ * after the other.) */
 template <int SIZE>
 static __device__ __forceinline__ void make_column(const stk_filter &f, const column &c, const float *weights, bool exists)
 {

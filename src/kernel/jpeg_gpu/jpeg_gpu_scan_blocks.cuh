@@ -154,7 +154,8 @@ struct refined {
 };
 
 /* An entry of scan_shared.set_before says, for the zero coefficient with this number, how many set coefficients precede it; ENDS_BLOCK is added if no
- * coefficient of the band follows. NO_ZERO: there is no zero with this number. Both values, taken as a number of bits to advance, leave the word. */
+ * coefficient of the band follows. NO_ZERO: there is no zero with this number. An entry with either of these values is more than the 32 bits of a word, so a
+ * position that is advanced by it lies outside of the current word. */
 #define ENDS_BLOCK 64
 #define NO_ZERO 255
 

@@ -137,7 +137,7 @@ static void affine_u8_float(void *dst, ptrdiff_t dst_row, const uint8_t *src, pt
 	affine_u8(dst, dst_row, src, src_row, n, rows, a, AS_FLOAT, true, true);
 }
 
-/* Computes rows of float16. Stores do not bypass the caches, as those of float32 may, since each has only 16 bytes. */
+/* Computes rows of float16. Unlike stores of float32, these stores never bypass the caches, since each has only 16 bytes. */
 static void affine_u8_half(void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows,
 	const struct stk_affine *a, bool stream)
 {
