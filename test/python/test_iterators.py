@@ -79,6 +79,27 @@ def test_length(files):
     assert len(DALIGenericIterator(seven(files), ["label"])) == 0
 
 
+@pytest.mark.parametrize("reader", [{}, {"random_shuffle": True}, {"pad_last_batch": True}, {"stick_to_shard": True}], ids=str)
+@pytest.mark.parametrize("policy", [FILL, PARTIAL, DROP])
+def test_the_length_is_that_of_each_epoch(files, policy, reader):
+    """If a reader wraps, an epoch may begin within the last batch of the one before, and have fewer batches than others."""
+    for samples, batch, shards in [(5, 4, 1), (7, 2, 1), (7, 3, 1), (8, 3, 1), (7, 2, 2), (8, 3, 2), (5, 3, 2), (11, 2, 3)]:
+        for rank in range(shards):
+            if policy is DROP and samples // shards < batch:
+                continue
+            ends = [{"reader_name": "Reader"}]
+            ends += [{"size": samples, "last_batch_padded": reader.get("pad_last_batch", False)}] if shards == 1 else []
+            for end in ends:
+                names, numbers = [str(f) for f in files[:samples]], list(range(samples))
+                pipe = numbered(names, numbers, batch_size=batch, num_shards=shards, shard_id=rank, **reader)
+                iterator = DALIGenericIterator(pipe, ["label"], last_batch_policy=policy, **end)
+                for _ in range(6):
+                    said = len(iterator)
+                    lengths = [len(iterator) for _ in iterator]
+                    assert [said] * said == lengths and len(iterator) == said, (samples, batch, shards, rank, end)
+                    iterator.reset()
+
+
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_an_epoch_of_which_all_would_be_dropped_is_an_error(files, shuffle):
     """With seven samples on five ranks, some ranks have only one sample, so no rank can have a batch of two. If the iterators were empty, the program would
@@ -399,8 +420,10 @@ def test_ranks_have_equally_many_steps(files, policy, batch):
                 loader = DALIGenericIterator(pipe, ["label"], reader_name="Reader", last_batch_policy=policy, auto_reset=True)
                 steps.append([(len(loader), sum(1 for _ in loader)) for _ in range(6)])
             assert all(s == steps[0] for s in steps), f"{ranks} ranks, shuffle={shuffle}, {tail}: {steps}"
-            if steps and not shuffle and not tail:
-                assert all(length == count for length, count in steps[0]), f"{ranks} ranks: len() and steps {steps[0]}"
+            if steps:
+                assert all(length == count for length, count in steps[0]), (
+                    f"{ranks} ranks, shuffle={shuffle}, {tail}: len() and steps {steps[0]}"
+                )
 
 
 @pytest.mark.parametrize("policy", [FILL, PARTIAL, DROP])

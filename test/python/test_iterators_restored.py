@@ -63,6 +63,8 @@ def check(make, from_start=False):
         except StateError as error:  # a source of whole batches can begin only at an epoch's start
             assert from_start and "mid-epoch" in str(error)
             continue
+        if len(expected[0]) > 0:
+            assert len(again) == len(expected[0]) + steps or again._reader is None, f"behind batch {steps} of epoch {e}: {states}"
         # A state after the last batch of an epoch is at the start of the next epoch, unless the epoch has another batch, which is dropped.
         found = []
         # Ends the epoch like a loop that counts its steps, and never gets a StopIteration.

@@ -104,6 +104,7 @@ class EpochIterator:
         self._shards: Shards | None = None
         self._auto_reset = _auto_reset(auto_reset)
         self._counter = 0  # steps of this epoch if there is a reader; otherwise samples of all pipelines together
+        self._first_count = 0  # with `size`: the counter at the start of this epoch: its samples in the previous epoch's last step
         self._ended = False
         self._begun = False
         self._given = 0  # number of steps that were returned or skipped in this epoch
@@ -126,6 +127,7 @@ class EpochIterator:
         if any(session.restored for session in self._sessions):
             self._go_on()
         self._shard_steps = self._steps(self._shards) if self._shards else 0  # steps in this epoch
+        self._full_steps = self._count_full_steps()  # steps in this epoch; only used with DROP and a reader whose shards are not DALI's
         if prepare_first_batch:
             self._check_first_batch()
             for pipe in self._pipes:
@@ -133,7 +135,8 @@ class EpochIterator:
 
     def _check_first_batch(self) -> None:
         """Raises InvalidArgumentError if DROP leaves an epoch without a batch, as DALI does: a training loop would silently do nothing."""
-        if self._policy is _DROP and (self._reader is not None or self._samples >= 0) and len(self) == 0:
+        together = sum(p.batch_size for p in self._pipes) if self._reader is None else self._pipes[0].batch_size
+        if self._policy is _DROP and 0 <= self.size < together:
             raise InvalidArgumentError(
                 f"an epoch (samples: {self.size}) is smaller than a batch (samples: {self._pipes[0].batch_size}), and LastBatchPolicy.DROP drops "
                 "batches that are not full: use a smaller batch size, PARTIAL or FILL"
@@ -178,6 +181,7 @@ class EpochIterator:
             self._counter = self._given = self._restored = place
         elif self._samples >= 0:
             self._counter = place
+            self._first_count = max(0, place - self._given * sum(p.batch_size for p in self._pipes))
 
     def _delivered(self, k: int, state: dict[str, Any]) -> int:
         """Returns how much pipeline k had delivered when `state` was saved: with DALI's shards, batches since the run began; with another reader, batches of
@@ -338,6 +342,17 @@ class EpochIterator:
             return shards.steps_filled()
         return shards.steps_partial() if self._policy is _PARTIAL else shards.steps_full()
 
+    def _count_full_steps(self) -> int:
+        """Returns the number of steps in this epoch whose batches are full on all ranks. Call before the epoch's first step, or after a restore. If the reader
+        wraps, the epoch's first samples may have come in a batch of the previous epoch."""
+        if self._reader is None or self._shards is not None or self._policy is not _DROP:
+            return 0
+        meta = self._metas[0]
+        size, together = meta["epoch_size"], meta["number_of_shards"] * self._pipes[0].batch_size
+        if size < 0 or not meta["wraps"]:
+            return int(max(size, 0) // together)
+        return int(max(size - self._sessions[0].state()["consumed"], 0) // together) + self._restored
+
     def _by_reader(self, batches: list[_core.Batch]) -> list[Taken] | None:
         """Returns each batch with the number of its samples that belong to this epoch; None if the policy drops the step."""
         taken = []
@@ -397,7 +412,7 @@ class EpochIterator:
             if self._begun:
                 warnings.warn("reset() in the middle of an epoch is ignored: iterate to its end, or use stoker.Loader", stacklevel=2)
             return
-        self._counter = self._carried() if self._samples >= 0 else 0
+        self._counter = self._first_count = self._carried() if self._samples >= 0 else 0
         if self._shards is not None and self._policy is _FILL:
             self._shards.next_epoch()
         elif self._shards is not None:
@@ -411,6 +426,7 @@ class EpochIterator:
             pipe.reset()
         if self._reader is not None:  # epochs of a reader that wraps differ in length
             self._metas = [p.reader_meta(self._reader) for p in self._pipes]
+            self._full_steps = self._count_full_steps()
 
     def __getstate__(self) -> Any:
         raise TypeError(
@@ -435,13 +451,14 @@ class EpochIterator:
         if self._reader is not None:
             if self._shards is not None:
                 return self._steps(self._shards)
-            meta = self._metas[0]
             if drop:
-                return int(meta["epoch_size"] // meta["number_of_shards"] // self._pipes[0].batch_size)
-            return int(meta["steps"]) + self._restored
+                return self._full_steps
+            # If all ranks together take more samples in a step than an epoch has, an epoch may have no step of its own: the next step is then counted.
+            steps = int(self._metas[0]["steps"]) + self._restored
+            return max(steps, 1) if self._metas[0]["wraps"] else max(steps, 0)
         if self._samples < 0:
             return 0
-        return self._samples // per_step if drop else -(-self._samples // per_step)
+        return self._samples // per_step if drop else -(-(self._samples - self._first_count) // per_step)
 
     @property
     def size(self) -> int:
