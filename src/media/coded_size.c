@@ -65,7 +65,7 @@ struct coded {
 	bool differ;           /* whether there are sets of several sizes, or sets that cannot be read */
 };
 
-/* Reads the four cropped parts, and sets the size. unit_x and unit_y: pixels that a cropped part counts as one. */
+/* Reads the four cropped parts, and sets the size. unit_x, unit_y: number of pixels in the units in which the stream gives the parts, along x and y. */
 static void take_crop(struct bits *b, int64_t width, int64_t height, uint32_t unit_x, uint32_t unit_y, struct coded *c)
 {
 	int64_t left = 0, right = 0, top = 0, bottom = 0;
@@ -107,7 +107,7 @@ static bool has_chroma(uint32_t profile)
 	return false;
 }
 
-/* Reads a set of H.264 after its unit's first byte. The names are those of the standard's section 7.3.2.1.1. */
+/* Reads a sequence parameter set of H.264 after its unit's first byte. Comments name the fields as section 7.3.2.1.1 of the standard does. */
 static void read_h264(struct bits *b, struct coded *c)
 {
 	const uint32_t profile = take(b, 8);
@@ -148,7 +148,7 @@ static void read_h264(struct bits *b, struct coded *c)
 	take_crop(b, width, 16 * units * fields, chroma == 1 || chroma == 2 ? 2 : 1, (chroma == 1 ? 2 : 1) * fields, c);
 }
 
-/* Reads a set of HEVC after its unit's two first bytes. The names are those of the standard's sections 7.3.2.2.1 and 7.3.3. */
+/* Reads a sequence parameter set of HEVC after its unit's two first bytes. Comments name the fields as sections 7.3.2.2.1 and 7.3.3 of the standard do. */
 static void read_hevc(struct bits *b, struct coded *c)
 {
 	enum { PROFILE = 88, LEVEL = 8, MOST_SUB_LAYERS = 7 };

@@ -21,8 +21,9 @@ struct target {
 
 enum reach { NO_PIXEL, SOME_PIXELS, FAR };
 
-/* Reads target t into *out, and returns whether it belongs to the map of this group and class. Returns 0 too if the radius is negative, or if the label or
- * map index is out of range. If `report` is set, one of the maps counts targets with an index out of range in h->refused. */
+/* Reads target t into *out, and returns whether it belongs to the map of this group and class. Returns 0 too if the radius is negative, or if the label or map
+ * index is out of range. With `report`, also counts a target whose label or map index is out of range in h->refused, but for only one of the maps that read the
+ * target. */
 STK_DEVICE int32_t read_target(const struct stk_heatmap *h, int64_t group, int64_t cls, int64_t t, int32_t report, struct target *out)
 {
 	int64_t at = (h->map_index ? 0 : group * h->targets) + t;

@@ -29,10 +29,10 @@ void stk__stream_close(struct stk_sound_stream *s); /* accepts NULL */
 /* Receives decoded frames in order: interleaved samples of type info->pcm. If it returns another status than STK_OK, decoding ends with that status. */
 typedef enum stk_status (*stk_stream_sink)(void *user, const uint8_t *samples, int64_t frames, struct stk_error *err);
 
-/* Decodes frames from `first` on, `count` of them or all if count is -1, and passes them to `sink` in pieces. Fewer frames if the file ends earlier. May be
- * called again for any window; a later call reads the file from its start again if its window begins before the decoded frame in which the last window ended.
- * STK_CORRUPT, unless the stream is lenient: damage, with its time in the message; or the file ends before the length that its header states, which is noticed
- * only if no packets were left out. STK_UNSUPPORTED: the sound's rate or channels change. STK_CANCELLED, STK_NO_MEMORY, or the failure of `sink`. */
+/* Decodes frames from `first` on, `count` of them or all if count is -1, and passes them to `sink` in pieces; there are fewer frames if the file ends earlier.
+ * May be called again for any window; a later call reads the file from its start again if its window begins before the decoded frame in which the last window
+ * ended. STK_CORRUPT, unless the stream is lenient: damage, with its time in the message; or the file ends before the length that its header states, which is
+ * noticed only if no packets were left out. STK_UNSUPPORTED: the sound's rate or channels change. STK_CANCELLED, STK_NO_MEMORY, or the failure of `sink`. */
 STK_MUST_USE enum stk_status stk__stream_decode(struct stk_sound_stream *s, int64_t first, int64_t count, stk_stream_sink sink, void *user,
 	const struct stk_cancel *cancel, struct stk_error *err);
 
