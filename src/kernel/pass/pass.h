@@ -107,8 +107,9 @@ struct stk_pass {
 	int32_t plane;
 	/* index of the source frame that becomes frame 0 of the output; not 0 if a window cuts frames off, such as a window in the depth of a volume */
 	int32_t first_frame;
-	/* The geometry maps output positions back to source positions: source -> pre -> sampler -> post -> output. Index 0 is x, 1 is y. Without a sampler,
-	 * all geometry is in `pre`. */
+	/* The geometry, in the order of the data: source, pre, sampler, post, output. Both maps lead back: `post` from positions in the output to those in the
+	 * sampler's output, `pre` from positions in the sampler's input to those in the source. Index 0 is x, 1 is y. Without a sampler, all geometry is in
+	 * `pre`. */
 	struct stk_axis_map pre[2], post[2];
 	int32_t mid_w, mid_h; /* extents of the sampler's input */
 	uint8_t sampler;

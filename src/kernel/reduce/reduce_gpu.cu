@@ -26,8 +26,8 @@ struct share {
 	double mean;
 };
 
-/* Returns the sum of the share's elements of type T, or of their squares, in the job's domain. If at most one dimension is reduced, elements are a fixed
- * stride apart, and no indices are computed. */
+/* Returns the sum of the share's elements of type T, or with `squares` of their squares, in the job's domain. In double, the share's mean is first subtracted
+ * from each element. If at most one dimension is reduced, elements are a fixed stride apart, and no indices are computed. */
 template <typename T> static __device__ __forceinline__ stk_job_value sum_share(const stk_job &job, const share &s, bool squares)
 {
 	const stk_job_groups &g = STK_PARAMS(stk_job_reduce, &job).groups;
