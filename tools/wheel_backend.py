@@ -74,7 +74,7 @@ class Part:
     sha256: str = ""  # SHA-256 of the library's source, or "" if it is not known
 
 
-# Libraries that a wheel need not contain because every Linux has them: those of manylinux's list that a C program may need.
+# Libraries that a wheel need not contain because every Linux has them. They are the part of manylinux's list that a C program may need.
 SYSTEM = re.compile(r"^(libc|libm|libpthread|libdl|librt|libgcc_s|ld-linux-[\w-]+)\.so")
 
 

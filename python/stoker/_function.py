@@ -226,7 +226,8 @@ def dl_tensor_python_function(
     output_layouts: str | Sequence[str] | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Does the same as python_function with DLPack capsules instead of arrays. By default, calls it once for each batch, with lists of capsules."""
+    """Does the same as python_function with DLPack capsules instead of arrays. By default, the function is called once for each batch, with lists of
+    capsules."""
     return add_function(
         "dl_tensor_python_function",
         inputs,

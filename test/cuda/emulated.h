@@ -137,7 +137,7 @@ struct operation {
 	struct operation *next;
 	enum operation_kind kind;
 	void *to;
-	const void *from; /* of a copy: the source, which may be in `packed`; of a kernel: its arguments, in `packed` */
+	const void *from; /* for a copy: the source, which may be in `packed`; for a kernel: its arguments, in `packed` */
 	size_t size;      /* number of bytes to copy or fill; of a kernel: number of bytes of dynamic shared memory */
 	int value;
 	const struct emulated_kernel *kernel;

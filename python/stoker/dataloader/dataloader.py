@@ -409,7 +409,7 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
             except StopIteration:
                 break
             except Exception:
-                if progress.batches == before:  # the error is not that of a batch, because a batch that fails is counted too
+                if progress.batches == before:  # the error does not belong to a batch, because a batch that fails is counted too
                     raise
         if progress.batches != end:
             raise self._other(resume)

@@ -11,7 +11,7 @@ from stoker._signatures import hint_for
 from stoker.errors import InvalidArgumentError
 
 FROM_SAMPLES = ("path", "index", "valid")  # fields that come from a sample's metadata, not from an output
-OF_DATASETS = ("index", "valid")  # those of FROM_SAMPLES that every Dataset has
+OF_DATASETS = ("index", "valid")  # the names in FROM_SAMPLES that every Dataset has
 
 
 def is_name(name: Any) -> bool:

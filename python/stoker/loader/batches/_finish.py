@@ -124,7 +124,7 @@ class Planes:
         planes = [v.movedim(-1, -3)[:n] for v, n in zip(value, counts, strict=True)]
         if self.keep is None:
             return planes
-        # As in torchvision, all masks remain if their number is not that of the boxes.
+        # As in torchvision, all masks remain if their number differs from the number of boxes.
         return [p[rows.to(p.device)] if len(p) == len(rows) else p for p, rows in zip(planes, self.keep(outputs), strict=True)]
 
 
