@@ -169,6 +169,32 @@ def test_samples_of_another_format_are_refused(fill, error, text):
         next(iter(loader(Made(tree(a=types.FLOAT, b=types.FLOAT), fill))))
 
 
+@pytest.mark.parametrize("kind", ["shuffled", "callable", "iterable"])
+def test_a_stop_iteration_of_users_code_does_not_end_the_epoch(kind):
+    """next() without a default raises it. The rest of the epoch would silently be left out."""
+
+    def fill(sample, i):
+        sample["a"] = [next(x for x in (0, 1) if x == i)]
+
+    data = Made(tree(a=types.FLOAT), fill)
+    order = {
+        "shuffled": lambda: ShuffledShardedInputCallable(data, 2),
+        "callable": lambda: SamplerInputCallable(data, InOrder(), 2, 0),
+        "iterable": lambda: SamplerInputIterable(data, InOrder()),
+    }[kind]()
+    batches = iter(loader(data, order=order))
+    assert next(batches)["a"].tolist() == [[0], [1]]
+    with pytest.raises(RuntimeError, match=r"Made.get_data\(2\) raised StopIteration, which would end the epoch"):
+        next(batches)
+
+
+def test_a_stop_iteration_of_post_process_func_does_not_end_the_epoch():
+    data = Made(tree(a=types.FLOAT), lambda sample, i: sample.set_data([np.float32([i])]))
+    batches = loader(data, post_process_func=lambda step: next(iter(())))
+    with pytest.raises(RuntimeError, match="post_process_func raised StopIteration, which would end the epoch"):
+        list(batches)
+
+
 def test_values_that_need_no_conversion_are_taken():
     def fill(sample, i):
         sample["a"], sample["b"], sample["c"] = torch.tensor([i, 0.5]), bytes([i, 7]), np.array([i], ">i4")

@@ -21,9 +21,15 @@ class SampleReader:
 
     def values(self, provider: DataProvider, index: int) -> tuple[Any, ...]:
         """Returns the values of the data fields of sample `index`, in the order of SampleDataGroup.get_data. Raises TypeError or ValueError if the sample is not
-        of the provider's format, or if a field has no value, a value of another type, or a value with another number of dims than in the samples before."""
-        sample = provider.get_data(index)
+        of the provider's format, or if a field has no value, a value of another type, or a value with another number of dims than in the samples before. Raises
+        RuntimeError if get_data raises StopIteration."""
         origin = f"{type(provider).__name__}.get_data({index})"
+        try:
+            sample = provider.get_data(index)
+        except StopIteration as e:  # the pipeline would take it for the end of the epoch, and the rest of the epoch would be left out
+            raise RuntimeError(
+                f"{origin} raised StopIteration, which would end the epoch: next(iterator, default) does not, and get_number_of_samples() says where it ends"
+            ) from e
         if not isinstance(sample, SampleDataGroup):
             raise TypeError(f"{origin} returned {type(sample).__name__}: return a SampleDataGroup that was made from sample_data_structure")
         if self._format is None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from stoker.loader._epoch import call
 from stoker.pipeline import Pipeline
 from stoker.structured.pipeline._batches import StructuredBatches, require_different
 from stoker.structured.pipeline._data_loader_mask import masked_as
@@ -97,7 +98,7 @@ class DALIStructuredOutputIterator:
             else:
                 step.set_data_from_dali_generic_iterator_output(next(self._iterator), 0)
             step = step.to_dictionary() if self._convert_sample_data_group_to_dict else step
-        return step if self._post_process_func is None else self._post_process_func(step)
+        return step if self._post_process_func is None else call("post_process_func", self._post_process_func, step)
 
     def reset(self) -> None:
         """Begins the next epoch. Call it at the end of an epoch."""
