@@ -305,6 +305,7 @@ def test_numbers_that_a_type_cannot_hold_are_refused():
         (types.INT32, np.array([1.0, np.nan]), "nan is outside"),
         (types.INT64, np.array([2**63], np.uint64), "9223372036854775808 is outside"),
         (types.INT64, np.array([2.0**63]), "outside of what int64"),
+        (types.INT64, np.array([-np.inf], np.float16), "-inf is outside of what int64"),
         (types.FLOAT, np.array([1e300]), "1e.300 is outside of what float32"),
         (types.UINT8, [300], "uint8|out of bounds"),
     ):

@@ -628,7 +628,8 @@ def _as_type(value: Any, wanted: np.dtype[Any]) -> Any:
     if wanted.kind == "f":
         bad = np.isfinite(given) & (np.abs(given) > bounds.max)
     elif given.dtype.kind == "f":  # a negated comparison, because it is true for NaN too, which no integer type can hold
-        bad = ~((given >= float(bounds.min)) & (given < float(int(bounds.max) + 1)))
+        wide = given.astype(np.promote_types(given.dtype, np.float64))  # bounds of 64 bits are infinite in float16, so that -inf would pass
+        bad = ~((wide >= float(bounds.min)) & (wide < float(int(bounds.max) + 1)))
     else:
         bad = (given < bounds.min) | (given > bounds.max)
     if bad.any():
