@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from stoker import _drawing, _sheet
-from stoker.errors import InvalidArgumentError
+from stoker.errors import InvalidArgumentError, StateError
 
 _IMAGES = 16  # the most images of a batch that are shown
 
@@ -45,6 +46,7 @@ def of_pipeline(title: str, pipe: Any = None) -> str:
 
     details = ""
     if pipe is not None:
-        svg = _drawing.of_pipeline(pipe.explain(as_json=True), title).svg
-        details = f"<details><summary>how it runs</summary>{svg}<pre>{escape(pipe.explain())}</pre></details>"
+        with suppress(StateError):  # it is closed, or this is a forked child
+            svg = _drawing.of_pipeline(pipe.explain(as_json=True), title).svg
+            details = f"<details><summary>how it runs</summary>{svg}<pre>{escape(pipe.explain())}</pre></details>"
     return f"<code>{escape(title)}</code>{details}"

@@ -247,6 +247,47 @@ def test_a_loader_may_be_closed_in_a_child(tree):
     assert begun + flat(b.index.tolist() for b in rows) == list(range(21))
 
 
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
+@pytest.mark.parametrize("taken", [0, 2, 7])
+def test_a_state_in_a_distributed_checkpoint(tree, tmp_path, taken):
+    """The loaded state replaces one with the same keys, and a Loader's state has other keys in mid-epoch, so doc/loader.md stores it as a text."""
+    checkpoint = pytest.importorskip("torch.distributed.checkpoint")
+    loader = make(tree, 3, shuffle=True)
+    batches = iter(loader)
+    for _ in range(taken):
+        next(batches)
+    checkpoint.save({"loader": json.dumps(loader.state_dict())}, checkpoint_id=tmp_path)
+    again = make(tree, 3, shuffle=True)
+    states = {"loader": json.dumps(again.state_dict())}
+    checkpoint.load(states, checkpoint_id=tmp_path)
+    again.load_state_dict(json.loads(states["loader"]))
+    assert ids(again) == (ids(batches) or ids(loader))
+
+
+def test_reprs_do_not_raise_in_a_child(tree):
+    """Logs and tracebacks of workers show what they hold."""
+    loader = make(tree)
+    child = os.fork()
+    if child == 0:
+        try:
+            assert "belongs to the process that forked this one; epoch 0" in repr(loader)
+            assert "belongs to the process" in loader._repr_html_() and "Pipeline" in loader.pipeline._repr_html_()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_reprs_do_not_raise_over_a_closed_pipeline(tree):
+    with Pipeline(3, 2, None) as pipe:
+        pipe.set_outputs(*fn.readers.file(file_root=str(tree)))
+    loader = Loader(pipe)
+    assert "7 in an epoch" in repr(loader) and "how it runs" in loader._repr_html_()
+    pipe.close()
+    assert "its pipeline is closed" in repr(loader) and "its pipeline is closed" in loader._repr_html_()
+    assert "Pipeline" in pipe._repr_html_()
+
+
 class Drawn(torch.utils.data.IterableDataset):
     """A stream that draws twice for each sample: before the sample is yielded, and when the generator resumes."""
 

@@ -686,6 +686,12 @@ class Loader(metaclass=BriefHelp):
         return _html.of_pipeline(repr(self), self._run.pipe)
 
     def __repr__(self) -> str:
+        try:
+            return self._text()
+        except StateError:  # the user's Pipeline is closed, or this is a forked child; a repr in a log or a traceback must not raise
+            return f"Loader({safe_text(str(self._described))}; its pipeline is closed, or belongs to the process that forked this one; epoch {self.epoch})"
+
+    def _text(self) -> str:
         spec, samples, described = self._spec, self._run.samples(), safe_text(str(self._described))
         if not self._run.source.owns_pipeline:
             seed = self._run.source.pipeline_seed()
