@@ -358,6 +358,37 @@ def test_a_loader_that_is_closed_between_two_batches(tmp_path):
     assert len(list(loader)) == 9
 
 
+def test_an_interrupt_neither_loses_nor_repeats_a_batch(tmp_path):
+    """Raises KeyboardInterrupt after each C function that next() calls, as the handler of Ctrl-C may do, and goes on with the loop."""
+    make(tmp_path)
+    whole = indices(Loader.from_lerobot(tmp_path, 3))
+    calls = 0  # of C functions
+
+    def interrupt(frame, event, _):
+        nonlocal calls
+        if event == "c_return" and frame.f_code.co_filename.endswith("_robot_loader.py"):
+            calls += 1
+            if calls == at:
+                raise KeyboardInterrupt
+
+    for at in range(1, 100):
+        calls, before = 0, sys.getprofile()
+        with Loader.from_lerobot(tmp_path, 3, num_threads=1) as loader:
+            batches = iter(loader)
+            taken = [next(batches), next(batches)]
+            sys.setprofile(interrupt)
+            try:
+                taken.append(next(batches))
+            except KeyboardInterrupt:
+                assert loader.state_dict()["consumed"] == 6
+            finally:
+                sys.setprofile(before)
+            assert indices(taken) + indices(batches) == whole, at
+        if calls < at:
+            break
+    assert at > 5
+
+
 def test_times_may_be_numbers_of_numpy_and_torch(tmp_path):
     make(tmp_path)
     want = Loader.from_lerobot(tmp_path, 4, delta_timestamps={"action": [0.0, 0.1]}).dataset[3]["action"]

@@ -253,11 +253,14 @@ class RobotLoader:
 
 
 class _Ahead:
-    """The rest of an epoch of a RobotLoader. Threads make a few batches ahead of the loop."""
+    """The rest of an epoch of a RobotLoader. Threads make a few batches ahead of the loop.
+
+    An exception of a signal's handler, such as KeyboardInterrupt, may end a call between any two lines. The loop may then go on, and must neither lose a batch
+    nor get one twice. So the position has only one copy, `_at` of the Loader, which changes when the batch is about to be returned."""
 
     def __init__(self, loader: RobotLoader) -> None:
-        self._loader, self._epoch, self._ask = loader, loader._epoch, loader._done
-        self._waiting: deque[Any] = deque()
+        self._loader, self._epoch = loader, loader._epoch
+        self._waiting: deque[tuple[int, Any]] = deque()  # the position where a batch begins, and its future; in order, without gaps
         loader._ids(self._epoch, 0)  # makes the epoch's order here, so that the threads do not each make it
 
     def __len__(self) -> int:
@@ -270,20 +273,28 @@ class _Ahead:
 
     def _take_next(self, generation: int) -> Any:
         loader, waiting = self._loader, self._waiting
-        while len(waiting) < _AHEAD and loader._has_step(self._ask):
-            waiting.append(loader._submit(generation, self._epoch, self._ask))
-            self._ask += loader._together
+        loader._check_generation(generation)
+        if loader._epoch != self._epoch:
+            return END
+        while waiting and waiting[0][0] < loader._done:
+            waiting.popleft()
+        first = waiting[-1][0] + loader._together if waiting else loader._done
+        while len(waiting) < _AHEAD and loader._has_step(first):
+            waiting.append((first, loader._submit(generation, self._epoch, first)))
+            first += loader._together
         if not waiting:
             loader._end_epoch(generation)
             return END
         wait_for_loop()
-        unfinished([waiting[0]])
+        first, future = waiting[0]
+        unfinished([future])
+        after = (self._epoch, first + loader._together)
         try:
-            batch = call("image_transforms", waiting.popleft().result)
+            batch = call("image_transforms", future.result)
         except Exception:
             if generation == loader._generation:
-                loader._at = (loader._epoch, loader._done + loader._together)
+                loader._at = after
             raise
         loader._check_generation(generation)
-        loader._at = (loader._epoch, loader._done + loader._together)
+        loader._at = after
         return batch
