@@ -3,6 +3,7 @@
 
 import copy
 import json
+import os
 import pickle
 import re
 import subprocess
@@ -356,6 +357,26 @@ def test_a_loader_that_is_closed_between_two_batches(tmp_path):
         next(begun)
     assert loader._threads is None, "an iteration that has ended started threads"
     assert len(list(loader)) == 9
+
+
+def test_a_forked_child_is_refused(tmp_path):
+    """The child has none of the threads, so a wait for a batch would not end."""
+    make(tmp_path)
+    loader = Loader.from_lerobot(tmp_path, 3)
+    batches = iter(loader)
+    begun = indices([next(batches)])
+    child = os.fork()
+    if child == 0:
+        try:
+            for take in (lambda: next(batches), lambda: next(iter(loader))):
+                with pytest.raises(StateError, match="after a fork, make a new one in the child"):
+                    take()
+            loader.close()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert begun + indices(batches) == indices(Loader.from_lerobot(tmp_path, 3))
 
 
 def test_an_interrupt_neither_loses_nor_repeats_a_batch(tmp_path):

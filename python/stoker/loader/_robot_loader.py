@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
@@ -170,6 +171,14 @@ class RobotLoader:
         if generation != self._generation:
             raise StateError("a newer iteration over this Loader has begun, its position was set, or it was closed")
 
+    def _check_process(self) -> None:
+        """Raises StateError in a forked child of the process that started the threads: they do not run there, so a wait for a batch would never end."""
+        if self._threads is not None and self._threads.pid != os.getpid():
+            raise StateError(
+                f"this Loader was made in process {self._threads.pid} and its threads live there: after a fork, make a new one in the child (process "
+                f"{os.getpid()})"
+            )
+
     def _submit(self, generation: int, epoch: int, first: int) -> Any:
         """Lets a thread make the batch that begins at position `first`, and returns its future. Raises StateError if the iteration is no longer the current
         one."""
@@ -230,7 +239,7 @@ class RobotLoader:
             self._generation += 1
             self._resumed = self._inside
             threads, self._threads = self._threads, None
-        if threads is not None:
+        if threads is not None and threads.pid == os.getpid():
             threads.close()
 
     def __enter__(self) -> RobotLoader:
@@ -274,6 +283,7 @@ class _Ahead:
     def _take_next(self, generation: int) -> Any:
         loader, waiting = self._loader, self._waiting
         loader._check_generation(generation)
+        loader._check_process()
         if loader._epoch != self._epoch:
             return END
         while waiting and waiting[0][0] < loader._done:

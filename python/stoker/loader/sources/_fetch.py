@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import queue
 import sys
 import threading
@@ -147,6 +148,7 @@ class Threads:
     interpreter waits for running calls only as long as stoker._at_exit allows."""
 
     def __init__(self, count: int) -> None:
+        self.pid = os.getpid()  # the process in which the threads run
         self._jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._waiting: set[Future[Any]] = set()
         self._closed = False
